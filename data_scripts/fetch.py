@@ -1,0 +1,66 @@
+"""Fetch the images and weights of this book, or check those that are here.
+
+python data_scripts/fetch.py cifar10 orl           into $PRIVLAB_DATA, or the user's cache
+python data_scripts/fetch.py --all --to /srv/data  one copy for a class; then set PRIVLAB_DATA=/srv/data on each machine
+python data_scripts/fetch.py --list                what there is, its terms, and whether it is here
+python data_scripts/fetch.py --verify              hash again everything that is here
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from privlab import sources
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(sources.names())}")
+    parser.add_argument("--all", action="store_true", help="every source")
+    parser.add_argument("--list", action="store_true", help="say what there is, its size, terms and origins")
+    parser.add_argument("--verify", action="store_true", help="hash what is here; without names, all of it")
+    parser.add_argument("--to", metavar="DIR", help="the folder to keep the sources in")
+    options = parser.parse_args()
+
+    wanted = options.names or (sources.names() if options.all or options.list or options.verify else [])
+    if not wanted:
+        parser.error("say which NAME to fetch, or --all; --list shows what there is")
+    if options.verify and not options.names:
+        wanted = [name for name in wanted if sources.complete(name, options.to)]
+        print(f"{len(wanted)} sources in {sources.folder(options.to)}")
+
+    failed = 0
+    for name in wanted:
+        try:
+            if options.list:
+                show(name, options.to)
+            elif options.verify:
+                sources.verify(name, options.to)
+                print(f"{name}: good")
+            else:
+                print(f"{name}: {sources.fetch(name, options.to)}")
+        except BrokenPipeError:  # `--list | head`
+            return 1
+        except (ValueError, OSError, RuntimeError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            failed = 1
+    return failed
+
+
+def show(name: str, to: str | None) -> None:
+    source = sources.describe(name)
+    here = "here" if sources.complete(name, to) else "not here"
+    print(f"{name}  {source.title}: {source.about}  [{source.disk / 1e6:.1f} MB, {here}]")
+    print(f"    cite     {source.cite}\n    licence  {source.licence}\n    home     {source.home}")
+    for origin in source.origins:
+        print(f"    from     {origin}")
+        for file in origin.files:
+            print(f"             {file.name}  {file.size or '?'} bytes  SHA-256 {file.sha256 or 'not published'}")
+            print("".join(f"             {url}\n" for url in file.urls), end="")
+    for ready, what in source.layout.items():
+        print(f"    {ready}: {what}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
