@@ -1,0 +1,1 @@
+"""The attacks, one idea a file."""

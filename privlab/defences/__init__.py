@@ -1,0 +1,1 @@
+"""The defences, one idea a file."""

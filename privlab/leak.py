@@ -1,0 +1,120 @@
+"""The line between client and attacker: what a client's step gives away, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from privlab.data import Normalise
+
+__all__ = ["Gradients", "Leak", "Normalise", "observe", "preprocessing"]
+
+Gradients = dict[str, Tensor]
+
+
+@dataclass(frozen=True, repr=False)
+class Leak:
+    """All that an honest-but-curious server receives of one client step.
+
+    grads: parameter name -> gradient of the mean loss, shaped like the parameter.
+    batch_size: images behind the gradients; a server knows it, it weighs the average by it.
+    image_shape: (channels, height, width) of what the model takes.
+    labels: (batch,) class indices, or None: then an attack recovers them first.
+    normalise: the preprocessing, which is public.
+    precision: the float format that the gradients had on the wire. The server sees it too, and solvers choose their cut-off by it.
+    """
+
+    grads: Gradients
+    batch_size: int
+    image_shape: tuple[int, int, int]
+    labels: Tensor | None = None
+    normalise: Normalise = field(default_factory=Normalise)
+    precision: torch.dtype = torch.float32
+
+    def __repr__(self) -> str:
+        numbers = sum(g.numel() for g in self.grads.values())
+        size = f"{numbers / 1e6:.1f} M" if numbers >= 1e6 else f"{numbers:,}"
+        images = "1 image" if self.batch_size == 1 else f"{self.batch_size} images"
+        return f"Leak: {len(self.grads)} gradients, {size} numbers, {str(self.precision).split('.')[-1]}, {images}"
+
+    def __getitem__(self, name: str) -> Tensor:
+        """The gradient of one parameter; ValueError where the leak misses it or it is not finite."""
+        if name not in self.grads:
+            raise ValueError(f"leak holds no gradient named {name!r}; it has {_some(self.grads)}")
+        gradient = self.grads[name]
+        if not gradient.isfinite().all():
+            raise ValueError(
+                f"the gradient of {name!r} holds NaN or infinity; look for an overflow in the client's step"
+            )
+        return gradient
+
+    def only(self, names: Iterable[str]) -> Leak:
+        """The same leak with nothing but these parameters in it."""
+        names = set(names)
+        if unknown := sorted(names - self.grads.keys()):
+            raise ValueError(f"leak holds no gradient named {unknown[0]!r}; it has {_some(self.grads)}")
+        return replace(self, grads={n: g for n, g in self.grads.items() if n in names})
+
+    def without(self, names: Iterable[str]) -> Leak:
+        """The same leak with these parameters withheld."""
+        names = set(names)
+        if unknown := sorted(names - self.grads.keys()):
+            raise ValueError(f"leak holds no gradient named {unknown[0]!r}; it has {_some(self.grads)}")
+        return replace(self, grads={n: g for n, g in self.grads.items() if n not in names})
+
+    def rounded(self, dtype: torch.dtype) -> Leak:
+        """The same leak after a trip over the wire in a shorter float format, such as torch.bfloat16."""
+        return replace(self, grads={n: g.to(dtype).to(g.dtype) for n, g in self.grads.items()}, precision=dtype)
+
+
+def observe(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    normalise: Normalise | None = None,
+    names: Iterable[str] | None = None,
+) -> Leak:
+    """Run one client step and return what leaves the client. The model keeps its mode (train or eval) and its weights.
+
+    images: (batch, channels, height, width) in [0, 1], moved to the model's device and precision.  labels: (batch,) class indices.
+    normalise: the model's preprocessing; `preprocessing(model)` if not given.
+    names: share the gradients of these parameters only (saves memory); all that are learnable if not given.
+    Raises ValueError for labels out of range, images that are no batch, or names that the model does not have.
+    """
+    learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    shared = list(learnable if names is None else names)
+    if unknown := [n for n in shared if n not in learnable]:
+        raise ValueError(f"names: the model learns no parameter {unknown[0]!r}; it has {_some(learnable)}")
+    if images.ndim != 4 or len(images) == 0 or len(images) != len(labels):
+        raise ValueError(
+            f"images: got shape {tuple(images.shape)} with {len(labels)} labels; give (batch, channels, height, width) and one label each"
+        )
+
+    normalise = normalise or preprocessing(model)
+    first = next(iter(learnable.values()))
+    images, labels = images.to(first), labels.to(first.device)
+    logits = model(normalise(images))  # (batch, classes)
+    if labels.min() < 0 or labels.max() >= logits.shape[1]:
+        raise ValueError(f"labels: got {labels.tolist()}; this model knows the classes 0 to {logits.shape[1] - 1}")
+
+    loss = F.cross_entropy(logits, labels)
+    grads = torch.autograd.grad(loss, [learnable[n] for n in shared])
+    _, channels, height, width = images.shape
+    return Leak(dict(zip(shared, grads, strict=True)), len(images), (channels, height, width), labels, normalise, first.dtype)
+
+
+def preprocessing(model: nn.Module) -> Normalise:
+    """How the model wants its images: its `normalise` (zoo.build sets it), else the mean and std that timm notes, else none."""
+    if isinstance(own := getattr(model, "normalise", None), Normalise):
+        return own
+    noted = getattr(model, "pretrained_cfg", {})
+    return Normalise(tuple(noted["mean"]), tuple(noted["std"])) if noted.get("mean") else Normalise()
+
+
+def _some(names: Iterable[str]) -> str:
+    names = list(names)
+    return f"{len(names)}, such as {names[0]!r}" if names else "none"

@@ -1,0 +1,75 @@
+"""The two architectures of APRIL (Lu et al. 2022, figure 1), at the paper's sizes for small and large images."""
+
+from __future__ import annotations
+
+from timm.layers import Attention, Mlp
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+
+from privlab.data import NORMALISE, Normalise
+from privlab.models import zoo
+
+
+class PlainBlock(nn.Module):
+    """Attention, norm, MLP, one after the other, with no shortcut around them (figure 1A).
+
+    Nothing stands between the position embedding and the first attention: the closed form's condition.
+    """
+
+    def __init__(self, dim: int, num_heads: int, mlp_ratio: float = 4.0, qkv_bias: bool = True, **_: object) -> None:
+        super().__init__()
+        self.attn = Attention(dim, num_heads=num_heads, qkv_bias=qkv_bias)
+        self.norm = nn.LayerNorm(dim)
+        self.mlp = Mlp(dim, int(dim * mlp_ratio))
+
+    def forward(self, z: Tensor, **_: object) -> Tensor:
+        return self.mlp(self.norm(self.attn(z)))  # (batch, tokens, width)
+
+
+def build(
+    architecture: str,
+    image_size: int = 32,
+    patch_size: int = 8,
+    width: int = 384,
+    depth: int = 4,
+    heads: int = 4,
+    num_classes: int = 10,
+    channels: int = 3,
+    position: str = "learnable",
+    position_std: float | None = None,
+    position_rank: int | None = None,
+    normalise: Normalise | None = None,
+    seed: int = 0,
+) -> VisionTransformer:
+    """Architecture "a" or "b", fresh, in eval mode.
+
+    The defaults are the paper's for CIFAR-10: width 384, 4 heads, depth 4, 4 x 4 patches (section 4 says four patches; the code it
+    names counts patches a row, so 16 and a class token). For ImageNet: image_size=224, patch_size=16, width=768, depth=12, heads=12.
+    Architecture "b" is timm's ViT with nothing changed. The scale inside the softmax is the usual one (equation 4 prints it outside).
+    position, position_std, position_rank: see `privlab.models.positions.draw`.
+    normalise: the preprocessing; CIFAR-10's for small colour images, ImageNet's for large ones, none for grey ones if not given.
+    """
+    if architecture not in ("a", "b"):
+        raise ValueError(
+            f"architecture={architecture!r}; try 'a' (attention on the embedding itself) or 'b' (a real ViT)"
+        )
+    if width % heads:
+        raise ValueError(f"width={width} is not a multiple of heads={heads}; try {width // heads * heads or heads}")
+    model = zoo.build(
+        "vit_tiny_patch16_224",
+        num_classes,
+        seed,
+        position,
+        position_std,
+        position_rank,
+        img_size=image_size,
+        patch_size=patch_size,
+        embed_dim=width,
+        depth=depth,
+        num_heads=heads,
+        in_chans=channels,
+        **({"block_fn": PlainBlock} if architecture == "a" else {}),
+    )
+    colour = NORMALISE["cifar10" if image_size <= 64 else "imagenet_samples"]
+    model.normalise = normalise or (colour if channels == 3 else Normalise())
+    return model

@@ -1,0 +1,100 @@
+"""What a ViT adds to its patches: position embeddings, learnable or fixed, and how large they are.
+
+The scale matters more to a gradient attack than most architecture choices do, and papers seldom state it. timm draws the
+embedding with a standard deviation of 0.02; the public ViT code that Lu et al. 2022 build on draws it with 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from timm.layers import build_sincos2d_pos_embed
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+
+KINDS = ("learnable", "random", "sinusoid_1d", "sinusoid_2d", "low_rank", "none")
+
+
+def draw(
+    kind: str, grid: tuple[int, int], width: int, std: float | None = None, rank: int | None = None, seed: int = 0
+) -> Tensor:
+    """The embedding of every patch, (rows * columns, width), float32.
+
+    kind: "learnable" and "random" draw it normal; "low_rank" draws it normal but of the given rank; "sinusoid_1d" counts patches in
+        reading order (Vaswani et al. 2017), "sinusoid_2d" encodes row and column apart (Chen et al. 2021, through timm); "none" is 0.
+    std: root mean square of its numbers; .02 where drawn and the sinusoid's own (about .7) if not given.
+    rank: for "low_rank" alone, 1 to the number of patches.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind={kind!r} is no position embedding; try one of {', '.join(KINDS)}")
+    tokens = grid[0] * grid[1]
+    generator = torch.Generator().manual_seed(seed)
+    if kind == "none":
+        return torch.zeros(tokens, width)
+    if kind == "sinusoid_2d":
+        if width % 4:
+            raise ValueError(
+                f"width={width} does not split into sine and cosine of row and column; try {width // 4 * 4 or 4}"
+            )
+        drawn = build_sincos2d_pos_embed(list(grid), width)
+    elif kind == "sinusoid_1d":
+        drawn = _sinusoid(tokens, width)
+    elif kind == "low_rank":
+        if rank is None or not 1 <= rank <= min(tokens, width):
+            raise ValueError(
+                f"rank={rank} is no rank of {tokens} embeddings of width {width}; try 1 to {min(tokens, width)}"
+            )
+        return _low_rank(tokens, width, rank, 0.02 if std is None else std, generator)
+    else:
+        drawn = torch.randn(tokens, width, generator=generator)
+    if std is None:
+        if kind.startswith("sinusoid"):
+            return drawn
+        std = 0.02
+    return drawn * (std / drawn.square().mean().sqrt())
+
+
+def place(
+    model: VisionTransformer, kind: str, std: float | None = None, rank: int | None = None, seed: int = 0
+) -> VisionTransformer:
+    """Give a timm ViT this position embedding, in place, and return it.
+
+    Every kind but "learnable" is frozen: the client computes no gradient for it, so none can leak (Lu et al. 2022, section 4.2).
+    A class token's own embedding is drawn like the others for "random" and "learnable", and 0 for the rest.
+    """
+    old = getattr(model, "pos_embed", None)
+    if not isinstance(old, nn.Parameter):
+        raise ValueError(
+            f"model: {type(model).__name__} has no position embedding (pos_embed) to replace; try a ViT or DeiT of timm"
+        )
+    patches = draw(kind, model.patch_embed.grid_size, old.shape[-1], std, rank, seed)  # (patches, width)
+    extra = old.shape[1] - len(patches)  # prefix tokens that carry an embedding
+    prefix = torch.zeros(extra, old.shape[-1])
+    if kind in ("learnable", "random"):
+        generator = torch.Generator().manual_seed(seed + 1)
+        prefix = torch.randn(prefix.shape, generator=generator) * (0.02 if std is None else std)
+    values = torch.cat([prefix, patches])[None].to(old.dtype)
+    model.pos_embed = nn.Parameter(values.to(old.device), requires_grad=kind == "learnable")
+    return model
+
+
+def _low_rank(tokens: int, width: int, rank: int, std: float, generator: torch.Generator) -> Tensor:
+    """A product of factors with few bits, so that it is exact in float32 and has this rank to the last bit.
+
+    A rounded product has full rank again, 1e-8 below its size, and an attacker who solves in float64 can use that.
+    """
+    left = torch.randint(-8, 9, (tokens, rank), generator=generator).double()
+    right = torch.randn(rank, width, generator=generator, dtype=torch.float64) * (
+        std / (24 * rank) ** 0.5
+    )  # 24: mean square of left
+    quantum = 2.0 ** (math.floor(math.log2(right.abs().max())) - 11)
+    return (left @ ((right / quantum).round() * quantum)).float()
+
+
+def _sinusoid(tokens: int, width: int) -> Tensor:
+    if width % 2:
+        raise ValueError(f"width={width} does not split into sine and cosine; try {width + 1}")
+    rates = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000) / width))  # (width / 2,)
+    angles = torch.arange(tokens)[:, None] * rates  # (tokens, width / 2)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # (tokens, width)

@@ -1,0 +1,215 @@
+"""The zoo, APRIL's two architectures, position embeddings and the parts of a model."""
+
+import pytest
+import timm
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timm.layers import Attention, use_fused_attn
+
+from privlab.models import april, parts, positions, zoo
+
+X = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+# -- zoo ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["resnet18", "vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224"])
+def test_a_stock_model_is_timms_own(name):
+    ours = zoo.build(name, seed=3)
+    theirs = timm.create_model(name).eval()
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.rand(1, 3, 224, 224)
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)  # attention is unfused in ours
+    assert ours.normalise.mean == pytest.approx(theirs.pretrained_cfg["mean"])
+
+
+def test_the_seed_decides_and_the_callers_generator_is_left_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    a, b, c = (zoo.build("vit_cifar", depth=1, seed=s) for s in (0, 0, 1))
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.equal(a.patch_embed.proj.weight, b.patch_embed.proj.weight)
+    assert not torch.equal(a.patch_embed.proj.weight, c.patch_embed.proj.weight)
+
+
+def test_attention_is_unfused_and_the_setting_restored():
+    before = use_fused_attn()
+    model = zoo.build("vit_cifar", depth=1)
+    assert not any(m.fused_attn for m in model.modules() if isinstance(m, Attention))
+    assert use_fused_attn() == before
+
+
+def test_second_derivatives_exist():
+    model = zoo.build("vit_cifar", depth=1, embed_dim=64, num_heads=4)
+    x = X.clone().requires_grad_()
+    (g,) = torch.autograd.grad(model(x).square().sum(), model.pos_embed, create_graph=True)
+    (second,) = torch.autograd.grad(g.square().sum(), x)
+    assert second.abs().sum() > 0
+
+
+def test_the_scale_of_the_position_embedding_is_a_knob():
+    assert zoo.build("vit_cifar").pos_embed.std().item() == pytest.approx(0.02, rel=0.1)
+    assert zoo.build("vit_cifar", position_std=1.0).pos_embed.std().item() == pytest.approx(1, rel=0.05)
+
+
+def test_unknown_names_are_answered_with_the_nearest():
+    with pytest.raises(ValueError, match="'resnet5' is not in the zoo; nearest: resnet50"):
+        zoo.build("resnet5")
+
+
+@pytest.mark.parametrize(
+    ("size", "patch", "says"), [(30, 4, "try 28 or 32"), (3, 4, "try 4$"), (32, 0, "patch_size=0 is no")]
+)
+def test_sizes_that_do_not_divide(size, patch, says):
+    with pytest.raises(ValueError, match=says):
+        zoo.build("vit_cifar", img_size=size, patch_size=patch)
+
+
+def test_the_patch_of_a_stock_model_counts_too():
+    with pytest.raises(ValueError, match="img_size=230 is not a multiple of patch_size=16; try 224 or 240"):
+        zoo.build("vit_tiny_patch16_224", img_size=230)
+
+
+# -- APRIL ----------------------------------------------------------------------------------------------------------------
+
+
+def test_architecture_b_is_timms_vit():
+    b = april.build("b", depth=2, width=64)
+    stock = timm.create_model(
+        "vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=64, depth=2, num_heads=4, num_classes=10
+    ).eval()
+    stock.load_state_dict(b.state_dict())
+    torch.testing.assert_close(b(X), stock(X), rtol=1e-4, atol=1e-5)
+
+
+def test_architecture_a_by_its_figure():
+    a = april.build("a", depth=2, width=64)
+    z = a._pos_embed(a.patch_embed(X))
+    for block in a.blocks:
+        z = block.mlp(block.norm(block.attn(z)))  # no shortcut, and nothing before the first attention
+    torch.testing.assert_close(a(X), a.head(a.norm(z)[:, 0]))
+
+
+def test_the_papers_sizes():
+    a = april.build("a")
+    assert a.pos_embed.shape == (1, 17, 384) and len(a.blocks) == 4 and a.blocks[0].attn.num_heads == 4
+    assert a(X).shape == (2, 10)
+
+
+def test_grey_images_pass():
+    a = april.build("a", image_size=28, patch_size=7, channels=1, depth=1, width=64)
+    assert a(a.normalise(torch.rand(1, 1, 28, 28))).shape == (1, 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (dict(architecture="c"), "architecture='c'; try 'a'"),
+        (dict(architecture="a", width=65), "width=65 is not a multiple of heads=4; try 64"),
+        (dict(architecture="a", position="circle"), "kind='circle' is no position embedding"),
+        (dict(architecture="b", image_size=30), "img_size=30 is not a multiple of patch_size=8; try 24 or 32"),
+    ],
+)
+def test_bad_architectures_are_named(change, says):
+    with pytest.raises(ValueError, match=says):
+        april.build(**change)
+
+
+# -- positions ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [k for k in positions.KINDS if k != "none"])
+@pytest.mark.parametrize("std", [0.02, 1.0])
+def test_scale(kind, std):
+    drawn = positions.draw(kind, (4, 4), 64, std, rank=5)
+    assert drawn.shape == (16, 64)
+    assert drawn.square().mean().sqrt().item() == pytest.approx(std, rel=0.25 if kind == "low_rank" else 1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 16), st.floats(0.001, 10), st.integers(0, 1000))
+def test_low_rank_is_exact_in_float32(rank, std, seed):
+    drawn = positions.draw("low_rank", (4, 4), 48, std, rank, seed)
+    spectrum = torch.linalg.svdvals(drawn.double())
+    assert (spectrum > 1e-12 * spectrum[0]).sum() == rank
+
+
+def test_the_2d_sinusoid_is_a_function_of_row_plus_a_function_of_column():
+    n = 5
+    table = positions.draw("sinusoid_2d", (n, n), 32).view(n, n, 32).double()
+    mixed = table[1:, 1:] - table[:-1, 1:] - table[1:, :-1] + table[:-1, :-1]
+    assert mixed.abs().max() < 1e-6
+    with_ones = torch.cat([table.view(n * n, 32), torch.ones(n * n, 1)], dim=1)
+    assert torch.linalg.matrix_rank(with_ones, rtol=1e-6) == 2 * n - 1
+
+
+def test_the_1d_sinusoid_by_its_definition():
+    drawn = positions.draw("sinusoid_1d", (2, 3), 4)
+    assert torch.allclose(drawn[0], torch.tensor([0.0, 1.0, 0.0, 1.0]))
+    angle = torch.tensor([5.0, 5.0 / 100])
+    assert torch.allclose(drawn[5], torch.stack([angle.sin(), angle.cos()], 1).flatten(), atol=1e-6)
+
+
+def test_every_kind_but_learnable_is_frozen():
+    for kind in positions.KINDS:
+        model = april.build("b", depth=1, width=64, position=kind, position_rank=3)
+        assert model.pos_embed.requires_grad == (kind == "learnable")
+        assert model(X).shape == (2, 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"), [(dict(rank=None), "rank=None is no rank"), (dict(rank=17), "try 1 to 16")]
+)
+def test_ranks_that_do_not_exist(change, says):
+    with pytest.raises(ValueError, match=says):
+        positions.draw("low_rank", (4, 4), 48, **change)
+
+
+def test_a_model_without_positions_is_named():
+    with pytest.raises(ValueError, match="ResNet has no position embedding"):
+        zoo.build("resnet18", position="random")
+
+
+# -- parts ----------------------------------------------------------------------------------------------------------------
+
+
+def test_vit_b_has_the_groups_of_zhang2024_table_6():
+    groups = parts.group(timm.create_model("vit_base_patch16_224"))
+    assert {part: len(names) for part, names in groups.items()} == dict(stem=4, attention=48, mlp=48, norm=48, head=4)
+    assert "norm.weight" in groups["head"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "blocks"),
+    [
+        ("resnet50", dict(stem=3, conv=52, norm=104, head=2), 16),
+        ("swin_tiny_patch4_window7_224", dict(stem=4, attention=60, mlp=48, conv=3, norm=54, head=4), 12),
+        ("convnext_tiny", dict(stem=4, mlp=90, conv=42, norm=42, head=4), 18),
+        ("deit_tiny_distilled_patch16_224", dict(stem=5, attention=48, mlp=48, norm=48, head=6), 12),
+    ],
+)
+def test_other_families(name, expected, blocks):
+    model = timm.create_model(name)
+    groups = parts.group(model)
+    assert {part: len(names) for part, names in groups.items()} == expected
+    assert sorted(n for names in groups.values() for n in names) == sorted(n for n, _ in model.named_parameters())
+    assert len(parts.blocks(model)) == blocks
+    inside = [n for n, _ in model.named_parameters() if n.startswith(tuple(f"{b}." for b in parts.blocks(model)))]
+    assert parts.depth(model, 1, blocks) == inside
+
+
+def test_depth_counts_from_one_and_includes_both_ends():
+    model = timm.create_model("vit_base_patch16_224")
+    assert {n.split(".")[1] for n in parts.depth(model, 5, 8)} == {"4", "5", "6", "7"}
+    assert len(parts.depth(model, 1, 4)) == 48
+    with pytest.raises(ValueError, match="first=0, last=4: VisionTransformer has the blocks 1 to 12"):
+        parts.depth(model, 0, 4)
+
+
+def test_named_selectors_agree_with_the_groups():
+    model = timm.create_model("vit_tiny_patch16_224")
+    for part in ("stem", "attention", "mlp", "norm", "head", "conv"):
+        assert getattr(parts, part)(model) == parts.group(model).get(part, [])

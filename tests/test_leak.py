@@ -1,0 +1,143 @@
+"""The line between client and attacker: what crosses it, and what the errors say."""
+
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from privlab.data import Normalise
+from privlab.leak import Leak, observe, preprocessing
+from privlab.models import zoo
+
+
+@pytest.fixture(scope="module")
+def small():
+    return zoo.build("vit_cifar", depth=1, embed_dim=64, num_heads=4)
+
+
+def images(n=1, size=32, seed=0):
+    return torch.rand(n, 3, size, size, generator=torch.Generator().manual_seed(seed))
+
+
+def test_gradients_are_those_of_the_mean_loss(small):
+    x, y = images(3), torch.tensor([1, 2, 3])
+    leak = observe(small, x, y)
+    small.zero_grad()
+    F.cross_entropy(small(small.normalise(x)), y).backward()
+    assert leak.grads.keys() == {n for n, _ in small.named_parameters()}
+    for name, p in small.named_parameters():
+        torch.testing.assert_close(leak.grads[name], p.grad)
+    small.zero_grad(set_to_none=True)
+
+
+def test_a_linear_model_by_hand():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 2, bias=False))
+    nn.init.zeros_(model[1].weight)
+    x = torch.arange(12.0).view(1, 3, 2, 2) / 12
+    leak = observe(model, x, torch.tensor([0]))
+    # logits are 0, so the softmax is (1/2, 1/2) and the rows of the gradient are -x/2 and x/2
+    torch.testing.assert_close(leak["1.weight"], torch.stack([-x.flatten() / 2, x.flatten() / 2]))
+
+
+def test_the_batch_gradient_is_the_mean_of_the_images_gradients(small):
+    x, y = images(4), torch.tensor([0, 3, 3, 9])
+    whole = observe(small, x, y).grads
+    each = [observe(small, x[i : i + 1], y[i : i + 1]).grads for i in range(4)]
+    for name, g in whole.items():
+        torch.testing.assert_close(g, sum(e[name] for e in each) / 4, rtol=1e-4, atol=1e-6)
+
+
+def test_observe_leaves_the_client_as_it_was(small):
+    before = {n: p.clone() for n, p in small.named_parameters()}
+    observe(small, images(), torch.tensor([0]))
+    assert not small.training
+    assert all(torch.equal(p, before[n]) and p.grad is None for n, p in small.named_parameters())
+
+
+def test_frozen_parameters_do_not_leak():
+    model = zoo.build("vit_cifar", depth=1, embed_dim=64, num_heads=4, position="random")
+    assert "pos_embed" not in observe(model, images(), torch.tensor([0])).grads
+
+
+def test_sharing_some_names_gives_the_same_numbers(small):
+    whole = observe(small, images(), torch.tensor([4]))
+    part = observe(small, images(), torch.tensor([4]), names=["pos_embed"])
+    assert list(part.grads) == ["pos_embed"]
+    torch.testing.assert_close(part["pos_embed"], whole["pos_embed"])
+
+
+def test_only_and_without_split_the_leak(small):
+    leak = observe(small, images(), torch.tensor([0]))
+    names = ["pos_embed", "head.bias"]
+    assert set(leak.only(names).grads) == set(names)
+    assert set(leak.only(names).grads) | set(leak.without(names).grads) == set(leak.grads)
+    assert len(leak.grads) == 2 + len(leak.without(names).grads)
+
+
+def test_rounding_keeps_the_container_and_notes_the_format(small):
+    leak = observe(small, images(), torch.tensor([0]))
+    short = leak.rounded(torch.bfloat16)
+    assert short.precision is torch.bfloat16 and short["pos_embed"].dtype is torch.float32
+    torch.testing.assert_close(short["pos_embed"], leak["pos_embed"], rtol=2**-8, atol=0)
+    assert not torch.equal(short["pos_embed"], leak["pos_embed"])
+    assert torch.equal(short.rounded(torch.bfloat16)["pos_embed"], short["pos_embed"])
+
+
+def test_a_double_model_leaks_in_double(small):
+    leak = observe(zoo.build("vit_cifar", depth=1, embed_dim=64, num_heads=4).double(), images(), torch.tensor([0]))
+    assert leak.precision is torch.float64 and leak["pos_embed"].dtype is torch.float64
+
+
+def test_preprocessing_prefers_the_models_own():
+    model = timm.create_model("resnet18")
+    assert preprocessing(model).mean == pytest.approx((0.485, 0.456, 0.406))
+    model.normalise = Normalise((0.5,), (0.5,))
+    assert preprocessing(model).mean == (0.5,)
+    assert preprocessing(nn.Linear(2, 2)) == Normalise()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.floats(-2, 2), min_size=3, max_size=3),
+    st.lists(st.floats(0.05, 3), min_size=3, max_size=3),
+    st.integers(0, 99),
+)
+def test_normalise_and_its_inverse(mean, std, seed):
+    normalise = Normalise(tuple(mean), tuple(std))
+    x = images(2, 4, seed).double()
+    torch.testing.assert_close(normalise.inverse(normalise(x)), x)
+
+
+def test_repr_counts():
+    leak = Leak({"a": torch.zeros(1_500_000), "b": torch.zeros(2)}, 1, (3, 4, 4))
+    assert repr(leak) == "Leak: 2 gradients, 1.5 M numbers, float32, 1 image"
+    assert "2 images" in repr(Leak({"b": torch.zeros(2)}, 2, (3, 4, 4)))
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "says"),
+    [
+        (torch.rand(1, 3, 32, 32), torch.tensor([10]), r"labels: got \[10\]; this model knows the classes 0 to 9"),
+        (torch.rand(1, 3, 32, 32), torch.tensor([-1]), "labels: got"),
+        (torch.rand(2, 3, 32, 32), torch.tensor([1]), "with 1 labels; give"),
+        (torch.rand(3, 32, 32), torch.tensor([1]), r"images: got shape \(3, 32, 32\)"),
+    ],
+)
+def test_bad_input_is_named(small, x, y, says):
+    with pytest.raises(ValueError, match=says):
+        observe(small, x, y)
+
+
+def test_missing_and_broken_gradients_are_named(small):
+    leak = observe(small, images(), torch.tensor([0]))
+    for call in (lambda: leak["pos"], lambda: leak.only(["pos"]), lambda: leak.without(["pos"])):
+        with pytest.raises(ValueError, match="no gradient named 'pos'; it has"):
+            call()
+    with pytest.raises(ValueError, match="no parameter 'pos'"):
+        observe(small, images(), torch.tensor([0]), names=["pos"])
+    leak.grads["pos_embed"][0, 0, 0] = float("nan")
+    with pytest.raises(ValueError, match="'pos_embed' holds NaN"):
+        leak["pos_embed"]
