@@ -1,0 +1,290 @@
+# ---
+# jupyter:
+#   kernelspec: {display_name: Python 3, language: python, name: python3}
+# ---
+
+# %% [markdown]
+# # 00 · Start here: a photograph from a gradient
+#
+# Federated learning makes a promise: *your images stay on your device; only gradients leave it*. In this lab you play the server that
+# receives one gradient, and you get the photograph back in less than a second, by solving a linear system.
+#
+# After it you can
+# - name who attacks whom in this book, what each attacker sees, and what it is after;
+# - run a client's step, look at what leaves the client, and say which part of it gives the image away;
+# - read a PSNR, and say when two pictures are "the same";
+# - find the number that we measured for a claim, and the verdict on it.
+#
+# | profile | minutes | peak memory |
+# |---|---|---|
+# | smoke | 0.4 | 1.2 GB |
+# | laptop | 1 | 2.5 GB |
+# | gpu | 1 | 3.0 GB |
+# | paper | 2 | 3.0 GB |
+#
+# *You need* Python, and what a gradient is. *Words that are new here*: **client**, **server**, **leak**, **PSNR**, **position embedding**.
+
+# %%
+import torch
+
+from privlab import checks, data, ledger, machine, metrics, plots, widgets
+from privlab.attacks import closed_form
+from privlab.leak import observe
+from privlab.models import parts, zoo
+
+# %% tags=["parameters"]
+profile = "smoke"
+seed = 0
+device = "auto"
+
+# %%
+fresh = dict(mode="eval", victim="fresh")  # every victim of this lab: new weights, dropout and the like switched off
+page = ledger.Page("00", profile=profile, seed=seed, device=device)
+photos_to_try, model_name = {
+    "smoke": (4, "vit_small_patch32_224"),
+    "laptop": (8, "vit_base_patch16_224"),
+    "gpu": (20, "vit_base_patch16_224"),
+    "paper": (20, "vit_base_patch16_224"),
+}[profile]
+
+# %% [markdown]
+# ## Who attacks whom
+#
+# A model is trained on images. Four kinds of people may learn something about those images that nobody meant to tell them. This book
+# lets you be each of them, and then lets you close the door.
+#
+# | attack | the attacker sees | and wants to know | labs |
+# |---|---|---|---|
+# | membership inference | the trained model's answers | was *this* image in the training set? | 01, 02, 10 |
+# | attribute inference | the features that the model computes | what does it know that it was never asked to learn? | 03 |
+# | gradient inversion | the gradient of one training step | the training images themselves | 00, 04-10, 13 |
+# | model inversion | the trained model, weights and all | what does a person of this class look like? | 11, 12 |
+#
+# In every one of them we ask the same question: does the *architecture*, CNN or Transformer, with or without this or that block, change the
+# answer?
+#
+# **Use it responsibly.** All data here are public, and the attacks are published. You learn them to measure a leak before somebody else does,
+# and to choose a defence that holds. Do not run them on models or data of people who have not agreed to it.
+
+# %% [markdown]
+# ## Your machine
+#
+# Each lab runs in four sizes, the *profiles*: `smoke` proves that every line works, `laptop` shows the direction, `gpu` uses the papers'
+# architectures, `paper` their protocols.
+
+# %%
+total, available = machine.memory()
+print(f"{machine.cores()} cores, {available:.1f} of {total:.1f} GB memory free, torch {torch.__version__}")
+print("profile:", profile, "· device:", page.device)
+
+# %% [markdown]
+# ## One photograph, one gradient
+#
+# Here is the **client**: it holds one photograph. It runs one training step on a Vision Transformer and sends the gradient of every
+# parameter to the **server**. That message is the **leak**; the photograph itself never moves.
+
+# %%
+photos = data.load("imagenet_samples")
+photo, label = photos.one(3, size=224)  # (1, 3, 224, 224) in [0, 1]
+vit = zoo.build(model_name, num_classes=1000, seed=seed).to(page.device)
+leak = observe(vit, photo, label)
+leak
+
+# %% [markdown]
+# The leak is addressed by parameter name. Here are its parts, counted in numbers:
+
+# %%
+for part, names in parts.group(vit).items():
+    print(
+        f"{part:>10}: {sum(leak.grads[n].numel() for n in names):>12,} numbers in {len(names)} gradients, such as {names[0]}"
+    )
+
+# %% [markdown]
+# ### Before you go on: predict
+#
+# The photograph has 150,528 numbers. The literature searches for it: GradViT, one of our four papers, takes 120,000 optimisation steps and
+# reaches 15.5 dB on a batch of eight. (dB, *decibel*, measures likeness: 20 dB is recognisable, 30 dB looks clean, 50 dB is
+# indistinguishable.)
+#
+# How far does a single *linear solve* get on one image? Move the slider before you run the next cell.
+
+# %%
+guess = widgets.predict("PSNR of the linear solve:", low=0, high=150, unit="dB")
+guess
+
+# %% [markdown]
+# ## The attack
+#
+# A Vision Transformer cuts the image into patches, turns each patch $x_i$ into a vector by one matrix $W$, and *adds* a learned vector
+# $e_i$, the **position embedding**, that says where the patch sits: $z_i = W x_i + b + e_i$.
+#
+# Because $e_i$ is added, the loss feels a nudge of $e_i$ exactly as it feels a nudge of $W x_i$. So the gradient of $e_i$, which the client
+# sends, is the gradient at $W x_i$ too. Call it $g_i$. The chain rule for $W$ then reads
+#
+# $$\frac{\partial \ell}{\partial W} = \sum_i g_i x_i^\top = G^\top X .$$
+#
+# The left side is in the leak. $G$ is in the leak. The unknown $X$ is the photograph: one linear system, and we are done.
+
+# %%
+recovered = closed_form.patch_embedding(vit, leak)
+score = metrics.psnr(recovered.images, photo)
+guess.against(score.item())
+
+# %%
+plots.side_by_side(
+    photo,
+    recovered.images,
+    titles=["on the client, sent by nobody", f"recovered by the server, {score.item():.0f} dB"],
+    alt="Two photographs that look the same: the client's, and the one that the server solved for.",
+)
+
+# %% [markdown]
+# Nothing was searched, no prior was used, the label was not needed. And the weights were fresh: the leak is not something that the model
+# *learned*, it is how the model is *built*.
+
+# %% [markdown]
+# ## Try other photographs, and worse messages
+#
+# Clients often send shorter floats to save bandwidth. `bfloat16` keeps 8 bits of each number. Does that protect?
+
+
+# %%
+def look(photograph, precision):
+    image, true_class = photos.one(photograph, size=224)
+    received = observe(vit, image, true_class, names=["pos_embed", "patch_embed.proj.weight"]).rounded(
+        getattr(torch, precision)
+    )
+    answer = closed_form.patch_embedding(vit, received).images
+    decibels = metrics.psnr(answer, image).item()
+    return plots.side_by_side(
+        image, answer, titles=[photos.classes[int(true_class)], f"from {precision}: {decibels:.0f} dB"],
+        alt=f"A photograph of class {photos.classes[int(true_class)]} and its recovery from {precision} gradients, {decibels:.0f} dB.",
+    )  # fmt: skip
+
+
+# %%
+widgets.explore(look, photograph=range(20), precision=("float32", "float16", "bfloat16"))
+
+# %% [markdown]
+# ## Measure it properly
+#
+# One photograph proves that a thing is possible, not that it is usual. So we repeat, on several photographs and with fresh weights for each,
+# and keep every value. `±` is one standard deviation over the repeats.
+
+
+# %%
+def repeat(precision):
+    scores = []
+    for i in range(photos_to_try):
+        image, true_class = photos.one(i, size=224)
+        victim = zoo.build(model_name, num_classes=1000, seed=seed + i).to(page.device)
+        received = observe(victim, image, true_class, names=["pos_embed", "patch_embed.proj.weight"]).rounded(precision)
+        scores.append(metrics.psnr(closed_form.patch_embedding(victim, received).images, image))
+    return torch.cat(scores)  # (photos_to_try,)
+
+
+# %%
+measured = {name: repeat(getattr(torch, name)) for name in ("float32", "bfloat16")}
+for name, scores in measured.items():
+    print(f"{name:>9}: {metrics.summary(scores)} dB")
+
+# %% [markdown]
+# Now put it on record. A lab never writes down a verdict, only what it measured; the **ledger** judges the claim afterwards.
+
+# %%
+page.record(
+    "psnr", ["closed_form", "one_image"], measured["float32"], **fresh, unit="dB", position_std=0.02, note=model_name
+)
+page.record(
+    "psnr",
+    ["closed_form", "one_image", "bfloat16"],
+    measured["bfloat16"],
+    **fresh,
+    unit="dB",
+    position_std=0.02,
+    note=model_name,
+)
+
+# %% [markdown]
+# ## Exercise 1: what does the server know?
+#
+# An honest-but-curious server follows the protocol and keeps what it receives. Which of these does it know?
+#
+# `"architecture"`, `"weights"`, `"gradients"`, `"images"`, `"loss"`, `"batch size"`, `"preprocessing"`, `"random seed of the client"`
+#
+# <details><summary>Hint</summary>Who sent the model to the client in the first place? And what does a server need to average the messages of
+# clients that hold different numbers of images?</details>
+
+# %% tags=["exercise"]
+known_to_the_server = ...
+
+# %% tags=["solution"]
+known_to_the_server = {"architecture", "weights", "gradients", "batch size", "preprocessing"}
+
+# %%
+checks.verify("00.threat", known_to_the_server)
+
+# %% [markdown]
+# ## Exercise 2: the decibel
+#
+# PSNR, the peak signal-to-noise ratio, is $-10 \log_{10}$ of the mean squared error, for pixels between 0 and 1. Write it.
+#
+# <details><summary>Hint</summary>An error of 0.1 at every pixel must give exactly 20 dB.</details>
+
+
+# %% tags=["exercise"]
+def my_psnr(images, truth): ...
+
+
+# %% tags=["solution"]
+def my_psnr(images, truth):
+    return -10 * (images - truth).square().mean().log10()
+
+
+# %%
+checks.verify("00.psnr", my_psnr)
+
+# %% [markdown]
+# ## Exercise 3: how little is enough?
+#
+# The client sends every gradient. Which ones did the attack *need*? Give the smallest set of parameter names.
+#
+# <details><summary>Hint</summary>Look at the equation: which two gradients stand in it? Then look for their names in
+# <code>sorted(leak.grads)</code>.</details>
+
+# %% tags=["exercise"]
+enough = ...
+
+# %% tags=["solution"]
+enough = {"pos_embed", "patch_embed.proj.weight"}
+
+# %%
+checks.verify("00.enough", enough)
+
+# %% [markdown]
+# ## The paper, and here
+#
+# The APRIL paper claims that a client's gradients are enough to rebuild its image. It proves it for an architecture of its own; what you ran
+# works on a stock Vision Transformer and is not in the papers (lab 05 derives both).
+
+# %%
+page.show()
+
+# %% [markdown]
+# ## What we did differently, and why
+#
+# - The claim has no number in the paper; the bar of 30 dB, a picture that looks clean, is ours.
+# - The model is `vit_small_patch32_224` at `smoke`, because it fits in 2 GB, and `vit_base_patch16_224` above. Weights are fresh: no
+#   pretrained ViT can be had from package registries. The attack does not use the weights' values.
+# - One image a message. Lab 05 shows what a batch does to a linear system, and labs 06 and 07 how attackers deal with batches.
+#
+# ## Summary
+#
+# - A gradient is not a summary of the data. For a ViT and one image it *is* the data, rewritten.
+# - Two gradients out of all gave the image away. Knowing which is the first step to a defence.
+# - Shorter floats blur the image; they do not hide it.
+#
+# ## Where to read on
+#
+# Lab 05 proves why this works, finds out where it stops, and breaks the defence that the paper recommends. Lab 04 takes models that have no
+# such shortcut, and searches. Lu et al. 2022, sections 3.1 to 3.3, is the paper behind both.

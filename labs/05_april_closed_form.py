@@ -1,0 +1,747 @@
+# ---
+# jupyter:
+#   kernelspec: {display_name: Python 3, language: python, name: python3}
+# ---
+
+# %% [markdown]
+# # 05 · APRIL, the proofs: leaks that need no search
+#
+# A federated server receives one gradient. In this lab you prove that, for a Vision Transformer, the image can be read from it by linear
+# algebra; you check each step of the proof on numbers; you find out what stops it; and you break the defence that the paper recommends.
+#
+# After it you can
+# - derive two linear systems from the chain rule, and say which gradients they need;
+# - predict from width, patch size, float format and noise whether a model leaks, and by how many decibels;
+# - say why a *fixed* position embedding does not protect by itself, and which property of it does;
+# - compute, before any attack is run, how many directions of each patch stay hidden.
+#
+# | profile | minutes | peak memory |
+# |---|---|---|
+# | smoke | 0.6 | 1.4 GB |
+# | laptop | 3 | 3.5 GB |
+# | gpu | 4 | 5.0 GB |
+# | paper | 15 | 5.0 GB |
+#
+# *You need* lab 00, the chain rule, and the singular value decomposition by name. *Words that are new here*: **condition number**,
+# **pseudo-inverse**, **row space**, **ridge**.
+
+# %%
+import dataclasses
+import warnings
+
+import torch
+
+from privlab import checks, data, flipbook, ledger, metrics, plots, widgets
+from privlab.attacks import closed_form
+from privlab.defences import perturbation
+from privlab.leak import observe
+from privlab.models import april, zoo
+
+# %% tags=["parameters"]
+profile = "smoke"
+seed = 0
+device = "auto"
+
+# %%
+fresh = dict(mode="eval", victim="fresh")  # every victim of this lab: new weights, dropout and the like switched off
+page = ledger.Page("05", profile=profile, seed=seed, device=device)
+how_many, seeds, stock = {
+    "smoke": (2, 2, "vit_small_patch32_224"),
+    "laptop": (4, 2, "vit_base_patch16_224"),
+    "gpu": (10, 3, "vit_base_patch16_224"),
+    "paper": (20, 5, "vit_base_patch16_224"),
+}[profile]
+
+# %% [markdown]
+# ## Architecture A
+#
+# The paper studies two designs (its figure 1). In **A**, attention sits directly on the embedding: patches, plus position embedding, then
+# query, key and value. **B** is a real ViT, with a norm in between and shortcuts around. We use the paper's size for CIFAR-10: width 384,
+# four heads, four blocks, patches of 8 pixels, so 16 patches and a class token.
+
+# %%
+photos = data.load("cifar10_samples")
+photo, label = photos.one(2)  # (1, 3, 32, 32) in [0, 1]
+model = april.build("a", seed=seed).double()
+leak = observe(model, photo, label)
+leak
+
+# %% [markdown]
+# ## Theorem 1: attention gives a linear system away
+#
+# Write the tokens as the rows of $Z$. Attention computes $Q = Z W_q^\top$, $K = Z W_k^\top$, $V = Z W_v^\top$ (biases change nothing below), and goes on
+# from there; what it does with them does not matter.
+#
+# **Proof.** $Z$ acts on the loss only through $Q$, $K$ and $V$. The chain rule says
+#
+# $$\frac{\partial\ell}{\partial Z} = \frac{\partial\ell}{\partial Q} W_q + \frac{\partial\ell}{\partial K} W_k + \frac{\partial\ell}{\partial V} W_v ,
+# \qquad \frac{\partial\ell}{\partial W_q} = \Big(\frac{\partial\ell}{\partial Q}\Big)^{\!\top} Z \quad\text{and so on.}$$
+#
+# Transpose the first, multiply by $Z$ from the right, and put the second in:
+#
+# $$\Big(\frac{\partial\ell}{\partial Z}\Big)^{\!\top} Z = W_q^\top \frac{\partial\ell}{\partial W_q} + W_k^\top \frac{\partial\ell}{\partial W_k} + W_v^\top \frac{\partial\ell}{\partial W_v} =: B . \qquad\blacksquare$$
+#
+# The right side is made of weights, which the server sent out, and of their gradients, which it got back. If it also knew
+# $\partial\ell/\partial Z$, then $Z$ would be the only unknown.
+#
+# (The paper prints the gradients of the *activations* on the right-hand side of its theorem and in its algorithm. Its proof, and the shapes, ask for those of
+# the *weights*.)
+#
+# ### Exercise 1: the right-hand side
+#
+# timm keeps the three projections stacked in one matrix of shape (3 width, width). Write $B$ from it and from its gradient.
+#
+# <details><summary>Hint</summary>You can split it in three and sum. Or write the stacked product and see that the sum is done for you.</details>
+
+
+# %% tags=["exercise"]
+def right_hand_side(weight, gradient): ...
+
+
+# %% tags=["solution"]
+def right_hand_side(weight, gradient):
+    return weight.T @ gradient  # stacked rows: the product sums over query, key and value
+
+
+# %%
+checks.verify("05.theorem", right_hand_side)
+
+# %% [markdown]
+# Now the theorem on numbers. We hook the model to look at $Z$ and $\partial\ell/\partial Z$, which a server could not do, and compare both
+# sides in float64.
+
+
+# %%
+def inside(model, photo, label):
+    """What enters the first attention, and the gradient there: (tokens, width) each."""
+    kept = []
+    watch = model.blocks[0].attn.register_forward_hook(lambda _, args, __: kept.append(args[0]))
+    logits = model(model.normalise(photo.double()))
+    watch.remove()
+    (gradient,) = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, label), kept[0])
+    return kept[0][0].detach(), gradient[0]
+
+
+# %%
+def residuals(model, photo, label):
+    """Relative errors of Theorem 1 and of Theorem 2."""
+    leak = observe(model, photo, label)
+    Z, dZ = inside(model, photo, label)
+    attn = model.blocks[0].attn.qkv.weight.detach()
+    B = attn.T @ leak["blocks.0.attn.qkv.weight"]
+    return ((dZ.T @ Z - B).norm() / B.norm()).item(), ((leak["pos_embed"][0] - dZ).norm() / dZ.norm()).item()
+
+
+# %% [markdown]
+# ## Theorem 2: the position embedding gives the rest away
+#
+# $Z = E_{\text{patch}} + E_{\text{pos}}$: a sum. So $\partial\ell/\partial E_{\text{pos}} = \partial\ell/\partial Z$, and a *learnable* position
+# embedding sends exactly that. **Proof**: the derivative of a sum with respect to either summand is 1. $\blacksquare$
+#
+# It is the shortest proof in this book, and the one with the largest consequence.
+
+# %%
+errors = [
+    residuals(april.build("a", seed=seed + s).double(), *photos.one(i)) for s in range(seeds) for i in range(how_many)
+]
+theorem_1, theorem_2 = zip(*errors, strict=True)
+print(
+    f"Theorem 1: relative residual up to {max(theorem_1):.1e}.  Theorem 2: relative error up to {max(theorem_2):.1e}."
+)
+
+# %%
+page.record("relative_residual", ["theorem_1", "float64"], theorem_1, **fresh, note="fresh models and images")
+page.record("relative_error", ["theorem_2", "float64"], theorem_2, **fresh, note="fresh models and images")
+
+# %% [markdown]
+# ## The attack
+#
+# Solve $G^\top Z = B$ with $G$ the position gradient (Algorithm 1). Then undo the patch embedding: $z_i - e_i - b = W_p x_i$, so the pixels are the
+# **pseudo-inverse** of $W_p$ applied to it (equation 11), exact when the width is at least the number of pixels in a patch (192 here).
+#
+# ### Before you go on: predict
+#
+# The model above computes in float64, the next one in float32, as everyone's does. How many decibels does that cost?
+
+# %%
+guess = widgets.predict("PSNR from float32 gradients:", low=0, high=300, unit="dB")
+guess
+
+# %%
+exact = closed_form.attention(model, leak)
+model32 = april.build("a", seed=seed)
+usual = closed_form.attention(model32, observe(model32, photo, label))
+scores = [metrics.psnr(r.images, photo).item() for r in (exact, usual)]
+guess.against(scores[1])
+
+# %%
+plots.side_by_side(
+    photo, exact.images, usual.images,
+    titles=["the client's", f"from float64: {scores[0]:.0f} dB", f"from float32: {scores[1]:.0f} dB"],
+    alt=f"A CIFAR-10 image and two recoveries that look the same, {scores[0]:.0f} and {scores[1]:.0f} dB.",
+)  # fmt: skip
+
+# %% [markdown]
+# ## What the solve hangs on
+#
+# The system is solved in float64 whatever the gradients are; what is lost is lost before. The **condition number** of $G$, its largest singular value over
+# its smallest, says by how much an error in the gradient can grow. Here is $G$'s spectrum, with the size of the errors that a float format makes: what lies
+# below is drowned.
+
+# %%
+G = leak["pos_embed"][0]  # (tokens, width)
+size_of_errors = G.square().mean().sqrt() * (G.shape[0] ** 0.5 + G.shape[1] ** 0.5)
+drowned = {
+    name: float(size_of_errors * torch.finfo(getattr(torch, name)).eps / 12**0.5) for name in ("float32", "bfloat16")
+}
+plots.spectrum(
+    {"gradient at the tokens": torch.linalg.svdvals(G)}, cutoffs=drowned,
+    alt=f"Singular values of the token gradient fall over {exact.condition:.0e}; all lie above the rounding of float32, several "
+    "below that of bfloat16.",
+)  # fmt: skip
+
+# %% [markdown]
+# A solver that ignores this divides noise by almost nothing. Ours adds a **ridge**: each direction is divided by $s + \varepsilon^2/s$ instead of $s$,
+# with $\varepsilon$ the size of the errors. A direction well above the noise is untouched; one below it is left grey instead of wild.
+#
+# ### Move the controls
+#
+# Which of the four matters most? Try to find a setting that protects the image, and one more.
+
+
+# %%
+def try_it(width, patch, precision, noise):
+    victim = april.build("a", width=width, patch_size=patch, depth=2, seed=seed)
+    needed = ["pos_embed", "blocks.0.attn.qkv.weight"]
+    received = observe(victim.double() if precision == "float64" else victim, photo, label, names=needed)
+    received = perturbation.gaussian(received.rounded(getattr(torch, precision)), noise, seed=seed)
+    answer = closed_form.attention(victim, received, noise=noise or None)
+    decibels = metrics.psnr(answer.images, photo).item()
+    return plots.side_by_side(
+        photo, answer.images, titles=["the client's", f"{decibels:.0f} dB, condition {answer.condition:.0e}, rank {answer.rank}"],
+        alt=f"Width {width}, patch {patch}, {precision}, noise {noise}: recovered with {decibels:.0f} dB.",
+    )  # fmt: skip
+
+
+# %%
+widgets.explore(
+    try_it, start=dict(width=384, patch=8),
+    width=(48, 96, 192, 384, 768), patch=(4, 8, 16), precision=("float64", "float32", "bfloat16"), noise=(0.0, 1e-3, 1e-2, 1e-1, 1.0),
+)  # fmt: skip
+
+# %% [markdown]
+# ## Measure, do not look
+#
+# One function for all that follows: a fresh model for each seed, one client step for each image, a score for each. The client shares what
+# the attack needs and nothing else.
+
+# %%
+needs = {
+    closed_form.attention: ["pos_embed", "blocks.0.attn.qkv.weight"],
+    closed_form.patch_embedding: ["pos_embed", "patch_embed.proj.weight"],
+    closed_form.subspace: ["blocks.0.attn.qkv.weight"],
+}
+
+
+# %%
+def measure(form, build, harm=lambda leak, seed: leak, dtype=torch.float32, score=metrics.psnr, **solver):
+    """Score an attack over seeds x images: (seeds * how_many,)."""
+    scores = []
+    for s in range(seeds):
+        victim = build(seed=seed + s).to(page.device, dtype)
+        for i in range(how_many):
+            image, true_class = photos.one(i)
+            received = harm(observe(victim, image, true_class, names=needs[form]), 100 * s + i)
+            scores.append(score(form(victim, received, **solver).images, image))
+    return torch.cat(scores)
+
+
+# %%
+def arch_a(**changes):
+    return lambda seed: april.build("a", seed=seed, **changes)
+
+
+def arch_b(**changes):
+    return lambda seed: april.build("b", seed=seed, **changes)
+
+
+mse_a = measure(closed_form.attention, arch_a(), score=metrics.mse)
+page.record("mse", ["closed_form", "arch_a", "cifar10"], mse_a, **fresh, unit="pixels", position_std=0.02)
+
+
+# %%
+def pixels_again(victim, image):
+    """Equation 11 alone: embed the patches, then undo it."""
+    normalised = victim.normalise(image.double())
+    patches = torch.nn.functional.unfold(normalised, 8, stride=8)[0].T
+    again = closed_form.pixels(victim, victim.patch_embed(normalised)[0].detach())
+    return (again - patches).square().mean().item()
+
+
+page.record(
+    "mse",
+    ["pixels_from_embedding"],
+    [pixels_again(model, photos.one(i)[0]) for i in range(how_many)],
+    **fresh,
+    unit="normalised",
+)
+
+# %% [markdown]
+# ### Width (the paper's figure 5)
+#
+# $G^\top Z = B$ has one equation for each dimension of the width, and one unknown for each token. The paper shrinks the width until the attack
+# fails, at half the number of patches. We use patches of 4: 64 patches and a class token.
+
+# %%
+widths = (32, 64, 128, 384, 768)
+by_width = {w: measure(closed_form.attention, arch_a(width=w, patch_size=4, depth=2)) for w in widths}
+plots.lines(
+    {"closed form, float32": ([str(w) for w in widths], [s.mean().item() for s in by_width.values()], [s.std().item() for s in by_width.values()])},
+    xlabel="width (65 tokens)", ylabel="PSNR in dB", thresholds={"looks clean": 30},
+    alt="PSNR grows with the width: " + ", ".join(f"{w}: {s.mean().item():.0f} dB" for w, s in by_width.items()) + ".",
+)  # fmt: skip
+
+# %%
+for w, name in ((32, "width_half_of_patches"), (768, "width_768")):
+    page.record(
+        "mse",
+        ["closed_form", name],
+        10 ** (-by_width[w] / 10),
+        **fresh,
+        unit="pixels",
+        position_std=0.02,
+        note="patch 4",
+    )
+
+# %% [markdown]
+# Half the width does not hide everything: the system still fixes half of the directions, and for a smooth image these hold most of the picture.
+# *Unsolvable* and *private* are two words.
+
+# %% [markdown]
+# ### Noise (figure 6)
+#
+# The client may add noise. We say how much by the norm of the noise over the norm of the gradient, tensor by tensor. The server may know the amount
+# (it is usually published), and then its ridge uses it: that attacker is the one a defence has to withstand.
+#
+# ### Exercise 2: how large is the noise on each number?
+#
+# A gradient $g$ has $n$ numbers. You want noise whose norm, as a whole, is `relative` times $\lVert g \rVert$. What standard deviation must each
+# number's noise have?
+#
+# <details><summary>Hint</summary>The squared norm of $n$ independent draws of standard deviation $\sigma$ is about $n\sigma^2$.</details>
+
+
+# %% tags=["exercise"]
+def sigma(g, relative): ...
+
+
+# %% tags=["solution"]
+def sigma(g, relative):
+    return relative * g.norm() / g.numel() ** 0.5
+
+
+# %%
+checks.verify("05.noise", sigma)
+
+# %%
+levels = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 1.0)
+kinds = {"gaussian": perturbation.gaussian, "laplacian": perturbation.laplacian}
+ssim = {
+    (kind, level): measure(
+        closed_form.attention,
+        arch_a(depth=2),
+        lambda leak, s, n=noise, r=level: n(leak, r, s),
+        score=metrics.ssim,
+        noise=level,
+    )
+    for kind, noise in kinds.items()
+    for level in levels
+}
+
+# %%
+plots.lines(
+    {kind: (levels, [ssim[kind, r].mean().item() for r in levels], [ssim[kind, r].std().item() for r in levels]) for kind in kinds},
+    xlabel="norm of the noise / norm of the gradient", ylabel="SSIM", log="x",
+    alt="Structural similarity falls from near 1 at a relative noise of 1e-4 to near 0 at 1; Gaussian and Laplacian noise lie on one line.",
+)  # fmt: skip
+
+# %% [markdown]
+# The paper finds that Laplacian noise must be ten times smaller than Gaussian noise to have the same effect, when it compares a *variance* with a *norm*.
+# Measured by energy, the two lie on one line: a linear solve sums many draws, and of a sum only the variance counts.
+
+# %%
+for (kind, level), values in ssim.items():
+    if level >= 1e-3:
+        setting = [kind, f"relative_{level:g}".replace(".", "p")]
+        page.record("ssim", setting, values, **fresh, position_std=0.02, note="the attacker knows the level")
+
+# %% [markdown]
+# Does only the *relative* size count, as the paper says? Multiply the loss, and so the gradient, by 100, and keep the relative noise:
+
+
+# %%
+def scaled_noise(scale):
+    def harm(leak, seed):
+        scaled = dataclasses.replace(leak, grads={n: scale * g for n, g in leak.grads.items()})
+        noisy = perturbation.gaussian(scaled, 0.1, seed)
+        return dataclasses.replace(noisy, grads={n: g / scale for n, g in noisy.grads.items()})
+
+    return measure(closed_form.attention, arch_a(depth=2), harm, score=metrics.mse, noise=0.1).log10()
+
+
+for scale in (1, 100):
+    page.record(
+        "log10_mse",
+        [f"gradient_scale_{scale}", "relative_0p1"],
+        scaled_noise(float(scale)),
+        **fresh,
+        unit="pixels",
+        position_std=0.02,
+    )
+
+# %% [markdown]
+# The same in pictures, frame by frame (this one also works where no Python runs):
+
+# %%
+frames, captions = [], []
+for r in (0.0, *levels):
+    noisy = perturbation.gaussian(observe(model32, photo, label, names=needs[closed_form.attention]), r, seed=seed)
+    frames.append(closed_form.attention(model32, noisy, noise=r or None).images)
+    captions.append(f"relative noise {r:g}: {metrics.psnr(frames[-1], photo).item():.0f} dB")
+flipbook.show(frames, captions, [f"The recovered image at {c}." for c in captions], label="relative noise")
+
+# %% [markdown]
+# ### Batches
+#
+# With two images the client sends $\frac12(G_1 + G_2)$ and $\frac12(B_1 + B_2)$, while the system holds for each $G_k^\top Z_k = B_k$ alone. Our
+# functions refuse a batch. Let us be an attacker who pretends not to know:
+
+
+# %%
+def batch_of(n):
+    scores = []
+    for s in range(seeds * how_many):
+        victim = april.build("a", seed=seed + s)
+        images, labels = photos.take(range(s, s + n))
+        pretended = dataclasses.replace(observe(victim, images, labels), batch_size=1)
+        wrong = closed_form.attention(victim, pretended).clamped
+        scores.append(
+            metrics.mse(wrong.expand(n, -1, -1, -1), images).min().item()
+        )  # against the nearest of n, to be generous
+    return scores
+
+
+# %%
+page.record("mse", ["closed_form", "batch_1"], mse_a, **fresh, unit="pixels", position_std=0.02)
+page.record(
+    "mse",
+    ["closed_form", "batch_4"],
+    batch_of(4),
+    **fresh,
+    unit="pixels",
+    position_std=0.02,
+    note="clamped, nearest of four",
+)
+
+# %% [markdown]
+# ## Architecture B: the paper's form stops, another begins
+#
+# A real ViT puts a LayerNorm between embedding and attention. Now $Q = \mathrm{LN}(Z) W_q^\top$, the position gradient is taken *before* the
+# norm and the weight gradient *after* it: Theorem 1 does not hold any more. The paper turns to optimisation here (lab 06).
+
+# %%
+warnings.filterwarnings("ignore", "a norm stands between")
+mse_b = measure(closed_form.attention, arch_b(), score=metrics.mse)
+page.record("mse", ["closed_form", "arch_b"], mse_b, **fresh, unit="pixels", position_std=0.02)
+
+# %% [markdown]
+# But look one layer *earlier*. The patch embedding is linear, and the position gradient is taken right behind it:
+# $z_i = W x_i + b + e_i$. With $g_i = \partial\ell/\partial e_i$,
+#
+# $$\frac{\partial\ell}{\partial W} = \sum_i g_i x_i^\top = G^\top X .$$
+#
+# Both $\partial\ell/\partial W$ and $G$ are in the leak. The unknown is the image, in pixels, at once. It does not matter what comes behind: norms,
+# shortcuts, twelve blocks, any loss, any label. This system is not in the papers. It holds for **every** ViT with a learnable position embedding.
+#
+# It needs one image, as many independent $g_i$ as there are patches, and therefore a width above the number of patches.
+
+# %%
+samples = data.load("imagenet_samples")
+
+
+def stock_scores(name, computed, sent=None):
+    """PSNR of the patch-embedding form on a stock model whose gradients are `computed` in one float format and `sent` in another."""
+    scores = []
+    for s in range(seeds):
+        victim = zoo.build(name, num_classes=1000, seed=seed + s).to(page.device, computed)
+        for i in range(how_many):
+            image, true_class = samples.one(i, size=224)
+            received = observe(victim, image, true_class, names=needs[closed_form.patch_embedding]).rounded(
+                sent or computed
+            )
+            scores.append(metrics.psnr(closed_form.patch_embedding(victim, received).images, image))
+    return torch.cat(scores)
+
+
+# %%
+short = {"vit_small_patch32_224": "vit_s_32", "vit_base_patch16_224": "vit_b_16"}[stock]
+for computed, sent in ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.float32, torch.bfloat16)):
+    page.record(
+        "psnr", ["patch_embedding", short, str(sent).split(".")[-1]], stock_scores(stock, computed, sent),
+        **fresh, unit="dB", position_std=0.02,
+    )  # fmt: skip
+
+# %% [markdown]
+# ### Exercise 3: the width that protects?
+#
+# `deit_tiny_patch16_224` has width 192 and 196 patches. The next cell attacks it all the same and counts the rank of the system.
+
+# %%
+warnings.filterwarnings("ignore", "width 192 is not above")
+tiny = zoo.build("deit_tiny_patch16_224", num_classes=1000, seed=seed)
+image, true_class = samples.one(1, size=224)
+answer = closed_form.patch_embedding(tiny, observe(tiny, image, true_class))
+print(f"rank {answer.rank} of {answer.unknowns}: {metrics.psnr(answer.images, image).item():.1f} dB")
+page.record(
+    "psnr",
+    ["patch_embedding", "deit_tiny_16", "float32"],
+    stock_scores("deit_tiny_patch16_224", torch.float32),
+    **fresh,
+    unit="dB",
+    position_std=0.02,
+)
+
+# %% [markdown]
+# Write `hidden(width, image_size, patch)`: how many directions of the image's patches stay open? The first answer that comes to mind is off by
+# one. Why?
+#
+# <details><summary>Hint</summary>Every $g_i$ has come back through a LayerNorm, which subtracts a mean on the way forward. What does its sum over the
+# width have to be?</details>
+
+
+# %% tags=["exercise"]
+def hidden(width, image_size, patch): ...
+
+
+# %% tags=["solution"]
+def hidden(width, image_size, patch):
+    return max(0, (image_size // patch) ** 2 - (width - 1))
+
+
+# %%
+checks.verify("05.width", hidden)
+
+# %% [markdown]
+# ## The defence that the paper recommends, and its end
+#
+# No gradient of the position embedding, no $G$: both forms above stop. So the paper advises to *fix* the embedding (section 4.2). Is the image
+# safe then?
+#
+# Look at the first attention's weight gradient. $[Q\,K\,V] = \mathrm{LN}(Z)\,W^\top$, so
+#
+# $$\frac{\partial\ell}{\partial W} = \sum_t (\text{something})_t \; \mathrm{LN}(z_t)^\top .$$
+#
+# Its **row space** $S$ is spanned by the normed tokens: $n + 1$ dimensions out of 384. The server knows $S$. So it knows that no normed token has any part
+# outside of $S$. Let the rows of $N^\top$ span what is outside, let $C$ subtract the mean, and write the norm out:
+#
+# $$\mathrm{LN}(z_i) = \gamma \odot C(z_i)/\sigma_i + \beta \quad\Rightarrow\quad N^\top\big(\gamma \odot C(W x_i + b + e_i)\big) + \sigma_i N^\top\beta = 0 .$$
+#
+# Everything but the patch $x_i$ (and the one number $\sigma_i$, where $\beta \ne 0$) is known: the embedding $e_i$ is fixed, so it is *public*. That is a linear
+# system for each patch, from a gradient that every client sends. It needs one image, a norm before attention, two blocks or more, and $384 - (n+1) \ge 3p^2$ equations.
+#
+# ### Before you go on: predict
+#
+# Three fixed embeddings: random numbers, sine and cosine of the patch's number (1-D), sine and cosine of its row and column (2-D). Which protects?
+
+# %%
+guess = widgets.predict("PSNR against the fixed random embedding, from float32:", low=0, high=150, unit="dB")
+guess
+
+# %%
+kinds = {
+    "random, std 1": dict(position="random", position_std=1.0),
+    "random, std .02": dict(position="random", position_std=0.02),
+    "sinusoid 1-D": dict(position="sinusoid_1d"),
+    "sinusoid 2-D": dict(position="sinusoid_2d"),
+}
+broken = {
+    (name, precision): measure(closed_form.subspace, arch_b(depth=2, **kind), dtype=getattr(torch, precision))
+    for name, kind in kinds.items()
+    for precision in ("float32", "float64")
+}
+guess.against(broken["random, std 1", "float32"].median().item())
+
+# %%
+plots.heat(
+    [[broken[name, precision].median().item() for precision in ("float32", "float64")] for name in kinds],
+    rows=list(kinds), columns=["float32", "float64"], xlabel="gradients", ylabel="fixed position embedding", unit="median PSNR in dB", digits=".0f",
+    alt="Median PSNR of the subspace attack. " + "; ".join(f"{n}, {p}: {v.median().item():.0f} dB" for (n, p), v in broken.items()) + ".",
+)  # fmt: skip
+
+# %% [markdown]
+# A fixed random embedding is broken. The 1-D sinusoid holds in float32 and falls in float64: it is badly conditioned, nothing more. The
+# 2-D sinusoid holds even in float64. Why?
+
+# %%
+record_as = {
+    ("random, std .02", "float32"): (["subspace", "random_std002_patch8", "float32"], 0.02),
+    ("sinusoid 1-D", "float64"): (["subspace", "sinusoid_1d_patch8", "float64"], 0.71),
+    ("sinusoid 2-D", "float64"): (["subspace", "sinusoid_2d_patch8", "float64"], 0.71),
+}
+for cell, (keys, std) in record_as.items():
+    page.record("psnr", keys, broken[cell], **fresh, unit="dB", position_std=std)
+small_patches = measure(closed_form.subspace, arch_b(depth=2, patch_size=4, position="random", position_std=1.0))
+page.record("psnr", ["subspace", "random_std1_patch4", "float32"], small_patches, **fresh, unit="dB", position_std=1.0)
+
+# %% [markdown]
+# ## What really protects: the rank rule
+#
+# Take a combination $a$ of patches with $\sum_i a_i = 0$ and $\sum_i a_i e_i = 0$. Then
+#
+# $$\sum_i a_i (W x_i + b + e_i) = W \sum_i a_i x_i ,$$
+#
+# so $\gamma \odot C(W d)$, with $d = \sum_i a_i x_i$, is a combination of normed tokens (each times its $\sigma_i$): it lies *in* $S$, and no equation sees the
+# direction $d$. Conversely, if $\gamma\odot C(Wd)$ lies in $S$, it is such a combination, as long as patches and embeddings are in general position. The
+# combinations form a space of dimension $n - \mathrm{rank}[E\;\mathbf 1]$, with $[E\;\mathbf 1]$ the embeddings as rows and a column of ones. Hence the number of hidden
+# directions of *every* patch is
+#
+# $$h = \min\big(3p^2,\; n - \mathrm{rank}[E\;\mathbf 1]\big). \qquad\blacksquare$$
+#
+# A random embedding has full rank: $h = 0$. The 2-D sinusoid is a function of the row plus a function of the column. The combinations that it cannot see are the
+# tables whose rows and columns all sum to zero.
+#
+# ### Exercise 4: count them
+#
+# `hidden_2d(n, patch)`: how many directions does the 2-D sinusoid hide on a grid of $n \times n$ patches of `patch` pixels a side?
+#
+# <details><summary>Hint</summary>Fill the upper left $(n-1) \times (n-1)$ corner of the table as you like. What is left to choose?</details>
+
+
+# %% tags=["exercise"]
+def hidden_2d(n, patch): ...
+
+
+# %% tags=["solution"]
+def hidden_2d(n, patch):
+    return min(3 * patch**2, (n - 1) ** 2)
+
+
+# %%
+checks.verify("05.rank", hidden_2d)
+
+# %% [markdown]
+# Now the rule against the solver. `hidden_directions` looks at the model alone; `Recovery.hidden` counts the singular values that vanish in the attack.
+
+
+# %%
+def predicted_and_counted(**position):
+    victim = april.build("b", depth=2, seed=seed, **position).double()
+    image, true_class = photos.one(seed % len(photos))
+    return closed_form.hidden_directions(victim), closed_form.subspace(
+        victim, observe(victim, image, true_class)
+    ).hidden
+
+
+table = {
+    f"rank {r}": predicted_and_counted(position="low_rank", position_rank=r, position_std=1.0)
+    for r in (1, 3, 5, 8, 12, 15, 16)
+}
+table |= {kind: predicted_and_counted(position=kind) for kind in ("random", "sinusoid_2d", "none")}
+for name, (predicted, counted) in table.items():
+    print(f"{name:>12}: the rule says {predicted:2} hidden directions, the attack finds {counted:2}")
+page.record(
+    "null_space_gap", ["rank_rule"], [abs(p - c) for p, c in table.values()], **fresh, note=f"{len(table)} embeddings"
+)
+
+
+# %%
+def at_rank(rank, photograph):
+    victim = april.build("b", depth=2, position="low_rank", position_rank=rank, position_std=1.0, seed=seed).double()
+    image, true_class = photos.one(photograph)
+    answer = closed_form.subspace(victim, observe(victim, image, true_class, names=["blocks.0.attn.qkv.weight"]))
+    decibels = metrics.psnr(answer.images, image).item()
+    return plots.side_by_side(
+        image, answer.images, titles=["the client's", f"rank {rank}: {answer.hidden} of 192 hidden, {decibels:.0f} dB"],
+        alt=f"A position embedding of rank {rank} hides {answer.hidden} directions of each patch; recovered with {decibels:.0f} dB.",
+    )  # fmt: skip
+
+
+widgets.explore(at_rank, rank=range(1, 17), photograph=range(20))
+
+# %% [markdown]
+# It is the *rank* that protects, not the freezing. One hidden direction out of 192 already costs the attacker a hundred decibels, because $d$ is made of the
+# image's own patches: what is hidden is where the picture differs from patch to patch.
+#
+# A warning that we ran into ourselves: a low-rank embedding that is *rounded* has full rank again, about $10^{-8}$ below its size. Our first version was; from float64
+# gradients the attack recovered the image from those last bits. `positions.draw("low_rank")` is therefore exact to the last bit.
+#
+# ### Exercise 5: design it
+#
+# You may choose a random embedding of any rank $r$ for $n$ patches, and want at least $k$ hidden directions for every patch. A richer embedding helps the task,
+# so: what is the *largest* rank that you can allow?
+#
+# <details><summary>Hint</summary>$\mathrm{rank}[E\;\mathbf 1]$ is not $r$.</details>
+
+
+# %% tags=["exercise"]
+def largest_rank(patches, k): ...
+
+
+# %% tags=["solution"]
+def largest_rank(patches, k):
+    return patches - 1 - k
+
+
+# %%
+checks.verify("05.design", largest_rank)
+
+# %% [markdown]
+# ### And a batch?
+#
+# With $B$ images, $S$ has $B(n+1)$ dimensions and the equations that are left confine each patch to a family, not to a point. The solve alone fails; lab 06
+# searches inside that family.
+
+
+# %%
+def subspace_on_two():
+    scores = []
+    for s in range(seeds):
+        victim = april.build("b", depth=2, position="random", position_std=1.0, seed=seed + s).double()
+        images, labels = photos.take([s, s + 1])
+        wrong = closed_form.subspace(victim, dataclasses.replace(observe(victim, images, labels), batch_size=1)).clamped
+        scores += metrics.psnr(wrong.expand(2, -1, -1, -1), images).tolist()
+    return scores
+
+
+page.record(
+    "psnr", ["subspace", "batch_2", "float64"], subspace_on_two(), **fresh, unit="dB", position_std=1.0, note="clamped"
+)
+
+# %% [markdown]
+# ## The paper, and here
+
+# %%
+page.show()
+
+# %% [markdown]
+# ## What we did differently, and why
+#
+# - Theorem 1 with the gradients of the weights on the right-hand side, as in the paper's proof; softmax scaled inside, as usual (its equation 4 prints
+#   the scale outside).
+# - "4 patches" is read as four *a row*, which is what the code that the paper names does: 17 tokens.
+# - The paper solves with a pseudo-inverse. We add a ridge of the size of the leak's own errors; without noise the two agree.
+# - Noise is relative to the norm of each tensor, and the attacker knows its level. The paper compares a variance with a norm.
+# - Whether the paper's figure 6 concerns the closed form is implied there, not stated. We take it so.
+# - `patch_embedding`, `subspace` and the rank rule are ours. We looked for them in the four papers and did not find them.
+#
+# ## Summary
+#
+# - One learnable position embedding and one linear layer on either side of it are enough: the image is the solution of a linear system.
+# - Float format, width and noise set how many decibels come back, through the condition of one matrix.
+# - Fixing the embedding removes $G$, and the first attention's gradient takes its place. What protects is a *low rank*, and it can be counted before any attack.
+# - What does a low-rank embedding cost in accuracy? Lab 13 measures it.
+#
+# ## Where to read on
+#
+# Lu et al. 2022, sections 3 and 4.2. Lab 06 attacks architecture B and batches by optimisation; lab 08 asks which gradients leak when there is no linear
+# shortcut; lab 13 weighs the defences against each other.

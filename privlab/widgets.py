@@ -1,0 +1,101 @@
+"""Live controls for a lab: a prediction to write down before a result is shown, and a function whose arguments become sliders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+
+import ipywidgets
+from IPython.display import display
+
+
+class Prediction:
+    """A guess that the reader writes down before looking; `against` holds it beside what was measured."""
+
+    def __init__(self, question: str, low: float, high: float, unit: str) -> None:
+        self.low, self.high, self.unit = low, high, unit
+        step = (high - low) / 100
+        self.slider = ipywidgets.FloatSlider(
+            (low + high) / 2,
+            min=low,
+            max=high,
+            step=step,
+            continuous_update=False,
+            readout_format=".4g",
+            layout={"width": "24em"},
+        )
+        self.moved = False
+        self.slider.observe(self._move, "value")
+        text = ipywidgets.HTML(f"<label>{question}</label>")
+        self.box = ipywidgets.VBox([text, ipywidgets.HBox([self.slider, ipywidgets.Label(unit)])])
+
+    def _move(self, _: object) -> None:
+        self.moved = True
+
+    @property
+    def value(self) -> float | None:
+        """The guess, or None while the slider has not been touched."""
+        return self.slider.value if self.moved else None
+
+    def against(self, measured: float) -> str:
+        """One sentence that compares the guess with the measurement."""
+        found = f"Measured: {measured:.4g} {self.unit}".rstrip()
+        if self.value is None:
+            return f"{found}. (You did not move the slider: a guess that you can be wrong about is what makes the number stick.)"
+        gap = abs(measured - self.value)
+        near = gap <= 0.1 * (self.high - self.low)
+        verdict = (
+            "Close."
+            if near
+            else f"That is {gap:.3g} {self.unit} away: what did you assume that does not hold here?".replace("  ", " ")
+        )
+        return f"{found}. You said {self.value:.4g}. {verdict}"
+
+    def _repr_mimebundle_(self, **kwargs: object) -> object:
+        return self.box._repr_mimebundle_(**kwargs)
+
+
+def predict(question: str, low: float, high: float, unit: str = "") -> Prediction:
+    """Ask for a number between low and high before the result is shown."""
+    if not low < high:
+        raise ValueError(f"low={low}, high={high}: there is nothing to choose between; give low < high")
+    return Prediction(question, low, high, unit)
+
+
+def explore(
+    draw: Callable[..., object], start: dict[str, Hashable] | None = None, **controls: Sequence[Hashable]
+) -> ipywidgets.VBox:
+    """A control for each argument of `draw`, and what it returns for their values below them, drawn again at each change.
+
+    controls: argument name -> the values it may take: a slider for numbers, buttons for words, a menu for many words.
+    start: values to begin with; the first of each if not given.  What was drawn once is kept, so going back answers at once.
+    An exception inside `draw` shows in the output, where the headless runner looks for it too.
+    """
+    empty = [name for name, values in controls.items() if len(values) == 0]
+    if empty:
+        raise ValueError(f"{empty[0]}=() leaves nothing to choose; give at least one value")
+    made = {name: _control(name, tuple(values), (start or {}).get(name)) for name, values in controls.items()}
+    drawn = lru_cache(maxsize=256)(draw)
+    output = ipywidgets.interactive_output(lambda **values: display(drawn(**values)), made)
+    return ipywidgets.VBox([*made.values(), output])
+
+
+def _control(name: str, values: tuple[Hashable, ...], start: Hashable | None) -> ipywidgets.Widget:
+    label = name.replace("_", " ")
+    value = values[0] if start is None else start
+    if value not in values:
+        raise ValueError(f"start: {name}={value!r} is none of {values}")
+    options = [(str(v), v) for v in values]
+    style = {"description_width": "9em"}
+    if all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
+        return ipywidgets.SelectionSlider(
+            options=options,
+            value=value,
+            description=label,
+            continuous_update=False,
+            style=style,
+            layout={"width": "32em"},
+        )
+    if len(values) <= 4:
+        return ipywidgets.ToggleButtons(options=options, value=value, description=label, style=style)
+    return ipywidgets.Dropdown(options=options, value=value, description=label, style=style)

@@ -1,0 +1,57 @@
+"""Predictions and explorers, as a reader moves them."""
+
+import ipywidgets
+import pytest
+
+from privlab import widgets
+
+
+def controls(box):
+    return [w for w in box.children if not isinstance(w, ipywidgets.Output)]
+
+
+def test_a_guess_counts_once_the_slider_was_moved():
+    guess = widgets.predict("How far?", 0, 100, "dB")
+    assert guess.value is None and "did not move" in guess.against(40)
+    guess.slider.value = 45
+    assert guess.value == 45
+    assert guess.against(40) == "Measured: 40 dB. You said 45. Close."
+    assert "55 dB away" in guess.against(100)
+
+
+def test_a_guess_needs_a_range():
+    with pytest.raises(ValueError, match=r"low=3, high=3: there is nothing to choose"):
+        widgets.predict("?", 3, 3)
+
+
+def test_explore_draws_for_each_value_once():
+    calls = []
+
+    def draw(width, mode):
+        calls.append((width, mode))
+        return width
+
+    box = widgets.explore(draw, start=dict(width=2), width=(1, 2, 4), mode=("a", "b"))
+    slider, buttons = controls(box)
+    assert isinstance(slider, ipywidgets.SelectionSlider) and isinstance(buttons, ipywidgets.ToggleButtons)
+    assert calls == [(2, "a")]
+    slider.value = 4
+    buttons.value = "b"
+    slider.value = 2
+    buttons.value = "a"  # seen before: kept
+    assert calls == [(2, "a"), (4, "a"), (4, "b"), (2, "b")]
+
+
+def test_the_control_follows_the_values():
+    box = widgets.explore(lambda **_: None, many=tuple("abcdef"), flag=(True, False), numbers=(0.1, 1))
+    assert [type(w).__name__ for w in controls(box)] == ["Dropdown", "ToggleButtons", "SelectionSlider"]
+    assert controls(box)[2].description == "numbers" and not controls(box)[2].continuous_update
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [(dict(width=()), r"width=\(\) leaves nothing"), (dict(width=(1,), start=dict(width=5)), "width=5 is none of")],
+)
+def test_bad_controls_are_named(options, says):
+    with pytest.raises(ValueError, match=says):
+        widgets.explore(lambda width: width, **options)
