@@ -1,0 +1,87 @@
+"""What this machine gives a process: cores, memory, and the most memory that the process has held so far."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import psutil
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def cores() -> int:
+    """Cores that this process may use: a container or a cluster often gives fewer than the machine has."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, period = _words(_CGROUP / "cpu.max") or ("max", "")
+    if quota.isdigit():
+        allowed = min(allowed, max(1, int(quota) // int(period)))
+    return allowed
+
+
+def memory() -> tuple[float, float]:
+    """(total, available) in GB, the limit of a container included (Binder gives 2 GB on a far larger machine)."""
+    seen = psutil.virtual_memory()
+    total, available = seen.total, seen.available
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        words = _words(_CGROUP / limit) + _words(_CGROUP / used)
+        if len(words) == 2 and all(w.isdigit() for w in words) and int(words[0]) < seen.total:
+            total = int(words[0])
+            available = min(available, max(0, total - int(words[1]) + _file_cache()))
+    return total / 1e9, available / 1e9
+
+
+def _file_cache() -> int:
+    """Bytes of files that the container keeps in memory and gives up when memory is asked for."""
+    for stat in (_CGROUP / "memory.stat", _CGROUP / "memory/memory.stat"):
+        words = _words(stat)
+        if "inactive_file" in words:
+            return int(words[words.index("inactive_file") + 1])
+    return 0
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def peak_gb() -> float:
+    """The most memory that this process has held, in GB; processes that it started are not counted.
+
+    Linux: VmHWM, because ru_maxrss there is inherited.
+    """
+    words = _words(Path("/proc/self/status"))
+    if "VmHWM:" in words:
+        return int(words[words.index("VmHWM:") + 1]) * 1024 / 1e9
+    if sys.platform == "darwin":
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9
+    info = psutil.Process().memory_info()
+    return getattr(info, "peak_wset", info.rss) / 1e9
+
+
+def children_peak_gb() -> float | None:
+    """The most memory that one process started and ended by this one has held, in GB; None where the system does not say.
+
+    Linux counts this process's own peak in, so it is an upper bound for a small child.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
+
+
+def gpu_peak_gb() -> float | None:
+    """The most memory that torch has held on the GPUs, in GB; None where this process has used none."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    return max(torch.cuda.max_memory_allocated(i) for i in range(torch.cuda.device_count())) / 1e9
