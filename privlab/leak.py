@@ -104,7 +104,9 @@ def observe(
     loss = F.cross_entropy(logits, labels)
     grads = torch.autograd.grad(loss, [learnable[n] for n in shared])
     _, channels, height, width = images.shape
-    return Leak(dict(zip(shared, grads, strict=True)), len(images), (channels, height, width), labels, normalise, first.dtype)
+    return Leak(
+        dict(zip(shared, grads, strict=True)), len(images), (channels, height, width), labels, normalise, first.dtype
+    )
 
 
 def preprocessing(model: nn.Module) -> Normalise:

@@ -15,18 +15,20 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from IPython import get_ipython
 from IPython.display import publish_display_data
-from nbformat import NotebookNode
 from torch import Tensor
 
 from privlab import papers, report, store
 from privlab.papers import PROFILES, Claim, Printed
 from privlab.records import MIME, Figure, Machine, Record, record
 from privlab.verdicts import Judgement, judge
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode  # two seconds that a lab need not wait
 
 __all__ = ["Ledger", "Page", "changes", "collect", "judge", "read", "render", "summarise", "write"]
 

@@ -68,7 +68,7 @@ def peak_gb() -> float:
 
 
 def children_peak_gb() -> float | None:
-    """The most memory that one process started and ended by this one has held, in GB; None where the system does not say.
+    """The most memory that one process started and ended by this one has held, in GB; None if unknown.
 
     Linux counts this process's own peak in, so it is an upper bound for a small child.
     """

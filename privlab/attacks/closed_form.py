@@ -179,7 +179,7 @@ def subspace(model: VisionTransformer, leak: Leak, noise: float | None = None) -
             stacklevel=2,
         )
 
-    _, inside, Vh = torch.linalg.svd(gradient)
+    _, inside, Vh = torch.linalg.svd(gradient, full_matrices=False)  # Vh: (width, width)
     outside = Vh[tokens:]  # (width - tokens, width): N^T, by the known count of tokens
     gamma, beta = (p.detach().double() for p in (first.norm1.weight, first.norm1.bias))
     known = bias + _patch_positions(model)  # (patches, width)

@@ -86,4 +86,6 @@ def _check_patches(settings: dict, size: object = None, patch: object = None) ->
         raise ValueError(f"patch_size={patch} is no number of pixels; try 8 or 16")
     if size % patch:
         low, high = size // patch * patch, (size // patch + 1) * patch
-        raise ValueError(f"img_size={size} is not a multiple of patch_size={patch}; try {f'{low} or ' if low else ''}{high}")
+        raise ValueError(
+            f"img_size={size} is not a multiple of patch_size={patch}; try {f'{low} or ' if low else ''}{high}"
+        )

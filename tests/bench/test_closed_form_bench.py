@@ -1,0 +1,172 @@
+"""What the closed forms reach: medians over 4 images x 2 seeds, beside the plain solves that a reader would write first.
+
+Run by `make bench`. Prints a table and writes it to runs/bench/closed_form.json. Nothing is asserted on seconds; the bars on
+decibels are those that the book promises.
+"""
+
+import json
+import platform
+import time
+import warnings
+from pathlib import Path
+from statistics import median
+
+import pytest
+import torch
+
+from privlab import data, metrics
+from privlab.attacks import closed_form
+from privlab.leak import observe
+from privlab.models import april, zoo
+
+pytestmark = pytest.mark.bench
+IMAGES, SEEDS = 4, 2
+OUT = Path("runs/bench/closed_form.json")
+ROWS = []
+
+
+def row(what, scores, promise=None, seconds=None, peer=None):
+    """Put one line of the table down; `peer` is (its name, its scores, its seconds) on the same leaks in the same run."""
+    entry = dict(what=what, median=median(scores), low=min(scores), high=max(scores), n=len(scores), promise=promise)
+    line = f"{what:<62} {entry['median']:7.1f} dB  ({entry['low']:.1f} to {entry['high']:.1f}, n={entry['n']})"
+    if seconds:
+        entry["seconds"] = median(seconds)
+        line += f"  {entry['seconds']:.3f} s"
+    if peer:
+        name, theirs, their_seconds = peer
+        entry["peer"] = dict(name=name, median=median(theirs), seconds=median(their_seconds))
+        ratio = median(a / b for a, b in zip(seconds, their_seconds, strict=True))
+        line += f"; {name}: {median(theirs):.1f} dB, ours takes {ratio:.2f} of its time"
+    print(line, flush=True)
+    ROWS.append(entry)
+    machine = dict(
+        machine=platform.processor() or platform.machine(), torch=torch.__version__, threads=torch.get_num_threads()
+    )
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(dict(machine=machine, rows=ROWS), indent=1))
+    if promise is not None:
+        assert entry["median"] >= promise
+
+
+def psnr(images, truth):
+    return metrics.psnr(images, truth).item()
+
+
+def timed(call, *args):
+    start = time.perf_counter()
+    result = call(*args)
+    return result, time.perf_counter() - start
+
+
+def plain_patch_embedding(model, leak):
+    """The same system by torch's own least squares, undamped and unscaled."""
+    tokens = leak["pos_embed"][0, model.num_prefix_tokens :].double()
+    weight = leak["patch_embed.proj.weight"].flatten(1).double()
+    patches = torch.linalg.lstsq(tokens.T, weight, driver="gelsd").solution
+    size, patch = model.patch_embed.img_size, model.patch_embed.patch_size
+    return leak.normalise.inverse(torch.nn.functional.fold(patches.T[None], size, patch, stride=patch))
+
+
+@pytest.mark.parametrize("name", ["vit_small_patch32_224", "vit_base_patch16_224", "deit_tiny_patch16_224"])
+def test_patch_embedding_on_stock_models(name):
+    photos = data.load("imagenet_samples")
+    promises = {("vit_base_patch16_224", torch.float32): 100, ("vit_base_patch16_224", torch.bfloat16): 30}
+    for sent in (torch.float64, torch.float32, torch.bfloat16):
+        computed = torch.float64 if sent is torch.float64 else torch.float32
+        ours, theirs, seconds, their_seconds = [], [], [], []
+        for seed in range(SEEDS):
+            model = zoo.build(name, num_classes=1000, seed=seed).to(computed)
+            for i in range(IMAGES):
+                image, label = photos.one(i, size=224)
+                leak = observe(model, image, label, names=["pos_embed", "patch_embed.proj.weight"]).rounded(sent)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    closed_form.patch_embedding(model, leak)  # the first call of a run pays for loading libraries
+                    recovery, s = timed(closed_form.patch_embedding, model, leak)
+                images, t = timed(plain_patch_embedding, model, leak)
+                ours.append(psnr(recovery.images, image))
+                theirs.append(psnr(images, image))
+                seconds.append(s)
+                their_seconds.append(t)
+        what = f"patch_embedding, {name}, {str(sent).split('.')[-1]}"
+        row(what, ours, promises.get((name, sent)), seconds, ("torch.linalg.lstsq", theirs, their_seconds))
+
+
+def over_cifar(form, build, computed=torch.float32, sent=None):
+    photos = data.load("cifar10_samples")
+    scores, seconds = [], []
+    for seed in range(SEEDS):
+        model = build(seed).to(computed).eval()
+        for i in range(IMAGES):
+            image, label = photos.one(i)
+            leak = observe(model, image, label).rounded(sent or computed)
+            recovery, s = timed(form, model, leak)
+            scores.append(psnr(recovery.images, image))
+            seconds.append(s)
+    return scores, seconds
+
+
+def b(**position):
+    return lambda seed: april.build("b", seed=seed, **position)
+
+
+@pytest.mark.parametrize("patch", [4, 8])
+@pytest.mark.parametrize(
+    "position",
+    [
+        dict(position="random", position_std=1.0),
+        dict(position="random", position_std=0.02),
+        dict(position="sinusoid_1d"),
+        dict(position="sinusoid_2d"),
+    ],
+    ids=lambda p: "_".join(map(str, p.values())),
+)
+def test_subspace(patch, position):
+    promised = (position.get("position_std"), patch) in ((1.0, 4), (0.02, 8))
+    for computed, sent in ((torch.float64, None), (torch.float32, None), (torch.float32, torch.bfloat16)):
+        scores, seconds = over_cifar(closed_form.subspace, b(patch_size=patch, **position), computed, sent)
+        what = (
+            f"subspace, {' '.join(map(str, position.values()))}, patch {patch}, {str(sent or computed).split('.')[-1]}"
+        )
+        row(what, scores, 95 if promised and computed is torch.float32 and sent is None else None, seconds)
+
+
+@pytest.mark.parametrize("width", [192, 384, 768])
+def test_attention_on_architecture_a(width):
+    for computed in (torch.float64, torch.float32):
+        scores, seconds = over_cifar(
+            closed_form.attention, lambda seed: april.build("a", width=width, seed=seed), computed
+        )
+        row(f"attention, architecture A, width {width}, patch 8, {str(computed).split('.')[-1]}", scores, None, seconds)
+
+
+def trained(seed, position, epochs=2, images=10_000):
+    """A ViT trained for two epochs: norms and weights are no longer what they were drawn as."""
+    torch.manual_seed(seed)
+    model = april.build("b", seed=seed, **position).train()
+    optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=5e-4, weight_decay=0.05)
+    train, order = data.load("cifar10"), torch.Generator().manual_seed(seed)
+    for _ in range(epochs):
+        for batch in torch.randperm(images, generator=order).split(128):
+            x, y = train.take(batch)
+            loss = torch.nn.functional.cross_entropy(model(model.normalise(x)), y)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    x, y = data.load("cifar10", "test").take(range(1000))
+    with torch.no_grad():
+        accuracy = (model.eval()(model.normalise(x)).argmax(1) == y).float().mean().item()
+    print(f"trained two epochs on {images:,} images: accuracy {accuracy:.2f} on 1,000 test images")
+    return model
+
+
+def test_a_trained_vit():
+    position = dict(position="random", position_std=0.02)
+    victims = [trained(seed, position) for seed in range(SEEDS)]
+    for sent in (torch.float32, torch.bfloat16):
+        scores, seconds = over_cifar(closed_form.subspace, lambda seed: victims[seed], torch.float32, sent)
+        row(f"subspace, trained ViT, random 0.02, patch 8, {str(sent).split('.')[-1]}", scores, None, seconds)
+    learnable = [trained(seed, {}) for seed in range(SEEDS)]
+    for sent in (torch.float32, torch.bfloat16):
+        scores, seconds = over_cifar(closed_form.patch_embedding, lambda seed: learnable[seed], torch.float32, sent)
+        row(f"patch_embedding, trained ViT, patch 8, {str(sent).split('.')[-1]}", scores, None, seconds)
