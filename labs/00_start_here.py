@@ -17,10 +17,12 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.2 GB |
-# | laptop | 1 | 2.5 GB |
-# | gpu | 1 | 3.0 GB |
+# | smoke | 0.5 | 1.3 GB |
+# | laptop | 1.3 | 2.4 GB |
+# | gpu | 2 | 3.0 GB |
 # | paper | 2 | 3.0 GB |
+#
+# (Measured on two CPU cores; the last two rows are estimates.)
 #
 # *You need* Python, and what a gradient is. *Words that are new here*: **client**, **server**, **leak**, **PSNR**, **position embedding**.
 

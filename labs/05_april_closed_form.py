@@ -17,10 +17,12 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.6 | 1.4 GB |
-# | laptop | 3 | 3.5 GB |
-# | gpu | 4 | 5.0 GB |
-# | paper | 15 | 5.0 GB |
+# | smoke | 0.6 | 1.5 GB |
+# | laptop | 2.1 | 2.6 GB |
+# | gpu | 4 | 4.0 GB |
+# | paper | 15 | 4.0 GB |
+#
+# (Measured on two CPU cores; the last two rows are estimates.)
 #
 # *You need* lab 00, the chain rule, and the singular value decomposition by name. *Words that are new here*: **condition number**,
 # **pseudo-inverse**, **row space**, **ridge**.

@@ -1,0 +1,99 @@
+"""What labs there are, which of them a person means, and what each costs at a profile."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from privlab import pairing, papers
+from privlab.sources import nearest
+
+_COST = re.compile(r"^\|\s*(\w+)\s*\|\s*([\d.]+)\s*\|\s*([\d.]+)\s*GB\s*\|", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a lab's first cell promises for one profile: minutes, and peak memory in GB."""
+
+    minutes: float
+    gb: float
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab by its source, labs/NN_topic.py."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """NN_topic, the stem that its results carry too."""
+        return self.path.stem
+
+    @property
+    def number(self) -> str:
+        """The two digits that claims name it by."""
+        return self.name[:2]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the source."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    @cached_property
+    def costs(self) -> dict[str, Cost]:
+        """Profile -> cost, from rows like `| smoke | 0.4 | 1.1 GB |` of the first cell."""
+        rows = _COST.findall(pairing.notebook(self.path).cells[0].source)
+        return {profile: Cost(float(minutes), float(gb)) for profile, minutes, gb in rows}
+
+
+def labs(folder: Path) -> list[Lab]:
+    """Every lab of a folder, in order.  Raises FileNotFoundError where there is none."""
+    found = [Lab(path) for path in sorted(folder.glob("[0-9][0-9]_*.py"))]
+    if not found:
+        raise FileNotFoundError(
+            f"labs={str(folder)!r} holds no lab (NN_topic.py); run from the repository, or give --labs FOLDER"
+        )
+    return found
+
+
+def pick(found: list[Lab], wanted: list[str]) -> list[Lab]:
+    """The labs that a person names by number ("5", "05"), name ("05_april") or path; all where none is named.
+
+    Raises ValueError with the nearest name for one that is not there.
+    """
+    by_name = {key: lab for lab in found for key in (lab.name, lab.number, lab.name[3:])}
+    chosen = []
+    for name in wanted:
+        stem = Path(name).stem.zfill(2)
+        if stem not in by_name:
+            raise ValueError(f"lab={name!r} is not a lab{nearest(stem, [lab.name for lab in found])}")
+        chosen.append(by_name[stem])
+    return [lab for lab in found if lab in chosen] if wanted else found
+
+
+def profile(name: str) -> str:
+    """The name of a profile, checked.  Raises ValueError with the nearest for an unknown one."""
+    if name not in papers.PROFILES:
+        raise ValueError(f"profile={name!r} is not a profile{nearest(name, list(papers.PROFILES))}")
+    return name
+
+
+def labs_of_claim(found: list[Lab], claim_id: str) -> list[Lab]:
+    """The labs that measure what one claim needs.
+
+    Raises ValueError for an unknown claim, with the nearest, and for one whose lab is not there yet.
+    """
+    claims = {claim.id: claim for claim in papers.claims()}
+    if claim_id not in claims:
+        raise ValueError(f"claim={claim_id!r} is not a claim{nearest(claim_id, list(claims))}")
+    number = claims[claim_id].lab
+    chosen = [lab for lab in found if lab.number == number]
+    if not chosen:
+        raise ValueError(
+            f"claim={claim_id!r} is measured by lab {number}, which is not among {', '.join(lab.name for lab in found)}"
+        )
+    return chosen

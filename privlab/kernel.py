@@ -1,0 +1,70 @@
+"""A kernel that is this very Python, reached through files of its own, by a client that misses no message."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+from ipykernel.kernelspec import write_kernel_spec
+from jupyter_client.asynchronous import AsyncKernelClient
+from jupyter_client.channels import AsyncZMQSocketChannel
+from traitlets import Type
+from traitlets.config import Config
+
+NAME = "python3"
+_LOOK_AGAIN = 0.2  # seconds
+
+
+class PatientChannel(AsyncZMQSocketChannel):
+    """A channel that looks again for messages while it waits.
+
+    nbclient answers an Output widget on the very socket on which it awaits the end of the cell, by a send that pyzmq's
+    asyncio does not know of. Such a send can swallow the socket's wake-up for a reply that has just come in; the wait
+    then lasts until the cell's timeout, or for ever. One run in ten of a lab with a widget stood still so.
+    """
+
+    async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _LOOK_AGAIN if end is None else min(_LOOK_AGAIN, max(0.0, end - time.monotonic()))
+            try:
+                return await super().get_msg(left)
+            except Empty:
+                if end is not None and time.monotonic() >= end:
+                    raise
+
+
+class PatientClient(AsyncKernelClient):
+    """A kernel client whose shell, iopub and control channels are patient."""
+
+    shell_channel_class = Type(PatientChannel)
+    iopub_channel_class = Type(PatientChannel)
+    control_channel_class = Type(PatientChannel)
+
+
+@contextmanager
+def alone() -> Iterator[Config]:
+    """Settings for nbclient under which the kernel NAME is `sys.executable`, with no port, user's profile or history.
+
+    For the length of the context the environment of this process points Jupyter to a temporary folder.
+    """
+    short = "/tmp" if os.name == "posix" else None  # the path of a socket may have about a hundred characters
+    before = dict(os.environ)
+    with tempfile.TemporaryDirectory(prefix="privlab-", dir=short, ignore_cleanup_errors=True) as place:
+        write_kernel_spec(Path(place) / "kernels" / NAME)
+        os.environ |= {"JUPYTER_PATH": place, "JUPYTER_RUNTIME_DIR": place, "IPYTHONDIR": f"{place}/ipython"}
+        settings: dict[str, Any] = {"client_factory": PatientClient}
+        if os.name == "posix":
+            # "ip" is the stem of the sockets' paths; their default is one name that parallel labs would share
+            settings |= {"transport": "ipc", "ip": f"{place}/kernel"}
+        try:
+            yield Config(KernelManager=settings)
+        finally:
+            os.environ.clear()
+            os.environ |= before

@@ -1,0 +1,104 @@
+"""The book builds without a warning, with a run and without one, and shows what a page without a kernel can show."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_output
+
+from privlab import catalogue, ledger, pairing
+
+LAB = """\
+# %% [markdown]
+# # 05 · a lab
+# | smoke | 0.1 | 0.2 GB |
+
+# %% tags=["parameters"]
+profile = "smoke"
+
+# %% [markdown]
+# ## A theorem
+# $$ a = b $$
+
+# %% tags=["solution"]
+answer = 42
+
+# %%
+box
+"""
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def run_of(lab: catalogue.Lab, out: Path) -> None:
+    """A run's folder as the runner leaves it, with a slider and a figure in the widget's output."""
+    out.mkdir(parents=True)
+    notebook = pairing.notebook(lab.path)
+    view = {"model_id": "box", "version_major": 2, "version_minor": 0}
+    bundle = {"application/vnd.jupyter.widget-view+json": view, "text/plain": "VBox()"}
+    notebook.cells[-1].outputs = [new_output("display_data", bundle)]
+    figure = {"output_type": "display_data", "data": {"image/png": PIXEL, "text/plain": "a pixel"}, "metadata": {}}
+    state = {
+        "box": {"state": {"children": ["IPY_MODEL_slider", "IPY_MODEL_out"]}},
+        "slider": {"state": {"description": "width"}},
+        "out": {"state": {"outputs": [figure]}},
+    }
+    notebook.metadata.widgets = {"application/vnd.jupyter.widget-state+json": {"state": state}}
+    nbformat.write(notebook, out / f"{lab.name}.ipynb")
+    (out / f"{lab.name}.json").write_text(json.dumps({"status": "ok", "source": lab.digest}))
+    ledger.write(out / "ledger.json", ledger.summarise([], "smoke", ran=["05"]))
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """A copy of the book beside two small labs, of which one was run."""
+    place = tmp_path_factory.mktemp("house")
+    here = Path(__file__).parent.parent / "book"
+    shutil.copytree(here, place / "book", ignore=shutil.ignore_patterns("_build", "_generated"))
+    (place / "labs").mkdir()
+    for name in ("05_run", "06_not_run"):
+        (place / "labs" / f"{name}.py").write_text(LAB)
+    run_of(catalogue.Lab(place / "labs/05_run.py"), place / "runs/smoke")
+    return place
+
+
+def build(place: Path, out: str, **environment: str) -> Path:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "book", out]
+    done = subprocess.run(command, cwd=place, env=os.environ | environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return place / out
+
+
+def test_the_book_of_a_run(house):
+    pages = build(house, "with")
+    shown = (pages / "_generated/labs/05_run.html").read_text()
+    assert "Live in the notebook, with controls for width." in shown and "<img" in shown
+    assert "application/vnd.jupyter" not in shown and "VBox()" not in shown
+    folded = re.search(r"<details[^>]*>.*?</details>", shown, re.DOTALL)
+    assert folded and ">42<" in folded[0]  # a solution is folded away
+    other = (pages / "_generated/labs/06_not_run.html").read_text()
+    assert "as it is before it runs" in other and "as it is before it runs" not in shown
+    assert "lu2022.theorem1.linear_system" in (pages / "_generated/ledger.html").read_text()
+
+
+def test_the_book_without_a_run(house):
+    pages = build(house, "without", PRIVLAB_RUN="runs/nothing")
+    assert "No run to show yet" in (pages / "_generated/ledger.html").read_text()
+    assert "as it is before it runs" in (pages / "_generated/labs/05_run.html").read_text()
+
+
+def test_a_lab_changed_since_its_run_is_shown_without_outputs(house):
+    source = house / "labs/05_run.py"
+    source.write_text(LAB + "\n# %%\n'new'\n")
+    try:
+        pages = build(house, "changed")
+        assert "as it is before it runs" in (pages / "_generated/labs/05_run.html").read_text()
+    finally:
+        source.write_text(LAB)
