@@ -20,6 +20,7 @@ class Prediction:
             min=low,
             max=high,
             step=step,
+            description="your guess",
             continuous_update=False,
             readout_format=".4g",
             layout={"width": "24em"},

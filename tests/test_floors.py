@@ -24,7 +24,7 @@ FLOORS = [
         "exercises",
         "audit",
     },
-    {"runner", "execution", "pairing", "catalogue", "doctor", "progress", "summary", "__main__"},
+    {"runner", "execution", "kernel", "pairing", "catalogue", "doctor", "progress", "summary", "__main__"},
 ]
 MODULES = sorted(HOUSE.rglob("*.py"))
 

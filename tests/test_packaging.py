@@ -15,7 +15,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-WANTED = {r.name.lower(): r for r in map(Requirement, PROJECT["dependencies"])}
+WANTED = {r.name.lower().replace("_", "-"): r for r in map(Requirement, PROJECT["dependencies"])}
 CONDA_NAME = {"pytorch-cpu": "torch", "matplotlib-base": "matplotlib"}
 LOCK = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if line and not line.startswith("#")]
 
@@ -25,7 +25,7 @@ def conda_list():
     pip = next(entry["pip"] for entry in listed if isinstance(entry, dict))
     for entry in [*(e for e in listed if isinstance(e, str)), *pip]:
         name = re.match(r"[\w.-]+", entry).group()
-        yield CONDA_NAME.get(name, name), entry[len(name) :]
+        yield CONDA_NAME.get(name, name).replace("_", "-"), entry[len(name) :]
 
 
 def test_environment_yml_lists_what_pyproject_lists():

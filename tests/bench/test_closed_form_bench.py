@@ -5,9 +5,10 @@ decibels are those that the book promises.
 """
 
 import json
-import platform
 import time
 import warnings
+from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from statistics import median
 
@@ -15,9 +16,11 @@ import pytest
 import torch
 
 from privlab import data, metrics
+from privlab.atomic import write_atomic
 from privlab.attacks import closed_form
 from privlab.leak import observe
 from privlab.models import april, zoo
+from privlab.records import Machine
 
 pytestmark = pytest.mark.bench
 IMAGES, SEEDS = 4, 2
@@ -39,11 +42,8 @@ def row(what, scores, promise=None, seconds=None, peer=None):
         line += f"; {name}: {median(theirs):.1f} dB, ours takes {ratio:.2f} of its time"
     print(line, flush=True)
     ROWS.append(entry)
-    machine = dict(
-        machine=platform.processor() or platform.machine(), torch=torch.__version__, threads=torch.get_num_threads()
-    )
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps(dict(machine=machine, rows=ROWS), indent=1))
+    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here("cpu")), rows=ROWS)
+    write_atomic(OUT, json.dumps(found, indent=1).encode())
     if promise is not None:
         assert entry["median"] >= promise
 

@@ -1,0 +1,111 @@
+"""The book: `sphinx-build -W -b html book book/_build/html`. Labs and ledger come from a run, where there is one.
+
+PRIVLAB_RUN names the folder of the run, runs/smoke if it is not set. A lab of which the run has a green result for the
+source as it stands is shown as executed, any other without outputs.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell, new_output
+from sphinx.application import Sphinx
+
+BOOK = Path(__file__).parent
+RUN = BOOK.parent / os.environ.get("PRIVLAB_RUN", "runs/smoke")
+sys.path.insert(0, str(BOOK.parent))  # the package beside this book, installed or not
+
+from privlab import __version__, catalogue, ledger, pairing, records  # noqa: E402
+
+project = "privlab"
+author = copyright = "the privlab authors"
+version = release = __version__
+extensions = ["myst_nb", "sphinxcontrib.bibtex"]
+exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+html_theme = "sphinx_book_theme"
+html_title = "privlab"
+html_theme_options = {"home_page_in_toc": True, "show_toc_level": 2, "navbar_persistent": []}
+html_static_path = ["_static"]
+html_css_files = ["book.css"]
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"  # the runner executes, and judges what came out; the book only shows it
+bibtex_bibfiles = ["references.bib"]
+
+_WIDE = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
+_VIEW, _STATE = "application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json"
+
+
+def write_pages(app: Sphinx) -> None:
+    """Write book/_generated anew: a notebook for each lab, and the ledger."""
+    generated = Path(app.srcdir) / "_generated"
+    for left in generated.glob("**/*.*"):
+        left.unlink()
+    (generated / "labs").mkdir(parents=True, exist_ok=True)
+    for lab in catalogue.labs(BOOK.parent / "labs"):
+        page = _executed(lab) or pairing.notebook(lab.path)
+        nbformat.write(_for_readers(page), generated / "labs" / f"{lab.name}.ipynb")
+    (generated / "ledger.md").write_text(_ledger(), encoding="utf-8")
+
+
+def _executed(lab: catalogue.Lab) -> NotebookNode | None:
+    try:
+        result = json.loads((RUN / f"{lab.name}.json").read_text(encoding="utf-8"))
+        fits = result["status"] == "ok" and result["source"] == lab.digest
+        return nbformat.read(RUN / f"{lab.name}.ipynb", as_version=4) if fits else None
+    except FileNotFoundError:
+        return None
+
+
+def _for_readers(page: NotebookNode) -> NotebookNode:
+    """A lab as a page: solutions folded away, live controls replaced by what they showed, no traces of the runner."""
+    state = page.metadata.pop("widgets", {}).get(_STATE, {}).get("state", {})
+    page.metadata.pop("papermill", None)
+    executed = any(cell.get("outputs") for cell in page.cells)
+    cells = [cell for cell in page.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+    for cell in cells:
+        if "solution" in cell.metadata.get("tags", []):
+            cell.metadata.tags = [*cell.metadata.tags, "hide-cell"]
+        if cell.cell_type == "code":
+            cell.outputs = [shown for output in cell.outputs for shown in _still(output, state)]
+    if not executed:
+        note = "> The lab as it is before it runs: open it in Jupyter, or `make run` and build the book again."
+        cells.insert(1, new_markdown_cell(note, id="not-run"))
+    page.cells = cells
+    return page
+
+
+def _still(output: NotebookNode, state: dict) -> list[NotebookNode]:
+    """What a page without a kernel can show of an output; of a widget, what is inside and the names of its controls."""
+    data = output.get("data", {})
+    data.pop(records.MIME, None)  # the line of text beside it says the same
+    if _VIEW not in data:
+        return [output]
+    reach, inside, names = [data[_VIEW]["model_id"]], [], []
+    while reach:
+        widget = state.get(reach.pop(0), {}).get("state", {})
+        inside += [nbformat.from_dict(o) for o in widget.get("outputs") or []]
+        names += [widget["description"]] if widget.get("description") else []
+        reach += re.findall(r"IPY_MODEL_(\w+)", json.dumps(widget.get("children", [])))
+    live = f"Live in the notebook, with controls for {', '.join(names)}." if names else "Live in the notebook."
+    return [
+        new_output("display_data", {"text/html": f"<p><em>{html.escape(live)}</em></p>", "text/plain": live}),
+        *inside,
+    ]
+
+
+def _ledger() -> str:
+    if (RUN / "ledger.json").exists():
+        return _WIDE + ledger.render([ledger.read(RUN / "ledger.json")], "md")
+    return "# The ledger\n\nNo run to show yet: `make run` makes one, and the next build of the book shows it here.\n"
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("builder-inited", write_pages)
