@@ -53,6 +53,7 @@ def write_pages(app: Sphinx) -> None:
         page = _executed(lab) or pairing.notebook(lab.path)
         nbformat.write(_for_readers(page), generated / "labs" / f"{lab.name}.ipynb")
     (generated / "ledger.md").write_text(_ledger(), encoding="utf-8")
+    (generated / "benchmarks.md").write_text(_benchmarks(), encoding="utf-8")
 
 
 def _executed(lab: catalogue.Lab) -> NotebookNode | None:
@@ -105,6 +106,36 @@ def _ledger() -> str:
     if (RUN / "ledger.json").exists():
         return _WIDE + ledger.render([ledger.read(RUN / "ledger.json")], "md")
     return "# The ledger\n\nNo run to show yet: `make run` makes one, and the next build of the book shows it here.\n"
+
+
+def _benchmarks() -> str:
+    """The committed measurements of `make bench`, book/baselines/bench_*.json, as tables."""
+    page = [
+        _WIDE + "# Benchmarks\n",
+        "What the closed forms reach, from `make bench`: PSNR in dB, median over 4 images and 2 seeds with the lowest and the highest, "
+        "and seconds beside a plain solve of the same system in the same run. Seconds are of a shared machine: read the ratios.\n",
+    ]
+    for path in sorted((BOOK / "baselines").glob("bench_*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        at = found["machine"]
+        page.append(
+            f"Measured on {found['date']}: {at['device_name']}, {at['cpus']} cores, {at['threads']} thread(s), torch {at['torch']}, "
+            f"timm {at['timm']}.\n"
+        )
+        page.append("| what | median | range | promised | seconds | against a plain solve |")
+        page.append("|---|---:|---:|---:|---:|---|")
+        for row in found["rows"]:
+            peer = row.get("peer")
+            beside = (
+                f"{peer['name']}: {peer['median']:.1f} dB, ours takes {peer['ratio']:.2f} of its time" if peer else ""
+            )
+            promise = "" if row["promise"] is None else f"≥ {row['promise']}"
+            page.append(
+                f"| {row['what']} | {row['median']:.1f} | {row['low']:.1f} to {row['high']:.1f} | {promise} "
+                f"| {row['seconds']:.3f} | {beside} |"
+            )
+        page.append("")
+    return "\n".join(page)
 
 
 def setup(app: Sphinx) -> None:

@@ -133,10 +133,9 @@ def _torch(found: dict) -> Iterator[Finding]:
         )
     else:
         yield Finding("torch", BROKEN, f"torch {found['torch']} works, torchvision does not: {lines[-1]}")
-    devices = [f"{name} with {gb:.0f} GB" for name, gb in found["cuda"]] or (
-        ["the GPU of this Mac (mps)"] if found["mps"] else []
-    )
-    yield Finding("device", OK, f"device='auto' takes {', '.join(devices) or 'the CPU: torch sees no GPU'}")
+    devices = [f"{name} with {gb:.0f} GB" for name, gb in found["cuda"]]
+    why = "a Mac's GPU has no float64, which the proofs need" if found["mps"] else "torch sees no GPU"
+    yield Finding("device", OK, f"device='auto' takes {', '.join(devices) or f'the CPU: {why}'}")
 
 
 def _version(package: str) -> str:

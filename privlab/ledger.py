@@ -39,8 +39,8 @@ FORMS = ("md", "json", "csv", "tex")
 class Page:
     """One lab's page in the ledger, for one run of it.
 
-    lab: two digits.  profile: one of smoke, laptop, gpu, paper.  device: a torch device, or "auto" for the accelerator if
-    there is one; `page.device` then says which.
+    lab: two digits.  profile: one of smoke, laptop, gpu, paper.  device: a torch device, or "auto" for CUDA where there is
+    a card and the CPU elsewhere; `page.device` then says which.
     Raises ValueError for a lab or profile out of form.
     """
 
@@ -50,7 +50,9 @@ class Page:
         if profile not in PROFILES:
             raise ValueError(f"profile={profile!r}; try one of {', '.join(PROFILES)}")
         if str(device) == "auto":
-            device = torch.accelerator.current_accelerator(check_available=True) or "cpu"
+            device = (
+                "cuda" if torch.cuda.is_available() else "cpu"
+            )  # Apple's MPS has no float64, and the proofs need it
         self.lab, self.profile, self.seed, self.device = lab, profile, int(seed), str(device)
         self.machine = Machine.here(self.device)
         self._records: dict[str, Record] = {}

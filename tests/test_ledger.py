@@ -87,12 +87,11 @@ def test_a_page_out_of_form_is_refused(arguments, message):
         ledger.Page(**{"lab": "05", "profile": "smoke", **arguments})
 
 
-def test_auto_is_the_accelerator_or_the_cpu():
-    found = ledger.Page("05", profile="smoke", device="auto").device
-    assert (
-        torch.device(found).type
-        == (torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")).type
-    )
+@pytest.mark.parametrize(("card", "device"), [(True, "cuda"), (False, "cpu")])
+def test_auto_takes_cuda_or_the_cpu(monkeypatch, card, device):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: card)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a card")
+    assert ledger.Page("05", profile="smoke", device="auto").device == device
 
 
 # -- notebooks -----------------------------------------------------------------------------------------------------------

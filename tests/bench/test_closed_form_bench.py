@@ -1,6 +1,6 @@
 """What the closed forms reach: medians over 4 images x 2 seeds, beside the plain solves that a reader would write first.
 
-Run by `make bench`. Prints a table and writes it to runs/bench/closed_form.json. Nothing is asserted on seconds; the bars on
+Run by `make bench`. Prints a table and writes it to runs/bench/bench_closed_form.json. Nothing is asserted on seconds; the bars on
 decibels are those that the book promises.
 """
 
@@ -24,7 +24,7 @@ from privlab.records import Machine
 
 pytestmark = pytest.mark.bench
 IMAGES, SEEDS = 4, 2
-OUT = Path("runs/bench/closed_form.json")
+OUT = Path("runs/bench/bench_closed_form.json")
 ROWS = []
 
 
@@ -37,8 +37,8 @@ def row(what, scores, promise=None, seconds=None, peer=None):
         line += f"  {entry['seconds']:.3f} s"
     if peer:
         name, theirs, their_seconds = peer
-        entry["peer"] = dict(name=name, median=median(theirs), seconds=median(their_seconds))
         ratio = median(a / b for a, b in zip(seconds, their_seconds, strict=True))
+        entry["peer"] = dict(name=name, median=median(theirs), seconds=median(their_seconds), ratio=ratio)
         line += f"; {name}: {median(theirs):.1f} dB, ours takes {ratio:.2f} of its time"
     print(line, flush=True)
     ROWS.append(entry)

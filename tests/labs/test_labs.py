@@ -1,0 +1,101 @@
+"""The labs as they stand: paired, without outputs, of one anatomy, and green at `smoke` with every claim of theirs judged."""
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from privlab import catalogue, ledger, pairing, papers
+from privlab.verdicts import NOT_RUN, VERDICTS
+
+ROOT = Path(__file__).parents[2]
+LABS = sorted((ROOT / "labs").glob("[0-9]*.py"))
+MEMORY_GB = {number: 2.0 for number in ("00", "01", "02", "03", "04", "05")}  # Binder gives no more
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Every lab at smoke, two at once, in a folder of its own."""
+    out = tmp_path_factory.mktemp("runs") / "smoke"
+    command = [sys.executable, "-m", "privlab", "run", "--profile", "smoke", "--jobs", "2", "--out", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
+    return out, done
+
+
+def named(path):
+    return path.stem
+
+
+@pytest.mark.parametrize("path", LABS, ids=named)
+def test_a_lab_is_green_within_its_memory(run, path):
+    out, done = run
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    result = json.loads((out / f"{path.stem}.json").read_text())
+    assert result["status"] == "ok" and result["error"] is None
+    assert result["peak_gb"] < MEMORY_GB.get(path.name[:2], 3.0)
+    promised = catalogue.Lab(path).costs["smoke"]
+    assert result["peak_gb"] < 1.2 * promised.gb, "the lab's first cell promises less memory than it takes"
+
+
+@pytest.mark.parametrize("path", LABS, ids=named)
+def test_every_claim_of_a_lab_is_judged(run, path):
+    found = ledger.read(run[0] / "ledger.json")
+    judged = {j.claim.id: j for j in found.judgements}
+    for claim in papers.claims(path.name[:2]):
+        judgement = judged[claim.id]
+        assert judgement.verdict in VERDICTS
+        if claim.profile == "smoke":
+            assert judgement.verdict != NOT_RUN and "not recorded" not in judgement.reason, (
+                f"{claim.id}: {judgement.reason}"
+            )
+
+
+def test_the_summary_is_printed(run):
+    text = run[1].stdout
+    for word in ("peak GB", "reproduced", "the paper", "verdict", *(path.stem for path in LABS)):
+        assert word in text
+
+
+@pytest.mark.parametrize("path", LABS, ids=named)
+def test_every_control_was_moved(run, path):
+    assert json.loads((run[0] / f"{path.stem}.json").read_text())["controls"]
+
+
+@pytest.mark.parametrize("path", LABS, ids=named)
+def test_the_committed_notebook_is_the_paired_one_and_empty(path):
+    committed = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
+    made = pairing.notebook(path)
+    assert [c.id for c in committed.cells] == [c.id for c in made.cells]
+    assert [c.source for c in committed.cells] == [c.source for c in made.cells]
+    assert len({c.id for c in committed.cells}) == len(committed.cells)
+    assert not any(c.get("outputs") or c.get("execution_count") for c in committed.cells)
+
+
+@pytest.mark.parametrize("path", LABS, ids=named)
+def test_anatomy(path):
+    lab = pairing.notebook(path)
+    text = "\n".join(c.source for c in lab.cells if c.cell_type == "markdown")
+    code = [c.source for c in lab.cells if c.cell_type == "code"]
+    for heading in (
+        "you can",
+        "*You need*",
+        "Words that are new here",
+        "predict",
+        "The paper, and here",
+        "What we did differently",
+        "Summary",
+    ):
+        assert heading in text, heading
+    assert "Where to read on" in text and text.count("<details><summary>Hint") >= 3
+    assert sum("checks.verify(" in c for c in code) >= 3 and any("page.show()" in c for c in code)
+    assert set(catalogue.Lab(path).costs) == {"smoke", "laptop", "gpu", "paper"}
+    lengths = [len(c.splitlines()) for c in code]
+    assert statistics.median(lengths) <= 9 and max(lengths) <= 30
+    exercises = [i for i, c in enumerate(lab.cells) if "exercise" in c.metadata.get("tags", [])]
+    assert all("solution" in lab.cells[i + 1].metadata.get("tags", []) for i in exercises)
+    assert not re.search(r"\bTODO\b|\bFIXME\b", text)
