@@ -137,17 +137,18 @@ plots.side_by_side(
     photo,
     recovered.images,
     titles=["on the client, sent by nobody", f"recovered by the server, {score.item():.0f} dB"],
-    alt="Two photographs that look the same: the client's, and the one that the server solved for.",
+    alt=f"Two photographs: the client's, and the one that the server solved for, {score.item():.0f} dB from it.",
 )
 
 # %% [markdown]
-# Nothing was searched, no prior was used, the label was not needed. And the weights were fresh: the leak is not something that the model
+# Nothing was searched, no prior was learned, the label was not needed. And the weights were fresh: the leak is not something that the model
 # *learned*, it is how the model is *built*.
 
 # %% [markdown]
 # ## Try other photographs, and worse messages
 #
-# Clients often send shorter floats to save bandwidth. `bfloat16` keeps 8 bits of each number. Does that protect?
+# Clients often send shorter floats to save bandwidth. `bfloat16` keeps 16 of 32 bits of each number, and only 8 of them for its
+# significant digits. Does that protect?
 
 
 # %%
@@ -213,6 +214,8 @@ page.record(
 # An honest-but-curious server follows the protocol and keeps what it receives. Which of these does it know?
 #
 # `"architecture"`, `"weights"`, `"gradients"`, `"images"`, `"loss"`, `"batch size"`, `"preprocessing"`, `"random seed of the client"`
+#
+# (The solution cell below an exercise overwrites your answer: skip it to have your own checked.)
 #
 # <details><summary>Hint</summary>Who sent the model to the client in the first place? And what does a server need to average the messages of
 # clients that hold different numbers of images?</details>

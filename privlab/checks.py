@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from privlab.exercises import CHECKS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
     """What a check found: `why` is empty for a right answer."""
 
@@ -23,6 +23,8 @@ class Outcome:
 
     def __str__(self) -> str:
         return f"Exercise {self.name}: right." if self.passed else f"Exercise {self.name}: not yet. {self.why}"
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         colour, mark = ("#0072b2", "&#10003;") if self.passed else ("#b35900", "&#8635;")

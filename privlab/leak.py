@@ -54,21 +54,26 @@ class Leak:
 
     def only(self, names: Iterable[str]) -> Leak:
         """The same leak with nothing but these parameters in it."""
-        names = set(names)
-        if unknown := sorted(names - self.grads.keys()):
-            raise ValueError(f"leak holds no gradient named {unknown[0]!r}; it has {_some(self.grads)}")
+        names = self._known(names)
         return replace(self, grads={n: g for n, g in self.grads.items() if n in names})
 
     def without(self, names: Iterable[str]) -> Leak:
         """The same leak with these parameters withheld."""
-        names = set(names)
-        if unknown := sorted(names - self.grads.keys()):
-            raise ValueError(f"leak holds no gradient named {unknown[0]!r}; it has {_some(self.grads)}")
+        names = self._known(names)
         return replace(self, grads={n: g for n, g in self.grads.items() if n not in names})
 
     def rounded(self, dtype: torch.dtype) -> Leak:
         """The same leak after a trip over the wire in a shorter float format, such as torch.bfloat16."""
+        if not dtype.is_floating_point:
+            raise ValueError(f"dtype={dtype} is no float format; try torch.bfloat16 or torch.float16")
         return replace(self, grads={n: g.to(dtype).to(g.dtype) for n, g in self.grads.items()}, precision=dtype)
+
+    def _known(self, names: Iterable[str]) -> set[str]:
+        if isinstance(names, str):
+            raise ValueError(f"names={names!r} is one word; give a list of parameter names: [{names!r}]")
+        if unknown := sorted(set(names) - self.grads.keys()):
+            raise ValueError(f"leak holds no gradient named {unknown[0]!r}; it has {_some(self.grads)}")
+        return set(names)
 
 
 def observe(
@@ -86,18 +91,30 @@ def observe(
     Raises ValueError for labels out of range, images that are no batch, or names that the model does not have.
     """
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    if not learnable:
+        raise ValueError(
+            f"model: {type(model).__name__} learns no parameter, so a step of it sends nothing; unfreeze some"
+        )
+    if isinstance(names, str):
+        raise ValueError(f"names={names!r} is one word; give a list of parameter names: [{names!r}]")
     shared = list(learnable if names is None else names)
     if unknown := [n for n in shared if n not in learnable]:
         raise ValueError(f"names: the model learns no parameter {unknown[0]!r}; it has {_some(learnable)}")
-    if images.ndim != 4 or len(images) == 0 or len(images) != len(labels):
-        raise ValueError(
-            f"images: got shape {tuple(images.shape)} with {len(labels)} labels; give (batch, channels, height, width) and one label each"
-        )
+    if not shared:
+        raise ValueError(f"names=[] shares nothing; give some of the {_some(learnable)}")
+    first = next(iter(learnable.values()))
+    labels = torch.as_tensor(labels, device=first.device)
+    _check_batch(images, labels)
 
     normalise = normalise or preprocessing(model)
-    first = next(iter(learnable.values()))
-    images, labels = images.to(first), labels.to(first.device)
-    logits = model(normalise(images))  # (batch, classes)
+    try:
+        logits = model(normalise(images.to(first)))  # (batch, classes)
+    except AssertionError as error:  # timm's word for a wrong size
+        raise ValueError(f"images: shape {tuple(images.shape)} does not fit the model; {error}") from error
+    if not isinstance(logits, Tensor) or logits.ndim != 2:
+        raise ValueError(
+            f"model: {type(model).__name__} does not return (batch, classes) in this mode; try model.eval()"
+        )
     if labels.min() < 0 or labels.max() >= logits.shape[1]:
         raise ValueError(f"labels: got {labels.tolist()}; this model knows the classes 0 to {logits.shape[1] - 1}")
 
@@ -115,6 +132,19 @@ def preprocessing(model: nn.Module) -> Normalise:
         return own
     noted = getattr(model, "pretrained_cfg", {})
     return Normalise(tuple(noted["mean"]), tuple(noted["std"])) if noted.get("mean") else Normalise()
+
+
+def _check_batch(images: Tensor, labels: Tensor) -> None:
+    if images.ndim != 4 or len(images) == 0 or labels.shape != images.shape[:1] or labels.is_floating_point():
+        raise ValueError(
+            f"images: got shape {tuple(images.shape)} with labels of shape {tuple(labels.shape)} and type {labels.dtype}; "
+            "give (batch, channels, height, width) and one whole number each"
+        )
+    low, high = images.min().item(), images.max().item()
+    if not (low >= -0.01 and high <= 1.01):  # not: so that NaN is caught too
+        raise ValueError(
+            f"images: pixels go from {low:.4g} to {high:.4g}; give finite values in [0, 1], the model normalises them"
+        )
 
 
 def _some(names: Iterable[str]) -> str:

@@ -53,6 +53,8 @@ class Page:
             device = (
                 "cuda" if torch.cuda.is_available() else "cpu"
             )  # Apple's MPS has no float64, and the proofs need it
+        if str(device).startswith("mps"):
+            raise ValueError(f"device={device!r} has no float64, which the labs need; try 'cpu'")
         self.lab, self.profile, self.seed, self.device = lab, profile, int(seed), str(device)
         self.machine = Machine.here(self.device)
         self._records: dict[str, Record] = {}

@@ -123,7 +123,9 @@ class Panel:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{h}</th>' for h in ("claim", "the paper", "here", "verdict"))
+        head = "".join(
+            f'<th scope="col" style="text-align:left">{h}</th>' for h in ("claim", "the paper", "here", "verdict")
+        )
         rows = []
         for j in self.judgements:
             c = j.claim
@@ -131,8 +133,9 @@ class Panel:
             rows.append(
                 f'<tr><th scope="row" style="text-align:left;font-weight:normal">{html.escape(c.statement)}<br>'
                 f"<small>{html.escape(c.where)} · <code>{html.escape(c.compare)}</code></small></th>"
-                f"<td>{html.escape(_printed(c))}</td><td>{html.escape(_ours(j))}</td>"
-                f'<td style="{edge}"><strong>{j.verdict}</strong><br>{html.escape(j.reason)}</td></tr>'
+                f'<td style="text-align:left">{html.escape(_printed(c))}</td>'
+                f'<td style="text-align:left">{html.escape(_ours(j))}</td>'
+                f'<td style="text-align:left;{edge}"><strong>{j.verdict}</strong><br>{html.escape(j.reason)}</td></tr>'
             )
         caption = f'<caption style="text-align:left">{html.escape(self.title)}</caption>'
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

@@ -9,6 +9,12 @@ import ipywidgets
 from IPython.display import display
 
 
+class Sentence(str):
+    """Text that a notebook shows without quotation marks."""
+
+    __repr__ = str.__str__
+
+
 class Prediction:
     """A guess that the reader writes down before looking; `against` holds it beside what was measured."""
 
@@ -38,19 +44,15 @@ class Prediction:
         """The guess, or None while the slider has not been touched."""
         return self.slider.value if self.moved else None
 
-    def against(self, measured: float) -> str:
+    def against(self, measured: float) -> Sentence:
         """One sentence that compares the guess with the measurement."""
-        found = f"Measured: {measured:.4g} {self.unit}".rstrip()
+        found = f"Measured: {measured:.4g} {self.unit}".rstrip() + "."
         if self.value is None:
-            return f"{found}. (You did not move the slider: a guess that you can be wrong about is what makes the number stick.)"
-        gap = abs(measured - self.value)
-        near = gap <= 0.1 * (self.high - self.low)
-        verdict = (
-            "Close."
-            if near
-            else f"That is {gap:.3g} {self.unit} away: what did you assume that does not hold here?".replace("  ", " ")
-        )
-        return f"{found}. You said {self.value:.4g}. {verdict}"
+            return Sentence(f"{found} No guess was given: one that can be wrong is what makes the number stick.")
+        gap = f"{abs(measured - self.value):.3g} {self.unit}".rstrip()
+        near = abs(measured - self.value) <= 0.1 * (self.high - self.low)
+        verdict = "Close." if near else f"That is {gap} away: what did you assume that does not hold here?"
+        return Sentence(f"{found} You said {self.value:.4g}. {verdict}")
 
     def _repr_mimebundle_(self, **kwargs: object) -> object:
         return self.box._repr_mimebundle_(**kwargs)
@@ -75,6 +77,8 @@ def explore(
     empty = [name for name, values in controls.items() if len(values) == 0]
     if empty:
         raise ValueError(f"{empty[0]}=() leaves nothing to choose; give at least one value")
+    if strangers := sorted((start or {}).keys() - controls.keys()):
+        raise ValueError(f"start: {strangers[0]!r} is no control; there are {', '.join(controls)}")
     made = {name: _control(name, tuple(values), (start or {}).get(name)) for name, values in controls.items()}
     drawn = lru_cache(maxsize=256)(draw)
     output = ipywidgets.interactive_output(lambda **values: display(drawn(**values)), made)

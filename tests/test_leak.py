@@ -91,6 +91,12 @@ def test_a_double_model_leaks_in_double(small):
     assert leak.precision is torch.float64 and leak["pos_embed"].dtype is torch.float64
 
 
+def test_a_model_that_learns_nothing_sends_nothing():
+    frozen = zoo.build("vit_cifar", depth=1, embed_dim=64, num_heads=4).requires_grad_(False)
+    with pytest.raises(ValueError, match="VisionTransformer learns no parameter"):
+        observe(frozen, images(), torch.tensor([0]))
+
+
 def test_preprocessing_prefers_the_models_own():
     model = timm.create_model("resnet18")
     assert preprocessing(model).mean == pytest.approx((0.485, 0.456, 0.406))
@@ -122,8 +128,12 @@ def test_repr_counts():
     [
         (torch.rand(1, 3, 32, 32), torch.tensor([10]), r"labels: got \[10\]; this model knows the classes 0 to 9"),
         (torch.rand(1, 3, 32, 32), torch.tensor([-1]), "labels: got"),
-        (torch.rand(2, 3, 32, 32), torch.tensor([1]), "with 1 labels; give"),
+        (torch.rand(2, 3, 32, 32), torch.tensor([1]), r"labels of shape \(1,\)"),
         (torch.rand(3, 32, 32), torch.tensor([1]), r"images: got shape \(3, 32, 32\)"),
+        (torch.rand(1, 3, 32, 32), torch.tensor([0.5]), "type torch.float32"),
+        (torch.rand(1, 3, 32, 32) * 255, torch.tensor([1]), r"give finite values in \[0, 1\]"),
+        (torch.full((1, 3, 32, 32), float("nan")), torch.tensor([1]), "pixels go from nan to nan"),
+        (torch.rand(1, 3, 30, 30), torch.tensor([1]), r"shape \(1, 3, 30, 30\) does not fit the model"),
     ],
 )
 def test_bad_input_is_named(small, x, y, says):
@@ -138,6 +148,13 @@ def test_missing_and_broken_gradients_are_named(small):
             call()
     with pytest.raises(ValueError, match="no parameter 'pos'"):
         observe(small, images(), torch.tensor([0]), names=["pos"])
+    for call in (lambda: leak.only("pos_embed"), lambda: observe(small, images(), [0], names="pos_embed")):
+        with pytest.raises(ValueError, match=r"names='pos_embed' is one word"):
+            call()
+    with pytest.raises(ValueError, match=r"names=\[\] shares nothing"):
+        observe(small, images(), [0], names=[])
+    with pytest.raises(ValueError, match="torch.int8 is no float format"):
+        leak.rounded(torch.int8)
     leak.grads["pos_embed"][0, 0, 0] = float("nan")
     with pytest.raises(ValueError, match="'pos_embed' holds NaN"):
         leak["pos_embed"]

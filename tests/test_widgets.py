@@ -12,11 +12,12 @@ def controls(box):
 
 def test_a_guess_counts_once_the_slider_was_moved():
     guess = widgets.predict("How far?", 0, 100, "dB")
-    assert guess.value is None and "did not move" in guess.against(40)
+    assert guess.value is None and "No guess was given" in guess.against(40)
     guess.slider.value = 45
     assert guess.value == 45
     assert guess.against(40) == "Measured: 40 dB. You said 45. Close."
     assert "55 dB away" in guess.against(100)
+    assert not repr(guess.against(40)).startswith("'")
 
 
 def test_a_guess_needs_a_range():
@@ -50,7 +51,11 @@ def test_the_control_follows_the_values():
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [(dict(width=()), r"width=\(\) leaves nothing"), (dict(width=(1,), start=dict(width=5)), "width=5 is none of")],
+    [
+        (dict(width=()), r"width=\(\) leaves nothing"),
+        (dict(width=(1,), start=dict(width=5)), "width=5 is none of"),
+        (dict(width=(1,), start=dict(depth=5)), "'depth' is no control"),
+    ],
 )
 def test_bad_controls_are_named(options, says):
     with pytest.raises(ValueError, match=says):

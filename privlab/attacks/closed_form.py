@@ -10,6 +10,7 @@ the gradients are, and damped where the leak's own rounding (or a noise that the
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 
 from privlab.leak import Leak
 from privlab.models import zoo
+from privlab.models.april import PlainBlock
 
 BACKWARD = (
     8  # error of a backward pass in units of its float format's eps; measured at 7 to 30 on ViTs of 4 to 12 blocks
@@ -65,30 +67,40 @@ def attention(model: VisionTransformer, leak: Leak, noise: float | None = None) 
 
     model: `april.build("a")`; on a ViT with a norm before attention the system does not hold, and a warning says so.
     leak: one image's gradients, with `pos_embed` and `blocks.0.attn.qkv.weight` among them.
-    noise: error in the gradients relative to their size, where more is known than the leak's precision tells (a defence, say).
+    noise: error in the gradients relative to their size, known to come on top of the leak's precision, from a defence, say.
     Raises ValueError for a model without a learnable position embedding, more than one image, missing or NaN gradients.
     """
-    _require_positions(model, leak)
+    _require_patches(model, leak)
+    _require_positions(model)
     first: Any = model.blocks[0]
-    if isinstance(first, Block):
+    if not hasattr(getattr(first, "attn", None), "qkv"):
+        raise ValueError(
+            f"model: its first block, {type(first).__name__}, has no attention to read; try closed_form.patch_embedding"
+        )
+    if not isinstance(first, PlainBlock):
         warnings.warn(
-            "a norm stands between embedding and attention, so Theorem 1 does not hold; try closed_form.patch_embedding",
+            "a norm or a shortcut stands beside attention, so Theorem 1 does not hold; try closed_form.patch_embedding",
             stacklevel=2,
         )
     if model.no_embed_class and model.num_prefix_tokens:
         raise ValueError(
-            "model: its class token has no position embedding, so dL/dZ is not complete; try closed_form.patch_embedding"
+            "model: its class token has no position embedding, so dL/dZ is not whole; try closed_form.patch_embedding"
         )
 
-    dz = leak["pos_embed"][0].double()  # (tokens, width)
+    dz = _gradient(leak, model, "pos_embed")[0]  # (tokens, width)
     weight = first.attn.qkv.weight.detach().double()  # (3 width, width)
-    gradient = leak["blocks.0.attn.qkv.weight"].double()  # (3 width, width)
+    gradient = _gradient(leak, model, "blocks.0.attn.qkv.weight")  # (3 width, width)
     known = _known_tokens(model)  # what the tokens would be for a grey image; the solve is for the difference
     projection, bias = _projection(model)
     size = projection.square().sum(1).mean().sqrt() * _pixel_size(leak)  # of W x
-    relative = _relative_error(leak, "pos_embed") if noise is None else noise
+    relative = _relative_error(leak, noise)
     error = relative * _rms(gradient) * weight.square().sum(0).mean().sqrt() / size
     solved = _solve(dz.T, (weight.T @ gradient - dz.T @ known) / size, relative, error)
+    if model.embed_dim < len(dz):
+        warnings.warn(
+            f"width {model.embed_dim} is below the {len(dz)} tokens: rank {solved.rank}, so the image is one of many solutions",
+            stacklevel=2,
+        )
     embedded = solved.X[model.num_prefix_tokens :] * size + bias  # (patches, width): W x_i + b
     return _recovery(pixels(model, embedded), model, leak, solved, len(dz))
 
@@ -100,7 +112,7 @@ def pixels(model: VisionTransformer, embedded: Tensor) -> Tensor:
     Exact where the width is at least the number of pixels in a patch; the nearest patches in the least-squares sense otherwise.
     """
     projection, bias = _projection(model)  # (width, patch pixels), (width,)
-    return torch.linalg.lstsq(projection, (embedded - bias).T, driver="gelsd").solution.T
+    return (embedded - bias) @ torch.linalg.pinv(projection).T
 
 
 def patch_embedding(model: VisionTransformer, leak: Leak, noise: float | None = None) -> Recovery:
@@ -117,14 +129,15 @@ def patch_embedding(model: VisionTransformer, leak: Leak, noise: float | None = 
     And two blocks at least: with one, only the class token's query reaches back, and the g_i span a few dimensions a head.
 
     model: a timm VisionTransformer, distilled or not.  leak: one image's gradients, `pos_embed` and `patch_embed.proj.weight` among them.
-    noise: error in the gradients relative to their size, where more is known than the leak's precision tells (a defence, say).
+    noise: error in the gradients relative to their size, known to come on top of the leak's precision, from a defence, say.
     Warns where the width is not above the number of patches.  Raises ValueError as `attention` does.
     """
-    _require_positions(model, leak)
+    _require_patches(model, leak)
+    _require_positions(model)
     prefix = 0 if model.no_embed_class else model.num_prefix_tokens
-    tokens = leak["pos_embed"][0, prefix:].double()  # (patches, width)
-    weight = leak["patch_embed.proj.weight"].flatten(1).double()  # (width, patch pixels)
-    relative = _relative_error(leak, "pos_embed") if noise is None else noise
+    tokens = _gradient(leak, model, "pos_embed")[0, prefix:]  # (patches, width)
+    weight = _gradient(leak, model, "patch_embed.proj.weight").flatten(1)  # (width, patch pixels)
+    relative = _relative_error(leak, noise)
     size = _pixel_size(leak)
     scale = _row_sizes(tokens.T)
     right = weight / (size * scale)  # (width, patch pixels)
@@ -149,20 +162,22 @@ def subspace(model: VisionTransformer, leak: Leak, noise: float | None = None) -
     which is linear in the patch x_i (and in sigma_i, an unknown like the pixels where beta is not 0). The position embedding only has
     to be *known*, as it is when it is frozen. One system, solved for all patches at once. Not in the papers.
 
-    It needs a norm before attention, one image, and width - tokens >= pixels of a patch. What it leaves open is told by the rank of
-    the embedding, see `hidden_directions`.
+    It needs a norm before attention, one image, two blocks or more, and width - tokens > pixels of a patch: one equation is lost,
+    since the norm takes the mean out (or sigma_i is an unknown more). What it leaves open is told by the rank of the embedding, see
+    `hidden_directions`.
 
     model: a timm VisionTransformer with pre-norm blocks.  leak: one image's gradients, `blocks.0.attn.qkv.weight` among them.
-    noise: error in the gradients relative to their size, where more is known than the leak's precision tells (a defence, say).
+    noise: error in the gradients relative to their size, known to come on top of the leak's precision, from a defence, say.
     Warns where too few equations are left.  Raises ValueError for a batch, width <= tokens, a model without pre-norm, bad gradients.
     """
-    _require_one_image(leak)
-    first: Any = model.blocks[0] if isinstance(model, VisionTransformer) else None
-    if not isinstance(getattr(first, "norm1", None), nn.LayerNorm):
+    _require_patches(model, leak)
+    first: Any = model.blocks[0]
+    if type(first) is not Block or not isinstance(model.norm_pre, nn.Identity):
         raise ValueError(
-            f"model: {type(model).__name__} has no norm before its first attention; try a timm ViT, or closed_form.attention"
+            f"model: its first block, {type(first).__name__}, does not stand right behind the embedding with a norm before its attention; "
+            "try a stock timm ViT or DeiT, or closed_form.attention for architecture A"
         )
-    gradient = leak["blocks.0.attn.qkv.weight"].double()  # (3 width, width)
+    gradient = _gradient(leak, model, "blocks.0.attn.qkv.weight")  # (3 width, width)
     gradient = gradient / _row_sizes(gradient)
     patches = model.patch_embed.num_patches
     tokens = patches + model.num_prefix_tokens
@@ -172,21 +187,22 @@ def subspace(model: VisionTransformer, leak: Leak, noise: float | None = None) -
         raise ValueError(
             f"model: width {width} leaves no equation beside its {tokens} tokens; the form needs width > tokens"
         )
-    if width - tokens < unknowns:
+    if width - tokens <= unknowns:
         warnings.warn(
-            f"width {width} less {tokens} tokens leaves {width - tokens} equations for the {unknowns} pixels of a patch: "
+            f"width {width} less {tokens} tokens leaves {width - tokens - 1} equations for the {unknowns} pixels of a patch: "
             "the image is one of many solutions",
             stacklevel=2,
         )
 
     _, inside, Vh = torch.linalg.svd(gradient, full_matrices=False)  # Vh: (width, width)
     outside = Vh[tokens:]  # (width - tokens, width): N^T, by the known count of tokens
-    gamma, beta = (p.detach().double() for p in (first.norm1.weight, first.norm1.bias))
+    norm: Any = first.norm1
+    gamma, beta = norm.weight.detach().double(), norm.bias.detach().double()
     known = bias + _patch_positions(model)  # (patches, width)
     system = outside @ (gamma[:, None] * _centred(projection.T).T)  # (width - tokens, patch pixels)
     if beta.any():
         system = torch.cat([system, (outside @ beta)[:, None]], dim=1)  # sigma_i is unknown too
-    relative = _relative_error(leak, "blocks.0.attn.qkv.weight") if noise is None else noise
+    relative = _relative_error(leak, noise)
     # Errors turn S by their norm over its smallest singular value; what they turn into view is not seen, only the rank counts it.
     turn = (_norm_of_errors(gradient, relative) / inside[tokens - 1]).clamp(max=1.0)
     right = -outside @ (gamma * _centred(known)).T  # (width - tokens, patches)
@@ -198,18 +214,21 @@ def hidden_directions(model: VisionTransformer) -> int:
     """How many directions of each patch the `subspace` form cannot see, told from the model alone: the rank rule.
 
     Let a combination a of the tokens satisfy sum_t a_t C(k_t) = 0, where k_t is the part of token t that does not depend on the image:
-    b + e_i for a patch, its value for a prefix token. Then gamma * C(W sum_i a_i x_i) is a combination of normed tokens, hence in S,
-    and no equation sees the direction sum_i a_i x_i. The combinations form a space of dimension tokens - rank[C(k)], so
+    b + e_i for a patch, its value for a prefix token. Then gamma * C(W sum_i a_i x_i) is a combination of normed tokens (and of beta,
+    where sigma_i moves along), hence no equation sees the direction sum_i a_i x_i. The combinations form a space of dimension
+    tokens - rank[C k], so
 
-        hidden = min(patch pixels, tokens - rank[C k])
+        hidden = min(patch pixels, tokens - rank[C k])        where width - tokens > patch pixels
 
-    With a patch bias and a class token in general position this is min(3 p^2, patches - rank[E 1]), E the (patches, width) embedding
-    with a column of ones. A random embedding has full rank and hides nothing; the 2-D sinusoid of an n x n grid is a function of row
-    plus a function of column, has rank 2n - 1 together with the ones, and hides (n - 1)^2.
+    and at least as many as equations are missing where the model is narrower. With a patch bias and a class token in general position
+    this is min(3 p^2, patches - rank[E 1]), E the (patches, width) embedding with a column of ones. A random embedding has full rank
+    and hides nothing; the 2-D sinusoid of an n x n grid is a function of row plus a function of column, has rank 2n - 1 together with
+    the ones, and hides (n - 1)^2. Images whose patches repeat, such as a digit on black, hide more: their normed tokens are dependent.
     """
-    known = _known_tokens(model)
+    known, unknowns = _known_tokens(model), _projection(model)[0].shape[1]
     rank = int(torch.linalg.matrix_rank(_centred(known), rtol=1e-12))
-    return min(_projection(model)[0].shape[1], len(known) - rank)
+    missing = unknowns - (known.shape[1] - len(known) - 1)
+    return min(unknowns, max(len(known) - rank, missing))
 
 
 class _Solved(NamedTuple):
@@ -243,13 +262,15 @@ def _pixel_size(leak: Leak) -> float:
     return 0.25 * len(leak.normalise.std) / sum(leak.normalise.std)
 
 
-def _relative_error(leak: Leak, name: str) -> float:
-    """Size of the errors in a leak's gradients over their own size, from the float formats alone.
+def _relative_error(leak: Leak, noise: float | None) -> float:
+    """Size of the errors in a leak's gradients over their own size: the backward pass, the rounding for the wire, a known noise.
 
-    Backward passes were measured to err by about 8 eps (BACKWARD); rounding for the wire adds eps / sqrt(12) of the number rounded.
+    Backward passes were measured to err by about 8 eps (BACKWARD); rounding adds eps / sqrt(12) of the number rounded.
     """
-    computed = torch.finfo(leak.grads[name].dtype).eps * BACKWARD
-    return float(computed + torch.finfo(leak.precision).eps / 12**0.5)
+    if noise is not None and not 0 <= noise < math.inf:
+        raise ValueError(f"noise={noise} is no share of the gradient's size; try 0.01, or None if nothing is known")
+    computed = min((g.dtype for g in leak.grads.values()), key=lambda d: -torch.finfo(d).eps)
+    return math.hypot(torch.finfo(computed).eps * BACKWARD + torch.finfo(leak.precision).eps / 12**0.5, noise or 0.0)
 
 
 def _recovery(patches: Tensor, model: VisionTransformer, leak: Leak, solved: _Solved, unknowns: int) -> Recovery:
@@ -308,17 +329,40 @@ def _centred(rows: Tensor) -> Tensor:
     return rows - rows.mean(dim=-1, keepdim=True)
 
 
-def _require_one_image(leak: Leak) -> None:
+def _gradient(leak: Leak, model: nn.Module, name: str) -> Tensor:
+    """One gradient in float64; ValueError where it is missing, broken, zero, or of another model."""
+    gradient, shape = leak[name].double(), model.get_parameter(name).shape
+    if gradient.shape != shape:
+        raise ValueError(
+            f"leak: the gradient of {name!r} has shape {tuple(gradient.shape)} and the model's parameter {tuple(shape)}; "
+            "give the model that the client trained"
+        )
+    if not gradient.any():
+        raise ValueError(f"leak: the gradient of {name!r} is zero everywhere, so it says nothing about the image")
+    return gradient
+
+
+def _require_patches(model: nn.Module, leak: Leak) -> None:
+    """One image, cut into patches by one linear layer, with nothing between that and the position embedding."""
     if leak.batch_size != 1:
         raise ValueError(
             f"leak: it averages {leak.batch_size} images, whose tokens cannot be told apart here; give a leak of one image"
         )
+    if not isinstance(model, VisionTransformer):
+        raise ValueError(
+            f"model: {type(model).__name__} is no VisionTransformer of timm; try vit_base_patch16_224 or a DeiT"
+        )
+    layer = getattr(model.patch_embed, "proj", None)
+    plain = isinstance(layer, nn.Conv2d) and layer.in_channels == leak.image_shape[0]
+    if not plain or not isinstance(model.patch_embed.norm, nn.Identity):
+        raise ValueError(
+            "model: its patches are not made from the image by one linear layer; try a ViT whose patch_embed is one convolution"
+        )
 
 
-def _require_positions(model: nn.Module, leak: Leak) -> None:
-    _require_one_image(leak)
+def _require_positions(model: VisionTransformer) -> None:
     if not zoo.embeds_positions(model):
         raise ValueError(
-            f"model: {type(model).__name__} has no learnable position embedding (pos_embed), so nothing gives dL/dZ away; "
-            "try closed_form.subspace on a ViT whose embedding is frozen"
+            f"model: this {type(model).__name__} has no learnable position embedding (pos_embed), so nothing gives dL/dZ away; "
+            "try closed_form.subspace, which does without"
         )

@@ -25,7 +25,8 @@ def laplacian(leak: Leak, relative: float, seed: int = 0) -> Leak:
     """Laplacian noise on every gradient tensor, of `relative` times its norm (0 or more); heavier tails at the same energy."""
 
     def draw(like: Tensor, generator: torch.Generator) -> Tensor:
-        u = torch.rand(like.shape, generator=generator, dtype=torch.float64) - 0.5  # (-1/2, 1/2)
+        u = torch.rand(like.shape, generator=generator, dtype=torch.float64) - 0.5
+        u = u.clamp(min=-0.5 + 2**-54)  # (-1/2, 1/2): the end itself would be infinite
         return -u.sign() * torch.log1p(-2 * u.abs()).div(2**0.5)  # a Laplacian of variance 1
 
     return _noisy(leak, relative, seed, draw)

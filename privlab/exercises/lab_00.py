@@ -47,7 +47,6 @@ def psnr(answer: object) -> Iterator[str]:
     grey = torch.full((1, 3, 4, 4), 0.1)
     yield from _number(answer, (grey, black), 20.0, {
         -20.0: "The sign is wrong: a smaller error must give a larger PSNR.",
-        20.0 * 2.302585093: "That is the natural logarithm; decibels take the one to base 10.",
         46.0517: "That is the natural logarithm; decibels take the one to base 10.",
         10.0: "Square the differences before you average them.",
         2.0: "Decibels are ten times the logarithm.",

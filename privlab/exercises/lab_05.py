@@ -21,8 +21,9 @@ def theorem(answer: object) -> Iterator[str]:
     if value is None:
         yield "Nothing is written yet; replace the dots."
         return
+    value = torch.as_tensor(value).double()
     if tuple(value.shape) != (3, 3):
-        yield f"b is (width, width), 3 x 3 here; yours is {tuple(value.shape)}. The weight must be transposed, and the three sum up."
+        yield f"B is (width, width), 3 x 3 here; yours is {tuple(value.shape)}. The weight must be transposed, and the three sum up."
         return
     if torch.allclose(value, right):
         return
@@ -39,7 +40,7 @@ def theorem(answer: object) -> Iterator[str]:
         yield "Transpose the weight: dL/dZ = dQ Wq + ..., so Wq^T stands in front after transposing."
     if torch.allclose(value, torch.stack([w @ g.T for w, g in blocks]).sum(0)):
         yield "Transpose the weight, not its gradient."
-    yield "The shape is right and the numbers are not. Write b out for the query alone first: Wq^T dWq."
+    yield "The shape is right and the numbers are not. Write B out for the query alone first: Wq^T dWq."
 
 
 def width(answer: object) -> Iterator[str]:
@@ -95,7 +96,7 @@ def rank(answer: object) -> Iterator[str]:
 
 
 def design(answer: object) -> Iterator[str]:
-    """The smallest protection: the largest rank that still hides at least k directions of each patch, n patches a row."""
+    """The largest rank that still hides at least k directions of each patch, for so many patches."""
     if not callable(answer):
         yield f"Give a function; this is a {type(answer).__name__}."
         return

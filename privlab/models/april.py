@@ -53,6 +53,15 @@ def build(
         raise ValueError(
             f"architecture={architecture!r}; try 'a' (attention on the embedding itself) or 'b' (a real ViT)"
         )
+    if min(width, depth, heads, image_size, patch_size) < 1:
+        raise ValueError(
+            f"width={width}, depth={depth}, heads={heads}, image_size={image_size}, patch_size={patch_size}: all start at 1"
+        )
+    if image_size % patch_size:
+        near = image_size // patch_size * patch_size or patch_size
+        raise ValueError(
+            f"image_size={image_size} is not a multiple of patch_size={patch_size}; try {near} or {near + patch_size}"
+        )
     if width % heads:
         raise ValueError(f"width={width} is not a multiple of heads={heads}; try {width // heads * heads or heads}")
     model = zoo.build(

@@ -27,7 +27,11 @@ def draw(
     rank: for "low_rank" alone, 1 to the number of patches.
     """
     if kind not in KINDS:
-        raise ValueError(f"kind={kind!r} is no position embedding; try one of {', '.join(KINDS)}")
+        raise ValueError(f"position={kind!r} is no position embedding; try one of {', '.join(KINDS)}")
+    if std is not None and not 0 < std < math.inf:
+        raise ValueError(f"position_std={std} is no standard deviation; try 0.02, timm's, or 1")
+    if rank is not None and kind != "low_rank":
+        raise ValueError(f"position_rank={rank} goes with position='low_rank' alone, not with {kind!r}; leave it out")
     tokens = grid[0] * grid[1]
     generator = torch.Generator().manual_seed(seed)
     if kind == "none":
@@ -43,7 +47,7 @@ def draw(
     elif kind == "low_rank":
         if rank is None or not 1 <= rank <= min(tokens, width):
             raise ValueError(
-                f"rank={rank} is no rank of {tokens} embeddings of width {width}; try 1 to {min(tokens, width)}"
+                f"position_rank={rank} is no rank of {tokens} embeddings of width {width}; try 1 to {min(tokens, width)}"
             )
         return _low_rank(tokens, width, rank, 0.02 if std is None else std, generator)
     else:
@@ -84,6 +88,8 @@ def _low_rank(tokens: int, width: int, rank: int, std: float, generator: torch.G
 
     A rounded product has full rank again, 1e-8 below its size, and an attacker who solves in float64 can use that.
     """
+    if rank > 512:
+        raise ValueError(f"position_rank={rank} needs more bits than float32 has to be exact; try 512 or less")
     left = torch.randint(-8, 9, (tokens, rank), generator=generator).double()
     right = torch.randn(rank, width, generator=generator, dtype=torch.float64) * (
         std / (24 * rank) ** 0.5

@@ -52,6 +52,11 @@ def build(
     timm_name, settings, normalise = SMALL.get(name, (name, {}, None))
     settings = {**settings, **changes} | ({} if num_classes is None else {"num_classes": num_classes})
     _check_patches(settings)
+    width, heads = settings.get("embed_dim"), settings.get("num_heads")
+    if isinstance(width, int) and isinstance(heads, int) and (heads < 1 or width % heads):
+        raise ValueError(
+            f"embed_dim={width} does not split into num_heads={heads}; try num_heads=1, or a multiple of it"
+        )
 
     fused = use_fused_attn()
     set_fused_attn(False)
@@ -64,7 +69,7 @@ def build(
     if isinstance(model, VisionTransformer):
         _check_patches(settings, patch=model.patch_embed.patch_size[0])
     model.normalise = normalise or preprocessing(model)
-    if position != "learnable" or position_std is not None:
+    if position != "learnable" or position_std is not None or position_rank is not None:
         positions.place(model, position, position_std, position_rank, seed)
     return model.eval()
 
@@ -80,6 +85,9 @@ def embeds_positions(model: nn.Module) -> bool:
 
 def _check_patches(settings: dict, size: object = None, patch: object = None) -> None:
     size, patch = settings.get("img_size", size), settings.get("patch_size", patch)
+    if isinstance(size, tuple):
+        for side in size:
+            _check_patches({}, side, patch)
     if not isinstance(size, int) or not isinstance(patch, int):
         return
     if patch < 1:

@@ -48,12 +48,24 @@ def test_theorem_1(bias):
 
 
 def test_theorem_2(photos):
-    """The position embedding's gradient is the gradient at the input of attention."""
+    """The position embedding's gradient is the slope of the loss at the input of attention, along any direction."""
     model = april.build("a", depth=2, width=64).double()
-    caught = []
-    model.blocks[0].attn.register_full_backward_hook(lambda _, into, __: caught.append(into[0]))
-    leak = observe(model, *photos.one(0))
-    assert relative(leak["pos_embed"], caught[0]) < 1e-12
+    image, label = photos.one(0)
+    sent = observe(model, image, label)["pos_embed"][0]
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        direction = torch.randn(sent.shape, generator=generator, dtype=torch.float64)
+        direction = direction / direction.norm() + sent / sent.norm()
+
+        def loss(step, direction=direction):
+            nudge = model.blocks[0].attn.register_forward_pre_hook(lambda _, args: (args[0] + step * direction,))
+            logits = model(model.normalise(image.double())).detach()
+            nudge.remove()
+            return torch.nn.functional.cross_entropy(logits, label)
+
+        h = 1e-3
+        slope = (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h)
+        assert abs(slope - (sent * direction).sum()) / sent.norm() < 1e-8
 
 
 def test_a_batch_adds_its_gradients_up(photos):
@@ -154,7 +166,8 @@ def test_rows_of_one_size_err_alike(photos):
     g = leak["blocks.0.attn.qkv.weight"]
     scale = torch.rand(len(g), 1, generator=torch.Generator().manual_seed(0)) + 0.5
     scaled = dataclasses.replace(leak, grads={"blocks.0.attn.qkv.weight": g.double() * scale.double()})
-    a, b = (closed_form.subspace(model, received, noise=1e-7).images for received in (leak, scaled))
+    plain = dataclasses.replace(leak, grads={"blocks.0.attn.qkv.weight": g.double()})
+    a, b = (closed_form.subspace(model, received, noise=1e-7).images for received in (plain, scaled))
     torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
 
 
@@ -178,7 +191,8 @@ def test_knowing_the_noise_helps(photos):
 def test_half_the_width_hides_half_the_image(photos):
     x, y = photos.one(0)
     model = april.build("a", patch_size=4, width=32, depth=2).double()  # 65 tokens, width 32
-    recovery = closed_form.attention(model, observe(model, x, y))
+    with pytest.warns(UserWarning, match="width 32 is below the 65 tokens: rank 32"):
+        recovery = closed_form.attention(model, observe(model, x, y))
     assert recovery.rank == 32 and recovery.unknowns == 65
     assert psnr(recovery.images, x) < 30
 
@@ -190,7 +204,7 @@ def test_narrow_models_warn_with_the_rank(photos):
     with pytest.raises(ValueError, match="width 48 leaves no equation beside its 65 tokens"):
         closed_form.subspace(model, observe(model, *photos.one(0)))
     wider = april.build("b", patch_size=4, width=80, depth=2).double()
-    with pytest.warns(UserWarning, match="width 80 less 65 tokens leaves 15 equations for the 48 pixels"):
+    with pytest.warns(UserWarning, match="width 80 less 65 tokens leaves 14 equations for the 48 pixels"):
         closed_form.subspace(wider, observe(wider, *photos.one(0)))
 
 
@@ -246,14 +260,87 @@ def test_models_without_the_precondition_are_named(photos):
         closed_form.patch_embedding(frozen, observe(frozen, x, y))
     resnet = zoo.build("resnet18", num_classes=10)
     for form, says in [
-        (closed_form.attention, "ResNet has no learnable position embedding"),
-        (closed_form.subspace, "ResNet has no norm before its first attention"),
+        (closed_form.attention, "ResNet is no VisionTransformer of timm"),
+        (closed_form.subspace, "ResNet is no VisionTransformer of timm"),
     ]:
         with pytest.raises(ValueError, match=says):
             form(resnet, observe(resnet, x, y))
     plain = april.build("a", depth=1, width=64)
-    with pytest.raises(ValueError, match="no norm before its first attention"):
+    with pytest.raises(ValueError, match="PlainBlock, does not stand right behind the embedding with a norm"):
         closed_form.subspace(plain, observe(plain, x, y))
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "says"),
+    [
+        (
+            "vit_base_patch32_clip_224",
+            closed_form.subspace,
+            "does not stand right behind the embedding",
+        ),  # a norm before block 0
+        (
+            "vit_base_patch16_rpn_224",
+            closed_form.subspace,
+            "does not stand right behind the embedding",
+        ),  # norms behind attention
+        ("vit_small_patch16_18x2_224", closed_form.attention, "ParallelThingsBlock, has no attention to read"),
+        ("vit_small_r26_s32_224", closed_form.patch_embedding, "not made from the image by one linear layer"),
+    ],
+)
+def test_stock_models_that_do_not_fit_are_named(name, form, says):
+    model = zoo.build(name, num_classes=10, **({} if "r26" in name else {"depth": 2}))
+    x, y = data.load("imagenet_samples").one(0, size=224)
+    names = [n for n, _ in model.named_parameters() if n.startswith(("pos_embed", "patch_embed", "blocks.0.attn.qkv"))]
+    with pytest.raises(ValueError, match=says):
+        form(model, observe(model, x, y % 10, names=names))
+
+
+def test_a_leak_of_another_model_and_an_empty_one_are_named(photos):
+    model, other = (april.build("b", width=width, depth=2) for width in (64, 96))
+    leak = observe(other, *photos.one(0))
+    with pytest.raises(ValueError, match="give the model that the client trained"):
+        closed_form.patch_embedding(model, leak)
+    nothing = dataclasses.replace(leak, grads={n: torch.zeros_like(g) for n, g in leak.grads.items()})
+    with pytest.raises(ValueError, match="'pos_embed' is zero everywhere"):
+        closed_form.patch_embedding(other, nothing)
+
+
+@pytest.mark.parametrize("noise", [-1.0, float("nan"), float("inf")])
+def test_noise_is_a_share(photos, noise):
+    model = april.build("a", depth=2, width=64)
+    with pytest.raises(ValueError, match="is no share of the gradient's size"):
+        closed_form.attention(model, observe(model, *photos.one(0)), noise=noise)
+
+
+@pytest.mark.parametrize(("width", "hidden"), [(113, 1), (114, 0)])
+def test_the_subspace_form_loses_one_equation(photos, width, hidden):
+    """48 pixels and 65 tokens: 113 - 65 = 48 equations, of which one says nothing."""
+    model = zoo.build(
+        "vit_cifar", patch_size=4, embed_dim=width, num_heads=1, depth=2, position="random", position_std=1.0
+    ).double()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        recovery = closed_form.subspace(model, observe(model, *photos.one(0), names=["blocks.0.attn.qkv.weight"]))
+    assert recovery.hidden == closed_form.hidden_directions(model) == hidden
+    assert any("leaves 47 equations" in str(w.message) for w in caught) == bool(hidden)
+
+
+def test_a_batch_spans_n_directions_an_image_and_one_for_the_class_token(photos):
+    model = april.build("b", position="random", position_std=1.0).double()
+    for batch in (1, 2, 3):
+        gradient = observe(model, *photos.take(range(batch)), names=["blocks.0.attn.qkv.weight"])[
+            "blocks.0.attn.qkv.weight"
+        ]
+        assert torch.linalg.matrix_rank(gradient, rtol=1e-9) == 16 * batch + 1
+
+
+def test_repeated_patches_hide_more_than_the_rule_says():
+    """A black border makes normed tokens dependent where the embedding is: the rule is for patches in general position."""
+    model = april.build("b", position="sinusoid_2d").double()
+    image = torch.zeros(1, 3, 32, 32)
+    image[..., 8:24, 8:24] = torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    recovery = closed_form.subspace(model, observe(model, image, torch.tensor([0])))
+    assert recovery.hidden > closed_form.hidden_directions(model) == 9
 
 
 def test_missing_and_broken_gradients_are_named(photos):

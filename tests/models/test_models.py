@@ -68,7 +68,14 @@ def test_sizes_that_do_not_divide(size, patch, says):
         zoo.build("vit_cifar", img_size=size, patch_size=patch)
 
 
+def test_widths_that_the_heads_do_not_divide():
+    with pytest.raises(ValueError, match="embed_dim=65 does not split into num_heads=4"):
+        zoo.build("vit_cifar", embed_dim=65)
+
+
 def test_the_patch_of_a_stock_model_counts_too():
+    with pytest.raises(ValueError, match="img_size=30 is not a multiple of patch_size=8; try 24 or 32"):
+        zoo.build("vit_cifar", img_size=(30, 30))
     with pytest.raises(ValueError, match="img_size=230 is not a multiple of patch_size=16; try 224 or 240"):
         zoo.build("vit_tiny_patch16_224", img_size=230)
 
@@ -109,8 +116,12 @@ def test_grey_images_pass():
     [
         (dict(architecture="c"), "architecture='c'; try 'a'"),
         (dict(architecture="a", width=65), "width=65 is not a multiple of heads=4; try 64"),
-        (dict(architecture="a", position="circle"), "kind='circle' is no position embedding"),
-        (dict(architecture="b", image_size=30), "img_size=30 is not a multiple of patch_size=8; try 24 or 32"),
+        (dict(architecture="a", heads=0), "heads=0"),
+        (dict(architecture="a", depth=0), "depth=0"),
+        (dict(architecture="b", position_std=-1.0), "position_std=-1.0 is no standard deviation"),
+        (dict(architecture="b", position_rank=3), "goes with position='low_rank' alone, not with 'learnable'"),
+        (dict(architecture="a", position="circle"), "position='circle' is no position embedding"),
+        (dict(architecture="b", image_size=30), "image_size=30 is not a multiple of patch_size=8; try 24 or 32"),
     ],
 )
 def test_bad_architectures_are_named(change, says):
@@ -124,7 +135,7 @@ def test_bad_architectures_are_named(change, says):
 @pytest.mark.parametrize("kind", [k for k in positions.KINDS if k != "none"])
 @pytest.mark.parametrize("std", [0.02, 1.0])
 def test_scale(kind, std):
-    drawn = positions.draw(kind, (4, 4), 64, std, rank=5)
+    drawn = positions.draw(kind, (4, 4), 64, std, rank=5 if kind == "low_rank" else None)
     assert drawn.shape == (16, 64)
     assert drawn.square().mean().sqrt().item() == pytest.approx(std, rel=0.25 if kind == "low_rank" else 1e-5)
 
@@ -155,13 +166,14 @@ def test_the_1d_sinusoid_by_its_definition():
 
 def test_every_kind_but_learnable_is_frozen():
     for kind in positions.KINDS:
-        model = april.build("b", depth=1, width=64, position=kind, position_rank=3)
+        rank = 3 if kind == "low_rank" else None
+        model = april.build("b", depth=1, width=64, position=kind, position_rank=rank)
         assert model.pos_embed.requires_grad == (kind == "learnable")
         assert model(X).shape == (2, 10)
 
 
 @pytest.mark.parametrize(
-    ("change", "says"), [(dict(rank=None), "rank=None is no rank"), (dict(rank=17), "try 1 to 16")]
+    ("change", "says"), [(dict(rank=None), "position_rank=None is no rank"), (dict(rank=17), "try 1 to 16")]
 )
 def test_ranks_that_do_not_exist(change, says):
     with pytest.raises(ValueError, match=says):
