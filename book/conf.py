@@ -28,7 +28,7 @@ project = "privlab"
 author = copyright = "the privlab authors"
 version = release = __version__
 extensions = ["myst_nb", "sphinxcontrib.bibtex"]
-exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_build", "baselines", "**/.ipynb_checkpoints"]
 html_theme = "sphinx_book_theme"
 html_title = "privlab"
 html_theme_options = {"home_page_in_toc": True, "show_toc_level": 2, "navbar_persistent": []}

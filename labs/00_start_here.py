@@ -17,8 +17,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.5 | 1.3 GB |
-# | laptop | 1.3 | 2.4 GB |
+# | smoke | 0.3 | 1.3 GB |
+# | laptop | 0.7 | 2.4 GB |
 # | gpu | 2 | 3.0 GB |
 # | paper | 2 | 3.0 GB |
 #

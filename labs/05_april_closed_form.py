@@ -18,7 +18,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.6 | 1.5 GB |
-# | laptop | 2.1 | 2.6 GB |
+# | laptop | 1.3 | 2.7 GB |
 # | gpu | 4 | 4.0 GB |
 # | paper | 15 | 4.0 GB |
 #
