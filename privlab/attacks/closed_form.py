@@ -181,7 +181,7 @@ def subspace(model: VisionTransformer, leak: Leak, noise: float | None = None) -
     gradient = gradient / _row_sizes(gradient)
     patches = model.patch_embed.num_patches
     tokens = patches + model.num_prefix_tokens
-    projection, bias = _projection(model)  # (width, patch pixels), (width,)
+    projection, _ = _projection(model)  # (width, patch pixels)
     width, unknowns = projection.shape
     if width <= tokens:
         raise ValueError(
@@ -198,7 +198,7 @@ def subspace(model: VisionTransformer, leak: Leak, noise: float | None = None) -
     outside = Vh[tokens:]  # (width - tokens, width): N^T, by the known count of tokens
     norm: Any = first.norm1
     gamma, beta = norm.weight.detach().double(), norm.bias.detach().double()
-    known = bias + _patch_positions(model)  # (patches, width)
+    known = _known_tokens(model)[model.num_prefix_tokens :]  # (patches, width)
     system = outside @ (gamma[:, None] * _centred(projection.T).T)  # (width - tokens, patch pixels)
     if beta.any():
         system = torch.cat([system, (outside @ beta)[:, None]], dim=1)  # sigma_i is unknown too
@@ -269,8 +269,8 @@ def _relative_error(leak: Leak, noise: float | None) -> float:
     """
     if noise is not None and not 0 <= noise < math.inf:
         raise ValueError(f"noise={noise} is no share of the gradient's size; try 0.01, or None if nothing is known")
-    computed = min((g.dtype for g in leak.grads.values()), key=lambda d: -torch.finfo(d).eps)
-    return math.hypot(torch.finfo(computed).eps * BACKWARD + torch.finfo(leak.precision).eps / 12**0.5, noise or 0.0)
+    computed = max(torch.finfo(g.dtype).eps for g in leak.grads.values())
+    return math.hypot(computed * BACKWARD + torch.finfo(leak.precision).eps / 12**0.5, noise or 0.0)
 
 
 def _recovery(patches: Tensor, model: VisionTransformer, leak: Leak, solved: _Solved, unknowns: int) -> Recovery:
@@ -291,18 +291,12 @@ def _projection(model: VisionTransformer) -> tuple[Tensor, Tensor]:
     return weight, bias
 
 
-def _patch_positions(model: VisionTransformer) -> Tensor:
-    """Position embeddings of the patches, (patches, width); zeros where the model has none."""
-    weight, _ = _projection(model)
-    if not isinstance(model.pos_embed, Tensor):
-        return weight.new_zeros(model.patch_embed.num_patches, len(weight))
-    return model.pos_embed[0, -model.patch_embed.num_patches :].detach().double()
-
-
 def _known_tokens(model: VisionTransformer) -> Tensor:
     """What enters the first block for a normalised image of zeros, (tokens, width): prefix tokens first."""
-    _, bias = _projection(model)
-    patches = bias + _patch_positions(model)
+    count = model.patch_embed.num_patches
+    patches = _projection(model)[1].expand(count, -1)  # (patches, width): the bias
+    if isinstance(model.pos_embed, Tensor):
+        patches = patches + model.pos_embed[0, -count:].detach().double()
     prefix = [t[0] for t in (model.cls_token, model.reg_token, getattr(model, "dist_token", None)) if t is not None]
     if not prefix:
         return patches

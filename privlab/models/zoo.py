@@ -51,7 +51,7 @@ def build(
         )
     timm_name, settings, normalise = SMALL.get(name, (name, {}, None))
     settings = {**settings, **changes} | ({} if num_classes is None else {"num_classes": num_classes})
-    _check_patches(settings)
+    _check_patches(settings.get("img_size"), settings.get("patch_size"))
     width, heads = settings.get("embed_dim"), settings.get("num_heads")
     if isinstance(width, int) and isinstance(heads, int) and (heads < 1 or width % heads):
         raise ValueError(
@@ -67,7 +67,9 @@ def build(
     finally:
         set_fused_attn(bool(fused))
     if isinstance(model, VisionTransformer):
-        _check_patches(settings, patch=model.patch_embed.patch_size[0])
+        _check_patches(
+            settings.get("img_size"), model.patch_embed.patch_size[0]
+        )  # the model's own, where none was given
     model.normalise = normalise or preprocessing(model)
     if position != "learnable" or position_std is not None or position_rank is not None:
         positions.place(model, position, position_std, position_rank, seed)
@@ -83,11 +85,10 @@ def embeds_positions(model: nn.Module) -> bool:
     )
 
 
-def _check_patches(settings: dict, size: object = None, patch: object = None) -> None:
-    size, patch = settings.get("img_size", size), settings.get("patch_size", patch)
+def _check_patches(size: object, patch: object) -> None:
     if isinstance(size, tuple):
         for side in size:
-            _check_patches({}, side, patch)
+            _check_patches(side, patch)
     if not isinstance(size, int) or not isinstance(patch, int):
         return
     if patch < 1:
