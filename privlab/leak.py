@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from privlab.data import Normalise
 
-__all__ = ["Gradients", "Leak", "Normalise", "observe", "preprocessing"]
+__all__ = ["Gradients", "Leak", "Normalise", "observe", "preprocessing", "stateless"]
 
 Gradients = dict[str, Tensor]
 
@@ -52,6 +54,16 @@ class Leak:
             )
         return gradient
 
+    @cached_property
+    def norm(self) -> Tensor:
+        """The Euclidean norm of all gradients taken as one long vector; a scalar."""
+        return torch.stack([g.norm() for g in self.grads.values()]).norm()
+
+    def to(self, like: Tensor) -> Leak:
+        """The same leak on another tensor's device and in its float format; `precision` stays that of the wire."""
+        labels = None if self.labels is None else self.labels.to(like.device)
+        return replace(self, grads={n: g.to(like) for n, g in self.grads.items()}, labels=labels)
+
     def only(self, names: Iterable[str]) -> Leak:
         """The same leak with nothing but these parameters in it."""
         names = self._known(names)
@@ -83,7 +95,7 @@ def observe(
     normalise: Normalise | None = None,
     names: Iterable[str] | None = None,
 ) -> Leak:
-    """Run one client step and return what leaves the client. The model keeps its mode (train or eval) and its weights.
+    """Run one client step and return what leaves the client. The model keeps its mode, weights and running statistics.
 
     images: (batch, channels, height, width) in [0, 1], moved to the model's device and precision.  labels: (batch,) class indices.
     normalise: the model's preprocessing; `preprocessing(model)` if not given.
@@ -108,7 +120,7 @@ def observe(
 
     normalise = normalise or preprocessing(model)
     try:
-        logits = model(normalise(images.to(first)))  # (batch, classes)
+        logits = stateless(model)(normalise(images.to(first)))  # (batch, classes)
     except AssertionError as error:  # timm's word for a wrong size
         raise ValueError(f"images: shape {tuple(images.shape)} does not fit the model; {error}") from error
     if not isinstance(logits, Tensor) or logits.ndim != 2:
@@ -132,6 +144,27 @@ def preprocessing(model: nn.Module) -> Normalise:
         return own
     noted = getattr(model, "pretrained_cfg", {})
     return Normalise(tuple(noted["mean"]), tuple(noted["std"])) if noted.get("mean") else Normalise()
+
+
+def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    """The forward pass of a model as it is now, leaving no trace: in train mode, BatchNorm counts into copies of its buffers.
+
+    Raises ValueError, when called, where BatchNorm in train mode has a single value a channel to take the variance of.
+    """
+    buffers = {n: b.clone() for n, b in model.named_buffers()} if model.training else {}
+
+    def forward(x: Tensor) -> Tensor:
+        try:
+            return functional_call(model, buffers, (x,)) if buffers else model(x)
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise ValueError(
+                f"model: {type(model).__name__} is in train mode, and its BatchNorm sees a single value a channel (a batch of "
+                f"{len(x)}, a map of 1x1), which has no variance; use model.eval(), or 2 images or more"
+            ) from error
+
+    return forward
 
 
 def _check_batch(images: Tensor, labels: Tensor) -> None:

@@ -57,6 +57,34 @@ def test_observe_leaves_the_client_as_it_was(small):
     assert all(torch.equal(p, before[n]) and p.grad is None for n, p in small.named_parameters())
 
 
+def test_observe_leaves_running_statistics_alone():
+    """A client normalises by its batch in train mode; that the server's model counted along would be a second leak, or a bug."""
+    model = zoo.build("resnet_cifar", channels=(4, 4, 8, 8)).train()
+    before = {n: b.clone() for n, b in model.named_buffers()}
+    leak = observe(model, images(2), torch.tensor([0, 1]))
+    assert model.training and all(torch.equal(b, before[n]) for n, b in model.named_buffers())
+
+    model(model.normalise(images(2)))  # the plain forward pass does count
+    assert not torch.equal(model.bn1.running_mean, before["bn1.running_mean"])
+    plain = torch.autograd.grad(
+        F.cross_entropy(model(model.normalise(images(2))), torch.tensor([0, 1])), model.fc.weight
+    )[0]
+    torch.testing.assert_close(leak["fc.weight"], plain)
+
+
+def test_the_norm_is_that_of_one_long_vector():
+    leak = Leak({"a": torch.tensor([3.0, 0.0]), "b": torch.tensor([[4.0]])}, 1, (1, 1, 1))
+    assert leak.norm.item() == 5
+    assert leak.only(["b"]).norm.item() == 4
+
+
+def test_moving_a_leak_keeps_what_it_says_of_the_wire():
+    leak = Leak({"a": torch.ones(2)}, 1, (1, 1, 1), torch.tensor([3])).rounded(torch.bfloat16)
+    moved = leak.to(torch.zeros(1, dtype=torch.float64))
+    assert moved["a"].dtype == torch.float64 and moved.precision == torch.bfloat16
+    assert moved.labels.dtype == torch.int64 and moved.labels.tolist() == [3]
+
+
 def test_frozen_parameters_do_not_leak():
     model = zoo.build("vit_cifar", depth=1, embed_dim=64, num_heads=4, position="random")
     assert "pos_embed" not in observe(model, images(), torch.tensor([0])).grads

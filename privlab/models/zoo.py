@@ -8,20 +8,35 @@ from typing import Any
 import timm
 import torch
 from timm.layers import set_fused_attn, use_fused_attn
+from timm.models.resnet import ResNet
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from privlab.data import NORMALISE, Normalise
+from privlab.data import NORMALISE
 from privlab.leak import preprocessing
 from privlab.models import positions
 
-# Small victims: the same timm classes, sized for a laptop. A row is (timm name, what differs, preprocessing).
-SMALL: dict[str, tuple[str, dict, Normalise]] = {
+# Victims for 32 x 32 images: timm's classes by timm's names, with what differs and the preprocessing. The small ones fit a laptop; the
+# four large ones have the parameter counts that Zhang et al. 2024 print (section 3.2: 23.52, 42.51, 27.51 and 48.80 million).
+# "stem": "cifar" gives a ResNet the 3x3 stem of stride 1, without pooling, that those counts imply; timm has no option for it.
+_CIFAR: dict[str, Any] = dict(num_classes=10)
+_SWIN: dict[str, Any] = dict(img_size=32, drop_path_rate=0.0, **_CIFAR)
+CIFAR: dict[str, tuple[str, dict[str, Any]]] = {
+    "resnet_cifar": ("resnet50", dict(layers=(1, 1, 1, 1), channels=(32, 64, 128, 256), stem="cifar", **_CIFAR)),
+    "swin_cifar": (
+        "swin_tiny_patch4_window7_224",
+        dict(embed_dim=48, depths=(1, 1, 2, 1), num_heads=(3, 6, 12, 24), **_SWIN),
+    ),
     "vit_cifar": (  # omihub777/ViT-CIFAR's shape, as Lu et al. 2022 use it for small images, with timm's blocks
         "vit_tiny_patch16_224",
-        dict(img_size=32, patch_size=8, embed_dim=384, depth=4, num_heads=4, num_classes=10),
-        NORMALISE["cifar10"],
+        dict(img_size=32, patch_size=8, embed_dim=384, depth=4, num_heads=4, **_CIFAR),
     ),
+    "convnext_cifar": ("convnext_tiny", dict(depths=(1, 1, 2, 1), dims=(48, 96, 192, 384), **_CIFAR)),
+    "resnet50_cifar": ("resnet50", dict(stem="cifar", **_CIFAR)),
+    "resnet101_cifar": ("resnet101", dict(stem="cifar", **_CIFAR)),
+    "swin_tiny_cifar": ("swin_tiny_patch4_window7_224", _SWIN),
+    "swin_small_cifar": ("swin_small_patch4_window7_224", _SWIN),
+    "convnext_tiny_cifar": ("convnext_tiny", _CIFAR),
 }
 
 
@@ -36,21 +51,22 @@ def build(
 ) -> Any:
     """A fresh victim in eval mode, its weights drawn from `seed`, with its preprocessing in `model.normalise`.
 
-    name: any timm model, or one of `SMALL`.  num_classes: rows of the head; the model's own number if not given.
+    name: any timm model, or one of `CIFAR`.  num_classes: rows of the head; the model's own number if not given.
     position, position_std, position_rank: kind, scale and rank of a ViT's position embedding (see `positions.draw`);
         timm's own learnable one, with standard deviation .02, if nothing is given.
-    changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...
+    changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
     Attention is built unfused, because gradient attacks differentiate twice and the fused kernels have no second derivative.
     Raises ValueError for a name that is not there (with the nearest), or an image size that the patch does not divide.
     """
-    if name not in SMALL and not timm.is_model(name):
-        known = [*SMALL, *timm.list_models()]
+    if name not in CIFAR and not timm.is_model(name):
+        known = [*CIFAR, *timm.list_models()]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise ValueError(
             f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"
         )
-    timm_name, settings, normalise = SMALL.get(name, (name, {}, None))
+    timm_name, settings = CIFAR.get(name, (name, {}))
     settings = {**settings, **changes} | ({} if num_classes is None else {"num_classes": num_classes})
+    stem = settings.pop("stem", "imagenet")
     _check_patches(settings.get("img_size"), settings.get("patch_size"))
     width, heads = settings.get("embed_dim"), settings.get("num_heads")
     if isinstance(width, int) and isinstance(heads, int) and (heads < 1 or width % heads):
@@ -64,13 +80,15 @@ def build(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model: Any = timm.create_model(timm_name, **settings)
+            if stem != "imagenet":
+                _small_stem(model, stem)
     finally:
         set_fused_attn(bool(fused))
     if isinstance(model, VisionTransformer):
         _check_patches(
             settings.get("img_size"), model.patch_embed.patch_size[0]
         )  # the model's own, where none was given
-    model.normalise = normalise or preprocessing(model)
+    model.normalise = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
     if position != "learnable" or position_std is not None or position_rank is not None:
         positions.place(model, position, position_std, position_rank, seed)
     return model.eval()
@@ -83,6 +101,17 @@ def embeds_positions(model: nn.Module) -> bool:
         and isinstance(model.pos_embed, nn.Parameter)
         and model.pos_embed.requires_grad
     )
+
+
+def _small_stem(model: Any, stem: object) -> None:
+    """Give a ResNet the stem for small images: a 3x3 convolution of stride 1, drawn as timm draws the others, and no pooling."""
+    fits = isinstance(model, ResNet) and isinstance(model.conv1, nn.Conv2d)  # not a deep stem
+    if stem != "cifar" or not fits:
+        raise ValueError(f'stem={stem!r} does not fit {type(model).__name__}; a ResNet takes "imagenet" or "cifar"')
+    old = model.conv1
+    model.conv1 = nn.Conv2d(old.in_channels, old.out_channels, 3, stride=1, padding=1, bias=False)
+    nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
+    model.maxpool = nn.Identity()
 
 
 def _check_patches(size: object, patch: object) -> None:

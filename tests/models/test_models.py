@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timm.layers import Attention, use_fused_attn
 
+from privlab.data import NORMALISE
 from privlab.models import april, parts, positions, zoo
 
 X = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -66,6 +67,45 @@ def test_unknown_names_are_answered_with_the_nearest():
 def test_sizes_that_do_not_divide(size, patch, says):
     with pytest.raises(ValueError, match=says):
         zoo.build("vit_cifar", img_size=size, patch_size=patch)
+
+
+@pytest.mark.parametrize(
+    "name, count",
+    [  # the four of Zhang et al. 2024, section 3.2, in millions: 23.52, 42.51, 27.51, 48.80; and table 9's last step
+        ("resnet50_cifar", 23_520_842),
+        ("resnet101_cifar", 42_512_970),
+        ("swin_tiny_cifar", 27_506_020),
+        ("swin_small_cifar", 48_800_884),
+        ("convnext_tiny_cifar", 27_827_818),
+    ],
+)
+def test_the_papers_models_by_their_counts(name, count):
+    assert sum(p.numel() for p in zoo.build(name).parameters()) == count
+
+
+@pytest.mark.parametrize("name", ["resnet_cifar", "swin_cifar", "vit_cifar", "convnext_cifar"])
+def test_the_small_ones_are_small_and_timms(name):
+    model = zoo.build(name)
+    assert type(model).__module__.startswith("timm.") and sum(p.numel() for p in model.parameters()) < 8e6
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 10) and model.normalise == NORMALISE["cifar10"]
+    assert zoo.build(name, num_classes=7)(torch.zeros(1, 3, 32, 32)).shape == (1, 7)
+
+
+def test_the_stem_for_small_images_keeps_their_size():
+    small, large = zoo.build("resnet_cifar"), zoo.build("resnet_cifar", stem="imagenet")
+    sizes = []
+    for model in (small, large):
+        model.layer1.register_forward_pre_hook(lambda _, inputs: sizes.append(tuple(inputs[0].shape[2:])))
+        model(torch.zeros(1, 3, 32, 32))
+    assert sizes == [(32, 32), (8, 8)]
+    fan_out = small.conv1.out_channels * 9
+    assert small.conv1.weight.std().item() == pytest.approx(
+        (2 / fan_out) ** 0.5, rel=0.1
+    )  # as timm draws a convolution
+    assert torch.equal(zoo.build("resnet_cifar", seed=3).conv1.weight, zoo.build("resnet_cifar", seed=3).conv1.weight)
+    for name, stem in (("vit_cifar", "cifar"), ("resnet50", "tiny"), ("resnet50d", "cifar")):
+        with pytest.raises(ValueError, match=f"stem='{stem}' does not fit"):
+            zoo.build(name, stem=stem)
 
 
 def test_widths_that_the_heads_do_not_divide():
