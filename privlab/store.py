@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 from filelock import FileLock
 from safetensors import SafetensorError
 from torch import Tensor
@@ -76,7 +77,9 @@ class Run:
 
     def save(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         """Keep tensors under a name; saving the name again replaces them (a checkpoint)."""
-        plain = {n: t.detach().cpu().contiguous() for n, t in tensors.items()}
+        plain = {
+            n: t.detach().cpu().clone(memory_format=torch.contiguous_format) for n, t in tensors.items()
+        }  # no two share memory
         self._write(f"{_checked_name('name', name)}.safetensors", safetensors.torch.save(plain))
 
     def load(self, name: str) -> dict[str, Tensor]:

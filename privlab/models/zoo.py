@@ -78,7 +78,7 @@ def build(
     set_fused_attn(False)
     try:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
             model: Any = timm.create_model(timm_name, **settings)
             if stem != "imagenet":
                 _small_stem(model, stem)
