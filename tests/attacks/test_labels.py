@@ -1,0 +1,439 @@
+"""The identity behind all rules, each rule where it must be right and where it must be wrong, and the laws that they keep."""
+
+import dataclasses
+
+import pytest
+import timm
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from privlab import data
+from privlab.attacks import labels
+from privlab.leak import Leak, observe
+from privlab.models import zoo
+
+ONE_IMAGE = {"row_sum", "row_products"}
+SMALL = dict(embed_dim=48, depth=2, num_heads=3)  # of vit_cifar: its layout, in a fraction of its time
+
+
+@pytest.fixture(scope="module")
+def photos():
+    return data.load("cifar10_samples")
+
+
+def head(classes, features, bias=True):
+    """A model that is a last layer and nothing else; images of shape (features, 1, 1) are its features."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(features, classes, bias=bias))
+
+
+def leak_of(weight, bias=None, batch_size=1):
+    grads = {"1.weight": torch.as_tensor(weight)} | ({} if bias is None else {"1.bias": torch.as_tensor(bias)})
+    return Leak(grads, batch_size, (grads["1.weight"].shape[1], 1, 1))
+
+
+def softmax_leak(features, logits, answers):
+    """The gradient of a last layer by the definition, c_bi = p_bi - [i is b's label], written out sample by sample."""
+    p = logits.softmax(1)
+    c = p - nn.functional.one_hot(answers, p.shape[1])
+    weight = torch.stack([torch.outer(c[b], features[b]) for b in range(len(c))]).mean(0)
+    return head(p.shape[1], features.shape[1]), leak_of(weight, c.mean(0), len(c))
+
+
+# -- by hand --------------------------------------------------------------------------------------------------------------
+
+# Three classes, p = (1/4, 1/2, 1/4), label 2: c = (1/4, 1/2, -3/4).
+BY_HAND = {
+    "features (1, 3), sum 4": ([[0.25, 0.75], [0.5, 1.5], [-0.75, -2.25]], dict(row_sum=2, row_products=2, row_minimum=2)),
+    # Sums -.5, -1, 1.5: the likeliest wrong class has the smallest. Minima -.75, -1.5, -.75 x 1: as wrong, for 1/3 < (1/2)/(3/4).
+    "features (1, -3), sum -2": ([[0.25, -0.75], [0.5, -1.5], [-0.75, 2.25]], dict(row_sum=1, row_products=2, row_minimum=1)),
+    # Sums -.25, -.5, .75. Minima -.75, -1.5, -1.5 would tie at (2, -3); at (2.5, -3) 5/6 > 2/3: the label's is the lowest, -1.875.
+    "features (2.5, -3), sum -.5": (
+        [[0.625, -0.75], [1.25, -1.5], [-1.875, 2.25]],
+        dict(row_sum=1, row_products=2, row_minimum=2),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BY_HAND)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_one_image_by_hand(case, dtype):
+    rows, expected = BY_HAND[case]
+    leak = leak_of(torch.tensor(rows, dtype=dtype), torch.tensor([0.25, 0.5, -0.75], dtype=dtype))
+    for name, answer in (expected | dict(bias_minimum=2)).items():
+        found = labels.RULES[name](head(3, 2), leak)
+        assert found.dtype == torch.int64 and found.tolist() == [answer], name
+
+
+def test_two_images_by_hand():
+    """p uniform over 4 classes, features (1, 0) with label 3 and (0, 2) with label 1: c = 1/4 everywhere, -3/4 at the labels."""
+    rows = [[0.125, 0.25], [0.125, -0.75], [0.125, 0.25], [-0.375, 0.25]]
+    leak = leak_of(rows, [0.25, -0.25, 0.25, -0.25], batch_size=2)
+    assert labels.row_minimum(head(4, 2), leak).tolist() == [1, 3]  # -.75 before -.375
+    assert labels.bias_minimum(head(4, 2), leak).tolist() == [1, 3]  # a tie: the lower class first
+
+
+def test_four_rules_by_their_names():
+    assert set(labels.RULES) == {"row_sum", "row_products", "row_minimum", "bias_minimum"}
+    assert all(getattr(labels, name) is rule for name, rule in labels.RULES.items())
+
+
+# -- the identity, on real models -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["vit_tiny_patch16_224", "swin_tiny_patch4_window7_224", "convnext_tiny", "resnet18", "deit_tiny_distilled_patch16_224"]
+)  # fmt: skip
+def test_rows_are_features_weighed_by_their_errors(name):
+    """G_i = 1/B sum_b (p_bi - y_bi) f_b and g_i = 1/B sum_b (p_bi - y_bi), f being what enters the last layer."""
+    small = dict(convnext_tiny=dict(depths=(1, 1, 1, 1), dims=(8, 16, 24, 32)), resnet18=dict(channels=(8, 8, 16, 16)))
+    small["swin_tiny_patch4_window7_224"] = dict(img_size=32, embed_dim=24, depths=(1, 1, 1, 1), num_heads=(1, 2, 4, 8))
+    vit = dict(img_size=32, patch_size=16, depth=2)
+    model = zoo.build(name, num_classes=7, **small.get(name, vit)).double()
+    layer = labels.classifier(model)
+    caught = []
+    model.get_submodule(layer).register_forward_pre_hook(lambda _, args: caught.append(args[0].detach()))
+    x = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    answers = torch.tensor([4, 0, 4])
+    leak = observe(model, x, answers)
+    features = caught[-1]
+    with torch.no_grad():
+        p = model(leak.normalise(x.double())).softmax(1)
+    c = (p - nn.functional.one_hot(answers, 7)) / 3
+    share = 0.5 if "distilled" in name else 1  # its logits are the mean of two heads
+    torch.testing.assert_close(leak[f"{layer}.weight"], share * c.T @ features, rtol=1e-8, atol=1e-12)
+    torch.testing.assert_close(leak[f"{layer}.bias"], share * c.sum(0), rtol=1e-8, atol=1e-12)
+
+
+# -- where a rule must be right, and where it must be wrong ------------------------------------------------------------------
+
+
+def test_one_image_on_a_resnet(photos):
+    """Features behind ReLU are not negative: all four rules are right, image for image, whatever the label."""
+    model = zoo.build("resnet18", num_classes=10, channels=(8, 8, 16, 16))
+    for i in range(20):
+        image, _ = photos.one(i)
+        for label in (i % 10, (i + 3) % 10):
+            leak = observe(model, image, torch.tensor([label]), names=["fc.weight", "fc.bias"])
+            assert {name: rule(model, leak).item() for name, rule in labels.RULES.items()} == dict.fromkeys(
+                labels.RULES, label
+            )
+
+
+def test_one_image_on_a_vit(photos):
+    """Features behind LayerNorm have both signs: three rules are right, and the row sum is not."""
+    model = zoo.build("vit_cifar", **SMALL)
+    wrong = 0
+    for i in range(40):
+        image, label = photos.one(i % 20)
+        label = (label + i // 20) % 10
+        leak = observe(model, image, label, names=["head.weight", "head.bias"])
+        for rule in (labels.row_products, labels.row_minimum, labels.bias_minimum):
+            assert rule(model, leak).item() == label.item(), rule
+        wrong += labels.row_sum(model, leak).item() != label.item()
+    assert wrong >= 10
+
+
+def test_the_row_sum_is_wrong_whenever_features_sum_to_less_than_nothing(photos):
+    """A ViT whose final norm adds a little to every feature has positive sums; take as much away, and no answer is right."""
+    for shift, right in ((0.1, 20), (-0.1, 0)):
+        model = zoo.build("vit_cifar", **SMALL)
+        nn.init.constant_(model.norm.bias, shift)
+        answers = [photos.one(i) for i in range(20)]
+        hits = sum(labels.row_sum(model, observe(model, x, y)).item() == y.item() for x, y in answers)
+        assert hits == right
+
+
+numbers = st.floats(-4, 4, allow_subnormal=False)
+
+
+@st.composite
+def one_image(draw):
+    k, d = draw(st.integers(3, 8)), draw(st.integers(1, 6))
+    features = torch.tensor([draw(st.lists(numbers, min_size=d, max_size=d))], dtype=torch.float64)
+    logits = torch.tensor([draw(st.lists(numbers, min_size=k, max_size=k))], dtype=torch.float64)
+    return features, logits, torch.tensor([draw(st.integers(0, k - 1))])
+
+
+@given(one_image())
+def test_the_reach_of_each_rule_for_one_image(case):
+    """The docstrings' conditions, as laws over random last layers: right exactly where they say."""
+    features, logits, answer = case
+    model, leak = softmax_leak(features, logits, answer)
+    label, p = answer.item(), logits[0].softmax(0)
+    assert labels.bias_minimum(model, leak).item() == label
+    if features.abs().max() > 1e-3:
+        assert labels.row_products(model, leak).item() == label
+        total = features.sum().item()
+        if abs(total) > 1e-6:
+            assert (labels.row_sum(model, leak).item() == label) == (total > 0)
+        up, down = features.max().item(), -features.min().item()
+        others = torch.cat([p[:label], p[label + 1 :]]).max().item() / (1 - p[label].item())
+        if down <= 0:
+            assert labels.row_minimum(model, leak).item() == label
+        elif abs(up / down - others) > 1e-6:
+            assert (labels.row_minimum(model, leak).item() == label) == (up / down > others)
+
+
+@given(st.integers(2, 6), st.integers(0, 2**31))
+def test_distinct_labels_from_the_bias(size, seed):
+    """Right if and only if no label's mean probability exceeds an absent class's by 1/B."""
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(size, 4, generator=generator, dtype=torch.float64)
+    logits = torch.randn(size, 8, generator=generator, dtype=torch.float64) * 2
+    answers = torch.randperm(8, generator=generator)[:size]
+    model, leak = softmax_leak(features, logits, answers)
+    mean = logits.softmax(1).mean(0)
+    absent = [k for k in range(8) if k not in answers]
+    condition = (mean[answers].max() - mean[absent].min()).item() < 1 / size
+    assert (set(labels.bias_minimum(model, leak).tolist()) == set(answers.tolist())) == condition
+
+
+def test_distinct_labels_on_a_resnet_and_a_vit(photos):
+    """Four of a hundred classes, on fresh networks: no mistake. By chance four right ones come once in 3.9 million."""
+    for name, changes in (("resnet18", dict(channels=(8, 8, 16, 16))), ("vit_cifar", SMALL)):
+        model = zoo.build(name, num_classes=100, **changes)
+        for i in range(5):
+            images, _ = photos.take(range(4 * i, 4 * i + 4))
+            answers = torch.randperm(100, generator=torch.Generator().manual_seed(i))[:4]
+            layer = labels.classifier(model)
+            leak = observe(model, images, answers, names=[f"{layer}.weight", f"{layer}.bias"])
+            for rule in (labels.row_minimum, labels.bias_minimum):
+                assert set(rule(model, leak).tolist()) == set(answers.tolist()), (name, rule)
+
+
+def test_repeated_labels_are_not_seen(photos):
+    """Two images of one class: a rule for distinct labels names it once, and something else beside."""
+    model = zoo.build("vit_cifar", **SMALL)
+    images, _ = photos.take([0, 1])
+    leak = observe(model, images, torch.tensor([5, 5]))
+    for rule in (labels.row_minimum, labels.bias_minimum):
+        found = rule(model, leak).tolist()
+        assert found[0] == 5 and len(set(found)) == 2
+
+
+def test_a_gradient_rounded_to_bfloat16(photos):
+    model = zoo.build("vit_cifar", **SMALL)
+    for i in range(10):
+        image, label = photos.one(i)
+        leak = observe(model, image, label).rounded(torch.bfloat16)
+        for rule in (labels.row_products, labels.row_minimum, labels.bias_minimum):
+            assert rule(model, leak).item() == label.item()
+
+
+def test_the_products_of_very_small_rows():
+    """c = (1e-25, 1e-30, -1e-25): products of 1e-50 do not exist in float32, their signs are read all the same."""
+    leak = leak_of(torch.tensor([[1e-25, -2e-25], [1e-30, -2e-30], [-1e-25, 2e-25]]))
+    assert labels.row_products(head(3, 2), leak).tolist() == [2]
+
+
+def test_a_class_without_any_probability():
+    """Its row underflows to zero, and has no direction: the label's row still points away from the rest."""
+    leak = leak_of(torch.tensor([[0.0, 0.0], [0.7, -1.4], [0.3, -0.6], [-1.0, 2.0]]))
+    assert labels.row_products(head(4, 2), leak).tolist() == [3]
+
+
+def test_labels_in_the_leak_are_not_read(photos):
+    model = zoo.build("vit_cifar", **SMALL)
+    image, label = photos.one(0)
+    leak = dataclasses.replace(observe(model, image, label), labels=(label + 1) % 10)
+    assert labels.bias_minimum(model, leak).item() == label.item()
+
+
+# -- laws -------------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def batches(draw):
+    """A leak of 1 to 4 images with signed features, by the definition."""
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    size, classes = draw(st.integers(1, 4)), draw(st.integers(4, 8))
+    features = torch.randn(size, 5, generator=generator, dtype=torch.float64)
+    logits = torch.randn(size, classes, generator=generator, dtype=torch.float64)
+    return softmax_leak(features, logits, torch.randint(classes, (size,), generator=generator))
+
+
+def rules_for(leak):
+    return [rule for name, rule in labels.RULES.items() if leak.batch_size == 1 or name not in ONE_IMAGE]
+
+
+@given(batches(), st.floats(1e-6, 1e6))
+def test_the_scale_of_the_gradient_does_not_matter(case, scale):
+    model, leak = case
+    scaled = dataclasses.replace(leak, grads={n: scale * g for n, g in leak.grads.items()})
+    for rule in rules_for(leak):
+        assert rule(model, scaled).tolist() == rule(model, leak).tolist()
+
+
+@given(batches(), st.randoms(use_true_random=False))
+def test_classes_in_another_order_give_their_labels_in_that_order(case, random):
+    model, leak = case
+    order = list(range(len(leak["1.bias"])))
+    random.shuffle(order)  # the new class i is the old class order[i]
+    shuffled = dataclasses.replace(leak, grads={n: g[order] for n, g in leak.grads.items()})
+    for rule in rules_for(leak):
+        assert [order[i] for i in rule(model, shuffled).tolist()] == rule(model, leak).tolist()
+
+
+@given(st.integers(0, 2**31))
+def test_images_in_another_order_change_nothing(seed):
+    """The gradient is a mean over images, so the order of a batch cannot be read from it."""
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(3, 5, generator=generator, dtype=torch.float64)
+    logits = torch.randn(3, 6, generator=generator, dtype=torch.float64)
+    answers = torch.randint(6, (3,), generator=generator)
+    model, one = softmax_leak(features, logits, answers)
+    _, two = softmax_leak(features.flip(0), logits.flip(0), answers.flip(0))
+    for rule in rules_for(one):
+        assert rule(model, one).tolist() == rule(model, two).tolist()
+
+
+def test_the_answer_is_where_the_gradient_is():
+    """The leak's device decides, where there is more than one; the model may stay elsewhere, its numbers are not read."""
+    model, leak = head(4, 2), leak_of([[0.1, 0.2], [0.3, 0.6], [0.1, 0.2], [-0.5, -1.0]], [0.1, 0.3, 0.1, -0.5])
+    devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+    for device in devices:
+        moved = dataclasses.replace(leak, grads={n: g.to(device) for n, g in leak.grads.items()})
+        for rule in labels.RULES.values():
+            found = rule(model, moved)
+            assert found.device.type == device and found.tolist() == [3]
+
+
+# -- the classifier ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        ("resnet18", "fc"),
+        ("vit_tiny_patch16_224", "head"),
+        ("deit_tiny_distilled_patch16_224", "head"),
+        ("swin_tiny_patch4_window7_224", "head.fc"),
+        ("convnext_tiny", "head.fc"),
+        ("densenet121", "classifier"),
+        ("efficientnet_b0", "classifier"),
+        ("maxvit_tiny_tf_224", "head.fc"),
+        ("repvgg_a0", "head.fc"),
+        ("vgg11", "head.fc"),
+        ("dla34", "fc"),  # a 1x1 convolution behind pooling
+        ("caformer_s18", "head.fc.fc2"),  # two layers and a norm between
+        ("levit_128s", "head.linear"),  # a norm of its own
+    ],
+)
+def test_classifier_by_name(name, layer):
+    with torch.device("meta"):
+        model = timm.create_model(name, num_classes=11)
+    assert labels.classifier(model) == layer
+    assert model.get_submodule(layer).weight.shape[0] == 11
+
+
+def test_classifier_of_plain_models():
+    assert labels.classifier(head(3, 2)) == "1"
+    nested = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.ReLU()), nn.Linear(8, 5), nn.LogSoftmax(1)
+    )
+    assert labels.classifier(nested) == "2"
+    assert labels.classifier(nn.Linear(4, 2)) == ""
+
+
+def test_a_bare_layer_and_a_convolutional_head():
+    x = torch.tensor([[1.0, 2.0]])
+    layer = nn.Linear(2, 3)
+    nn.functional.cross_entropy(layer(x), torch.tensor([1])).backward()
+    leak = Leak({"weight": layer.weight.grad, "bias": layer.bias.grad}, 1, (2, 1, 1))
+    assert {rule(layer, leak).item() for rule in labels.RULES.values()} == {1}
+
+    model = zoo.build("dla46_c", num_classes=6)
+    nn.init.zeros_(model.fc.weight)  # as timm draws it, logits are hundreds apart
+    leak = observe(model, torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.tensor([4]))
+    assert leak["fc.weight"].ndim == 4
+    assert {rule(model, leak).item() for rule in labels.RULES.values()} == {4}
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["row_sum", "row_products"])
+def test_a_batch_where_one_image_is_needed(name):
+    model, leak = softmax_leak(torch.ones(2, 3), torch.zeros(2, 4), torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match=rf"batch_size=2, and labels.{name} tells the label of 1 image"):
+        labels.RULES[name](model, leak)
+
+
+@pytest.mark.parametrize("name", ["row_minimum", "bias_minimum"])
+def test_more_images_than_classes(name):
+    model, leak = softmax_leak(torch.ones(5, 3), torch.zeros(5, 4), torch.tensor([0, 1, 1, 1, 2]))
+    with pytest.raises(ValueError, match="batch_size=5 cannot hold distinct labels of 4 classes"):
+        labels.RULES[name](model, leak)
+
+
+def test_two_classes_have_no_product_to_tell_them_apart():
+    model, leak = softmax_leak(torch.ones(1, 3), torch.zeros(1, 2), torch.tensor([1]))
+    with pytest.raises(ValueError, match="2 rows of the last layer's gradient are not zero, and of 2 rows each points"):
+        labels.row_products(model, leak)
+    others = [rule for name, rule in labels.RULES.items() if name != "row_products"]
+    assert {rule(model, leak).item() for rule in others} == {1}
+
+
+def test_nor_has_a_network_that_is_sure_of_one_wrong_class():
+    """Logits 200 apart: float32 knows of two classes only, the one it is sure of and the label."""
+    features, logits = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 200.0, 0.0, 0.0]])
+    model, leak = softmax_leak(features, logits, torch.tensor([3]))
+    with pytest.raises(ValueError, match="2 rows of the last layer's gradient are not zero"):
+        labels.row_products(model, leak)
+    assert labels.bias_minimum(model, leak).item() == labels.row_sum(model, leak).item() == 3
+    model, leak = softmax_leak(features.double(), logits.double(), torch.tensor([3]))  # 1e-87 is a number in float64
+    assert labels.row_products(model, leak).item() == 3
+
+
+@pytest.mark.parametrize("rule", labels.RULES.values(), ids=labels.RULES)
+def test_a_leak_without_the_head(rule, photos):
+    model = zoo.build("vit_cifar", **SMALL)
+    leak = observe(model, *photos.one(0)).without(["head.weight", "head.bias"])
+    with pytest.raises(ValueError, match=r"leak lacks 'head\.(weight|bias)', from which this rule reads the labels"):
+        rule(model, leak)
+
+
+def test_a_head_without_a_bias():
+    leak = leak_of([[0.5, 1.0], [0.5, 1.0], [-1.0, -2.0]])
+    with pytest.raises(ValueError, match="its last layer '1' has no bias; try labels.row_products"):
+        labels.bias_minimum(head(3, 2, bias=False), leak)
+
+
+@pytest.mark.parametrize("rule", labels.RULES.values(), ids=labels.RULES)
+def test_gradients_that_say_nothing(rule):
+    zero = leak_of(torch.zeros(3, 2), torch.zeros(3))
+    with pytest.raises(ValueError, match="is zero throughout"):
+        rule(head(3, 2), zero)
+    broken = leak_of(torch.full((3, 2), torch.nan), torch.full((3,), torch.inf))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        rule(head(3, 2), broken)
+    with pytest.raises(ValueError, match="give the model that the client trained"):
+        rule(head(4, 3), leak_of(torch.ones(3, 2), torch.ones(3)))
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        (nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.BatchNorm1d(3)), "Sequential ends in BatchNorm1d"),
+        (nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten()), "Sequential ends in Conv2d"),
+        (nn.ReLU(), "ReLU ends in no layer with parameters"),
+    ],
+)
+def test_a_model_without_a_final_linear_layer(model, found):
+    with pytest.raises(ValueError, match=f"{found}, and the rules for labels read a final nn.Linear"):
+        labels.classifier(model)
+
+
+def test_a_classifier_that_looks_at_neighbours_is_not_linear_in_one_feature_vector():
+    model = timm.create_model("dla46_c", num_classes=6)
+    model.fc = nn.Conv2d(256, 6, 3, padding=1)
+    with pytest.raises(ValueError, match="DLA ends in Conv2d"):
+        labels.classifier(model)
+
+
+def test_a_timm_model_without_classes():
+    model = timm.create_model("resnet18", num_classes=0)
+    with pytest.raises(ValueError, match="ResNet ends in no layer with parameters.*num_classes=10"):
+        labels.classifier(model)
