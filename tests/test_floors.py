@@ -9,7 +9,7 @@ HOUSE = Path(__file__).parents[1] / "privlab"
 FLOORS = [
     {"metrics", "sources", "downloads", "layouts", "pretrained", "data", "papers", "store", "atomic", "machine"},
     {"leak", "models"},
-    {"training", "fleet"},
+    {"training", "recipes", "batches", "fleet"},
     {"attacks", "defences"},
     {
         "ledger",
@@ -18,6 +18,7 @@ FLOORS = [
         "report",
         "plots",
         "widgets",
+        "player",
         "sweep",
         "flipbook",
         "checks",

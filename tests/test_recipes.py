@@ -1,0 +1,118 @@
+"""Recipes are data that can be checked: against the paper's table, against hand values, against torch's own schedule."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from privlab import papers
+from privlab.recipes import RECIPES, Recipe, learning_rate, named, steps
+
+
+def printed(recipe):
+    table = papers.table("zhang2024_table1")
+    return dict(table[table.recipe == recipe][["setting", "value"]].itertuples(index=False))
+
+
+def test_the_recipe_for_membership_is_the_papers():
+    row, recipe = printed("membership inference"), RECIPES["zhang2024_membership"]
+    assert row.pop("optimizer").lower() == recipe.optimiser
+    assert row.pop("learning rate schedule") == f"{recipe.schedule} annealing"
+    assert row.pop("label smoothing") == "None" and recipe.label_smoothing == 0
+    assert tuple(map(float, row.pop("optimizer momentum").split(", "))) == recipe.betas
+    ours = {
+        "learning rate": recipe.lr,
+        "weight decay": recipe.weight_decay,
+        "batch size": recipe.batch_size,
+        "training epochs": recipe.epochs,
+        "mixup": recipe.mixup,
+        "cutmix": recipe.cutmix,
+    }
+    assert {name: float(value) for name, value in row.items()} == ours
+
+
+def test_the_recipe_for_attributes_is_the_papers():
+    row, recipe = printed("attribute inference"), RECIPES["zhang2024_attribute"]
+    assert row.pop("optimizer").lower() == recipe.optimiser
+    assert row.pop("random augmentation").lower() == recipe.augment
+    ours = {
+        "learning rate": recipe.lr,
+        "weight decay": recipe.weight_decay,
+        "optimizer momentum": recipe.momentum,
+        "batch size": recipe.batch_size,
+        "training epochs": recipe.epochs,
+    }
+    assert {name: float(value) for name, value in row.items()} == ours
+    assert "learning rate schedule" not in row and recipe.schedule == "constant"
+    assert recipe.mixup == recipe.cutmix == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (dict(epochs=0), "epochs=0 trains nothing; give a whole number, 1 pass or more"),
+        (dict(epochs=2.5), "epochs=2.5 trains nothing"),
+        (dict(epochs=True), "epochs=True trains nothing"),
+        (dict(batch_size=0), "batch_size=0 trains nothing; give a whole number, 1 image or more"),
+        (dict(optimiser="adam"), r"optimiser='adam' is not known; did you mean 'adamw'\? Known: adamw, sgd"),
+        (dict(schedule="cosin"), r"schedule='cosin' is not known; did you mean 'cosine'\?"),
+        (dict(augment="crop"), "augment='crop' is not known.* Known: none, flip, crop_flip"),
+        (dict(lr=0), "lr=0 is out of range; give a positive number, such as 1e-3"),
+        (dict(lr=math.nan), "lr=nan is out of range"),
+        (dict(lr=math.inf), "lr=inf is out of range"),
+        (dict(weight_decay=-0.1), "weight_decay=-0.1 is out of range; give 0 or more"),
+        (dict(momentum=1), "momentum=1 is out of range; give a number from 0 to below 1"),
+        (dict(warmup_epochs=3), "warmup_epochs=3 is out of range; give 0 to below epochs=3"),
+        (dict(mixup=-1), "mixup=-1 is out of range; give 0 for off, or an alpha such as 0.8"),
+        (dict(cutmix=math.nan), "cutmix=nan is out of range; give 0 for off, or an alpha such as 1.0"),
+        (dict(label_smoothing=1), "label_smoothing=1 is out of range; give a share from 0 to below 1"),
+        (dict(clip_norm=0), "clip_norm=0 is out of range; give a positive norm, such as 1.0, or None"),
+        (dict(betas=(0.9,)), r"betas=\(0.9,\) are no pair of numbers"),
+        (dict(betas=(0.9, 1.0)), r"betas=\(0.9, 1.0\) are no pair of numbers from 0 to below 1"),
+    ],
+)
+def test_bad_settings_are_named(change, says):
+    with pytest.raises(ValueError, match=says):
+        Recipe(**{"epochs": 3, **change})
+
+
+def test_a_recipe_is_changed_by_replace_and_its_source_is_no_setting():
+    laptop = RECIPES["laptop"]
+    assert dataclasses.replace(laptop, source="elsewhere") == laptop != dataclasses.replace(laptop, lr=laptop.lr / 2)
+    with pytest.raises(ValueError, match="epochs=0 trains nothing"):
+        dataclasses.replace(laptop, epochs=0)
+    assert Recipe(epochs=1, betas=[0.5, 0.6]) == Recipe(epochs=1, betas=(0.5, 0.6))
+
+
+def test_recipes_by_name():
+    assert named("smoke") is RECIPES["smoke"] and named(RECIPES["smoke"]) is RECIPES["smoke"]
+    with pytest.raises(ValueError, match=r"recipe='laptp' is not known; did you mean 'laptop'\? Known: laptop, smoke"):
+        named("laptp")
+
+
+def rates(recipe, images):
+    return [learning_rate(recipe, step, images) for step in range(recipe.epochs * steps(recipe, images))]
+
+
+def test_the_schedule_by_hand():
+    """8 images by 2: 4 steps an epoch."""
+    half = math.sqrt(0.5)
+    cosine = [1, (2 + half + half) / 4, 1 / 2, (2 - half - half) / 4]
+    assert rates(Recipe(epochs=1, batch_size=2, lr=1.0), 8) == pytest.approx(cosine)
+    assert rates(Recipe(epochs=2, batch_size=2, lr=1.0, warmup_epochs=1), 8) == pytest.approx(
+        [1 / 4, 2 / 4, 3 / 4, 1, *cosine]
+    )
+    assert rates(Recipe(epochs=1, batch_size=2, lr=0.3, schedule="constant", warmup_epochs=0.5), 8) == pytest.approx(
+        [0.15, 0.3, 0.3, 0.3]
+    )
+
+
+def test_cosine_is_torchs():
+    recipe = Recipe(epochs=3, batch_size=4, lr=0.2)
+    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.2)
+    theirs = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=9)
+    for ours in rates(recipe, 11):
+        assert ours == pytest.approx(theirs.get_last_lr()[0], rel=1e-9)
+        optimiser.step()
+        theirs.step()
