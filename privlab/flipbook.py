@@ -88,7 +88,7 @@ def show(
         if isinstance(frame, Picture):
             pictures.append(Picture(frame.png, alt, frame.width))
         else:
-            pictures.append(_picture(frame, alt))
+            pictures.append(strip(frame, alt))
     enlarged = isinstance(frames[0], Tensor) and frames[0].shape[3] <= _side(len(frames[0]))
     return Flipbook(tuple(pictures), tuple(captions), label, pixelated=enlarged)
 
@@ -97,7 +97,7 @@ def _side(count: int) -> int:
     return min(LARGEST, WIDTH // count)
 
 
-def _picture(batch: Tensor, alt: str) -> Picture:
+def strip(batch: Tensor, alt: str) -> Picture:
     """A batch side by side, a white pixel between, in its own size: the browser enlarges it by a whole factor."""
     cells = pixels(batch)
     gap = np.full((cells[0].shape[0], 1, 3), 255, np.uint8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -55,12 +56,30 @@ def run_of(lab: catalogue.Lab, out: Path) -> None:
     ledger.write(out / "ledger.json", ledger.summarise([], "smoke", ran=["05"]))
 
 
+def bench(**row: object) -> dict:
+    plain = dict(
+        median=61.0, low=55.0, high=None, n=8, unit="steps", promise=None, holds=None, note="7 of 8 runs reach it"
+    )
+    return plain | row
+
+
+BENCH = [
+    bench(what="steps, ours", promise="< half of theirs", holds=True),
+    bench(what="steps, theirs", median=None, low=None),
+    bench(what="seconds a step", median=1.0234, low=0.98, high=1.2, unit="×", promise="≤ 1.0 ×", holds=False),
+    bench(what="seconds, ours", median=4.25, unit="s", promise="< half of theirs"),
+]
+
+
 @pytest.fixture(scope="module")
 def house(tmp_path_factory):
     """A copy of the book beside small labs: one was run, one was changed after its run, one was not run."""
     place = tmp_path_factory.mktemp("house")
     here = Path(__file__).parent.parent / "book"
     shutil.copytree(here, place / "book", ignore=shutil.ignore_patterns("_build", "_generated"))
+    machine = json.loads((here / "baselines/bench_closed_form.json").read_text())["machine"]
+    found = dict(date="2026-11-21", machine=machine, rows=BENCH, runs=[])
+    (place / "book/baselines/bench_gradient.json").write_text(json.dumps(found))
     (place / "labs").mkdir()
     for name in ("05_run", "06_changed", "07_not_run"):
         (place / "labs" / f"{name}.py").write_text(LAB)
@@ -90,6 +109,23 @@ def test_the_book_of_a_run(house):
         text = (pages / f"_generated/labs/{other}.html").read_text()
         assert "as it is before it runs" in text and "Live in the notebook" not in text
     assert "lu2022.theorem1.linear_system" in (pages / "_generated/ledger.html").read_text()
+
+    rows = cells(pages / "_generated/benchmarks.html")
+    assert rows["steps, ours"] == ["61 steps", "55 to never", "< half of theirs: holds", "7 of 8 runs reach it"]
+    assert rows["steps, theirs"] == ["never", "never to never", "", "7 of 8 runs reach it"]
+    assert rows["seconds a step"][:3] == ["1.023 ×", "0.980 to 1.200", "≤ 1.0 ×: does not hold"]
+    assert rows["seconds, ours"][0] == "4.2 s" and rows["seconds, ours"][2] == "< half of theirs: not decided"
+    closed = rows["patch_embedding, vit_base_patch16_224, float32"]
+    assert closed[0].endswith(" dB") and closed[2] == "≥ 100 dB" and "ours takes" in closed[3]
+
+
+def cells(page: Path) -> dict[str, list[str]]:
+    """First cell of a row -> the others, as a reader sees them."""
+    rows = re.findall(r"<tr.*?</tr>", page.read_text(), re.DOTALL)
+    text = [
+        [html.unescape(re.sub(r"<.*?>", "", c)).strip() for c in re.findall(r"<td.*?</td>", r, re.DOTALL)] for r in rows
+    ]
+    return {row[0]: row[1:] for row in text if row}
 
 
 def test_the_book_without_a_run(house):
