@@ -104,6 +104,17 @@ def test_the_makefile_has_what_the_readme_promises(target):
     assert f"make {target}" in (ROOT / "README.md").read_text()
 
 
+def test_what_a_bench_compares_with_is_one_version_and_no_reader_installs_it():
+    extras = PROJECT["optional-dependencies"]
+    assert extras["bench"] == ["breaching==0.1.2"]
+    assert "breaching" not in WANTED and not any(
+        "breaching" in r for name in extras if name != "bench" for r in extras[name]
+    )
+    rule = re.search(r"^bench: .+\n((?:\t.+\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE).group(1).splitlines()
+    assert "--constraint requirements.lock" in rule[0] and "'.[bench]'" in rule[0] and "pytest tests/bench" in rule[1]
+    assert "bench" not in (ROOT / "data_scripts/environment.sh").read_text()
+
+
 def test_the_setup_refuses_what_cannot_work(tmp_path):
     for python, says in (("python2.nowhere", "is not on this machine"), ("false", "privlab needs 3.11")):
         done = subprocess.run(
