@@ -1,0 +1,782 @@
+# ---
+# jupyter:
+#   kernelspec: {display_name: Python 3, language: python, name: python3}
+# ---
+
+# %% [markdown]
+# # 04 · Gradient inversion: a search for the picture behind a gradient
+#
+# Lab 00 solved a linear system, because a Vision Transformer adds a position embedding to its patches. A ResNet has none, and neither has a
+# Swin. There the server has to *search*: it makes up an image, computes the gradient that this image would have sent, and moves the image until
+# the two gradients look alike. You will run this search on four architectures, and see one of them keep its image to itself.
+#
+# After it you can
+# - write the attack down in five lines, and say what each line is for: the distance, the prior, the sign, the box, the schedule;
+# - run it on a ResNet, a Swin, a ViT and a ConvNeXt, and say by four metrics which of them leaks;
+# - name three things beside the architecture that decide the outcome: the scale of the position embedding, the state of the victim, and the
+#   mode of its BatchNorm;
+# - say what a failed attack proves, and what it does not.
+#
+# | profile | minutes | peak memory |
+# |---|---|---|
+# | smoke | 0.9 | 1.2 GB |
+# | laptop | 9.5 | 2.3 GB |
+# | gpu | 10 a part | 8 GB |
+# | paper | 10 a part | 12 GB |
+#
+# (Measured on two CPU cores; the last two rows are estimates. At `gpu` and `paper` every search is kept, and the lab goes on where it stopped
+# when you run it again.)
+#
+# *You need* lab 00, and what an optimiser does. *Words that are new here*: **gradient matching**, **total variation**, **restart**, **BatchNorm**.
+
+# %%
+import statistics
+import time
+from dataclasses import replace
+from inspect import getsource
+
+import torch
+from torch import nn
+
+from privlab import checks, data, flipbook, ledger, metrics, player, plots, store, training, widgets
+from privlab.attacks import gradient, labels, objectives
+from privlab.leak import observe
+from privlab.models import zoo
+
+# %% tags=["parameters"]
+profile = "smoke"
+seed = 0
+device = "auto"
+part_minutes = 9  # at gpu and paper: how long one part may take
+
+# %%
+page = ledger.Page("04", profile=profile, seed=seed, device=device)
+small = {"ResNet": "resnet_cifar", "Swin": "swin_cifar", "ViT": "vit_cifar", "ConvNeXt": "convnext_cifar"}
+full = {
+    "ResNet": "resnet50_cifar", "Swin": "swin_tiny_cifar", "ConvNeXt": "convnext_tiny_cifar", "ViT": "vit_cifar",
+    "ResNet-101": "resnet101_cifar", "Swin-S": "swin_small_cifar",
+}  # fmt: skip
+# victims, images, seeds, the attack; then for the side experiments: repeats, steps, training images, epochs
+family, images, seeds, attack, side_repeats, side_steps, train_images, epochs = {
+    "smoke": (small, 1, 2, gradient.annealed(48), 1, 48, 128, 2),
+    "laptop": (small, 4, 2, gradient.annealed(200), 4, 200, 800, 3),
+    "gpu": (full, 4, 1, gradient.inverting_gradients(3_000), 4, 300, 10_000, 15),
+    "paper": (full, 100, 1, gradient.inverting_gradients(3_000), 4, 600, 50_000, 50),
+}[profile]
+changes = (
+    {"ResNet": dict(channels=(16, 32, 64, 128)), "ViT": dict(depth=2)} if profile == "smoke" else {}
+)  # smaller still
+fresh = dict(mode="eval", victim="fresh")
+deadline = time.monotonic() + 60 * part_minutes
+
+# %% [markdown]
+# ## The attack in one equation
+#
+# The client holds image $x$ with label $y$ and sends $g^\star = \nabla_\theta\, \ell(f_\theta(x), y)$. The server knows the model $f_\theta$, so it can compute
+# the gradient of *any* image. **Gradient matching** looks for the image whose gradient points the same way:
+#
+# $$\hat x = \arg\min_{x \in [0,1]} \; \underbrace{1 - \cos\big(\nabla_\theta\, \ell(f_\theta(x), y),\; g^\star\big)}_{\text{how different are the gradients}} \; + \; \alpha \underbrace{\mathrm{TV}(x)}_{\text{how rough is the image}}$$
+#
+# **Total variation** (TV) is the mean difference between neighbouring pixels. It is the attacker's only assumption about what a photograph is.
+# Here are the two terms, as the package has them:
+
+# %%
+print(getsource(objectives.cosine_distance), getsource(objectives.total_variation), sep="\n\n")
+
+# %% [markdown]
+# To step downhill, the server needs the slope of a *distance between gradients*: a derivative of a derivative. So every operation in the model
+# must be differentiable twice. Fused attention kernels are not, and `privlab` computes attention the plain way.
+#
+# An attack is a tuple of such terms and a handful of numbers. Print one, and you read the method section of its paper:
+
+# %%
+for preset in (gradient.dlg(), gradient.idlg(), gradient.inverting_gradients(), gradient.annealed()):
+    print(preset, end="\n\n")
+
+# %% [markdown]
+# - **DLG** (Zhu et al. 2019) compares gradients by squared distance, uses L-BFGS, and searches for the label along with the image.
+# - **iDLG** (Zhao et al. 2020) reads the label from the last layer first.
+# - **Inverting Gradients** (Geiping et al. 2020) is the equation above. Zhang et al. use it for their Table 5: 3,000 steps.
+# - **annealed** is ours, for few steps: the same two terms, but smoothness starts strong and fades. At `smoke` and `laptop` every victim of this
+#   lab is attacked with it, at `gpu` and `paper` with the paper's own.
+
+# %% [markdown]
+# ## Four victims
+#
+# All four are timm's own classes, at `smoke` and `laptop` in small sizes. Their weights are fresh, and they are in `eval` mode; both will be
+# varied below.
+
+# %%
+photos = data.load("cifar10_samples")
+
+
+def victim(name, number=0, **more):
+    """A fresh victim of this family; `number` is that of its weights."""
+    return zoo.build(family[name], num_classes=10, seed=seed + number, **changes.get(name, {}), **more).to(page.device)
+
+
+for name in family:
+    built = victim(name)
+    print(f"{name:>10}: {sum(p.numel() for p in built.parameters()) / 1e6:5.1f} M parameters, {type(built).__module__}")
+
+# %% [markdown]
+# ### Before you go on: predict
+#
+# All four see the same photograph, and the same attack looks for it with the same number of steps. (dB: 10 is noise, 20 recognisable, 30
+# clean.) By how many dB does the Swin leak more than the ResNet, or less?
+
+# %%
+guess = widgets.predict("Swin minus ResNet:", low=-30, high=30, unit="dB")
+guess
+
+# %% [markdown]
+# ## Watch one search
+#
+# Left the search, right the photograph that it must not see: only you do. Press *Play*, *Pause* when something happens, and *Step* through it.
+
+# %%
+photo, label = photos.one(0)  # (1, 3, 32, 32) in [0, 1], and its class
+swin = victim("Swin")
+leak = observe(swin, photo, label)
+player.watch(lambda: attack.search(swin, leak, seed=seed), truth=photo)
+
+# %% [markdown]
+# ## The same search on all of them
+#
+# One search is one call. At `gpu` and `paper` it is kept in the run store as it goes, so that a lab of hours runs in parts of minutes.
+
+
+# %%
+def invert(model, image, number, attack=attack, source=photos, size=None, **about):
+    """One search for one image of the samples; None if this part's time is over before the search is."""
+    target, target_label = source.one(image, size=size)
+    message = observe(model, target, target_label)
+    settings = dict(
+        attack=repr(attack), set=source.name, image=image, number=number, seed=seed, torch=torch.__version__, **about
+    )
+    kept = store.Run("inversion", settings) if profile in ("gpu", "paper") else None
+    left = None if kept is None else max(deadline - time.monotonic(), 0.0)
+    if left == 0 and not kept.complete:
+        return None
+    try:
+        return attack.run(model, message, seed=seed + number, snapshots=12, store=kept, budget=left, progress=False)
+    except TimeoutError as over:
+        print(over)
+
+
+def psnr_of(results):
+    """One PSNR for each search of {(image, number): result}."""
+    return torch.cat([metrics.psnr(r.images.cpu(), photos.one(image)[0]) for (image, _), r in results.items()])
+
+
+# %%
+found = {}  # (family, image, number) -> result
+for image, number in ((image, number) for number in range(seeds) for image in range(images)):
+    for name, model in family.items():
+        result = invert(victim(name, number), image, number, zoo=model)
+        if result is not None:
+            found[name, image, number] = result
+print(f"{len(found)} of {len(family) * images * seeds} searches done")
+
+# %% [markdown]
+# Here is what each of them had on its way, for the first photograph (Zhang et al., Figure 5b).
+
+# %%
+first = {name: found[name, 0, 0] for name in family if (name, 0, 0) in found}
+steps = [s.step for s in next(iter(first.values())).snapshots]
+
+
+def scored(result, image=0):
+    truth = photos.one(image)[0]
+    return [metrics.psnr(s.images, truth).item() for s in result.snapshots]
+
+
+plots.images(
+    {name: torch.cat([s.images for s in result.snapshots[::2]]).cpu() for name, result in first.items()},
+    captions={name: [f"{dB:.0f} dB" for dB in scored(result)[::2]] for name, result in first.items()},
+    alt="A row of reconstructions for each architecture, from noise on the left to the end of the search on the right: "
+    + ", ".join(f"{name} ends at {scored(result)[-1]:.0f} dB" for name, result in first.items()),
+)
+
+# %% [markdown]
+# Below is the same as a flipbook, which also works on a page without Python; and as a control, if you are in a notebook.
+
+# %%
+flipbook.show(
+    [torch.cat([result.snapshots[k].images for result in first.values()]).cpu() for k in range(len(steps))],
+    captions=[f"step {step}: {', '.join(first)}" for step in steps],
+    alts=[
+        f"After {step} steps: " + ", ".join(f"{name} {scored(result)[k]:.0f} dB" for name, result in first.items())
+        for k, step in enumerate(steps)
+    ],
+    label="optimisation step",
+)
+
+
+# %%
+def look(victim, step):
+    at = steps.index(step)
+    snapshot, dB = first[victim].snapshots[at], scored(first[victim])[at]
+    return plots.side_by_side(
+        photo, snapshot.images.cpu(), titles=["the photograph", f"{victim}, step {step}: {dB:.1f} dB"],
+        alt=f"The photograph, and what the search on {victim} has after {step} steps, {dB:.0f} dB from it.",
+    )  # fmt: skip
+
+
+widgets.explore(look, start={"step": steps[-1]}, victim=tuple(first), step=tuple(steps))
+
+# %%
+guess.against(scored(first["Swin"])[-1] - scored(first["ResNet"])[-1])
+
+# %% [markdown]
+# ## Measure it properly
+#
+# One photograph is an anecdote. So every victim is attacked on several photographs, with fresh weights each time, and scored four ways. PSNR and
+# MSE count pixels, SSIM compares structure, LPIPS asks a trained network how different the two look.
+
+
+# %%
+def scores(results):
+    """All four metrics for {(image, number): result}, each a tensor of one value a search."""
+    images = torch.cat([r.images.cpu() for r in results.values()])
+    truth = torch.cat([photos.one(image)[0] for image, _ in results])
+    normalised = photos.normalise(images) - photos.normalise(truth)
+    return {
+        "psnr": metrics.psnr(images, truth), "ssim": metrics.ssim(images, truth), "lpips": metrics.lpips(images, truth),
+        "mse": normalised.square().mean((1, 2, 3)),  # of normalised images, as the paper must have it
+    }  # fmt: skip
+
+
+measured = {}
+for name in family:
+    done = {(image, number): r for (n, image, number), r in found.items() if n == name}
+    measured |= {name: scores(done)} if done else {}
+    print(f"{name:>10}:", ", ".join(f"{m} {metrics.summary(v)}" for m, v in measured.get(name, {}).items()))
+
+# %%
+plots.dots(
+    {name: found_here["psnr"] for name, found_here in measured.items()},
+    xlabel="PSNR in dB (higher is a better attack)",
+    published={n: dB for n, dB in {"ResNet": 11.30, "Swin": 36.24, "ConvNeXt": 31.88}.items() if n in measured},
+    alt="PSNR of every search, a row for each architecture, with the paper's numbers for its full-size models as diamonds: "
+    + ", ".join(f"{name} {m['psnr'].mean().item():.1f} dB" for name, m in measured.items()),
+)
+
+# %% [markdown]
+# Trust your eyes before any single number. PSNR counts every wrong pixel alike, so a grey smear without a trace of the photograph can score as
+# high as a recognisable but noisy one (at `smoke`, with its few steps, you see just that). SSIM tells them apart; that is why four metrics are
+# recorded.
+
+# %%
+key = {
+    "ResNet": "resnet",
+    "Swin": "swin",
+    "ViT": "vit",
+    "ConvNeXt": "convnext",
+    "ResNet-101": "resnet_101",
+    "Swin-S": "swin_s",
+}
+for name, values in measured.items():
+    std = 0.02 if name == "ViT" else None
+    about = dict(note=f"{family[name]}, {attack.steps} steps", position_std=std, **fresh)
+    for metric, each in values.items():
+        page.record(metric, ["cifar10", key[name]], each, unit="normalised" if metric == "mse" else None, **about)
+
+# %% [markdown]
+# All families were attacked on the same photographs from the same starts. So we compare them search by search: how much better is the one than the
+# other *on the same photograph*? A difference of pairs has far less spread than two separate averages.
+
+
+# %%
+def difference(one, other):
+    """PSNR of one family less that of another, search by search."""
+    both = [at for name, *at in found if name == one and (other, *at) in found]
+    return [(psnr_of({(i, k): found[one, i, k]}) - psnr_of({(i, k): found[other, i, k]})).item() for i, k in both]
+
+
+for one, other in (("Swin", "ResNet"), ("ConvNeXt", "ResNet"), ("Swin", "ConvNeXt"), ("Swin-S", "ResNet-101")):
+    if gap := difference(one, other):
+        page.record("psnr_difference", ["cifar10", f"{key[one]}_less_{key[other]}"], gap, **fresh)
+
+# %% [markdown]
+# How early is it decided? The paper's Figure 5b has the Swins recognisable after 500 of 3,000 steps. So we keep what each search had after
+# a sixth of its steps.
+
+# %%
+early = {}
+for name in measured:
+    early[name] = psnr_of({(image, number): r.snapshots[2] for (n, image, number), r in found.items() if n == name})
+    page.record(
+        "psnr", ["cifar10", key[name], "a_sixth"], early[name], **fresh, position_std=0.02 if name == "ViT" else None
+    )
+
+# %%
+average = {
+    name: torch.tensor([scored(r, image) for (n, image, _), r in found.items() if n == name]).mean(0)
+    for name in measured
+}
+plots.lines(
+    {name: (steps, dB) for name, dB in average.items()},
+    xlabel="optimisation step",
+    ylabel="PSNR in dB, mean over the searches",
+    xthresholds={"a sixth": attack.steps / 6},
+    alt="PSNR against the step of the search: "
+    + ", ".join(f"{n} ends at {dB[-1].item():.1f} dB" for n, dB in average.items()),
+)
+
+# %% [markdown]
+# ## What else decides? First, the scale of the position embedding
+#
+# The ViT did poorly above. Is a ViT a private architecture, then? timm draws its position embedding with a standard deviation of .02; other
+# public ViTs for small images, on which the APRIL paper builds, draw it with 1. Nothing else about the two models differs.
+#
+# Predict: does a fifty times larger *random number, added to every patch*, make the attack easier or harder?
+
+# %%
+guess_scale = widgets.predict("standard deviation 1 minus .02:", low=-15, high=15, unit="dB")
+guess_scale
+
+# %%
+side = gradient.annealed(side_steps)
+pairs = [(k % images, k % seeds) for k in range(side_repeats)]  # (photograph, number of the victim)
+
+
+def repeats(name, train_mode=False, **more):
+    """The side attack on each pair; a search that was done above already is not done again."""
+    results = {}
+    for image, number in pairs:
+        result = found.get((name, image, number)) if repr(side) == repr(attack) and not (more or train_mode) else None
+        if result is None:
+            model = victim(name, number, **more).train(train_mode)
+            result = invert(model, image, number, side, zoo=family[name], train_mode=train_mode, **more)
+        if result is not None:
+            results[image, number] = result
+    return results
+
+
+# %%
+scale = {std: psnr_of(repeats("ViT", **({} if std == 0.02 else {"position_std": std}))) for std in (0.02, 1.0)}
+for std, dB in scale.items():
+    page.record(
+        "psnr", ["vit", f"std_{std:g}".replace(".", "p")], dB, **fresh, position_std=std, note=f"{side_steps} steps"
+    )
+guess_scale.against((scale[1.0].mean() - scale[0.02].mean()).item())
+
+# %% [markdown]
+# With a small embedding all tokens look nearly alike to the attention, so their gradients are nearly equal, and only their mean can be told. The
+# closed form of lab 00 does not care: it solves the ill-conditioned system that the search cannot walk down. So a failed *search* is not
+# proof of privacy, and a paper's ViT figure means little without this number beside it.
+#
+# ## Second, what the victim has learned
+#
+# All victims so far were fresh. A client of a running federation has a trained one. We train a ResNet and a Swin for a few epochs (they are
+# kept in the run store, and reused when you run this again), and attack them as before.
+
+# %%
+recipe = replace(training.RECIPES["smoke"], epochs=epochs)
+trained, accuracy = {}, {}
+for name in ("ResNet", "Swin"):
+    trained[name], history = training.victim(
+        family[name],
+        recipe,
+        images=train_images,
+        test=train_images,
+        sample=500,
+        seed=seed,
+        device=page.device,
+        progress=False,
+    )
+    accuracy[name] = history.test_accuracy[-1]
+    print(f"{name}: test accuracy {accuracy[name]:.2f} after {epochs} epochs")
+
+# %%
+state = f"trained {epochs} epochs on {train_images} images"
+for name, model in trained.items():
+    results = {pair: invert(model, *pair, side, zoo=family[name], state=state) for pair in pairs}
+    results = {pair: r for pair, r in results.items() if r is not None}
+    here, before = psnr_of(results), psnr_of({at: r for at, r in repeats(name).items() if at in results})
+    print(f"{name}: fresh {metrics.summary(before)} dB, trained {metrics.summary(here)} dB")
+    page.record("psnr", [key[name], "trained"], here, mode="eval", victim=state, note=f"{side_steps} steps")
+    page.record("psnr_difference", [key[name], "fresh_less_trained"], before - here, mode="eval", victim=state)
+
+# %% [markdown]
+# ## Third, the mode of BatchNorm
+#
+# **BatchNorm** subtracts a mean and divides by a standard deviation: in `train` mode those of the batch in front of it, in `eval` mode
+# running averages. On a fresh network those averages are 0 and 1, so in `eval` mode it does next to nothing. Real clients train in `train` mode. The
+# papers seldom say which they attacked. A second hidden choice: timm starts each residual branch of a ResNet at zero (`zero_init_last`),
+# so on a fresh network half of the gradients vanish. Is the ResNet's resistance due to either?
+
+# %%
+variants = {
+    "eval": dict(), "train": dict(train_mode=True), "plain_init": dict(zero_init_last=False),
+}  # fmt: skip
+resnet = {name: psnr_of(repeats("ResNet", **how)) for name, how in variants.items()}
+for name, dB in resnet.items():
+    mode = "train" if name == "train" else "eval"
+    print(f"{name:>10}: {metrics.summary(dB)} dB")
+    page.record("psnr", ["resnet", f"variant_{name}"], dB, mode=mode, victim="fresh", note=f"{side_steps} steps")
+about = dict(mode="train", victim="fresh")
+page.record("psnr_difference", ["resnet", "eval_less_train"], resnet["eval"] - resnet["train"], **about)
+page.record(
+    "psnr_difference", ["resnet", "swin_less_plain_init"], psnr_of(repeats("Swin")) - resnet["plain_init"], **fresh
+)
+
+# %% [markdown]
+# ## Reading the label off
+#
+# All searches above were *given* the label. The server does not have it, but it can read it off the last layer, without any search. Row $i$ of
+# that layer's weight gradient is $(p_i - [i = y])\, f$, with $f$ the features and $p_i$ the model's probability of class $i$: only the true
+# class's row points against all the others. The papers' rules differ in how they look for it.
+
+
+# %%
+def right(name, number):
+    """Rule -> the share of photographs whose label it reads off a fresh victim's gradient."""
+    model = victim(name, number)
+    head = [f"{labels.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
+    hits = {rule: [] for rule in labels.RULES}
+    for image in range(10 if profile == "smoke" else 20):
+        message = observe(model, *photos.one(image), names=head)
+        for rule, read in labels.RULES.items():
+            hits[rule].append(read(model, replace(message, labels=None)).item() == message.labels.item())
+    return {rule: statistics.mean(right) for rule, right in hits.items()}
+
+
+# %%
+for name in ("ResNet", "Swin", "ViT"):
+    shares = [right(name, number) for number in range(4)]
+    print(f"{name:>7}:", ", ".join(f"{rule} {statistics.mean(s[rule] for s in shares):.0%}" for rule in labels.RULES))
+    for rule in labels.RULES:
+        share = [s[rule] for s in shares]
+        page.record("label_accuracy", [rule, key[name]], share, **fresh, position_std=0.02 if name == "ViT" else None)
+
+# %% [markdown]
+# iDLG's rule, the smallest *sum* of a row, needs features that sum to more than zero. Behind a ReLU they do. Behind the LayerNorm of a fresh Swin or
+# ViT they sum to exactly zero, and the rule reads rounding errors. `privlab.attacks.labels` derives each rule and its reach.
+#
+# ## The first attack, on its own ground
+#
+# DLG, the paper that started it all, attacked a small network with sigmoids, drawn from a wide distribution. Here it is, finding image *and*
+# label. Then we put ReLUs in place of the sigmoids, and change nothing else.
+
+
+# %%
+def lenet(activation, number=0):
+    """The network of Zhu et al. 2019, on 32 x 32 images: three convolutions, one linear layer, weights between -.5 and .5."""
+    layers = []
+    for channels, stride in ((3, 2), (12, 2), (12, 1)):
+        layers += [nn.Conv2d(channels, 12, 5, stride=stride, padding=2), activation()]
+    model = nn.Sequential(*layers, nn.Flatten(), nn.Linear(768, 10))
+    draw = torch.Generator().manual_seed(seed + number)
+    for parameter in model.parameters():
+        parameter.data.uniform_(-0.5, 0.5, generator=draw)
+    model.normalise = photos.normalise
+    return model.eval().to(page.device)
+
+
+# %%
+dlg = gradient.dlg(8 if profile == "smoke" else 30)
+first_attack = {}
+for activation in (nn.Sigmoid, nn.ReLU):
+    results = {}
+    for number in range(2):
+        model, (image, true_label) = lenet(activation, number), photos.one(number)
+        results[number, number] = dlg.run(
+            model,
+            replace(observe(model, image, true_label), labels=None),
+            seed=seed + number,
+            restarts=2,
+            progress=False,
+        )
+        print(
+            activation.__name__,
+            results[number, number],
+            f"label right: {results[number, number].labels.item() == true_label.item()}",
+        )
+    first_attack[activation.__name__.lower()] = psnr_of(results)
+    page.record(
+        "psnr",
+        ["dlg", activation.__name__.lower()],
+        psnr_of(results),
+        **fresh,
+        note=f"LeNet, {dlg.steps} steps of L-BFGS",
+    )
+
+# %% [markdown]
+# A ReLU has a kink and no curvature. The slope of a *distance between gradients* needs curvature: on a ReLU network it is zero almost everywhere
+# except for what the loss itself bends. So is the ResNet private, or is only this search blind? Lab 09 changes one thing at a time to find
+# out.
+#
+# ## ImageNet
+#
+# Figure 5c of the paper repeats it on 224 x 224 photographs. On a CPU one such search takes hours, so it runs at `gpu` and `paper`.
+
+# %%
+large = {
+    "resnet": "resnet50", "swin": "swin_tiny_patch4_window7_224",
+    "resnet_101": "resnet101", "swin_s": "swin_small_patch4_window7_224",
+}  # fmt: skip
+on_imagenet = {name: {} for name in large}  # name -> photograph -> PSNR
+for image in range({"gpu": 2, "paper": 20}.get(profile, 0)):
+    source = data.load("imagenet_samples")
+    for name, model in large.items():
+        stock = zoo.build(model, num_classes=1000, seed=seed + image).to(page.device)
+        result = invert(stock, image, image, source=source, size=224, zoo=model)
+        if result is not None:
+            on_imagenet[name][image] = metrics.psnr(result.images.cpu(), source.one(image, size=224)[0]).item()
+
+# %%
+for one, other in (("swin", "resnet"), ("swin_s", "resnet_101")):
+    gap = [dB - on_imagenet[other][image] for image, dB in on_imagenet[one].items() if image in on_imagenet[other]]
+    if gap:
+        page.record("psnr_difference", ["imagenet", f"{one}_less_{other}"], gap, **fresh, note=f"{attack.steps} steps")
+
+# %% [markdown]
+# ## Exercise 1: why a cosine?
+#
+# DLG compares two gradients by their squared distance, Inverting Gradients by their cosine. Write the second: `distance(mine, theirs)`, one
+# minus the cosine of the angle between two gradients. Each is a dict, parameter name -> tensor, and all tensors of a dict together count as
+# *one* long vector:
+#
+# $$d = 1 - \frac{\sum_n \langle a_n, b_n\rangle}{\sqrt{\sum_n |a_n|^2}\,\sqrt{\sum_n |b_n|^2}} .$$
+#
+# <details><summary>Hint</summary>Three sums over all layers come first, and one division after them. The two dicts have the same names, not
+# always in the same order.</details>
+
+
+# %% tags=["exercise"]
+def distance(mine, theirs): ...
+
+
+# %% tags=["solution"]
+def distance(mine, theirs):
+    a = torch.cat([mine[name].flatten() for name in theirs])
+    b = torch.cat([theirs[name].flatten() for name in theirs])
+    return 1 - a @ b / (a.norm() * b.norm())
+
+
+# %%
+checks.verify("04.cosine", distance)
+
+# %% [markdown]
+# (The attack's own sums up layer by layer: gluing all gradients together in every step costs a tenth of the time, or more.)
+#
+# What is it good for? Make a message longer, and see what either distance makes of it:
+
+# %%
+ours, client = torch.rand(2, 1000, generator=torch.Generator().manual_seed(seed))  # two messages of 1,000 numbers each
+for times in (0.001, 1, 1000):
+    sent = times * client
+    squared, angle = (ours - sent).square().sum(), 1 - torch.cosine_similarity(ours, sent, dim=0)
+    print(f"{times:>6} times as long: squared distance {squared:.3g}, one minus cosine {angle:.3f}")
+
+# %% [markdown]
+# The last layer's gradient for one image is $(p - y)\,f^\top$: features $f$ of the image, times how wrong the model was. Every other gradient
+# has passed through that same $p - y$ on its way back. So the *length* of a gradient mostly says how wrong the model was, and its *direction*
+# holds the image.
+#
+# The length also depends on the victim, by orders of magnitude: in the small Swin we measured 41 with fresh weights, .04 once it had learnt
+# 64 images by heart (medians over six of these); in the fresh small ResNet 1.5. The squared distance goes with its square. A prior's weight,
+# such as the $10^{-4}$ of the smoothness, is a price in units of the distance: tuned for one of these victims, it is a million times too high
+# or too low for the other. With a cosine it means much the same for both.
+
+# %% [markdown]
+# ## Exercise 2: why the sign?
+#
+# Inverting Gradients hands Adam not the slope of a pixel but its *sign*. Why, if Adam divides by the size of the slopes anyway? Write
+# `adam_lengths(slopes, signed)`: the length $|\text{step}| / \text{lr}$ of each of Adam's steps for *one* pixel whose slopes are given as a
+# list,
+#
+# $$m \leftarrow .9\,m + .1\,g, \qquad v \leftarrow .999\,v + .001\,g^2, \qquad
+# \frac{|\text{step}|}{\text{lr}} = \frac{|m| / (1 - .9^t)}{\sqrt{v / (1 - .999^t)} + 10^{-8}} ,$$
+#
+# with $t = 1, 2, \dots$ and $m = v = 0$ before the first step. $g$ is the slope, or its sign if `signed`.
+#
+# <details><summary>Hint</summary>One loop, <code>for t, g in enumerate(slopes, start=1)</code>. The first step must have length 1, whatever
+# the first slope is, as long as it is well above $10^{-8}$.</details>
+
+
+# %% tags=["exercise"]
+def adam_lengths(slopes, signed): ...
+
+
+# %% tags=["solution"]
+def adam_lengths(slopes, signed):
+    m, v, lengths = 0.0, 0.0, []
+    for t, g in enumerate(slopes, start=1):
+        if signed:
+            g = (g > 0) - (g < 0)
+        m = 0.9 * m + 0.1 * g
+        v = 0.999 * v + 0.001 * g**2
+        lengths.append(abs(m) / (1 - 0.9**t) / ((v / (1 - 0.999**t)) ** 0.5 + 1e-8))
+    return lengths
+
+
+# %%
+checks.verify("04.sign", adam_lengths)
+
+# %% [markdown]
+# Now let PyTorch's own Adam walk, along slopes that shrink as the loss falls, along slopes that turn round, and along tiny ones.
+
+
+# %%
+def walk(slopes, signed):
+    pixel, lengths = torch.zeros(1, dtype=torch.float64, requires_grad=True), []
+    adam = torch.optim.Adam([pixel], lr=1.0)
+    for slope in torch.tensor(slopes, dtype=torch.float64):
+        before, pixel.grad = pixel.item(), (slope.sign() if signed else slope)[None]
+        adam.step()
+        lengths.append(abs(pixel.item() - before))
+    return "  ".join(f"{length:.2f}" for length in lengths)
+
+
+# %%
+journeys = {
+    "shrinking": [10.0**-t for t in range(8)],
+    "turning": [1.0, -1.0] * 4,
+    "tiny": [1e-8] * 8,
+}
+for name, slopes in journeys.items():
+    print(f"{name:>9}, plain:  {walk(slopes, signed=False)}")
+    print(f"{name:>9}, signed: {walk(slopes, signed=True)}")
+
+# %% [markdown]
+# The first step has length 1 either way: it is not about the first step. And Adam has a $v$ for every pixel: it is not about pixels with
+# small slopes beside others with large ones. It is about *time*.
+#
+# - **Slopes shrink as the loss falls.** $v$ forgets a thousandth a step, so the large squares of the beginning stay in it, and plain Adam
+#   creeps. In the small Swin the median slope of a pixel fell from 5e-4 to 3e-6 within sixty steps (cosine distance, one image): slopes that
+#   fall like that leave steps of .07. Signed, a pixel goes on at 1 as long as its direction is consistent.
+# - **Slopes can be as small as eps.** In the fresh small ResNet they were 3e-8 at the start and 4e-9 after sixty steps. Then the $10^{-8}$
+#   under the fraction, put there against a division by 0, brakes even the first step.
+# - **What it costs.** A signed step does not get shorter near the goal, only where signs begin to alternate. So the step length must be made
+#   to fall from outside: that is what the schedule, a tenth at 3/8, 5/8 and 7/8 of the run, is for.
+
+# %% [markdown]
+# ## Exercise 3: what does a BatchNorm hide?
+#
+# A BatchNorm in *train* mode takes mean and variance of each channel, over the batch and all pixels, out of what passes through it. So it
+# cannot tell some maps apart. Write `twin(x)`: given a map $x$ (batch, channels, height, width), return another, different from $x$ by more
+# than a little, of which a fresh `torch.nn.BatchNorm2d` in train mode makes the same (up to .001).
+#
+# <details><summary>Hint</summary>A channel becomes $(x - \text{mean}) / \sqrt{\text{variance} + \varepsilon}$. What could you do to $x$ that
+# the mean takes along, and the variance too?</details>
+
+
+# %% tags=["exercise"]
+def twin(x): ...
+
+
+# %% tags=["solution"]
+def twin(x):
+    return 3 * x + 7  # any positive factor that is not tiny, and any shift, for each channel
+
+
+# %%
+checks.verify("04.batchnorm", twin)
+
+# %% [markdown]
+# Now the same two maps, through the same norm, in both modes:
+
+# %%
+maps = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+for mode in ("train", "eval"):
+    norm = torch.nn.BatchNorm2d(3).train(mode == "train")
+    out, other = norm(maps).detach(), norm(3 * maps + 7).detach()
+    print(f"{mode:>5} mode: x and 3 x + 7 come out at most {(out - other).abs().max():.5f} apart")
+
+# %% [markdown]
+# ## Exercise 4: and in eval mode?
+#
+# In *eval* mode the norm takes its **running** mean and variance instead, which it gathered in training. A fresh one has gathered nothing. By
+# what factor, to seven digits, does a fresh `BatchNorm2d` in eval mode multiply its input?
+#
+# <details><summary>Hint</summary>Look at <code>running_mean</code>, <code>running_var</code>, <code>weight</code>, <code>bias</code> and
+# <code>eps</code> of <code>torch.nn.BatchNorm2d(1)</code>.</details>
+
+# %% tags=["exercise"]
+factor_in_eval_mode = ...
+
+# %% tags=["solution"]
+factor_in_eval_mode = 1 / (1 + 1e-5) ** 0.5
+
+# %%
+checks.verify("04.eval_scale", factor_in_eval_mode)
+
+# %% [markdown]
+# So a fresh BatchNorm in eval mode is the identity, but for five millionths: it hides nothing, and keeps nothing in range either. Whoever
+# attacks a *fresh* CNN in *eval* mode, as many do because train mode fails on some networks at batch size 1, attacks a CNN *without a norm*.
+# (Where its `weight` starts at 1, that is. timm starts the last norm of each residual branch at 0: that one lets nothing through, in either
+# mode.) A LayerNorm has no modes; it is there always. Put the two side by side and call the difference "the architecture", and part of it is
+# a switch. That is why each figure of this book names the mode.
+
+# %% [markdown]
+# ## Exercise 5: whose label?
+#
+# For one image the gradient of the last layer's weight has the rows $G_i = c_i f$: the same features $f$ in each, times
+# $c_i = p_i - [i \text{ is the label}]$. iDLG reads the label off the *sums* of the rows, which works behind a ReLU. A Transformer ends in a LayerNorm, and
+# its features have either sign. Write `label_of(rows)`: given the gradient (classes, features), three classes or more and features of *any*
+# sign, return the label.
+#
+# <details><summary>Hint</summary>Which $c_i$ is negative? Then what is the sign of $\langle G_i, G_j\rangle = c_i c_j |f|^2$? There is a
+# second way: the $c_i$ sum to 0.</details>
+
+
+# %% tags=["exercise"]
+def label_of(rows): ...
+
+
+# %% tags=["solution"]
+def label_of(rows):
+    away = (rows @ rows.T) < 0  # (classes, classes): which rows point away from each other
+    return int(away.sum(1).argmax())  # the label's from all others, each other row from the label's alone
+
+
+# %%
+checks.verify("04.label", label_of)
+
+# %% [markdown]
+# This is APRIL's rule. A shorter one: since the $c_i$ sum to 0, the label's row is as long as all the others together, so
+# `rows.norm(dim=1).argmax()` finds it as well. Neither asks anything of the features. With two classes the rows are each other's opposite,
+# and both rules fall silent; the bias still tells.
+
+# %% [markdown]
+# ## The paper, and here
+#
+# Zhang et al. attack ResNet-50, ResNet-101, Swin-T, Swin-S (Table 5, Figure 5) and ConvNeXt-T (Table 7) on CIFAR-10. Where this profile uses small
+# members of the same families, the verdict is about the direction and the margin, not about the paper's own models.
+
+# %%
+page.show("zhang2024")
+
+# %% [markdown]
+# What this book adds:
+
+# %%
+page.show("privlab")
+
+# %% [markdown]
+# ## What we did differently, and why
+#
+# - **Size and steps.** At `smoke` and `laptop` the victims are small and the attack is `annealed`, because 3,000 steps on a ResNet-50 take a CPU an hour.
+#   It treats all victims alike. `gpu` and `paper` run the paper's models with the paper's settings.
+# - **What Table 1 does not say.** It names the cost, Adam, the rate, the steps and the weight of the total variation. The sign, the fall of the rate
+#   and the box are Inverting Gradients' own; the paper builds on it.
+# - **Fresh weights, eval mode.** The paper states neither. Above you saw what each does; the ledger notes both beside every number.
+# - **MSE of normalised images.** The paper's values exceed 1, which no pair of images in [0, 1] can; they fit normalised ones.
+# - **Stochastic depth is off.** timm's Swin would drop blocks at random in `train` mode, and nobody can match a gradient of unknown blocks.
+# - **The photographs** are the first of twenty CIFAR-10 samples, not a random choice of ours; the paper does not say which it used.
+#
+# ## Summary
+#
+# - A search is a distance, an assumption about images, and an optimiser. Cosine, sign, box and a fading smoothness each have a reason you can test.
+# - Under one and the same attack, Swin and ConvNeXt give their image away and the ResNet does not.
+# - For a ViT it hangs on the scale of the position embedding; for a ResNet the mode of its BatchNorm and its first weights change little: it resists
+#   in each. What it is that resists, lab 09 finds by changing one thing at a time.
+# - "The attack failed" is a statement about an attack. It is not a proof of privacy.
+#
+# ## Where to read on
+#
+# Lab 05 has the closed forms that need no search, lab 07 the attack of GradViT on batches, lab 08 asks which gradients leak, lab 09 which step from
+# ResNet to ConvNeXt opens the door. Geiping et al. 2020 is the paper behind the attack; Zhang et al. 2024, sections 3.1.3 and 4.4, behind the question.
