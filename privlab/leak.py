@@ -151,7 +151,8 @@ def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
     Raises ValueError, when called, where BatchNorm in train mode has a single value a channel to take the variance of.
     """
-    buffers = {n: b.clone() for n, b in model.named_buffers()} if model.training else {}
+    training = any(m.training for m in model.modules())  # a part may be in train mode while the whole is not
+    buffers = {n: b.clone() for n, b in model.named_buffers()} if training else {}
 
     def forward(x: Tensor) -> Tensor:
         try:

@@ -72,6 +72,14 @@ def test_observe_leaves_running_statistics_alone():
     torch.testing.assert_close(leak["fc.weight"], plain)
 
 
+def test_a_part_in_train_mode_counts_nowhere_either():
+    model = zoo.build("resnet_cifar", channels=(4, 4, 8, 8))
+    model.bn1.train()
+    before = model.bn1.running_mean.clone()
+    observe(model, images(2), torch.tensor([0, 1]))
+    assert torch.equal(model.bn1.running_mean, before)
+
+
 def test_the_norm_is_that_of_one_long_vector():
     leak = Leak({"a": torch.tensor([3.0, 0.0]), "b": torch.tensor([[4.0]])}, 1, (1, 1, 1))
     assert leak.norm.item() == 5

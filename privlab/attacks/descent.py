@@ -206,7 +206,7 @@ class Descent:
             for i, variable in enumerate(self.variables):
                 variable.copy_(checkpoint[f"variable{i}"])
         rule = io.BytesIO(checkpoint["optimiser"].numpy().tobytes())
-        self.rule.load_state_dict(torch.load(rule, weights_only=True))
+        self.rule.load_state_dict(torch.load(rule, weights_only=True, map_location="cpu"))
 
     def _inside(self, x: Tensor) -> Tensor:
         return x.clamp(self.low, self.high) if self.boxed else x

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from privlab.attacks import labels as label_rules
 from privlab.attacks.descent import Checkpoint, Descent, State, Term, twice_differentiable
 from privlab.attacks.objectives import cosine_distance, squared_distance, total_variation
-from privlab.attacks.recording import Result, Snapshot, record
+from privlab.attacks.recording import FORMAT, Result, Snapshot, kept, record
 from privlab.leak import Leak
 from privlab.store import Run
 
 __all__ = [
+    "FORMAT",
     "Inversion",
     "Result",
     "Snapshot",
@@ -34,6 +35,7 @@ __all__ = [
     "dlg",
     "idlg",
     "inverting_gradients",
+    "kept",
     "squared_distance",
     "staircase",
     "total_variation",
@@ -130,7 +132,8 @@ class Inversion:
         """Yield a `State` before each step and one after the last, restart by restart; stop when you like, and go on.
 
         model: in the mode and with the weights that the client had.  leak: what the client sent.
-        seed: of the noise that each restart begins with; it is drawn on the CPU, so that every device begins alike.
+        seed: of the noise that each restart begins with; it is drawn on the CPU, so that every device begins alike. The same seed
+            gives the same images to the bit on a CPU; a GPU may add numbers in another order each time.
         start: images to begin with in place of noise, (batch, channels, height, width) in [0, 1].
         resume: go on from `State.checkpoint()` of the same search; that state comes first, once more.
         Raises ValueError for a leak without gradients or that does not fit the model, and for labels or start of another batch.
@@ -210,6 +213,9 @@ def _check(model: nn.Module, leak: Leak, restarts: int, start: Tensor | None) ->
         raise ValueError(f"restarts={restarts} searches nothing; give 1 or more")
     if start is not None and start.shape != shape:
         raise ValueError(f"start: shape {tuple(start.shape)}, and the leak is of {shape}; give images of that shape")
+    if start is not None and not (start.min() >= -0.01 and start.max() <= 1.01):
+        low, high = start.min().item(), start.max().item()
+        raise ValueError(f"start: pixels go from {low:.4g} to {high:.4g}; give images in [0, 1], not normalised ones")
 
 
 # -- the papers ----------------------------------------------------------------------------------------------------------

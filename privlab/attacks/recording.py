@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from privlab.attacks.descent import Checkpoint, State
 from privlab.store import Run
 
+FORMAT = 1  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
 _EVERY = 20.0  # seconds between two checkpoints
 
 
@@ -29,7 +30,7 @@ class Snapshot:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a search found.
+    """What a search found, on the CPU wherever it ran.
 
     images: (batch, channels, height, width) in [0, 1], those of the lowest score over all restarts.  labels: (batch,).
     score: theirs, the loss as it is weighted at the end.  restart, step: where they were found.
@@ -84,9 +85,9 @@ class _Notes:
         finite = state.reason != "not finite"
         if finite and math.isfinite(state.score) and (self.best is None or state.score < self.best[0]):
             self.best = (state.score, state.restart, state.step)
-            self.images |= {"best": state.images, "labels": state.labels}
+            self.images |= {"best": state.images.cpu(), "labels": state.labels.cpu()}
         if finite and (state.step in wanted or state.reason):
-            self.images[f"snapshot{len(self.seen)}"] = state.images
+            self.images[f"snapshot{len(self.seen)}"] = state.images.cpu()
             self.seen.append((state.restart, state.step, state.loss))
 
     def pack(self) -> Checkpoint:
@@ -132,13 +133,13 @@ def record(
             f"budget={budget} without a store would throw the search away; give store=Run(...), or no budget"
         )
     if store is not None and store.complete:
-        return _Notes.unpack(store.load("result")).result()
+        return kept(store)
     wanted = _steps(snapshots, steps)
     notes, resume = _Notes(), None
     if store is not None and "checkpoint" in store.names():
-        kept = store.load("checkpoint")
-        resume = {n.removeprefix("search."): t for n, t in kept.items() if n.startswith("search.")}
-        notes = _Notes.unpack({n.removeprefix("kept."): t for n, t in kept.items() if n.startswith("kept.")})
+        last = store.load("checkpoint")
+        resume = {n.removeprefix("search."): t for n, t in last.items() if n.startswith("search.")}
+        notes = _Notes.unpack({n.removeprefix("kept."): t for n, t in last.items() if n.startswith("kept.")})
     done = sum(map(len, notes.traces))
     with tqdm(total=restarts * (steps + 1), initial=done, disable=not progress, desc="search", leave=False) as bar:
         began = saved = clock = time.perf_counter()
@@ -152,7 +153,7 @@ def record(
                 saved = time.perf_counter()
             if over:
                 raise TimeoutError(
-                    f"the {budget:.0f} seconds are over at step {state.step} of {steps} (restart {state.restart + 1} of {restarts}); "
+                    f"the {budget:.3g} seconds are over at step {state.step} of {steps} (restart {state.restart + 1} of {restarts}); "
                     "the search is kept: call it again to go on"
                 )
             notes.add(state, wanted)
@@ -162,8 +163,14 @@ def record(
     result = notes.result()
     if store is not None:
         store.save("result", notes.pack())
+        store.save("checkpoint", {})  # of no more use
         store.finish()
     return result
+
+
+def kept(store: Run) -> Result:
+    """What a complete run of the store found.  Raises FileNotFoundError for one that is not complete."""
+    return _Notes.unpack(store.load("result")).result()
 
 
 def _steps(snapshots: int | Sequence[int], steps: int) -> set[int]:

@@ -362,6 +362,25 @@ def test_a_killed_run_goes_on_from_the_store(tmp_path, monkeypatch):
         model, leak, restarts=2, snapshots=[0, 5, 20], store=Run("inversion", {"a": 1}, tmp_path), progress=False
     )
     assert not steps and torch.equal(again.images, whole.images) and again.seconds == rest.seconds
+    finished = Run("inversion", {"a": 1}, tmp_path)
+    assert torch.equal(gradient.kept(finished).images, whole.images) and not finished.load("checkpoint")
+    with pytest.raises(FileNotFoundError):
+        gradient.kept(Run("inversion", {"a": 2}, tmp_path))
+
+
+def test_what_is_kept_lies_on_the_cpu():
+    """A part that goes on elsewhere must not mix devices."""
+    there = torch.empty(1, 3, 2, 2, device="cpu")
+    notes, moved = recording._Notes(), []
+    state = gradient.State(0, 0, 1, there, torch.tensor([1]), {"gradients": 1.0}, 1.0, "", dict)
+
+    class Elsewhere:
+        def cpu(self):
+            moved.append(self)
+            return there
+
+    notes.add(replace(state, images=Elsewhere(), labels=Elsewhere()), wanted={0})
+    assert len(moved) == 3 and all(t is there for t in notes.images.values())
 
 
 def test_a_budget_stops_a_search_that_is_kept(tmp_path):
@@ -503,7 +522,7 @@ def test_a_span_that_is_no_part_of_a_run():
 
 def test_leaks_that_do_not_fit_are_named():
     model = network()
-    _, _, leak = sent(model)
+    images, _, leak = sent(model)
     attack = gradient.inverting_gradients(2)
 
     def fails(leak, message, **arguments):
@@ -516,6 +535,7 @@ def test_leaks_that_do_not_fit_are_named():
     fails(replace(leak, grads={"0.bias": torch.ones(3)}), r"'0\.bias' is \(3,\).*\(12,\)")
     fails(leak, r"restarts=0", restarts=0)
     fails(leak, r"start: shape \(1, 3, 5, 5\)", start=torch.rand(1, 3, 5, 5))
+    fails(leak, r"start: pixels go from .*not normalised", start=leak.normalise(images))
     for steps in ([3], [-1]):
         with pytest.raises(ValueError, match=r"snapshots holds step"):
             attack.run(model, leak, snapshots=steps, progress=False)

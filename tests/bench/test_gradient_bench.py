@@ -39,7 +39,9 @@ def setting(name, default):
 
 IMAGES, SEEDS = setting("IMAGES", 4), setting("SEEDS", 2)
 ROUNDS, STEPS = setting("ROUNDS", 9), setting("STEPS", 20)  # of the race, step against step
-LIMIT = setting("LIMIT", 1000)  # steps after which breaching is no longer followed: five times what annealed takes in all
+LIMIT = setting(
+    "LIMIT", 1000
+)  # steps after which breaching is no longer followed: five times what annealed takes in all
 TARGET = 20.0  # dB
 TV = 1e-4
 PEER = "breaching 0.1.2"
