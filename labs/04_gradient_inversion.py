@@ -20,7 +20,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.9 | 1.5 GB |
-# | laptop | 9.5 | 2.3 GB |
+# | laptop | 10 | 2.3 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 10 | 12 GB |
 #
@@ -226,7 +226,7 @@ flipbook.show(
     [
         plots.side_by_side(
             *(result.snapshots[k].images for result in first.values()),
-            titles=[f"{name}: {caption(name, k)}" for name in first],
+            titles=[f"{name}\n{caption(name, k)}" for name in first],
             alt=f"After {step} steps: " + "; ".join(f"{name} {caption(name, k)}" for name in first),
         )
         for k, step in enumerate(steps)
