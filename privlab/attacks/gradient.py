@@ -118,7 +118,7 @@ class Inversion:
             settings.append(f"until {self.enough:g}")
         if self.patience is not None:
             settings.append(f"patience {self.patience}")
-        return f"Inversion: {' + '.join(map(repr, self.terms))}; {'; '.join(settings)}"
+        return f"Inversion: {' + '.join(map(repr, self.terms))};\n  {'; '.join(settings)}"
 
     def search(
         self,
