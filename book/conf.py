@@ -93,9 +93,8 @@ def _still(output: NotebookNode, state: dict) -> list[NotebookNode]:
     while reach:
         widget = state.get(reach.pop(0), {}).get("state", {})
         inside += [nbformat.from_dict(o) for o in widget.get("outputs") or []]
-        if widget.get("_model_name") == "HTMLModel" and widget.get(
-            "value"
-        ):  # the frame of a player, the question of a prediction
+        # HTML is the frame of a player, or the question of a prediction
+        if widget.get("_model_name") == "HTMLModel" and widget.get("value"):
             inside.append(new_output("display_data", {"text/html": widget["value"]}))
         names += [widget["description"]] if widget.get("description") else []
         reach += re.findall(r"IPY_MODEL_(\w+)", json.dumps(widget.get("children", [])))

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from timm.data import Mixup
 from torch import Tensor
 
-from privlab.data import Images
+from privlab.data import Images, check_range
 from privlab.recipes import Recipe, steps
 
 Labelled = Images | tuple[Tensor, Tensor]  # a set, or (pixels, labels), pixels being bytes, or floats in [0, 1]
@@ -46,9 +46,7 @@ def pair(images: Labelled) -> tuple[Tensor, Tensor]:
             "give (n, channels, height, width) and one whole number each"
         )
     if pixels.is_floating_point():
-        low, high = pixels.min().item(), pixels.max().item()
-        if not (low >= -0.01 and high <= 1.01):  # not: so that NaN is caught too
-            raise ValueError(f"images: pixels go from {low:.4g} to {high:.4g}; give values in [0, 1], or bytes")
+        check_range("images", pixels, "give values in [0, 1], or bytes")
     elif pixels.dtype != torch.uint8:
         raise ValueError(f"images: pixels are {pixels.dtype}; give uint8, or floats in [0, 1]")
     return pixels, labels.long()

@@ -15,6 +15,13 @@ from torch import Tensor
 from privlab import sources
 
 
+def check_range(argument: str, pixels: Tensor, remedy: str) -> None:
+    """Raise ValueError, naming the argument, for pixels that are not finite and in [0, 1] (a hundredth beside it is rounding)."""
+    low, high = pixels.min().item(), pixels.max().item()
+    if not (low >= -0.01 and high <= 1.01):  # not: so that NaN is caught too
+        raise ValueError(f"{argument}: pixels go from {low:.4g} to {high:.4g}; {remedy}")
+
+
 @dataclass(frozen=True)
 class Normalise:
     """Per-channel (x - mean) / std and its inverse; preprocessing is public, so the attacker knows it too.

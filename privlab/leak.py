@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from privlab.data import Normalise
+from privlab.data import Normalise, check_range
 
 __all__ = ["Gradients", "Leak", "Normalise", "observe", "preprocessing", "stateless"]
 
@@ -174,11 +174,7 @@ def _check_batch(images: Tensor, labels: Tensor) -> None:
             f"images: got shape {tuple(images.shape)} with labels of shape {tuple(labels.shape)} and type {labels.dtype}; "
             "give (batch, channels, height, width) and one whole number each"
         )
-    low, high = images.min().item(), images.max().item()
-    if not (low >= -0.01 and high <= 1.01):  # not: so that NaN is caught too
-        raise ValueError(
-            f"images: pixels go from {low:.4g} to {high:.4g}; give finite values in [0, 1], the model normalises them"
-        )
+    check_range("images", images, "give finite values in [0, 1], the model normalises them")
 
 
 def _some(names: Iterable[str]) -> str:

@@ -221,8 +221,10 @@ class Player(ipywidgets.VBox):
 
     def _psnr(self) -> float | None:
         """Of the present images, in dB; None where no truth was given."""
-        if self.truth is None or self.state.images.isnan().any():
-            return None if self.truth is None else math.nan
+        if self.truth is None:
+            return None
+        if self.state.images.isnan().any():
+            return math.nan
         return metrics.psnr(self.state.images, self.truth).mean().item()
 
     def _standing(self) -> str:

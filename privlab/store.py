@@ -24,7 +24,7 @@ from torch import Tensor
 
 from privlab.atomic import write_atomic
 
-__all__ = ["Run", "folder", "key", "write_atomic"]
+__all__ = ["Run", "folder", "from_bytes", "joined", "key", "parted", "to_bytes", "write_atomic"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _DONE = "complete.json"  # file name -> sha256; its presence is what makes a run complete
@@ -77,9 +77,8 @@ class Run:
 
     def save(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         """Keep tensors under a name; saving the name again replaces them (a checkpoint)."""
-        plain = {
-            n: t.detach().cpu().clone(memory_format=torch.contiguous_format) for n, t in tensors.items()
-        }  # no two share memory
+        contiguous = torch.contiguous_format  # and cloned, since no two may share memory
+        plain = {n: t.detach().cpu().clone(memory_format=contiguous) for n, t in tensors.items()}
         self._write(f"{_checked_name('name', name)}.safetensors", safetensors.torch.save(plain))
 
     def load(self, name: str) -> dict[str, Tensor]:
@@ -145,6 +144,30 @@ class Run:
             if hashlib.sha256(content).hexdigest() != hashes.get(name):
                 raise ValueError(_corrupt(path, "it is not what the run finished with"))
         return content, path
+
+
+def joined(parts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Several dicts of tensors as one, "part.name" -> tensor, because files are whole only one by one.  `parted` undoes it."""
+    return {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
+
+
+def parted(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """What `joined` made one, as several dicts again; a part that held nothing is not there."""
+    parts: dict[str, dict[str, Tensor]] = {}
+    for full, tensor in tensors.items():
+        part, _, name = full.partition(".")
+        parts.setdefault(part, {})[name] = tensor
+    return parts
+
+
+def from_bytes(content: bytes) -> Tensor:
+    """Bytes as a tensor, so that they can lie in the same file as others.  `to_bytes` undoes it."""
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+
+
+def to_bytes(tensor: Tensor) -> bytes:
+    """The bytes that `from_bytes` made a tensor."""
+    return tensor.numpy().tobytes()
 
 
 def _canonical(config: Mapping[str, Any]) -> str:

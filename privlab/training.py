@@ -30,7 +30,7 @@ from privlab.data import load as load_images
 from privlab.leak import preprocessing
 from privlab.models import zoo
 from privlab.recipes import RECIPES, History, Recipe, learning_rate, named, steps
-from privlab.store import Run, key
+from privlab.store import Run, joined, key, parted
 
 __all__ = ["RECIPES", "History", "Recipe", "evaluate", "fit", "learning_rate", "logits", "subset", "victim"]
 
@@ -259,11 +259,9 @@ def _optimiser(recipe: Recipe, parameters: list[nn.Parameter]) -> torch.optim.Op
 def _checkpoint(model: nn.Module, optimiser: torch.optim.Optimizer, history: History) -> dict[str, Tensor]:
     """All in one file, since files are whole one by one."""
     state = optimiser.state_dict()["state"]
-    return {
-        **{f"model.{name}": tensor for name, tensor in model.state_dict().items()},
-        **{f"optimiser.{i}.{k}": v for i, of in state.items() for k, v in of.items() if isinstance(v, Tensor)},
-        **{f"history.{name}": torch.tensor(v, dtype=torch.float64) for name, v in dataclasses.asdict(history).items()},
-    }
+    tensors = {i: {k: v for k, v in of.items() if isinstance(v, Tensor)} for i, of in state.items()}
+    curves = {name: torch.tensor(v, dtype=torch.float64) for name, v in dataclasses.asdict(history).items()}
+    return joined({"model": model.state_dict(), "optimiser": joined(tensors), "history": curves})
 
 
 def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer) -> History:
@@ -282,15 +280,9 @@ def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: tor
     kept = run.load("checkpoint") if "checkpoint" in run.names() else {}
     if not kept:
         return History()
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "history": {}}
-    for name, tensor in kept.items():
-        part, _, rest = name.partition(".")
-        parts[part][rest] = tensor
+    parts = parted(kept)
     _load(model, parts["model"], run)
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in parts["optimiser"].items():
-        i, _, what = name.partition(".")
-        state.setdefault(int(i), {})[what] = tensor
+    state = {int(i): of for i, of in parted(parts.get("optimiser", {})).items()}  # SGD without momentum holds none
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
     return History(**{name: tensor.tolist() for name, tensor in parts["history"].items()})
 

@@ -279,3 +279,26 @@ def test_a_complete_run_can_be_read_where_nothing_can_be_written(tmp_path):
     again = store.Run("victim", {}, tmp_path)
     assert again.complete and again.load("weights")["w"].sum() == 3
     assert sorted(p.name for p in run.path.iterdir()) == before  # reading wrote nothing, not even a lock
+
+
+def test_tensors_that_share_memory_are_kept_apart(tmp_path):
+    whole = torch.arange(4.0)
+    run = store.Run("victim", {"a": 1}, tmp_path)
+    run.save("both", {"one": whole, "same": whole, "part": whole[1:3]})
+    kept = run.load("both")
+    assert kept["same"].tolist() == [0, 1, 2, 3] and kept["part"].tolist() == [1, 2]
+
+
+def test_several_dicts_and_bytes_lie_in_one_file(tmp_path):
+    parts = {
+        "model": {"layer.0.weight": torch.ones(2)},
+        "optimiser": store.joined({"0": {"step": torch.tensor(3.0)}}),
+        "notes": {"json": store.from_bytes(b"{}\x00\xff")},
+        "empty": {},
+    }
+    run = store.Run("victim", {"a": 2}, tmp_path)
+    run.save("checkpoint", store.joined(parts))
+    back = store.parted(run.load("checkpoint"))
+    assert set(back) == {"model", "optimiser", "notes"} and set(back["model"]) == {"layer.0.weight"}
+    assert store.parted(back["optimiser"])["0"]["step"].item() == 3
+    assert store.to_bytes(back["notes"]["json"]) == b"{}\x00\xff"

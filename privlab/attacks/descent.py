@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from privlab.leak import Gradients, Leak, stateless
+from privlab.store import from_bytes, to_bytes
 
 Value = Callable[[Tensor, Gradients, Leak], Tensor]  # (normalised images, their gradients, the leak) -> scalar
 Checkpoint = dict[str, Tensor]
@@ -115,7 +116,6 @@ class Descent:
 
     def __post_init__(self) -> None:
         self.step, self.evaluations, self.best, self.since = 0, 0, math.inf, 0
-        self.before = self.best, self.since  # as they were before the present state
         self.low, self.high = (
             self.leak.normalise(torch.full_like(self.x[:1], value, requires_grad=False)) for value in (0.0, 1.0)
         )
@@ -127,9 +127,9 @@ class Descent:
     def states(self) -> Iterator[State]:
         """A state before each step, and one after the last."""
         while True:
-            values = self.evaluate()
-            losses = {t.name: t.weigh(self.progress) * v for t, v in zip(self.active, values.tolist(), strict=True)}
-            score = self._score(dict(zip((t.name for t in self.active), values.tolist(), strict=True)))
+            values = dict(zip((t.name for t in self.active), self.evaluate().tolist(), strict=True))
+            losses = {t.name: t.weigh(self.progress) * values[t.name] for t in self.active}
+            score = self._score(values)
             self._count(score)
             state = State(
                 self.restart,
@@ -192,11 +192,11 @@ class Descent:
         """All that the descent needs to compute its present state again and go on, as tensors."""
         file = io.BytesIO()
         torch.save(self.rule.state_dict(), file)
-        rule = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
-        counts = torch.tensor([self.restart, self.step, self.evaluations - 1, self.before[1]])
-        best = torch.tensor(self.before[0], dtype=torch.float64)
+        # The present state will be counted once more: one evaluation less, and one step less since the best score.
+        counts = torch.tensor([self.restart, self.step, self.evaluations - 1, self.since - 1])
+        best = torch.tensor(self.best, dtype=torch.float64)
         variables = {f"variable{i}": v.detach().clone() for i, v in enumerate(self.variables)}
-        return {"counts": counts, "best": best, "optimiser": rule, **variables}
+        return {"counts": counts, "best": best, "optimiser": from_bytes(file.getvalue()), **variables}
 
     def unpack(self, checkpoint: Checkpoint) -> None:
         """Take up a descent where `pack` left it."""
@@ -205,7 +205,7 @@ class Descent:
         with torch.no_grad():
             for i, variable in enumerate(self.variables):
                 variable.copy_(checkpoint[f"variable{i}"])
-        rule = io.BytesIO(checkpoint["optimiser"].numpy().tobytes())
+        rule = io.BytesIO(to_bytes(checkpoint["optimiser"]))
         self.rule.load_state_dict(torch.load(rule, weights_only=True, map_location="cpu"))
 
     def _inside(self, x: Tensor) -> Tensor:
@@ -216,7 +216,6 @@ class Descent:
 
     def _count(self, score: float) -> None:
         """Remember the best score, and how many steps ago it was."""
-        self.before = self.best, self.since
         if score < self.best:
             self.best, self.since = score, 0
         else:

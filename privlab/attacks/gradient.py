@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -18,6 +19,7 @@ from privlab.attacks import labels as label_rules
 from privlab.attacks.descent import Checkpoint, Descent, State, Term, twice_differentiable
 from privlab.attacks.objectives import cosine_distance, squared_distance, total_variation
 from privlab.attacks.recording import FORMAT, Result, Snapshot, kept, record
+from privlab.data import check_range
 from privlab.leak import Leak
 from privlab.store import Run
 
@@ -146,6 +148,7 @@ class Inversion:
         labels = leak.labels
         if labels is None and callable(self.labels):
             labels = self.labels(model, leak).to(like.device)
+        classes = forward(like.new_zeros(leak.batch_size, *leak.image_shape)).shape[1] if labels is None else 0
 
         noise = torch.Generator().manual_seed(seed)
         first = int(resume["counts"][0]) if resume else 0
@@ -154,7 +157,6 @@ class Inversion:
             x = x if start is None else leak.normalise(start.to(like))
             guess = None
             if labels is None:
-                classes = forward(x.detach()).shape[1]
                 guess = torch.randn(leak.batch_size, classes, generator=noise).to(like)
             if restart < first:
                 continue
@@ -185,10 +187,7 @@ class Inversion:
         budget: seconds after which to stop with a TimeoutError, the search being kept in `store`.
         progress: show a bar.
         """
-
-        def begin(resume: Checkpoint | None) -> Iterator[State]:
-            return self.search(model, leak, seed, restarts, start, resume)
-
+        begin = partial(self.search, model, leak, seed, restarts, start)
         return record(begin, self.steps, restarts, snapshots, store, budget, progress)
 
 
@@ -213,9 +212,8 @@ def _check(model: nn.Module, leak: Leak, restarts: int, start: Tensor | None) ->
         raise ValueError(f"restarts={restarts} searches nothing; give 1 or more")
     if start is not None and start.shape != shape:
         raise ValueError(f"start: shape {tuple(start.shape)}, and the leak is of {shape}; give images of that shape")
-    if start is not None and not (start.min() >= -0.01 and start.max() <= 1.01):
-        low, high = start.min().item(), start.max().item()
-        raise ValueError(f"start: pixels go from {low:.4g} to {high:.4g}; give images in [0, 1], not normalised ones")
+    if start is not None:
+        check_range("start", start, "give images in [0, 1], not normalised ones")
 
 
 # -- the papers ----------------------------------------------------------------------------------------------------------

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from privlab.attacks.descent import Checkpoint, State
-from privlab.store import Run
+from privlab.store import Run, from_bytes, joined, parted, to_bytes
 
 FORMAT = 1  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
 _EVERY = 20.0  # seconds between two checkpoints
@@ -92,11 +91,11 @@ class _Notes:
 
     def pack(self) -> Checkpoint:
         numbers = {n: getattr(self, n) for n in ("traces", "reasons", "evaluations", "seconds", "best", "seen")}
-        return {**self.images, "notes": torch.frombuffer(bytearray(json.dumps(numbers).encode()), dtype=torch.uint8)}
+        return {**self.images, "notes": from_bytes(json.dumps(numbers).encode())}
 
     @classmethod
     def unpack(cls, kept: Checkpoint) -> _Notes:
-        numbers = json.loads(kept["notes"].numpy().tobytes())
+        numbers = json.loads(to_bytes(kept["notes"]))
         return cls(**numbers, images={n: t for n, t in kept.items() if n != "notes"})
 
     def result(self) -> Result:
@@ -137,9 +136,8 @@ def record(
     wanted = _steps(snapshots, steps)
     notes, resume = _Notes(), None
     if store is not None and "checkpoint" in store.names():
-        last = store.load("checkpoint")
-        resume = {n.removeprefix("search."): t for n, t in last.items() if n.startswith("search.")}
-        notes = _Notes.unpack({n.removeprefix("kept."): t for n, t in last.items() if n.startswith("kept.")})
+        last = parted(store.load("checkpoint"))
+        resume, notes = last["search"], _Notes.unpack(last["kept"])
     done = sum(map(len, notes.traces))
     with tqdm(total=restarts * (steps + 1), initial=done, disable=not progress, desc="search", leave=False) as bar:
         began = saved = clock = time.perf_counter()
@@ -148,8 +146,7 @@ def record(
             notes.seconds += now - clock
             over = budget is not None and now - began > budget and part > 0  # a part goes one step at least
             if store is not None and (over or now - saved > _EVERY):
-                parts = {f"search.{n}": t for n, t in state.checkpoint().items()}
-                store.save("checkpoint", parts | {f"kept.{n}": t for n, t in notes.pack().items()})
+                store.save("checkpoint", joined({"search": state.checkpoint(), "kept": notes.pack()}))
                 saved = time.perf_counter()
             if over:
                 raise TimeoutError(

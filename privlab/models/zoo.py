@@ -85,9 +85,8 @@ def build(
     finally:
         set_fused_attn(bool(fused))
     if isinstance(model, VisionTransformer):
-        _check_patches(
-            settings.get("img_size"), model.patch_embed.patch_size[0]
-        )  # the model's own, where none was given
+        patch = model.patch_embed.patch_size[0]  # the model's own, where none was given
+        _check_patches(settings.get("img_size"), patch)
     model.normalise = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
     if position != "learnable" or position_std is not None or position_rank is not None:
         positions.place(model, position, position_std, position_rank, seed)
