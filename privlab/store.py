@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import safetensors
 import safetensors.torch
 import torch
 from filelock import FileLock
@@ -86,6 +87,17 @@ class Run:
         content, path = self._read(f"{_checked_name('name', name)}.safetensors")
         try:
             return safetensors.torch.load(content)
+        except SafetensorError as error:
+            raise ValueError(_corrupt(path, str(error))) from None
+
+    def shapes(self, name: str) -> dict[str, tuple[int, ...]]:
+        """The shapes of the tensors saved under a name, from the head of its file; nothing where there is none yet."""
+        path = self.path / f"{_checked_name('name', name)}.safetensors"
+        try:
+            with safetensors.safe_open(path, framework="pt") as file:
+                return {n: tuple(file.get_slice(n).get_shape()) for n in file.keys()}  # noqa: SIM118
+        except FileNotFoundError:
+            return {}
         except SafetensorError as error:
             raise ValueError(_corrupt(path, str(error))) from None
 

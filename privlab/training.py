@@ -12,7 +12,7 @@ import dataclasses
 import hashlib
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,18 @@ from privlab.models import zoo
 from privlab.recipes import RECIPES, History, Recipe, learning_rate, named, steps
 from privlab.store import Run, joined, key, parted
 
-__all__ = ["RECIPES", "History", "Recipe", "evaluate", "fit", "learning_rate", "logits", "subset", "victim"]
+__all__ = [
+    "RECIPES",
+    "History",
+    "Recipe",
+    "epochs_done",
+    "evaluate",
+    "fit",
+    "learning_rate",
+    "logits",
+    "subset",
+    "victim",
+]
 
 FORMAT = 1  # raise it when the same recipe begins to give other weights or another history: stored victims are then trained anew
 
@@ -46,6 +57,8 @@ def fit(
     test: Labelled | None = None,
     sample: int = 1_000,
     run: Run | None = None,
+    watch: Callable[[int], object] | None = None,
+    budget: float | None = None,
     progress: bool = True,
 ) -> History:
     """Train a model in place on these images, all of them and no others, and leave it in eval mode.
@@ -57,6 +70,9 @@ def fit(
         in all epochs. More costs time and changes no weight.
     run: where to keep a checkpoint each epoch. Call again with a fresh model and the same arguments to go on after an interruption; a
         complete run is loaded and nothing is trained.
+    watch: called with the number of epochs done after each of them, before the epoch is kept: what it saves of an epoch is there
+        before the epoch counts. It may draw and measure as it likes; the next epoch does not see it.
+    budget: seconds for this call; when they are over an epoch is brought to its end and kept, and TimeoutError says how to go on.
     Each epoch sees each image once. A last batch of one image joins the batch before it, since BatchNorm cannot take it; in an odd batch
     the image in the middle is left unmixed, since mixup pairs the first with the last. The caller's random states stay as they are.
     Raises ValueError for labels that the model has no class for, a batch larger than the set, a run that holds another training;
@@ -67,6 +83,9 @@ def fit(
         raise ValueError(f"seed={seed!r} is no seed; give a whole number from 0 up")
     if sample < 1:
         raise ValueError(f"sample={sample} measures nothing; give 1 or more images")
+    if budget is not None and run is None:
+        raise ValueError(f"budget={budget:g} without a run would lose what was trained; give run=store.Run(...) too")
+    end = None if budget is None else time.monotonic() + budget
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
         raise ValueError(f"model: {type(model).__name__} has no parameter to learn; unfreeze some")
@@ -100,8 +119,15 @@ def fit(
                         f"{bad[0]} is {getattr(history, bad[0])[-1]} in epoch {epoch + 1} of {recipe.epochs}: training diverged at "
                         f"lr={recipe.lr:g}; try lr={recipe.lr / 10:g}, or clip_norm=1.0"
                     )
+                if watch:
+                    watch(epoch + 1)
                 if run and epoch + 1 < recipe.epochs:
                     run.save("checkpoint", _checkpoint(model, optimiser, history))
+                    if end is not None and time.monotonic() >= end:
+                        raise TimeoutError(
+                            f"budget={budget:g} s are over after epoch {epoch + 1} of {recipe.epochs}; the run holds it: "
+                            "call again to go on"
+                        )
                 bar.set_postfix_str(f"train {history.train_accuracy[-1]:.2f}")
                 bar.update()
         finally:
@@ -112,6 +138,13 @@ def fit(
         run.save("checkpoint", {})  # no longer needed, and three times the size of the weights
         run.finish()
     return history
+
+
+def epochs_done(run: Run) -> int:
+    """How many epochs of a training a run holds so far; reads no more than the head of a file."""
+    if "history" in run.names():
+        return len(run.read("history")["lr"])
+    return run.shapes("checkpoint").get("history.lr", (0,))[0]
 
 
 def victim(
@@ -300,11 +333,12 @@ def _settings(
 ) -> dict[str, Any]:
     """What weights and history depend on beside the model, as JSON; sets stand by their contents, not by what they are called."""
     plain = {name: value for name, value in dataclasses.asdict(recipe).items() if name != "source"}
-    sets = {name: some and [len(some[1]), _digest(*some)] for name, some in (("images", train), ("test", test))}
+    sets = {name: some and [len(some[1]), digest(*some)] for name, some in (("images", train), ("test", test))}
     return {"format": FORMAT, "recipe": plain, "seed": seed, "sample": sample, **sets}
 
 
-def _digest(*tensors: Tensor) -> str:
+def digest(*tensors: Tensor) -> str:
+    """The contents of these tensors, type and shape included, in 32 hexadecimal digits."""
     digest = hashlib.sha256()
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())

@@ -302,3 +302,13 @@ def test_several_dicts_and_bytes_lie_in_one_file(tmp_path):
     assert set(back) == {"model", "optimiser", "notes"} and set(back["model"]) == {"layer.0.weight"}
     assert store.parted(back["optimiser"])["0"]["step"].item() == 3
     assert store.to_bytes(back["notes"]["json"]) == b"{}\x00\xff"
+
+
+def test_shapes_are_read_from_the_head_of_a_file(tmp_path):
+    run = store.Run("some", {"a": 1}, tmp_path)
+    assert run.shapes("checkpoint") == {}
+    run.save("checkpoint", {"lr": torch.zeros(7), "w": torch.zeros(2, 3)})
+    assert run.shapes("checkpoint") == {"lr": (7,), "w": (2, 3)}
+    (run.path / "checkpoint.safetensors").write_bytes(b"torn")
+    with pytest.raises(ValueError, match=r"checkpoint.safetensors is corrupt"):
+        run.shapes("checkpoint")

@@ -599,3 +599,58 @@ def test_a_victim_with_a_test_set_has_a_gap_and_the_normalisation_of_its_set(tmp
 def test_our_own_recipes_are_for_small_models():
     assert set(RECIPES) == {"zhang2024_membership", "zhang2024_attribute", "smoke", "laptop"}
     assert RECIPES["smoke"].epochs < RECIPES["laptop"].epochs < RECIPES["zhang2024_membership"].epochs
+
+
+# -- what looks on, and what cuts short --------------------------------------------------------------------------------
+
+
+def test_what_watches_changes_nothing_and_sees_each_epoch(tmp_path):
+    alone, watched, seen = tiny(), tiny(), []
+
+    def watch(epoch):
+        torch.rand(3), np.random.rand(3)
+        seen.append((epoch, training.logits(watched, PIXELS).sum().item()))
+
+    fit(alone, BUSY)
+    fit(watched, BUSY, watch=watch)
+    assert [epoch for epoch, _ in seen] == [1, 2, 3, 4, 5] and len({said for _, said in seen}) == 5
+    assert all(torch.equal(a, b) for a, b in zip(alone.parameters(), watched.parameters(), strict=True))
+    assert seen[-1][1] == training.logits(watched, PIXELS).sum().item()
+
+
+def test_what_a_watcher_saves_is_there_before_its_epoch_counts(tmp_path):
+    """Stopped inside the watcher, the epoch is trained again and watched again; after it, it is not."""
+    run, seen = store.Run("victim", {"watched": True}, tmp_path), []
+
+    def watch(epoch):
+        seen.append((epoch, training.epochs_done(run)))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny(), BUSY, run=run, watch=watch)
+    assert training.epochs_done(run) == 1
+    fit(tiny(), BUSY, run=run, watch=watch)
+    assert seen == [(1, 0), (2, 1), (2, 1), (3, 2), (4, 3), (5, 4)]
+    assert run.complete and training.epochs_done(run) == 5
+
+
+def test_a_budget_brings_an_epoch_to_its_end_and_the_next_call_goes_on(tmp_path):
+    whole, pieces = tiny(), tiny()
+    fit(whole, BUSY)
+    run = store.Run("victim", {"pieces": True}, tmp_path)
+    for epoch in range(1, BUSY.epochs):
+        with pytest.raises(
+            TimeoutError, match=rf"budget=0 s are over after epoch {epoch} of 5; the run holds it: call again"
+        ):
+            fit(tiny(), BUSY, run=run, budget=0)
+        assert training.epochs_done(run) == epoch
+    history = fit(pieces, BUSY, run=run, budget=0)
+    assert run.complete and len(history) == 5
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), pieces.parameters(), strict=True))
+    assert len(fit(tiny(), BUSY, run=run, budget=1e-9)) == 5  # nothing is left to cut short
+
+
+def test_a_budget_needs_a_run():
+    with pytest.raises(ValueError, match=r"budget=3 without a run would lose what was trained"):
+        fit(tiny(), BUSY, budget=3)
