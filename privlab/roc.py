@@ -1,0 +1,299 @@
+"""How well membership scores tell members from non-members: the curve, its area, accuracy, and the rate at few false alarms.
+
+Everywhere `scores` is (n,), finite, *higher = member*, and `members` is (n,), True for who was trained on; both are
+NumPy arrays or tensors. A sample is called a member where score >= threshold, so samples of equal score go together.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom, binomtest
+from sklearn.metrics import roc_auc_score, roc_curve
+from torch import Tensor
+
+FEW = 10  # false positives below which a rate is rough
+RESAMPLES = 9_999  # of a bootstrap
+QUANTILES = 40  # curves; of fewer, even the extremes lie within the quantiles of 2.5 and 97.5%
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Curve:
+    """A ROC curve with every threshold kept: from (0, 0), whose threshold is inf, to (1, 1). Three arrays of (points,)."""
+
+    fpr: np.ndarray  # in [0, 1], never falling
+    tpr: np.ndarray
+    thresholds: np.ndarray  # inf, then the distinct scores, falling
+
+    def __repr__(self) -> str:
+        return f"Curve: {len(self.thresholds):,} thresholds"
+
+
+@dataclass(frozen=True, repr=False)
+class Rate:
+    """The TPR at a low FPR, its 95% interval, and the counts that it stands on; see `tpr_at`."""
+
+    value: float  # the TPR, in [0, 1]
+    low: float
+    high: float
+    threshold: float  # the lowest score that is called a member; inf where none can be
+    true_positives: int
+    members: int
+    false_positives: int  # as counted
+    non_members: int
+    fpr: float  # the one asked for
+
+    def __repr__(self) -> str:
+        return (
+            f"TPR {_percent(self.value)} at FPR {_percent(self.fpr)} (95%: {_percent(self.low)} to {_percent(self.high)}; "
+            f"{self.true_positives:,} of {self.members:,} members, {self.false_positives:,} of {self.non_members:,} "
+            f"non-members at or above the threshold {self.threshold:.4g})"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Interval:
+    """A mean over n targets with the interval of its bootstrap; nan where one target says nothing of the spread."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+    confidence: float = 0.95
+
+    def __repr__(self) -> str:
+        if self.n < 2:
+            return f"{self.mean:.4g} (1 target: no interval)"
+        return f"{self.mean:.4g} ({_percent(self.confidence)}: {self.low:.4g} to {self.high:.4g}; {self.n:,} targets)"
+
+
+def curve(scores: Any, members: Any) -> Curve:
+    """The ROC curve, with no threshold dropped.
+
+    scores: (n,) finite, higher = member.  members: (n,) True or False.
+    Raises ValueError for lengths that differ, scores that are not finite, or where one of the two classes is missing.
+    """
+    scores, members = _checked(scores, members)
+    return Curve(*roc_curve(members, scores, drop_intermediate=False))
+
+
+def auc(scores: Any, members: Any) -> float:
+    """Area under the ROC curve: how often a member scores above a non-member, ties counting half; .5 is a coin.
+
+    scores: (n,) finite, higher = member.  members: (n,) True or False.  Raises ValueError as `curve` does.
+    """
+    scores, members = _checked(scores, members)
+    return float(roc_auc_score(members, scores))
+
+
+def accuracy(scores: Any, members: Any, threshold: float) -> float:
+    """Balanced accuracy of "a member if score >= threshold": the mean of TPR and TNR; .5 is a coin.
+
+    scores: (n,) finite, higher = member.  members: (n,) True or False.
+    threshold: one that the attacker could know, such as `best_threshold` of the shadow models; may be infinite.
+    Raises ValueError as `curve` does, and for a threshold that is NaN.
+    """
+    scores, members = _checked(scores, members)
+    if math.isnan(threshold):
+        raise ValueError(f"threshold={threshold} calls nobody anything; give a number, such as best_threshold's")
+    called = scores >= float(threshold)
+    return float(called[members].mean() + (~called[~members]).mean()) / 2
+
+
+def best_threshold(scores: Any, members: Any) -> float:
+    """The threshold with the highest balanced accuracy on the data given; to be found on shadow models, used on the victim.
+
+    It lies halfway between two neighbouring scores. Of equally good ones the highest is taken: fewest are accused. Where
+    each of them is worse than a coin, or all scores are equal, it is the lowest score: all are called members.
+
+    scores: (n,) finite, higher = member.  members: (n,) True or False.
+    Returns a finite number.  Raises ValueError as `curve` does.
+    """
+    scores, members = _checked(scores, members)
+    order = np.argsort(scores)[::-1]
+    return _cut(scores[order], members[order])
+
+
+def oracle_accuracy(scores: Any, members: Any) -> float:
+    """Balanced accuracy at the target's own best threshold. Not an attack: who could choose it knows the members already.
+
+    It is what `accuracy` could reach at most, and above .5 even for scores that say nothing; print it beside, so named.
+
+    scores: (n,) finite, higher = member.  members: (n,) True or False.  Raises ValueError as `curve` does.
+    """
+    return accuracy(scores, members, best_threshold(scores, members))
+
+
+def others_thresholds(scores: Any, members: Any) -> np.ndarray:
+    """For every model as the target, the best threshold of all other models' scores, pooled: what an attacker would use.
+
+    scores: (models, n) finite, higher = member, row i those of model i as the target.  members: (models, n).
+    Returns (models,) finite numbers, see `best_threshold`.
+    Raises ValueError as `curve` does, for fewer than two models, or where the others of one are all of one class.
+    """
+    scores, members = _checked(scores, members, shape="(models, n)")
+    models, n = scores.shape
+    if models < 2:
+        raise ValueError("scores: 1 model has no others to choose its threshold on; give 2 or more")
+    others = members.sum() - members.sum(axis=1)  # (models,): members among the others
+    if (alone := (others == 0) | (others == (models - 1) * n)).any():
+        target = int(alone.argmax())
+        kind = "members" if others[target] else "non-members"
+        raise ValueError(
+            f"members: without model {target} all {(models - 1) * n:,} are {kind}; give each model some of both"
+        )
+    order = np.argsort(scores, axis=None)[::-1]  # sorted once, and each target's left out in turn
+    places = np.argsort(order).reshape(models, n)
+    scores, members = scores.ravel()[order], members.ravel()[order]
+    return np.array([_cut(np.delete(scores, place), np.delete(members, place)) for place in places])
+
+
+def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
+    """The highest TPR whose FPR, as counted, is at most the one asked for, with a 95% interval that knows of the threshold.
+
+    The threshold is estimated too, from a handful of non-members; an interval on the members' count alone forgets that.
+    So let c be the threshold whose *true* FPR is `fpr`. The non-members above c are X ~ Binomial(N, fpr), and with a
+    chance of 97.5% a <= X <= b, its quantiles of 1.25 and 98.75%. Then c lies between the (b + 1)-th and the a-th highest
+    non-member, so the members above c are at least those above the a-th and at most those above the (b + 1)-th.
+    Clopper and Pearson's bounds on these two counts, at 97.5% too, make 95% or more together, for independent samples of
+    any distributions, ties included. Below 4.4 / fpr non-members a is 0: c has no upper bound, and `low` is 0.
+
+    scores: (n,) finite, higher = member.  members: (n,) True or False.  fpr: in (0, 1).
+    Warns below 10 / fpr non-members (10,000 at .1%).
+    Raises ValueError below 1 / fpr non-members (1,000 at .1%), for another fpr, and as `curve` does.
+    Source: the measure is that of Carlini et al. 2022; the interval is ours, after Clopper and Pearson 1934.
+    """
+    scores, members = _checked(scores, members)
+    if not 0 < fpr < 1:
+        raise ValueError(f"fpr={fpr} is no rate between 0 and 1; try 0.001, which is .1%")
+    inside, outside = np.sort(scores[members]), np.sort(scores[~members])[::-1]  # rising, falling
+    m, n = len(inside), len(outside)
+    if n < (needed := _fewest(1, fpr)):
+        larger = 10.0 ** math.ceil(math.log10(1 / n))
+        remedy = f"give more, or ask for fpr={larger:g}" if larger < 1 else "give more"
+        raise ValueError(f"fpr={fpr:g} needs {needed:,} non-members, got {n:,}; {remedy}")
+    allowed = int(np.searchsorted(np.arange(1, n + 1) / n, fpr, side="right"))  # the most false positives within fpr
+    if n < (needed := _fewest(FEW, fpr)):
+        warnings.warn(
+            f"fpr={fpr:g} of {n:,} non-members allows {allowed} false positive{'s' * (allowed > 1)}, so this TPR is rough; "
+            f"{needed:,} non-members would allow {FEW}",
+            stacklevel=2,
+        )
+
+    edges = np.concatenate([[math.inf], outside, [-math.inf]])  # edges[k]: the k-th highest non-member
+    fewest, most = binom.ppf([0.0125, 0.9875], n, fpr).astype(int)  # a and b
+    true, lowest, highest = (m - np.searchsorted(inside, edges[[allowed + 1, fewest, most + 1]], side="right")).tolist()
+    above = scores[scores > edges[allowed + 1]]
+    return Rate(
+        value=true / m,
+        low=float(binomtest(lowest, m).proportion_ci(0.975).low),
+        high=float(binomtest(highest, m).proportion_ci(0.975).high),
+        threshold=float(above.min(initial=math.inf)),
+        true_positives=true,
+        members=m,
+        false_positives=len(above) - true,
+        non_members=n,
+        fpr=float(fpr),
+    )
+
+
+def over_targets(values: Any, seed: int = 0, confidence: float = 0.95) -> Interval:
+    """The mean of one number a target model, with the percentile interval of a bootstrap over the targets.
+
+    Targets that share shadow models, as where each of a set is attacked with all others, are not independent. Resampling
+    takes them to be, so the interval is a lower bound of the spread; below ten targets it is too narrow in any case.
+
+    values: (targets,) finite, such as AUCs.  seed: of the resampling.  confidence: in (0, 1).
+    Returns mean, low, high and n; low and high are nan for a single target.
+    Raises ValueError for no values, values that are not finite, or another confidence.
+    """
+    values = _numbers("values", values, "(targets,)", "drop them")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence} is no share between 0 and 1; try 0.95")
+    n = len(values)
+    low = high = math.nan
+    if n > 1:
+        generator = np.random.default_rng(seed)
+        means = generator.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) @ values / n  # (resamples,)
+        low, high = (float(q) for q in np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2]))
+    return Interval(float(values.mean()), low, high, n, float(confidence))
+
+
+def band(curves: Sequence[Curve], grid: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The TPRs of several curves at common FPRs, for a figure with a band: its lower edge, the mean, its upper edge.
+
+    A curve's TPR at x is the highest with fpr <= x: a step, as nothing lies between two thresholds. The edges are the
+    quantiles of 2.5 and 97.5% over the curves where there are 40 or more, and the lowest and highest where fewer.
+
+    curves: one or more.  grid: (points,) FPRs in [0, 1].  Returns low, mean, high: (points,) each.
+    Raises ValueError for no curves, or a grid that leaves [0, 1].
+    """
+    grid = _numbers("grid", grid, "(points,)", "drop them")
+    if not len(curves):
+        raise ValueError("curves: none given; give one or more, from roc.curve")
+    if grid.min() < 0 or grid.max() > 1:
+        raise ValueError(f"grid goes from {grid.min():g} to {grid.max():g}; give false-positive rates in [0, 1]")
+    tprs = np.stack([c.tpr[np.searchsorted(c.fpr, grid, side="right") - 1] for c in curves])  # (curves, points)
+    low, high = np.quantile(tprs, [0.025, 0.975] if len(curves) >= QUANTILES else [0, 1], axis=0)
+    return low, tprs.mean(axis=0), high
+
+
+def _cut(scores: np.ndarray, members: np.ndarray) -> float:
+    """The best threshold of scores that fall, of both classes; in whole numbers, so that equal is equal."""
+    m = np.count_nonzero(members)
+    gain = (members * np.int64(len(members)) - m).cumsum()  # TP * non-members - FP * members, when called down to here
+    gain[:-1][scores[1:] == scores[:-1]] = -(m * len(members))  # no cut between equal scores; below all that exist
+    last = int(gain.argmax())
+    if last == len(scores) - 1:
+        return float(scores[last])
+    above, below = float(scores[last]), float(scores[last + 1])
+    middle = (above + below) / 2
+    return middle if below < middle <= above else above  # neighbouring floats, or overflow
+
+
+def _fewest(count: int, fpr: float) -> int:
+    """The fewest non-members of whom `count` are a share of at most fpr."""
+    n = round(count / fpr)
+    return n if count / n <= fpr else n + 1
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
+
+
+def _checked(scores: Any, members: Any, shape: str = "(n,)") -> tuple[np.ndarray, np.ndarray]:
+    """Scores as float64 and members as booleans, of one shape and of both classes."""
+    remedy = "compute them from raw logits in float64, or drop them with their members"
+    scores, members = _numbers("scores", scores, shape, remedy), _array(members)
+    if members.shape != scores.shape:
+        raise ValueError(f"members: shape {members.shape} does not fit scores {scores.shape}; give one for each score")
+    odd = members[(members != 0) & (members != 1)].tolist()
+    if members.dtype.kind not in "bui" or odd:
+        found = f"holds {odd[0]!r}" if odd else f"type {members.dtype}"
+        raise ValueError(f"members: {found}; give True (or 1) for a member and False (or 0) for a non-member")
+    if (count := np.count_nonzero(members)) in (0, members.size):
+        one, other = ("members", "non-members") if count else ("non-members", "members")
+        raise ValueError(f"members: all {members.size:,} are {one}; give some {other} too")
+    return scores, members.astype(bool)
+
+
+def _numbers(argument: str, values: Any, shape: str, remedy: str) -> np.ndarray:
+    """Finite float64 numbers, at least one, with as many dimensions as the shape has names."""
+    values = _array(values).astype(np.float64)
+    if values.ndim != len(shape.split(", ")) or not values.size:
+        raise ValueError(f"{argument}: got shape {values.shape}; give {shape}, and 1 or more of each")
+    if broken := np.count_nonzero(~np.isfinite(values)):
+        raise ValueError(f"{argument}: {broken:,} of {values.size:,} are NaN or infinite; {remedy}")
+    return values
+
+
+def _array(values: Any) -> np.ndarray:
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = values.double() if values.is_floating_point() else values
+    return np.asarray(values)
