@@ -7,9 +7,23 @@ import pytest
 
 HOUSE = Path(__file__).parents[1] / "privlab"
 FLOORS = [
-    {"metrics", "sources", "downloads", "layouts", "pretrained", "data", "papers", "store", "atomic", "machine"},
+    {
+        "metrics",
+        "roc",
+        "sources",
+        "downloads",
+        "layouts",
+        "pretrained",
+        "data",
+        "splits",
+        "queries",
+        "papers",
+        "store",
+        "atomic",
+        "machine",
+    },
     {"leak", "models"},
-    {"training", "recipes", "batches", "fleet"},
+    {"training", "recipes", "batches", "fleet", "shadows", "worker"},
     {"attacks", "defences"},
     {
         "ledger",
@@ -17,6 +31,7 @@ FLOORS = [
         "verdicts",
         "report",
         "plots",
+        "distributions",
         "widgets",
         "player",
         "sweep",
