@@ -65,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--device", default="auto", help="for the labs: auto, cpu, cuda, cuda:1, mps (default: %(default)s)"
     )
+    run.add_argument(
+        "--cluster", metavar="ADDRESS", help="train shadow models on this Dask scheduler, such as tcp://127.0.0.1:8786"
+    )
 
     made["pair"].add_argument("--check", action="store_true", help="write nothing; name the notebooks that are stale")
 
@@ -90,13 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         return {"run": _run, "pair": _pair, "report": _report, "doctor": _doctor}[given.command](given)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"privlab {given.command}: {error}", file=sys.stderr)
         return 2
 
 
 def _run(given: argparse.Namespace) -> int:
-    from privlab import catalogue, runner
+    from privlab import catalogue, fleet, runner
 
     shelf = catalogue.labs(given.labs)
     profile = catalogue.profile(given.profile)
@@ -107,7 +110,11 @@ def _run(given: argparse.Namespace) -> int:
     chosen = catalogue.labs_of_claim(shelf, given.claim) if given.claim else catalogue.pick(shelf, given.labs_wanted)
     out = given.out or Path("runs") / profile
     timeout = runner.TIMEOUTS[profile] if given.timeout is None else given.timeout
-    plan = runner.Plan(tuple(chosen), out, profile, given.seed, given.device, given.jobs, timeout, given.resume)
+    plan = runner.Plan(
+        tuple(chosen), out, profile, given.seed, given.device, given.jobs, timeout, given.resume, given.cluster
+    )
+    if plan.cluster:
+        fleet.reach(plan.cluster).close()  # told now, and not by each lab in turn
     names = ", ".join(lab.name for lab in chosen)
     print(f"{names} at the profile {profile}, seed {given.seed}, {plan.at_once} at once, threads each: {plan.threads}")
     print(runner.cost(plan), flush=True)

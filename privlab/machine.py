@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -51,11 +53,26 @@ def _words(path: Path) -> list[str]:
         return []
 
 
-def peak_gb() -> float:
-    """The most memory that this process has held, in GB; processes that it started are not counted.
+_workers_gb = 0.0  # the most that the workers of a fleet have held between them
 
-    Linux: VmHWM, because ru_maxrss there is inherited.
-    """
+
+def count_workers(pids: Sequence[int]) -> None:
+    """Look what these processes hold just now, each without what it shares with others, for `peak_gb`."""
+    global _workers_gb
+    held = 0
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            held += psutil.Process(pid).memory_full_info().uss
+    _workers_gb = max(_workers_gb, held / 1e9)
+
+
+def peak_gb() -> float:
+    """The most memory that this process has held, in GB, and beside it the most that the workers of its fleets have (`count_workers`)."""
+    return _own_peak_gb() + _workers_gb
+
+
+def _own_peak_gb() -> float:
+    """Linux: VmHWM, because ru_maxrss there is inherited."""
     words = _words(Path("/proc/self/status"))
     if "VmHWM:" in words:
         return int(words[words.index("VmHWM:") + 1]) * 1024 / 1e9

@@ -87,6 +87,18 @@ RECIPES: dict[str, Recipe] = {
     "laptop": Recipe(
         epochs=20, batch_size=64, lr=2e-3, warmup_epochs=1, augment="flip", source="ours: 10,000 images in a minute or two"
     ),
+    # Shadow models: the paper's recipe with fewer epochs and, for small models, a smaller batch and a higher rate.
+    "membership_smoke": Recipe(
+        epochs=6, batch_size=32, lr=2e-3, warmup_epochs=1, source="ours: some hundred images in seconds; no mixup, which takes epochs"
+    ),
+    "membership_laptop": Recipe(
+        epochs=30, batch_size=64, lr=2e-3, warmup_epochs=1, mixup=0.8, cutmix=1.0,
+        source="ours, after Zhang et al. 2024, Table 1: thousands of images, a tenth of the epochs"
+    ),
+    "membership_gpu": Recipe(
+        epochs=100, batch_size=256, lr=1e-3, weight_decay=0.05, mixup=0.8, cutmix=1.0,
+        source="Zhang et al. 2024, Table 1, membership inference, with a third of the epochs"
+    ),
 }  # fmt: skip
 
 

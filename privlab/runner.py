@@ -33,7 +33,10 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run.  jobs: labs at a time, with cores // jobs threads each.  timeout: of a cell, in seconds."""
+    """What to run.  jobs: labs at a time, with cores // jobs threads each.  timeout: of a cell, in seconds.
+
+    cluster: address of a Dask scheduler that the labs send their shadow models to; the labs themselves run here.
+    """
 
     labs: tuple[Lab, ...]
     out: Path
@@ -43,6 +46,7 @@ class Plan:
     jobs: int = 1
     timeout: int | None = None
     resume: bool = False
+    cluster: str | None = None
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
@@ -175,7 +179,7 @@ def _one(
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env=_environment(plan.threads),
+            env=_environment(plan),
             start_new_session=True,  # so that Ctrl-C reaches this process alone, which then stops the others in order
         )
         workers[lab.name] = worker
@@ -213,13 +217,15 @@ def _one(
     return result
 
 
-def _environment(threads: int) -> dict[str, str]:
-    """What makes a run repeatable, and keeps parallel labs off each other's cores."""
+def _environment(plan: Plan) -> dict[str, str]:
+    """What makes a run repeatable, and keeps parallel labs, and the processes of their fleets, off each other's cores."""
     pools = ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "NUMEXPR_NUM", "VECLIB_MAXIMUM")
     return (
         os.environ
-        | {f"{pool}_THREADS": str(threads) for pool in pools}
+        | {f"{pool}_THREADS": str(plan.threads) for pool in pools}
+        | ({"PRIVLAB_CLUSTER": plan.cluster} if plan.cluster else {})
         | {
+            "PRIVLAB_JOBS": str(plan.threads),
             "PYTHONHASHSEED": "0",
             "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # figures go into the notebook
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8",

@@ -79,3 +79,23 @@ def test_no_gpu_no_gpu_memory():
     code = "import sys\nfrom privlab import machine\nprint(machine.gpu_peak_gb(), 'torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["None", "False"]  # asking does not load torch
+
+
+def test_the_workers_of_a_fleet_are_counted_at_their_peak():
+    code = """
+import subprocess, sys
+from privlab import machine
+before = machine.peak_gb()
+hold = "held = bytearray(300_000_000); print(flush=True); input()"
+worker = subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+worker.stdout.readline()
+machine.count_workers([worker.pid])
+with_one = machine.peak_gb()
+worker.communicate(b"\\n")
+machine.count_workers([worker.pid])  # it is gone, and what it held is not forgotten
+print(before, with_one, machine.peak_gb())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, with_one, after = map(float, done.stdout.split())
+    assert 0.3 < with_one - before < 0.4
+    assert after == pytest.approx(with_one, abs=0.02)

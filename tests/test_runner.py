@@ -55,7 +55,7 @@ class Lines(Board):
         self.lines.append(line)
 
 
-ENVIRONMENT = ["OMP_NUM_THREADS", "PYTHONHASHSEED", "PRIVLAB_STRICT", "MPLBACKEND"]
+ENVIRONMENT = ["OMP_NUM_THREADS", "PYTHONHASHSEED", "PRIVLAB_STRICT", "MPLBACKEND", "PRIVLAB_JOBS", "PRIVLAB_CLUSTER"]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def two_at_once(tmp_path_factory):
     write(labs, "01_bad", "1 / 0")
     write(labs, "02_env", f"import os\nfor name in {ENVIRONMENT}:\n    print(os.environ[name])\nprint(hash('a'))")
     board = Lines()
-    made = plan(labs, out, jobs=2, seed=7)
+    made = plan(labs, out, jobs=2, seed=7, cluster="tcp://127.0.0.1:9")
     return made, runner.run(made, board), board.lines
 
 
@@ -115,8 +115,9 @@ def test_each_result_is_written_beside_its_notebook(two_at_once):
 
 def test_a_lab_gets_its_share_of_cores_and_repeatable_surroundings(two_at_once):
     made, _, _ = two_at_once
-    threads, hash_seed, strict, backend, hashed = kept(made, "02_env").cells[-1].outputs[0].text.split()
-    assert int(threads) == max(1, machine.cores() // 2) == made.threads
+    threads, hash_seed, strict, backend, jobs, cluster, hashed = kept(made, "02_env").cells[-1].outputs[0].text.split()
+    assert int(threads) == int(jobs) == max(1, machine.cores() // 2) == made.threads
+    assert cluster == made.cluster
     assert (hash_seed, strict, backend) == ("0", "1", "module://matplotlib_inline.backend_inline")
     same = subprocess.run(
         [sys.executable, "-c", "print(hash('a'))"],

@@ -1,0 +1,366 @@
+"""Many independent tasks on this machine's cores, or on a Dask cluster: what is missing is done, what dies is tried again.
+
+A task is a function of this package and plain arguments; its result lies in files, so that a task which is done is never done twice,
+and one that was killed goes on from its last checkpoint, wherever it runs next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tqdm.auto import tqdm
+
+from privlab import machine, worker
+
+PATIENCE = 5  # deaths in a row without a step gained, after which a task is given up
+WORKER_GB = 0.9  # what a process takes that has torch and a small model
+ANSWER = 10  # seconds that a scheduler has to answer in
+_TICK = 0.5  # seconds between two looks at how far the tasks are
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work that leaves its result in files.
+
+    name: for messages.  call: "module:function" of this package.  arguments: plain JSON, handed over by name; a budget in seconds
+    comes on top where one is given.  finished: whether the result is there.  steps: how many of `total` steps are done.
+    """
+
+    name: str
+    call: str
+    arguments: Mapping[str, Any]
+    finished: Callable[[], bool]
+    steps: Callable[[], int]
+    total: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a call of `run` did: how many tasks were reused, done, and left undone by the budget; deaths survived; where, how long."""
+
+    title: str
+    reused: int
+    done: int
+    left: int
+    deaths: int
+    seconds: float
+    where: str
+
+    def __repr__(self) -> str:
+        parts = [f"{self.reused} reused"] if self.reused else []
+        parts += [f"{self.done} trained in {self.seconds:.3g} s on {self.where}"] if self.done else []
+        parts += [f"{self.deaths} death(s) of a worker survived"] if self.deaths else []
+        parts += [f"{self.left} left when the time was over: run again to go on"] if self.left else []
+        return f"{self.title}: {', '.join(parts) or 'nothing to do'}"
+
+
+class Died(Exception):
+    """The worker was lost in the middle of a task, or the machine it ran on."""
+
+
+class Lane(Protocol):
+    """Somewhere that works at one task at a time."""
+
+    def work(self, task: Task, budget: float | None) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def run(
+    tasks: Sequence[Task],
+    title: str = "tasks",
+    *,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    gpu: bool = False,
+    budget: float | None = None,
+    progress: bool = True,
+) -> Report:
+    """Do what is missing of these tasks, and say what was done.
+
+    jobs: processes of this machine, one thread each; 1 works in this process. See `default_jobs`.
+    cluster: address of a Dask scheduler, such as "tcp://127.0.0.1:8786"; by default $PRIVLAB_CLUSTER.
+    gpu: the tasks use a GPU: processes are spread over those there are; on a cluster each takes one of the resource "GPU".
+    budget: seconds, after which tasks are left where they are, each at a checkpoint.  progress: show a bar, in steps.
+    An interrupt (Ctrl-C, or the stop button) ends the workers at once and loses no step that was kept.
+    Raises ValueError for jobs below 1; ConnectionError for a cluster that does not answer or has no worker; RuntimeError for a task that
+    failed, with its traceback, or died so often that it will not get through.
+    """
+    began = time.monotonic()
+    missing = [task for task in tasks if not task.finished()]
+    cluster = cluster or os.environ.get("PRIVLAB_CLUSTER")
+    lanes, where = _lanes(len(missing), jobs, cluster, gpu, budget) if missing else ([], "")
+    deadline = None if budget is None else began + budget
+    crew = _Crew(missing, deadline)
+    try:
+        with _bar(tasks, title, lanes, progress):
+            crew.drive(lanes)
+    finally:
+        for lane in lanes:
+            lane.stop()
+    left = [task for task in missing if not task.finished()]
+    if left and not crew.out_of_time:
+        raise RuntimeError(
+            f"{left[0].name} was reported as done, but its files are not here; all machines need the same disk under the same path"
+        )
+    done = len(missing) - len(left)
+    return Report(title, len(tasks) - len(missing), done, len(left), crew.deaths, time.monotonic() - began, where)
+
+
+class _Crew:
+    """The lanes at work on one list of tasks."""
+
+    def __init__(self, tasks: Sequence[Task], deadline: float | None) -> None:
+        self.deadline, self.deaths, self.out_of_time = deadline, 0, False
+        self.failure: Exception | None = None
+        self.waiting: queue.Queue[tuple[Task, int]] = queue.Queue()
+        self.open, self.lock = len(tasks), threading.Lock()
+        self.over = threading.Event()
+        for task in tasks:
+            self.waiting.put((task, 0))
+        if not tasks:
+            self.over.set()
+
+    def drive(self, lanes: Sequence[Lane]) -> None:
+        try:
+            if len(lanes) == 1:  # in this thread, where an interrupt arrives
+                self._follow(lanes[0])
+            else:
+                for lane in lanes:
+                    threading.Thread(target=self._follow, args=(lane,), daemon=True).start()
+                while not self.over.wait(_TICK):
+                    pass
+        finally:
+            self.over.set()
+        if self.failure:
+            raise self.failure
+
+    def _follow(self, lane: Lane) -> None:
+        """Take tasks until none is open: one that another lane holds may come back."""
+        while not self.over.is_set():
+            try:
+                task, fruitless = self.waiting.get(timeout=_TICK)
+            except queue.Empty:
+                continue
+            left = None if self.deadline is None else self.deadline - time.monotonic()
+            before = task.steps()
+            try:
+                if left is not None and left <= 0:
+                    raise TimeoutError
+                lane.work(task, left)
+            except TimeoutError:
+                self.out_of_time = True
+            except Died as death:
+                with self.lock:
+                    self.deaths += 1
+                fruitless = 0 if task.steps() > before else fruitless + 1
+                if fruitless < PATIENCE:
+                    self.waiting.put((task, fruitless))
+                    continue
+                self._fail(
+                    f"{task.name} died {PATIENCE} times without a step gained ({death}), as happens when memory runs out; "
+                    "try fewer jobs"
+                )
+            except Exception as error:
+                self._fail(f"{task.name} failed: {error}", error)
+            with self.lock:
+                self.open -= 1
+                if self.open == 0:
+                    self.over.set()
+
+    def _fail(self, message: str, cause: Exception | None = None) -> None:
+        if self.failure is None:
+            self.failure = RuntimeError(message)
+            self.failure.__cause__ = cause
+        self.over.set()
+
+
+# -- where tasks are worked at -----------------------------------------------------------------------------------------
+
+
+def _lanes(
+    tasks: int, jobs: int | None, cluster: str | None, gpu: bool, budget: float | None
+) -> tuple[Sequence[Lane], str]:
+    if cluster:
+        client = reach(cluster, gpu)
+        places = (
+            tasks if budget is None else min(tasks, sum(client.nthreads().values()))
+        )  # or a budget would run while a task waits
+        return [_OnCluster(client, gpu) for _ in range(places)], f"the cluster at {cluster}"
+    jobs = default_jobs(gpu) if jobs is None else jobs
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ValueError(f"jobs={jobs!r} processes do no work; give 1 or more")
+    jobs = min(jobs, tasks)
+    if jobs == 1:
+        return [_Here()], "one process"
+    return [_Process(number, gpu) for number in range(jobs)], f"{jobs} processes"
+
+
+def default_jobs(gpu: bool = False) -> int:
+    """As many processes as there are cores (or $PRIVLAB_JOBS, which the runner sets) and free memory for; with a GPU, one."""
+    cores = int(os.environ.get("PRIVLAB_JOBS") or machine.cores())
+    return 1 if gpu else max(1, min(cores, int(machine.memory()[1] / WORKER_GB)))
+
+
+class _Here:
+    def work(self, task: Task, budget: float | None) -> None:
+        worker.call(task.call, _arguments(task, budget))
+
+    def stop(self) -> None:
+        pass
+
+
+class _Process:
+    """A worker of our own, started when there is something to do and again when it died."""
+
+    def __init__(self, number: int, gpu: bool) -> None:
+        self.number, self.gpu, self.stopped = number, gpu, False
+        self.process: subprocess.Popen[str] | None = None
+        self.told = tempfile.TemporaryFile("w+")  # noqa: SIM115  what it prints, for when it dies; `stop` closes it
+
+    def work(self, task: Task, budget: float | None) -> None:
+        process = self._started()
+        assert process.stdin and process.stdout
+        try:
+            process.stdin.write(json.dumps({"call": task.call, "arguments": _arguments(task, budget)}) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except OSError:
+            line = ""
+        if not line and self.stopped:
+            raise Died("stopped")
+        if not line:
+            code = process.wait()
+            raise Died(f"signal {-code}" if code < 0 else f"exit status {code}: {self._last_words()}")
+        answer = json.loads(line)
+        if answer.get("type") == "TimeoutError":
+            raise TimeoutError(answer["error"])
+        if "error" in answer:
+            raise RuntimeError(f"{answer['type']}: {answer['error']}\n{answer['traceback']}")
+
+    def stop(self) -> None:
+        self.stopped = True
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.told.close()
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "privlab.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.told,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **self._device()},
+                start_new_session=True,  # an interrupt is for us, who then end the workers
+            )
+        return self.process
+
+    def _device(self) -> dict[str, str]:
+        """One GPU for each process, in turn."""
+        if not self.gpu:
+            return {}
+        import torch
+
+        seen = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
+        each = seen.split(",")
+        return {"CUDA_VISIBLE_DEVICES": each[self.number % len(each)]}
+
+    def _last_words(self) -> str:
+        self.told.seek(0)
+        return " | ".join(self.told.read().strip().splitlines()[-3:])
+
+
+class _OnCluster:
+    """A place in the queue of a Dask scheduler, which finds a worker and moves the task when that one dies."""
+
+    def __init__(self, client: Any, gpu: bool) -> None:
+        self.client, self.resources = client, {"GPU": 1} if gpu else None
+
+    def work(self, task: Task, budget: float | None) -> None:
+        from distributed import KilledWorker
+
+        future = self.client.submit(
+            worker.call, task.call, _arguments(task, budget), pure=False, resources=self.resources, key=None
+        )
+        try:
+            future.result()
+        except KilledWorker as error:
+            raise Died(str(error)) from None
+
+    def stop(self) -> None:
+        self.client.close()
+
+
+def reach(address: str, gpu: bool = False) -> Any:
+    """A client of the Dask scheduler at this address.  Raises ConnectionError, or ImportError, that says what is missing."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError(f"cluster={address!r} needs the extra: pip install -e '.[cluster]'") from None
+    try:
+        client = Client(address, timeout=ANSWER, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"cluster={address!r} does not answer ({type(error).__name__}); start `dask scheduler` and `dask worker {address}`, "
+            "and give the address that the scheduler prints"
+        ) from None
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not workers or (gpu and not any(w["resources"].get("GPU") for w in workers)):
+        client.close()
+        want = " --resources GPU=1" if gpu else ""
+        what = "worker that offers a GPU" if gpu else "worker"
+        raise ConnectionError(f"cluster={address!r} has no {what}; start one: dask worker {address} --nthreads 1{want}")
+    return client
+
+
+def _arguments(task: Task, budget: float | None) -> dict[str, Any]:
+    return {**task.arguments, **({} if budget is None else {"budget": budget})}
+
+
+# -- what a reader sees meanwhile --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _bar(tasks: Sequence[Task], title: str, lanes: Sequence[Lane], progress: bool) -> Iterator[None]:
+    """A bar over the steps of all tasks, looked up in their files; and what the workers take of the memory."""
+    if not lanes:
+        yield
+        return
+    total = sum(task.total for task in tasks)
+    over = threading.Event()
+    bar = tqdm(total=total, initial=_steps(tasks), desc=title, unit="step", disable=not progress, leave=False)
+
+    def look() -> None:
+        while not over.wait(_TICK):
+            pids = [lane.process.pid for lane in lanes if isinstance(lane, _Process) and lane.process]
+            machine.count_workers(pids)
+            if progress:
+                bar.update(_steps(tasks) - bar.n)
+                bar.set_postfix_str(f"{sum(task.finished() for task in tasks)} of {len(tasks)} done", refresh=False)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        bar.close()
+
+
+def _steps(tasks: Sequence[Task]) -> int:
+    return sum(task.steps() for task in tasks)
