@@ -26,7 +26,7 @@ from privlab import machine, worker
 PATIENCE = 5  # deaths in a row without a step gained, after which a task is given up
 WORKER_GB = 0.9  # what a process takes that has torch and a small model
 ANSWER = 10  # seconds that a scheduler has to answer in
-_TICK = 0.5  # seconds between two looks at how far the tasks are
+_TICK = 1.0  # seconds between two looks at how far the tasks are
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,23 @@
 """Every check accepts the lab's own solution and turns at least three wrong answers away, each with its reason."""
 
+import copy
+import itertools
 import math
 import re
+import statistics
+from fractions import Fraction
 from pathlib import Path
 
 import jupytext
+import numpy as np
 import pytest
+import scipy.stats
+import sklearn.metrics
 import torch
 
-from privlab import checks
-from privlab.attacks import gradient
-from privlab.exercises import lab_04
+from privlab import checks, roc
+from privlab.attacks import gradient, signals
+from privlab.exercises import lab_02, lab_04
 from privlab.leak import Leak
 
 LABS = Path(__file__).parents[1] / "labs"
@@ -56,6 +63,119 @@ def adam_of_torch(slopes, signed, dtype=torch.float64):
     return lengths
 
 
+def song_mittal(p, y, weigh=lambda p: p, log_of=lambda p: 1 - p, true=lambda p: -(1 - p) * p.log()):
+    """The modified entropy, and the slips in either of its terms."""
+    return true(p[y]) + sum(-weigh(q) * log_of(q).log() for i, q in enumerate(p) if i != y)
+
+
+def balanced(scores, members, threshold):
+    return ((scores >= threshold)[members].double().mean() + (scores < threshold)[~members].double().mean()) / 2
+
+
+def at_a_score(victim, members, shadow, known):
+    """The threshold is one of the shadow's own scores, not a number between two of them."""
+    return balanced(victim, members, max(shadow.flip(0), key=lambda t: balanced(shadow, known, t)))
+
+
+def from_scikit_learn(victim, members, shadow, known):
+    fpr, tpr, thresholds = sklearn.metrics.roc_curve(known, shadow)
+    called = victim.numpy() >= thresholds[(tpr - fpr).argmax()]
+    return sklearn.metrics.balanced_accuracy_score(members.numpy(), called)
+
+
+def by_a_grid(victim, members, shadow, known):
+    grid = np.linspace(shadow.min(), shadow.max(), 200)
+    return balanced(victim, members, max(grid, key=lambda t: balanced(shadow, known, t)))
+
+
+def normal(side):
+    return torch.distributions.Normal(side.mean(), side.std())
+
+
+def by_hand(victim, inside, outside, std=torch.Tensor.std, centre=torch.mean, lost=0.0, power=2):
+    """The log-likelihood ratio, written out, and slips in the spread, the height and the exponent."""
+
+    def density(side):
+        s = std(side)
+        return -(((victim - centre(side)) / s) ** power) / 2 - (1 - lost) * s.log()
+
+    return density(inside) - density(outside)
+
+
+def by_the_standard_library(victim, inside, outside):
+    fits = [statistics.NormalDist.from_samples(side.tolist()) for side in (inside, outside)]
+    return math.log(fits[0].pdf(victim.item()) / fits[1].pdf(victim.item()))
+
+
+FOUR = {"mode": "wrong mode", "question": "drawn at random", "float32": "NaN or infinite", "sign": "The sign is turned"}
+
+
+def attack(*bugs, show=lambda model, pixels: pixels, side=torch.logical_not, read=signals.margin, end=None):
+    """The mended attack of lab 02, with some of the four bugs left in it, or with others."""
+
+    def odds(logits, labels):
+        p = logits.softmax(1)[torch.arange(len(labels)), labels]
+        return (p / (1 - p)).log()
+
+    def score(victim, models, keep, pixels, labels):
+        def ask(model):
+            with torch.no_grad():
+                model.train("mode" in bugs)
+                shift = torch.randint(-1, 2, (1,)).item() if "question" in bugs else 0
+                logits = model(show(model, pixels).roll(shift, -1))
+                return odds(logits, labels) if "float32" in bugs else read(logits, labels)
+
+        said = torch.stack([ask(model) for model in models])
+        compared = [said[column, i] for i, column in enumerate(side(keep).T)]
+        mean, std = (torch.stack([f(each) for each in compared]) for f in (torch.mean, torch.std))
+        if end is not None:
+            return end(ask(victim), mean, std)
+        return (mean - ask(victim)) / std if "sign" in bugs else (ask(victim) - mean) / std
+
+    return score
+
+
+def in_the_mode_they_come_in(victim, models, keep, pixels, labels):
+    """The line that says train() taken out, and nothing put in its place."""
+    with torch.no_grad():
+        own, *said = (signals.margin(model(pixels), labels) for model in (victim, *models))
+    compared = [torch.stack(said)[~column, i] for i, column in enumerate(keep.T)]
+    mean, std = (torch.stack([f(each) for each in compared]) for f in (torch.mean, torch.std))
+    return (own - mean) / std
+
+
+def in_train_mode_on_a_copy(victim, models, *given):
+    return attack("mode")(copy.deepcopy(victim), copy.deepcopy(models), *given)
+
+
+def with_a_seed(*given):
+    torch.manual_seed(0)
+    return attack("question")(*given)
+
+
+def clamped(logits, labels):
+    p = logits.softmax(1).gather(1, labels[:, None])[:, 0].clamp(1e-6, 1 - 1e-6)
+    return (p / (1 - p)).log()
+
+
+def from_log_softmax(logits, labels):
+    """In another style: float64, the others' log probabilities summed by hand."""
+    log_p = logits.double().log_softmax(1)
+    others = log_p.masked_fill(torch.nn.functional.one_hot(labels, log_p.shape[1]).bool(), -math.inf)
+    return log_p.gather(1, labels[:, None])[:, 0] - others.logsumexp(1)
+
+
+def one_image_at_a_time(victim, models, keep, pixels, labels):
+    scores = []
+    for i in range(len(labels)):
+        asked = [victim, *(model for model, kept in zip(models, keep[:, i], strict=True) if not kept)]
+        with torch.no_grad():
+            logits = torch.cat([model.double().eval()(pixels[i : i + 1].double()) for model in asked])
+        mine, *others = from_log_softmax(logits, labels[i].expand(len(asked))).tolist()
+        scores.append(-scipy.stats.norm.logsf(mine, np.mean(others), np.std(others, ddof=1)))
+    return scores
+
+
 WRONG = {
     "00.threat": [
         ({"architecture", "weights", "gradients", "batch size", "preprocessing", "images"}, "Take out 'images'"),
@@ -77,6 +197,187 @@ WRONG = {
         ({"pos_embed", "patch_embed.proj.weight", "head.bias"}, "'head.bias' is not needed"),
         ({"pos_embed", "patch_embed.weight"}, "no gradient named 'patch_embed.weight'"),
         ("pos_embed", "Give the set"),
+    ],
+    "01.modified_entropy": [
+        (lambda p, y: -(p * p.log()).sum(), "plain entropy"),
+        (lambda p, y: torch.distributions.Categorical(p).entropy(), "plain entropy"),
+        (lambda p, y: -song_mittal(p, y), "The sign is turned"),
+        (lambda p, y: signals.modified_entropy(p.log()[None], torch.tensor([y])), "The sign is turned"),
+        (lambda p, y: -(1 - p[y]) * p[y].log() - (p * (1 - p).log()).sum(), "still stands in the sum over the others"),
+        (lambda p, y: song_mittal(p, y, log_of=lambda p: p), "For the others you took the logarithm of p"),
+        (lambda p, y: -(1 - p[y]) * p[y].log() - (p * p.log()).sum(), "Of the other sum two things"),
+        (lambda p, y: song_mittal(p, y, true=lambda p: -p * p.log()), "has the wrong weight: yours vanishes"),
+        (
+            lambda p, y: song_mittal(p, y, true=lambda p: -(1 - p) * (1 - p).log()),
+            "the logarithm is that of p_y itself",
+        ),
+        (lambda p, y: -(p * (1 - p).log()).sum(), "like all others"),
+        (lambda p, y: song_mittal(p, y, lambda p: 1 - p, lambda p: p), "the others like the true class"),
+        (lambda p, y: song_mittal(p, y, weigh=lambda p: 1 - p), "should hardly count"),
+        (
+            lambda p, y: song_mittal(p, y, lambda p: 1 - p, lambda p: p, lambda p: -p * (1 - p).log()),
+            "changed places",
+        ),
+        (lambda p, y: -(1 - p[y]) * p[y].log(), "first term alone"),
+        (lambda p, y: song_mittal(p, y, true=lambda p: 0.0), "sum over the other classes alone"),
+        (lambda p, y: song_mittal(p, y, weigh=lambda p: -p), "The second term has the wrong sign"),
+        (lambda p, y: song_mittal(p, y, true=lambda p: (1 - p) * p.log()), "The first term has the wrong sign"),
+        (lambda p, y: -p[y].log(), "cross-entropy"),
+        (lambda p, y: song_mittal(p, y, true=lambda p: -p.log()), "The weight of the first term is missing"),
+        (lambda p, y: song_mittal(p, y, weigh=lambda p: 1.0), "The weights are missing"),
+        (lambda p, y: song_mittal(p, y, weigh=lambda q: q / (len(p) - 1)), "took the mean over the other classes"),
+        (lambda p, y: song_mittal(p, y) / math.log(2), "base 2"),
+        (lambda p, y: song_mittal(p, y) / math.log(10), "base 10"),
+        (lambda p, y: song_mittal(p.softmax(0), y), "not logits"),
+        (lambda p, y: song_mittal(p, p.argmax().item()), "You took the most likely class"),
+        (lambda p, y: -(1 - p[y]) * p[y].log() - (p * (1 - p).log())[p != p[y]].sum(), "Go by the place of y"),
+        (lambda p, y: -p * (1 - p).log(), "Give one number; this has the shape (3,)"),
+        (lambda p, y: 1.0, "it should be 0.162167, and yours gives 1."),
+        (lambda p, y: math.nan, "yours gives nan"),
+        (0.162167, "Give a function"),
+    ],
+    "01.whose_threshold": [
+        (lambda v, vm, s, sm: roc.oracle_accuracy(v, vm), "That is the oracle"),
+        (
+            lambda v, vm, s, sm: roc.accuracy(v, vm, roc.best_threshold(torch.cat([v, s]), torch.cat([vm, sm]))),
+            "victim and shadow model together",
+        ),
+        (
+            lambda v, vm, s, sm: ((v >= roc.best_threshold(s, sm)) == vm).double().mean(),
+            "That is plain accuracy",
+        ),
+        (
+            lambda v, vm, s, sm: sklearn.metrics.accuracy_score(vm, v >= roc.best_threshold(v, vm)),
+            "That is the oracle: its threshold is chosen on the victim, whose members the attacker does not know. "
+            "He wants to find them out. That is plain accuracy",
+        ),
+        (
+            lambda v, vm, s, sm: balanced(v, vm, max(s, key=lambda t: ((s >= t) == sm).sum())),
+            "choose it, too, by *balanced* accuracy",
+        ),
+        (lambda v, vm, s, sm: balanced(v, vm, roc.best_threshold(s, sm) + 1e-9), "A score *at* the threshold"),
+        (lambda v, vm, s, sm: roc.accuracy(v, vm, 0.5), "A fixed threshold of .5"),
+        (lambda v, vm, s, sm: roc.accuracy(v, vm, 0), "A fixed threshold of 0"),
+        (lambda v, vm, s, sm: roc.accuracy(v, vm, s.mean()), "the mean of the shadow model's scores"),
+        (lambda v, vm, s, sm: roc.accuracy(v, vm, s[sm].mean()), "the mean score of the shadow model's members"),
+        (lambda v, vm, s, sm: roc.accuracy(s, sm, roc.best_threshold(v, vm)), "have changed places"),
+        (
+            lambda v, vm, s, sm: roc.accuracy(s, sm, roc.best_threshold(torch.cat([v, s]), torch.cat([vm, sm]))),
+            "it uses the victim's members. Who is attacked?",
+        ),
+        (lambda v, vm, s, sm: roc.oracle_accuracy(s, sm), "Who is attacked? You measure the accuracy on the shadow"),
+        (lambda v, vm, s, sm: 1 - roc.accuracy(v, vm, roc.best_threshold(s, sm)), "You call the low scores members"),
+        (lambda v, vm, s, sm: (v >= roc.best_threshold(s, sm))[vm].float().mean(), "share of members found"),
+        (lambda v, vm, s, sm: roc.best_threshold(s, sm), "That is the threshold"),
+        (lambda v, vm, s, sm: roc.auc(v, vm), "area under"),
+        (lambda v, vm, s, sm: 100 * roc.accuracy(v, vm, roc.best_threshold(s, sm)), "not percents"),
+        (lambda v, vm, s, sm: 0.5, "a coin's"),
+        (lambda v, vm, s, sm: v >= roc.best_threshold(s, sm), "Give one number; this has the shape (8,)"),
+        (lambda v, vm, s, sm: roc.accuracy(v, sm, 1), "stopped with ValueError"),
+        (lambda v, vm, s, sm: 0.123, "it should be 0.566667, and yours gives 0.123. The arguments are"),
+        (0.75, "Give a function"),
+    ],
+    "01.gap_attack": [
+        (0.95, "about a *member*"),
+        (0.75, "and is wrong"),
+        (1 - 0.75, "about a *non-member*"),
+        (0.95 - 0.75, "the overfitting level. An accuracy it is not"),
+        ((0.95 - 0.75) / 2, "beyond a coin"),
+        (0.5 + 0.2, "the whole overfitting level"),
+        ((0.95 + 0.75) / 2, "how often the *model* is right"),
+        (0.4, "could say the opposite"),
+        (0.95 + 0.25, "added the two rates"),
+        (0.5, "a coin's"),
+        (0.95 * 0.75, "multiplied the two accuracies"),
+        (0.95 * 0.25, "multiplied the two rates"),
+        (0.95 / (0.95 + 0.75), "when he says"),
+        (60, "not percents"),
+        (0.6001, "0.6001 is not it. Take 100 members"),
+        (math.nan, "nan is not it"),
+        (True, "this is a bool"),
+        ("0.6", "this is a str"),
+        (torch.tensor([0.95, 0.25]), "Give one number"),
+    ],
+    "02.log_ratio": [
+        (lambda v, a, b: by_hand(v, a, b, std=lambda x: x.std(correction=0)), "divide by n - 1"),
+        (lambda v, a, b: by_hand(v, a, b, std=lambda x: torch.tensor(np.std(x.numpy()))), "divide by n - 1"),
+        (lambda v, a, b: by_hand(v, a, b, std=torch.var), "take its root"),
+        (lambda v, a, b: by_hand(v, a, b, std=lambda x: x.var(correction=0)), "it divides by n, not by n - 1"),
+        (lambda v, a, b: by_hand(v, a, b, std=lambda x: torch.cat([a, b]).std()), "Each Gaussian has its own"),
+        (lambda v, a, b: by_hand(v, a, b, std=lambda x: torch.tensor(1.0)), "You took 1 for every spread"),
+        (lambda v, a, b: by_hand(v, a, b, lost=1.0), "all of the same height"),
+        (lambda v, a, b: by_hand(v, a, b, power=1), "The square is missing"),
+        (lambda v, a, b: normal(a).cdf(v).log() - normal(b).cdf(v).log(), "the share of models below the victim"),
+        (lambda v, a, b: (normal(a).log_prob(v) - normal(b).log_prob(v)).exp(), "That is the ratio itself. Its"),
+        (lambda v, a, b: normal(b).log_prob(v).exp() / normal(a).log_prob(v).exp(), "and upside down"),
+        (lambda v, a, b: by_hand(v, b, a), "The sign is turned"),
+        (lambda v, a, b: normal(a).log_prob(v), '"in" alone'),
+        (lambda v, a, b: normal(b).log_prob(v), '"out" alone'),
+        (lambda v, a, b: -normal(b).log_prob(v), "the offline attack, nearly"),
+        (lambda v, a, b: normal(a).log_prob(v) / normal(b).log_prob(v), "divided one logarithm by the other"),
+        (lambda v, a, b: normal(a).log_prob(v) + normal(b).log_prob(v), "the logarithm of a product"),
+        (lambda v, a, b: normal(a).log_prob(v).exp() - normal(b).log_prob(v).exp(), "the difference of the densities"),
+        (lambda v, a, b: by_hand(v, a, b).sigmoid(), "Its logit is the answer"),
+        (lambda v, a, b: by_hand(v, a, b) / math.log(10), "base 10"),
+        (lambda v, a, b: by_hand(v, a, b) / math.log(2), "base 2"),
+        (lambda v, a, b: 2 * by_hand(v, a, b, lost=1.0) - (a.std() / b.std()).log(), "The half is missing"),
+        (lambda v, a, b: by_hand(v, a, b, centre=lambda x: x.quantile(0.5)), "at the medians"),
+        (lambda v, a, b: by_hand(v, a, b, centre=torch.min), "it should be 3.13901, and yours gives"),
+        (
+            lambda v, a, b: by_hand(v, b, a, std=lambda x: x.std(correction=0)),
+            "divide by n - 1. The sign is turned",
+        ),
+        (by_the_standard_library, "Let no density appear"),
+        (lambda v, a, b: (normal(a).log_prob(v).exp() / normal(b).log_prob(v).exp()).log(), "Let no density appear"),
+        (lambda v, a, b: by_hand(v, a, b) if v < 50 else 700.0, "Let no density appear"),
+        (lambda v, a, b: normal(a).log_prob(a), "Give one number; this has the shape (4,)"),
+        (lambda v, a, b: str(v), "stopped with ValueError"),
+        (2.0, "Give a function"),
+    ],
+    "02.four_bugs": [
+        *((attack(*left), FOUR[left[0]]) for count in range(1, 5) for left in itertools.combinations(FOUR, count)),
+        (in_the_mode_they_come_in, "wrong mode"),
+        (in_train_mode_on_a_copy, "other images are asked along with it"),
+        (with_a_seed, "for pictures of one colour"),
+        (attack(show=lambda model, x: x.roll(1, -1)), "for pictures of one colour"),
+        (attack("sign", show=lambda model, x: x.flip(-1)), "for pictures of one colour"),
+        (attack(read=clamped), "NaN or infinite"),
+        (attack(read=signals.confidence), "NaN or infinite"),
+        (attack(read=lambda z, y: clamped(z.double(), y)), "NaN or infinite"),
+        (attack(read=clamped, end=lambda v, mean, std: (v - mean) / (std + 1e-6)), "get the same score"),
+        (attack(read=lambda z, y: z.double().softmax(1).logit().gather(1, y[:, None])[:, 0]), "NaN or infinite"),
+        (attack(side=lambda keep: keep), "trained *on* the image"),
+        (attack(side=torch.ones_like), "with all models"),
+        (attack(end=lambda v, mean, std: v - mean), "The spread has got lost"),
+        (attack(read=signals.loss), "You compare log p"),
+        (attack(end=lambda v, mean, std: v), "You return how sure the victim is"),
+        (lambda victim, models, keep, pixels, labels: torch.zeros(len(labels)), "get the same score"),
+        (lambda victim, models, keep, pixels, labels: torch.zeros(10), "other images are asked along with it"),
+        (attack(end=lambda v, mean, std: mean), "None of the four is in sight, but from the lowest"),
+        (
+            attack(end=lambda v, mean, std: (v - mean) / std if v.max() < 20 else v),
+            "lowest score of the very sure models",
+        ),
+        (attack(end=lambda v, mean, std: std[None]), "yours has the shape (1, 10)"),
+        (attack(end=lambda v, mean, std: 1.0), "yours has the shape ()"),
+        ([0.0] * 10, "Give a function"),
+    ],
+    "02.non_members": [
+        ((500, 5_000), "1 of 500 non-members is 0.2%, more than .1%"),
+        ((100, 1_000), "1%, and not .1%"),
+        ((10, 100), "10%, and not .1%"),
+        ((10_000, 1_000), "fewer non-members than one?"),
+        ((1_000, 1_000), "one in a hundred"),
+        ((1_000, 5_000), "10 of 5,000 non-members are 0.2%, more than"),
+        ((999, 9_990), "0.1001%, more than"),
+        ((1_001, 10_010), "0.0999%, less than .1%: fewer will do"),
+        ((2_000, 20_000), "0.05%, less than"),
+        ((0, 10_000), "0 is no number"),
+        ((math.nan, 10_000), "nan is no number"),
+        (1_000, "1000 is none"),
+        ([1_000], "[1000] is none"),
+        ({1_000, 10_000}, "Give a pair"),
+        ("10", "Give a pair"),
     ],
     "04.cosine": [
         (lambda a, b: 1 - one_minus_cosine(a, b), "take it from 1"),
@@ -219,6 +520,37 @@ WRONG = {
 }
 
 RIGHT = {  # other ways than the lab's own
+    "01.modified_entropy": [
+        song_mittal,
+        lambda p, y: -signals.modified_entropy(p.log()[None], torch.tensor([y])),
+        lambda p, y: -((1 - p[y]) * math.log(p[y]) + np.sum(np.delete(p.numpy() * np.log1p(-p.numpy()), y))),
+        lambda p, y: song_mittal(p.float().add(1e-12), y).item(),
+        lambda p, y: song_mittal(p, y) + 0 * p.zero_().sum(),  # a check keeps its own copy
+        lambda p, y: -(torch.where(torch.arange(len(p)) == y, (1 - p) * p.log(), p * (1 - p).log())).sum()[None],
+    ],
+    "01.whose_threshold": [
+        at_a_score,
+        from_scikit_learn,
+        by_a_grid,
+        lambda v, vm, s, sm: np.float32(
+            roc.accuracy(v.tolist(), vm.tolist(), roc.best_threshold(s.numpy(), sm.numpy()))
+        ),
+    ],
+    "01.gap_attack": [0.6, 0.5 + (0.95 - 0.75) / 2, np.float32(0.6), torch.tensor(0.6), Fraction(3, 5)],
+    "02.log_ratio": [
+        by_hand,
+        lambda v, a, b: normal(a).log_prob(v) - normal(b).log_prob(v),
+        lambda v, a, b: float(np.diff([scipy.stats.norm.logpdf(v, x.mean(), x.std()) for x in (b, a)])[0]),
+        lambda v, a, b: by_hand(v.float(), a.float(), b.float())[None],
+    ],
+    "02.four_bugs": [
+        attack(),
+        attack(read=from_log_softmax),
+        attack(read=lambda z, y: z.gather(1, y[:, None])[:, 0] - z.scatter(1, y[:, None], -math.inf).logsumexp(1)),
+        attack(end=lambda v, mean, std: 3 * (v - mean) / std + 1),
+        one_image_at_a_time,
+    ],
+    "02.non_members": [(1_000, 10_000), [1e3, 1e4], torch.tensor([1_000, 10_000]), np.array([1_000.0, 10_000.0])],
     "04.cosine": [
         one_minus_cosine,
         lambda a, b: one_minus_cosine(a, b).item(),
@@ -246,21 +578,22 @@ RIGHT = {  # other ways than the lab's own
 }
 
 
-def solutions():
-    """(exercise, the lab's own answer): the solution cells of every lab, run on their own."""
+def answers(tag):
+    """(exercise, the lab's own answer): the cells of every lab with that tag, run on their own."""
+    given = {"torch": torch, "roc": roc, "signals": signals}
     for path in sorted(LABS.glob("[0-9]*.py")):
         answer = None
         for cell in jupytext.read(path).cells:
-            if "solution" in cell.metadata.get("tags", []):
-                scope = {"torch": torch}
+            if tag in cell.metadata.get("tags", []):
+                scope = dict(given)
                 exec(cell.source, scope)
-                answer = next(v for k, v in reversed(scope.items()) if k not in ("torch", "__builtins__"))
+                answer = next(v for k, v in reversed(scope.items()) if k not in (*given, "__builtins__"))
             for name in re.findall(r'checks\.verify\("([^"]+)"', cell.source):
                 yield name, answer
 
 
 def test_every_exercise_of_the_labs_has_a_check_and_the_other_way_round():
-    assert sorted(name for name, _ in solutions()) == checks.names() == sorted(WRONG)
+    assert sorted(name for name, _ in answers("solution")) == checks.names() == sorted(WRONG)
 
 
 def test_every_lab_has_three_exercises():
@@ -268,11 +601,18 @@ def test_every_lab_has_three_exercises():
         assert sum(name.startswith(path.name[:2]) for name in checks.names()) >= 3
 
 
-@pytest.mark.parametrize(("name", "answer"), list(solutions()))
+@pytest.mark.parametrize(("name", "answer"), list(answers("solution")))
 def test_the_solution_is_accepted(name, answer):
     outcome = checks.verify(name, answer)
     assert outcome.passed, str(outcome)
     assert "right" in outcome._repr_html_()
+
+
+@pytest.mark.parametrize(("name", "answer"), list(answers("exercise")))
+def test_the_exercise_as_it_is_given_is_not_accepted(name, answer):
+    outcome = checks.verify(name, answer)
+    assert not outcome.passed
+    assert "stopped with" not in outcome.why
 
 
 @pytest.mark.parametrize(("name", "answer"), [(n, answer) for n, answers in RIGHT.items() for answer in answers])
@@ -297,6 +637,31 @@ def test_an_open_exercise_is_no_error(name, unwritten):
 
 def test_the_readers_own_error_is_shown():
     assert "stopped with ZeroDivisionError" in checks.verify("05.noise", lambda g, r: 1 / 0).why
+
+
+@pytest.mark.parametrize(("gap", "saturated"), [(2.0, False), (40.0, True)])
+def test_the_models_of_the_four_bugs_are_as_sure_as_the_check_says(gap, saturated):
+    victim, models, keep, pixels, labels = fleet = lab_02.fleet(gap)
+    logits = torch.stack([model(pixels) for model in [victim, *models]]).detach()
+    above = logits[..., torch.arange(10), labels] - logits.topk(2).values[..., 1]
+    assert above.min() == pytest.approx(gap, rel=1e-3) and above.max() <= 3 * gap
+    assert (logits.softmax(-1).amax(-1) == 1).all() == saturated
+    assert keep.sum(0).tolist() == [4] * 10
+    scores = lab_02.scores(fleet).sort().values
+    assert scores.diff().min() > 0.01 * (scores[-1] - scores[0])
+
+
+def test_every_slip_of_the_four_bugs_orders_the_images_in_its_own_way():
+    fleet = lab_02.fleet(2.0)
+    slips = [lab_02.scores(fleet), *(order(fleet) for order in lab_02.ORDERS.values())]
+    orders = {tuple((sign * scores).argsort().tolist()) for scores in slips for sign in (1, -1)}
+    assert len(orders) == 2 * len(slips)
+
+
+def test_the_checks_of_lab_02_leave_the_random_state_alone():
+    before = torch.get_rng_state()
+    checks.verify("02.four_bugs", attack("question"))
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("signed", [False, True])

@@ -50,7 +50,7 @@ def modified_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
         (1 - p_y) log p_y + sum_{i != y} p_i log(1 - p_i)
 
-    From minus infinity (sure and wrong; about twice the margin) to 0 (sure and right).
+    From minus infinity (sure and wrong; about twice the margin) to 0 (sure and right), which float64 reaches at a margin of 370.
     Arguments, shape of the result and errors are those of `loss`.
     """
     z, y = _checked(logits, labels)

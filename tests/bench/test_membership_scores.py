@@ -1,0 +1,182 @@
+"""Likelihood-ratio and relative attacks with every model as the target: seconds beside plain NumPy and SciPy, target by target.
+
+Run by `make bench`. Prints a table and writes it to runs/bench/bench_membership_scores.json. That the two compute the same, to 1e-10, is
+asserted. Seconds are not, on a shared machine they say little: a row says whether its promise holds, and a ratio is of one round, in which
+both took turns.
+"""
+
+import itertools
+import json
+import resource
+import time
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import psutil
+import pytest
+import torch
+from scipy.special import log_ndtr
+from scipy.stats import norm
+
+from privlab.atomic import write_atomic
+from privlab.attacks import lira, rmia
+from privlab.records import Machine
+
+pytestmark = pytest.mark.bench
+MODELS, SAMPLES, QUERIES, POPULATION = 64, 50_000, 2, 10_000
+ROUNDS = 5  # in each of them, ours for all targets and the peer for one
+OUT = Path("runs/bench/bench_membership_scores.json")
+ROWS = []
+
+
+def row(what, values, unit, note="", promise=None, holds=None):
+    """Put one line of the table down.  values: one a round.  promise: in words.  holds: None where there is no promise."""
+    entry = dict(
+        what=what, median=median(values), low=min(values), high=max(values), n=len(values), unit=unit,
+        promise=promise, holds=holds, note=note,
+    )  # fmt: skip
+    ROWS.append(entry)
+    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here("cpu")), rows=ROWS)
+    write_atomic(OUT, json.dumps(found, indent=1).encode())
+    promised = f"; promised {promise}: {'holds' if holds else 'DOES NOT HOLD'}" if promise else ""
+    spread = f"({entry['low']:.3g} to {entry['high']:.3g}, n={entry['n']})"
+    print(f"{what:<66} {entry['median']:7.3g} {unit} {spread}{promised}{'; ' + note if note else ''}", flush=True)
+
+
+def timed(call, *args, **options):
+    start = time.perf_counter()
+    result = call(*args, **options)
+    return result, time.perf_counter() - start
+
+
+# -- the peer: one target, whole arrays at a time -------------------------------------------------------------------------
+
+
+def paper_fit(scores, side, variance):
+    """Mean and std over the models of a side, (n, queries); scores (models, n, queries), side (models, n)."""
+    inside = side[..., None]
+    size = inside.sum(0)
+    mean = np.sum(scores, 0, where=inside) / size
+    if variance == "fixed":
+        return mean, np.std(scores, where=np.broadcast_to(inside, scores.shape), ddof=1)
+    squares = np.sum((scores - mean) ** 2, 0, where=inside)
+    if variance == "per-example":
+        return mean, np.sqrt(squares / (size - 1))
+    return mean, np.sqrt(squares.sum() / ((size - 1).sum() * scores.shape[2]))
+
+
+def reference_fit(scores, side, variance):
+    """Median and std over the first models of a side, as many as the sample with the fewest has."""
+    size = side.sum(0).min()
+    first = np.argsort(~side, 0, kind="stable")[:size]
+    scores = np.take_along_axis(scores, first[..., None], 0)  # (size, n, queries)
+    if variance == "fixed":
+        std = np.std(scores)
+    elif variance == "per-example":
+        std = np.std(scores, 0)
+    else:
+        std = np.sqrt(np.var(scores, 0, ddof=1).mean())
+    return np.median(scores, 0), std
+
+
+def one_target(phi, keep, t, online, variance, protocol, pairs):
+    """What a reader would write first."""
+    others = np.delete(np.arange(len(phi)), [t, t ^ 1] if pairs else t)
+    scores, member = phi[others], keep[others]
+    fit = paper_fit if protocol == "paper" else reference_fit
+    mean_out, std_out = fit(scores, ~member, variance)
+    if online:
+        mean_in, std_in = fit(scores, member, variance)
+        if protocol == "reference" and variance == "fixed":
+            std_out = std_in
+        evidence = norm.logpdf(phi[t], mean_in, std_in) - norm.logpdf(phi[t], mean_out, std_out)
+    elif protocol == "paper":
+        evidence = -log_ndtr((mean_out - phi[t]) / std_out)
+    else:
+        evidence = -norm.logpdf(phi[t], mean_out, std_out)
+    return evidence.mean(1)
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Margins, (models, n, queries), of samples with levels and widths of their own; half of the models on each, in pairs."""
+    g = np.random.default_rng(0)
+    first = g.random((MODELS // 2, SAMPLES)) < 0.5
+    keep = np.stack([first, ~first], 1).reshape(MODELS, SAMPLES)
+    level, width = 3 * g.standard_normal((SAMPLES, 1)) + 4, np.exp(0.3 * g.standard_normal((SAMPLES, 1)))
+    phi = level + width * (g.standard_normal((MODELS, SAMPLES, QUERIES)) + keep[..., None])
+    return phi, keep
+
+
+def test_memory(data):
+    """At most: from what the process holds before the call to the most that it ever held."""
+    phi, keep = map(torch.from_numpy, data)
+    before = psutil.Process().memory_info().rss
+    lira.every_target(phi, keep, protocol="reference", pairs=True)
+    peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before) / 2**30
+    note = f"margins {phi.numel() * 8 / 2**30:.2f} GiB"
+    row("memory beside the arguments, reference, pairs", [peak], "GiB", note, "< 1 GiB", peak < 1)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("protocol, variance", itertools.product(lira.PROTOCOLS, lira.VARIANCES))
+@pytest.mark.parametrize("online", [True, False])
+def test_lira_every_target(data, online, variance, protocol, pairs):
+    phi, keep = map(torch.from_numpy, data)
+    options = dict(online=online, variance=variance, protocol=protocol, pairs=pairs)
+    seconds, theirs, apart = [], [], 0.0
+    for turn in range(-1, ROUNDS):  # the first one warms up
+        found, s = timed(lira.every_target, phi, keep, **options)
+        t = 7 * turn % MODELS
+        expected, one = timed(one_target, *data, t, **options)
+        apart = max(apart, (np.abs(found[t].numpy() - expected) / np.maximum(1, np.abs(expected))).max())
+        if turn >= 0:
+            seconds.append(s)
+            theirs.append(MODELS * one)
+    assert apart < 1e-10
+    what = f"{'online' if online else 'offline'}, {variance}, {protocol}{', pairs' if pairs else ''}"
+    row(f"lira.every_target, {what}", seconds, "s", f"{MODELS} x {SAMPLES:,} x {QUERIES}", "< 5 s", median(seconds) < 5)
+    ratios = [b / a for a, b in zip(seconds, theirs, strict=True)]
+    note = f"NumPy and SciPy: {median(theirs):.1f} s, one target a round, times {MODELS}; scores {apart:.0e} apart"
+    if not online and protocol == "paper":
+        note += "; the tail of a Gaussian, the same function for both, is a third of our time"
+    row(f"times as fast as target by target, {what}", ratios, "×", note, "at least 20", median(ratios) >= 20)
+
+
+def pairwise(ratio_x, ratio_z, gamma=2.0, rows=1000):
+    """The definition, in chunks that fit into memory."""
+    return np.concatenate(
+        [(ratio_x[i : i + rows, None] / ratio_z >= gamma).mean(1) for i in range(0, len(ratio_x), rows)]
+    )
+
+
+def test_rmia_score():
+    g = np.random.default_rng(0)
+    x, z = np.exp(g.standard_normal(SAMPLES)), np.exp(g.standard_normal(POPULATION))
+    x[:100] = 2 * z[:100]  # ties
+    seconds, theirs = [], []
+    for turn in range(-1, ROUNDS):
+        found, s = timed(rmia.score, torch.from_numpy(x), torch.from_numpy(z))
+        expected, t = timed(pairwise, x, z)
+        assert np.array_equal(found.numpy(), expected)
+        if turn >= 0:
+            seconds.append(1000 * s)
+            theirs.append(1000 * t)
+    ratio = median(b / a for a, b in zip(seconds, theirs, strict=True))
+    note = f"pair by pair: {median(theirs) / 1000:.1f} s, {ratio:.0f} times as long; equal to the last bit"
+    row(f"rmia.score, {SAMPLES:,} x {POPULATION:,}", seconds, "ms", note, "< 50 ms", median(seconds) < 50)
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_rmia_every_target(data, online):
+    phi, keep = map(torch.from_numpy, data)
+    population = torch.from_numpy(np.random.default_rng(1).standard_normal((MODELS, POPULATION)) * 3 + 4).sigmoid()
+    confidence = phi[..., 0].sigmoid()
+    options = dict(online=online, pairs=True)
+    rmia.every_target(confidence, keep, population, **options)
+    seconds = [timed(rmia.every_target, confidence, keep, population, **options)[1] for _ in range(ROUNDS)]
+    size = f"{MODELS} x {SAMPLES:,}, population {POPULATION:,}"
+    row(f"rmia.every_target, {'online' if online else 'offline'}, pairs", seconds, "s", size)
