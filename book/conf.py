@@ -116,8 +116,10 @@ _BENCHES = {  # the files of `make bench`, and what a reader should know of each
     "bench_gradient": "Our search for images beside the package `breaching`, on the same models and gradients, and one architecture beside "
     "another. A run that never reaches 20 dB counts as later than all others. The preset of `breaching` is meant for 24,000 steps; it was "
     "followed for as many as its row says, so *not decided* is said where only its later steps could tell.",
-    "bench_membership_scores": "All models of a fleet as targets, scored in closed form, beside target by target with NumPy and SciPy; one thread.",
-    "bench_fleet": "A fleet of 16 on two processes, beside the same fleet on one and beside the standard library's pool; the same weights, to the bit.",
+    "bench_membership_scores": "All models of a fleet as targets, scored in closed form, beside target by target with NumPy and SciPy; "
+    "one thread.",
+    "bench_fleet": "A fleet of 16 on two processes, beside the same fleet on one and beside the standard library's pool; the same weights, "
+    "to the bit. In the first of the three rounds another program was using one of the cores.",
 }
 
 

@@ -90,16 +90,18 @@ def run(
     """Do what is missing of these tasks, and say what was done.
 
     jobs: processes of this machine, one thread each; 1 works in this process. See `default_jobs`.
-    cluster: address of a Dask scheduler, such as "tcp://127.0.0.1:8786"; by default $PRIVLAB_CLUSTER.
+    cluster: address of a Dask scheduler, such as "tcp://127.0.0.1:8786"; by default
+        $PRIVLAB_CLUSTER, unless jobs are given.
     gpu: the tasks use a GPU: processes are spread over those there are; on a cluster each takes one of the resource "GPU".
     budget: seconds, after which tasks are left where they are, each at a checkpoint.  progress: show a bar, in steps.
-    An interrupt (Ctrl-C, or the stop button) ends the workers at once and loses no step that was kept.
-    Raises ValueError for jobs below 1; ConnectionError for a cluster that does not answer or has no worker; RuntimeError for a task that
-    failed, with its traceback, or died so often that it will not get through.
+    An interrupt (Ctrl-C, or the stop button) ends the workers at once and loses no step that was kept; on a cluster, what is being worked
+    at goes on to its end.
+    Raises ValueError for jobs below 1; ConnectionError for a cluster that does not answer or has no worker; RuntimeError, after all others
+    are done, for the first task that failed, with its traceback, or died so often that it will not get through.
     """
     began = time.monotonic()
     missing = [task for task in tasks if not task.finished()]
-    cluster = cluster or os.environ.get("PRIVLAB_CLUSTER")
+    cluster = cluster or (os.environ.get("PRIVLAB_CLUSTER") if jobs is None else None)
     lanes, where = _lanes(len(missing), jobs, cluster, gpu, budget) if missing else ([], "")
     deadline = None if budget is None else began + budget
     crew = _Crew(missing, deadline)
@@ -153,37 +155,47 @@ class _Crew:
                 task, fruitless = self.waiting.get(timeout=_TICK)
             except queue.Empty:
                 continue
-            left = None if self.deadline is None else self.deadline - time.monotonic()
-            before = task.steps()
             try:
-                if left is not None and left <= 0:
-                    raise TimeoutError
-                lane.work(task, left)
-            except TimeoutError:
-                self.out_of_time = True
-            except Died as death:
-                with self.lock:
-                    self.deaths += 1
-                fruitless = 0 if task.steps() > before else fruitless + 1
-                if fruitless < PATIENCE:
-                    self.waiting.put((task, fruitless))
-                    continue
-                self._fail(
-                    f"{task.name} died {PATIENCE} times without a step gained ({death}), as happens when memory runs out; "
-                    "try fewer jobs"
-                )
-            except Exception as error:
+                done = self._try(lane, task, fruitless)
+            except Exception as error:  # of the task, or of looking how far it is; the others go on
                 self._fail(f"{task.name} failed: {error}", error)
+                done = True
             with self.lock:
-                self.open -= 1
+                self.open -= done
                 if self.open == 0:
                     self.over.set()
 
+    def _try(self, lane: Lane, task: Task, fruitless: int) -> bool:
+        """Work at a task once; False where it waits for another try."""
+        left = None if self.deadline is None else self.deadline - time.monotonic()
+        if left is not None and left <= 0:
+            self.out_of_time = True
+            return True
+        before = task.steps()
+        try:
+            lane.work(task, left)
+        except TimeoutError:
+            if self.deadline is None:
+                raise
+            self.out_of_time = True
+        except Died as death:
+            with self.lock:
+                self.deaths += 1
+            fruitless = 0 if task.steps() > before else fruitless + 1
+            if fruitless < PATIENCE:
+                self.waiting.put((task, fruitless))
+                return False
+            self._fail(
+                f"{task.name} died {PATIENCE} times without a step gained ({death}), as happens when memory runs out; "
+                "try fewer jobs"
+            )
+        return True
+
     def _fail(self, message: str, cause: Exception | None = None) -> None:
+        """Keep the first failure for the end: tasks that have nothing to do with it are still worth their time."""
         if self.failure is None:
             self.failure = RuntimeError(message)
             self.failure.__cause__ = cause
-        self.over.set()
 
 
 # -- where tasks are worked at -----------------------------------------------------------------------------------------
@@ -194,9 +206,11 @@ def _lanes(
 ) -> tuple[Sequence[Lane], str]:
     if cluster:
         client = reach(cluster, gpu)
-        places = (
-            tasks if budget is None else min(tasks, sum(client.nthreads().values()))
-        )  # or a budget would run while a task waits
+        workers = client.scheduler_info(n_workers=-1)[
+            "workers"
+        ].values()  # each works at one task at a time, or one for each GPU it has
+        at_once = sum(int(w["resources"].get("GPU", 0)) for w in workers) if gpu else len(workers)
+        places = tasks if budget is None else min(tasks, at_once)  # or a budget would run while a task waits
         return [_OnCluster(client, gpu) for _ in range(places)], f"the cluster at {cluster}"
     jobs = default_jobs(gpu) if jobs is None else jobs
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
@@ -209,8 +223,10 @@ def _lanes(
 
 def default_jobs(gpu: bool = False) -> int:
     """As many processes as there are cores (or $PRIVLAB_JOBS, which the runner sets) and free memory for; with a GPU, one."""
-    cores = int(os.environ.get("PRIVLAB_JOBS") or machine.cores())
-    return 1 if gpu else max(1, min(cores, int(machine.memory()[1] / WORKER_GB)))
+    told = os.environ.get("PRIVLAB_JOBS") or str(machine.cores())
+    if not told.isdigit() or int(told) < 1:
+        raise ValueError(f"PRIVLAB_JOBS={told!r} is no number of processes; give 1 or more")
+    return 1 if gpu else max(1, min(int(told), int(machine.memory()[1] / WORKER_GB)))
 
 
 class _Here:
@@ -225,7 +241,7 @@ class _Process:
     """A worker of our own, started when there is something to do and again when it died."""
 
     def __init__(self, number: int, gpu: bool) -> None:
-        self.number, self.gpu, self.stopped = number, gpu, False
+        self.number, self.gpu, self.stopped, self.lock = number, gpu, False, threading.Lock()
         self.process: subprocess.Popen[str] | None = None
         self.told = tempfile.TemporaryFile("w+")  # noqa: SIM115  what it prints, for when it dies; `stop` closes it
 
@@ -250,24 +266,28 @@ class _Process:
             raise RuntimeError(f"{answer['type']}: {answer['error']}\n{answer['traceback']}")
 
     def stop(self) -> None:
-        self.stopped = True
-        if self.process and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self.told.close()
+        with self.lock:  # or one that is just being started would be left behind
+            self.stopped = True
+            if self.process and self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            self.told.close()
 
     def _started(self) -> subprocess.Popen[str]:
-        if self.process is None or self.process.poll() is not None:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "privlab.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self.told,
-                text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **self._device()},
-                start_new_session=True,  # an interrupt is for us, who then end the workers
-            )
-        return self.process
+        with self.lock:
+            if self.stopped:
+                raise Died("stopped")
+            if self.process is None or self.process.poll() is not None:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "privlab.worker"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self.told,
+                    text=True,
+                    env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **self._device()},
+                    start_new_session=True,  # an interrupt is for us, who then end the workers
+                )
+            return self.process
 
     def _device(self) -> dict[str, str]:
         """One GPU for each process, in turn."""
@@ -342,7 +362,14 @@ def _bar(tasks: Sequence[Task], title: str, lanes: Sequence[Lane], progress: boo
         return
     total = sum(task.total for task in tasks)
     over = threading.Event()
-    bar = tqdm(total=total, initial=_steps(tasks), desc=title, unit="step", disable=not progress, leave=False)
+    bar = tqdm(
+        total=total,
+        initial=_steps(tasks) if progress else 0,
+        desc=title,
+        unit="step",
+        disable=not progress,
+        leave=False,
+    )
 
     def look() -> None:
         while not over.wait(_TICK):

@@ -95,10 +95,6 @@ RECIPES: dict[str, Recipe] = {
         epochs=30, batch_size=64, lr=2e-3, warmup_epochs=1, mixup=0.8, cutmix=1.0,
         source="ours, after Zhang et al. 2024, Table 1: thousands of images, a tenth of the epochs"
     ),
-    "membership_gpu": Recipe(
-        epochs=100, batch_size=256, lr=1e-3, weight_decay=0.05, mixup=0.8, cutmix=1.0,
-        source="Zhang et al. 2024, Table 1, membership inference, with a third of the epochs"
-    ),
 }  # fmt: skip
 
 
@@ -134,7 +130,7 @@ class History:
 
     @property
     def gap(self) -> list[float]:
-        """Train less test accuracy, an epoch each: the overfitting level of Zhang et al. 2024, section 5.1."""
+        """Train less test accuracy, an epoch each: the overfitting level of Zhang et al. 2024, section 4.2."""
         if len(self.test_accuracy) != len(self):
             raise ValueError("there is no test accuracy to take a gap to; give fit() a test set")
         return [a - b for a, b in zip(self.train_accuracy, self.test_accuracy, strict=True)]

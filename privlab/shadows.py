@@ -240,7 +240,9 @@ def train(folder: str, model: int, budget: float | None = None) -> None:
 
 def _build(settings: Mapping[str, Any], model: int) -> nn.Module:
     built = zoo.build(settings["model"]["name"], seed=_seed(settings, model), **settings["model"]["changes"])
-    built = built.to(memory_format=torch.channels_last)  # a ResNet then takes .6 of the time on a CPU, a Transformer what it took
+    built = built.to(
+        memory_format=torch.channels_last
+    )  # a ResNet then takes .6 of the time on a CPU, a Transformer what it took
     if settings["normalise"]:
         built.normalise = Normalise(**settings["normalise"])
     return built

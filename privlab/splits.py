@@ -45,7 +45,8 @@ def in_out(n: int, models: int, seed: int, pairs: bool = False) -> Tensor:
 
     n: samples.  models: an even number, two or more.  seed: of the draw, which is the same for the same arguments.
     pairs: models 0 and 1, 2 and 3, ... share the set between them: what the one holds the other lacks. An attack on the one must
-        then leave its partner out (`lira.every_target(pairs=True)`), because the partner's row is the answer.
+        then leave its partner out (`lira.every_target(pairs=True)`), because the partner's row is the answer. In pairs a model has
+        exactly half of the samples (of an odd number, one more or less); without them, about half.
     Raises ValueError for an odd number of models, fewer than two, or fewer than two samples.
     Source: Carlini et al. 2022, section IV; "exactly half" as in their released code.
     """
@@ -57,6 +58,6 @@ def in_out(n: int, models: int, seed: int, pairs: bool = False) -> Tensor:
         raise ValueError(f"n={n!r} samples leave nothing to tell apart; give 2 or more")
     generator = torch.Generator().manual_seed(seed)
     if pairs:
-        first = torch.rand(models // 2, n, generator=generator) < 0.5
+        first = torch.rand(models // 2, n, generator=generator).argsort(1) < n // 2
         return torch.stack([first, ~first], 1).reshape(models, n)
     return torch.rand(models, n, generator=generator).argsort(0) < models // 2

@@ -71,7 +71,8 @@ def explore(
     """A control for each argument of `draw`, and what it returns for their values below them, drawn again at each change.
 
     controls: argument name -> the values it may take: a slider for numbers, buttons for words, a menu for many words.
-    start: values to begin with; the first of each if not given.  What was drawn once is kept, so going back answers at once.
+    start: values to begin with; the first of each if not given.  What was drawn once is kept, so going back answers at once:
+        return all that is to be seen, several things as a tuple. What `draw` prints or displays by itself is seen the first time only.
     An exception inside `draw` shows in the output, where the headless runner looks for it too.
     """
     empty = [name for name, values in controls.items() if len(values) == 0]
@@ -81,7 +82,12 @@ def explore(
         raise ValueError(f"start: {strangers[0]!r} is no control; there are {', '.join(controls)}")
     made = {name: _control(name, tuple(values), (start or {}).get(name)) for name, values in controls.items()}
     drawn = lru_cache(maxsize=256)(draw)
-    output = ipywidgets.interactive_output(lambda **values: display(drawn(**values)), made)
+
+    def show(**values: Hashable) -> None:
+        shown = drawn(**values)
+        display(*shown if isinstance(shown, tuple) else (shown,))
+
+    output = ipywidgets.interactive_output(show, made)
     return ipywidgets.VBox([*made.values(), output])
 
 

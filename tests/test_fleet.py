@@ -96,6 +96,40 @@ def test_steps_gained_before_a_death_count(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
+def test_the_others_are_done_before_a_failure_is_told(tmp_path, jobs):
+    (tmp_path / "b").mkdir()
+    tasks = folders(tmp_path, "abcd")
+    tasks[1] = fleet.Task("folder b", "os:mkdir", {"path": str(tmp_path / "b")}, lambda: False, lambda: 0, 1)
+    with pytest.raises(RuntimeError, match=r"folder b failed: .*File exists"):
+        fleet.run(tasks, jobs=jobs, progress=False)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_task_whose_files_cannot_be_read_does_not_hang_the_rest(tmp_path, jobs):
+    def steps():
+        raise OSError("stale file handle")
+
+    ill = fleet.Task("ill", "os:mkdir", {"path": str(tmp_path / "ill")}, lambda: False, steps, 1)
+    with pytest.raises(RuntimeError, match="ill failed: stale file handle"):
+        fleet.run([ill, *folders(tmp_path, "ab")], jobs=jobs, progress=False)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_a_timeout_without_a_budget_is_a_failure(tmp_path, monkeypatch):
+    class Slow:
+        def work(self, task, budget):
+            raise TimeoutError("the lock was not to be had")
+
+        def stop(self):
+            pass
+
+    monkeypatch.setattr(fleet, "_lanes", lambda *_: ([Slow()], "a slow lane"))
+    with pytest.raises(RuntimeError, match="folder a failed: the lock was not to be had"):
+        fleet.run(folders(tmp_path, "a"), progress=False)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_a_budget_leaves_tasks_for_later(tmp_path, jobs):
     report = fleet.run(folders(tmp_path, "abc"), jobs=jobs, budget=0, progress=False)
     assert report.left == 3 and repr(report).endswith("3 left when the time was over: run again to go on")
@@ -126,6 +160,9 @@ def test_as_many_processes_as_cores_and_memory_allow(monkeypatch):
     monkeypatch.setattr(machine, "memory", lambda: (16.0, 12.0))
     monkeypatch.setenv("PRIVLAB_JOBS", "3")
     assert fleet.default_jobs() == 3
+    monkeypatch.setenv("PRIVLAB_JOBS", "two")
+    with pytest.raises(ValueError, match="PRIVLAB_JOBS='two' is no number of processes; give 1 or more"):
+        fleet.default_jobs()
 
 
 SLEEPER = """
@@ -176,6 +213,7 @@ def test_the_address_comes_from_the_environment_too(tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVLAB_CLUSTER", "tcp://127.0.0.1:9")
     with pytest.raises(ConnectionError, match="tcp://127.0.0.1:9"):
         fleet.run(folders(tmp_path, "a"))
+    assert fleet.run(folders(tmp_path, "a"), jobs=1, progress=False).done == 1  # who names jobs means this machine
 
 
 def test_without_the_extra(tmp_path, monkeypatch):

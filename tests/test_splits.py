@@ -53,6 +53,7 @@ def test_each_sample_is_in_exactly_half_of_the_models(n, half, seed, pairs):
 
 
 def test_pairs_complement_each_other_and_others_do_not():
+    assert splits.in_out(201, 6, 0, pairs=True).sum(1).tolist() == [100, 101] * 3
     keep = splits.in_out(200, 6, 0, pairs=True)
     assert torch.equal(keep[1::2], ~keep[::2])
     free = splits.in_out(200, 6, 0)

@@ -597,7 +597,7 @@ def test_a_victim_with_a_test_set_has_a_gap_and_the_normalisation_of_its_set(tmp
 
 
 def test_our_own_recipes_are_for_small_models():
-    ours = {"smoke", "laptop", "membership_smoke", "membership_laptop", "membership_gpu"}
+    ours = {"smoke", "laptop", "membership_smoke", "membership_laptop"}
     assert set(RECIPES) == {"zhang2024_membership", "zhang2024_attribute", *ours}
     assert RECIPES["smoke"].epochs < RECIPES["laptop"].epochs < RECIPES["zhang2024_membership"].epochs
 

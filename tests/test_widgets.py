@@ -25,6 +25,16 @@ def test_a_guess_needs_a_range():
         widgets.predict("?", 3, 3)
 
 
+def test_explore_shows_several_things_and_shows_them_again(monkeypatch):
+    shown = []
+    monkeypatch.setattr(widgets, "display", lambda *things: shown.append(things))
+    box = widgets.explore(lambda n: (n, -n), n=(1, 2))
+    (slider,) = controls(box)
+    slider.value = 2
+    slider.value = 1
+    assert shown == [(1, -1), (2, -2), (1, -1)]
+
+
 def test_explore_draws_for_each_value_once():
     calls = []
 
