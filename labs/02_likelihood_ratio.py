@@ -238,7 +238,7 @@ distributions.roc(
 guess.against(100 * at_one["ResNet, likelihood ratio"])
 
 # %% [markdown]
-# Compare the two ends. At `laptop` the ratio is somewhat better on the right, and on the left, at 1%, it finds about three to six times as many members. At `smoke`, with six models of 200
+# Compare the two ends. At `laptop` the ratio is somewhat better on the right, and on the left, at 1%, it finds about three to five times as many members. At `smoke`, with six models of 200
 # images, no difference can be relied on. Whoever wants to harm somebody works on the left.
 
 
