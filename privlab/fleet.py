@@ -101,8 +101,10 @@ def run(
     """
     began = time.monotonic()
     missing = [task for task in tasks if not task.finished()]
+    if not missing:
+        return Report(title, reused=len(tasks), done=0, left=0, deaths=0, seconds=0.0, where="")
     cluster = cluster or (os.environ.get("PRIVLAB_CLUSTER") if jobs is None else None)
-    lanes, where = _lanes(len(missing), jobs, cluster, gpu, budget) if missing else ([], "")
+    lanes, where = _lanes(len(missing), jobs, cluster, gpu, budget)
     deadline = None if budget is None else began + budget
     crew = _Crew(missing, deadline)
     try:
@@ -131,8 +133,6 @@ class _Crew:
         self.over = threading.Event()
         for task in tasks:
             self.waiting.put((task, 0))
-        if not tasks:
-            self.over.set()
 
     def drive(self, lanes: Sequence[Lane]) -> None:
         try:
@@ -206,11 +206,9 @@ def _lanes(
 ) -> tuple[Sequence[Lane], str]:
     if cluster:
         client = reach(cluster, gpu)
-        workers = client.scheduler_info(n_workers=-1)[
-            "workers"
-        ].values()  # each works at one task at a time, or one for each GPU it has
-        at_once = sum(int(w["resources"].get("GPU", 0)) for w in workers) if gpu else len(workers)
-        places = tasks if budget is None else min(tasks, at_once)  # or a budget would run while a task waits
+        places = (
+            tasks if budget is None else min(tasks, _places(client, gpu))
+        )  # or a budget would run while a task waits
         return [_OnCluster(client, gpu) for _ in range(places)], f"the cluster at {cluster}"
     jobs = default_jobs(gpu) if jobs is None else jobs
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
@@ -313,9 +311,8 @@ class _OnCluster:
     def work(self, task: Task, budget: float | None) -> None:
         from distributed import KilledWorker
 
-        future = self.client.submit(
-            worker.call, task.call, _arguments(task, budget), pure=False, resources=self.resources, key=None
-        )
+        arguments = _arguments(task, budget)
+        future = self.client.submit(worker.call, task.call, arguments, pure=False, resources=self.resources)
         try:
             future.result()
         except KilledWorker as error:
@@ -338,13 +335,18 @@ def reach(address: str, gpu: bool = False) -> Any:
             f"cluster={address!r} does not answer ({type(error).__name__}); start `dask scheduler` and `dask worker {address}`, "
             "and give the address that the scheduler prints"
         ) from None
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    if not workers or (gpu and not any(w["resources"].get("GPU") for w in workers)):
+    if not _places(client, gpu):
         client.close()
         want = " --resources GPU=1" if gpu else ""
         what = "worker that offers a GPU" if gpu else "worker"
         raise ConnectionError(f"cluster={address!r} has no {what}; start one: dask worker {address} --nthreads 1{want}")
     return client
+
+
+def _places(client: Any, gpu: bool) -> int:
+    """How many tasks a cluster works at: a worker at one, or at one for each GPU that it offers."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return sum(int(w["resources"].get("GPU", 0)) for w in workers) if gpu else len(workers)
 
 
 def _arguments(task: Task, budget: float | None) -> dict[str, Any]:
@@ -357,9 +359,6 @@ def _arguments(task: Task, budget: float | None) -> dict[str, Any]:
 @contextlib.contextmanager
 def _bar(tasks: Sequence[Task], title: str, lanes: Sequence[Lane], progress: bool) -> Iterator[None]:
     """A bar over the steps of all tasks, looked up in their files; and what the workers take of the memory."""
-    if not lanes:
-        yield
-        return
     total = sum(task.total for task in tasks)
     over = threading.Event()
     bar = tqdm(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from privlab.sources import nearest
 
@@ -69,6 +70,10 @@ class Recipe:
         object.__setattr__(self, "betas", tuple(self.betas))
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas={self.betas} are no pair of numbers from 0 to below 1; try (0.9, 0.999)")
+
+    def settings(self) -> dict[str, Any]:
+        """All fields but the source: what a training depends on, to be kept as JSON.  `Recipe(**settings)` undoes it."""
+        return {name: value for name, value in asdict(self).items() if name != "source"}
 
 
 RECIPES: dict[str, Recipe] = {

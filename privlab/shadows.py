@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import safetensors.torch
-import timm
 import torch
 from torch import Tensor, nn
 
@@ -77,7 +76,7 @@ class Fleet:
                 name=f"{self.settings['model']['name']} {m}",
                 call="privlab.shadows:train",
                 arguments={"folder": str(self.folder), "model": m},
-                finished=partial(_complete, run),
+                finished=partial(getattr, run, "complete"),
                 steps=partial(training.epochs_done, run),
                 total=epochs,
             )
@@ -167,14 +166,14 @@ def make(
         "format": FORMAT,
         "model": {"name": name, "changes": {"num_classes": classes, **(model or {})}},
         "normalise": normalise and asdict(normalise),
-        "recipe": {k: v for k, v in asdict(recipe).items() if k != "source"},
+        "recipe": recipe.settings(),
         "seed": seed,
         "images": [len(labels), training.digest(pixels, labels)],
         "keep": [len(keep), training.digest(keep)],
         "queries": list(queries),
         "at": epochs,
         "device": torch.device(device).type,
-        "versions": _versions(),
+        "versions": training.versions(),
     }
     zoo.build(name, **settings["model"]["changes"])  # a wrong name or change is told here, and not by every worker
     path = Path(folder) if folder else store.folder() / "fleet" / store.key(settings)[:32]
@@ -213,9 +212,10 @@ def train(folder: str, model: int, budget: float | None = None) -> None:
     run, settings = fleet.runs[model], fleet.settings
     if run.complete:
         return
-    if settings["versions"] != _versions():
+    if settings["versions"] != training.versions():
         raise RuntimeError(
-            f"this worker has {_versions()}, and the fleet was made with {settings['versions']}; install the same versions everywhere"
+            f"this worker has {training.versions()}, and the fleet was made with {settings['versions']}; "
+            "install the same versions everywhere"
         )
     built = _build(settings, model).to(settings["device"])
 
@@ -240,9 +240,8 @@ def train(folder: str, model: int, budget: float | None = None) -> None:
 
 def _build(settings: Mapping[str, Any], model: int) -> nn.Module:
     built = zoo.build(settings["model"]["name"], seed=_seed(settings, model), **settings["model"]["changes"])
-    built = built.to(
-        memory_format=torch.channels_last
-    )  # a ResNet then takes .6 of the time on a CPU, a Transformer what it took
+    # In this format a ResNet takes .6 of the time on a CPU, and a Transformer what it took.
+    built = built.to(memory_format=torch.channels_last)
     if settings["normalise"]:
         built.normalise = Normalise(**settings["normalise"])
     return built
@@ -251,14 +250,6 @@ def _build(settings: Mapping[str, Any], model: int) -> nn.Module:
 def _seed(settings: Mapping[str, Any], model: int) -> int:
     """Of a model's weights and training: no two models of two fleets share one, as seed + model would."""
     return int(np.random.SeedSequence([settings["seed"], model]).generate_state(1)[0])
-
-
-def _versions() -> dict[str, str]:
-    return {"torch": torch.__version__.split("+")[0], "timm": timm.__version__}
-
-
-def _complete(run: store.Run) -> bool:
-    return run.complete
 
 
 def _check_keep(keep: Tensor, images: int) -> None:

@@ -185,7 +185,7 @@ def victim(
     config = {
         "model": {"name": name, **changes, "structure": key({"": f"{built}{shapes}{built.normalise}"})},
         "training": _settings(recipe, seed, members, held_out, sample),
-        "on": [torch.device(device).type, torch.__version__.split("+")[0], timm.__version__],
+        "on": [torch.device(device).type, *versions().values()],
     }
     run = Run("victim", config, root)
     reused = run.complete
@@ -332,9 +332,13 @@ def _settings(
     recipe: Recipe, seed: int, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor] | None, sample: int
 ) -> dict[str, Any]:
     """What weights and history depend on beside the model, as JSON; sets stand by their contents, not by what they are called."""
-    plain = {name: value for name, value in dataclasses.asdict(recipe).items() if name != "source"}
     sets = {name: some and [len(some[1]), digest(*some)] for name, some in (("images", train), ("test", test))}
-    return {"format": FORMAT, "recipe": plain, "seed": seed, "sample": sample, **sets}
+    return {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": sample, **sets}
+
+
+def versions() -> dict[str, str]:
+    """Of what a training's bits depend on beside the machine."""
+    return {"torch": torch.__version__.split("+")[0], "timm": timm.__version__}
 
 
 def digest(*tensors: Tensor) -> str:

@@ -38,15 +38,6 @@ DRAW: dict[str, Callable[[str], plots.Picture]] = {
 }
 
 
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The matplotlib figures behind the pictures that a test draws."""
-    seen: list[Figure] = []
-    render = plots._picture
-    monkeypatch.setattr(plots, "_picture", lambda figure, alt: seen.append(figure) or render(figure, alt))
-    return seen
-
-
 def shown(figure: Figure) -> list[Text]:
     """Every text that can be read: matplotlib keeps the labels of ticks beyond an axis, and does not draw them."""
     hidden: set[Text] = set()

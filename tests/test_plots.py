@@ -39,15 +39,6 @@ def opened(picture: plots.Picture) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(picture.png)))
 
 
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The matplotlib figures behind the pictures that a test draws."""
-    seen: list[Figure] = []
-    render = plots._picture
-    monkeypatch.setattr(plots, "_picture", lambda figure, alt: seen.append(figure) or render(figure, alt))
-    return seen
-
-
 class Tags(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()

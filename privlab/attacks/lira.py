@@ -203,9 +203,7 @@ def _without_each(
         last_phi = torch.stack([leave_one_out.at(phi, who) for who in last])  # (sides, queries, n)
     other: int | Tensor
     for t in range(len(phi)):
-        on = sides[
-            :, t, None
-        ].double()  # (sides, 1, n). The side that the target is on loses it; what does the other lose?
+        on = sides[:, t, None].double()  # (sides, 1, n). The side that the target is on loses it; what does the other?
         if pairs:  # the target's partner
             other, other_phi, gone = t ^ 1, phi[t ^ 1], torch.ones_like(on)
         elif protocol == "reference":  # its last model, to be of one size with the first

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
+from privlab import splits
 from privlab.attacks import leave_one_out, lira
 
 MODES = [
@@ -23,15 +24,6 @@ def named(mode):
 
 
 every_mode = pytest.mark.parametrize("mode", MODES, ids=named)
-
-
-def halves(models, n, pairs=False, seed=0):
-    """A keep matrix with each sample in exactly half of the models; with pairs, rows 2k and 2k + 1 are complements."""
-    g = torch.Generator().manual_seed(seed)
-    if not pairs:
-        return torch.rand(models, n, generator=g).argsort(0) < models // 2
-    first = torch.rand(models // 2, n, generator=g) < 0.5
-    return torch.stack([first, ~first], 1).flatten(0, 1)
 
 
 def margins(keep, queries=2, gain=1.0, seed=0):
@@ -92,7 +84,7 @@ def close(found, expected, tolerance=1e-10):
 @every_mode
 @pytest.mark.parametrize("models, pairs", [(6, False), (6, True), (8, False), (10, True)])
 def test_every_target_is_the_definition_target_by_target(mode, models, pairs):
-    keep = halves(models, 12, pairs)
+    keep = splits.in_out(12, models, 0, pairs)
     phi = margins(keep)
     found = lira.every_target(phi, keep, **mode, pairs=pairs)
     assert found.shape == (models, 12) and found.dtype == torch.float64
@@ -101,7 +93,7 @@ def test_every_target_is_the_definition_target_by_target(mode, models, pairs):
 
 @every_mode
 def test_score_is_the_definition(mode):
-    keep = halves(6, 9)
+    keep = splits.in_out(9, 6, 0)
     phi = margins(keep, queries=3)
     close(
         lira.score(phi[0], phi[1:], keep[1:], **mode),
@@ -118,7 +110,7 @@ def test_samples_need_not_be_in_half_of_the_models(mode):
     assert len({*keep.sum(0).tolist()}) == 2
     phi = margins(keep)
     close(lira.every_target(phi, keep, **mode), by_definition(phi, keep, mode))
-    alone = halves(6, 1)
+    alone = splits.in_out(2, 6, 0)[:, :1]
     close(lira.every_target(margins(alone), alone, **mode), by_definition(margins(alone), alone, mode))
     one_holds_all = torch.tensor([[1, 1, 1], [1, 0, 1], [1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]]).bool()
     for keep in (one_holds_all, ~one_holds_all):
@@ -153,7 +145,7 @@ def test_by_hand_spreads():
 def test_medians_with_ties_are_numpys():
     """Whole numbers from 0 to 2, so nearly all scores have equals; odd and even sizes of a side."""
     for models, pairs in itertools.product([6, 8, 10, 12], [False, True]):
-        keep = halves(models, 20, pairs, seed=models)
+        keep = splits.in_out(20, models, models, pairs)
         phi = torch.randint(3, (models, 20, 2), generator=torch.Generator().manual_seed(models)).double()
         for online in (True, False):
             mode = dict(online=online, variance="fixed", protocol="reference")
@@ -161,7 +153,7 @@ def test_medians_with_ties_are_numpys():
 
 
 def test_gaussians_are_what_score_uses():
-    keep = halves(8, 5)
+    keep = splits.in_out(5, 8, 0)
     phi = margins(keep)
     for variance, protocol in itertools.product(lira.VARIANCES, lira.PROTOCOLS):
         fit = lira.gaussians(phi[1:], keep[1:], variance, protocol)
@@ -189,7 +181,7 @@ def test_an_offline_attack_needs_no_shadow_that_knows_the_sample():
 
 
 def test_arrays_and_float32_will_do_and_nothing_is_changed():
-    keep = halves(6, 4)
+    keep = splits.in_out(4, 6, 0)
     phi = margins(keep)
     before = phi.clone(), keep.clone()
     from_arrays = lira.every_target(phi.numpy(), keep.numpy())
@@ -210,7 +202,7 @@ def test_arrays_and_float32_will_do_and_nothing_is_changed():
 @pytest.mark.parametrize("pairs", [False, True])
 def test_a_model_that_diverged_does_not_blur_the_others(mode, pairs):
     """One model's scores are 1e9 times as large. Once it is the target, nothing of it is left in the sums of its shadows."""
-    keep = halves(8, 10, pairs)
+    keep = splits.in_out(10, 8, 0, pairs)
     phi = margins(keep)
     phi[3] *= 1e9
     found, expected = lira.every_target(phi, keep, **mode, pairs=pairs), by_definition(phi, keep, mode, pairs)
@@ -223,7 +215,7 @@ def test_a_model_that_diverged_does_not_blur_the_others(mode, pairs):
 
 def test_spreads_far_below_the_level():
     """Scores near 1e4 with a spread of 1: of 16 digits, mere sums of squares would keep 8."""
-    keep = halves(8, 10)
+    keep = splits.in_out(10, 8, 0)
     phi = margins(keep) + 1e4
     for mode in MODES:
         close(lira.every_target(phi, keep, **mode), by_definition(phi, keep, mode), 1e-7)
@@ -231,7 +223,7 @@ def test_spreads_far_below_the_level():
 
 def test_the_floor():
     """Where shadows agree to the last digit, a std is 2^-24 of what they say, or of 1 if that is more; scores are large, but finite."""
-    keep = halves(8, 6)
+    keep = splits.in_out(6, 8, 0)
     phi = margins(keep, queries=1)
     phi[:, 2], phi[:, 3] = 0.1, -30.0
     fit = lira.gaussians(phi, keep, "per-example")
@@ -269,7 +261,7 @@ def offset(mode, factor):
 @settings(max_examples=10)
 @given(st.integers(0, 10**6), st.floats(-100, 100), st.floats(0.01, 100), st.booleans())
 def test_unit_and_zero_of_the_margins_do_not_matter(seed, shift, factor, pairs):
-    keep = halves(6, 7, pairs, seed)
+    keep = splits.in_out(7, 6, seed, pairs)
     phi = margins(keep, seed=seed)
     for mode in MODES:
         scores = lira.every_target(phi, keep, **mode, pairs=pairs)
@@ -283,7 +275,7 @@ def test_unit_and_zero_of_the_margins_do_not_matter(seed, shift, factor, pairs):
 def test_the_order_of_samples_and_models_does_not_matter(seed, pairs):
     """Of models: any order under "paper"; of pairs, and within one, under either. The reference's cut goes by the order of the models."""
     g = torch.Generator().manual_seed(seed)
-    keep = halves(8, 7, pairs, seed)
+    keep = splits.in_out(7, 8, seed, pairs)
     phi = margins(keep, seed=seed)
     samples = torch.randperm(7, generator=g)
     models = torch.randperm(8, generator=g)
@@ -302,7 +294,7 @@ def test_the_order_of_samples_and_models_does_not_matter(seed, pairs):
 
 
 def test_two_equal_queries_are_one():
-    keep = halves(8, 7)
+    keep = splits.in_out(7, 8, 0)
     phi = margins(keep, queries=1)
     for mode in MODES:
         if mode["protocol"] == "reference" or mode["variance"] == "per-example":  # elsewhere n - 1 counts each query
@@ -316,7 +308,7 @@ def auc(scores, keep):
 @every_mode
 def test_higher_means_member(mode):
     """Members are 3 widths higher than others; the widths differ by sample, so do the levels, and a global threshold gets little."""
-    keep = halves(16, 2000, pairs=True)
+    keep = splits.in_out(2000, 16, 0, pairs=True)
     phi = margins(keep, gain=3.0)
     assert auc(phi.mean(2), keep) < 0.77
     assert auc(lira.every_target(phi, keep, **mode, pairs=True), keep) > 0.95
@@ -352,7 +344,7 @@ def on_noise(models, pairs, mode, n=20_000, draws=2):
     """AUC, and TPR at 1% FPR, of scores on margins that know nothing of membership."""
     found = []
     for seed in range(draws):
-        keep = halves(models, n, pairs, seed)
+        keep = splits.in_out(n, models, seed, pairs)
         phi = torch.randn(models, n, 1, generator=torch.Generator().manual_seed(100 + seed), dtype=torch.float64)
         scores = lira.every_target(phi, keep, **mode, pairs=pairs)
         threshold = np.quantile(scores[~keep], 0.99)
@@ -390,7 +382,7 @@ def test_on_noise_without_pairs(mode):
 
 
 def bad(models=6, n=5, **changes):
-    keep = halves(models, n)
+    keep = splits.in_out(n, models, 0)
     return dict(phi=margins(keep), keep=keep) | changes
 
 
@@ -422,8 +414,14 @@ def hole(value):
             "pairs=True, but rows 2 and 3 of keep agree on 2 of 3 samples; draw complementary halves",
         ),
         (bad(models=4, variance="per-example"), "sample 0 is in for 2 of 4 models, one of which can be the target, and variance='per-ex"),
-        (bad(4, variance="pooled", pairs=True, keep=halves(4, 5, True)), "no sample has 2 shadows, which leaves variance='pooled' nothing"),
-        (bad(4, 1, phi=torch.ones(4, 1, 1)), "keep: on one side no sample has 2 shadows, which leaves variance='fixed' nothing to measure"),
+        (
+            bad(4, variance="pooled", pairs=True, keep=splits.in_out(5, 4, 0, pairs=True)),
+            "no sample has 2 shadows, which leaves variance='pooled' nothing",
+        ),
+        (
+            bad(4, phi=torch.ones(4, 1, 1), keep=splits.in_out(2, 4, 0)[:, :1]),
+            "keep: on one side no sample has 2 shadows, which leaves variance='fixed' nothing to measure",
+        ),
     ],
 )  # fmt: skip
 def test_errors(arguments, message):
@@ -434,7 +432,7 @@ def test_errors(arguments, message):
 @pytest.mark.parametrize("online, first", [(True, 1), (False, 3)])
 def test_samples_without_a_side_are_named(online, first):
     """Samples 1 and 4 are in no model, 3 in all; an offline attack looks at the out side alone."""
-    keep = halves(6, 5)
+    keep = splits.in_out(5, 6, 0)
     keep[:, [1, 4]], keep[:, 3] = False, True
     side, short = ("in for 0 of 6", 2) if online else ("out for 0 of 6", 1)
     message = f"keep: sample {first} is {side} models, one of which can be the target, and variance='fixed' needs 2; {short} of 5 samples"

@@ -9,16 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from privlab import splits
 from privlab.attacks import leave_one_out, rmia
-
-
-def halves(models, n, pairs=False, seed=0):
-    """A keep matrix with each sample in exactly half of the models; with pairs, rows 2k and 2k + 1 are complements."""
-    g = torch.Generator().manual_seed(seed)
-    if not pairs:
-        return torch.rand(models, n, generator=g).argsort(0) < models // 2
-    first = torch.rand(models // 2, n, generator=g) < 0.5
-    return torch.stack([first, ~first], 1).flatten(0, 1)
 
 
 def confidences(keep, m=50, gain=1.0, seed=0):
@@ -52,7 +44,7 @@ def definition(x, keep, z, t, online, gamma, a, pairs):
 @pytest.mark.parametrize("models, pairs", [(4, False), (4, True), (8, False), (8, True)])
 @pytest.mark.parametrize("gamma, a", [(2.0, 1 / 3), (1.0, 0.0), (1.3, 1.0)])
 def test_every_target_is_the_definition_target_by_target(online, models, pairs, gamma, a):
-    keep = halves(models, 15, pairs)
+    keep = splits.in_out(15, models, 0, pairs)
     x, z = confidences(keep)
     options = dict(online=online, gamma=gamma, a=a, pairs=pairs)
     found = rmia.every_target(x, keep, z, **options)
@@ -131,7 +123,7 @@ def test_sums_without_each(seed, rows):
 @given(st.integers(0, 10**6), st.booleans(), st.booleans())
 def test_the_order_of_samples_and_models_does_not_matter(seed, online, pairs):
     g = torch.Generator().manual_seed(seed)
-    keep = halves(6, 8, pairs, seed)
+    keep = splits.in_out(8, 6, seed, pairs)
     x, z = confidences(keep, seed=seed)
     samples, models = torch.randperm(8, generator=g), torch.randperm(6, generator=g)
     if pairs:
@@ -144,7 +136,7 @@ def test_the_order_of_samples_and_models_does_not_matter(seed, online, pairs):
 
 
 def test_arrays_and_float32_will_do_and_nothing_is_changed():
-    keep = halves(6, 8)
+    keep = splits.in_out(8, 6, 0)
     x, z = confidences(keep)
     before = x.clone(), z.clone(), keep.clone()
     assert torch.equal(rmia.every_target(x.numpy(), keep.numpy(), z.numpy()), rmia.every_target(x, keep, z))
@@ -165,7 +157,7 @@ def auc(scores, keep):
 @pytest.mark.parametrize("models", [4, 16])
 def test_higher_means_member(online, models):
     """Members are 2 higher in log-odds, among levels that vary by 2: confidence alone ranks them badly."""
-    keep = halves(models, 3000, pairs=True)
+    keep = splits.in_out(3000, models, 0, pairs=True)
     x, z = confidences(keep, m=2000, gain=2.0)
     scores = rmia.every_target(x, keep, z, online=online, gamma=1.0, pairs=True)
     assert auc(scores, keep) > auc(x, keep) + 0.02 > 0.7
@@ -176,7 +168,7 @@ def test_on_noise(online, pairs):
     """The trap of lira: an offline p(x) is the mean of one shadow more for a member. Standard errors .002 and .0006; 4 of each."""
     found = []
     for seed in (0, 1):
-        keep = halves(8, 10_000, pairs, seed)
+        keep = splits.in_out(10_000, 8, seed, pairs)
         g = torch.Generator().manual_seed(100 + seed)
         x, z = ((2 * torch.randn(8, k, generator=g, dtype=torch.float64) + 2).sigmoid() for k in (10_000, 3000))
         scores = rmia.every_target(x, keep, z, online=online, pairs=pairs)
@@ -191,7 +183,7 @@ def test_on_noise(online, pairs):
 
 
 def bad(**changes):
-    keep = halves(6, 5)
+    keep = splits.in_out(5, 6, 0)
     x, z = confidences(keep, m=7)
     return dict(confidence=x, keep=keep, population=z) | changes
 
