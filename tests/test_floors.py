@@ -9,6 +9,7 @@ HOUSE = Path(__file__).parents[1] / "privlab"
 FLOORS = [
     {
         "metrics",
+        "identify",
         "roc",
         "sources",
         "downloads",

@@ -20,13 +20,13 @@ import torch.nn.functional as F
 from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 
+from privlab.attacks import ridge
 from privlab.leak import Leak
 from privlab.models import zoo
 from privlab.models.april import PlainBlock
 
-BACKWARD = (
-    8  # error of a backward pass in units of its float format's eps; measured at 7 to 30 on ViTs of 4 to 12 blocks
-)
+# Error of a backward pass in units of its float format's eps; measured at 7 to 30 on ViTs of 4 to 12 blocks.
+BACKWARD = 8
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ def attention(model: VisionTransformer, leak: Leak, noise: float | None = None) 
     projection, bias = _projection(model)
     size = projection.square().sum(1).mean().sqrt() * _pixel_size(leak)  # of W x
     relative = _relative_error(leak, noise)
-    error = relative * _rms(gradient) * weight.square().sum(0).mean().sqrt() / size
-    solved = _solve(dz.T, (weight.T @ gradient - dz.T @ known) / size, relative, error)
+    error = relative * ridge.rms(gradient) * weight.square().sum(0).mean().sqrt() / size
+    solved = ridge.solve(dz.T, (weight.T @ gradient - dz.T @ known) / size, relative, error)
     if model.embed_dim < len(dz):
         warnings.warn(
             f"width {model.embed_dim} is below the {len(dz)} tokens: rank {solved.rank}, so the image is one of many solutions",
@@ -139,9 +139,9 @@ def patch_embedding(model: VisionTransformer, leak: Leak, noise: float | None = 
     weight = _gradient(leak, model, "patch_embed.proj.weight").flatten(1)  # (width, patch pixels)
     relative = _relative_error(leak, noise)
     size = _pixel_size(leak)
-    scale = _row_sizes(tokens.T)
+    scale = ridge.row_sizes(tokens.T)
     right = weight / (size * scale)  # (width, patch pixels)
-    solved = _solve(tokens.T / scale, right, relative, relative * _rms(right))
+    solved = ridge.solve(tokens.T / scale, right, relative, relative * ridge.rms(right))
     if model.embed_dim <= len(tokens):
         warnings.warn(
             f"width {model.embed_dim} is not above the {len(tokens)} patches: rank {solved.rank}, so the image is one of many solutions",
@@ -171,6 +171,35 @@ def subspace(model: VisionTransformer, leak: Leak, noise: float | None = None) -
     Warns where too few equations are left.  Raises ValueError for a batch, width <= tokens, a model without pre-norm, bad gradients.
     """
     _require_patches(model, leak)
+    known = equations(model, leak, noise)
+    width, tokens, unknowns = model.embed_dim, len(_known_tokens(model)), _projection(model)[0].shape[1]
+    if width - tokens <= unknowns:
+        warnings.warn(
+            f"width {width} less {tokens} tokens leaves {width - tokens - 1} equations for the {unknowns} pixels of a patch: "
+            "the image is one of many solutions",
+            stacklevel=2,
+        )
+    solved = ridge.solve(*known)
+    return _recovery(solved.X[:unknowns].T, model, leak, solved, known.system.shape[1])
+
+
+class Equations(NamedTuple):
+    """A X = B for the patches of an image, X: (unknowns, patches), with what is known of the errors in A and B, see `ridge.solve`."""
+
+    system: Tensor  # (equations, patch pixels), and a column for sigma_i where beta is not 0
+    right: Tensor  # (equations, patches)
+    relative: float
+    error: Tensor
+    turn: Tensor
+
+
+def equations(model: VisionTransformer, leak: Leak, noise: float | None = None) -> Equations:
+    """The system of `subspace` for a batch of any size: each of its images satisfies it, see `spaces.family`.
+
+    With B images S is spanned by B * patches normed tokens and those of the prefix, which are the same in all images. Arguments and
+    errors as there, but for the number of images.
+    """
+    _require_patches(model, leak, any_batch=True)
     first: Any = model.blocks[0]
     if type(first) is not Block or not isinstance(model.norm_pre, nn.Identity):
         raise ValueError(
@@ -178,20 +207,12 @@ def subspace(model: VisionTransformer, leak: Leak, noise: float | None = None) -
             "try a stock timm ViT or DeiT, or closed_form.attention for architecture A"
         )
     gradient = _gradient(leak, model, "blocks.0.attn.qkv.weight")  # (3 width, width)
-    gradient = gradient / _row_sizes(gradient)
-    patches = model.patch_embed.num_patches
-    tokens = patches + model.num_prefix_tokens
-    projection, _ = _projection(model)  # (width, patch pixels)
-    width, unknowns = projection.shape
-    if width <= tokens:
+    gradient = gradient / ridge.row_sizes(gradient)
+    tokens = _tokens(model, leak.batch_size)
+    if model.embed_dim <= tokens:
+        images = "its" if leak.batch_size == 1 else f"the {leak.batch_size} images'"
         raise ValueError(
-            f"model: width {width} leaves no equation beside its {tokens} tokens; the form needs width > tokens"
-        )
-    if width - tokens <= unknowns:
-        warnings.warn(
-            f"width {width} less {tokens} tokens leaves {width - tokens - 1} equations for the {unknowns} pixels of a patch: "
-            "the image is one of many solutions",
-            stacklevel=2,
+            f"model: width {model.embed_dim} leaves no equation beside {images} {tokens} tokens; the form needs width > tokens"
         )
 
     _, inside, Vh = torch.linalg.svd(gradient, full_matrices=False)  # Vh: (width, width)
@@ -199,19 +220,18 @@ def subspace(model: VisionTransformer, leak: Leak, noise: float | None = None) -
     norm: Any = first.norm1
     gamma, beta = norm.weight.detach().double(), norm.bias.detach().double()
     known = _known_tokens(model)[model.num_prefix_tokens :]  # (patches, width)
-    system = outside @ (gamma[:, None] * _centred(projection.T).T)  # (width - tokens, patch pixels)
+    system = outside @ (gamma[:, None] * _centred(_projection(model)[0].T).T)  # (width - tokens, patch pixels)
     if beta.any():
         system = torch.cat([system, (outside @ beta)[:, None]], dim=1)  # sigma_i is unknown too
     relative = _relative_error(leak, noise)
     # Errors turn S by their norm over its smallest singular value; what they turn into view is not seen, only the rank counts it.
-    turn = (_norm_of_errors(gradient, relative) / inside[tokens - 1]).clamp(max=1.0)
+    turn = (ridge.norm_of_errors(gradient, relative) / inside[tokens - 1]).clamp(max=1.0)
     right = -outside @ (gamma * _centred(known)).T  # (width - tokens, patches)
-    solved = _solve(system, right, relative, relative * _rms(known), turn)  # X: (patch pixels (+ 1), patches)
-    return _recovery(solved.X[:unknowns].T, model, leak, solved, system.shape[1])
+    return Equations(system, right, relative, relative * ridge.rms(known), turn)
 
 
-def hidden_directions(model: VisionTransformer) -> int:
-    """How many directions of each patch the `subspace` form cannot see, told from the model alone: the rank rule.
+def hidden_directions(model: VisionTransformer, batch_size: int = 1) -> int:
+    """How many directions of each patch the system of `subspace` cannot see, told from the model alone: the rank rule.
 
     Let a combination a of the tokens satisfy sum_t a_t C(k_t) = 0, where k_t is the part of token t that does not depend on the image:
     b + e_i for a patch, its value for a prefix token. Then gamma * C(W sum_i a_i x_i) is a combination of normed tokens (and of beta,
@@ -224,37 +244,18 @@ def hidden_directions(model: VisionTransformer) -> int:
     this is min(3 p^2, patches - rank[E 1]), E the (patches, width) embedding with a column of ones. A random embedding has full rank
     and hides nothing; the 2-D sinusoid of an n x n grid is a function of row plus a function of column, has rank 2n - 1 together with
     the ones, and hides (n - 1)^2. Images whose patches repeat, such as a digit on black, hide more: their normed tokens are dependent.
+    In a batch the k_t of the patches come once for each of the B images and add no rank: n (B - 1) directions more are hidden.
     """
     known, unknowns = _known_tokens(model), _projection(model)[0].shape[1]
     rank = int(torch.linalg.matrix_rank(_centred(known), rtol=1e-12))
-    missing = unknowns - (known.shape[1] - len(known) - 1)
-    return min(unknowns, max(len(known) - rank, missing))
+    tokens = _tokens(model, batch_size)
+    missing = unknowns - (known.shape[1] - tokens - 1)
+    return min(unknowns, max(tokens - rank, missing))
 
 
-class _Solved(NamedTuple):
-    X: Tensor  # (unknowns, right-hand sides)
-    condition: float
-    rank: int
-
-
-def _solve(A: Tensor, B: Tensor, relative: float, error: Tensor, turn: Tensor | float = 0.0) -> _Solved:
-    """Ridge least squares A X = B for X of about unit size, damped at the noise.
-
-    relative: size of the errors in A over the size of A.  error: size of the errors in B.
-    turn: angle by which the whole of A may be off; singular values that it explains do not count for the rank.
-    Below the norm of its errors a singular value of A says nothing about the image; for errors in B, damping by their size is
-    Wiener's filter.
-    """
-    U, spectrum, Vh = torch.linalg.svd(A, full_matrices=False)
-    floor = _norm_of_errors(A, relative).hypot(error)
-    X = Vh.T @ ((U.T @ B) * (spectrum / (spectrum**2 + floor**2))[:, None])
-    rank = int((spectrum > torch.maximum(floor, turn * spectrum[0])).sum())
-    return _Solved(X, (spectrum[0] / spectrum[-1]).item(), rank)
-
-
-def _norm_of_errors(A: Tensor, relative: float) -> Tensor:
-    """Spectral norm, about, of independent errors of size relative * rms(A): theirs times sqrt(rows) + sqrt(columns)."""
-    return relative * _rms(A) * (len(A) ** 0.5 + A.shape[1] ** 0.5)
+def _tokens(model: VisionTransformer, batch_size: int) -> int:
+    """Different tokens that enter the first block: those of the prefix are the same in all images."""
+    return batch_size * model.patch_embed.num_patches + model.num_prefix_tokens
 
 
 def _pixel_size(leak: Leak) -> float:
@@ -273,7 +274,7 @@ def _relative_error(leak: Leak, noise: float | None) -> float:
     return math.hypot(computed * BACKWARD + torch.finfo(leak.precision).eps / 12**0.5, noise or 0.0)
 
 
-def _recovery(patches: Tensor, model: VisionTransformer, leak: Leak, solved: _Solved, unknowns: int) -> Recovery:
+def _recovery(patches: Tensor, model: VisionTransformer, leak: Leak, solved: ridge.Solved, unknowns: int) -> Recovery:
     size, patch = model.patch_embed.img_size, model.patch_embed.patch_size
     normalised = F.fold(patches.T[None], size, patch, stride=patch)  # (1, channels, height, width)
     return Recovery(leak.normalise.inverse(normalised), solved.condition, solved.rank, unknowns)
@@ -306,19 +307,6 @@ def _known_tokens(model: VisionTransformer) -> Tensor:
     return torch.cat([tokens, patches])
 
 
-def _row_sizes(A: Tensor) -> Tensor:
-    """Root mean square of each row, (rows, 1). Floats err in proportion to a number's size, so rows of one size err alike.
-
-    Worth 4 to 28 dB: small rows (queries and keys, say) are as exact as large ones and no longer drowned by these.
-    """
-    sizes = A.square().mean(1, keepdim=True).sqrt()
-    return sizes.where(sizes > 0, 1.0)
-
-
-def _rms(numbers: Tensor) -> Tensor:
-    return numbers.square().mean().sqrt()
-
-
 def _centred(rows: Tensor) -> Tensor:
     return rows - rows.mean(dim=-1, keepdim=True)
 
@@ -336,9 +324,9 @@ def _gradient(leak: Leak, model: nn.Module, name: str) -> Tensor:
     return gradient
 
 
-def _require_patches(model: nn.Module, leak: Leak) -> None:
+def _require_patches(model: nn.Module, leak: Leak, any_batch: bool = False) -> None:
     """One image, cut into patches by one linear layer, with nothing between that and the position embedding."""
-    if leak.batch_size != 1:
+    if leak.batch_size != 1 and not any_batch:
         raise ValueError(
             f"leak: it averages {leak.batch_size} images, whose tokens cannot be told apart here; give a leak of one image"
         )

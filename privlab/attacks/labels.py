@@ -4,8 +4,9 @@
     row_products   Lu et al. 2022, Algorithm 1, line 3              one image, any features, 3 classes or more
     row_minimum    Hatamizadeh et al. 2022, equation 2              distinct labels; sure for one image on features >= 0
     bias_minimum   no paper's: the same reading of the bias         distinct labels; sure for one image on any network
+    bias_counts    after Wainakh et al. 2022 (LLG)                  any labels, repeats too; sure for one image on any network
 
-All four follow from one identity. Let image b enter the last layer as features f_b and leave it with probabilities p_b. The mean
+All five follow from one identity. Let image b enter the last layer as features f_b and leave it with probabilities p_b. The mean
 cross-entropy has the slope c_bi = p_bi - [i is the label of b] at logit i, so row i of the layer's weight gradient and its bias are
 
     G_i = 1/B sum_b c_bi f_b        (features,)          g_i = 1/B sum_b c_bi
@@ -16,11 +17,12 @@ row is also the longest (with 3 classes or more), as long as all the others toge
 
 The rules need cross-entropy on whole labels; with smoothed or mixed labels more of the c_i are negative. They read the leak and the
 model's layout, never `leak.labels`. Labels come in no order of the images: the order within a batch leaves no mark on the gradient.
-No rule here returns a label twice; in a batch that repeats labels at least one answer is therefore wrong.
+Only `bias_counts` returns a label twice; in a batch that repeats labels at least one answer of the others is therefore wrong.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import torch
@@ -114,9 +116,56 @@ def bias_minimum(model: nn.Module, leak: Leak) -> Tensor:
     return _smallest(_gradient(model, leak, "bias"), leak)
 
 
+def bias_counts(model: nn.Module, leak: Leak) -> Tensor:
+    """How often each class occurs, from the last layer's bias gradient: take the smallest number, add 1/B to it, B times over.
+
+    Why: g_i = m_i - n_i/B, with m_i the mean probability of class i and n_i the number of its images. Each image of a class pulls its
+    number down by 1/B; to name one is to undo its pull. The rule is right, every n_i exactly, if and only if
+
+        max of m_i over the classes present  <  min of m_i over all classes  +  1/B          (at equality the lower class wins)
+
+    Proof: the j-th time that class i is named its number stands at k_ij = g_i + (j-1)/B, which grows with j. So B times the smallest is
+    the B smallest of all the k_ij. The answer is right if these are the k_ij with j <= n_i; that is, if the largest of those, the
+    largest k_i,n_i = m_i - 1/B of a class present, lies below the smallest of the others, the smallest k_i,n_i+1 = m_i of any class.
+
+    Reach: any labels, B as large as you like, but 1/B shrinks as B grows and the spread of the m_i does not: a fresh network, whose m_i are
+    all near 1 / classes, gives large batches away, a trained one smaller. One image on any network, always: m_i - 1 < 0. Of distinct labels
+    `bias_minimum` asks a little less, since it compares with absent classes alone. Right or wrong, each class whose number is negative is
+    named: at most n_i of its k_ij are below 0, so no more than B are in all.
+    Here, 10 classes, labels drawn with repeats: up to 8 images all right on a fresh ResNet, ViT and Swin; after 200 steps of training 97 to
+    100% of 4 labels, 92 to 99% of 8, 91 to 96% of 16. Rules for distinct labels stop at 86% of 4 and 71% of 8: no more differ, on average.
+    Unlike the others the rule reads the gradient's size: one that was clipped or rescaled must be scaled back first.
+    LLG reads the weight's rows and has to estimate what one image does to them; for the bias that is 1/B, whatever the features.
+
+    model: any that ends in a linear layer with a bias, see `classifier`; where two heads are averaged, each has half of 1/B.
+    leak: with that layer's bias among its gradients.
+    Returns (batch,) int64, sorted, with repeats.  Raises ValueError for a model without a final linear layer, a layer without a bias,
+    a missing, NaN, zero or foreign gradient.
+    Source: after Wainakh et al. 2022, User-Level Label Leakage from Gradients in Federated Learning, PoPETs, with the bias for the rows.
+    """
+    gradient = _gradient(model, leak, "bias").double() * _heads(model)  # (classes,)
+    pulls = torch.arange(leak.batch_size, device=gradient.device, dtype=torch.float64) / leak.batch_size  # (batch,)
+    keys = gradient[:, None] + pulls  # (classes, batch)
+    first = keys.flatten().argsort(stable=True)[: leak.batch_size]
+    return (first // leak.batch_size).sort().values
+
+
 RULES: dict[str, Callable[[nn.Module, Leak], Tensor]] = {
-    rule.__name__: rule for rule in (row_sum, row_products, row_minimum, bias_minimum)
+    rule.__name__: rule for rule in (row_sum, row_products, row_minimum, bias_minimum, bias_counts)
 }
+
+
+def overlap(found: Tensor, truth: Tensor) -> float:
+    """Share of a batch's labels that a rule found, in any order; a label that occurs twice has to be found twice.
+
+    found, truth: (batch,) class indices.  Returns a number from 0 to 1.
+    Raises ValueError for two batches that differ in size, or empty ones.
+    """
+    if found.shape != truth.shape or found.ndim != 1 or len(truth) == 0:
+        raise ValueError(
+            f"found: shape {tuple(found.shape)} beside truth of shape {tuple(truth.shape)}; give one label an image in both: (batch,)"
+        )
+    return (Counter(found.tolist()) & Counter(truth.tolist())).total() / len(truth)
 
 
 def classifier(model: nn.Module) -> str:
@@ -141,6 +190,12 @@ def classifier(model: nn.Module) -> str:
             "build it with num_classes=10, say, or give the attack its labels"
         )
     return next(name for name, module in model.named_modules() if module is last)
+
+
+def _heads(model: nn.Module) -> int:
+    """How many linear layers the logits are the mean of: 2 in a distilled DeiT, 1 elsewhere."""
+    owner = model.get_classifier() if hasattr(model, "get_classifier") else model  # type: ignore[operator]
+    return len(owner) if isinstance(owner, tuple | list) else 1
 
 
 def _rows(model: nn.Module, leak: Leak) -> Tensor:
@@ -176,7 +231,7 @@ def _one_image(leak: Leak, rule: str) -> Leak:
     if leak.batch_size != 1:
         raise ValueError(
             f"leak.batch_size={leak.batch_size}, and labels.{rule} tells the label of 1 image; "
-            "for a batch of distinct labels try labels.row_minimum or labels.bias_minimum"
+            "for a batch try labels.bias_counts, or labels.row_minimum if its labels are distinct"
         )
     return leak
 
@@ -186,6 +241,6 @@ def _smallest(scores: Tensor, leak: Leak) -> Tensor:
     if leak.batch_size > len(scores):
         raise ValueError(
             f"leak.batch_size={leak.batch_size} cannot hold distinct labels of {len(scores)} classes, as this rule assumes; "
-            f"give a batch of {len(scores)} or fewer, or labels with the leak"
+            "try labels.bias_counts, or give labels with the leak"
         )
     return scores.argsort(stable=True)[: leak.batch_size]

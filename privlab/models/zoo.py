@@ -1,4 +1,4 @@
-"""One door to every victim: timm's models by their own names, and a few small members of the same families for 32 x 32 images."""
+"""One door to every victim: timm's models by their own names, small members of the same families for 32 x 32 images, one for faces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from timm.models.resnet import ResNet
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from privlab.data import NORMALISE
+from privlab.data import NORMALISE, Normalise
 from privlab.leak import preprocessing
 from privlab.models import positions
 
@@ -39,6 +39,28 @@ CIFAR: dict[str, tuple[str, dict[str, Any]]] = {
     "convnext_tiny_cifar": ("convnext_tiny", _CIFAR),
 }
 
+# Victims for faces. FaceTransformer's P8S8 (Zhong, Deng 2021: 112 x 112, patches of 8 side by side, 63 M parameters) read as a timm ViT,
+# with a row of the head for each of ORL's 40 people. What differs from the authors' code: their head is a margin loss (CosFace) on
+# cosines, which needs the label in the forward pass, ours is linear; they draw class token and position embedding with a standard
+# deviation of 1, timm with next to 0 and .02 (position_std=1.0 draws the embedding as theirs); they scale attention by the whole width,
+# timm by a head's; they feed bytes from 0 to 255 as they are, we map pixels to [-1, 1].
+FACES: dict[str, tuple[str, dict[str, Any]]] = {
+    "face_transformer": (
+        "vit_base_patch16_224",
+        dict(
+            img_size=112,
+            patch_size=8,
+            embed_dim=512,
+            depth=20,
+            num_heads=8,
+            mlp_ratio=4,
+            qkv_bias=False,
+            num_classes=40,
+        ),
+    ),
+}
+_NAMED = CIFAR | FACES
+
 
 def build(
     name: str,
@@ -51,20 +73,20 @@ def build(
 ) -> Any:
     """A fresh victim in eval mode, its weights drawn from `seed`, with its preprocessing in `model.normalise`.
 
-    name: any timm model, or one of `CIFAR`.  num_classes: rows of the head; the model's own number if not given.
+    name: any timm model, or one of `CIFAR` or `FACES`.  num_classes: rows of the head; the model's own number if not given.
     position, position_std, position_rank: kind, scale and rank of a ViT's position embedding (see `positions.draw`);
         timm's own learnable one, with standard deviation .02, if nothing is given.
     changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
     Attention is built unfused, because gradient attacks differentiate twice and the fused kernels have no second derivative.
     Raises ValueError for a name that is not there (with the nearest), or an image size that the patch does not divide.
     """
-    if name not in CIFAR and not timm.is_model(name):
-        known = [*CIFAR, *timm.list_models()]
+    if name not in _NAMED and not timm.is_model(name):
+        known = [*_NAMED, *timm.list_models()]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise ValueError(
             f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"
         )
-    timm_name, settings = CIFAR.get(name, (name, {}))
+    timm_name, settings = _NAMED.get(name, (name, {}))
     settings = {**settings, **changes} | ({} if num_classes is None else {"num_classes": num_classes})
     stem = settings.pop("stem", "imagenet")
     _check_patches(settings.get("img_size"), settings.get("patch_size"))
@@ -87,7 +109,10 @@ def build(
     if isinstance(model, VisionTransformer):
         patch = model.patch_embed.patch_size[0]  # the model's own, where none was given
         _check_patches(settings.get("img_size"), patch)
-    model.normalise = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
+    if name in FACES:
+        model.normalise = Normalise((0.5,), (0.5,))
+    else:
+        model.normalise = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
     if position != "learnable" or position_std is not None or position_rank is not None:
         positions.place(model, position, position_std, position_rank, seed)
     return model.eval()

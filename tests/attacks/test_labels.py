@@ -61,7 +61,7 @@ BY_HAND = {
 def test_one_image_by_hand(case, dtype):
     rows, expected = BY_HAND[case]
     leak = leak_of(torch.tensor(rows, dtype=dtype), torch.tensor([0.25, 0.5, -0.75], dtype=dtype))
-    for name, answer in (expected | dict(bias_minimum=2)).items():
+    for name, answer in (expected | dict(bias_minimum=2, bias_counts=2)).items():
         found = labels.RULES[name](head(3, 2), leak)
         assert found.dtype == torch.int64 and found.tolist() == [answer], name
 
@@ -74,8 +74,25 @@ def test_two_images_by_hand():
     assert labels.bias_minimum(head(4, 2), leak).tolist() == [1, 3]  # a tie: the lower class first
 
 
-def test_four_rules_by_their_names():
-    assert set(labels.RULES) == {"row_sum", "row_products", "row_minimum", "bias_minimum"}
+def test_repeats_by_hand():
+    """p uniform over 4 classes; of 4 images 3 have label 2 and 1 has label 0: g = 1/4 - n/4. Twice as many as classes work as well."""
+    bias = [0.0, 0.25, -0.5, 0.25]
+    leak = leak_of(torch.ones(4, 1), bias, batch_size=4)
+    found = labels.bias_counts(head(4, 1), leak)
+    assert found.dtype == torch.int64 and found.tolist() == [0, 2, 2, 2]
+    assert labels.bias_minimum(head(4, 1), leak).tolist() == [2, 0, 1, 3]
+    leak = leak_of(torch.ones(4, 1), [0.25 - n / 8 for n in (0, 5, 2, 1)], batch_size=8)
+    assert labels.bias_counts(head(4, 1), leak).tolist() == [1, 1, 1, 1, 1, 2, 2, 3]
+
+
+def test_overlap_by_hand():
+    found = torch.tensor([2, 0, 2, 2])
+    for truth, share in (([2, 2, 2, 0], 1.0), ([0, 1, 2, 2], 0.75), ([0, 0, 0, 0], 0.25), ([1, 1, 3, 3], 0.0)):
+        assert labels.overlap(found, torch.tensor(truth)) == labels.overlap(torch.tensor(truth), found) == share
+
+
+def test_five_rules_by_their_names():
+    assert set(labels.RULES) == {"row_sum", "row_products", "row_minimum", "bias_minimum", "bias_counts"}
     assert all(getattr(labels, name) is rule for name, rule in labels.RULES.items())
 
 
@@ -110,7 +127,7 @@ def test_rows_are_features_weighed_by_their_errors(name):
 
 
 def test_one_image_on_a_resnet(photos):
-    """Features behind ReLU are not negative: all four rules are right, image for image, whatever the label."""
+    """Features behind ReLU are not negative: all rules are right, image for image, whatever the label."""
     model = zoo.build("resnet18", num_classes=10, channels=(8, 8, 16, 16))
     for i in range(20):
         image, _ = photos.one(i)
@@ -122,14 +139,14 @@ def test_one_image_on_a_resnet(photos):
 
 
 def test_one_image_on_a_vit(photos):
-    """Features behind LayerNorm have both signs: three rules are right, and the row sum is not."""
+    """Features behind LayerNorm have both signs: all rules are right but the row sum."""
     model = zoo.build("vit_cifar", **SMALL)
     wrong = 0
     for i in range(40):
         image, label = photos.one(i % 20)
         label = (label + i // 20) % 10
         leak = observe(model, image, label, names=["head.weight", "head.bias"])
-        for rule in (labels.row_products, labels.row_minimum, labels.bias_minimum):
+        for rule in (labels.row_products, labels.row_minimum, labels.bias_minimum, labels.bias_counts):
             assert rule(model, leak).item() == label.item(), rule
         wrong += labels.row_sum(model, leak).item() != label.item()
     assert wrong >= 10
@@ -162,7 +179,7 @@ def test_the_reach_of_each_rule_for_one_image(case):
     features, logits, answer = case
     model, leak = softmax_leak(features, logits, answer)
     label, p = answer.item(), logits[0].softmax(0)
-    assert labels.bias_minimum(model, leak).item() == label
+    assert labels.bias_minimum(model, leak).item() == labels.bias_counts(model, leak).item() == label
     if features.abs().max() > 1e-3:
         assert labels.row_products(model, leak).item() == label
         total = features.sum().item()
@@ -190,6 +207,38 @@ def test_distinct_labels_from_the_bias(size, seed):
     assert (set(labels.bias_minimum(model, leak).tolist()) == set(answers.tolist())) == condition
 
 
+@given(st.integers(1, 20), st.integers(2, 8), st.floats(0.01, 3), st.integers(0, 2**31))
+def test_any_labels_from_the_bias(size, classes, spread, seed):
+    """Every count right if and only if max m_i over the present < min m_i over all + 1/B; else still every class that is proven."""
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(size, 4, generator=generator, dtype=torch.float64)
+    logits = torch.randn(size, classes, generator=generator, dtype=torch.float64) * spread
+    logits += (
+        torch.randn(classes, generator=generator, dtype=torch.float64) * spread
+    )  # a network that has its favourites
+    answers = torch.randint(classes, (size,), generator=generator)
+    model, leak = softmax_leak(features, logits, answers)
+    found, mean = labels.bias_counts(model, leak), logits.softmax(1).mean(0)
+    assert found.tolist() == sorted(found.tolist()) and len(found) == size
+    margin = (mean.min() + 1 / size - mean[answers].max()).item()
+    if abs(margin) > 1e-9:
+        assert (found.tolist() == sorted(answers.tolist())) == (margin > 0) == (labels.overlap(found, answers) == 1)
+    assert set((leak["1.bias"] < 0).nonzero().flatten().tolist()) <= set(found.tolist())
+
+
+@given(st.integers(1, 12), st.integers(2, 6), st.integers(0, 2**31))
+def test_the_counts_are_those_of_the_greedy_rule(size, classes, seed):
+    """One label at a time, by its own words: the smallest number, noted, and 1/B added to it."""
+    bias = torch.randn(classes, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    bias -= bias.mean()
+    left, noted = bias.clone(), []
+    for _ in range(size):
+        noted.append(left.argmin().item())
+        left[noted[-1]] += 1 / size
+    leak = leak_of(torch.ones(classes, 1), bias, batch_size=size)
+    assert labels.bias_counts(head(classes, 1), leak).tolist() == sorted(noted)
+
+
 def test_distinct_labels_on_a_resnet_and_a_vit(photos):
     """Four of a hundred classes, on fresh networks: no mistake. By chance four right ones come once in 3.9 million."""
     for name, changes in (("resnet18", dict(channels=(8, 8, 16, 16))), ("vit_cifar", SMALL)):
@@ -199,11 +248,11 @@ def test_distinct_labels_on_a_resnet_and_a_vit(photos):
             answers = torch.randperm(100, generator=torch.Generator().manual_seed(i))[:4]
             layer = labels.classifier(model)
             leak = observe(model, images, answers, names=[f"{layer}.weight", f"{layer}.bias"])
-            for rule in (labels.row_minimum, labels.bias_minimum):
+            for rule in (labels.row_minimum, labels.bias_minimum, labels.bias_counts):
                 assert set(rule(model, leak).tolist()) == set(answers.tolist()), (name, rule)
 
 
-def test_repeated_labels_are_not_seen(photos):
+def test_repeated_labels_are_seen_by_one_rule_alone(photos):
     """Two images of one class: a rule for distinct labels names it once, and something else beside."""
     model = zoo.build("vit_cifar", **SMALL)
     images, _ = photos.take([0, 1])
@@ -211,6 +260,36 @@ def test_repeated_labels_are_not_seen(photos):
     for rule in (labels.row_minimum, labels.bias_minimum):
         found = rule(model, leak).tolist()
         assert found[0] == 5 and len(set(found)) == 2
+    assert labels.bias_counts(model, leak).tolist() == [5, 5]
+
+
+@pytest.mark.parametrize(("name", "changes"), [("vit_cifar", SMALL), ("resnet_cifar", {})])
+def test_more_images_than_classes_on_fresh_networks(photos, name, changes):
+    model = zoo.build(name, **changes)
+    images, _ = photos.take(range(16))
+    answers = torch.tensor([3, 3, 3, 3, 3, 3, 3, 0, 0, 1, 9, 9, 9, 9, 9, 5])
+    layer = labels.classifier(model)
+    leak = observe(model, images, answers, names=[f"{layer}.bias"])
+    assert labels.bias_counts(model, leak).tolist() == sorted(answers.tolist())
+
+
+def test_two_heads_halve_what_one_image_pulls(photos):
+    """A distilled DeiT averages two heads, so an image pulls each bias down by 1/2B."""
+    model = zoo.build("deit_tiny_distilled_patch16_224", img_size=32, depth=2, num_classes=10)
+    images, _ = photos.take(range(4))
+    for answers in ([3, 3, 3, 0], [7, 7, 7, 7], [2, 2, 5, 5]):
+        leak = observe(model, images, torch.tensor(answers), names=["head.bias"])
+        assert labels.bias_counts(model, leak).tolist() == sorted(answers)
+
+
+def test_the_counts_need_the_gradients_own_size(photos):
+    """A clipped gradient still says which class is the likeliest, no longer how often."""
+    model = zoo.build("vit_cifar", **SMALL)
+    leak = observe(model, photos.take([0, 1, 2])[0], torch.tensor([5, 5, 2]))
+    assert labels.bias_counts(model, leak).tolist() == [2, 5, 5]
+    clipped = dataclasses.replace(leak, grads={n: g / 100 for n, g in leak.grads.items()})
+    assert labels.bias_counts(model, clipped).tolist() != [2, 5, 5]
+    assert labels.bias_minimum(model, clipped).tolist()[:2] == [5, 2]
 
 
 def test_a_gradient_rounded_to_bfloat16(photos):
@@ -218,7 +297,7 @@ def test_a_gradient_rounded_to_bfloat16(photos):
     for i in range(10):
         image, label = photos.one(i)
         leak = observe(model, image, label).rounded(torch.bfloat16)
-        for rule in (labels.row_products, labels.row_minimum, labels.bias_minimum):
+        for rule in (labels.row_products, labels.row_minimum, labels.bias_minimum, labels.bias_counts):
             assert rule(model, leak).item() == label.item()
 
 
@@ -260,9 +339,12 @@ def rules_for(leak):
 
 @given(batches(), st.floats(1e-6, 1e6))
 def test_the_scale_of_the_gradient_does_not_matter(case, scale):
+    """To any rule that does not count."""
     model, leak = case
     scaled = dataclasses.replace(leak, grads={n: scale * g for n, g in leak.grads.items()})
     for rule in rules_for(leak):
+        if rule is labels.bias_counts:
+            continue
         assert rule(model, scaled).tolist() == rule(model, leak).tolist()
 
 
@@ -273,7 +355,8 @@ def test_classes_in_another_order_give_their_labels_in_that_order(case, random):
     random.shuffle(order)  # the new class i is the old class order[i]
     shuffled = dataclasses.replace(leak, grads={n: g[order] for n, g in leak.grads.items()})
     for rule in rules_for(leak):
-        assert [order[i] for i in rule(model, shuffled).tolist()] == rule(model, leak).tolist()
+        there, here = [order[i] for i in rule(model, shuffled).tolist()], rule(model, leak).tolist()
+        assert (sorted(there) if rule is labels.bias_counts else there) == here
 
 
 @given(st.integers(0, 2**31))
@@ -364,8 +447,23 @@ def test_a_batch_where_one_image_is_needed(name):
 @pytest.mark.parametrize("name", ["row_minimum", "bias_minimum"])
 def test_more_images_than_classes(name):
     model, leak = softmax_leak(torch.ones(5, 3), torch.zeros(5, 4), torch.tensor([0, 1, 1, 1, 2]))
-    with pytest.raises(ValueError, match="batch_size=5 cannot hold distinct labels of 4 classes"):
+    with pytest.raises(
+        ValueError, match="batch_size=5 cannot hold distinct labels of 4 classes.*try labels.bias_counts"
+    ):
         labels.RULES[name](model, leak)
+    assert labels.bias_counts(model, leak).tolist() == [0, 1, 1, 1, 2]
+
+
+def test_overlap_of_batches_that_differ_in_size():
+    for found, truth in (
+        (torch.tensor([1, 2]), torch.tensor([1])),
+        (torch.tensor([[1]]), torch.tensor([[1]])),
+        (torch.ones(0),) * 2,
+    ):
+        with pytest.raises(
+            ValueError, match=r"found: shape .* beside truth of shape .*; give one label an image in both"
+        ):
+            labels.overlap(found, truth)
 
 
 def test_two_classes_have_no_product_to_tell_them_apart():
@@ -397,8 +495,9 @@ def test_a_leak_without_the_head(rule, photos):
 
 def test_a_head_without_a_bias():
     leak = leak_of([[0.5, 1.0], [0.5, 1.0], [-1.0, -2.0]])
-    with pytest.raises(ValueError, match="its last layer '1' has no bias; try labels.row_products"):
-        labels.bias_minimum(head(3, 2, bias=False), leak)
+    for rule in (labels.bias_minimum, labels.bias_counts):
+        with pytest.raises(ValueError, match="its last layer '1' has no bias; try labels.row_products"):
+            rule(head(3, 2, bias=False), leak)
 
 
 @pytest.mark.parametrize("rule", labels.RULES.values(), ids=labels.RULES)

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timm.layers import Attention, use_fused_attn
 
+from privlab.attacks import labels
 from privlab.data import NORMALISE
+from privlab.leak import observe
 from privlab.models import april, parts, positions, zoo
 
 X = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -106,6 +108,45 @@ def test_the_stem_for_small_images_keeps_their_size():
     for name, stem in (("vit_cifar", "cifar"), ("resnet50", "tiny"), ("resnet50d", "cifar")):
         with pytest.raises(ValueError, match=f"stem='{stem}' does not fit"):
             zoo.build(name, stem=stem)
+
+
+def test_the_face_transformer_by_its_sizes():
+    """Zhong, Deng 2021: P8S8 has 63.2 million parameters without the head; 14 x 14 patches of 8 x 8 and a class token."""
+    with torch.device("meta"):
+        model = zoo.build("face_transformer")
+    head = sum(p.numel() for p in model.head.parameters())
+    assert round((sum(p.numel() for p in model.parameters()) - head) / 1e6, 1) == 63.2 and head == 40 * 513
+    assert model.pos_embed.shape == (1, 197, 512) and len(model.blocks) == 20
+    assert model.blocks[0].attn.num_heads == 8 and model.blocks[0].mlp.fc1.out_features == 2048
+    assert model.patch_embed.patch_size == (8, 8)
+
+
+def test_the_face_transformer_takes_grey_faces_and_colour():
+    model = zoo.build("face_transformer", depth=1)
+    x = torch.rand(1, 3, 112, 112, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(model.normalise(x), 2 * x - 1)
+    assert model(model.normalise(x)).shape == (1, 40)
+    grey = zoo.build("face_transformer", depth=1, in_chans=1)
+    assert grey(grey.normalise(x[:, :1])).shape == (1, 40)
+
+
+@pytest.mark.parametrize("size", ["tiny", "small", "base"])
+def test_distilled_models_give_one_gradient_of_two_heads(size):
+    """In eval mode the logits are the mean of both heads, so a client can step, and each head gets half the slope."""
+    model = zoo.build(f"deit_{size}_distilled_patch16_224", img_size=32, depth=1, num_classes=10)
+    z = model.forward_features(X)
+    torch.testing.assert_close(model(X), (model.head(z[:, 0]) + model.head_dist(z[:, 1])) / 2)
+    leak = observe(model, X, torch.tensor([3, 5]))
+    assert leak.grads.keys() == {name for name, _ in model.named_parameters()}
+    torch.testing.assert_close(leak["head.bias"], leak["head_dist.bias"])
+    with torch.no_grad():
+        slope = model(leak.normalise(X)).softmax(1).mean(0) - torch.tensor([0, 0, 0, 0.5, 0, 0.5, 0, 0, 0, 0])
+    torch.testing.assert_close(leak["head.bias"], slope / 2)
+    assert labels.classifier(model) == "head"
+    groups = parts.group(model)
+    assert sorted(n for names in groups.values() for n in names) == sorted(n for n, _ in model.named_parameters())
+    assert {"dist_token", "cls_token", "pos_embed"} <= set(groups["stem"])
+    assert {"head.weight", "head_dist.weight"} <= set(groups["head"])
 
 
 def test_widths_that_the_heads_do_not_divide():
