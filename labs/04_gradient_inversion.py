@@ -44,7 +44,7 @@ import torch
 from torch import nn
 
 from privlab import checks, data, flipbook, ledger, metrics, papers, player, plots, store, training, widgets
-from privlab.attacks import gradient, labels, objectives
+from privlab.attacks import gradient, labels, objectives, priors
 from privlab.leak import observe
 from privlab.models import zoo
 
@@ -83,7 +83,7 @@ fresh = dict(mode="eval", victim="fresh")
 # Here are the two terms, as the package has them:
 
 # %%
-print(getsource(objectives.cosine_distance), getsource(objectives.total_variation), sep="\n\n")
+print(getsource(objectives.cosine_distance), getsource(priors.total_variation), sep="\n\n")
 
 # %% [markdown]
 # To step downhill, the server needs the slope of a *distance between gradients*: a derivative of a derivative. So every operation in the model

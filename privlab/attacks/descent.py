@@ -15,49 +15,13 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
+from privlab.attacks.spaces import Pixels, Space
+from privlab.attacks.terms import Term
 from privlab.leak import Gradients, Leak, stateless
 from privlab.store import from_bytes, to_bytes
 
-Value = Callable[[Tensor, Gradients, Leak], Tensor]  # (normalised images, their gradients, the leak) -> scalar
 Checkpoint = dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Term:
-    """One summand of an attack's loss: its weight, and the span of the run (from 0 to 1) in which it counts.
-
-    end: the weight that it has fallen or risen to when its span ends, by the same factor in each step; None leaves it as it is.
-    """
-
-    name: str
-    weight: float
-    value: Value
-    span: tuple[float, float] = (0.0, 1.0)
-    end: float | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.span[0] < self.span[1] <= 1:
-            raise ValueError(f"span={self.span} of term {self.name!r} is no part of a run; give 0 <= begin < end <= 1")
-        if self.end is not None and not (self.weight > 0 and self.end > 0):
-            raise ValueError(
-                f"weight={self.weight} cannot go to end={self.end} by factors in {self.name!r}; give both above 0"
-            )
-
-    def active(self, progress: float) -> bool:
-        """Whether the term counts at this part of the run, 0 being its start and 1 its end."""
-        return self.span[0] <= progress < self.span[1] or progress == self.span[1] == 1
-
-    def weigh(self, progress: float) -> float:
-        """Its weight at this part of its span."""
-        if self.end is None:
-            return self.weight
-        begin, end = self.span
-        return self.weight * (self.end / self.weight) ** ((progress - begin) / (end - begin))
-
-    def __repr__(self) -> str:
-        weight = f"{self.weight:g}" if self.end is None else f"{self.weight:g} to {self.end:g}"
-        what = f"{weight} {self.name} ({getattr(self.value, '__name__', repr(self.value))})"
-        return what if self.span == (0, 1) else f"{what} from {self.span[0]:.0%} to {self.span[1]:.0%}"
+Look = Callable[[Tensor, Sequence[Term], Tensor], tuple[Tensor, Tensor]]  # (images, terms, weights) -> values, slope
 
 
 @dataclass(frozen=True)
@@ -66,7 +30,8 @@ class State:
 
     restart, step: counted from 0.  evaluations: gradients of the network taken so far in this restart.
     images: (batch, channels, height, width), clamped to [0, 1].  labels: (batch,), given, recovered or searched for.
-    losses: term -> its value as it is weighted now.
+    losses: term -> its value as it is weighted now.  Where several seeds are searched for together, images, labels and losses are
+        those of the seed that stands best, and `members` holds the images of all, (group, batch, channels, height, width).
     score: the loss as it is weighted at the end of the run, by which states and restarts are compared; NaN as long as one of those
         terms does not count yet.
     reason: why the restart ends here: "steps" (all are done), "enough", "patience", "not finite"; empty while it goes on.
@@ -81,6 +46,7 @@ class State:
     losses: dict[str, float]
     score: float
     reason: str
+    members: Tensor = field(repr=False, compare=False)
     checkpoint: Callable[[], Checkpoint] = field(repr=False, compare=False)
 
     @property
@@ -93,8 +59,9 @@ class State:
 class Descent:
     """The images of one restart on their way down.
 
-    x: normalised images, where it starts.  labels: (batch,), or None: then `guess`, (batch, classes) logits, is searched for too.
-    The other arguments are those of `gradient.Inversion`.
+    x: normalised images, where it starts, (group * batch, channels, height, width).
+    labels: (batch,), or None: then `guess`, (group * batch, classes) logits, is searched for too.
+    The other arguments are those of `matching.Inversion` and its `search`.
     """
 
     forward: Callable[[Tensor], Tensor]
@@ -113,33 +80,44 @@ class Descent:
     x: Tensor
     labels: Tensor | None
     guess: Tensor | None = None
+    space: Space = field(default_factory=Pixels)
+    chunk: int | None = None
+    compiled: Look | None = None
 
     def __post_init__(self) -> None:
         self.step, self.evaluations, self.best, self.since = 0, 0, math.inf, 0
+        self.batch = self.leak.batch_size
         self.low, self.high = (
             self.leak.normalise(torch.full_like(self.x[:1], value, requires_grad=False)) for value in (0.0, 1.0)
         )
-        self.x = self._inside(self.x.detach().clone()).requires_grad_()
-        self.variables = [self.x] if self.guess is None else [self.x, self.guess.requires_grad_()]
+        with torch.no_grad():
+            parts = [self.space.begin(part) for part in self._inside(self.x).split(self.batch)]
+        self.latent = torch.cat(parts).detach().clone().requires_grad_()  # (group * batch, ...)
+        self.variables = [self.latent] if self.guess is None else [self.latent, self.guess.requires_grad_()]
         rules: dict[str, Any] = {"adam": torch.optim.Adam, "lbfgs": torch.optim.LBFGS}
         self.rule: torch.optim.Optimizer = rules[self.optimiser](self.variables, lr=self.lr)
 
     def states(self) -> Iterator[State]:
         """A state before each step, and one after the last."""
         while True:
-            values = dict(zip((t.name for t in self.active), self.evaluate().tolist(), strict=True))
-            losses = {t.name: t.weigh(self.progress) * values[t.name] for t in self.active}
-            score = self._score(values)
-            self._count(score)
+            table = self.evaluate().T.tolist()  # (group, terms)
+            values = [dict(zip((t.name for t in self.active), row, strict=True)) for row in table]
+            losses = [{t.name: t.weigh(self.progress) * row[t.name] for t in self.active} for row in values]
+            scores = [self._score(row) for row in values]
+            stands = scores if all(map(math.isfinite, scores)) else [sum(row.values()) for row in losses]
+            lead = min(range(len(stands)), key=stands.__getitem__)
+            self._count(scores[lead])
+            members = self.leak.normalise.inverse(self.images.detach()).clamp(0, 1).unflatten(0, (-1, self.batch))
             state = State(
                 self.restart,
                 self.step,
                 self.evaluations,
-                self.leak.normalise.inverse(self.x.detach()).clamp(0, 1),
-                self.guess.argmax(1) if self.labels is None else self.labels,  # type: ignore[union-attr]
-                losses,
-                score,
-                self._reason(sum(losses.values()), score),
+                members[lead],
+                self._labels(lead),
+                losses[lead],
+                scores[lead],
+                self._reason(sum(sum(row.values()) for row in losses), scores[lead]),
+                members,
                 self.pack,
             )
             yield state
@@ -156,21 +134,93 @@ class Descent:
         return [t for t in self.terms if t.active(self.progress)]
 
     def evaluate(self) -> Tensor:
-        """The values (terms,) of the active terms, unweighted; the slope of their weighted sum is left in `x.grad` (and `guess.grad`)."""
-        logits = self.forward(self.x)  # (batch, classes)
+        """The values (terms, group) of the active terms, unweighted; the slope of their weighted sum is left in the variables' `.grad`."""
+        before = self.evaluations
+        self.images = torch.cat([self.space.images(part) for part in self.latent.split(self.batch)])
+        x = self.images.detach()
+        values: dict[str, list[Tensor]] = {t.name: [] for t in self.active}
+        slopes = []
+        for i, part in enumerate(x.split(self.batch)):
+            guess = None if self.guess is None else self.guess[i * self.batch : (i + 1) * self.batch].detach()
+            found, pulled = self.look(part, guess)
+            for name, value in found.items():
+                values[name].append(value)
+            slopes.append(pulled)
+        pulls = [torch.cat(each) for each in zip(*slopes, strict=True)]  # towards images, and towards labels
+        for term in (t for t in self.active if t.of == "group"):
+            together = x.unflatten(0, (-1, self.batch)).clone().requires_grad_()
+            apart = term.value(together, {}, self.leak)  # (group,)
+            values[term.name] = list(apart.detach())
+            (pull,) = torch.autograd.grad(term.weigh(self.progress) * apart.sum(), together)
+            pulls[0] = pulls[0] + pull.flatten(0, 1)
+        pulls[0] = torch.autograd.grad(self.images, self.latent, pulls[0])[0]
+        for variable, slope in zip(self.variables, pulls, strict=True):
+            variable.grad = (slope.sign() if self.signed else slope).contiguous()  # L-BFGS takes no other
+        table = torch.stack([torch.stack(values[t.name]) for t in self.active])  # (terms, group)
+        self.total = self._weights(self.active, table) @ table.sum(1)
+        self.last = self.evaluations - before
+        return table
+
+    def look(self, x: Tensor, guess: Tensor | None) -> tuple[dict[str, Tensor], list[Tensor]]:
+        """For one seed: the values of its terms, and the slopes of their weighted sum at the images and at the guessed labels."""
+        variables = [v.requires_grad_() for v in (x, guess) if v is not None]
+        terms = [t for t in self.active if t.of != "group"]
+        if not terms:
+            return {}, [torch.zeros_like(v) for v in variables]
+        matching = any(t.of == "gradients" for t in terms)
+        self.evaluations += matching
+        if self.compiled is not None:
+            values, slope = self.compiled(x, terms, self._weights(terms, x))
+            return dict(zip((t.name for t in terms), values, strict=True)), [slope]
+        whole = not matching or self.chunk is None or self.chunk >= self.batch
+        grads = {}
+        if matching:
+            grads = self.gradients(x, guess, create_graph=True) if whole else self._gradients_by_chunk(x, guess)
+        values = torch.stack([t.value(x, grads, self.leak) for t in terms])  # (terms,)
+        total = self._weights(terms, values) @ values
+        inputs = variables if whole else [*variables, *grads.values()]
+        slopes = list(torch.autograd.grad(total, inputs, materialize_grads=True))
+        if not whole:
+            slopes = self._pull_by_chunk(x, guess, slopes[: len(variables)], slopes[len(variables) :])
+        return dict(zip((t.name for t in terms), values.detach(), strict=True)), slopes
+
+    def gradients(
+        self, x: Tensor, guess: Tensor | None, rows: slice = slice(None), create_graph: bool = False
+    ) -> Gradients:
+        """What the client would have sent for these images, or the share of some rows of the batch in it."""
+        logits = self.forward(x)  # (rows, classes)
         if self.labels is not None:
-            task = F.cross_entropy(logits, self.labels)
+            task = F.cross_entropy(logits, self.labels[rows])
         else:  # labels as free as the images: a softmax over logits that are searched for (Zhu et al. 2019)
-            task = -(self.guess.softmax(1) * logits.log_softmax(1)).sum(1).mean()  # type: ignore[union-attr]
-        sent = torch.autograd.grad(task, list(self.parameters.values()), create_graph=True)
-        grads = dict(zip(self.parameters, sent, strict=True))
-        values = torch.stack([t.value(self.x, grads, self.leak) for t in self.active])  # (terms,)
-        total = values @ values.new_tensor([t.weigh(self.progress) for t in self.active])
-        for variable, slope in zip(self.variables, torch.autograd.grad(total, self.variables), strict=True):
-            variable.grad = slope.sign() if self.signed else slope
-        self.evaluations += 1
-        self.total = total.detach()
-        return values.detach()
+            task = -(guess.softmax(1) * logits.log_softmax(1)).sum(1).mean()  # type: ignore[union-attr]
+        if len(x) < self.batch:
+            task = task * (len(x) / self.batch)
+        sent = torch.autograd.grad(task, list(self.parameters.values()), create_graph=create_graph)
+        return dict(zip(self.parameters, sent, strict=True))
+
+    # A batch in chunks: its gradient is the sum of those of its chunks. So the slope of any distance D of that sum can be had chunk by
+    # chunk: first the sum g without a graph, then dD/dg, and then for each chunk c the slope of <dD/dg, g_c>. The memory is that of
+    # one chunk, the price one more gradient.
+
+    def _chunks(self) -> list[slice]:
+        size = self.chunk or self.batch
+        return [slice(i, min(i + size, self.batch)) for i in range(0, self.batch, size)]
+
+    def _gradients_by_chunk(self, x: Tensor, guess: Tensor | None) -> Gradients:
+        total = {n: torch.zeros_like(p) for n, p in self.parameters.items()}
+        for c in self._chunks():
+            sent = self.gradients(x[c].detach(), None if guess is None else guess[c].detach(), c)
+            total = {n: g + sent[n] for n, g in total.items()}
+        return {n: g.requires_grad_() for n, g in total.items()}
+
+    def _pull_by_chunk(self, x: Tensor, guess: Tensor | None, slopes: list[Tensor], pull: list[Tensor]) -> list[Tensor]:
+        for c in self._chunks():
+            inputs = [v[c].detach().requires_grad_() for v in (x, guess) if v is not None]
+            sent = self.gradients(inputs[0], None if guess is None else inputs[1], c, create_graph=True).values()
+            dot = torch.stack([(s * p).sum() for s, p in zip(sent, pull, strict=True)]).sum()
+            for slope, more in zip(slopes, torch.autograd.grad(dot, inputs), strict=True):
+                slope[c] += more
+        return slopes
 
     def advance(self) -> None:
         """One step of the optimiser, from where `evaluate` was called last."""
@@ -185,15 +235,16 @@ class Descent:
 
         self.rule.step(closure)  # type: ignore[arg-type]
         with torch.no_grad():
-            self.x.copy_(self._inside(self.x))
+            if isinstance(self.space, Pixels):  # a box of pixels is none of what makes them
+                self.latent.copy_(self._inside(self.latent))
         self.step += 1
 
     def pack(self) -> Checkpoint:
         """All that the descent needs to compute its present state again and go on, as tensors."""
         file = io.BytesIO()
         torch.save(self.rule.state_dict(), file)
-        # The present state will be counted once more: one evaluation less, and one step less since the best score.
-        counts = torch.tensor([self.restart, self.step, self.evaluations - 1, self.since - 1])
+        # The present state will be counted once more: its evaluations less, and one step less since the best score.
+        counts = torch.tensor([self.restart, self.step, self.evaluations - self.last, self.since - 1])
         best = torch.tensor(self.best, dtype=torch.float64)
         variables = {f"variable{i}": v.detach().clone() for i, v in enumerate(self.variables)}
         return {"counts": counts, "best": best, "optimiser": from_bytes(file.getvalue()), **variables}
@@ -207,6 +258,14 @@ class Descent:
                 variable.copy_(checkpoint[f"variable{i}"])
         rule = io.BytesIO(to_bytes(checkpoint["optimiser"]))
         self.rule.load_state_dict(torch.load(rule, weights_only=True, map_location="cpu"))
+
+    def _labels(self, member: int) -> Tensor:
+        if self.labels is not None:
+            return self.labels
+        return self.guess.unflatten(0, (-1, self.batch))[member].argmax(1)  # type: ignore[union-attr]
+
+    def _weights(self, terms: Sequence[Term], like: Tensor) -> Tensor:
+        return like.new_tensor([t.weigh(self.progress) for t in terms])
 
     def _inside(self, x: Tensor) -> Tensor:
         return x.clamp(self.low, self.high) if self.boxed else x
@@ -231,20 +290,21 @@ class Descent:
         return "patience" if self.patience is not None and self.since >= self.patience else ""
 
 
-def twice_differentiable(model: nn.Module) -> Callable[[Tensor], Tensor]:
+def twice_differentiable(model: nn.Module, forward: Callable[..., Tensor] | None = None) -> Callable[..., Tensor]:
     """The model's forward pass without side effects, attention computed so that it has a second derivative.
 
     PyTorch's fused attention has none. Where the model uses it, the plain one takes its place, and a warning says so.
+    forward: how to run the model; `stateless(model)` if not given.
     """
-    forward, watch = stateless(model), _Attention()
+    run, watch = forward or stateless(model), _Attention()
     told: list[bool] = []
 
-    def plain(x: Tensor) -> Tensor:
+    def plain(*args: Any) -> Tensor:
         with sdpa_kernel(SDPBackend.MATH):
             if told:
-                return forward(x)
+                return run(*args)
             with watch:
-                logits = forward(x)
+                logits = run(*args)
         told.append(True)
         if watch.fused:
             warnings.warn(

@@ -1,27 +1,26 @@
-"""Gradient inversion by search: look for images whose gradient is the one that the client sent.
-
-The papers differ in what they compare and what they assume about images, not in how they search. So an attack is a tuple
-of `Term`s and a handful of numbers, and a paper is a preset of a few lines at the end of this file.
-"""
+"""Gradient inversion as the papers do it: each a few lines over one loop, so what differs between them is what you read here."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Literal
-
-import torch
 from torch import Tensor, nn
 
 from privlab.attacks import labels as label_rules
-from privlab.attacks.descent import Checkpoint, Descent, State, Term, twice_differentiable
-from privlab.attacks.objectives import cosine_distance, squared_distance, total_variation
-from privlab.attacks.recording import FORMAT, Result, Snapshot, kept, record
-from privlab.data import check_range
+from privlab.attacks.descent import State
+from privlab.attacks.matching import Inversion, constant, cosine, staircase
+from privlab.attacks.objectives import cosine_distance, layer_norms, position_direction, squared_distance
+from privlab.attacks.objectives import tag as tag_distance
+from privlab.attacks.priors import (
+    BatchNormStatistics,
+    Classification,
+    PatchJoints,
+    Registration,
+    pixel_norm,
+    total_variation,
+    total_variation_norm,
+)
+from privlab.attacks.recording import FORMAT, Result, Snapshot, kept
+from privlab.attacks.terms import ALWAYS, Stages, Term
 from privlab.leak import Leak
-from privlab.store import Run
 
 __all__ = [
     "FORMAT",
@@ -31,192 +30,22 @@ __all__ = [
     "State",
     "Term",
     "annealed",
+    "april",
     "constant",
     "cosine",
     "cosine_distance",
+    "deep_inversion",
     "dlg",
+    "gradinversion",
+    "gradvit",
     "idlg",
     "inverting_gradients",
     "kept",
     "squared_distance",
     "staircase",
+    "tag",
     "total_variation",
 ]
-
-Rule = Callable[[nn.Module, Leak], Tensor]  # (model, leak) -> labels (batch,)
-
-
-# -- how the step length falls: progress (0 to 1) -> factor on the learning rate --------------------------------------------
-
-
-def constant(progress: float) -> float:
-    """The same step length all along."""
-    return 1.0
-
-
-def staircase(progress: float) -> float:
-    """A tenth at 3/8, 5/8 and 7/8 of the run each (Geiping et al. 2020)."""
-    return 0.1 ** sum(progress >= drop for drop in (3 / 8, 5 / 8, 7 / 8))
-
-
-def cosine(progress: float) -> float:
-    """From 1 to 0 along half a cosine wave."""
-    return (1 + math.cos(math.pi * progress)) / 2
-
-
-@dataclass(frozen=True)
-class Inversion:
-    """Search, from noise, for images whose gradients look like the leak's.
-
-    terms: summands of the loss.  steps: of the optimiser.  lr: its step length, in units of normalised pixels.
-    optimiser: "adam", or "lbfgs" (up to 20 evaluations a step, as Zhu et al. 2019 run it).
-    schedule: factor on `lr` over the run.  signed: step along the sign of the image gradient (Geiping et al. 2020).
-    boxed: put pixels that leave [0, 1] back to its edge, at the start and after each step.
-    labels: the rule that recovers labels where the leak holds none, or "search": look for them along with the images.
-    enough: stop at this score.  patience: stop after so many steps without a lower one. See `State.score`.
-    """
-
-    terms: tuple[Term, ...]
-    steps: int
-    lr: float = 0.1
-    optimiser: Literal["adam", "lbfgs"] = "adam"
-    schedule: Callable[[float], float] = staircase
-    signed: bool = False
-    boxed: bool = True
-    labels: Rule | Literal["search"] = label_rules.row_minimum
-    enough: float | None = None
-    patience: int | None = None
-
-    def __post_init__(self) -> None:
-        if not self.terms:
-            raise ValueError("terms=() leaves nothing to minimise; try (Term('gradients', 1.0, cosine_distance),)")
-        if len({t.name for t in self.terms}) < len(self.terms):
-            raise ValueError(
-                f"terms: the names {[t.name for t in self.terms]} repeat; a trace could not tell them apart"
-            )
-        if not any(t.active(1.0) for t in self.terms):
-            raise ValueError("terms: none of them lasts to the end of the run; give one a span that ends at 1")
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
-            raise ValueError(f"steps={self.steps!r} searches nothing; give 1 or more, such as 600")
-        if not (self.lr > 0 and math.isfinite(self.lr)):
-            raise ValueError(f"lr={self.lr!r} is no step length; give a positive number, such as 0.1")
-        if self.optimiser not in ("adam", "lbfgs"):
-            raise ValueError(f"optimiser={self.optimiser!r} is not known here; try 'adam' or 'lbfgs'")
-        if self.optimiser == "lbfgs" and self.signed:
-            raise ValueError("signed=True hides the curvature that L-BFGS learns from; try signed=False, or 'adam'")
-        if not callable(self.labels) and self.labels != "search":
-            raise ValueError(f"labels={self.labels!r} is no rule; give one of attacks.labels, or 'search'")
-        if self.patience is not None and self.patience < 1:
-            raise ValueError(f"patience={self.patience} stops before the first step; give 1 or more, or None")
-
-    def __repr__(self) -> str:
-        rule = self.labels if isinstance(self.labels, str) else getattr(self.labels, "__name__", repr(self.labels))
-        settings = [
-            f"{self.steps} steps of {'signed ' * self.signed}{self.optimiser}, lr {self.lr:g} {self.schedule.__name__}",
-            "boxed" if self.boxed else "unboxed",
-            f"labels by {rule} where unknown",
-        ]
-        if self.enough is not None:
-            settings.append(f"until {self.enough:g}")
-        if self.patience is not None:
-            settings.append(f"patience {self.patience}")
-        return f"Inversion: {' + '.join(map(repr, self.terms))};\n  {'; '.join(settings)}"
-
-    def search(
-        self,
-        model: nn.Module,
-        leak: Leak,
-        seed: int = 0,
-        restarts: int = 1,
-        start: Tensor | None = None,
-        resume: Checkpoint | None = None,
-    ) -> Iterator[State]:
-        """Yield a `State` before each step and one after the last, restart by restart; stop when you like, and go on.
-
-        model: in the mode and with the weights that the client had.  leak: what the client sent.
-        seed: of the noise that each restart begins with; it is drawn on the CPU, so that every device begins alike. The same seed
-            gives the same images to the bit on a CPU; a GPU may add numbers in another order each time.
-        start: images to begin with in place of noise, (batch, channels, height, width) in [0, 1].
-        resume: go on from `State.checkpoint()` of the same search; that state comes first, once more.
-        Raises ValueError for a leak without gradients or that does not fit the model, and for labels or start of another batch.
-        """
-        _check(model, leak, restarts, start)
-        parameters = {n: p for n, p in model.named_parameters() if n in leak.grads}
-        like = next(iter(parameters.values()))
-        leak = leak.to(like)
-        forward = twice_differentiable(model)
-        labels = leak.labels
-        if labels is None and callable(self.labels):
-            labels = self.labels(model, leak).to(like.device)
-        classes = forward(like.new_zeros(leak.batch_size, *leak.image_shape)).shape[1] if labels is None else 0
-
-        noise = torch.Generator().manual_seed(seed)
-        first = int(resume["counts"][0]) if resume else 0
-        for restart in range(restarts):
-            x = torch.randn(leak.batch_size, *leak.image_shape, generator=noise).to(like)
-            x = x if start is None else leak.normalise(start.to(like))
-            guess = None
-            if labels is None:
-                guess = torch.randn(leak.batch_size, classes, generator=noise).to(like)
-            if restart < first:
-                continue
-            descent = Descent(
-                forward, parameters, leak, self.terms, self.steps, self.lr, self.optimiser, self.schedule, self.signed,
-                self.boxed, self.enough, self.patience, restart, x, labels, guess,
-            )  # fmt: skip
-            if resume and restart == first:
-                descent.unpack(resume)
-            yield from descent.states()
-
-    def run(
-        self,
-        model: nn.Module,
-        leak: Leak,
-        seed: int = 0,
-        restarts: int = 1,
-        start: Tensor | None = None,
-        snapshots: int | Sequence[int] = 10,
-        store: Run | None = None,
-        budget: float | None = None,
-        progress: bool = True,
-    ) -> Result:
-        """Search to the end and keep the best images by the attack's own score.  The first arguments are those of `search`.
-
-        snapshots: how many states to keep, evenly spread over the steps, or which steps to keep.
-        store: a run of the store; the search is kept there every 20 seconds, and called again it goes on from there.
-        budget: seconds after which to stop with a TimeoutError, the search being kept in `store`.
-        progress: show a bar.
-        """
-        begin = partial(self.search, model, leak, seed, restarts, start)
-        return record(begin, self.steps, restarts, snapshots, store, budget, progress)
-
-
-def _check(model: nn.Module, leak: Leak, restarts: int, start: Tensor | None) -> None:
-    shape = (leak.batch_size, *leak.image_shape)
-    if not leak.grads:
-        raise ValueError(
-            "leak holds no gradients, so there is nothing to match; select some: leak.only(parts.stem(model))"
-        )
-    shapes = {n: p.shape for n, p in model.named_parameters()}
-    for name, gradient in leak.grads.items():
-        if shapes.get(name) != gradient.shape:
-            found = f"has {tuple(shapes[name])}" if name in shapes else "has no such parameter"
-            raise ValueError(
-                f"leak: gradient {name!r} is {tuple(gradient.shape)}, and {type(model).__name__} {found}; observe this very model"
-            )
-    if leak.labels is not None and leak.labels.shape != (leak.batch_size,):
-        raise ValueError(
-            f"leak.labels: shape {tuple(leak.labels.shape)} for a batch of {leak.batch_size}; give one label an image, or None"
-        )
-    if restarts < 1:
-        raise ValueError(f"restarts={restarts} searches nothing; give 1 or more")
-    if start is not None and start.shape != shape:
-        raise ValueError(f"start: shape {tuple(start.shape)}, and the leak is of {shape}; give images of that shape")
-    if start is not None:
-        check_range("start", start, "give images in [0, 1], not normalised ones")
-
-
-# -- the papers ----------------------------------------------------------------------------------------------------------
 
 
 def dlg(steps: int = 300) -> Inversion:
@@ -241,7 +70,7 @@ def inverting_gradients(steps: int = 3000, tv: float = 1e-4) -> Inversion:
 
     The table names Adam, .1, 3,000 iterations, similarity and a total variation of 1e-4; sign and staircase are Geiping's.
     """
-    terms = (Term("gradients", 1.0, cosine_distance), Term("smoothness", tv, total_variation))
+    terms = (Term("gradients", 1.0, cosine_distance), Term("smoothness", tv, total_variation, of="images"))
     return Inversion(terms, steps, signed=True)
 
 
@@ -251,5 +80,108 @@ def annealed(steps: int = 200, tv: tuple[float, float] = (0.02, 1e-5)) -> Invers
     Strong smoothness finds the coarse picture within tens of steps, and then hides the fine one. The first step is the longer the
     fewer there are, so that a pixel can always cross its range a few times.
     """
-    terms = (Term("gradients", 1.0, cosine_distance), Term("smoothness", tv[0], total_variation, end=tv[1]))
+    terms = (
+        Term("gradients", 1.0, cosine_distance),
+        Term("smoothness", tv[0], total_variation, end=tv[1], of="images"),
+    )
     return Inversion(terms, steps, lr=min(30 / steps, 0.4), signed=True, schedule=cosine)
+
+
+def tag(steps: int = 1500, scale: float = 0.1) -> Inversion:
+    """TAG (Deng et al. 2021): squared distance and, for layers near the input above all, the sum of absolute differences.
+
+    With Adam, as Lu et al. 2022 run every attack of their Figure 2 (1,500 steps for CIFAR-10); they do not name the step length.
+    """
+    terms = (Term("gradients", 1.0, tag_distance(scale)),)
+    return Inversion(terms, steps, schedule=cosine, labels=one_or_many)
+
+
+def april(steps: int = 1500, alpha: float = 1.0) -> Inversion:
+    """APRIL by optimisation (Lu et al. 2022, eq. 12, Algorithm 2): squared distance, and the position gradient's direction.
+
+    alpha: weight of the direction; the paper gives none.  Where the leak misses that gradient, a warning says so, and what is left is
+    DLG's squared distance, as the paper has it (section 4.2).
+    """
+    terms = (Term("gradients", 1.0, squared_distance), Term("position", alpha, position_direction))
+    return Inversion(terms, steps, schedule=cosine, labels=one_or_many)
+
+
+def gradinversion(
+    steps: int = 20_000, prior: nn.Module | None = None, group: int = 2, align: str = "shift"
+) -> Inversion:
+    """GradInversion (Yin et al. 2021): distance layer by layer, BatchNorm statistics of the victim, and seeds that agree with one another.
+
+    prior: the network whose BatchNorm statistics are to be met: the victim itself, if it has any; without it, that term is left out
+    (GradInversion on a ViT, Hatamizadeh et al. 2022, Table 1).  The noise that the authors add in each step is left out.
+    """
+    terms = (
+        Term("gradients", 1e-3, layer_norms),
+        *_statistics(0.1, prior),
+        *_agreement(1e-2, group, align),
+        Term("pixels", 1e-6, pixel_norm, of="images"),
+        Term("smoothness", 1e-4, total_variation_norm, of="images"),
+    )
+    return Inversion(terms, steps, schedule=cosine, group=group)
+
+
+def gradvit(
+    steps: int = 120_000,
+    prior: nn.Module | None = None,
+    group: int = 2,
+    patch: int | None = None,
+    align: str = "shift",
+    size: int | None = None,
+    image: float = 0.2,
+    relative: bool = False,
+) -> Inversion:
+    """GradViT (Hatamizadeh et al. 2022, eqs. 1-11, with the weights of section 4.3).
+
+    First half: gradients alone, with the auxiliary terms. Second half: gradients at half the weight (eq. 5) and the statistics of a
+    separate network (eq. 6).  For Table 2's rows take terms away: `gradvit(...).without("patches")`, `.unscheduled()`.
+    prior: the separate network, such as `priors.efficientnet_lite0()`; without it, there is no image prior.
+    group: seeds that the registration holds together; the paper does not say how many.  1 leaves the registration out.
+    patch: side of a patch in pixels; the victim's own if not given.  align: see `priors.Registration`.
+    image, size, relative: weight of the statistics, and how they are taken, see `priors.BatchNormStatistics`. The paper's .2 fits
+    the statistics of MoCo's ResNet-50; those of EfficientNet-lite0 are a thousand times larger, and need another, or relative=True.
+    """
+    late, halved = ((0.0, 0.0), (0.5, 1.0)), ((0.0, 1.0), (0.5, 0.5))
+    terms = (
+        Term("gradients", 4e-3, layer_norms, halved),
+        *_statistics(image, prior, late, size, relative),
+        Term("patches", 1e-4, PatchJoints(patch), of="images"),
+        *_agreement(1e-2, group, align),
+        Term("pixels", 1e-4, pixel_norm, of="images"),
+        Term("smoothness", 1e-4, total_variation_norm, of="images"),
+    )
+    return Inversion(terms, steps, schedule=cosine, group=group)
+
+
+def deep_inversion(steps: int = 2000, prior: nn.Module | None = None) -> Inversion:
+    """DeepInversion (Yin et al. 2020), a baseline that looks at no gradient: images that the victim takes for these labels.
+
+    prior: the network whose BatchNorm statistics are to be met: the victim itself, if it has any.
+    """
+    terms = (
+        Term("class", 1.0, Classification(), of="images"),
+        *_statistics(0.05, prior),
+        Term("pixels", 1e-4, pixel_norm, of="images"),
+        Term("smoothness", 1e-4, total_variation_norm, of="images"),
+    )
+    return Inversion(terms, steps, schedule=cosine, blind=True)
+
+
+def one_or_many(model: nn.Module, leak: Leak) -> Tensor:
+    """Labels as Lu et al. 2022 read them: of one image by Algorithm 1, line 3; of a batch by Yin et al.'s rule (section 4.1)."""
+    return (label_rules.row_products if leak.batch_size == 1 else label_rules.row_minimum)(model, leak)
+
+
+def _statistics(
+    weight: float, prior: nn.Module | None, stages: Stages = ALWAYS, size: int | None = None, relative: bool = False
+) -> tuple[Term, ...]:
+    if prior is None:
+        return ()
+    return (Term("statistics", weight, BatchNormStatistics(prior, size, relative), stages, of="images"),)
+
+
+def _agreement(weight: float, group: int, align: str) -> tuple[Term, ...]:
+    return () if group == 1 else (Term("registration", weight, Registration(align), of="group"),)

@@ -1,13 +1,23 @@
-"""What an attack compares, and what it assumes about images: each a function (normalised images, their gradients, leak) -> scalar."""
+"""What an attack compares: each a function (normalised images, their gradients, leak) -> scalar.
+
+Only the gradients that the leak holds are compared. One that has to look at the victim or the leak first has a method
+`prepare(model, leak)`, called once before a search: it gives the function to use, or None to be left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from privlab.leak import Gradients, Leak
+from privlab.models import parts
+
+Objective = Callable[[Tensor, Gradients, Leak], Tensor]
 
 
 def squared_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
@@ -21,15 +31,137 @@ def cosine_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
     From 0 (same direction) to 2; blind to the length of the client's gradient. NaN if one of the two is zero throughout.
     """
     dot = torch.stack([(grads[n] * g).sum() for n, g in leak.grads.items()]).sum()
-    return 1 - dot / (_norm(grads.values()) * leak.norm)
+    return 1 - dot / (_norm(grads[n] for n in leak.grads) * leak.norm)
 
 
-def total_variation(images: Tensor, *_: object) -> Tensor:
-    """Mean absolute difference between neighbouring pixels, down and across added (Geiping et al. 2020, eq. 4).
+def layer_norms(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+    """Sum over parameter tensors of the L2 norm of the difference, not squared (Hatamizadeh et al. 2022, eq. 3).
 
-    Of the normalised images, so that a weight means the same for every data set.
+    So a tensor with small gradients pulls as hard as one with large ones. Where a difference is zero throughout, so is its slope.
     """
-    return images.diff(dim=-1).abs().mean() + images.diff(dim=-2).abs().mean()
+    return torch.stack([torch.linalg.vector_norm(grads[n] - g) for n, g in leak.grads.items()]).sum()
+
+
+def tag(scale: float = 0.1) -> Objective:
+    """Squared distance plus scale * the sum over parameter tensors of w * L1 norm of the difference (TAG, Deng et al. 2021).
+
+    The paper's weight of the L1 norm is larger for earlier layers, and it leaves open how. Our choice: one w a parameter tensor,
+    falling linearly from 1 at the first of the L in the leak to 1/L at the last, in the leak's order, which is the model's unless
+    `observe` was given names in another; and squared differences, as in DLG.
+
+    scale: 0 or more; 0 leaves the squared distance.  Raises ValueError for a negative or infinite one.
+    """
+    if not (scale >= 0 and math.isfinite(scale)):
+        raise ValueError(f"scale={scale} is no weight; give 0 or a positive number, such as 0.1")
+
+    def value(images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+        absolute = torch.stack([(grads[n] - g).abs().sum() for n, g in leak.grads.items()])  # (tensors,)
+        layers = len(leak.grads)
+        falling = torch.arange(layers, 0, -1).to(absolute) / layers
+        return squared_distance(images, grads, leak) + scale * (falling * absolute).sum()
+
+    value.__name__ = f"tag(scale={scale:g})"
+    return value
+
+
+@dataclass(frozen=True)
+class PositionDirection:
+    """Minus the cosine between the two gradients of the position embedding (L_A of Lu et al. 2022, eq. 12).
+
+    From -1 (same direction) to 1. NaN where the gradient of the attacker's images is zero throughout.
+    Prepared for a leak without "pos_embed", it warns and is left out; raises ValueError where that gradient is zero or not finite.
+    """
+
+    def __call__(self, _: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+        sent, ours = leak["pos_embed"], grads["pos_embed"]  # (1, tokens, width)
+        return -(ours * sent).sum() / (torch.linalg.vector_norm(ours) * torch.linalg.vector_norm(sent))
+
+    def prepare(self, model: nn.Module, leak: Leak) -> PositionDirection | None:
+        if "pos_embed" not in leak.grads:
+            learns = any(n == "pos_embed" and p.requires_grad for n, p in model.named_parameters())
+            why = "it was withheld" if learns else f"model: {type(model).__name__} learns none"
+            warnings.warn(
+                f"leak: it lacks the gradient of 'pos_embed' ({why}), so position_direction is left out and the APRIL attack "
+                "falls back to squared L2 alone",
+                stacklevel=2,
+            )
+            return None
+        if not leak["pos_embed"].any():
+            raise ValueError(
+                "leak: the gradient of 'pos_embed' is zero throughout and has no direction; leave position_direction out"
+            )
+        return self
+
+    def __repr__(self) -> str:
+        return "position_direction"
+
+
+position_direction = PositionDirection()
+
+
+def weighted(objective: Objective, weights: Mapping[str, float]) -> Weighted:
+    """Another objective, with both gradients multiplied by a factor a parameter before they are compared.
+
+    So squared_distance sees the factors squared, and layer_norms as they are.
+
+    objective: any of this module.
+    weights: parameter name -> factor, 0 or more; 1 for names that are not listed. See `by_part`.
+    Raises ValueError for a factor that is negative or not finite; and when prepared, for names that the leak lacks, and where
+    all that the leak holds is weighed with 0.
+    """
+    for name, factor in weights.items():
+        if not (factor >= 0 and math.isfinite(factor)):
+            raise ValueError(f"weights[{name!r}]={factor} is no weight; give 0 or a positive number")
+    return Weighted(objective, dict(weights))
+
+
+@dataclass(frozen=True, repr=False)
+class Weighted:
+    """What `weighted` gives."""
+
+    objective: Objective
+    weights: Mapping[str, float]
+
+    def __call__(self, images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+        ours = self._multiply({n: grads[n] for n in leak.grads})
+        return self.objective(images, ours, replace(leak, grads=self._multiply(leak.grads)))
+
+    def prepare(self, model: nn.Module, leak: Leak) -> Weighted | None:
+        if unknown := [n for n in self.weights if n not in leak.grads]:
+            raise ValueError(
+                f"weights: the leak holds no gradient named {unknown[0]!r} ({len(unknown)} of {len(self.weights)} names); "
+                f"leave it out; it has {', '.join(map(repr, list(leak.grads)[:3]))}, ..."
+            )
+        if not any(self.weights.get(n, 1.0) for n in leak.grads):
+            raise ValueError(
+                f"weights: all {len(leak.grads)} gradients of the leak are weighed with 0; leave one above 0"
+            )
+        inner = getattr(self.objective, "prepare", None)
+        objective = inner(model, replace(leak, grads=self._multiply(leak.grads))) if inner else self.objective
+        return None if objective is None else replace(self, objective=objective)
+
+    def _multiply(self, grads: Gradients) -> Gradients:
+        return {n: g if (w := self.weights.get(n, 1.0)) == 1 else w * g for n, g in grads.items()}
+
+    def __repr__(self) -> str:
+        inner = getattr(self.objective, "__name__", repr(self.objective))
+        factors = sorted(set(self.weights.values()))
+        return f"weighted({inner}, {len(self.weights)} by {', '.join(f'{f:g}' for f in factors) or 'nothing'})"
+
+
+def by_part(model: nn.Module, **factors: float) -> dict[str, float]:
+    """Weights for `weighted`, by part: by_part(model, attention=2.0, mlp=0.0).
+
+    factors: part of the model (stem, attention, mlp, conv, norm, head; see `privlab.models.parts`) -> factor; 1 for the others.
+    Returns parameter name -> factor, of those that the model learns.  Raises ValueError for a part that the model lacks.
+    """
+    groups = parts.group(model)
+    if unknown := [part for part in factors if part not in groups]:
+        raise ValueError(
+            f"{unknown[0]}={factors[unknown[0]]}: {type(model).__name__} has the parts {', '.join(groups)}"
+        )
+    learnable = {n for n, p in model.named_parameters() if p.requires_grad}
+    return {n: factor for part, factor in factors.items() for n in groups[part] if n in learnable}
 
 
 def _norm(tensors: Iterable[Tensor]) -> Tensor:

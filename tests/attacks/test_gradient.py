@@ -93,9 +93,12 @@ def test_schedules_by_hand():
     assert gradient.constant(0.3) == 1
 
 
-def test_a_term_counts_in_its_span():
-    late = Term("late", 1.0, total_variation, span=(0.5, 1.0))
-    early = Term("early", 1.0, total_variation, span=(0.0, 0.5))
+LATE, EARLY = ((0.0, 0.0), (0.5, 1.0)), ((0.0, 1.0), (0.5, 0.0))
+
+
+def test_a_term_counts_in_its_stages():
+    late = Term("late", 1.0, total_variation, LATE)
+    early = Term("early", 1.0, total_variation, EARLY)
     assert [late.active(p) for p in (0, 0.49, 0.5, 1.0)] == [False, False, True, True]
     assert [early.active(p) for p in (0, 0.49, 0.5, 1.0)] == [True, True, False, False]
 
@@ -108,10 +111,12 @@ def test_a_term_counts_in_its_span():
 
 
 def test_a_weight_that_falls():
-    falling = Term("smoothness", 1.0, total_variation, span=(0.0, 1.0), end=0.01)
+    falling = Term("smoothness", 1.0, total_variation, end=0.01)
     assert [falling.weigh(p) for p in (0, 0.25, 0.5, 1)] == pytest.approx([1, 10**-0.5, 0.1, 0.01])
-    half = Term("smoothness", 4.0, total_variation, span=(0.5, 1.0), end=1.0)
-    assert [half.weigh(p) for p in (0.5, 0.75, 1)] == pytest.approx([4, 2, 1])
+    halved = Term("gradients", 4.0, cosine_distance, ((0, 1), (0.5, 0.5)))
+    assert [halved.weigh(p) for p in (0, 0.49, 0.5, 1)] == [4, 4, 2, 2]
+    both = Term("smoothness", 4.0, total_variation, ((0, 1), (0.5, 3)), end=1.0)
+    assert [both.weigh(p) for p in (0, 0.5, 1)] == pytest.approx([4, 6, 3])
 
     model = network()
     _, _, leak = sent(model)
@@ -263,7 +268,7 @@ def test_only_what_counts_at_the_end_competes():
     """A term that joins late raises the loss: what came before it must not win for that."""
     model = network()
     _, _, leak = sent(model)
-    late = Term("late", 100.0, total_variation, span=(0.5, 1.0))
+    late = Term("late", 100.0, total_variation, LATE)
     result = Inversion((COSINE, late), 10).run(model, leak, progress=False)
     assert result.step >= 5
 
@@ -372,7 +377,7 @@ def test_what_is_kept_lies_on_the_cpu():
     """A part that goes on elsewhere must not mix devices."""
     there = torch.empty(1, 3, 2, 2, device="cpu")
     notes, moved = recording._Notes(), []
-    state = gradient.State(0, 0, 1, there, torch.tensor([1]), {"gradients": 1.0}, 1.0, "", dict)
+    state = gradient.State(0, 0, 1, there, torch.tensor([1]), {"gradients": 1.0}, 1.0, "", there[None], dict)
 
     class Elsewhere:
         def cpu(self):
@@ -502,7 +507,14 @@ def test_devices_begin_alike():
         (dict(lr=math.nan), r"lr=nan"),
         (dict(terms=()), r"terms=\(\) leaves nothing to minimise"),
         (dict(terms=(COSINE, COSINE)), r"the names .* repeat"),
-        (dict(terms=(Term("a", 1.0, cosine_distance, (0, 0.5)),)), r"none of them lasts to the end"),
+        (dict(terms=(Term("a", 1.0, cosine_distance, EARLY),)), r"none of them lasts to the end"),
+        (dict(terms=(replace(SMOOTH, of="images"),)), r"none of them ever looks at the client's gradients.*blind=True"),
+        (dict(terms=(replace(SMOOTH, of="images"), replace(COSINE, weight=0.0))), r"none of them ever looks"),
+        (
+            dict(terms=(COSINE, replace(SMOOTH, of="group"))),
+            r"group=1, and 'smoothness' compares several seeds.*2 or more",
+        ),
+        (dict(group=0), r"group=0"),
         (dict(optimiser="sgd"), r"optimiser='sgd' is not known here; try 'adam' or 'lbfgs'"),
         (dict(optimiser="lbfgs", signed=True), r"signed=True"),
         (dict(labels="guess"), r"labels='guess' is no rule"),
@@ -514,10 +526,15 @@ def test_settings_that_cannot_work_are_named(settings, message):
         Inversion(**{"terms": (COSINE,), "steps": 5} | settings)
 
 
-def test_a_span_that_is_no_part_of_a_run():
-    for span in ((0.5, 0.5), (-0.1, 1), (0, 1.1), (0.8, 0.2)):
-        with pytest.raises(ValueError, match="span="):
-            Term("a", 1.0, cosine_distance, span)
+def test_stages_that_divide_no_run():
+    for stages in ((), ((0.5, 1),), ((0, 1), (0.5, 1), (0.5, 2)), ((0, 1), (1, 2)), ((0, 1), (0.8, 1), (0.2, 1))):
+        with pytest.raises(ValueError, match=r"stages=.* of term 'a' do not divide a run.*begin at 0"):
+            Term("a", 1.0, cosine_distance, stages)
+    for factor in (-1, math.inf, math.nan):
+        with pytest.raises(ValueError, match="a factor is 0 or a positive number"):
+            Term("a", 1.0, cosine_distance, ((0, factor),))
+    with pytest.raises(ValueError, match="of='labels'"):
+        Term("a", 1.0, cosine_distance, of="labels")
 
 
 def test_leaks_that_do_not_fit_are_named():
@@ -569,5 +586,6 @@ def test_settings_are_printed_in_words():
         and "unboxed" in repr(gradient.dlg())
     )
     assert "0.1 to 0.001 late" in repr(Term("late", 0.1, total_variation, end=1e-3))
-    assert "from 50% to 100%" in repr(Term("late", 1.0, total_variation, (0.5, 1.0)))
+    assert "x0 from 0%, x1 from 50%" in repr(Term("late", 1.0, total_variation, LATE))
+    assert "2 seeds together" in repr(Inversion((COSINE,), 5, group=2))
     assert "until 0.1; patience 5" in repr(Inversion((COSINE,), 5, enough=0.1, patience=5))

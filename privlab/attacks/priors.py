@@ -1,0 +1,322 @@
+"""What an attack assumes about images: each a function (normalised images, their gradients, leak) -> scalar that needs no gradients.
+
+One that has to know the victim has a method `prepare(model, leak)`, called once before a search: it gives the function to use.
+Norms are taken over the whole batch, as the papers do; where one is zero, its slope is zero too.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from skimage.registration import optical_flow_ilk, phase_cross_correlation
+from torch import Tensor, nn
+from torch.linalg import vector_norm
+
+from privlab import sources
+from privlab.data import NORMALISE, Normalise
+from privlab.leak import Leak, preprocessing, stateless
+from privlab.models import zoo
+
+# -- smooth, short, inside the range ---------------------------------------------------------------------------------------
+
+
+def total_variation(images: Tensor, *_: object) -> Tensor:
+    """Mean absolute difference between neighbouring pixels, down and across added (Geiping et al. 2020, eq. 4).
+
+    Of the normalised images, so that a weight means the same for every data set.
+    """
+    return images.diff(dim=-1).abs().mean() + images.diff(dim=-2).abs().mean()
+
+
+def total_variation_norm(images: Tensor, *_: object) -> Tensor:
+    """Euclidean norms of the differences between neighbours, added: across, down and along both diagonals.
+
+    The form of DeepInversion and GradInversion (Yin et al. 2020, 2021), each norm over the whole batch of normalised images: it
+    grows with the size of images and batch, where `total_variation` does not. GradViT's too (Hatamizadeh et al. 2022, eq. 11).
+    """
+    falling = images[..., 1:, 1:] - images[..., :-1, :-1]
+    rising = images[..., 1:, :-1] - images[..., :-1, 1:]
+    return torch.stack([vector_norm(d) for d in (images.diff(dim=-1), images.diff(dim=-2), falling, rising)]).sum()
+
+
+def pixel_norm(images: Tensor, *_: object) -> Tensor:
+    """L2 norm of the normalised batch, not squared (Yin et al. 2020; Hatamizadeh et al. 2022, eq. 11)."""
+    return vector_norm(images)
+
+
+def out_of_range(images: Tensor, _: object, leak: Leak) -> Tensor:
+    """Mean squared excess of the pixels, normalisation undone, beyond [0, 1]: a soft wall in place of the box."""
+    pixels = leak.normalise.inverse(images)
+    return (pixels - pixels.clamp(0, 1)).square().mean()
+
+
+# -- patches ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PatchJoints:
+    """Sum over the joints between rows and columns of patches of the L2 norm of the jump across (Hatamizadeh et al. 2022, eq. 8).
+
+    A joint goes through the whole image, and its norm over the whole batch; what lies inside the patches does not matter.
+
+    patch: pixels a side, or (down, across); the model's own if not given.
+    Prepared, it raises ValueError for a patch that differs from the model's or leaves no joint, and where there is none to read.
+    """
+
+    patch: int | tuple[int, int] | None = None
+
+    def __call__(self, images: Tensor, *_: object) -> Tensor:
+        down, across = self._sides()
+        rows = images[:, :, down::down] - images[:, :, down - 1 : -1 : down]  # (batch, channels, joints, width)
+        columns = (
+            images[..., across::across] - images[..., across - 1 : -1 : across]
+        )  # (batch, channels, height, joints)
+        return vector_norm(rows, dim=(0, 1, 3)).sum() + vector_norm(columns, dim=(0, 1, 2)).sum()
+
+    def prepare(self, model: nn.Module, leak: Leak) -> PatchJoints:
+        found: Any = getattr(getattr(model, "patch_embed", None), "patch_size", None)
+        if found is None and self.patch is None:
+            raise ValueError(
+                f"patch=None: {type(model).__name__} has no patches to read it from; give their side in pixels, such as 8"
+            )
+        own = PatchJoints(self.patch if found is None else found if isinstance(found, int) else tuple(found))
+        if self.patch is not None and self._sides() != own._sides():
+            raise ValueError(f"patch={self.patch} differs from the model's {own}; leave it out or give {own}")
+        for side, pixels in zip(own._sides(), leak.image_shape[1:], strict=True):
+            if side < 1 or pixels % side or pixels == side:
+                raise ValueError(
+                    f"patch={own} does not cut {pixels} pixels into two patches or more; give a divisor of {pixels}"
+                )
+        return own
+
+    def _sides(self) -> tuple[int, int]:
+        if self.patch is None:
+            raise ValueError(
+                "patch=None is read from the model; call prepare(model, leak) first, or give it: PatchJoints(8)"
+            )
+        return (self.patch, self.patch) if isinstance(self.patch, int) else self.patch
+
+    def __str__(self) -> str:
+        down, across = self._sides()
+        return str(down) if down == across else f"({down}, {across})"
+
+
+# -- a network that has seen photographs --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class BatchNormStatistics:
+    """How far the images' statistics are from those that a network was trained on (Hatamizadeh et al. 2022, eq. 4).
+
+    Over the BatchNorm2d layers of a network, the sum of two L2 norms: of (mean over batch and map of what enters the layer - its
+    running mean) and of (variance - its running variance), each a vector of channels. The variance divides by the number of values,
+    as BatchNorm does in training: our choice, the paper does not say. A single value a channel has 0.
+
+    network: trained, with BatchNorm2d layers. GradViT takes one that is not the victim: `efficientnet_lite0()`, `moco_v2(path)`. A copy
+        is made where it is in train mode, learns, or lies on another device or in another float format than the victim.
+    size: resize the images to so many pixels a side first, bilinearly (smoothed where they shrink).
+    relative: count means in units of the running deviation and variances in units of the running variance. The papers do not; but
+        these differ a thousandfold between networks (and layers), and a weight that fits one of them fits no other.
+    Its size hangs on the network: on efficientnet_lite0 8 photographs are at 5,100 and noise at 19,000, so a weight that a paper gives
+    for its own network means something else here.
+    Images come as the victim takes them, and are mapped to pixels and from there to what the network takes (`leak.preprocessing`).
+    Raises ValueError for a network without running statistics, a size below 1, and, when prepared, one that images do not fit.
+    """
+
+    network: nn.Module
+    size: int | None = None
+    relative: bool = False
+
+    def __post_init__(self) -> None:
+        if not self._layers():
+            raise ValueError(
+                f"network: {type(self.network).__name__} has no BatchNorm2d layer with running statistics; "
+                "give one that has, such as priors.efficientnet_lite0()"
+            )
+        if self.size is not None and self.size < 1:
+            raise ValueError(f"size={self.size} leaves no pixels; give pixels a side, such as 224, or None")
+        object.__setattr__(self, "network", _still(self.network, self._layers()[0].running_mean))
+
+    def __call__(self, images: Tensor, _: object, leak: Leak) -> Tensor:
+        x = preprocessing(self.network)(leak.normalise.inverse(images))
+        if self.size is not None:
+            x = F.interpolate(x, size=(self.size, self.size), mode="bilinear", antialias=True)
+        gaps: list[Tensor] = []
+
+        def compare(layer: Any, entering: tuple[Tensor]) -> None:
+            variance, mean = torch.var_mean(entering[0], dim=(0, 2, 3), correction=0)  # (channels,) each
+            unit = layer.running_var + layer.eps if self.relative else torch.ones_like(layer.running_var)
+            gaps.append(vector_norm((mean - layer.running_mean) / unit.sqrt()))
+            gaps.append(vector_norm((variance - layer.running_var) / unit))
+
+        hooks = [layer.register_forward_pre_hook(compare) for layer in self._layers()]
+        try:
+            self.network(x)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return torch.stack(gaps).sum()
+
+    def prepare(self, model: nn.Module, leak: Leak) -> BatchNormStatistics:
+        like = next(model.parameters())
+        ready = replace(self, network=_still(self.network, like))
+        try:
+            with torch.no_grad():
+                ready(like.new_zeros(1, *leak.image_shape), {}, leak)
+        except (RuntimeError, AssertionError, ValueError) as error:
+            side = leak.image_shape[1:] if self.size is None else (self.size, self.size)
+            raise ValueError(
+                f"network: {type(self.network).__name__} does not take images of {leak.image_shape[0]} channels and "
+                f"{side[0]} x {side[1]} pixels; give a size that it takes, such as 224, or another network ({error})"
+            ) from error
+        return ready
+
+    def _layers(self) -> list[Any]:
+        return [m for m in self.network.modules() if isinstance(m, nn.BatchNorm2d) and m.running_mean is not None]
+
+    def __repr__(self) -> str:
+        size = "" if self.size is None else f", size={self.size}"
+        unit = ", relative" * self.relative
+        return f"BatchNormStatistics({type(self.network).__name__} of {len(self._layers())} layers{size}{unit})"
+
+
+def _still(network: nn.Module, like: Tensor | None) -> nn.Module:
+    """The network in eval mode, learning nothing, where and as exact as a tensor: itself, or a copy that is."""
+    tensors = [t for t in (*network.parameters(), *network.buffers()) if t.is_floating_point()]
+    there = all((t.device, t.dtype) == (like.device, like.dtype) for t in tensors)  # type: ignore[union-attr]
+    if there and not any(m.training for m in network.modules()) and not any(t.requires_grad for t in tensors):
+        return network
+    return copy.deepcopy(network).to(like).eval().requires_grad_(False)
+
+
+def efficientnet_lite0() -> Any:
+    """EfficientNet-lite0 trained on ImageNet (49 BatchNorm layers), in eval mode and frozen, its preprocessing in `.normalise`."""
+    network = zoo.build("tf_efficientnet_lite0")
+    network.load_state_dict(load_file(sources.fetch("efficientnet_lite0") / "tf_efficientnet_lite0.safetensors"))
+    network.normalise = Normalise((127 / 255,) * 3, (128 / 255,) * 3)  # (255 x - 127) / 128 of pixels x in [0, 1]
+    return network.requires_grad_(False)
+
+
+def moco_v2(path: str | os.PathLike[str]) -> Any:
+    """The ResNet-50 of an official MoCo v2 checkpoint (Chen et al. 2020), GradViT's prior: 53 BatchNorm layers, eval mode, frozen.
+
+    path: the file of the project facebookresearch/moco, such as its moco_v2_800ep_pretrain.pth.tar.
+    The query encoder is taken and its projection head dropped. The preprocessing, ImageNet's, is in `.normalise`.
+    Raises FileNotFoundError where it is missing, ValueError for a file of another layout. It is read with weights_only=True.
+    """
+    origin = "give the ResNet-50 checkpoint of MoCo v2 from the project facebookresearch/moco"
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"path={os.fspath(path)!r} is no file; {origin}")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+        prefix = "module.encoder_q."
+        weights = {n.removeprefix(prefix): w for n, w in state.items() if n.startswith(prefix)}
+        network = zoo.build("resnet50", num_classes=0)
+        network.load_state_dict({n: w for n, w in weights.items() if not n.startswith("fc.")}, strict=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, AttributeError) as error:
+        why = str(error).strip().splitlines()[:2]
+        raise ValueError(
+            f"path={os.fspath(path)!r} is laid out otherwise; {origin} ({' '.join(map(str.strip, why))})"
+        ) from error
+    network.normalise = NORMALISE["imagenet_samples"]
+    return network.requires_grad_(False)
+
+
+# -- the victim's own opinion ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Cross-entropy of the victim's logits on the images against the leak's labels: DeepInversion's objective (Yin et al. 2020).
+
+    It matches no gradients. Prepared, it raises ValueError for a leak without labels.
+    """
+
+    def __call__(self, *_: object) -> Tensor:
+        raise ValueError("Classification() does not know the victim yet; use what prepare(model, leak) returns")
+
+    def prepare(self, model: nn.Module, leak: Leak) -> Callable[..., Tensor]:
+        if leak.labels is None:
+            raise ValueError(
+                "leak.labels=None, and Classification() needs to know what to look for; give labels with the leak, or "
+                "recover them first: dataclasses.replace(leak, labels=labels.row_minimum(model, leak))"
+            )
+        labels, forward = leak.labels, stateless(model)
+
+        def classification(images: Tensor, *_: object) -> Tensor:
+            return F.cross_entropy(forward(images), labels.to(images.device))
+
+        return classification
+
+
+# -- several seeds at once ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Registration:
+    """How far each of several searches is from what they agree on (Hatamizadeh et al. 2022, eqs. 9 and 10).
+
+    Every member is aligned to the pixelwise mean of all, image by image; the consensus is the mean of the aligned members; the value
+    is each member's L2 distance to it, over its whole batch. The alignment is found on copies without slopes, its application is
+    differentiable: slopes reach the images through the member and through the consensus.
+
+    align: "shift", whole pixels by cross-correlation (not normalised to phases, which noise would decide); "flow", a displacement
+        a pixel (iterative Lucas-Kanade); "none".
+    Both are scikit-image's and run on the CPU, on the mean over channels. The paper aligns with RANSAC-Flow, which brings two trained
+    networks of its own, from no package that could be pinned and checked.
+
+    Called with images (group, batch, channels, height, width); returns (group,).
+    Raises ValueError for an align that is not known and for a group of one.
+    """
+
+    align: str = "shift"
+
+    def __post_init__(self) -> None:
+        if self.align not in ("shift", "flow", "none"):
+            raise ValueError(f"align={self.align!r} is not known here; try 'shift', 'flow' or 'none'")
+
+    def __call__(self, images: Tensor, *_: object) -> Tensor:
+        if images.ndim != 5 or len(images) < 2:
+            raise ValueError(
+                f"images: shape {tuple(images.shape)} is no group to agree; give (group, batch, channels, height, width) "
+                "with a group of 2 seeds or more"
+            )
+        consensus = self.aligned(images).mean(0)  # (batch, channels, height, width)
+        return vector_norm(images - consensus, dim=(1, 2, 3, 4))
+
+    def aligned(self, images: Tensor) -> Tensor:
+        """The members (group, batch, channels, height, width), each moved to where it fits their mean best."""
+        if self.align == "none" or not images.isfinite().all():
+            return images
+        grey = images.detach().mean(2).double().cpu()  # (group, batch, height, width)
+        targets = grey.mean(0)
+        moves = torch.stack([torch.stack([self._move(m, t) for m, t in zip(g, targets, strict=True)]) for g in grey])
+        return _warp(images.flatten(0, 1), moves.flatten(0, 1).to(images)).view_as(images)
+
+    def _move(self, moving: Tensor, target: Tensor) -> Tensor:
+        """(2, height, width): how far down and across of each pixel to look in `moving` for what `target` has there."""
+        if moving.std() == 0 or target.std() == 0:  # nothing to hold on to
+            return torch.zeros(2, *moving.shape, dtype=torch.float64)
+        ours, theirs = moving.numpy(), target.numpy()
+        if self.align == "flow":
+            return torch.from_numpy(optical_flow_ilk(theirs, ours, dtype=ours.dtype))
+        shift, _, _ = phase_cross_correlation(theirs, ours, normalization=None)  # what was at x belongs at x + shift
+        return -torch.as_tensor(shift, dtype=torch.float64).view(2, 1, 1).expand(2, *moving.shape)
+
+
+def _warp(images: Tensor, moves: Tensor) -> Tensor:
+    """images (n, channels, height, width) seen through moves (n, 2, height, width) in pixels; beyond the border, the border."""
+    height, width = images.shape[-2:]
+    rows = torch.arange(height).to(moves)[:, None] + moves[:, 0]
+    columns = torch.arange(width).to(moves) + moves[:, 1]
+    grid = torch.stack([2 * columns / max(width - 1, 1) - 1, 2 * rows / max(height - 1, 1) - 1], dim=-1)
+    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=True)
