@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import timm
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from privlab import metrics, sources
+from privlab.data import Normalise
 
 BY = ("pixels", "lpips", "features")
 PIXELS_AT_ONCE = 2**18  # of one channel: 256 images of 32 x 32, 16 of 128 x 128; some 200 MB for the networks
@@ -106,17 +108,19 @@ def pooled(images: Tensor) -> Tensor:
     if (short := min(height, width)) < FEATURES_SIDE:
         size = (round(height * FEATURES_SIDE / short), round(width * FEATURES_SIDE / short))
         x = F.interpolate(x, size, mode="bilinear", align_corners=False)
-    network = _features_network().to(images.device)
+    network = efficientnet_lite0().to(images.device)
     with torch.no_grad():
-        return network.forward_head(network.forward_features((255 * x - 127) / 128), pre_logits=True)  # type: ignore[operator]
+        return network.forward_head(network.forward_features(network.normalise(x)), pre_logits=True)
 
 
 @cache
-def _features_network() -> nn.Module:
+def efficientnet_lite0() -> Any:
+    """EfficientNet-lite0 trained on ImageNet (49 BatchNorm layers), in eval mode and frozen, its preprocessing in `.normalise`."""
     state = load_file(sources.fetch("efficientnet_lite0") / "tf_efficientnet_lite0.safetensors")
     with torch.device("meta"):  # draws no weights, so it leaves the caller's generator alone
-        network: nn.Module = timm.create_model("tf_efficientnet_lite0")
+        network: Any = timm.create_model("tf_efficientnet_lite0")
     network.load_state_dict(state, assign=True)
+    network.normalise = Normalise((127 / 255,) * 3, (128 / 255,) * 3)  # (255 x - 127) / 128 of pixels x in [0, 1]
     return network.eval().requires_grad_(False)
 
 

@@ -16,13 +16,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
 from skimage.registration import optical_flow_ilk, phase_cross_correlation
 from torch import Tensor, nn
 from torch.linalg import vector_norm
 
-from privlab import sources
-from privlab.data import NORMALISE, Normalise
+from privlab import identify
+from privlab.data import NORMALISE
 from privlab.leak import Leak, preprocessing, stateless
 from privlab.models import zoo
 
@@ -199,11 +198,8 @@ def _still(network: nn.Module, like: Tensor | None) -> nn.Module:
 
 
 def efficientnet_lite0() -> Any:
-    """EfficientNet-lite0 trained on ImageNet (49 BatchNorm layers), in eval mode and frozen, its preprocessing in `.normalise`."""
-    network = zoo.build("tf_efficientnet_lite0")
-    network.load_state_dict(load_file(sources.fetch("efficientnet_lite0") / "tf_efficientnet_lite0.safetensors"))
-    network.normalise = Normalise((127 / 255,) * 3, (128 / 255,) * 3)  # (255 x - 127) / 128 of pixels x in [0, 1]
-    return network.requires_grad_(False)
+    """A copy of `identify.efficientnet_lite0`: an ImageNet classifier with 49 BatchNorm layers, small enough for a laptop."""
+    return copy.deepcopy(identify.efficientnet_lite0())
 
 
 def moco_v2(path: str | os.PathLike[str]) -> Any:
