@@ -15,7 +15,7 @@ help:
 	@echo "make test   lint, types and every test"
 	@echo "make lab    open the labs in JupyterLab (loopback only, with a token)"
 	@echo "make book   build the book in book/_build/html"
-	@echo "make bench  measure what the book promises, beside other programs (an hour; BENCH_LIMIT=300 for less)"
+	@echo "make bench  measure what the book promises, beside other programs (two hours; BENCH_LIMIT=300 for less)"
 	@echo "make env    make .venv (every target does, once, if it is missing)"
 
 env: $(READY)

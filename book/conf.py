@@ -116,6 +116,11 @@ _BENCHES = {  # the files of `make bench`, and what a reader should know of each
     "bench_gradient": "Our search for images beside the package `breaching`, on the same models and gradients, and one architecture beside "
     "another. A run that never reaches 20 dB counts as later than all others. The preset of `breaching` is meant for 24,000 steps; it was "
     "followed for as many as its row says, so *not decided* is said where only its later steps could tell.",
+    "bench_gradvit": "GradViT beside other attacks: what a step takes in memory, what compiling the step saves, and what each finds in "
+    "about the same seconds of one thread. Those are 100 to 200 steps, where the papers take 1,500 to 120,000: the last rows say what is "
+    "worth trying on a laptop, not what an attack can do. A short run set the number of steps; what they took in the end stands beside. "
+    "GradViT runs with the paper's weights, under which the statistics of EfficientNet-lite0 at 32 pixels drown the gradients in the "
+    "second half of the run.",
     "bench_membership_scores": "All models of a fleet as targets, scored in closed form, beside target by target with NumPy and SciPy; "
     "one thread.",
     "bench_fleet": "A fleet of 16 on two processes, beside the same fleet on one and beside the standard library's pool; the same weights, "

@@ -1,0 +1,321 @@
+"""GradViT beside other presets: memory of a step, what compiling the step saves, and what equal seconds of each of them find.
+
+Run by `make bench`. Prints a line a run, and writes rows and runs to runs/bench/bench_gradvit.json. Runs that this file holds already are
+not made again, so that an interrupted bench goes on; remove it to begin anew. Seconds and memory are not asserted: a row says whether
+its promise holds. Memory and compiling are measured on a GPU where there is one, equal seconds always in one thread of a CPU.
+BENCH_SECONDS, BENCH_IMAGES and BENCH_SEEDS make it shorter.
+"""
+
+import contextlib
+import functools
+import io
+import itertools
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
+
+import psutil
+import pytest
+import torch
+
+from privlab import data, machine, metrics
+from privlab.atomic import write_atomic
+from privlab.attacks import gradient, priors
+from privlab.leak import observe
+from privlab.models import zoo
+from privlab.records import Machine
+
+pytestmark = pytest.mark.bench
+
+
+def setting(name, default):
+    return int(os.environ.get(f"BENCH_{name}", default))
+
+
+SECONDS, IMAGES, SEEDS = setting("SECONDS", 20), setting("IMAGES", 4), setting("SEEDS", 2)
+ROUNDS, STEPS = 7, 20  # of the race, step against step
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+GIB = 2**30
+PEER = "breaching 0.1.2"
+TV = 1e-4
+OUT = Path("runs/bench/bench_gradvit.json")
+KEPT = json.loads(OUT.read_text()) if OUT.exists() else {"rows": [], "runs": []}
+ROWS, RUNS = KEPT["rows"], KEPT["runs"]
+prior = functools.cache(priors.efficientnet_lite0)
+PRESETS = {
+    "dlg": gradient.dlg,
+    "idlg": gradient.idlg,
+    "inverting_gradients": gradient.inverting_gradients,
+    "tag": gradient.tag,
+    "april": gradient.april,
+    "gradinversion": gradient.gradinversion,
+    "gradvit": lambda steps: gradient.gradvit(steps, prior()),
+}
+
+
+# -- what is written down ------------------------------------------------------------------------------------------------
+
+
+def save():
+    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here(DEVICE)), rows=ROWS, runs=RUNS)
+    write_atomic(OUT, json.dumps(found, indent=1).encode())
+
+
+def row(what, values, unit, note="", promise=None, holds=None):
+    """Put one line of the table down, in place of an earlier one.
+
+    values: one a run; [None] for what could not be done.  promise: in words.  holds: None where there is no promise.
+    """
+    values = list(values)
+    centre, low, high = (None if None in values else f(values) for f in (median, min, max))
+    line = dict(
+        what=what, median=centre, low=low, high=high, n=len(values), unit=unit, promise=promise, holds=holds, note=note
+    )  # fmt: skip
+    ROWS[:] = [old for old in ROWS if old["what"] != what] + [line]
+    save()
+    shown = ["never" if v is None else f"{v:.3g}" for v in (centre, low, high)]
+    verdict = {True: "holds", False: "DOES NOT HOLD", None: "not decided"}[holds]
+    rest = filter(None, [f"promised {promise}: {verdict}" if promise else "", note])
+    print(f"{what:<58} {shown[0]} {unit} ({shown[1]} to {shown[2]}, n={len(values)});", "; ".join(rest), flush=True)
+
+
+# -- memory: each step in a process of its own, which calls this file ------------------------------------------------------
+
+
+def step(preset, name, batch, chunk):
+    """GiB of one step: {"step": above what model and leak take, "whole": of the process, or on a GPU of all tensors}."""
+    victims = {"vit_cifar": dict(num_classes=10), "vit_base_patch16_224": dict(num_classes=1000)}
+    model = zoo.build(name, **victims[name]).to(DEVICE)
+    pictures = torch.rand(batch, 3, *model.patch_embed.img_size, generator=torch.Generator().manual_seed(0))
+    leak = observe(model, pictures[:1], torch.tensor([0]))
+    grads = {n: g / batch for n, g in leak.grads.items()}
+    for i in range(1, batch):  # one by one, because the client's own step is not what is measured
+        for n, g in observe(model, pictures[i : i + 1], torch.tensor([i])).grads.items():
+            grads[n] += g / batch
+    leak = replace(leak, grads=grads, batch_size=batch, labels=None if preset == "dlg" else torch.arange(batch))
+    attack = PRESETS[preset](1)
+    if DEVICE == "cuda":
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+    else:
+        Path("/proc/self/clear_refs").write_text("5")  # what building took at its height is forgotten (Linux)
+        before = psutil.Process().memory_info().rss
+        resource.setrlimit(resource.RLIMIT_DATA, (psutil.virtual_memory().available, resource.RLIM_INFINITY))
+    if name == "vit_cifar":  # two evaluations, before the step and after it, in which every term counts
+        list(attack.search(model, leak, chunk=chunk))
+    else:  # the one before it, every term counting
+        next(attack.unscheduled().search(model, leak, chunk=chunk))
+    peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else machine.peak_gb() * 1e9
+    return {"step": (peak - before) / GIB, "whole": peak / GIB}
+
+
+def apart(*arguments):
+    """What `step` finds in a fresh process, with the seconds that it took; None where it ran out of memory."""
+    began = time.perf_counter()
+    root = str(Path(__file__).parents[2])
+    env = {**os.environ, "PYTHONPATH": root, "MALLOC_MMAP_THRESHOLD_": "65536"}  # what is freed goes back at once
+    command = [sys.executable, __file__, json.dumps(arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    if done.returncode and ("OutOfMemoryError" in done.stderr or "MemoryError" in done.stderr or done.returncode < 0):
+        return None
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1]) | {"seconds": time.perf_counter() - began}
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_memory_of_a_step(batch):
+    for preset in PRESETS:
+        found = apart(preset, "vit_cifar", batch, None)
+        note = f"above model and leak; the whole process {found['whole']:.2f} GiB"
+        row(f"memory of a step, vit_cifar, batch {batch}, {preset}", [found["step"]], "GiB", note)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, None])
+def test_gradvit_of_a_vit_b_fits_in_15_gb(chunk):
+    found = apart("gradvit", "vit_base_patch16_224", 8, chunk)
+    note = "did not fit into the memory that was free" if found is None else (
+        f"{found['step']:.2f} GiB above model and leak; {found['seconds']:.0f} s with building the model"
+    )  # fmt: skip
+    what = f"memory, gradvit, ViT-B/16, 224 px, batch 8, group 2, {'whole' if chunk is None else f'chunk {chunk}'}"
+    values = [None] if found is None else [found["whole"]]
+    if DEVICE == "cpu":
+        note += "; memory of a CPU, which says what a GPU would need and does not prove it"
+    row(what, values, "GiB", note, "fits in 15 GB", found is not None and values[0] * GIB <= 15e9)
+
+
+# -- compiled: step against step -------------------------------------------------------------------------------------------
+
+
+def clock():
+    """Seconds: of this process, so that a busy machine counts little; of the wall on a GPU, once it has done its work."""
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+        return time.perf_counter()
+    return time.process_time()
+
+
+def our_steps(model, leak, start, compiled):
+    """Seconds a step from the first state to the last, and the loss at the start."""
+    stamps, losses = [], []
+    for state in gradient.inverting_gradients(STEPS, TV).search(model, leak, start=start, compiled=compiled):
+        stamps.append(clock())
+        losses.append(state.loss)
+    return (stamps[-1] - stamps[0]) / STEPS, losses[0]
+
+
+class Probe:
+    """A regulariser of value 0, which breaching evaluates once before each step."""
+
+    def __init__(self):
+        self.stamps = []
+
+    def initialize(self, *_):
+        """Nothing to prepare; breaching calls it."""
+
+    def __call__(self, candidate):
+        self.stamps.append(clock())
+        return 0.0
+
+
+def their_steps(model, leak, start):
+    """The same of breaching with the same objective: one candidate more than steps, so that as many whole steps lie between."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        import breaching
+        from breaching.attacks import prepare_attack
+
+        tv = TV * start.shape[-1] / (start.shape[-1] - 1)  # it divides by all pixels, we by the pairs of neighbours
+        changes = [f"optim.max_iterations={STEPS + 1}", f"regularization.total_variation.scale={tv}"]
+        settings = breaching.get_attack_config("invertinggradients", changes)
+    n, probe = leak.normalise, Probe()
+    meta = SimpleNamespace(shape=list(leak.image_shape), mean=list(n.mean), std=list(n.std), modality="vision")
+    server = dict(parameters=list(model.parameters()), buffers=list(model.buffers()), metadata=meta)
+    sent = dict(num_data_points=leak.batch_size, labels=leak.labels, local_hyperparams=None)
+    user = dict(gradients=list(leak.grads.values()), buffers=None, metadata=sent)
+    setup = dict(dtype=torch.float, device=torch.device(DEVICE))
+    with torch.random.fork_rng(devices=[]):
+        attacker = prepare_attack(model, torch.nn.CrossEntropyLoss(), settings, setup)
+        attacker.regularizers.append(probe)
+        _, stats = attacker.reconstruct([server], [user], {}, initial_data=n(start).to(DEVICE))
+    assert len(probe.stamps) == STEPS + 1
+    return (probe.stamps[-1] - probe.stamps[0]) / STEPS, stats["Trial_0_Val"][0]
+
+
+VICTIMS = {"vit_cifar of depth 2 and width 192": ("vit_cifar", dict(depth=2, embed_dim=192), 1)}
+if DEVICE == "cuda":
+    VICTIMS = {
+        "vit_cifar": ("vit_cifar", {}, 1),
+        "ViT-B/16, batch 8": ("vit_base_patch16_224", dict(num_classes=1000), 8),
+    }
+
+
+@pytest.mark.parametrize("what", VICTIMS)
+def test_seconds_of_a_compiled_step(what, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # nothing compiled before
+    name, changes, batch = VICTIMS[what]
+    model = zoo.build(name, **changes).to(DEVICE)
+    start, pictures = torch.rand(2, batch, 3, *model.patch_embed.img_size, generator=torch.Generator().manual_seed(0))
+    leak = observe(model, pictures, torch.arange(batch))
+
+    def compile():
+        """Seconds until the first state, more than a step."""
+        began = time.perf_counter()
+        next(gradient.inverting_gradients(STEPS, TV).search(model, leak, start=start, compiled=True))
+        return time.perf_counter() - began
+
+    first, again = compile(), compile()
+    ways = {
+        "compiled": lambda: our_steps(model, leak, start, True),
+        "plain": lambda: our_steps(model, leak, start, False),
+        PEER: lambda: their_steps(model, leak, start),
+    }
+    seconds, losses = {way: [] for way in ways}, {}
+    for turn in range(ROUNDS + 1):  # the first one warms up
+        for way in list(ways) if turn % 2 else reversed(ways):
+            second, losses[way] = ways[way]()
+            seconds[way].append(second)
+    assert losses["compiled"] == pytest.approx(losses["plain"], rel=1e-3)
+    assert losses[PEER] == pytest.approx(losses["plain"], rel=0.05)  # the border: see test_gradient_bench
+    each = {way: median(found[1:]) for way, found in seconds.items()}
+    took = f"compiling took {first:.0f} s, and {again:.0f} s for the next search on the same network"
+    note = "; ".join(
+        [*(f"{way} {1e3 * second:.1f} ms" for way, second in each.items()), f"{ROUNDS} rounds of {STEPS} steps"]
+    )
+    for other in ("plain", PEER):
+        ratios = [a / b for a, b in zip(seconds["compiled"][1:], seconds[other][1:], strict=True)]
+        promised = ("≤ .75 ×", median(ratios) <= 0.75) if other == PEER and DEVICE == "cuda" else (None, None)
+        beside = "ours as it is" if other == "plain" else "breaching's"
+        row(f"seconds of a compiled step over {beside}, {what}", ratios, "×", f"{note}; {took}", *promised)
+
+
+# -- equal seconds ---------------------------------------------------------------------------------------------------------
+
+
+def victim(std, i, seed):
+    """A fresh model, an image (1, 3, 32, 32), and what a step on it sends, label included."""
+    model = zoo.build("vit_cifar", seed=seed, position_std=std)
+    image, label = data.load("cifar10_samples").one(i)
+    return model, image, observe(model, image, label)
+
+
+@functools.cache
+def affordable(attack):
+    """How many steps fill SECONDS of this process, by a short run through all stages, once warm; as on file, if it is there."""
+    for one in RUNS:
+        if (one["attack"], one["budget"]) == (attack, SECONDS):
+            return one["steps"]
+    model, _, leak = victim(1.0, 0, 0)
+    for _ in range(2):
+        stamps = [time.process_time() for _ in PRESETS[attack](16).search(model, leak)]
+    return max(2, round(SECONDS * 16 / (stamps[-1] - stamps[0])))
+
+
+def run(attack, std, i, seed):
+    """One search that takes SECONDS: PSNR and LPIPS of what it found. The one on file, if there is one."""
+    key = dict(attack=attack, position_std=std, image=i, seed=seed, budget=SECONDS)
+    for one in RUNS:
+        if key.items() <= one.items():
+            return one
+    model, image, leak = victim(std, i, seed)
+    inversion = PRESETS[attack](affordable(attack))
+    began = time.process_time()
+    found = inversion.run(model, leak, seed=seed, snapshots=0, progress=False)
+    seconds = time.process_time() - began
+    psnr, lpips = metrics.psnr(found.images, image).item(), metrics.lpips(found.images, image).item()
+    one = key | dict(steps=inversion.steps, seconds=seconds, psnr=psnr, lpips=lpips, score=found.score)
+    RUNS.append(one)
+    save()
+    print(
+        f"  {attack}, position std {std:g}, image {i} seed {seed}: {psnr:.1f} dB, LPIPS {lpips:.2f}, {seconds:.1f} s",
+        flush=True,
+    )
+    return one
+
+
+def test_equal_seconds():
+    attacks = ["gradvit", "inverting_gradients", "april"]
+    found = {}
+    for std, seed, i, attack in itertools.product((0.02, 1.0), range(SEEDS), range(IMAGES), attacks):
+        found.setdefault((std, attack), []).append(run(attack, std, i, seed))
+    for (std, attack), runs in found.items():
+        lpips, seconds = ([r[key] for r in runs] for key in ("lpips", "seconds"))
+        note = (
+            f"LPIPS {median(lpips):.2f} ({min(lpips):.2f} to {max(lpips):.2f}); {runs[0]['steps']:,} steps in "
+            f"{median(seconds):.1f} s; {IMAGES} images × {SEEDS} seeds, labels known"
+        )
+        what = f"PSNR after {SECONDS} s, vit_cifar, position std {std:g}, {attack}"
+        row(what, [r["psnr"] for r in runs], "dB", note)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(json.dumps(step(*json.loads(sys.argv[1]))))
