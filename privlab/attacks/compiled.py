@@ -1,4 +1,4 @@
-"""The step of a search as one compiled function: for long runs on a GPU, which earn back the minutes that compiling takes.
+"""The step of a search as one compiled function: for long runs, which earn back the minutes that compiling takes.
 
 What torch.compile makes of a model cannot be differentiated twice. So the network's gradients, the terms and their slope are
 written down first, as one list of operations in which nothing is left to differentiate, and that list is compiled.

@@ -141,6 +141,7 @@ def gradvit(
     prior: the separate network, such as `priors.efficientnet_lite0()`; without it, there is no image prior.
     group: seeds that the registration holds together; the paper does not say how many.  1 leaves the registration out.
     patch: side of a patch in pixels; the victim's own if not given.  align: see `priors.Registration`.
+    Pixels are put back into [0, 1] after each step, and no step length but Adam's .1 is named: the box is ours, as in every preset here.
     image, size, relative: weight of the statistics, and how they are taken, see `priors.BatchNormStatistics`. The paper's .2 fits
     the statistics of MoCo's ResNet-50; those of EfficientNet-lite0 are a thousand times larger, and need another, or relative=True.
     """
@@ -160,6 +161,7 @@ def deep_inversion(steps: int = 2000, prior: nn.Module | None = None) -> Inversi
     """DeepInversion (Yin et al. 2020), a baseline that looks at no gradient: images that the victim takes for these labels.
 
     prior: the network whose BatchNorm statistics are to be met: the victim itself, if it has any.
+    The weights are ours; theirs are for a batch of 224-pixel images and thousands of steps.
     """
     terms = (
         Term("class", 1.0, Classification(), of="images"),

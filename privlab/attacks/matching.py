@@ -107,9 +107,10 @@ class Inversion:
             raise ValueError(f"patience={self.patience} stops before the first step; give 1 or more, or None")
 
     def __repr__(self) -> str:
+        schedule = getattr(self.schedule, "__name__", repr(self.schedule))
         rule = self.labels if isinstance(self.labels, str) else getattr(self.labels, "__name__", repr(self.labels))
         settings = [
-            f"{self.steps} steps of {'signed ' * self.signed}{self.optimiser}, lr {self.lr:g} {self.schedule.__name__}",
+            f"{self.steps} steps of {'signed ' * self.signed}{self.optimiser}, lr {self.lr:g} {schedule}",
             "boxed" if self.boxed else "unboxed",
             f"labels by {rule} where unknown",
         ]
@@ -155,8 +156,9 @@ class Inversion:
         space: look among the images of this space only, see `spaces`; among all if not given. A box holds for pixels alone.
         chunk: differentiate twice through so many images at a time, which takes the memory of so many and a third more time; all
             at once if not given. The result is the same up to rounding. Not for BatchNorm in train mode, which mixes the batch.
-        compiled: have the whole step compiled: pays for long runs on a GPU; takes minutes first, and again where other terms begin
-            to count. For known labels and a whole batch; what a term does besides computing its value happens once, not in each step.
+        compiled: have the whole step compiled: pays for runs of thousands of steps; takes minutes first, once more where other terms
+            begin to count, and seconds when the same network is searched again. The result is the same up to rounding. For known
+            labels and a whole batch; what a term does besides computing its value happens once, not in each step.
         Raises ValueError for a leak without gradients or that does not fit the model, and for labels or start of another batch.
         """
         _check(model, leak, restarts, start, self.group, chunk)

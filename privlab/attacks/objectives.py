@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 import torch
 from torch import Tensor, nn
@@ -146,7 +147,10 @@ class Weighted:
     def __repr__(self) -> str:
         inner = getattr(self.objective, "__name__", repr(self.objective))
         factors = sorted(set(self.weights.values()))
-        return f"weighted({inner}, {len(self.weights)} by {', '.join(f'{f:g}' for f in factors) or 'nothing'})"
+        which = (
+            f" #{crc32(repr(sorted(self.weights.items())).encode()):08x}" if factors else ""
+        )  # tells any two apart in a key
+        return f"weighted({inner}, {len(self.weights)} by {', '.join(f'{f:g}' for f in factors) or 'nothing'}{which})"
 
 
 def by_part(model: nn.Module, **factors: float) -> dict[str, float]:

@@ -35,6 +35,8 @@ class Term:
     of: Literal["gradients", "images", "group"] = "gradients"
 
     def __post_init__(self) -> None:
+        if not 0 <= self.weight < float("inf"):
+            raise ValueError(f"weight={self.weight} of term {self.name!r} is no weight; give 0 or a positive number")
         parts = [part for part, _ in self.stages]
         if not parts or parts[0] != 0 or parts != sorted(set(parts)) or parts[-1] >= 1:
             raise ValueError(
@@ -66,7 +68,7 @@ class Term:
     def __repr__(self) -> str:
         weight = f"{self.weight:g}" if self.end is None else f"{self.weight:g} to {self.end:g}"
         what = f"{weight} {self.name} ({getattr(self.value, '__name__', repr(self.value))})"
-        later = ", ".join(f"x{factor:g} from {part:.0%}" for part, factor in self.stages)
+        later = ", ".join(f"x{factor:g} from {100 * part:g}%" for part, factor in self.stages)
         return what if self.stages == ALWAYS else f"{what} {later}"
 
 

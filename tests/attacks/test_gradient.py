@@ -530,6 +530,9 @@ def test_stages_that_divide_no_run():
     for stages in ((), ((0.5, 1),), ((0, 1), (0.5, 1), (0.5, 2)), ((0, 1), (1, 2)), ((0, 1), (0.8, 1), (0.2, 1))):
         with pytest.raises(ValueError, match=r"stages=.* of term 'a' do not divide a run.*begin at 0"):
             Term("a", 1.0, cosine_distance, stages)
+    for weight in (-1, math.inf, math.nan):
+        with pytest.raises(ValueError, match=f"weight={weight} of term 'a' is no weight"):
+            Term("a", weight, cosine_distance)
     for factor in (-1, math.inf, math.nan):
         with pytest.raises(ValueError, match="a factor is 0 or a positive number"):
             Term("a", 1.0, cosine_distance, ((0, factor),))

@@ -285,8 +285,12 @@ def test_presets_print_their_settings_and_run_on_a_vit(preset):
         assert word in text
     model = zoo.build("vit_cifar", seed=0, depth=1, embed_dim=48)
     leak = replace(observe(model, torch.rand(2, 3, 32, 32), torch.tensor([3, 5])), labels=None)
-    states = list(preset(4).search(model, leak))
-    assert states[-1].reason == "steps" and states[-1].loss < states[0].loss
+    attack = preset(4)
+    states = list(attack.search(model, leak))
+    distance = [
+        s.losses["gradients"] / attack.terms[0].weigh(s.step / 4) for s in states
+    ]  # without what the schedule takes off
+    assert states[-1].reason == "steps" and distance[-1] < 0.9 * distance[0]
 
 
 def test_labels_of_one_and_of_many():
@@ -294,3 +298,11 @@ def test_labels_of_one_and_of_many():
     for labels in ([3], [3, 5]):
         leak = observe(model, torch.rand(len(labels), 3, 32, 32), torch.tensor(labels))
         assert sorted(gradient.one_or_many(model, leak).tolist()) == labels
+
+
+def test_lbfgs_takes_the_slope_of_a_batch_on_a_vit():
+    """Patches leave slopes in another order of memory, which L-BFGS does not take as they are."""
+    model = zoo.build("vit_cifar", seed=0, depth=1, embed_dim=48)
+    leak = observe(model, torch.rand(2, 3, 32, 32), torch.tensor([3, 5]))
+    states = list(replace(gradient.dlg(2), labels=gradient.one_or_many).search(model, leak))
+    assert states[-1].evaluations > 3 and states[-1].loss < states[0].loss
