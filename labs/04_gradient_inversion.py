@@ -381,9 +381,9 @@ for std, dB in scale.items():
 guess_scale.against((scale[1.0].mean() - scale[0.02].mean()).item())
 
 # %% [markdown]
-# With a small embedding all tokens look nearly alike to the attention, so their gradients are nearly equal, and only their mean can be told. The
-# closed form of lab 00 does not care: it solves the ill-conditioned system that the search cannot walk down. So a failed *search* is not
-# proof of privacy, and a paper's ViT figure means little without this number beside it.
+# With a small embedding it makes next to no difference to the gradient *where* a patch stands, so a search finds what the patches have in common
+# long before it finds their places; lab 06 measures that. The closed form of lab 00 does not care: it solves the ill-conditioned system that the
+# search cannot walk down. So a failed *search* is not proof of privacy, and a paper's ViT figure means little without this number beside it.
 #
 # ## Second, what the victim has learned
 #

@@ -17,6 +17,7 @@ import torch
 
 from privlab import checks, roc
 from privlab.attacks import gradient, signals
+from privlab.attacks.priors import PatchJoints, Registration, total_variation, total_variation_norm
 from privlab.exercises import lab_02, lab_04
 from privlab.leak import Leak
 
@@ -107,6 +108,22 @@ def by_the_standard_library(victim, inside, outside):
     return math.log(fits[0].pdf(victim.item()) / fits[1].pdf(victim.item()))
 
 
+def squares(mine, theirs, skip=""):
+    return sum((mine[n] - theirs[n]).square().sum() for n in theirs if n != skip)
+
+
+def position_cosine(mine, theirs):
+    return torch.cosine_similarity(mine["pos_embed"].flatten(), theirs["pos_embed"].flatten(), dim=0)
+
+
+def valley(rate, factor):
+    return math.ceil(math.log(factor) / -math.log(rate))
+
+
+def stays(curve, bar, above=lambda dB, bar: dB >= bar):
+    return next((s for k, (s, _) in enumerate(curve) if all(above(dB, bar) for _, dB in curve[k:])), None)
+
+
 FOUR = {"mode": "wrong mode", "question": "drawn at random", "float32": "NaN or infinite", "sign": "The sign is turned"}
 
 
@@ -174,6 +191,48 @@ def one_image_at_a_time(victim, models, keep, pixels, labels):
         mine, *others = from_log_softmax(logits, labels[i].expand(len(asked))).tolist()
         scores.append(-scipy.stats.norm.logsf(mine, np.mean(others), np.std(others, ddof=1)))
     return scores
+
+
+def joint_norms(images, patch, first=0, apart=1, length=torch.Tensor.norm, gather=sum):
+    """Equation 8 of GradViT, and the slips in which pixels are compared and how the jumps are added up."""
+    jumps = []
+    for axis in (2, 3):
+        for k in range(patch + first, images.shape[axis], patch):
+            jumps.append(length(images.select(axis, k) - images.select(axis, k - apart)))
+    return gather(jumps)
+
+
+def pulls(gradient, batch, pull):
+    """Labels of a batch from the bias gradient: the smallest number, `pull` added to it, again and again."""
+    left, found = gradient.clone(), []
+    for _ in range(batch):
+        found.append(int(left.argmin()))
+        left[found[-1]] += pull
+    return found
+
+
+def to_consensus(members, held=lambda x: x, towards=lambda x: x, over=(1, 2, 3, 4)):
+    return (held(members) - towards(members.mean(0))).square().sum(over).sqrt()
+
+
+EQ_5, EQ_6 = ((0, 1), (0.5, 0.5)), ((0, 0), (0.5, 1))
+
+
+def staged(gradients=EQ_5, statistics=EQ_6):
+    return {"gradients": gradients, "statistics": statistics}
+
+
+def attention_between(names, first, last, kind=".attn.", leaf="weight"):
+    """The names of lab 08's first exercise, and those of usual slips."""
+    inside = {f"blocks.{i - 1}" for i in range(first, last + 1)}
+    return [
+        n for n in names if ".".join(n.split(".")[:2]) in inside and kind in n and n.endswith(leaf) and "norm" not in n
+    ]
+
+
+def share_by(grads, groups, size, whole=True):
+    sizes = {part: sum(float(size(grads[name])) for name in names) for part, names in groups.items()}
+    return {part: value / (sum(sizes.values()) if whole else 1) for part, value in sizes.items()}
 
 
 WRONG = {
@@ -517,6 +576,229 @@ WRONG = {
         (lambda n, k: n, "at the largest rank"),
         (lambda n, k: None, "Nothing is written yet"),
     ],
+    "06.april": [
+        (lambda a, b, k: squares(a, b) + k * position_cosine(a, b), "The sign is turned"),
+        (lambda a, b, k: squares(a, b) + k * (1 - position_cosine(a, b)), "without the 1"),
+        (lambda a, b, k: squares(a, b) - position_cosine(a, b), "left alpha out"),
+        (lambda a, b, k: k * squares(a, b) - position_cosine(a, b), "not the distance"),
+        (lambda a, b, k: k * (squares(a, b) - position_cosine(a, b)), "weighs the cosine alone"),
+        (lambda a, b, k: squares(a, b), "DLG's"),
+        (lambda a, b, k: -k * position_cosine(a, b), "the position term alone"),
+        (lambda a, b, k: squares(a, b) - k * (1 - one_minus_cosine(a, b)), "Your cosine is over all gradients"),
+        (
+            lambda a, b, k: squares(a, b) - k * torch.cosine_similarity(a["pos_embed"], b["pos_embed"], -1).mean(),
+            "averaged a cosine a token",
+        ),
+        (
+            lambda a, b, k: squares(a, b) - k * torch.cosine_similarity(a["pos_embed"], b["pos_embed"], -1),
+            "Give one number; this has the shape",
+        ),
+        (
+            lambda a, b, k: squares(a, b) - k * (a["pos_embed"] * b["pos_embed"]).sum(),
+            "Divide the product by both lengths",
+        ),
+        (lambda a, b, k: squares(a, b) ** 0.5 - k * position_cosine(a, b), "do not take its root"),
+        (lambda a, b, k: (flat(a) - flat(b)).square().mean() - k * position_cosine(a, b), "takes their mean"),
+        (lambda a, b, k: sum((a[n] - b[n]).norm() for n in a) - k * position_cosine(a, b), "GradViT's distance"),
+        (lambda a, b, k: squares(a, b, skip="pos_embed") - k * position_cosine(a, b), "pos_embed's among them"),
+        (
+            lambda a, b, k: (a["pos_embed"] - b["pos_embed"]).square().sum() - k * position_cosine(a, b),
+            "yours over pos_embed's alone",
+        ),
+        (2.0, "Give a function"),
+    ],
+    "06.twin": [
+        (lambda image: image, "That is the image itself"),
+        (lambda image: image * 0.99, "but for a few hundredths"),
+        (lambda image: image.flip(-1), "mirrored the inside of the patches"),
+        (lambda image: image.flip(-2).flip(-1), "mirrored the inside of the patches"),
+        (lambda image: image.transpose(-1, -2), "turned the inside of the patches over"),
+        (lambda image: image.roll(4, dims=-1), "the patches are cut through"),
+        (lambda image: image.roll((1, 1), dims=(-1, -2)), "the patches are cut through"),
+        (lambda image: image.unflatten(-1, (4, 8)).flip(-1).flatten(-2), "mirrored the inside"),
+        (lambda image: image.unflatten(-1, (4, 8)).roll(1, -1).flatten(-2), "moved pixels within their patches"),
+        (lambda image: torch.cat([image[..., :8], image[..., :24]], -1), "is there twice"),
+        (lambda image: 1 - image, "changed the pixels themselves"),
+        (lambda image: image.flip(1), "moved pixels within their patches"),
+        (torch.rand_like, "changed the pixels themselves"),
+        (lambda image: image + 1, "must stay in [0, 1]"),
+        (lambda image: image[0], "yours is one of (3, 32, 32)"),
+        (lambda image: 3.0, "yours is a float"),
+        (torch.zeros(1, 3, 32, 32), "Give a function"),
+    ],
+    "06.valley": [
+        (lambda c, f: valley((c - 1) / (c + 1), f), "where its square belongs"),
+        (lambda c, f: valley((c**2 - 1) / c**2, f), "step length of 1 / s_1^2"),
+        (lambda c, f: valley((c**2 - 1) / (c**2 + 1), f) - 1, "Round up"),
+        (lambda c, f: math.log(f) / math.log((c**2 + 1) / (c**2 - 1)), "Give whole steps"),
+        (lambda c, f: valley((c**2 - 1) / (c**2 + 1), f) + 1, "One step too many"),
+        (lambda c, f: valley((c**2 - 1) / (c**2 + 1), f**2), "not by its square"),
+        (lambda c, f: valley((c**2 - 1) / (c**2 + 1), f**0.5), "shrinks with its square is the loss"),
+        (lambda c, f: c**2, "steps_needed(3, 10): "),
+        (5, "Give a function"),
+    ],
+    "06.steps": [
+        (lambda curve, bar: next((s for s, dB in curve if dB >= bar), None), "falls below it again"),
+        (lambda curve, bar: stays(curve, bar, lambda a, b: a > b), "At the bar counts"),
+        (lambda curve, bar: stays(curve, bar) or None, "Is 0 taken for nothing?"),
+        (lambda curve, bar: curve[-1][0], "It is there at 40, but at 30 already"),
+        (lambda curve, bar: max(s for s, dB in curve if dB < bar), "still below"),
+        (lambda curve, bar: math.inf if stays(curve, bar) is None else stays(curve, bar), "give None, not inf"),
+        (
+            lambda curve, bar: min(
+                s for s, dB in curve[max([0, *(k + 1 for k, c in enumerate(curve[:-1]) if c[1] < bar)]) :]
+            ),
+            "give None, not",
+        ),
+        (lambda curve, bar: "30", "this is a str"),
+        (30, "Give a function"),
+    ],
+    "07.joints": [
+        (lambda x, p: total_variation(x), "That is total variation, as Inverting Gradients"),
+        (lambda x, p: total_variation_norm(x), "That is total variation, as DeepInversion"),
+        (lambda x, p: x.diff(dim=2).norm() + x.diff(dim=3).norm(), "That is total variation: every jump counts"),
+        (lambda x, p: joint_norms(x, 1), "Only each patch-th one is a joint"),
+        (lambda x, p: (x[:, :, p:] - x[:, :, :-p]).norm() + (x[..., p:] - x[..., :-p]).norm(), "a whole patch away"),
+        (
+            lambda x, p: (
+                joint_norms(x.unfold(2, p, p), 1, gather=lambda j: j[0])
+                + joint_norms(x.unfold(3, p, p), 1, gather=lambda j: sum(j[-2:]))
+            ),
+            "You compare whole patches",
+        ),
+        (lambda x, p: joint_norms(x, p, first=1), "Off by one"),
+        (
+            lambda x, p: joint_norms(x, p, gather=lambda j: j[0]),
+            "That is one direction: the joints between patches above",
+        ),
+        (
+            lambda x, p: joint_norms(x, p, gather=lambda j: sum(j[1:])),
+            "That is one direction: the joints between patches side",
+        ),
+        (lambda x, p: joint_norms(x, p, length=lambda j: j.square().sum()), "squared norms"),
+        (lambda x, p: joint_norms(x, p, length=lambda j: j.square().sum()).sqrt(), "one norm of all joints together"),
+        (lambda x, p: joint_norms(x, p, length=lambda j: j.flatten(1).norm(dim=1).sum()), "one norm an image"),
+        (lambda x, p: joint_norms(x, p, length=lambda j: j.norm(dim=2).sum()), "one norm an image and channel"),
+        (lambda x, p: joint_norms(x, p, gather=lambda j: sum(j) / len(j)), "the mean over the joints"),
+        (lambda x, p: joint_norms(x, p, length=lambda j: j.abs().sum()), "L1 norm"),
+        (lambda x, p: joint_norms(x, 4), "not at patches of 3"),
+        (lambda x, p: joint_norms(x, p, length=lambda j: j.norm(dim=2), gather=lambda j: j[0]), "Give one number"),
+        (lambda x, p: 0.0, "it should be"),
+        (8, "Give a function"),
+    ],
+    "07.stages": [
+        (staged(EQ_6, EQ_5), "The two are swapped"),
+        (staged(gradients=((0, 0.5),)), "one stage is no schedule"),
+        (staged(gradients=((0, 4e-3), (0.5, 2e-3))), "gradients: a stage is a *factor*"),
+        (staged(statistics=((0, 0), (0.5, 0.2))), "statistics: a stage is a *factor*"),
+        (staged(statistics=((0, 1), (0.5, 0))), "counts from the first step"),
+        (staged(gradients=((0, 1), (0.5, 0))), "nothing holds the images"),
+        (staged(gradients=((0, 0.5), (0.5, 1))), "the weight rises"),
+        (staged(gradients=((0, 1), (60_000, 0.5))), "not at a step"),
+        (staged(gradients=((0.5, 1), (0.8, 0.5))), "do not divide a run"),
+        (staged(statistics=((0, 0), (0.75, 1))), "should be 0 and 1; yours are 0 and 1"),
+        (staged(gradients=0.5), "no tuple of pairs"),
+        (staged(gradients=...), "Nothing is written yet"),
+        ({"gradients": EQ_5}, "a dict of two entries"),
+        ((EQ_5, EQ_6), "a dict of two entries"),
+    ],
+    "07.counts": [
+        (lambda g, b: g.argsort()[:b], "each class once"),
+        (lambda g, b: [i for i, v in enumerate(g) if v < 0], "every class whose number is negative"),
+        (lambda g, b: pulls(g, b, 0.0), "the smallest again and again"),
+        (lambda g, b: pulls(g, b, -1 / b), "the smallest again and again"),
+        (lambda g, b: pulls(g, b, 1.0), "the pull of an image that is alone"),
+        (lambda g, b: pulls(g, b, 1 / len(g)), "You added 1/classes"),
+        (lambda g, b: g.argsort(descending=True)[:b].tolist(), "a label pulls its class down"),
+        (lambda g, b: [i for i, n in enumerate((-b * g).round().int()) for _ in range(max(int(n), 0))], "You rounded"),
+        (lambda g, b: pulls(g, b - 1, 1 / b), "yours has 2"),
+        (lambda g, b: pulls(g, b, 1 / (2 * b)), "Whose number is the smallest?"),
+        (lambda g, b: int(g.argmin()), "Give a list of labels"),
+        ([1, 1, 3], "Give a function"),
+    ],
+    "07.registration": [
+        (lambda m: to_consensus(m.detach(), towards=lambda c: c.detach()), "the slope is still zero"),
+        (lambda m: torch.tensor(to_consensus(m).tolist()), "the slope is still zero"),
+        (lambda m: to_consensus(m, held=torch.Tensor.detach), "no slope towards the consensus"),
+        (lambda m: to_consensus(m, towards=lambda c: m), "itself is 0"),
+        (lambda m: to_consensus(m).square(), "squared distances"),
+        (lambda m: to_consensus(m) / (2 * 3 * 8 * 8) ** 0.5, "root mean squares"),
+        (lambda m: to_consensus(m).sum(), "You added the members up"),
+        (lambda m: to_consensus(m, over=(2, 3, 4)), "Give one distance a member"),
+        (lambda m: 2 * to_consensus(m), "should stay what they were"),
+        (lambda m: to_consensus(m).tolist(), "Give a tensor"),
+        (0.0, "Give a function"),
+    ],
+    "08.select": [
+        (lambda names, a, b: [n for n in names if ".attn." in n and n.endswith("weight")], "Compare whole numbers"),
+        (lambda names, a, b: attention_between(names, a, b, leaf=""), "is a bias"),
+        (lambda names, a, b: attention_between(names, a + 1, b + 1), "count from 1"),
+        (lambda names, a, b: attention_between(names, a, b - 1), "both ends are included"),
+        (lambda names, a, b: attention_between(names, a, b, kind=""), "the MLP has weights too"),
+        (lambda names, a, b: attention_between(names, a, b, kind="attn.qkv"), "the output projection"),
+        (lambda names, a, b: attention_between(names, a, b, kind="attn.proj"), "query, key and value"),
+        (
+            lambda names, a, b: [n for n in names if n.startswith(f"blocks.{a - 1}") and "attn" in n and "weight" in n],
+            "block 10",
+        ),
+        (lambda names, a, b: [n for n in names if "proj" in n and "weight" in n], "is in no block"),
+        (lambda names, a, b: [*attention_between(names, a, b), f"blocks.{a - 1}.norm1.weight"], "none of its own"),
+        (lambda names, a, b: 2 * attention_between(names, a, b), "some twice"),
+        (lambda names, a, b: [], "is missing"),
+        (lambda names, a, b: "blocks.1.attn.qkv.weight", "give a list of names"),
+        (lambda names, a, b: [1, 2], "give the names themselves"),
+        (["blocks.1.attn.qkv.weight"], "Give a function"),
+    ],
+    "08.share": [
+        (lambda g, p: share_by(g, p, lambda x: x.square().sum(), whole=False), "divide by their sum"),
+        (lambda g, p: {k: 100 * v for k, v in share_by(g, p, lambda x: x.square().sum()).items()}, "In percent"),
+        (lambda g, p: share_by(g, p, lambda x: x.norm()), "added the norms"),
+        (lambda g, p: share_by(g, p, lambda x: x.numel()), "how *many* numbers"),
+        (lambda g, p: share_by(g, p, lambda x: x.square().mean()), "mean square of each tensor"),
+        (lambda g, p: share_by(g, p, lambda x: x.sum()), "signs and all"),
+        (lambda g, p: share_by(g, p, lambda x: x.abs().sum()), "absolute values"),
+        (
+            lambda g, p: {k: v**0.5 for k, v in share_by(g, p, lambda x: x.square().sum()).items()},
+            "shares of the *length*",
+        ),
+        (
+            lambda g, p: {k: torch.cat([g[n].flatten() for n in v]).norm() / 8 for k, v in p.items()},
+            "The share of stem",
+        ),
+        (lambda g, p: {n: 0.2 for n in g}, "Give a dict with the parts"),
+        (lambda g, p: 0.5, "yours is float"),
+        ({"stem": 0.4}, "Give a function"),
+    ],
+    "08.fewest": [
+        ({"blocks.0.attn.qkv.weight"}, "are not the fewest"),
+        ({"pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"}, "is not needed"),
+        ({"pos_embed"}, "needs 'patch_embed.proj.weight'"),
+        ({"patch_embed.proj.weight", "cls_token"}, "needs 'pos_embed'"),
+        ({"blocks.0.mlp.fc1.weight"}, "No closed form of ours"),
+        ({"pos_embed", "patch_embed.weight"}, "no gradient named 'patch_embed.weight'"),
+        (set(), "The set is empty"),
+        ("pos_embed", "Give a set"),
+    ],
+    "08.rows": [
+        (lambda size, patch: (size // patch) ** 2, "the class token enters"),
+        (lambda size, patch: size // patch + 1, "both ways"),
+        (lambda size, patch: size // patch, "and a class token"),
+        (lambda size, patch: 3 * patch**2, "pixels of a patch"),
+        (lambda size, patch: 3 * size**2, "all pixels"),
+        (lambda size, patch: 3 * ((size // patch) ** 2 + 1), "in one space"),
+        (lambda size, patch: 17, "rows_needed(image_size=32, patch=4): For the example it should be 65"),
+        (17, "Give a function"),
+    ],
+    "08.label": [
+        ({"head.weight"}, "Ten are enough"),
+        ({"head.weight", "head.bias"}, "enough by itself"),
+        ({"norm.bias"}, "mixed by the head's weights"),
+        ({"pos_embed"}, "one number for each class"),
+        ({"blocks.1.mlp.fc2.bias"}, "one number for each class"),
+        ({"head"}, "no gradient named 'head'"),
+        ([], "The set is empty"),
+        ("head.bias", "Give a set"),
+    ],
 }
 
 RIGHT = {  # other ways than the lab's own
@@ -568,6 +850,22 @@ RIGHT = {  # other ways than the lab's own
         torch.nn.BatchNorm2d(3),
     ],
     "04.eval_scale": [0.999995, 1 / math.sqrt(1 + 1e-5), torch.nn.BatchNorm2d(1).eval()(torch.ones(1, 1, 1, 1))],
+    "06.april": [
+        lambda a, b, k: squares(a, b) - k * position_cosine(a, b),
+        lambda a, b, k: (squares(a, b) - k * position_cosine(a, b)).item(),
+        lambda a, b, k: (flat(a) - flat(b)).norm() ** 2 - k * position_cosine(a, b),
+    ],
+    "06.twin": [
+        lambda image: image.roll(16, dims=-2),
+        lambda image: torch.cat([image[..., 16:], image[..., :16]], dim=-1),
+        lambda image: image.unflatten(-1, (4, 8)).flip(-2).flatten(-2),
+        lambda image: image.unflatten(-1, (4, 8))[..., torch.tensor([1, 0, 2, 3]), :].flatten(-2),
+    ],
+    "06.valley": [
+        lambda c, f: valley((c**2 - 1) / (c**2 + 1), f),
+        lambda c, f: np.ceil(np.log(f) / np.log1p(2 / (c**2 - 1))),
+    ],
+    "06.steps": [stays, lambda curve, bar: None if stays(curve, bar) is None else torch.tensor(stays(curve, bar))],
     "04.label": [
         lambda rows: rows.norm(dim=1).argmax(),
         lambda rows: rows.abs().sum(1).argmax().item(),
@@ -575,6 +873,47 @@ RIGHT = {  # other ways than the lab's own
         lambda rows: int((rows @ rows.T).fill_diagonal_(0).sum(1).argmin()),
         lambda rows: next(i for i, r in enumerate(rows) if all(r @ q < 0 for j, q in enumerate(rows) if j != i)),
     ],
+    "07.joints": [
+        joint_norms,
+        lambda x, p: joint_norms(x, p).item(),
+        lambda x, p: PatchJoints(p)(x),
+        lambda x, p: (
+            sum((x[:, :, k] - x[:, :, k - 1]).pow(2).sum() ** 0.5 for k in range(p, x.shape[2], p))
+            + sum((x[:, :, :, k - 1] - x[:, :, :, k]).pow(2).sum() ** 0.5 for k in range(p, x.shape[3], p))
+        ),
+    ],
+    "07.stages": [
+        staged(),
+        {
+            name: tuple(t.stages)
+            for t in gradient.gradvit(prior=torch.nn.BatchNorm2d(3)).terms
+            if (name := t.name) in staged()
+        },
+        staged([[0, 1], [0.5, 0.5]], [(0.0, 0.0), (0.5, 1.0)]),
+        staged(((0, 1), (0.25, 1), (0.5, 0.5))),
+    ],
+    "07.counts": [
+        lambda g, b: pulls(g, b, 1 / b),
+        lambda g, b: torch.tensor(pulls(g, b, 1 / b)[::-1]),
+        lambda g, b: ((g[:, None] + torch.arange(b) / b).flatten().argsort()[:b] // b).tolist(),
+    ],
+    "07.registration": [
+        to_consensus,
+        lambda m: to_consensus(m, towards=lambda c: c.detach()),
+        Registration("none"),
+        lambda m: torch.stack([torch.dist(one, m.mean(0)) for one in m]),
+    ],
+    "08.select": [
+        lambda names, a, b: set(attention_between(names, a, b)),
+        lambda names, a, b: [f"blocks.{i}.attn.{x}.weight" for i in range(a - 1, b) for x in ("proj", "qkv")],
+    ],
+    "08.share": [
+        lambda g, p: share_by(g, p, lambda x: x.norm() ** 2),
+        lambda g, p: {k: torch.cat([g[n].flatten() for n in v]).norm() ** 2 / 105 for k, v in p.items()},
+    ],
+    "08.fewest": [["patch_embed.proj.weight", "pos_embed"], frozenset({"pos_embed", "patch_embed.proj.weight"})],
+    "08.rows": [lambda size, patch: size**2 // patch**2 + 1, lambda size, patch: torch.tensor((size / patch) ** 2 + 1)],
+    "08.label": [["head.bias"], ("head.bias",)],
 }
 
 
