@@ -567,6 +567,13 @@ def scores(attack, result, images):
     return quality(result.images, images) | {"grad_loss": result.trace[result.step].get("gradients", math.nan) / weight}
 
 
+def mean_photograph(images):
+    """One and the same answer to every message: the mean of public photographs."""
+    mean = public.take(range(2_000))[0].mean(0, keepdim=True)
+    return F.interpolate(mean, images.shape[-1], mode="bilinear").expand_as(images)
+
+
+# %%
 vit_of = partial(stock, "vit_base_patch16_224") if large else small_vit
 main_vit = "vit_base_patch16_224" if large else f"width {width}, depth 2, position std 1"
 found, ablation = {}, {}
@@ -575,6 +582,7 @@ for number in range(repeats):
     for row, attack in rows_of_table_2.items():
         found[row, number] = invert(attack, partial(vit_of, number), images, classes, number, victim=main_vit)
         ablation[row, number] = scores(attack, found[row, number], images)
+    ablation["mean_photograph", number] = quality(mean_photograph(images), images)
     print(f"batch {number}:", {row: f"{ablation[row, number]['psnr']:.1f} dB" for row in rows_of_table_2})
 
 # %%
@@ -599,10 +607,20 @@ their_names = {
     "plus_schedule": "+ schedule",
     "plus_patch": "+ patch",
 }
+with_mean = [*rows_of_table_2, "mean_photograph"]
 plots.dots(
-    {row.replace("_", " "): of(row, "psnr") for row in rows_of_table_2}, xlabel="PSNR in dB, mean of a batch",
+    {row.replace("_", " "): of(row, "psnr") for row in with_mean}, xlabel="PSNR in dB, mean of a batch",
     published={row.replace("_", " "): printed[name] for row, name in their_names.items()},
-    alt="PSNR of each batch by row of the ablation, the paper's as diamonds: " + ", ".join(f"{row} {of(row, 'psnr').mean():.1f} dB" for row in rows_of_table_2),
+    alt="PSNR of each batch by row of the ablation, the paper's as diamonds: " + ", ".join(f"{row} {of(row, 'psnr').mean():.1f} dB" for row in with_mean),
+)  # fmt: skip
+
+# %% [markdown]
+# The last row needs no attack: it answers every message with the mean of two thousand public photographs. Hold every PSNR of this size against such a row, a paper's too. LPIPS is not taken in so easily:
+
+# %%
+plots.dots(
+    {row.replace("_", " "): of(row, "lpips") for row in with_mean}, xlabel="LPIPS, mean of a batch (lower is a better attack)",
+    alt="LPIPS of each batch by row of the ablation: " + ", ".join(f"{row} {of(row, 'lpips').mean():.2f}" for row in with_mean),
 )  # fmt: skip
 
 # %% [markdown]
@@ -622,6 +640,9 @@ pairs = [
 ]
 for (one, other), metric in itertools.product(pairs, ("psnr", "lpips", "grad_loss")):
     page.record(f"{metric}_difference", [f"{one}_less_{other}"], of(one, metric) - of(other, metric), **about)
+for one, metric in itertools.product(("plus_patch", "one_seed"), ("psnr", "lpips")):
+    gap = of(one, metric) - of("mean_photograph", metric)
+    page.record(f"{metric}_difference", [f"{one}_less_mean_photograph"], gap, **about)
 guess_table.against((of("plus_patch", "psnr") - of("grad_plus_reg", "psnr")).mean().item())
 
 # %% [markdown]
@@ -697,6 +718,7 @@ for number in range(min(repeats, few)):
             table_1[method, name, number] = scores(attack, result, images)
     noise = torch.rand(images.shape, generator=torch.Generator().manual_seed(seed + number))
     table_1["random_noise", "none", number] = quality(noise, images)
+    table_1["mean_photograph", "none", number] = quality(mean_photograph(images), images)
 
 
 # %%
@@ -732,8 +754,8 @@ for key, (one, other) in compared.items():
         page.record(f"{metric}_difference", ["table_1", key], gap, **state_1, note=note)
 
 # %% [markdown]
-# Two baselines set the scale. *Random noise* and *DeepInversion* see no gradient: what a method has above them it owes to the client's message. And *latent projection* sees it, but may only answer with what a hundred
-# components of public photographs can make: where it is ahead, the assumption about images does more than the search.
+# Three rows see no gradient: noise, the mean photograph, and *DeepInversion*. What a method has above all three it owes to the client's message. *Latent projection* sees the message, but may only answer with
+# what a hundred components of public photographs can make: where it is ahead, the assumption about images does more than the search.
 #
 # ## Which ViT?
 #
@@ -815,11 +837,13 @@ guess_batch
 in_batches, one_seed = {}, gradvit(short, group=1)
 for size, number in itertools.product(sizes, range(few)):
     images, classes = batch_of(size, number)
-    result = invert(one_seed, partial(small_vit, number, width=192), images, classes, number, victim="width 192, std 1")
+    result = invert(one_seed, partial(small_vit, number), images, classes, number, victim=f"width {width}, std 1")
     in_batches[size, number] = result.images, images
 firsts = {size: torch.cat([metrics.psnr(*(x[:1] for x in in_batches[size, n])) for n in range(few)]) for size in sizes}
 for size, dB in firsts.items():
-    page.record("psnr", ["first_photograph", f"batch_{size}"], dB, **at_1, note=f"width 192, one seed, {short} steps")
+    page.record(
+        "psnr", ["first_photograph", f"batch_{size}"], dB, **at_1, note=f"width {width}, one seed, {short} steps"
+    )
 page.record("psnr_difference", ["first_photograph", "batch_1_less_4"], firsts[1] - firsts[4], **at_1)
 guess_batch.against((firsts[2] - firsts[4]).mean().item())
 
@@ -840,16 +864,20 @@ plots.images(
 
 
 # %%
-def identified(which, by, change=lambda x: x):
-    """Batch size -> share identified, one number a batch."""
+def ranked(which, by, change=lambda x: x):
+    """Batch size -> the rank of each original among all candidates, (batches, size); 1 is the nearest."""
     count = distractors[by == "features"]
     others = public.pixels[len(public) - count :]
-    shares = {}
+    found = {}
     for size in which:
-        found, truth = (torch.cat([in_batches[size, n][k] for n in range(few)]) for k in (0, 1))
-        first = identify.ranks(change(found).to(page.device), truth, others, by=by) == 1
-        shares[size] = first.double().view(few, size).mean(1)
-    return shares
+        some, truth = (torch.cat([in_batches[size, n][k] for n in range(few)]) for k in (0, 1))
+        found[size] = identify.ranks(change(some), truth, others, by=by).view(few, size)
+    return found
+
+
+def share(ranks):
+    """IIP of each batch."""
+    return (ranks == 1).double().mean(1)
 
 
 # %%
@@ -857,7 +885,11 @@ guess_iip = widgets.predict("share of photographs identified by LPIPS, out of th
 guess_iip
 
 # %%
-iip = {by: identified(sizes, by) for by in identify.BY}
+ranks = {by: ranked(sizes, by) for by in identify.BY}
+for by, found_ranks in ranks.items():
+    middle = {size: found_ranks[size].double().median().item() for size in sizes}
+    print(f"{by}: median rank by batch size {middle}, of {distractors[by == 'features']:,} and more")
+iip = {by: {size: share(found_ranks[size]) for size in sizes} for by, found_ranks in ranks.items()}
 plots.lines(
     {by: (list(sizes), [shares[size].mean().item() for size in sizes]) for by, shares in iip.items()},
     xlabel="images in the batch", ylabel="share identified", log="x",
@@ -868,7 +900,7 @@ plots.lines(
 # %%
 for by, shares in iip.items():
     for size, values in shares.items():
-        note = f"{distractors[by == 'features']:,} distractors, width 192"
+        note = f"{distractors[by == 'features']:,} distractors, width {width}"
         page.record("iip", [by, f"batch_{size}"], values, **at_1, note=note)
 guess_iip.against(iip["lpips"][sizes[-1]].mean().item())
 
@@ -888,7 +920,7 @@ def refined(found):
     return linear.images(linear.begin(found.cpu())).clamp(0, 1)
 
 
-after = {by: identified(sizes[-1:], by, refined)[sizes[-1]] for by in ("pixels", "lpips")}
+after = {by: share(ranked(sizes[-1:], by, refined)[sizes[-1]]) for by in ("pixels", "lpips")}
 for by, values in after.items():
     note = f"{count} components, batches of {sizes[-1]}"
     page.record("iip_difference", ["refined_less_plain", by], values - iip[by][sizes[-1]], **at_1, note=note)
@@ -995,10 +1027,8 @@ def family_of(model, images, classes):
     draw = torch.Generator().manual_seed(seed)
     latent = 0.3 * torch.randn(len(images), len(family.origin), family.hidden, generator=draw, dtype=torch.float64)
     guess, start = (leak.normalise.inverse(family.images(z.to(family.origin))) for z in (0 * latent, latent))
-    known = {
-        "nearest point": metrics.psnr(back, images).mean().item(),
-        "guess": metrics.psnr(guess, images).mean().item(),
-    }
+    answers = {"nearest point": back, "guess": guess, "mean photograph": mean_photograph(images)}
+    known = {name: metrics.psnr(answer, images).mean().item() for name, answer in answers.items()}
     return family.to(next(model.parameters())), start.clamp(0, 1).float(), known
 
 
@@ -1077,6 +1107,8 @@ nearest, guesses = (
 )
 page.record("psnr", ["family", "nearest_point", "batch_2"], nearest, **about)
 page.record("psnr_difference", ["family", "guess_less_gradvit", "batch_2"], guesses - by_way(2, "GradViT"), **about)
+means = torch.tensor([hybrid[2, n][1]["mean photograph"] for n in range(hybrid_sizes[2])])
+page.record("psnr_difference", ["family", "guess_less_mean_photograph", "batch_2"], guesses - means, **about)
 
 # %% [markdown]
 # Do they identify their originals? At `smoke` the pictures are too small for LPIPS.

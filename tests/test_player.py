@@ -53,7 +53,7 @@ def real(steps=25, batch=1, restarts=1):
 
 def grey(level, step=0, restart=0, reason="", **losses):
     images = torch.full((1, 3, 4, 4), level)
-    return State(restart, step, step + 1, images, torch.tensor([0]), losses or {"gradients": 1.0}, 1.0, reason, dict)
+    return State(restart, step, step + 1, images, torch.tensor([0]), losses or {"gradients": 1.0}, 1.0, reason, images[None], dict)
 
 
 def endless():
