@@ -53,7 +53,18 @@ def real(steps=25, batch=1, restarts=1):
 
 def grey(level, step=0, restart=0, reason="", **losses):
     images = torch.full((1, 3, 4, 4), level)
-    return State(restart, step, step + 1, images, torch.tensor([0]), losses or {"gradients": 1.0}, 1.0, reason, images[None], dict)
+    return State(
+        restart,
+        step,
+        step + 1,
+        images,
+        torch.tensor([0]),
+        losses or {"gradients": 1.0},
+        1.0,
+        reason,
+        images[None],
+        dict,
+    )
 
 
 def endless():
@@ -154,7 +165,8 @@ def test_every_image_has_an_alt_text_and_crisp_pixels():
     assert "image-rendering:pixelated" in found["style"] and "aspect-ratio:13/6" in found["style"]
     p.step()
     assert 'role="img" aria-label="PSNR in dB: ' in p.chart.value
-    large = player.watch(iter([State(0, 0, 1, torch.zeros(1, 3, 300, 300), torch.tensor([0]), {}, 0.0, "", dict)]))
+    large_image = torch.zeros(1, 3, 300, 300)
+    large = player.watch(iter([State(0, 0, 1, large_image, torch.tensor([0]), {}, 0.0, "", large_image[None], dict)]))
     assert "pixelated" not in large.found.value  # shrunk, and smoothly
 
 
@@ -529,7 +541,7 @@ def search():
         threads.add(threading.current_thread().name)
         time.sleep(0.005)
         images = torch.full((1, 3, 4, 4), (step % 256) / 255)
-        yield State(0, step, step + 1, images, torch.tensor([0]), {"gradients": 1.0}, 1.0, "", dict)
+        yield State(0, step, step + 1, images, torch.tensor([0]), {"gradients": 1.0}, 1.0, "", images[None], dict)
 
 p = player.watch(search)
 """
