@@ -461,7 +461,8 @@ plots.spectrum(
 )
 
 # %% [markdown]
-# Look for a drop behind the third direction. Three numbers are what it takes to say the mean colour of a whole image; all behind it is *where*.
+# Look for a drop behind the third direction. The first three are the mean colour of the whole image (to 99%, which we checked apart, for this victim and photograph); all behind it is
+# *where*.
 #
 # A part's **sensitivity** is the height of its curve (the root of its mean curvature, over the random directions). How steep it falls says how unequally directions are seen; we print the largest
 # over the smallest. And its **pull** is its share of what moves the search that looks at all gradients.
