@@ -60,8 +60,8 @@ page = ledger.Page("07", profile=profile, seed=seed, device=device)
 large = profile in ("gpu", "paper")
 # the main searches: images a batch, batches, steps; the others: batches, steps, batch sizes; L-BFGS: steps, {images: batches}
 batch, repeats, steps, few, short, sizes, newton, hybrid_sizes = {
-    "smoke": (2, 2, 4, 2, 4, (1, 2, 4), 1, {2: 2}),
-    "laptop": (2, 4, 50, 3, 40, (1, 2, 4, 8), 5, {2: 3, 3: 2, 4: 2}),
+    "smoke": (2, 2, 3, 2, 3, (1, 2, 4), 1, {2: 2}),
+    "laptop": (2, 4, 40, 3, 30, (1, 2, 4, 8), 5, {2: 3, 3: 2, 4: 2}),
     "gpu": (4, 2, 1_000, 4, 200, (1, 2, 4, 8, 16, 30), 20, {2: 4, 3: 4, 4: 4}),
     "paper": (8, 3, 120_000, 8, 2_000, (1, 2, 4, 8, 16, 30), 50, {2: 8, 3: 8, 4: 8}),
 }[profile]
@@ -871,7 +871,7 @@ def ranked(which, by, change=lambda x: x):
     found = {}
     for size in which:
         some, truth = (torch.cat([in_batches[size, n][k] for n in range(few)]) for k in (0, 1))
-        found[size] = identify.ranks(change(some), truth, others, by=by).view(few, size)
+        found[size] = identify.ranks(change(some).to(page.device), truth, others, by=by).view(few, size)
     return found
 
 
@@ -1055,7 +1055,8 @@ def ways(size, number, **changes):
 
 
 # %%
-hybrid = {(size, n): ways(size, n) for size, batches in hybrid_sizes.items() for n in range(batches)}
+unseen = 40  # the first of the batches below: objective, optimiser and start were chosen on batches 0 and 1
+hybrid = {(size, n): ways(size, unseen + n) for size, batches in hybrid_sizes.items() for n in range(batches)}
 for (size, n), (results, known, images) in hybrid.items():
     said = {way: f"{metrics.psnr(r.images, images).mean():.1f} dB in {r.seconds:.1f} s" for way, r in results.items()}
     print(f"{size} images, batch {n}:", {k: f"{v:.1f} dB" for k, v in known.items()}, said)
@@ -1147,10 +1148,12 @@ def inside(build, number, **about):
 # %%
 learnt, cases = (lambda: trained["vit"]), {}
 for number in range(2):
-    build = partial(small_vit, number, **{**shape, "position_std": 0.02})
-    cases["std_0p02", number] = inside(build, number, victim=f"{shape}, std .02")
+    build = partial(small_vit, unseen + number, **{**shape, "position_std": 0.02})
+    cases["std_0p02", number] = inside(build, unseen + number, victim=f"{shape}, std .02")
     if not tiny:  # at smoke the trained victim takes other images
-        cases["trained", number] = inside(learnt, number, victim=f"trained ViT, {state}, {recipe!r}, {training.FORMAT}")
+        cases["trained", number] = inside(
+            learnt, unseen + number, victim=f"trained ViT, {state}, {recipe!r}, {training.FORMAT}"
+        )
 for (case, number), known in cases.items():
     print(f"{case}, batch {number}:", {name: f"{dB:.1f} dB" for name, dB in known.items()})
 

@@ -45,14 +45,17 @@ def plan(folder: Path, out: Path, **other) -> Plan:
 
 
 class Lines(Board):
-    """A board without a terminal that keeps its lines."""
+    """A board without a terminal that keeps its lines, and opens a gate when a lab fails."""
 
-    def __init__(self) -> None:
+    def __init__(self, gate: Path | None = None) -> None:
         super().__init__(live=False)
         self.lines: list[str] = []
+        self.gate = gate
 
     def say(self, line: str) -> None:
         self.lines.append(line)
+        if self.gate and "FAILED" in line:
+            self.gate.touch()
 
 
 ENVIRONMENT = ["OMP_NUM_THREADS", "PYTHONHASHSEED", "PRIVLAB_STRICT", "MPLBACKEND", "PRIVLAB_JOBS", "PRIVLAB_CLUSTER"]
@@ -60,13 +63,15 @@ ENVIRONMENT = ["OMP_NUM_THREADS", "PYTHONHASHSEED", "PRIVLAB_STRICT", "MPLBACKEN
 
 @pytest.fixture(scope="module")
 def two_at_once(tmp_path_factory):
-    """Three labs, two at a time: the first is the slowest, the second fails."""
+    """Three labs, two at a time: the second fails, and the first waits for that before it ends."""
     folder = tmp_path_factory.mktemp("book")
     labs, out = folder / "labs", folder / "run"
-    write(labs, "00_slow", "import time\ntime.sleep(3)", "import os\nprint(os.getpid())")
+    gate = folder / "failed"
+    wait = f"import os, time\ntime.sleep(3)\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.1)"
+    write(labs, "00_slow", wait, "print(os.getpid())")
     write(labs, "01_bad", "1 / 0")
     write(labs, "02_env", f"import os\nfor name in {ENVIRONMENT}:\n    print(os.environ[name])\nprint(hash('a'))")
-    board = Lines()
+    board = Lines(gate)
     made = plan(labs, out, jobs=2, seed=7, cluster="tcp://127.0.0.1:9")
     return made, runner.run(made, board), board.lines
 
