@@ -20,7 +20,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 1.0 | 1.8 GB |
-# | laptop | 12 | 3.0 GB |
+# | laptop | 7.5 | 2.0 GB |
 # | gpu | 10 | 14 GB |
 # | paper | 10 | 14 GB |
 #
@@ -646,8 +646,8 @@ for one, metric in itertools.product(("plus_patch", "one_seed"), ("psnr", "lpips
 guess_table.against((of("plus_patch", "psnr") - of("grad_plus_reg", "psnr")).mean().item())
 
 # %% [markdown]
-# Where we ran this at `laptop` (four batches of two, fifty steps), every step of Table 2 had the paper's sign: the prior from the start on cost .58 ± .14 dB, the schedule won .50 ± .11 of it back, and the patch prior added .10 ± .02. But
-# the three together came to .02 ± .02 dB above the first row, where the paper has 4.1. And *one* seed was 2.3 ± 1.2 dB ahead of two that are held to one another: early in a run two searches stand in different
+# Where we ran this at `laptop` (four batches of two, forty steps), every step of Table 2 had the paper's sign: the prior from the start on cost .51 ± .11 dB, the schedule won .45 ± .10 of it back, and the patch prior added .09 ± .02. But
+# the three together came to .03 ± .01 dB above the first row, where the paper has 4.1. And *one* seed was 2.3 ± 1.1 dB ahead of two that are held to one another: early in a run two searches stand in different
 # places, and their mean is a blur. Whether registration pays later on is for `gpu` and `paper` to say.
 
 # %% [markdown]
@@ -1168,7 +1168,7 @@ for case in dict.fromkeys(case for case, _ in cases):
 
 # %% [markdown]
 # Compare what the searches add to the guess there with what they added above. L-BFGS guesses curvature from slopes and takes its steps without looking back; Adam only creeps. So what the *algebra* says stands whatever the victim is, and what a *search* adds to it hangs on how smooth the way is.
-# (At `laptop`, two batches each: the guess has 14.6 and 14.8 dB. At .02 L-BFGS ends at 7 to 8 dB and Adam at 14.6 and 15.2; on the trained ViT at 10 to 14 and at 14.4.)
+# (At `laptop`, two batches each: the guess has 14.1 and 12.0 dB. At .02 L-BFGS ends at 7.5 and 10.8 dB and Adam at 16.5 and 13.9; on the trained ViT at 14.8 and 5.5, and at 16.2 and 12.4.)
 
 # %% [markdown]
 # ## The paper, and here

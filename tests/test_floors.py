@@ -33,6 +33,8 @@ FLOORS = [
         "report",
         "plots",
         "distributions",
+        "drawing",
+        "inversions",
         "widgets",
         "player",
         "sweep",

@@ -14,7 +14,7 @@ from torch import nn
 
 from privlab.data import NORMALISE, Normalise
 from privlab.leak import preprocessing
-from privlab.models import positions
+from privlab.models import morph, positions
 
 # Victims for 32 x 32 images: timm's classes by timm's names, with what differs and the preprocessing. The small ones fit a laptop; the
 # four large ones have the parameter counts that Zhang et al. 2024 print (section 3.2: 23.52, 42.51, 27.51 and 48.80 million).
@@ -73,15 +73,19 @@ def build(
 ) -> Any:
     """A fresh victim in eval mode, its weights drawn from `seed`, with its preprocessing in `model.normalise`.
 
-    name: any timm model, or one of `CIFAR` or `FACES`.  num_classes: rows of the head; the model's own number if not given.
+    name: any timm model, one of `CIFAR` or `FACES`, or a step of the morph, "morph_1" to "morph_14".
+    num_classes: rows of the head; the model's own number if not given.
     position, position_std, position_rank: kind, scale and rank of a ViT's position embedding (see `positions.draw`);
         timm's own learnable one, with standard deviation .02, if nothing is given.
     changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
+        Those of a step of the morph are `morph.build`'s.
     Attention is built unfused, because gradient attacks differentiate twice and the fused kernels have no second derivative.
     Raises ValueError for a name that is not there (with the nearest), or an image size that the patch does not divide.
     """
+    if name in morph.NAMES and position == "learnable" and position_std is None and position_rank is None:
+        return morph.build(morph.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
     if name not in _NAMED and not timm.is_model(name):
-        known = [*_NAMED, *timm.list_models()]
+        known = [*_NAMED, *morph.NAMES, *timm.list_models()]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise ValueError(
             f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"

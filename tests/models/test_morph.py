@@ -1,0 +1,298 @@
+"""The morph equals timm at both ends; between them it counts, orders and differs as Table 9 prints it."""
+
+from __future__ import annotations
+
+import pytest
+import timm
+import torch
+from torch import nn
+
+from privlab import papers
+from privlab.leak import observe
+from privlab.models import morph, parts, zoo
+
+SMALL = dict(width=0.125, depths=(1, 1, 1, 1))
+
+
+def shaken(model: nn.Module, seed: int = 0) -> nn.Module:
+    """Every weight and statistic drawn anew, so that none is at a value which hides another (timm's ResNet begins with zeros)."""
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            if value.is_floating_point():
+                positive = name.endswith(("running_var", "gamma")) or value.ndim == 1
+                noise = (
+                    torch.rand(value.shape, generator=draw) if positive else torch.randn(value.shape, generator=draw)
+                )
+                value.copy_(noise + 0.5 if positive else noise * value[0].numel() ** -0.5)
+    return model
+
+
+@pytest.mark.parametrize("step, name", [(1, "resnet50"), (14, "convnext_tiny")])
+def test_both_ends_are_timms_in_output_and_in_gradients(step, name):
+    stock = shaken(timm.create_model(name, num_classes=10)).eval()
+    ours = morph.carry(morph.build(step), stock)
+    images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
+    assert stock(images).std() > 1e-3
+    torch.testing.assert_close(ours(images), stock(images), rtol=1e-5, atol=1e-5)
+    stock.normalise = ours.normalise
+    one, other = (observe(model, images, torch.tensor([3, 4])) for model in (ours, stock))
+    assert len(one.grads) == len(other.grads)
+    torch.testing.assert_close(one.norm, other.norm, rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("step, name", [(1, "resnet50"), (14, "convnext_tiny")])
+def test_in_train_mode_as_well(step, name):
+    stock = shaken(timm.create_model(name, num_classes=10))
+    ours = morph.carry(morph.build(step, **(dict(layer_scale=1.0) if step == 14 else {})), stock).train()
+    for module in ours.modules():  # timm's convnext_tiny drops no path unless asked
+        if hasattr(module, "drop_prob"):
+            module.drop_prob = 0.0
+    images = torch.rand(3, 3, 64, 64, generator=torch.Generator().manual_seed(2))
+    torch.testing.assert_close(ours(images), stock.train()(images), rtol=1e-4, atol=1e-4)
+
+
+def test_carry_refuses_weights_of_another_step():
+    with pytest.raises(RuntimeError, match=r"size mismatch|Missing key|Unexpected key"):
+        morph.carry(morph.build(2), timm.create_model("resnet50", num_classes=10))
+
+
+COUNTS = (23.528522, 52.88, 59.78, 59.77, 30.72, 25.09, 25.10, 25.10, 25.10, 25.10, 25.04, 25.08, 27.82, 27.827818)
+
+
+@pytest.mark.parametrize("step", morph.STEPS)
+def test_parameters_of_each_step(step):
+    count = sum(p.numel() for p in morph.build(step).parameters()) / 1e6
+    assert count == pytest.approx(COUNTS[step - 1], abs=5e-3)
+
+
+def test_the_3_x_3_stem_has_the_count_that_section_3_2_prints():
+    assert sum(p.numel() for p in morph.build(1, stem="cifar").parameters()) == 23_520_842
+
+
+def printed(step: int, stage: int) -> dict:
+    table = papers.table("zhang2024_table9").astype(str)
+    return table[(table["step"] == str(step)) & (table["stage"] == str(stage + 1))].iloc[0].to_dict()
+
+
+@pytest.mark.parametrize("stage", range(4))
+@pytest.mark.parametrize("step", morph.STEPS)
+def test_the_blocks_are_table_9s(step, stage):
+    said, model = printed(step, stage), morph.build(step)
+    blocks = model.stages[stage].blocks
+    assert len(blocks) == int(float(said["repeats"]))
+    block = blocks[-1]
+    convolutions = [block.conv1, block.conv2, block.conv3]
+    assert [c.kernel_size[0] for c in convolutions] == [int(float(said[f"conv{k}_kernel"])) for k in (1, 2, 3)]
+    assert [c.groups > 1 for c in convolutions] == [said[f"conv{k}_depthwise"] == "yes" for k in (1, 2, 3)]
+    channels = [int(float(said[f"conv{k}_channels"])) for k in (1, 2, 3)]
+    if step == 6:  # printed as 96, 384, 96: we read the first as what comes in
+        channels[0] = channels[1]
+    assert [c.out_channels for c in convolutions] == channels
+    kinds = {type(m) for m in block.modules()}
+    assert (nn.GELU if said["activation"] == "GELU" else nn.ReLU) in kinds
+    assert (nn.BatchNorm2d in kinds) == (said["norm"] == "BN")
+    count = sum(isinstance(m, nn.ReLU | nn.GELU) for m in block.modules())
+    assert count == (1 if said["fewer_activations"] == "yes" else 3)
+    norms = [block.norm1, block.norm2, block.norm3]
+    assert sum(not isinstance(m, nn.Identity) for m in norms) == (1 if said["fewer_norms"] == "yes" else 3)
+    assert all((c.bias is not None) == (said["conv_bias"] == "yes") for c in convolutions)
+    assert (block.scale is not None) == (said["layer_scale"] == "yes")
+    between = model.stages[stage].downsample
+    assert isinstance(between, nn.Identity) == (said["sep_down"] != "yes")
+    if said["sep_down"] == "yes":
+        assert between.conv.kernel_size == between.conv.stride == (2, 2)
+
+
+@pytest.mark.parametrize("step", morph.STEPS)
+def test_the_stems_are_table_9s(step):
+    said, stem = printed(step, 0), morph.build(step, **SMALL).stem
+    assert (stem.conv.kernel_size[0], stem.conv.stride[0]) == (
+        int(float(said["stem_kernel"])),
+        int(float(said["stem_stride"])),
+    )
+    assert isinstance(stem.pool, nn.MaxPool2d) == (said["maxpool"] == "yes")
+    assert isinstance(stem.act, nn.Identity) == (said["stem_activation"] == "no")
+
+
+@pytest.mark.parametrize("step", morph.STEPS)
+@pytest.mark.parametrize("stem", ["table9", "cifar"])
+def test_resolutions(step, stem):
+    model, images = morph.build(step, stem=stem, **SMALL), torch.rand(1, 3, 64, 64)
+    patched = step >= 4
+    expected = {"table9": 8 if 4 <= step <= 7 else 16, "cifar": 16 if patched else 64}[stem]
+    for stage in range(4):
+        assert model.forward_features(images, stages=stage + 1).shape[-1] == max(1, expected // 2**stage)
+    assert model(images).shape == (1, 10)
+
+
+def test_stochastic_depth_rises_to_a_tenth_and_rests_in_eval_mode():
+    model = morph.build(14, width=0.125)
+    rates = [
+        block.drop_path.drop_prob
+        for stage in model.stages
+        for block in stage.blocks
+        if hasattr(block.drop_path, "drop_prob")
+    ]
+    assert len(rates) == 17 and rates[-1] == pytest.approx(0.1) and rates == sorted(rates)
+    images = torch.rand(1, 3, 32, 32)
+    assert torch.equal(model(images), model(images))
+
+
+@pytest.mark.parametrize("kind", ["relu", "gelu"])
+@pytest.mark.parametrize("pattern", morph.PATTERNS)
+def test_patterns_of_figure_8(pattern, kind):
+    model = morph.build(9, activations=pattern, activation=kind, **SMALL)
+    for stage in model.stages:
+        for block in stage.blocks:
+            there = "".join(str(int(not isinstance(act, nn.Identity))) for act in (block.act1, block.act2, block.act3))
+            assert there == pattern
+    assert (nn.ReLU in map(type, model.modules())) == (kind == "relu" and pattern != "000")
+
+
+def test_a_block_does_what_equation_and_figure_say():
+    """By hand: act3(x + norm3(conv3(act2(norm2(conv2(act1(norm1(conv1(x)))))))), for the block of step 8."""
+    model = shaken(morph.build(8, **SMALL), 3).double()
+    block = model.stages[0].blocks[0]
+    x = torch.randn(1, 12, 8, 8, generator=torch.Generator().manual_seed(4)).double()
+    y = x
+    for convolution, norm, last in (
+        (block.conv1, block.norm1, False),
+        (block.conv2, block.norm2, False),
+        (block.conv3, block.norm3, True),
+    ):
+        y = nn.functional.conv2d(y, convolution.weight, padding=convolution.padding, groups=convolution.groups)
+        y = (y - norm.running_mean[:, None, None]) / (norm.running_var[:, None, None] + 1e-5).sqrt()
+        y = y * norm.weight[:, None, None] + norm.bias[:, None, None]
+        y = y if last else y.clamp(min=0)
+    torch.testing.assert_close(block(x), (x + y).clamp(min=0))
+
+
+def test_what_is_left_without_activations_and_norms_is_linear():
+    model = morph.build(10, activations="000", norm="bn", **SMALL).double()
+    x, y = torch.randn(2, 1, 3, 32, 32, generator=torch.Generator().manual_seed(5)).double()
+    whole, half = model(x + y) - model(0 * x), (model(x) - model(0 * x)) + (model(y) - model(0 * x))
+    torch.testing.assert_close(whole, half)
+    bent = morph.build(10, activations="001", **SMALL).double()
+    assert not torch.allclose(bent(x + y) - bent(0 * x), bent(x) + bent(y) - 2 * bent(0 * x), rtol=1e-3)
+
+
+def test_same_seed_same_weights_and_the_callers_random_numbers_stay():
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    one, same, other = (morph.build(9, seed=seed, **SMALL).fc.weight for seed in (0, 0, 1))
+    assert torch.equal(one, same) and not torch.equal(one, other)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("step", [1, 7, 14])
+def test_draw_is_he_et_al_in_every_step(step):
+    """Variance 2 / fan-in, the fan-in of a depthwise convolution being its own window."""
+    for module in morph.build(step, depths=(1, 1, 1, 1)).modules():
+        if isinstance(module, nn.Conv2d):
+            fan_in = module.weight[0].numel()
+            assert module.weight.var().item() == pytest.approx(2 / fan_in, rel=0.1)
+
+
+def test_parts_know_the_morph():
+    groups = parts.group(morph.build(14, **SMALL))
+    assert set(groups) == {"stem", "conv", "norm", "head"}
+    assert {"fc.weight", "fc.bias", "norm.weight"} <= set(groups["head"]) and "stem.conv.weight" in groups["stem"]
+    assert parts.blocks(morph.build(14, **SMALL)) == [f"stages.{k}.blocks.0" for k in range(4)]
+
+
+def test_the_zoo_knows_it_by_name():
+    one, same = (
+        zoo.build("morph_10", 7, seed=3, activations="110", **SMALL),
+        morph.build(10, 7, seed=3, activations="110", **SMALL),
+    )
+    assert one.step == same.step and torch.equal(one.fc.weight, same.fc.weight) and one.fc.out_features == 7
+    with pytest.raises(ValueError, match=r"morph_1"):
+        zoo.build("morph_15")
+
+
+def test_diff_in_words_and_as_a_table():
+    changed = morph.diff(9, 10)
+    assert str(changed) == (
+        "From ReLU to GELU (9) to Removing Act (10): activations in a block: behind first convolution, second convolution, addition "
+        "becomes behind second convolution."
+    )
+    assert changed.table.to_dict("records") == [
+        {
+            "part": "activations in a block",
+            "before": "behind first convolution, second convolution, addition",
+            "after": "behind second convolution",
+        }
+    ]
+    assert str(morph.diff(3, 3)).endswith(": nothing.") and morph.diff(3, 3).table.empty
+    assert len(morph.diff(1, 14).table) == 16  # every field but number and name
+
+
+@pytest.mark.parametrize("step", list(morph.STEPS)[1:])
+def test_each_step_changes_what_table_9_marks(step):
+    marked = set(printed(step, 3)["changed"].split()) | set(printed(step, 0)["changed"].split())
+    changed = " ".join(morph.diff(step - 1, step).table["part"])
+    words = dict(stem="convolution of the stem" if step == 4 else "", repeats="blocks", block="", maxpool="pooling")
+    words |= dict(
+        stem_activation="activation in the stem", activation="kind of activation", fewer_activations="activations"
+    )
+    words |= dict(fewer_norms="norms", norm="kind of norm", conv_bias="bias", sep_down="downsampling")
+    words |= dict(stochastic_depth="stochastic", layer_scale="layer scale")
+    marked.discard("nan")
+    assert changed and all(words[mark] in changed for mark in marked)
+
+
+def test_outline_reads_the_built_network():
+    first, last = (morph.build(step, depths=(2, 1, 1, 1)) for step in (1, 14))
+    body = ["BatchNorm", "ReLU", "3 x 3, 64 to 64", "BatchNorm", "ReLU", "1 x 1, 64 to 256", "BatchNorm"]
+    assert morph.outline(first, stage=0) == ["1 x 1, 256 to 64", *body, "add the shortcut", "ReLU"]
+    pointwise = ["1 x 1, 96 to 384, bias", "GELU", "1 x 1, 384 to 96, bias"]
+    rest = ["layer scale", "stochastic depth", "add the shortcut"]
+    assert morph.outline(last, stage=0) == ["7 x 7 depthwise, 96 to 96, bias", "LayerNorm", *pointwise, *rest]
+    assert morph.outline(last, stage=1, block=0)[:2] == ["LayerNorm", "2 x 2, 96 to 192, stride 2, bias"]
+    assert morph.outline(first, stage=1, block=0)[3] == "3 x 3, 128 to 128, stride 2"
+    assert morph.outline(first, stage=-1) == [
+        "7 x 7, 3 to 64, stride 2",
+        "BatchNorm",
+        "ReLU",
+        "maximum of 3 x 3, stride 2",
+    ]
+    assert morph.outline(last, stage=-1) == ["4 x 4, 3 to 96, stride 4, bias", "LayerNorm"]
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: morph.build(0), r"step=0 is none of the fourteen; give 1 \(ResNet-50\) to 14"),
+        (lambda: morph.build(15), r"step=15"),
+        (
+            lambda: morph.build(4, width=0.001),
+            r"width=0.001 leaves \(0, 0, 0, 1\) channels; the smallest that leaves one is",
+        ),
+        (lambda: morph.build(4, depths=(1, 1, 1)), r"depths=\(1, 1, 1\) has to name four stages"),
+        (lambda: morph.build(4, depths=(1, 1, 0, 1)), r"depths=\(1, 1, 0, 1\)"),
+        (lambda: morph.build(4, stem="small"), r"stem='small' is not known"),
+        (lambda: morph.variant(4, activations="11"), r"activations='11' is no pattern; give three digits"),
+        (lambda: morph.variant(4, activations="112"), r"activations='112'"),
+        (lambda: morph.variant(4, norms="1111"), r"norms='1111' is no pattern"),
+        (lambda: morph.variant(4, activation="tanh"), r"activation='tanh' is not known; use 'relu' or 'gelu'"),
+        (lambda: morph.variant(4, norm="gn"), r"norm='gn' is not known; use 'bn' or 'ln'"),
+        (lambda: morph.variant(4, kernel=5), r"changes=\['kernel'\] are none of a step; there are patchify"),
+        (
+            lambda: morph.build(14, **SMALL)(torch.zeros(1, 3, 16, 32)),
+            r"images of 16 x 32 pixels end below one pixel in step 14; give 32 x 32",
+        ),
+        (
+            lambda: morph.build(4, **SMALL)(torch.zeros(1, 3, 3, 3)),
+            r"images of 3 x 3 pixels end below one pixel in step 4; give 4 x 4",
+        ),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("step, side", [(1, 1), (4, 4), (13, 32)])
+def test_the_smallest_image_of_a_step_goes_through(step, side):
+    assert morph.build(step, **SMALL)(torch.zeros(1, 3, side, side)).shape == (1, 10)
