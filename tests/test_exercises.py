@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 import statistics
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,10 +17,11 @@ import sklearn.metrics
 import torch
 
 from privlab import checks, roc
-from privlab.attacks import gradient, signals
+from privlab.attacks import gradient, sensitivity, signals
 from privlab.attacks.priors import PatchJoints, Registration, total_variation, total_variation_norm
 from privlab.exercises import lab_02, lab_04
 from privlab.leak import Leak
+from privlab.models import morph
 
 LABS = Path(__file__).parents[1] / "labs"
 
@@ -233,6 +235,42 @@ def attention_between(names, first, last, kind=".attn.", leaf="weight"):
 def share_by(grads, groups, size, whole=True):
     sizes = {part: sum(float(size(grads[name])) for name in names) for part, names in groups.items()}
     return {part: value / (sum(sizes.values()) if whole else 1) for part, value in sizes.items()}
+
+
+def sides_by(step, side, pool=None, up=lambda v: (v + 1) // 2):
+    """Sides of the maps of a step, and the slips in it."""
+    pool = step.pool if pool is None else pool
+    side = side // 4 if step.patchify else up(side)
+    found = [up(side) if pool else side]
+    for _ in range(3):
+        found.append(found[-1] // 2 if step.downsampling == "between stages" else up(found[-1]))
+    return found
+
+
+def block_by(x, layers, shortcut, act, pattern, there=lambda d: d == "1", third="sum", beside=None):
+    """A block of lab 10, and the slips in it."""
+    acts = [act if there(digit) else (lambda t: t) for digit in pattern]
+    y = layers[2](acts[1](layers[1](acts[0](layers[0](x)))))
+    add = shortcut(x) if beside is None else beside(x)
+    return acts[2](y) + add if third == "branch" else y + acts[2](add) if third == "shortcut" else acts[2](y + add)
+
+
+def main_effect(dB, switch, on=1, off=0, others=lambda settings: True, repeats=(0, 1, 2)):
+    """On less off over the settings of the other switches, a repeat each."""
+
+    def mean(setting, k):
+        return statistics.mean(
+            v[k] for s, v in dB.items() if s[switch] == setting and others([*s[:switch], *s[switch + 1 :]])
+        )
+
+    return [mean(on, k) - mean(off, k) for k in repeats]
+
+
+def at_equal_levels(one, other, low=max, high=min, order=sorted):
+    """The mean difference of two curves over a range of levels."""
+    (x, a), (z, b) = (zip(*order(zip(*curve, strict=True)), strict=True) for curve in (one, other))
+    grid = np.linspace(low(min(x), min(z)), high(max(x), max(z)), 500)
+    return (np.interp(grid, x, a) - np.interp(grid, z, b)).mean()
 
 
 WRONG = {
@@ -799,6 +837,121 @@ WRONG = {
         ([], "The set is empty"),
         ("head.bias", "Give a set"),
     ],
+    "09.variant": [
+        (morph.variant(9, activations="100"), "behind the depthwise convolution"),
+        (morph.variant(9, activations="001"), "behind the addition, the very one"),
+        (morph.variant(9, activations="101"), "which ones stay"),
+        (morph.variant(9, activations="110"), "keeps 2 activations"),
+        (morph.variant(9, activations="000"), "keeps 0 activations"),
+        (morph.STEPS[9], "nothing is taken away"),
+        (morph.variant(8, activations="010"), "More than the activations differs"),
+        (morph.STEPS[11], "norms in a block"),
+        ("010", "this is a str"),
+        (..., "Nothing is written yet"),
+    ],
+    "09.sides": [
+        (lambda step, side: sides_by(step, side, pool=False), "halves the side once more"),
+        (lambda step, side: sides_by(step, side, pool=True), "no pooling behind its stem"),
+        (lambda step, side: sides_by(step, side, up=lambda v: v / 2), "no half places"),
+        (lambda step, side: sides_by(step, side, up=lambda v: v // 2), "rounds up"),
+        (lambda step, side: [3 * v for v in sides_by(step, side)], "Look at the stem again"),
+        (lambda step, side: [sides_by(step, side)[0], *sides_by(step, side)[:3]], "the second halves it"),
+        (lambda step, side: sides_by(step, side)[-1], "give the four sides"),
+        (lambda step, side: None, "Nothing is written yet"),
+        ([8, 4, 2, 1], "Give a function"),
+    ],
+    "09.moved": [
+        ({4}, "Step 8 is missing"),
+        ({8}, "Step 4 is missing"),
+        ({4, 8, 13}, "from inside the blocks to between stages"),
+        ({4, 7, 8}, "Step 7 leaves the first stage's map at 4 x 4"),
+        ({1, 4, 8}, "has no step before it"),
+        (set(), "Step 4 is missing"),
+        (4, "Give a set"),
+        ({...}, "Nothing is written yet"),
+    ],
+    "09.rank": [
+        (lambda v: torch.special.entr(v / v.sum()).sum().item(), "its exponential"),
+        (lambda v: (-torch.special.entr(v / v.sum()).sum()).exp().item(), "The sign"),
+        (lambda v: sensitivity.effective_rank(v.square()), "not of their squares"),
+        (lambda v: int((v > 0).sum()), "the plain rank"),
+        (lambda v: (-(v / v.sum() * (v / v.sum()).log2()).nansum()).exp().item(), "base 2"),
+        (lambda v: v / v.sum(), "Give one number"),
+        (lambda v: None, "Nothing is written yet"),
+        (3.0, "Give a function"),
+    ],
+    "10.block": [
+        (lambda *a: block_by(*a, there=bool), "counts as true"),
+        (lambda *a: block_by(*a, there=lambda d: d == 1), "not with the number 1"),
+        (lambda x, three, s, act, p: block_by(x, three, s, act, p[::-1]), "the other way round"),
+        (lambda *a: block_by(*a, there=lambda d: d == "0"), "0 means that an activation is gone"),
+        (lambda *a: block_by(*a, third="branch"), "yours stands on the branch"),
+        (lambda *a: block_by(*a, third="shortcut"), "on the shortcut alone"),
+        (lambda *a: block_by(*a, beside=torch.zeros_like), "the shortcut is missing"),
+        (lambda *a: block_by(*a, beside=lambda x: x), "You add x itself"),
+        (lambda x, three, s, act, p: block_by(x, three, s, act, p[:2] + "0"), "The third activation is missing"),
+        (
+            lambda x, three, s, act, p: block_by(
+                x,
+                [lambda t, f=f, d=d: f(act(t) if d == "1" else t) for f, d in zip(three, p[:2] + "0", strict=True)],
+                s,
+                act,
+                "00" + p[2],
+            ),
+            "yours stand in front",
+        ),
+        (lambda x, three, s, act, p: 2 * block_by(x, three, s, act, p), "Pattern 111 comes out wrong"),
+        (lambda x, three, s, act, p: block_by(x, three, s, act, p).sum(), "a map of the same shape"),
+        (lambda x, three, s, act, p: "map", "gives str"),
+        ("110", "Give a function"),
+    ],
+    "10.confounded": [
+        ({"overlap", "weights"}, "keeps the largest of 9"),
+        ({"overlap", "maxima"}, "3 x 7 x 7"),
+        ({"weights", "maxima"}, "share pixels"),
+        ({"overlap", "weights", "maxima", "resolution"}, "are both 8"),
+        ({"overlap", "weights", "maxima", "channels"}, "the first stage"),
+        ({"overlap", "weights", "maxima", "activation"}, "from step 8 on"),
+        ({"stride"}, "'stride' is not on the list"),
+        ("overlap", "Give a set"),
+    ],
+    "10.values": [
+        (lambda size, batch: (size // 32) ** 2, "You left the batch out"),
+        (lambda size, batch: batch * (size // 32), "square it"),
+        (lambda size, batch: batch * (size // 4) ** 2, "the map behind the stem"),
+        (lambda size, batch: batch * (size // 16) ** 2, "is 32"),
+        (lambda size, batch: batch * (size // 8) ** 2, "Three of the four stages"),
+        (lambda size, batch: batch * size**2, "the pixels of the images"),
+        (lambda size, batch: batch, "right for 32 pixels only"),
+        (lambda size, batch: 3 * batch * (size // 32) ** 2, "Colours are gone"),
+        (lambda size, batch: batch * (size // 32) ** 2 + 1, "values(size=64, batch=1): For the example it should be 4"),
+        (4, "Give a function"),
+    ],
+    "10.effect": [
+        (lambda dB, i: main_effect(dB, i, on=0, off=1), "The sign"),
+        (lambda dB, i: [v / 2 for v in main_effect(dB, i)], "Half of it"),
+        (lambda dB, i: [4 * v for v in main_effect(dB, i)], "You added where a mean"),
+        (lambda dB, i: main_effect(dB, i, others=lambda rest: not any(rest)), "with all others off"),
+        (lambda dB, i: [statistics.mean(v[k] for s, v in dB.items() if s[i]) for k in range(3)], "subtract that"),
+        (lambda dB, i: 3 * [statistics.mean(main_effect(dB, i))], "You averaged over the repeats"),
+        (lambda dB, i: statistics.mean(main_effect(dB, i)), "keep the repeats apart"),
+        (lambda dB, i: main_effect(dB, (i + 1) % 3), "the effect of switch 1"),
+        (lambda dB, i: main_effect(dB, i)[:2], "there are 3 repeats"),
+        (lambda dB, i: [v + 1 for v in main_effect(dB, i)], "repeat 0 should be"),
+        ([1.0, 2.0, 3.0], "Give a function"),
+    ],
+    "10.matched": [
+        (lambda one, other: at_equal_levels(other, one), "The sign"),
+        (lambda a, b: np.mean([p - q for p, q in zip(a[1], b[1], strict=False)]), "epoch by epoch"),
+        (lambda a, b: a[1][-1] - b[1][-1], "the ends of the two trainings"),
+        (lambda a, b: np.mean(a[1]) - np.mean(b[1]), "each over its own levels"),
+        (lambda a, b: at_equal_levels(a, b, low=min, high=max), "Your grid leaves a curve"),
+        (lambda a, b: at_equal_levels(a, b, order=list), "rising order"),
+        (lambda a, b: 200 * at_equal_levels(a, b), "take its mean"),
+        (lambda a, b: at_equal_levels(a, b) + 0.01, "it should be 0.0550"),
+        (lambda a, b: [at_equal_levels(a, b)] * 2, "Give one number"),
+        (0.05, "Give a function"),
+    ],
 }
 
 RIGHT = {  # other ways than the lab's own
@@ -914,12 +1067,33 @@ RIGHT = {  # other ways than the lab's own
     "08.fewest": [["patch_embed.proj.weight", "pos_embed"], frozenset({"pos_embed", "patch_embed.proj.weight"})],
     "08.rows": [lambda size, patch: size**2 // patch**2 + 1, lambda size, patch: torch.tensor((size / patch) ** 2 + 1)],
     "08.label": [["head.bias"], ("head.bias",)],
+    "09.variant": [morph.STEPS[10], morph.variant(10), replace(morph.STEPS[9], activations="010")],
+    "09.sides": [sides_by, lambda step, side: tuple(sides_by(step, side))],
+    "09.moved": [{4, 8}, [8, 4]],
+    "09.rank": [sensitivity.effective_rank, lambda v: sensitivity.effective_rank(7 * v)],
+    "10.block": [
+        lambda *a: block_by(*a),
+        lambda x, layers, shortcut, act, p: block_by(x, layers, shortcut, act, [str(int(d)) for d in p]),
+    ],
+    "10.confounded": [["maxima", "weights", "overlap"], frozenset({"maxima", "weights", "overlap"})],
+    "10.values": [
+        lambda size, batch: batch * size**2 / 1024,
+        lambda size, batch: torch.zeros(batch, size // 32, size // 32).numel(),
+    ],
+    "10.effect": [
+        main_effect,
+        lambda dB, i: torch.tensor(main_effect(dB, i)),
+        lambda dB, i: np.mean(
+            [np.subtract(dB[(*s[:i], 1, *s[i + 1 :])], v) for s, v in dB.items() if s[i] == 0], axis=0
+        ),
+    ],
+    "10.matched": [at_equal_levels, lambda a, b: torch.tensor(at_equal_levels(a, b))],
 }
 
 
 def answers(tag):
     """(exercise, the lab's own answer): the cells of every lab with that tag, run on their own."""
-    given = {"torch": torch, "roc": roc, "signals": signals}
+    given = {"torch": torch, "roc": roc, "signals": signals, "morph": morph}
     for path in sorted(LABS.glob("[0-9]*.py")):
         answer = None
         for cell in jupytext.read(path).cells:

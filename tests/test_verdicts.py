@@ -135,7 +135,28 @@ def test_the_draft_s_expressions_parse(text, names):
 def test_every_claim_of_the_book_parses_and_can_go_either_way(one):
     comparison = parse(one.compare, one.id)
     assert comparison.names
-    grid = [1e-35, 1e-12, 1e-7, 1e-3, 0.05, 0.3, 0.5, 0.9, 15.0, 30.0, 60.0, 98.0, 130.0, 250.0, 0.0, -1.0, -2.0, 5.0]
+    grid = [
+        1e-35,
+        1e-12,
+        1e-7,
+        1e-3,
+        0.05,
+        0.3,
+        0.5,
+        0.9,
+        15.0,
+        30.0,
+        60.0,
+        98.0,
+        130.0,
+        250.0,
+        23.52,
+        27.83,
+        0.0,
+        -1.0,
+        -2.0,
+        5.0,
+    ]
     rng = np.random.default_rng(0)
     values = {name: rng.choice(grid, 20_000) for name in comparison.names}
     outcomes = comparison(values)

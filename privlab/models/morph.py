@@ -19,6 +19,7 @@ in, and the outputs agree. Where Table 9 is silent, this is what we chose, mostl
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -46,6 +47,25 @@ __all__ = [
 ]
 
 
+def _he(convolution: nn.Conv2d) -> None:
+    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+    if convolution.bias is not None:
+        nn.init.zeros_(convolution.bias)
+
+
+def _narrow(convolution: nn.Conv2d) -> None:
+    nn.init.trunc_normal_(convolution.weight, std=0.02)
+    if convolution.bias is not None:
+        nn.init.zeros_(convolution.bias)
+
+
+DRAWS: dict[str, Callable[[nn.Conv2d], None]] = {
+    "pytorch": nn.Conv2d.reset_parameters,  # variance 1 / (3 fan-in), biases too: as PyTorch has them
+    "he": _he,  # variance 2 / fan-in, biases zero (He et al. 2015, ResNet)
+    "narrow": _narrow,  # deviation .02 whatever the fan-in, biases zero (ConvNeXt, Transformers)
+}
+
+
 def build(
     step: int | Step,
     num_classes: int = 10,
@@ -53,6 +73,7 @@ def build(
     width: float = 1.0,
     depths: tuple[int, ...] | None = None,
     seed: int = 0,
+    draw: str = "pytorch",
     **changes: Any,
 ) -> Morph:
     """The network of a step, fresh, in eval mode, with CIFAR-10's preprocessing.
@@ -61,9 +82,9 @@ def build(
     stem: "table9", or "cifar": a 3 x 3 stem of stride 1 where the table prints the 7 x 7, and no pooling anywhere. (Table 9 prints the
         7 x 7; the 23.52 million parameters of section 3.2 are a ResNet-50's with the 3 x 3.)
     width: factor on all channels.  depths: blocks of each of the four stages, in place of the step's own.
-    All steps draw their weights alike, or the initialisation would be a fifteenth difference: convolutions with variance 2 / fan-in (He
-        et al. 2015) and biases of zero, the classifier as PyTorch does. (The stock ends do not: timm's ResNet begins each block with a
-        zero, its ConvNeXt draws everything with standard deviation .02.)
+    draw: how all convolutions of all steps are drawn, of `DRAWS`; one way for all, or it would be a fifteenth difference. (The stock ends
+        have two: timm's ResNet draws after He et al. and begins each block with a zero, its ConvNeXt draws with deviation .02.)
+        The paper does not say; "pytorch" is what a network has that nobody initialised.
     Raises ValueError for a step outside 1 to 14, another stem, a width that leaves no channel, or depths that are not four.
     """
     chosen = variant(step, **changes)
@@ -71,6 +92,8 @@ def build(
         raise ValueError(
             f'stem={stem!r} is not known; use "table9" (as printed) or "cifar" (3 x 3, stride 1, no pooling)'
         )
+    if draw not in DRAWS:
+        raise ValueError(f"draw={draw!r} is not known; use {', '.join(map(repr, DRAWS))}")
     dims = tuple(round(width * dim) for dim in chosen.dims)
     if min(dims) < 1:
         raise ValueError(
@@ -81,7 +104,7 @@ def build(
     chosen = replace(chosen, dims=dims, depths=tuple(depths or chosen.depths))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
-        return Morph(chosen, num_classes, stem).eval()
+        return Morph(chosen, num_classes, stem, draw).eval()
 
 
 class Block(nn.Module):
@@ -139,7 +162,7 @@ class Stage(nn.Module):
 class Morph(nn.Module):
     """A step's network.  step: with the widths and depths that were built.  normalise: its preprocessing."""
 
-    def __init__(self, step: Step, num_classes: int, stem: str) -> None:
+    def __init__(self, step: Step, num_classes: int, stem: str, draw: str) -> None:
         super().__init__()
         self.step, self.normalise, self.num_classes = step, NORMALISE["cifar10"], num_classes
         self.stem = _stem(step, stem)
@@ -153,9 +176,7 @@ class Morph(nn.Module):
         self.fc = nn.Linear(dim_in, num_classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu")
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+                DRAWS[draw](module)
 
     def forward_features(self, x: Tensor, stages: int = 4) -> Tensor:
         """The map behind so many stages: (batch, channels, height, width)."""

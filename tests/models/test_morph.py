@@ -185,13 +185,15 @@ def test_same_seed_same_weights_and_the_callers_random_numbers_stay():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.parametrize("draw, variance", [("he", 2.0), ("pytorch", 1 / 3), ("narrow", None)])
 @pytest.mark.parametrize("step", [1, 7, 14])
-def test_draw_is_he_et_al_in_every_step(step):
-    """Variance 2 / fan-in, the fan-in of a depthwise convolution being its own window."""
-    for module in morph.build(step, depths=(1, 1, 1, 1)).modules():
+def test_draws_are_alike_in_every_step(step, draw, variance):
+    """Variance over fan-in, the fan-in of a depthwise convolution being its own window; .02, cut off at far more, for "narrow"."""
+    for module in morph.build(step, depths=(1, 1, 1, 1), draw=draw).modules():
         if isinstance(module, nn.Conv2d):
-            fan_in = module.weight[0].numel()
-            assert module.weight.var().item() == pytest.approx(2 / fan_in, rel=0.1)
+            expected = 0.02**2 if variance is None else variance / module.weight[0].numel()
+            assert module.weight.var().item() == pytest.approx(expected, rel=0.1)
+            assert module.bias is None or draw == "pytorch" or not module.bias.any()
 
 
 def test_parts_know_the_morph():
@@ -272,6 +274,7 @@ def test_outline_reads_the_built_network():
         (lambda: morph.build(4, depths=(1, 1, 1)), r"depths=\(1, 1, 1\) has to name four stages"),
         (lambda: morph.build(4, depths=(1, 1, 0, 1)), r"depths=\(1, 1, 0, 1\)"),
         (lambda: morph.build(4, stem="small"), r"stem='small' is not known"),
+        (lambda: morph.build(4, draw="xavier"), r"draw='xavier' is not known; use 'pytorch', 'he', 'narrow'"),
         (lambda: morph.variant(4, activations="11"), r"activations='11' is no pattern; give three digits"),
         (lambda: morph.variant(4, activations="112"), r"activations='112'"),
         (lambda: morph.variant(4, norms="1111"), r"norms='1111' is no pattern"),
