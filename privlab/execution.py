@@ -8,8 +8,11 @@ JupyterLab, in a kernel of the Python that runs this; `import privlab` finds the
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -196,7 +199,15 @@ def _take_probe(notebook: NotebookNode) -> dict[str, Any]:
     return {}
 
 
+def _follow(runner: int) -> None:
+    """End with the runner: one that was killed can no longer say so. The kernel ends when its own parent is gone."""
+    while os.getppid() == runner:
+        time.sleep(1)
+    os._exit(1)
+
+
 def main() -> None:
+    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     request = json.load(sys.stdin)
 
     def started(cell: int, cells: int, heading: str) -> None:

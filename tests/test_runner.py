@@ -207,6 +207,23 @@ def test_ctrl_c_stops_the_kernels_and_resume_goes_on(tmp_path):
     assert results["01_long"]["status"] == "ok"
 
 
+def test_labs_do_not_outlive_a_runner_that_was_killed(tmp_path):
+    labs = tmp_path / "labs"
+    write(labs, "00_long", "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(600)")
+    command = [sys.executable, "-m", "privlab", "run", "--labs", str(labs), "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    pid = labs / "pid"
+    for _ in range(600):
+        if pid.exists() and pid.read_text():
+            break
+        time.sleep(0.1)
+    kernel = psutil.Process(int(pid.read_text()))
+    process.kill()
+    process.wait()
+    gone, alive = psutil.wait_procs([kernel], timeout=60)
+    assert gone and not alive
+
+
 def test_the_rough_cost(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "memory", lambda: (4.0, 3.0))
     for i, (minutes, gb) in enumerate([(10, 1.5), (2, 2.0), (3, 0.5)]):
