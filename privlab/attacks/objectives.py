@@ -26,6 +26,23 @@ def squared_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
     return torch.stack([(grads[n] - g).square().sum() for n, g in leak.grads.items()]).sum()
 
 
+def relative_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+    """Sum over parameter tensors of the squared difference over the square of the client's: each counts 1 at a search's blind start.
+
+    A tensor whose gradient is next to nothing, less than `FLOOR` of the whole, counts by that floor.
+    """
+    return torch.stack([difference.square().sum() for difference in relative_differences(grads, leak)]).sum()
+
+
+def relative_differences(grads: Gradients, leak: Leak) -> list[Tensor]:
+    """What `relative_distance` squares and adds up, tensor by tensor."""
+    floor = FLOOR * leak.norm
+    return [(grads[n] - g) / torch.linalg.vector_norm(g).clamp(min=floor) for n, g in leak.grads.items()]
+
+
+FLOOR = 1e-6  # of the whole gradient's norm: float32 knows no more
+
+
 def cosine_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
     """1 - cosine between the two gradients, each taken as one long vector (Geiping et al. 2020, eq. 4).
 

@@ -48,6 +48,16 @@ def total_variation_norm(images: Tensor, *_: object) -> Tensor:
     return torch.stack([vector_norm(d) for d in (images.diff(dim=-1), images.diff(dim=-2), falling, rising)]).sum()
 
 
+def squared_variation(images: Tensor, *_: object) -> Tensor:
+    """Mean squared difference between neighbouring pixels, down and across added: a sum of squares, which `total_variation` is not."""
+    return torch.stack([part.square().sum() for part in neighbours(images)]).sum()
+
+
+def neighbours(images: Tensor) -> list[Tensor]:
+    """What `squared_variation` squares and adds up: differences across and down, each over the root of their number."""
+    return [d / d.numel() ** 0.5 for d in (images.diff(dim=-1), images.diff(dim=-2))]
+
+
 def pixel_norm(images: Tensor, *_: object) -> Tensor:
     """L2 norm of the normalised batch, not squared (Yin et al. 2020; Hatamizadeh et al. 2022, eq. 11)."""
     return vector_norm(images)

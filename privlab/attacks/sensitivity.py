@@ -22,9 +22,7 @@ from privlab.leak import preprocessing
 SKETCH = 64  # rows kept for each column of the Jacobian: singular values within some 1 / sqrt(64) of the whole one's
 
 
-def spectrum(
-    model: nn.Module, image: Tensor, label: Tensor, block: int = 2, seed: int = 0, at_once: int = 32
-) -> Tensor:
+def spectrum(model: nn.Module, image: Tensor, label: Tensor, block: int = 2, seed: int = 0, at_once: int = 8) -> Tensor:
     """Singular values of the Jacobian of the message by the image, largest first, in units of the message's norm.
 
     image: (1, channels, height, width) in [0, 1].  label: (1,).

@@ -1,0 +1,263 @@
+"""Gauss-Newton against explicit Jacobians, its box, its bookkeeping, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from privlab import metrics, store
+from privlab.attacks import gradient, objectives, priors, second_order, spaces
+from privlab.attacks.second_order import GaussNewton
+from privlab.attacks.terms import Term
+from privlab.data import Normalise
+from privlab.leak import Leak, observe
+from privlab.models import april, morph
+
+LABEL = torch.tensor([1])
+
+
+def smooth(seed: int = 0) -> nn.Module:
+    """A small network without kinks, in double precision."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 3)).double()
+    model.normalise = Normalise((0.5, 0.4, 0.6), (0.2, 0.3, 0.25))
+    return model
+
+
+def photo(seed: int = 1, batch: int = 1, side: int = 2) -> torch.Tensor:
+    return torch.rand(batch, 3, side, side, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def walk(attack: GaussNewton, model: nn.Module, leak: Leak, start: torch.Tensor) -> second_order._Walk:
+    problem = second_order.partial(second_order._residuals, model, leak, leak.labels, spaces.Pixels())
+    made = second_order._Walk(attack, problem, leak, leak.labels, spaces.Pixels(), 0, leak.normalise(start), 0)
+    made.look()
+    return made
+
+
+def jacobian(made: second_order._Walk) -> torch.Tensor:
+    rows = torch.autograd.functional.jacobian(
+        lambda z: torch.cat([r.flatten() for r in made.problem(made.weights(), z)]), made.latent
+    )
+    return rows.flatten(1)  # (residuals, pixels)
+
+
+@pytest.mark.parametrize("name", ["smooth", "vit", "morph"])
+def test_push_and_pull_are_the_jacobian_and_its_transpose(name):
+    model = {
+        "smooth": smooth,
+        "vit": lambda: april.build(
+            "b", width=24, depth=1, heads=2, image_size=8, patch_size=4, position_std=1.0
+        ).double(),
+        "morph": lambda: morph.build(10, width=0.03, depths=(1, 1, 1, 1)).double(),
+    }[name]()
+    side = 2 if name == "smooth" else 8
+    leak = observe(model, photo(1, side=side), LABEL)
+    made = walk(GaussNewton(), model, leak, photo(2, side=side))
+    whole = jacobian(made)
+    v, u = torch.randn_like(made.latent), [torch.randn_like(r) for r in made.residual]
+    torch.testing.assert_close(torch.cat([p.flatten() for p in made.push(v)]), whole @ v.flatten())
+    torch.testing.assert_close(made.pull(u).flatten(), torch.cat([p.flatten() for p in u]) @ whole)
+
+
+@pytest.mark.parametrize("precondition", ["none", "diagonal"])
+def test_a_step_solves_the_damped_normal_equations(precondition):
+    model = smooth()
+    leak = observe(model, photo(1), LABEL)
+    attack = GaussNewton(inner=200, tolerance=1e-12, boxed=False, damping=0.1, precondition=precondition)
+    made = walk(attack, model, leak, photo(2))
+    whole = jacobian(made)
+    residual = torch.cat([r.detach().flatten() for r in made.residual])
+    downhill = -(residual @ whole).view_as(made.latent)
+    diagonal = made._diagonal(torch.ones_like(downhill))
+    step = made.solve(downhill, torch.ones_like(downhill), diagonal)
+    exact = torch.linalg.solve(whole.T @ whole + 0.1 * torch.diag(diagonal.flatten()), downhill.flatten())
+    torch.testing.assert_close(step.flatten(), exact)
+
+
+def test_held_numbers_do_not_move_and_the_rest_is_solved_for():
+    model = smooth()
+    made = walk(GaussNewton(inner=200, tolerance=1e-12, boxed=False), model, observe(model, photo(1), LABEL), photo(2))
+    whole, free = jacobian(made), torch.tensor([1.0, 0, 1] * 4).double().view_as(made.latent)
+    downhill = torch.randn_like(made.latent) * free
+    step = made.solve(downhill, free, torch.ones_like(free))
+    kept = free.flatten().bool()
+    exact = torch.linalg.solve(
+        (whole.T @ whole)[kept][:, kept] + made.damping * torch.eye(8).double(), downhill.flatten()[kept]
+    )
+    assert not step.flatten()[~kept].any()
+    torch.testing.assert_close(step.flatten()[kept], exact)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("boxed", [True, False])
+def test_it_finds_the_image_to_rounding_and_never_goes_up(seed, boxed):
+    model, truth = smooth(seed), photo(seed + 10)
+    leak = observe(model, truth, LABEL)
+    states = list(GaussNewton(steps=40, inner=30, boxed=boxed).search(model, leak, seed=seed))
+    scores = [state.score for state in states]
+    assert scores == sorted(scores, reverse=True) and scores[-1] < 1e-12
+    assert metrics.psnr(states[-1].images, truth).item() > 80
+
+
+def test_the_box_is_kept_and_a_truth_at_its_edge_is_found():
+    model, truth = smooth(), (photo(5) > 0.5).double()
+    leak = observe(model, truth, LABEL)
+    made = walk(GaussNewton(steps=40), model, leak, photo(6))
+    images = truth
+    for state in made.states():
+        inside, images = leak.normalise.inverse(made.latent), state.images
+        assert inside.min() > -1e-9 and inside.max() < 1 + 1e-9
+    torch.testing.assert_close(images, truth, atol=1e-5, rtol=0)
+
+
+def test_it_gets_further_than_adam_on_a_vit_for_as_many_passes():
+    model = april.build("b", width=64, depth=1, heads=2, image_size=8, patch_size=4, position_std=1.0).double()
+    truth = photo(3, side=8)
+    leak = observe(model, truth, LABEL)
+    found = GaussNewton(steps=15).run(model, leak, progress=False)
+    first = gradient.annealed(found.evaluations // 2).run(model, leak, progress=False)
+    one, other = (metrics.psnr(r.images, truth).item() for r in (found, first))
+    assert one > other + 5
+
+
+def test_a_batch_restarts_and_labels_by_rule():
+    model = smooth()
+    leak = replace(observe(model, photo(1), LABEL), labels=None)
+    states = list(GaussNewton(steps=3).search(model, leak, restarts=2))
+    assert [s.restart for s in states] == [0] * 4 + [1] * 4 and all(s.labels.tolist() == [1] for s in states)
+    assert not torch.equal(states[0].images, states[4].images)
+    batch = observe(model, photo(4, batch=2), torch.tensor([0, 2]))
+    result = GaussNewton(steps=60, inner=60).run(model, batch, progress=False)
+    assert result.images.shape == (2, 3, 2, 2) and result.score < 1e-4
+
+
+def test_passes_are_counted_one_by_one():
+    """The first step: 1 look; 1 downhill, 1 for the damping's unit, 2 each iteration, 1 for what is promised, 1 look."""
+    model = smooth()
+    leak = observe(model, photo(1), LABEL)
+    first, second, *_ = GaussNewton(steps=2, inner=5, tolerance=1e-9, damping=1e-6).search(model, leak)
+    assert (first.evaluations, second.evaluations) == (1, 1 + 1 + 1 + 2 * 5 + 1 + 1)
+
+
+def test_a_warm_start_begins_where_it_is_told():
+    model, truth = smooth(), photo(1)
+    leak = observe(model, truth, LABEL)
+    state = next(GaussNewton().search(model, leak, start=photo(2)))
+    torch.testing.assert_close(state.images, photo(2))
+    assert next(GaussNewton().search(model, leak, start=truth)).score < 1e-20
+
+
+def test_at_the_truth_it_is_stuck():
+    model, truth = smooth(), photo(1)
+    states = list(GaussNewton(steps=60).search(model, observe(model, truth, LABEL), start=truth))
+    assert states[-1].reason == "stuck" and len(states) < 40
+
+
+def test_a_search_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(tmp_path):
+    model, leak = smooth(), observe(smooth(), photo(1), LABEL)
+    attack = GaussNewton(steps=12, precondition="diagonal")
+    whole = list(attack.search(model, leak))
+    checkpoint = whole[0].checkpoint
+    states = []
+    for state in attack.search(model, leak):
+        states.append(state)
+        if state.step == 5:
+            checkpoint = state.checkpoint()
+            break
+    rest = list(attack.search(model, leak, resume=checkpoint))
+    assert rest[0].step == 5 and rest[0].evaluations == whole[5].evaluations
+    assert torch.equal(rest[-1].images, whole[-1].images) and rest[-1].evaluations == whole[-1].evaluations
+    run = store.Run("inversion", {"a": 1}, tmp_path)
+    for _ in range(100):
+        try:
+            result = attack.run(model, leak, store=run, budget=1e-9, progress=False)
+            break
+        except TimeoutError:
+            continue
+    assert torch.equal(result.images, whole[-1].images)
+
+
+def test_inside_a_space():
+    """Along the few components of public images it finds the image that lies there."""
+    public = photo(8, batch=6)
+    model = smooth()
+    space = spaces.components(public, 4, model.normalise)
+    truth = model.normalise.inverse(
+        space.images(0.3 * torch.randn(1, 1, 4, generator=torch.Generator().manual_seed(0)).double())
+    )
+    truth = truth.clamp(0, 1)
+    leak = observe(model, truth, LABEL)
+    states = list(GaussNewton(steps=20).search(model, leak, space=space))
+    assert metrics.psnr(states[-1].images, truth).item() > 60
+
+
+def test_terms_are_weighed_and_scheduled():
+    model = smooth()
+    leak = observe(model, photo(1), LABEL)
+    terms = (
+        Term("gradients", 2.0, objectives.squared_distance),
+        Term("smoothness", 0.1, priors.squared_variation, stages=((0, 1), (0.5, 0)), of="images"),
+    )
+    states = list(GaussNewton(terms, steps=30).search(model, leak, start=photo(2)))
+    x = leak.normalise(photo(2))
+    sent = observe(model, photo(2), LABEL).grads
+    assert states[0].losses["gradients"] == pytest.approx(2 * objectives.squared_distance(x, sent, leak).item())
+    assert states[0].losses["smoothness"] == pytest.approx(0.1 * priors.squared_variation(x).item())
+    assert states[16].losses["smoothness"] == 0 and states[-1].score < 1e-12
+
+
+def test_relative_distance_by_hand():
+    """(3, 4) against (0, 4) of norm 4: 9 / 16; (1) against (2): 1 / 4."""
+    leak = Leak({"a": torch.tensor([0.0, 4.0]), "b": torch.tensor([2.0])}, 1, (3, 2, 2), LABEL)
+    value = objectives.relative_distance(
+        torch.empty(0), {"a": torch.tensor([3.0, 4.0]), "b": torch.tensor([1.0])}, leak
+    )
+    assert value.item() == pytest.approx(9 / 16 + 1 / 4)
+    tiny = Leak({"a": torch.tensor([1.0]), "b": torch.tensor([0.0])}, 1, (3, 2, 2), LABEL)
+    value = objectives.relative_distance(torch.empty(0), {"a": torch.tensor([1.0]), "b": torch.tensor([1e-6])}, tiny)
+    assert value.item() == pytest.approx(1)
+
+
+def test_squared_variation_by_hand():
+    """One row of 0, 1, 3 twice: across 1 and 4, mean 2.5; down nothing."""
+    images = torch.tensor([[0.0, 1, 3], [0, 1, 3]]).view(1, 1, 2, 3)
+    assert priors.squared_variation(images).item() == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        (
+            dict(terms=(Term("gradients", 1.0, objectives.cosine_distance),)),
+            r"is no sum of squares, which Gauss-Newton needs; there are squared_distance",
+        ),
+        (
+            dict(terms=(Term("smoothness", 1.0, priors.total_variation, of="images"),)),
+            r"total_variation\) is no sum of squares",
+        ),
+        (
+            dict(terms=(Term("smoothness", 1.0, priors.squared_variation, of="images"),)),
+            r"none of them looks at the client's gradients",
+        ),
+        (dict(steps=0), r"steps=0 searches nothing"),
+        (dict(inner=0), r"inner=0 searches nothing"),
+        (dict(damping=0.0), r"damping=0.0 damps nothing"),
+        (dict(damping=math.nan), r"damping=nan"),
+        (dict(precondition="patch"), r"precondition='patch' is not known"),
+    ],
+)
+def test_bad_settings(changes, message):
+    with pytest.raises(ValueError, match=message):
+        GaussNewton(**changes)
+
+
+def test_a_leak_without_gradients_is_refused():
+    leak = replace(observe(smooth(), photo(1), LABEL), grads={})
+    with pytest.raises(ValueError, match="leak holds no gradients"):
+        next(GaussNewton().search(smooth(), leak))
