@@ -261,6 +261,23 @@ def dots(
     return _picture(figure, alt)
 
 
+def scatter(points: Mapping[str, tuple[float, float]], *, xlabel: str, ylabel: str, alt: str, log: str = "") -> Picture:
+    """A dot for each point, its name beside it.
+
+    points: name -> (x, y); short names.  log: the axes that are logarithmic: "", "x", "y" or "xy".
+    Raises ValueError for no points, values that an axis cannot show, or an empty alt.
+    """
+    if not points:
+        raise ValueError("points={} holds nothing to draw; give at least one")
+    figure, ax = _chart(xlabel, ylabel, log)
+    for name, (x, y) in points.items():
+        _showable(name, np.asarray([x]), "x" in log)
+        _showable(name, np.asarray([y]), "y" in log)
+        ax.plot(x, y, "o", color=COLOURS[0])
+        ax.annotate(name, (x, y), (5, 4), textcoords="offset points", fontsize=10)
+    return _picture(figure, alt)
+
+
 def heat(
     matrix: Sequence[Sequence[float]] | np.ndarray | Tensor,
     *,

@@ -285,3 +285,15 @@ def test_bad_dots_and_heat() -> None:
         plots.dots({"a": [math.inf]}, xlabel="x", alt="x")
     with pytest.raises(ValueError, match=r"matrix: got shape \(1, 2\) for 2 rows and 2 columns; match them"):
         plots.heat([[1, 2]], rows=["a", "b"], columns=["c", "d"], xlabel="", ylabel="", unit="", alt="x")
+
+
+def test_scatter_names_its_points_and_refuses_what_no_axis_shows():
+    one = plots.scatter({"1": (1.0, 10.0), "2": (2.0, 20.0)}, xlabel="rank", ylabel="dB", alt="two points")
+    other = plots.scatter({"1": (1.0, 10.0), "3": (2.0, 20.0)}, xlabel="rank", ylabel="dB", alt="two points")
+    assert one.png != other.png and one.alt == "two points"
+    with pytest.raises(ValueError, match=r"points=\{\} holds nothing to draw"):
+        plots.scatter({}, xlabel="rank", ylabel="dB", alt="none")
+    with pytest.raises(ValueError, match="'2' holds an infinite value"):
+        plots.scatter({"1": (1.0, 1.0), "2": (float("inf"), 1.0)}, xlabel="rank", ylabel="dB", alt="two")
+    with pytest.raises(ValueError, match="'1' holds 0, which a log axis cannot show"):
+        plots.scatter({"1": (0.0, 1.0)}, xlabel="rank", ylabel="dB", alt="one", log="x")

@@ -135,7 +135,7 @@ def values(answer: object) -> Iterator[str]:
 def _table() -> dict[tuple[int, ...], list[float]]:
     """PSNR of eight combinations in three repeats, with interactions, so that no average stands for another."""
     photographs = (10.0, 14.0, 19.0)
-    table = {}
+    table: dict[tuple[int, ...], list[float]] = {}
     for a, b, c in itertools.product((0, 1), repeat=3):
         table[a, b, c] = [
             p + (3 + 0.5 * k) * a - (1 + 0.2 * k) * b + 0.4 * c + 1.6 * a * b + (0.9 - k) * b * c for k, p in enumerate(photographs)
