@@ -65,7 +65,7 @@ batch, repeats, steps, few, short, sizes, newton, hybrid_sizes = {
     "gpu": (4, 2, 1_000, 4, 200, (1, 2, 4, 8, 16, 30), 20, {2: 4, 3: 4, 4: 4}),
     "paper": (8, 3, 120_000, 8, 2_000, (1, 2, 4, 8, 16, 30), 50, {2: 8, 3: 8, 4: 8}),
 }[profile]
-width = 192 if profile == "smoke" else 384
+width = 128 if profile == "smoke" else 384
 train_images, epochs = {"smoke": (96, 2), "laptop": (800, 3)}.get(profile, (10_000, 15))
 distractors = {"smoke": (200, 16), "laptop": (2_000, 200)}.get(
     profile, (15_000, 15_000)

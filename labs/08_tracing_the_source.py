@@ -57,7 +57,7 @@ small = ("vit_cifar", dict(embed_dim=224, depth=3))
 base = ("vit_base_patch16_224", dict(img_size=32, patch_size=4, num_classes=10))  # twelve blocks of width 768
 # victim; repeats and steps of the searches by part, and of those by depth; then what the trained victim learns from, for how long
 shape, repeats, steps, side_repeats, side_steps, train_images, epochs = {
-    "smoke": (small, 2, 10, 2, 5, 64, 2),
+    "smoke": (small, 2, 8, 2, 4, 64, 2),
     "laptop": (small, 4, 240, 4, 80, 800, 3),
     "gpu": (base, 4, 1_000, 2, 500, 10_000, 5),
     "paper": (base, 10, 3_000, 10, 3_000, 50_000, 30),
