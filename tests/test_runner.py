@@ -209,7 +209,9 @@ def test_ctrl_c_stops_the_kernels_and_resume_goes_on(tmp_path):
 
 def test_labs_do_not_outlive_a_runner_that_was_killed(tmp_path):
     labs = tmp_path / "labs"
-    write(labs, "00_long", "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(600)")
+    write(
+        labs, "00_long", "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(600)"
+    )
     command = [sys.executable, "-m", "privlab", "run", "--labs", str(labs), "--out", str(tmp_path / "run")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     pid = labs / "pid"
