@@ -19,7 +19,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from privlab.leak import preprocessing
 
-SKETCH = 64  # rows kept for each column of the Jacobian: singular values within some 1 / sqrt(64) of the whole one's
+SKETCH = (
+    64  # rows kept for each column of the Jacobian: most singular values within some 1 / sqrt(64) of the whole one's
+)
 
 
 def spectrum(model: nn.Module, image: Tensor, label: Tensor, block: int = 2, seed: int = 0, at_once: int = 8) -> Tensor:
@@ -30,7 +32,8 @@ def spectrum(model: nn.Module, image: Tensor, label: Tensor, block: int = 2, see
         channels * height * width / block**2, and costs one forward-over-reverse pass each.
     at_once: directions in one pass, which takes the memory of so many gradients.
     The Jacobian has a row for each parameter: too many. `SKETCH` times as many random sums of rows as there are columns stand for them
-    (each row is added with a random sign to one of the sums), which keeps all singular values to about 12%.  seed: of the sums.
+    (each row is added with a random sign to one of the sums), which keeps most singular values to about 12%, single ones less well where
+    few parameters carry the message.  seed: of the sums.
     Returns (directions,) float64 on the CPU.
     Raises ValueError for more than one image, or a block that does not divide its sides.
     """

@@ -55,14 +55,33 @@ def test_spectrum_is_that_of_the_jacobian(model, monkeypatch):
     torch.testing.assert_close(found, exact, rtol=0.02, atol=1e-5 * exact[0].item())
 
 
-def test_the_sketch_keeps_singular_values_to_a_fifth():
-    model, image = morph.build(10, width=0.05, depths=(1, 1, 1, 1)).double(), photo(3, 4)
+@pytest.mark.parametrize("step", [1, 10, 14])
+def test_the_sketch_keeps_most_singular_values_to_an_eighth_and_with_them_the_ranks(step):
+    """A single value may be off by more, where few parameters carry the message and two of them meet in a sum."""
+    model, image = (
+        morph.build(step, width=0.05, depths=(1, 1, 1, 1)).double(),
+        photo(3, 32)[:, :, :8, :8] if step < 13 else photo(3, 32),
+    )
     model.normalise = Normalise()
-    exact = torch.linalg.svdvals(by_differences(model, image))
+    block = 1 if step < 13 else 4
+    exact = exact_spectrum(model, image, block)
     for seed in range(3):
-        found = sensitivity.spectrum(model, image, LABEL, block=1, seed=seed)
+        found = sensitivity.spectrum(model, image, LABEL, block=block, seed=seed)
         large = exact > 1e-6 * exact[0]
-        assert ((found[large] / exact[large]).log().abs() < 0.35).all()
+        assert (found[large] / exact[large]).log().abs().median() < 0.125
+        assert sensitivity.effective_rank(found) == pytest.approx(sensitivity.effective_rank(exact), rel=0.1)
+        middle = [sensitivity.condition(values, share=0.5) for values in (found, exact)]
+        assert math.log(middle[0] / middle[1]) == pytest.approx(0, abs=0.25)
+
+
+def exact_spectrum(model: nn.Module, image: torch.Tensor, block: int) -> torch.Tensor:
+    """Without a sketch, by differences along the same squares."""
+    squares, norm, step = sensitivity._squares(image, LABEL, block).double(), observe(model, image, LABEL).norm, 1e-5
+    columns = []
+    for square in squares:
+        ahead, behind = (observe(model, image + sign * step * square, LABEL).grads for sign in (1, -1))
+        columns.append(torch.cat([(ahead[n] - behind[n]).flatten() for n in ahead]) / (2 * step))
+    return torch.linalg.svdvals(torch.stack(columns, 1) / norm)
 
 
 def test_blocks_are_directions_of_norm_1():
