@@ -168,6 +168,16 @@ def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
     return forward
 
 
+def functional(model: nn.Module) -> Callable[[Gradients, Tensor], Tensor]:
+    """The forward pass as a function of parameters and images, leaving no trace: BatchNorm in train mode counts into copies."""
+
+    def forward(parameters: Gradients, x: Tensor) -> Tensor:
+        buffers = {n: b.clone() for n, b in model.named_buffers()}
+        return functional_call(model, {**parameters, **buffers}, (x,))
+
+    return forward
+
+
 def _check_batch(images: Tensor, labels: Tensor) -> None:
     if images.ndim != 4 or len(images) == 0 or labels.shape != images.shape[:1] or labels.is_floating_point():
         raise ValueError(

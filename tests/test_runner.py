@@ -58,6 +58,15 @@ class Lines(Board):
             self.gate.touch()
 
 
+def started(pid: Path) -> psutil.Process:
+    """The kernel that has written its number into a file, once it has."""
+    for _ in range(600):
+        if pid.exists() and pid.read_text():
+            break
+        time.sleep(0.1)
+    return psutil.Process(int(pid.read_text()))
+
+
 ENVIRONMENT = ["OMP_NUM_THREADS", "PYTHONHASHSEED", "PRIVLAB_STRICT", "MPLBACKEND", "PRIVLAB_JOBS", "PRIVLAB_CLUSTER"]
 
 
@@ -182,12 +191,7 @@ def test_ctrl_c_stops_the_kernels_and_resume_goes_on(tmp_path):
     )
     command = [sys.executable, "-m", "privlab", "run", "--labs", str(labs), "--out", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    pid = labs / "pid"
-    for _ in range(600):
-        if pid.exists() and pid.read_text():
-            break
-        time.sleep(0.1)
-    kernel = psutil.Process(int(pid.read_text()))
+    kernel = started(labs / "pid")
     process.send_signal(signal.SIGINT)
     said, complained = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -214,12 +218,7 @@ def test_labs_do_not_outlive_a_runner_that_was_killed(tmp_path):
     )
     command = [sys.executable, "-m", "privlab", "run", "--labs", str(labs), "--out", str(tmp_path / "run")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    pid = labs / "pid"
-    for _ in range(600):
-        if pid.exists() and pid.read_text():
-            break
-        time.sleep(0.1)
-    kernel = psutil.Process(int(pid.read_text()))
+    kernel = started(labs / "pid")
     process.kill()
     process.wait()
     gone, alive = psutil.wait_procs([kernel], timeout=60)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, grad
+from torch.func import grad
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from privlab.attacks.descent import twice_differentiable
 from privlab.attacks.terms import Term
-from privlab.leak import Gradients, Leak
+from privlab.leak import Gradients, Leak, functional
 
 BACKEND = "inductor"  # torch.compile's; "eager" runs the same list of operations as it stands
 
@@ -36,11 +36,7 @@ class Compiled:
         _ = self.leak.norm  # kept by the leak; otherwise each step would compute it
         self.steps: dict[tuple[str, ...], Step] = {}
 
-        def forward(parameters: Gradients, x: Tensor) -> Tensor:
-            buffers = {n: b.clone() for n, b in model.named_buffers()}  # BatchNorm in train mode counts into copies
-            return functional_call(model, {**parameters, **buffers}, (x,))
-
-        self.forward = twice_differentiable(model, forward)
+        self.forward = twice_differentiable(model, functional(model))
 
     def __call__(self, x: Tensor, terms: Sequence[Term], weights: Tensor) -> tuple[Tensor, Tensor]:
         """The values (terms,) of the terms, unweighted, and the slope of their weighted sum at x, like x.

@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, grad, jvp
+from torch.func import grad, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from privlab.attacks import labels as label_rules
@@ -26,7 +26,7 @@ from privlab.attacks.descent import Checkpoint, State
 from privlab.attacks.recording import Result, record
 from privlab.attacks.spaces import Pixels, Space
 from privlab.attacks.terms import Term, Value
-from privlab.leak import Gradients, Leak
+from privlab.leak import Gradients, Leak, functional
 from privlab.store import Run
 
 Residual = Callable[[Tensor, Gradients, Leak], list[Tensor]]  # tensors whose squares add up to a term's value
@@ -101,7 +101,8 @@ class GaussNewton:
         like = next(p for n, p in model.named_parameters() if n in leak.grads)
         leak = leak.to(like)
         labels = leak.labels if leak.labels is not None else self.labels(model, leak).to(like.device)
-        problem = partial(_residuals, model, leak, labels, space or Pixels())
+        space = space or Pixels()
+        problem = partial(_residuals, model, leak, labels, space)
         noise = torch.Generator().manual_seed(seed)
         first = int(resume["counts"][0]) if resume else 0
         for restart in range(restarts):
@@ -109,7 +110,7 @@ class GaussNewton:
             if restart < first:
                 continue
             begin = drawn if start is None else leak.normalise(start.to(like))
-            walk = _Walk(self, problem, leak, labels, space or Pixels(), restart, begin, seed)
+            walk = _Walk(self, problem, leak, labels, space, restart, begin, seed)
             if resume and restart == first:
                 walk.unpack(resume)
             yield from walk.states()
@@ -128,10 +129,7 @@ class GaussNewton:
         progress: bool = True,
     ) -> Result:
         """Follow the search to its end; see `matching.Inversion.run`."""
-
-        def begin(resume: Checkpoint | None) -> Iterator[State]:
-            return self.search(model, leak, seed, restarts, start, resume, space)
-
+        begin = partial(self.search, model, leak, seed, restarts, start, space=space)
         return record(begin, self.steps, restarts, snapshots, store, budget, progress)
 
 
@@ -140,11 +138,10 @@ def _residuals(
 ) -> tuple[Tensor, ...]:
     """What Gauss-Newton squares and adds up, tensor by tensor, each term by the root of its weight."""
     parameters = {n: p.detach() for n, p in model.named_parameters() if n in leak.grads}
-    buffers = {n: b.clone() for n, b in model.named_buffers()}  # BatchNorm in train mode counts into copies
-    images = space.images(latent)
+    forward, images = functional(model), space.images(latent)
 
     def task(parameters: Gradients) -> Tensor:
-        return F.cross_entropy(functional_call(model, {**parameters, **buffers}, (images,)), labels)
+        return F.cross_entropy(forward(parameters, images), labels)
 
     with sdpa_kernel(SDPBackend.MATH):
         grads = grad(task)(parameters)
@@ -178,8 +175,7 @@ class _Walk:
     def states(self) -> Iterator[State]:
         self.look()
         while True:
-            terms = {t.name: t.weigh(self.progress) for t in self.attack.terms}
-            losses = {name: value.item() for name, value in zip(terms, self.values, strict=True)}
+            losses = {t.name: value.item() for t, value in zip(self.attack.terms, self.values, strict=True)}
             score = sum(losses.values())
             images = self.leak.normalise.inverse(self.space.images(self.latent)).clamp(0, 1).detach()
             reason = self._reason(score)

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, grad, jvp, vmap
+from torch.func import grad, jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from privlab.leak import preprocessing
+from privlab.leak import functional, preprocessing
 
 SKETCH = (
     64  # rows kept for each column of the Jacobian: most singular values within some 1 / sqrt(64) of the whole one's
@@ -42,10 +42,11 @@ def spectrum(model: nn.Module, image: Tensor, label: Tensor, block: int = 2, see
     x = preprocessing(model)(image.to(next(iter(parameters.values()))))
     label = label.to(x.device)
 
+    forward = functional(model)
+
     def message(x: Tensor) -> dict[str, Tensor]:
         def task(parameters: dict[str, Tensor]) -> Tensor:
-            buffers = {n: b.clone() for n, b in model.named_buffers()}
-            return F.cross_entropy(functional_call(model, {**parameters, **buffers}, (x,)), label)
+            return F.cross_entropy(forward(parameters, x), label)
 
         return grad(task)(parameters)
 
