@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from privlab import data, fleet, store
 from privlab.attacks import gradient, sensitivity
 from privlab.attacks.recording import Result
+from privlab.attacks.second_order import GaussNewton
 from privlab.leak import observe
 from privlab.models import zoo
 
-PRESETS: dict[str, Callable[..., gradient.Inversion]] = {
+PRESETS: dict[str, Callable[..., gradient.Inversion | GaussNewton]] = {"gauss_newton": GaussNewton} | {
     preset.__name__: preset
     for preset in (
         gradient.dlg,

@@ -100,7 +100,7 @@ def test_batches_sizes_and_modes():
     [
         (
             dict(attack="gradvit"),
-            r"attack='gradvit' is no preset that a worker knows; there are dlg, idlg, inverting_gradients",
+            r"attack='gradvit' is no preset that a worker knows; there are gauss_newton, dlg, idlg, inverting_gradients",
         ),
         (dict(images=()), r"images=\(\) leaves nothing to look for"),
     ],

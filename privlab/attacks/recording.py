@@ -14,17 +14,18 @@ from tqdm.auto import tqdm
 from privlab.attacks.descent import Checkpoint, State
 from privlab.store import Run, from_bytes, joined, parted, to_bytes
 
-FORMAT = 1  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
+FORMAT = 2  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
 _EVERY = 20.0  # seconds between two checkpoints
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Images on the way: after `step` steps of one restart, and the loss they had."""
+    """Images on the way: after `step` steps of one restart and as many `evaluations`, and the loss they had."""
 
     step: int
     images: Tensor
     loss: float
+    evaluations: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +72,7 @@ class _Notes:
     evaluations: list[int] = field(default_factory=list)
     seconds: float = 0.0
     best: tuple[float, int, int] | None = None  # score, restart, step
-    seen: list[tuple[int, int, float]] = field(default_factory=list)  # snapshots: restart, step, loss
+    seen: list[tuple[int, int, float, int]] = field(default_factory=list)  # snapshots: restart, step, loss, evaluations
     images: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, state: State, wanted: set[int]) -> None:
@@ -87,7 +88,7 @@ class _Notes:
             self.images |= {"best": state.images.cpu(), "labels": state.labels.cpu()}
         if finite and (state.step in wanted or state.reason):
             self.images[f"snapshot{len(self.seen)}"] = state.images.cpu()
-            self.seen.append((state.restart, state.step, state.loss))
+            self.seen.append((state.restart, state.step, state.loss, state.evaluations))
 
     def pack(self) -> Checkpoint:
         numbers = {n: getattr(self, n) for n in ("traces", "reasons", "evaluations", "seconds", "best", "seen")}
@@ -106,8 +107,8 @@ class _Notes:
             )
         score, restart, step = self.best
         shots = tuple(
-            Snapshot(at, self.images[f"snapshot{i}"], value)
-            for i, (r, at, value) in enumerate(self.seen)
+            Snapshot(at, self.images[f"snapshot{i}"], value, evaluations)
+            for i, (r, at, value, evaluations) in enumerate(self.seen)
             if r == restart
         )
         traces = tuple(tuple(trace) for trace in self.traces)

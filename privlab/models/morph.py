@@ -274,6 +274,8 @@ def _norm(step: Step, dim: int, there: str = "1") -> nn.Module:
 def _activation(step: Step, there: str | bool) -> nn.Module:
     if there in ("0", False):
         return nn.Identity()
+    if step.activation == "softplus":
+        return nn.Softplus(step.sharpness)
     return nn.ReLU() if step.activation == "relu" else nn.GELU()
 
 

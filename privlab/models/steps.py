@@ -7,7 +7,18 @@ from typing import Any
 
 import pandas as pd
 
-CHANGES = ("patchify", "stem_activation", "pool", "activation", "activations", "norm", "norms", "bias", "layer_scale")
+CHANGES = (
+    "patchify",
+    "stem_activation",
+    "pool",
+    "activation",
+    "sharpness",
+    "activations",
+    "norm",
+    "norms",
+    "bias",
+    "layer_scale",
+)
 PATTERNS = tuple(f"{n:03b}" for n in range(8))  # Figure 8: which of a block's three activations are there
 
 
@@ -25,7 +36,10 @@ class Step:
     order: str = "bottleneck"  # of a block's convolutions: "bottleneck", "inverted", "depthwise first"
     depthwise: bool = False
     kernel: int = 3  # side of the spatial convolution
-    activation: str = "relu"  # or "gelu"
+    activation: str = "relu"  # or "gelu", "softplus"
+    sharpness: float = (
+        1.0  # of softplus: log(1 + exp(sharpness x)) / sharpness, from ReLU never more than log 2 / sharpness away
+    )
     activations: str = "111"  # behind the first convolution, behind the second, behind the addition
     norm: str = "bn"  # or "ln"
     norms: str = "111"  # behind each of the three convolutions
@@ -67,7 +81,8 @@ NAMES = {f"morph_{number}": number for number in STEPS}  # as `zoo.build` knows 
 def variant(step: int | Step, **changes: Any) -> Step:
     """A step with some of its design changed: the ablations of Figures 8 to 10, on any step.
 
-    changes: of `CHANGES`: patchify, stem_activation, pool; activation ("relu", "gelu") and activations (of `PATTERNS`); norm ("bn", "ln")
+    changes: of `CHANGES`: patchify, stem_activation, pool; activation ("relu", "gelu", "softplus" with its sharpness above 0) and
+        activations (of `PATTERNS`); norm ("bn", "ln")
         and norms (likewise three digits); bias; layer_scale (a number or None).
     Raises ValueError for a step that is not one of the fourteen, or a change that does not exist.
     """
@@ -76,9 +91,13 @@ def variant(step: int | Step, **changes: Any) -> Step:
     if unknown:
         raise ValueError(f"changes={unknown} are none of a step; there are {', '.join(CHANGES)}")
     made = replace(chosen, **changes)
-    for field, allowed in (("activation", ("relu", "gelu")), ("norm", ("bn", "ln"))):
+    for field, allowed in (("activation", ("relu", "gelu", "softplus")), ("norm", ("bn", "ln"))):
         if getattr(made, field) not in allowed:
             raise ValueError(f"{field}={getattr(made, field)!r} is not known; use {' or '.join(map(repr, allowed))}")
+    if not 0 < made.sharpness < float("inf"):
+        raise ValueError(
+            f"sharpness={made.sharpness} bends nothing; give a positive number, 1 for softplus as it is, 100 for nearly ReLU"
+        )
     for field in ("activations", "norms"):
         pattern = getattr(made, field)
         if pattern not in PATTERNS:
@@ -119,6 +138,7 @@ _PARTS = dict(
     depthwise="spatial convolution",
     kernel="kernel of the spatial convolution",
     activation="kind of activation",
+    sharpness="sharpness of softplus",
     activations="activations in a block",
     norm="kind of norm",
     norms="norms in a block",

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torchvision
 from torch import nn
 
 from privlab import metrics, store
-from privlab.attacks import gradient, objectives, priors, second_order, spaces
+from privlab.attacks import curvature, gradient, objectives, priors, second_order, spaces
 from privlab.attacks.second_order import GaussNewton
 from privlab.attacks.terms import Term
 from privlab.data import Normalise
-from privlab.leak import Leak, observe
+from privlab.leak import Leak, functional, observe
 from privlab.models import april, morph
 
 LABEL = torch.tensor([1])
@@ -33,62 +34,150 @@ def photo(seed: int = 1, batch: int = 1, side: int = 2) -> torch.Tensor:
     return torch.rand(batch, 3, side, side, generator=torch.Generator().manual_seed(seed)).double()
 
 
+PLAIN = (Term("gradients", 1.0, objectives.relative_distance),)
+
+
 def walk(attack: GaussNewton, model: nn.Module, leak: Leak, start: torch.Tensor) -> second_order._Walk:
-    problem = second_order.partial(second_order._residuals, model, leak, leak.labels, spaces.Pixels())
-    made = second_order._Walk(attack, problem, leak, leak.labels, spaces.Pixels(), 0, leak.normalise(start), 0)
-    made.look()
+    parameters, space = dict(model.named_parameters()), spaces.Pixels()
+    values = [second_order.SQUARES[t.value] for t in attack.terms]
+
+    def problem(x):
+        return curvature.residuals(model, parameters, leak, leak.labels, space, values, x)
+
+    made = second_order._Walk(attack, model, problem, leak, leak.labels, space, 0, leak.normalise(start), 0)
+    made.bend.look(made.latent)
     return made
 
 
 def jacobian(made: second_order._Walk) -> torch.Tensor:
-    rows = torch.autograd.functional.jacobian(
-        lambda z: torch.cat([r.flatten() for r in made.problem(made.weights(), z)]), made.latent
-    )
-    return rows.flatten(1)  # (residuals, pixels)
+    """dr / d(images), (residuals, numbers), row by row."""
+    x = made.latent.clone().requires_grad_()
+    flat = torch.cat([r.flatten() for part in made.bend.problem(x) for r in part])
+    return torch.stack([torch.autograd.grad(r, x, retain_graph=True)[0].flatten() for r in flat])
 
 
-@pytest.mark.parametrize("name", ["smooth", "vit", "morph"])
+def differences(made: second_order._Walk, v: torch.Tensor, h: float = 1e-6) -> torch.Tensor:
+    """J v by central differences."""
+    ends = [
+        torch.cat([r.flatten() for part in made.bend.problem(made.latent + s * h * v) for r in part]) for s in (1, -1)
+    ]
+    return ((ends[0] - ends[1]) / (2 * h)).detach()
+
+
+NETWORKS = {
+    "smooth": smooth,
+    "vit": lambda: april.build("b", width=24, depth=1, heads=2, image_size=8, patch_size=4, position_std=1.0).double(),
+    "morph": lambda: morph.build(10, width=0.03, depths=(1, 1, 1, 1)).double(),
+    "relu": lambda: morph.build(8, width=0.03, depths=(1, 1, 1, 1)).double(),
+    "train": lambda: morph.build(8, width=0.03, depths=(1, 1, 1, 1)).double().train(),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
 def test_push_and_pull_are_the_jacobian_and_its_transpose(name):
-    model = {
-        "smooth": smooth,
-        "vit": lambda: april.build(
-            "b", width=24, depth=1, heads=2, image_size=8, patch_size=4, position_std=1.0
-        ).double(),
-        "morph": lambda: morph.build(10, width=0.03, depths=(1, 1, 1, 1)).double(),
-    }[name]()
-    side = 2 if name == "smooth" else 8
-    leak = observe(model, photo(1, side=side), LABEL)
-    made = walk(GaussNewton(), model, leak, photo(2, side=side))
-    whole = jacobian(made)
-    v, u = torch.randn_like(made.latent), [torch.randn_like(r) for r in made.residual]
-    torch.testing.assert_close(torch.cat([p.flatten() for p in made.push(v)]), whole @ v.flatten())
-    torch.testing.assert_close(made.pull(u).flatten(), torch.cat([p.flatten() for p in u]) @ whole)
+    """Against finite differences, against each other (u^T J v), and on the small ones against J itself."""
+    model, side, batch = NETWORKS[name](), 2 if name == "smooth" else 8, 2 if name == "train" else 1
+    leak = observe(model, photo(1, batch, side), torch.arange(batch))
+    made = walk(GaussNewton(), model, leak, photo(2, batch, side))
+    v, u = torch.randn_like(made.latent), [torch.randn_like(r) for r in made.bend.residual]
+    pushed, pulled = torch.cat([p.flatten() for p in made.bend.push(v)]), made.bend.pull(u)
+    along = differences(made, v)
+    torch.testing.assert_close(pushed, along, rtol=1e-5, atol=1e-6 * along.abs().max().item())
+    flat = torch.cat([p.flatten() for p in u])
+    torch.testing.assert_close(flat @ pushed, (pulled * v).sum())
+    if name == "smooth":
+        whole = jacobian(made)
+        torch.testing.assert_close(pushed, whole @ v.flatten())
+        torch.testing.assert_close(pulled.flatten(), flat @ whole)
 
 
+def test_push_is_forward_mode():
+    model = NETWORKS["morph"]()
+    leak = observe(model, photo(1, side=8), LABEL)
+    made = walk(GaussNewton(PLAIN), model, leak, photo(2, side=8))
+    v = torch.randn_like(made.latent)
+
+    def residuals(x):
+        task = torch.func.grad(lambda p: nn.functional.cross_entropy(functional(model)(p, x), LABEL))
+        return tuple(objectives.relative_differences(task({n: p.detach() for n, p in model.named_parameters()}), leak))
+
+    theirs = torch.func.jvp(residuals, (made.latent,), (v,))[1]
+    torch.testing.assert_close(made.bend.push(v), theirs, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("recycle", [0, 20])
 @pytest.mark.parametrize("precondition", ["none", "diagonal"])
-def test_a_step_solves_the_damped_normal_equations(precondition):
+def test_a_step_solves_the_damped_normal_equations(precondition, recycle):
+    """With two terms of unlike weight; a second time too, helped by what the first has seen."""
     model = smooth()
     leak = observe(model, photo(1), LABEL)
-    attack = GaussNewton(inner=200, tolerance=1e-12, boxed=False, damping=0.1, precondition=precondition)
-    made = walk(attack, model, leak, photo(2))
+    attack = GaussNewton(boxed=False, precondition=precondition, recycle=recycle)
+    made, weights = walk(attack, model, leak, photo(2)), [2.0, 0.3]
     whole = jacobian(made)
-    residual = torch.cat([r.detach().flatten() for r in made.residual])
-    downhill = -(residual @ whole).view_as(made.latent)
-    diagonal = made._diagonal(torch.ones_like(downhill))
-    step = made.solve(downhill, torch.ones_like(downhill), diagonal)
-    exact = torch.linalg.solve(whole.T @ whole + 0.1 * torch.diag(diagonal.flatten()), downhill.flatten())
-    torch.testing.assert_close(step.flatten(), exact)
+    each = torch.cat(
+        [
+            torch.full((r.numel(),), w)
+            for w, n in zip(weights, made.bend.counts, strict=True)
+            for r in made.bend.residual[:n]
+        ]
+    )
+    each = each[: len(whole)].double()
+    gradients = sum(r.numel() for r in made.bend.residual[: made.bend.counts[0]])
+    each[gradients:] = weights[1]
+    made.bend.scale, made.bend.units = (
+        0.7,
+        torch.rand_like(made.latent) + 0.5 if precondition == "diagonal" else torch.ones(()),
+    )
+    residual = torch.cat([r.detach().flatten() for r in made.bend.residual])
+    downhill = made.bend.downhill(weights)
+    torch.testing.assert_close(downhill.flatten(), -(whole.T @ (each * residual)))
+    free = torch.ones_like(downhill)
+    damped = 0.1 * 0.7 * torch.diag((made.bend.units * free).flatten())
+    exact = torch.linalg.solve(whole.T @ (each[:, None] * whole) + damped, downhill.flatten())
+    for _ in range(2):
+        step = made.bend.solve(downhill, free, weights, 0.1, 200, 1e-12, None)
+        torch.testing.assert_close(step.flatten(), exact)
+
+
+def test_recycled_pairs_spare_iterations():
+    """The same system again: what the pairs span is solved at once. Without them it takes as long as before."""
+    model = smooth()
+    leak = observe(model, photo(1), LABEL)
+    spent = {}
+    for recycle in (0, 20):
+        made = walk(GaussNewton(recycle=recycle), model, leak, photo(2))
+        made.bend.scale, downhill = 1.0, made.bend.downhill([1.0, 1.0])
+        counts = []
+        for _ in range(2):
+            before = made.bend.passes
+            made.bend.solve(downhill, torch.ones_like(downhill), [1.0, 1.0], 1e-3, 50, 1e-8, None)
+            counts.append(made.bend.passes - before)
+        spent[recycle] = counts
+    assert abs(spent[0][1] - spent[0][0]) <= 1 and spent[20][1] < spent[20][0] / 3
+
+
+def test_the_metric_of_patches_by_hand():
+    """Each patch is multiplied by the Gram matrix of the embedding, drawn a hundredth towards the identity, of mean diagonal 1."""
+    model = april.build("b", width=24, depth=1, heads=2, image_size=8, patch_size=4).double()
+    found = curvature.metric("patches", model, spaces.Pixels())
+    rows = model.patch_embed.proj.weight.flatten(1)
+    gram = rows.T @ rows / (rows.square().sum() / 48)
+    v = photo(3, side=8)
+    patch = v[0, :, 4:, :4].flatten()
+    torch.testing.assert_close(found(v)[0, :, 4:, :4].flatten(), 0.99 * gram @ patch + 0.01 * patch)
+    torch.testing.assert_close(found.inverse(found(v)), v)
+    torch.testing.assert_close(found.matrix.diagonal().mean().item(), 1.0)
 
 
 def test_held_numbers_do_not_move_and_the_rest_is_solved_for():
     model = smooth()
-    made = walk(GaussNewton(inner=200, tolerance=1e-12, boxed=False), model, observe(model, photo(1), LABEL), photo(2))
+    made = walk(GaussNewton(PLAIN, boxed=False), model, observe(model, photo(1), LABEL), photo(2))
     whole, free = jacobian(made), torch.tensor([1.0, 0, 1] * 4).double().view_as(made.latent)
-    downhill = torch.randn_like(made.latent) * free
-    step = made.solve(downhill, free, torch.ones_like(free))
+    downhill, made.bend.scale = torch.randn_like(made.latent) * free, 1.0
+    step = made.bend.solve(downhill, free, [1.0], 0.01, 200, 1e-12, None)
     kept = free.flatten().bool()
     exact = torch.linalg.solve(
-        (whole.T @ whole)[kept][:, kept] + made.damping * torch.eye(8).double(), downhill.flatten()[kept]
+        (whole.T @ whole)[kept][:, kept] + 0.01 * torch.eye(8).double(), downhill.flatten()[kept]
     )
     assert not step.flatten()[~kept].any()
     torch.testing.assert_close(step.flatten()[kept], exact)
@@ -99,7 +188,7 @@ def test_held_numbers_do_not_move_and_the_rest_is_solved_for():
 def test_it_finds_the_image_to_rounding_and_never_goes_up(seed, boxed):
     model, truth = smooth(seed), photo(seed + 10)
     leak = observe(model, truth, LABEL)
-    states = list(GaussNewton(steps=40, inner=30, boxed=boxed).search(model, leak, seed=seed))
+    states = list(GaussNewton(PLAIN, steps=40, inner=30, boxed=boxed).search(model, leak, seed=seed))
     scores = [state.score for state in states]
     assert scores == sorted(scores, reverse=True) and scores[-1] < 1e-12
     assert metrics.psnr(states[-1].images, truth).item() > 80
@@ -108,7 +197,7 @@ def test_it_finds_the_image_to_rounding_and_never_goes_up(seed, boxed):
 def test_the_box_is_kept_and_a_truth_at_its_edge_is_found():
     model, truth = smooth(), (photo(5) > 0.5).double()
     leak = observe(model, truth, LABEL)
-    made = walk(GaussNewton(steps=40), model, leak, photo(6))
+    made = walk(GaussNewton(PLAIN, steps=40), model, leak, photo(6))
     images = truth
     for state in made.states():
         inside, images = leak.normalise.inverse(made.latent), state.images
@@ -120,7 +209,7 @@ def test_it_gets_further_than_adam_on_a_vit_for_as_many_passes():
     model = april.build("b", width=64, depth=1, heads=2, image_size=8, patch_size=4, position_std=1.0).double()
     truth = photo(3, side=8)
     leak = observe(model, truth, LABEL)
-    found = GaussNewton(steps=15).run(model, leak, progress=False)
+    found = GaussNewton(PLAIN, steps=15).run(model, leak, progress=False)
     first = gradient.annealed(found.evaluations // 2).run(model, leak, progress=False)
     one, other = (metrics.psnr(r.images, truth).item() for r in (found, first))
     assert one > other + 5
@@ -133,16 +222,16 @@ def test_a_batch_restarts_and_labels_by_rule():
     assert [s.restart for s in states] == [0] * 4 + [1] * 4 and all(s.labels.tolist() == [1] for s in states)
     assert not torch.equal(states[0].images, states[4].images)
     batch = observe(model, photo(4, batch=2), torch.tensor([0, 2]))
-    result = GaussNewton(steps=60, inner=60).run(model, batch, progress=False)
+    result = GaussNewton(PLAIN, steps=60, inner=60).run(model, batch, progress=False)
     assert result.images.shape == (2, 3, 2, 2) and result.score < 1e-4
 
 
 def test_passes_are_counted_one_by_one():
-    """The first step: 1 look; 1 downhill, 1 for the damping's unit, 2 each iteration, 1 for what is promised, 1 look."""
+    """The first step: 1 look; 1 downhill, 1 for J v's graph, 1 for the damping's unit, 2 an iteration, 1 for what is promised, 1 look."""
     model = smooth()
     leak = observe(model, photo(1), LABEL)
-    first, second, *_ = GaussNewton(steps=2, inner=5, tolerance=1e-9, damping=1e-6).search(model, leak)
-    assert (first.evaluations, second.evaluations) == (1, 1 + 1 + 1 + 2 * 5 + 1 + 1)
+    first, second, *_ = GaussNewton(steps=2, inner=5, tolerance=0, damping=1e-6).search(model, leak)
+    assert (first.evaluations, second.evaluations) == (1, 1 + 1 + 1 + 1 + 2 * 5 + 1 + 1)
 
 
 def test_a_warm_start_begins_where_it_is_told():
@@ -204,12 +293,36 @@ def test_terms_are_weighed_and_scheduled():
         Term("gradients", 2.0, objectives.squared_distance),
         Term("smoothness", 0.1, priors.squared_variation, stages=((0, 1), (0.5, 0)), of="images"),
     )
-    states = list(GaussNewton(terms, steps=30).search(model, leak, start=photo(2)))
+    states = list(GaussNewton(terms, steps=30, fading=False).search(model, leak, start=photo(2)))
     x = leak.normalise(photo(2))
     sent = observe(model, photo(2), LABEL).grads
     assert states[0].losses["gradients"] == pytest.approx(2 * objectives.squared_distance(x, sent, leak).item())
     assert states[0].losses["smoothness"] == pytest.approx(0.1 * priors.squared_variation(x).item())
     assert states[16].losses["smoothness"] == 0 and states[-1].score < 1e-12
+
+
+def test_terms_of_the_images_fade_with_what_the_gradients_are_worth():
+    """Weight 2 on the first value of the gradients' term, and later on the least that it has had; the score leaves them out."""
+    model = smooth()
+    leak = observe(model, photo(1), LABEL)
+    terms = (PLAIN[0], Term("smoothness", 2.0, priors.squared_variation, of="images"))
+    states = list(GaussNewton(terms, steps=8).search(model, leak, start=photo(2)))
+    least = math.inf
+    for state in states:
+        least = min(least, state.losses["gradients"])
+        expected = 2 * least * priors.squared_variation(leak.normalise(state.images)).item()
+        assert state.losses["smoothness"] == pytest.approx(expected)
+        assert state.score == state.losses["gradients"]
+    assert states[-1].losses["smoothness"] < states[0].losses["smoothness"] / 2
+
+
+def test_passes_are_a_limit():
+    model = smooth()
+    leak = observe(model, photo(1), LABEL)
+    for passes in range(second_order.LEAST, 60):
+        states = list(GaussNewton(PLAIN, steps=90, passes=passes).search(model, leak))
+        assert states[-1].reason == "passes" and states[-1].evaluations <= passes
+        assert states[-1].step >= 1
 
 
 def test_relative_distance_by_hand():
@@ -249,7 +362,10 @@ def test_squared_variation_by_hand():
         (dict(inner=0), r"inner=0 searches nothing"),
         (dict(damping=0.0), r"damping=0.0 damps nothing"),
         (dict(damping=math.nan), r"damping=nan"),
-        (dict(precondition="patch"), r"precondition='patch' is not known"),
+        (dict(precondition="patch"), r"precondition='patch' is not known; try 'none', 'diagonal', 'patches'"),
+        (dict(tolerance=1.0), r"tolerance=1.0 is no share"),
+        (dict(recycle=-1), r"recycle=-1 is no number of pairs"),
+        (dict(passes=7), r"passes=7 are not enough for a single step; give 8 or more"),
     ],
 )
 def test_bad_settings(changes, message):
@@ -261,3 +377,40 @@ def test_a_leak_without_gradients_is_refused():
     leak = replace(observe(smooth(), photo(1), LABEL), grads={})
     with pytest.raises(ValueError, match="leak holds no gradients"):
         next(GaussNewton().search(smooth(), leak))
+
+
+def test_patches_are_refused_where_there_are_none():
+    model = smooth()
+    with pytest.raises(ValueError, match=r"precondition='patches': Sequential does not begin by cutting patches"):
+        next(GaussNewton(precondition="patches").search(model, observe(model, photo(1), LABEL)))
+
+
+def test_a_layer_that_cannot_be_differentiated_so_often_is_named():
+    class Deformed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolve, self.classify = torchvision.ops.DeformConv2d(3, 2, 1), nn.Linear(8, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.classify(self.convolve(x, x.new_zeros(len(x), 2, 2, 2)).flatten(1))
+
+    model = Deformed().double()
+    with pytest.raises(
+        ValueError,
+        match=r"cannot be differentiated .* \(double backwards on deform_conv2d not supported\); put another",
+    ):
+        list(GaussNewton().search(model, observe(model, photo(1), LABEL)))
+
+
+def test_memory_is_estimated_and_refused_in_time(monkeypatch):
+    """More for more images, as much as the graphs really keep, and nothing is computed where it would not fit."""
+    model = april.build("b", width=64, depth=2, heads=2, image_size=16, patch_size=4)
+    leaks = [observe(model, photo(1, n, 16), torch.arange(n) % 3) for n in (1, 4)]
+    one, four = (curvature.memory(model, leak) for leak in leaks)
+    assert one < four < 4 * one
+    monkeypatch.setattr(curvature.machine, "memory", lambda: (1.0, one / 2e9))
+    with pytest.raises(
+        MemoryError,
+        match=r"leak: its batch of 1 would take about .* GB, and .* GB are free; give fewer images",
+    ):
+        next(GaussNewton().search(model, leaks[0]))

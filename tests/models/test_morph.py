@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import timm
 import torch
@@ -278,7 +280,14 @@ def test_outline_reads_the_built_network():
         (lambda: morph.variant(4, activations="11"), r"activations='11' is no pattern; give three digits"),
         (lambda: morph.variant(4, activations="112"), r"activations='112'"),
         (lambda: morph.variant(4, norms="1111"), r"norms='1111' is no pattern"),
-        (lambda: morph.variant(4, activation="tanh"), r"activation='tanh' is not known; use 'relu' or 'gelu'"),
+        (
+            lambda: morph.variant(4, activation="tanh"),
+            r"activation='tanh' is not known; use 'relu' or 'gelu' or 'softplus'",
+        ),
+        (
+            lambda: morph.variant(4, activation="softplus", sharpness=0),
+            r"sharpness=0 bends nothing; give a positive number",
+        ),
         (lambda: morph.variant(4, norm="gn"), r"norm='gn' is not known; use 'bn' or 'ln'"),
         (lambda: morph.variant(4, kernel=5), r"changes=\['kernel'\] are none of a step; there are patchify"),
         (
@@ -299,3 +308,22 @@ def test_bad_input(call, message):
 @pytest.mark.parametrize("step, side", [(1, 1), (4, 4), (13, 32)])
 def test_the_smallest_image_of_a_step_goes_through(step, side):
     assert morph.build(step, **SMALL)(torch.zeros(1, 3, side, side)).shape == (1, 10)
+
+
+def test_softplus_grows_into_relu():
+    """From ReLU never more than log 2 / sharpness away, and that at zero; the whole network follows."""
+    layer = next(
+        m
+        for m in morph.build(8, width=0.05, activation="softplus", sharpness=8.0).modules()
+        if isinstance(m, nn.Softplus)
+    )
+    x = torch.linspace(-3, 3, 61)
+    away = layer(x) - x.relu()
+    assert away.argmax() == 30 and away.max().item() == pytest.approx(math.log(2) / 8)
+    photo = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    relu = morph.build(8, width=0.05)(photo)
+    gaps = [
+        (morph.build(8, width=0.05, activation="softplus", sharpness=s)(photo) - relu).abs().max()
+        for s in (4.0, 40.0, 400.0)
+    ]
+    assert gaps[0] > 5 * gaps[1] > 25 * gaps[2]
