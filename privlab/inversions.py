@@ -19,6 +19,7 @@ from privlab import data, fleet, store
 from privlab.attacks import gradient, sensitivity
 from privlab.attacks.recording import Result
 from privlab.attacks.second_order import GaussNewton
+from privlab.defences import perturbation
 from privlab.leak import observe
 from privlab.models import zoo
 
@@ -42,6 +43,7 @@ class Case:
     model, changes, victim: what `zoo.build` takes: name, changes, and seed of the weights; `train` puts it in train mode.
     data, split, images, side: the named set, and the places of the batch's photographs; resized to `side` pixels if given.
     attack, settings: a name of `PRESETS`, and what it takes, such as dict(steps=600).  seed: of the noise it begins with.
+    noise: what the client adds to its message, see `perturbation.gaussian`; drawn by the victim's seed.
     """
 
     model: str
@@ -55,6 +57,7 @@ class Case:
     split: str = "test"
     side: int | None = None
     train: bool = False
+    noise: float = 0.0
 
     def __post_init__(self) -> None:
         if self.attack not in PRESETS:
@@ -115,6 +118,7 @@ def invert(budget: float | None = None, **arguments: Any) -> None:
         model = case.build(device)
         attack = PRESETS[case.attack](**case.settings)
         leak = observe(model, *case.batch())
+        leak = perturbation.gaussian(leak, case.noise, case.victim) if case.noise else leak
         attack.run(model, leak, seed=case.seed, snapshots=snapshots, store=kept, budget=budget, progress=False)
 
 

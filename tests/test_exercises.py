@@ -273,6 +273,11 @@ def at_equal_levels(one, other, low=max, high=min, order=sorted):
     return (np.interp(grid, x, a) - np.interp(grid, z, b)).mean()
 
 
+def pushed(r, x, v):
+    """J v, row by row."""
+    return torch.stack([(torch.autograd.grad(part, x, retain_graph=True)[0] * v).sum() for part in r])
+
+
 WRONG = {
     "00.threat": [
         ({"architecture", "weights", "gradients", "batch size", "preprocessing", "images"}, "Take out 'images'"),
@@ -563,6 +568,20 @@ WRONG = {
         (math.nan, "nan is not it"),
         (True, "this is a bool"),
         ("1 - 5e-6", "this is a str"),
+    ],
+    "04.push": [
+        (lambda r, x, v: torch.autograd.grad(r, x, torch.ones_like(r))[0], "the halfway house"),
+        (lambda r, x, v: torch.autograd.grad(r, x, v.flatten())[0].flatten(), "That is J^T v"),
+        (
+            lambda r, x, v: torch.autograd.grad(r, x, pushed(r, x, v), retain_graph=True)[0].flatten(),
+            "one product too many",
+        ),
+        (lambda r, x, v: pushed(r, x, x.detach()), "That is J times x"),
+        (lambda r, x, v: -pushed(r, x, v), "The sign is wrong"),
+        (lambda r, x, v: pushed(r, x, v) + 5e-4, "as finite differences are"),
+        (lambda r, x, v: 3 * pushed(r, x, v), "Compare with J"),
+        (lambda r, x, v: torch.autograd.grad(r, x, torch.ones_like(r)), "a tuple"),
+        (7, "Give a function"),
     ],
     "04.label": [
         (lambda rows: rows.sum(1).argmin(), "iDLG's rule"),
@@ -870,6 +889,16 @@ WRONG = {
         (4, "Give a set"),
         ({...}, "Nothing is written yet"),
     ],
+    "09.hidden": [
+        (lambda a, n, s: (a[s] - a[s - 1]) - (n[s] - n[s - 1]), "The sign"),
+        (lambda a, n, s: n[s] - a[s], "two searches at one step"),
+        (lambda a, n, s: n[s] - n[s - 1], "Gauss-Newton's jump. Take"),
+        (lambda a, n, s: a[s] - a[s - 1], "Adam's jump. Ask"),
+        (lambda a, n, s: ((n[s] - n[s - 1]) - (a[s] - a[s - 1])).mean(), "That is the mean"),
+        (lambda a, n, s: n[s] + a[s], "yours makes"),
+        (lambda a, n, s: None, "Nothing is written yet"),
+        (3, "Give a function"),
+    ],
     "09.rank": [
         (lambda v: torch.special.entr(v / v.sum()).sum().item(), "its exponential"),
         (lambda v: (-torch.special.entr(v / v.sum()).sum()).exp().item(), "The sign"),
@@ -879,6 +908,13 @@ WRONG = {
         (lambda v: v / v.sum(), "Give one number"),
         (lambda v: None, "Nothing is written yet"),
         (3.0, "Give a function"),
+    ],
+    "10.sharpness": [
+        (lambda gap: 1 / gap, "not 1 / beta"),
+        (lambda gap: gap / math.log(2), "Upside down"),
+        (lambda gap: gap * math.log(2), "Upside down, and"),
+        (lambda gap: math.log10(2) / gap, "the natural one"),
+        (5.0, "Give a function"),
     ],
     "10.block": [
         (lambda *a: block_by(*a, there=bool), "counts as true"),
@@ -1019,6 +1055,7 @@ RIGHT = {  # other ways than the lab's own
         lambda c, f: np.ceil(np.log(f) / np.log1p(2 / (c**2 - 1))),
     ],
     "06.steps": [stays, lambda curve, bar: None if stays(curve, bar) is None else torch.tensor(stays(curve, bar))],
+    "04.push": [pushed],
     "04.label": [
         lambda rows: rows.norm(dim=1).argmax(),
         lambda rows: rows.abs().sum(1).argmax().item(),
@@ -1070,6 +1107,8 @@ RIGHT = {  # other ways than the lab's own
     "09.variant": [morph.STEPS[10], morph.variant(10), replace(morph.STEPS[9], activations="010")],
     "09.sides": [sides_by, lambda step, side: tuple(sides_by(step, side))],
     "09.moved": [{4, 8}, [8, 4]],
+    "09.hidden": [lambda a, n, s: (n[s] - a[s]) - (n[s - 1] - a[s - 1])],
+    "10.sharpness": [lambda gap: math.log(2) / gap, lambda gap: -math.log(0.5) / gap],
     "09.rank": [sensitivity.effective_rank, lambda v: sensitivity.effective_rank(7 * v)],
     "10.block": [
         lambda *a: block_by(*a),

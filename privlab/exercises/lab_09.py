@@ -138,4 +138,49 @@ def _slips(singular: torch.Tensor) -> dict[float, str]:
     }
 
 
-CHECKS = {"09.variant": variant, "09.sides": sides, "09.moved": moved, "09.rank": rank}
+# -- whose jump ----------------------------------------------------------------------------------------------------------
+
+
+def hidden(answer: object) -> Iterator[str]:
+    if not callable(answer):
+        yield f"Give a function; this is a {type(answer).__name__}."
+        return
+    adam = {
+        8: torch.tensor([12.0, 10.0, 14.0]),
+        9: torch.tensor([13.0, 9.0, 18.0]),
+        10: torch.tensor([15.0, 15.0, 15.0]),
+    }
+    newton = {
+        8: torch.tensor([11.0, 12.0, 13.0]),
+        9: torch.tensor([17.0, 14.5, 20.0]),
+        10: torch.tensor([21.0, 16.0, 24.0]),
+    }
+    for step in (9, 10):
+        value = answer(adam, newton, step)
+        if value is None:
+            yield OPEN
+            return
+        value = torch.as_tensor(value, dtype=torch.float32)
+        jumps = [of[step] - of[step - 1] for of in (adam, newton)]
+        right = jumps[1] - jumps[0]
+        if value.shape != right.shape:
+            mean = "That is the mean; a reader wants the spread too. " if value.numel() == 1 else ""
+            yield f"{mean}There are {len(right)} repeats, and yours has the shape {tuple(value.shape)}: give one number a repeat."
+            return
+        slips = {
+            "The sign: what Adam did not see is above 0 where Gauss-Newton's jump is the larger.": -right,
+            "That compares the two searches at one step. The jump is from the step before.": newton[step] - adam[step],
+            "That is Gauss-Newton's jump. Take Adam's from it.": jumps[1],
+            "That is Adam's jump. Ask by how much Gauss-Newton's is larger.": jumps[0],
+        }
+        for why, slip in slips.items():
+            if torch.allclose(value, slip):
+                yield why
+                return
+        if not torch.allclose(value, right, atol=1e-4):
+            said = f"Adam jumps by {jumps[0].tolist()} at step {step}, Gauss-Newton by {jumps[1].tolist()}"
+            yield f"{said}; yours makes {value.tolist()} of it."
+            return
+
+
+CHECKS = {"09.hidden": hidden, "09.variant": variant, "09.sides": sides, "09.moved": moved, "09.rank": rank}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -254,6 +255,22 @@ def _by_epoch(one: Curve, other: Curve) -> float:
     return float(np.mean([a - b for a, b in zip(one[1], other[1], strict=False)]))
 
 
+# -- how sharp -----------------------------------------------------------------------------------------------------------
+
+
+def sharpness(answer: object) -> Iterator[str]:
+    for gap in (0.1, 0.007):
+        right = math.log(2) / gap
+        yield from _number(answer, (gap,), right, {
+            1 / gap: "At 0 softplus is log(1 + 1) / beta: not 1 / beta.",
+            gap / math.log(2): "Upside down: the smaller the gap, the sharper.",
+            gap * math.log(2): "Upside down, and the logarithm with it: at 0 the gap is log(2) / beta.",
+            math.log10(2) / gap: "The logarithm is the natural one.",
+            1.0 / gap * math.log2(math.e): "The logarithm is the natural one, and log 2 stands above.",
+        })  # fmt: skip
+
+
 CHECKS = {
+    "10.sharpness": sharpness,
     "10.block": block, "10.confounded": confounded, "10.values": values, "10.effect": effect, "10.matched": matched,
 }  # fmt: skip

@@ -40,7 +40,7 @@ def setting(name, default):
     return int(os.environ.get(f"BENCH_{name}", default))
 
 
-PASSES, REPEATS = setting("PASSES", 600), setting("REPEATS", 3)
+PASSES, REPEATS = setting("PASSES", 300), setting("REPEATS", 3)
 FIRST = 4  # photograph; the settings were chosen on 0 and 1
 LONG = 1_500
 FULL = [(FIRST + i, s) for s in range(2) for i in range(4)]  # photograph, seed
@@ -59,7 +59,7 @@ NETS = {
     "swin": functools.partial(zoo.build, "swin_cifar"),
     "convnext": functools.partial(zoo.build, "convnext_cifar"),
     "resnet": functools.partial(zoo.build, "resnet_cifar"),
-} | {f"morph_{n}": functools.partial(morph.build, n, **QUARTER) for n in morph.STEPS}
+} | {f"morph_{n}": functools.partial(morph.build, n, **QUARTER) for n in (8, 9, 10, 12, 14, 1, 2, 3, 4, 5, 6, 7, 11, 13)}
 DOUBLE = ("vit_std_1", "vit_std_0p02")  # float64; the others float32, as a client sends it
 
 
@@ -81,9 +81,10 @@ def lbfgs(passes):
 
 
 def gauss_newton(passes, **settings):
-    return GaussNewton(**dict(steps=passes, passes=passes, enough=1e-9) | settings), 1  # enough: 80 dB and more
+    return GaussNewton(**dict(steps=passes, passes=passes) | settings), 1
 
 
+ENOUGH = {"vit_std_1": 1e-6}  # where so small a score means 50 dB and more; elsewhere it does not mean much
 METHODS = {"adam": adam, "lbfgs": lbfgs, "gauss_newton": gauss_newton}
 PRECONDITIONED = {
     "neither": dict(recycle=0),
@@ -116,6 +117,8 @@ def search(net, method, image, seed, passes, batch=1, settings=None):
     images, labels = photographs(image, batch)
     leak = observe(model, images, labels)
     attack, price = METHODS[method](passes) if settings is None else gauss_newton(passes, **settings)
+    if method.startswith("gauss_newton"):
+        attack = replace(attack, enough=ENOUGH.get(net))
     began, curve, score = time.process_time(), [], math.nan
     for state in attack.search(model, leak, seed=seed):
         if price * state.evaluations > passes:
@@ -164,7 +167,8 @@ def write_row(what, found, unit, promise, holds, note):
     ],
 )
 def test_promised(net, method, promise, least):
-    runs = [search(net, method, *which, LONG) for which in FULL]
+    few = method == "adam" and net == "vit_std_1"  # no promise hangs on it
+    runs = [search(net, method, *which, LONG) for which in (FULL[:3] if few else FULL)]
     row(f"PSNR after {LONG:,} passes, {net}, {method}", runs, promise, least)
     if net == "morph_14_half" and method == "adam":
         other = [search(net, "gauss_newton", *which, LONG) for which in FULL]
