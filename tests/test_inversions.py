@@ -9,6 +9,8 @@ import torch
 
 from privlab import data, inversions
 from privlab.attacks import gradient, sensitivity
+from privlab.attacks.second_order import GaussNewton
+from privlab.defences import perturbation
 from privlab.inversions import Case
 from privlab.leak import observe
 from privlab.models import morph
@@ -42,6 +44,15 @@ def test_the_same_as_by_hand_in_the_order_of_the_cases(jobs, capsys):
     assert "four: 3 done in" in capsys.readouterr().out
 
 
+def test_gauss_newton_against_noise_as_by_hand():
+    settings = dict(steps=2, inner=3)
+    (found,) = inversions.run([case(attack="gauss_newton", settings=settings, noise=0.1)], jobs=1, progress=False)
+    model = morph.build(10, seed=5, **SMALL)
+    leak = perturbation.gaussian(observe(model, *data.load("cifar10", "test").one(3)), 0.1, seed=5)
+    expected = GaussNewton(**settings).run(model, leak, seed=6, progress=False)
+    assert torch.equal(found.images, expected.images) and found.evaluations == expected.evaluations
+
+
 def test_what_is_kept_is_not_searched_for_again(capsys, monkeypatch):
     first = inversions.run([case()], jobs=1, progress=False)
     monkeypatch.setattr(inversions, "PRESETS", {"inverting_gradients": None})  # a search would fail
@@ -57,6 +68,7 @@ def test_what_is_kept_is_not_searched_for_again(capsys, monkeypatch):
         dict(settings=dict(steps=5)),
         dict(changes=dict(SMALL, activations="111")),
         dict(train=True),
+        dict(noise=0.1),
         dict(side=64),
     ],
 )

@@ -59,7 +59,9 @@ NETS = {
     "swin": functools.partial(zoo.build, "swin_cifar"),
     "convnext": functools.partial(zoo.build, "convnext_cifar"),
     "resnet": functools.partial(zoo.build, "resnet_cifar"),
-} | {f"morph_{n}": functools.partial(morph.build, n, **QUARTER) for n in (8, 9, 10, 12, 14, 1, 2, 3, 4, 5, 6, 7, 11, 13)}
+} | {
+    f"morph_{n}": functools.partial(morph.build, n, **QUARTER) for n in (8, 9, 10, 12, 14, 1, 2, 3, 4, 5, 6, 7, 11, 13)
+}
 DOUBLE = ("vit_std_1", "vit_std_0p02")  # float64; the others float32, as a client sends it
 
 
