@@ -562,6 +562,7 @@ def newton_case(name, image, number):
     )
 
 
+# %%
 left = max(1.0, deadline - time.monotonic()) if profile in ("gpu", "paper") else None
 tasks = [newton_case(name, *pair) for name in rivals for pair in few]
 shots = tuple(range(newton_passes + 1))
