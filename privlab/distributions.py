@@ -1,4 +1,5 @@
-"""Figures of membership inference: losses of members beside those of others, ROC curves, one image's Gaussians, a table of verdicts.
+"""Figures of membership and attribute inference: losses of members beside those of others, ROC curves, one image's Gaussians, a table of
+verdicts, and features as dots on a plane.
 
 Each returns a `plots.Picture` and insists on `alt`, and tells its series apart by dash or hatching as well as by colour.
 """
@@ -13,9 +14,11 @@ import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from scipy.stats import norm
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
 
 from privlab import plots
-from privlab.plots import COLOURS, DASHES, Picture, Values
+from privlab.plots import COLOURS, DASHES, MARKERS, Picture, Values
 from privlab.roc import Curve
 
 IN, OUT = COLOURS[1], COLOURS[0]  # members, whoever draws them, and the others
@@ -184,6 +187,35 @@ def confusion(tp: int, fn: int, fp: int, tn: int, *, alt: str) -> Picture:
 # -- what they are given -------------------------------------------------------------------------------------------------
 
 
+def flat(features: Values) -> np.ndarray:
+    """Features (n, width) on the plane in which they vary most, (n, 2): the first two principal components, standardised features."""
+    values = np.asarray(features, dtype=np.float64)
+    if values.ndim != 2 or min(values.shape) < 2:
+        raise ValueError(f"features: got shape {values.shape}; give (n, width), two images and two features or more")
+    return PCA(2, svd_solver="full").fit_transform(StandardScaler().fit_transform(values))
+
+
+def cloud(groups: Mapping[str, Values], *, alt: str) -> Picture:
+    """A dot an image on a plane without units, up to fourteen groups told apart by colour and marker; see `flat`.
+
+    groups: name -> places (n, 2); a group without images has a legend and no dot.
+    Raises ValueError for places of another shape, NaN or infinite ones, none or more than fourteen groups, or an empty alt.
+    """
+    if not 1 <= len(groups) <= 2 * len(MARKERS):
+        raise ValueError(f"groups: got {len(groups)}; give 1 to {2 * len(MARKERS)}, as more cannot be told apart")
+    figure, ax = plots._chart("", "", "", height=3.9)
+    for n, (name, places) in enumerate(groups.items()):
+        dots = np.asarray(places, dtype=np.float64)
+        if dots.ndim != 2 or dots.shape[1] != 2 or not np.isfinite(dots).all():
+            raise ValueError(f"groups: {name!r} has shape {dots.shape}; give finite places (n, 2)")
+        colour, marker = COLOURS[n % len(COLOURS)], MARKERS[(n + n // len(COLOURS)) % len(MARKERS)]
+        face = "none" if n >= len(COLOURS) else colour  # the second seven are open
+        ax.plot(*dots.T, marker, color=colour, mfc=face, ms=5, alpha=0.75, linestyle="none", label=name)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    return _finish(figure, alt, most=5)
+
+
 def _several(argument: str, groups: Mapping[str, object]) -> None:
     if not 1 <= len(groups) <= len(COLOURS):
         raise ValueError(f"{argument}: got {len(groups)}; give 1 to {len(COLOURS)}, as more cannot be told apart")
@@ -242,9 +274,9 @@ def _verdict(ratio: float) -> str:
     return f"log-likelihood ratio {ratio:+,.2f}: {verdict}"
 
 
-def _finish(figure: Figure, alt: str) -> Picture:
+def _finish(figure: Figure, alt: str, most: int = 3) -> Picture:
     """Put the legend above the chart, in as many columns as its longest name leaves room for, and take the picture."""
     labels = figure.axes[0].get_legend_handles_labels()[1]
     columns = max(1, 95 // (max(map(len, labels)) + 7))
-    figure.legend(loc="outside upper left", ncols=min(columns, 3), handlelength=3.2, frameon=False)
+    figure.legend(loc="outside upper left", ncols=min(columns, most), handlelength=3.2, frameon=False)
     return plots._picture(figure, alt)

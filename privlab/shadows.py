@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from privlab import batches, fleet, store, training
+from privlab import batches, fleet, representations, store, training
 from privlab.batches import Labelled
 from privlab.data import Images, Normalise
 from privlab.models import zoo
@@ -103,6 +103,16 @@ class Fleet:
             raise ValueError(f"at={at} is no epoch whose logits were kept; this fleet has {self.at}")
         return self._kept(m, f"logits_{at}")["logits"]
 
+    def features(self, m: int, layer: str = representations.LAST, at: int | None = None) -> Tensor:
+        """What every image became inside model m after epoch `at` (the last if not given): (n, width), see `representations.read`."""
+        layers, at = self.settings.get("layers", []), self.at[-1] if at is None else at
+        if layer not in layers or at not in self.at:
+            raise ValueError(
+                f"layer={layer!r}, at={at}: no features of it were kept; this fleet has {layers or 'no layers'} after epochs {self.at}; "
+                f"give layers=({layer!r},) to shadows.make"
+            )
+        return self._kept(m, f"features_{at}")[layer]
+
     def signal(self, read: Callable[[Tensor, Tensor], Tensor], at: int | None = None) -> Tensor:
         """A score that is read off the logits, such as `signals.margin`, for all models: (models, n, queries), float64.
 
@@ -135,6 +145,7 @@ def make(
     seed: int = 0,
     queries: Sequence[str] = ("image",),
     at: Sequence[int] = (),
+    layers: Sequence[str] = (),
     device: str = "cpu",
     folder: Path | str | None = None,
 ) -> Fleet:
@@ -147,6 +158,7 @@ def make(
     seed: model m's first weights and its training are seeded by (seed, m).
     queries: names of `privlab.queries` that each image is asked by.
     at: epochs whose logits are kept beside the last one's, of the first query alone.
+    layers: whose features are kept, too, of each image as it is, after the same epochs; see `representations.read`.
     device: "cpu" or "cuda".  folder: where the fleet shall live; by default one in the store that is named by its settings.
     Raises ValueError for a keep matrix that does not fit, a model without members, an epoch outside the recipe, and for a folder that
     holds a fleet of other settings: it names the first that differs, and touches nothing.
@@ -168,14 +180,18 @@ def make(
         "normalise": normalise and asdict(normalise),
         "recipe": recipe.settings(),
         "seed": seed,
-        "images": [len(labels), training.digest(pixels, labels)],
-        "keep": [len(keep), training.digest(keep)],
+        "images": [len(labels), store.digest(pixels, labels)],
+        "keep": [len(keep), store.digest(keep)],
         "queries": list(queries),
         "at": epochs,
         "device": torch.device(device).type,
         "versions": training.versions(),
     }
-    zoo.build(name, **settings["model"]["changes"])  # a wrong name or change is told here, and not by every worker
+    if layers:
+        settings["layers"] = list(layers)
+    built = _build(settings, 0)  # a wrong name, change or layer is told here, and not by every worker
+    if layers:
+        representations.read(built, pixels[:1], layers)
     path = Path(folder) if folder else store.folder() / "fleet" / store.key(settings)[:32]
     return _settled(path.absolute(), settings, pixels, labels, keep)
 
@@ -196,7 +212,7 @@ def load(folder: Path | str) -> Fleet:
     keep = safetensors.torch.load_file(folder / _KEEP)["keep"]
     found = Fleet(folder, settings, keep, images["pixels"], images["labels"])
     for name, held in (("images", (found.pixels, found.labels)), ("keep", (keep,))):
-        if training.digest(*held) != settings[name][1]:
+        if store.digest(*held) != settings[name][1]:
             raise ValueError(
                 f"folder={str(folder)!r}: its {name} are not those it was made with; remove it and make it again"
             )
@@ -224,6 +240,8 @@ def train(folder: str, model: int, budget: float | None = None) -> None:
             names = settings["queries"] if epoch == fleet.at[-1] else settings["queries"][:1]
             said = [training.logits(built, pixels) for pixels in asked(fleet.pixels, names)]
             run.save(f"logits_{epoch}", {"logits": torch.stack(said).float()})  # (queries, n, classes)
+            if layers := settings.get("layers"):
+                run.save(f"features_{epoch}", representations.read(built, fleet.pixels, layers))
 
     training.fit(
         built,

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from privlab.atomic import write_atomic
 
-__all__ = ["Run", "folder", "from_bytes", "joined", "key", "parted", "to_bytes", "write_atomic"]
+__all__ = ["Run", "digest", "folder", "from_bytes", "joined", "key", "parted", "to_bytes", "write_atomic"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _DONE = "complete.json"  # file name -> sha256; its presence is what makes a run complete
@@ -180,6 +180,15 @@ def from_bytes(content: bytes) -> Tensor:
 def to_bytes(tensor: Tensor) -> bytes:
     """The bytes that `from_bytes` made a tensor."""
     return tensor.numpy().tobytes()
+
+
+def digest(*tensors: Tensor) -> str:
+    """The contents of these tensors, type and shape included, in 32 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        digest.update(tensor.cpu().contiguous().numpy().data)
+    return digest.hexdigest()[:32]
 
 
 def _canonical(config: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from privlab.data import load as load_images
 from privlab.leak import preprocessing
 from privlab.models import zoo
 from privlab.recipes import RECIPES, History, Recipe, learning_rate, named, steps
-from privlab.store import Run, joined, key, parted
+from privlab.store import Run, digest, joined, key, parted
 
 __all__ = [
     "RECIPES",
@@ -339,15 +338,6 @@ def _settings(
 def versions() -> dict[str, str]:
     """Of what a training's bits depend on beside the machine."""
     return {"torch": torch.__version__.split("+")[0], "timm": timm.__version__}
-
-
-def digest(*tensors: Tensor) -> str:
-    """The contents of these tensors, type and shape included, in 32 hexadecimal digits."""
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.cpu().contiguous().numpy().data)
-    return digest.hexdigest()[:32]
 
 
 def _check(model: nn.Module, recipe: Recipe, pixels: Tensor, labels: Tensor) -> int:

@@ -28,6 +28,7 @@ CURVES = {
     "CNN": [curve(np.arange(2_000), np.arange(2_000) % k > 0) for k in (2, 3)],
 }
 FIT = (4.0, 0.5, 1.0, 2.0)
+CLOUD = {f"group {n}": np.random.default_rng(n).normal(n, 1, (5, 2)) for n in range(10)}
 
 DRAW: dict[str, Callable[[str], plots.Picture]] = {
     "histogram": lambda alt: distributions.histogram(LOSSES, xlabel="loss", threshold=0.45, alt=alt),
@@ -35,6 +36,7 @@ DRAW: dict[str, Callable[[str], plots.Picture]] = {
     "roc": lambda alt: distributions.roc(CURVES, alt=alt),
     "gaussians": lambda alt: distributions.gaussians([3.5, 4.5], [-1, 3], FIT, 3.0, xlabel="margin", alt=alt),
     "confusion": lambda alt: distributions.confusion(75, 25, 10, 190, alt=alt),
+    "cloud": lambda alt: distributions.cloud(CLOUD, alt=alt),
 }
 
 
@@ -383,3 +385,49 @@ def rates(fpr: list[float], tpr: list[float]) -> Callable[[], object]:
 def test_what_cannot_be_drawn(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# -- a cloud of features ---------------------------------------------------------------------------------------------------
+
+
+def test_every_group_of_a_cloud_is_drawn_at_its_places_in_a_style_of_its_own(figures):
+    distributions.cloud(CLOUD, alt="ten groups")
+    (figure,) = figures
+    lines = figure.axes[0].lines
+    assert all(
+        (np.stack(line.get_data(), 1) == places).all() for line, places in zip(lines, CLOUD.values(), strict=True)
+    )
+    assert len({(line.get_color(), line.get_marker(), line.get_markerfacecolor()) for line in lines}) == len(CLOUD)
+    assert legend(figure) == list(CLOUD)
+
+
+def test_features_are_laid_flat_along_what_varies_most():
+    random = np.random.default_rng(0)
+    hidden = random.normal(size=(200, 2)) * (3, 1)
+    features = np.concatenate([hidden @ random.normal(size=(2, 6)), 1e-9 * random.normal(size=(200, 1))], 1)[:, :6]
+    plane = distributions.flat(features)
+    assert plane.shape == (200, 2) and plane[:, 0].var() > plane[:, 1].var() > 0
+    standard = (features - features.mean(0)) / features.std(0)
+    between = np.linalg.norm(plane[:, None] - plane[None], axis=-1)
+    np.testing.assert_allclose(
+        between, np.linalg.norm(standard[:, None] - standard[None], axis=-1), atol=1e-6
+    )  # rank two: nothing is lost
+
+
+@pytest.mark.parametrize(
+    "groups, words",
+    [
+        ({}, "got 0"),
+        ({f"{n}": [[0, 0]] for n in range(15)}, "got 15"),
+        ({"a": [[1, 2, 3]]}, "shape"),
+        ({"a": [[1, np.nan]]}, "finite"),
+    ],
+)
+def test_a_cloud_of_other_shape_is_told(groups, words):
+    with pytest.raises(ValueError, match=words):
+        distributions.cloud(groups, alt="none")
+
+
+def test_features_without_a_plane_are_told():
+    with pytest.raises(ValueError, match="two features or more"):
+        distributions.flat(np.zeros((5, 1)))

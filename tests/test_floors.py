@@ -16,6 +16,7 @@ FLOORS = [
         "layouts",
         "pretrained",
         "data",
+        "attributes",
         "splits",
         "queries",
         "papers",
@@ -23,7 +24,7 @@ FLOORS = [
         "atomic",
         "machine",
     },
-    {"leak", "models"},
+    {"leak", "models", "representations"},
     {"training", "recipes", "batches", "fleet", "shadows", "worker"},
     {"attacks", "defences"},
     {

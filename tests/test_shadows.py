@@ -16,7 +16,7 @@ import psutil
 import pytest
 import torch
 
-from privlab import data, fleet, shadows, splits, training
+from privlab import data, fleet, representations, shadows, splits, training
 from privlab.models import zoo
 from privlab.recipes import Recipe
 
@@ -56,6 +56,32 @@ def same(one, other):
             if a.keys() != b.keys() or not all(torch.equal(a[k], b[k]) for k in a):
                 return False
     return True
+
+
+# -- features -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_fleet_keeps_the_features_that_it_is_asked_for(images, tmp_path):
+    """At each epoch looked at, for every image, as a pass through the kept model gives them; the weights are those of a fleet without."""
+    made = make(images, tmp_path / "with", layers=("last", "blocks.0"), keep=KEEP[:2])
+    plain = make(images, tmp_path / "without", keep=KEEP[:2])
+    for one in (made, plain):
+        one.train(jobs=1, progress=False)
+    assert same(made, plain)
+    read = representations.read(made.model(1), images[0], ("last", "blocks.0"))
+    for layer, features in read.items():
+        torch.testing.assert_close(made.features(1, layer), features)
+        assert made.features(1, layer, at=1).shape == features.shape
+        assert not torch.equal(made.features(1, layer, at=1), made.features(1, layer))
+    with pytest.raises(ValueError, match="layer='blocks.1', at=3: no features"):
+        made.features(0, "blocks.1")
+    with pytest.raises(ValueError, match="this fleet has no layers"):
+        plain.features(0)
+
+
+def test_a_layer_that_is_not_there_is_told_before_any_training(images, tmp_path):
+    with pytest.raises(ValueError, match="'blocks.7' is no layer"):
+        make(images, tmp_path / "wrong", layers=("blocks.7",))
 
 
 # -- what a model is ---------------------------------------------------------------------------------------------------

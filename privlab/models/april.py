@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from timm.layers import Attention, Mlp
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
@@ -64,6 +66,7 @@ def build(
         )
     if width % heads:
         raise ValueError(f"width={width} is not a multiple of heads={heads}; try {width // heads * heads or heads}")
+    blocks: dict[str, Any] = {"block_fn": PlainBlock} if architecture == "a" else {}
     model = zoo.build(
         "vit_tiny_patch16_224",
         num_classes,
@@ -77,7 +80,7 @@ def build(
         depth=depth,
         num_heads=heads,
         in_chans=channels,
-        **({"block_fn": PlainBlock} if architecture == "a" else {}),
+        **blocks,
     )
     colour = NORMALISE["cifar10" if image_size <= 64 else "imagenet_samples"]
     model.normalise = normalise or (colour if channels == 3 else Normalise())

@@ -12,6 +12,7 @@ from timm.models.resnet import ResNet
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
+from privlab import representations
 from privlab.data import NORMALISE, Normalise
 from privlab.leak import preprocessing
 from privlab.models import morph, positions
@@ -69,6 +70,7 @@ def build(
     position: str = "learnable",
     position_std: float | None = None,
     position_rank: int | None = None,
+    bottleneck: int | None = None,
     **changes: object,
 ) -> Any:
     """A fresh victim in eval mode, its weights drawn from `seed`, with its preprocessing in `model.normalise`.
@@ -77,13 +79,15 @@ def build(
     num_classes: rows of the head; the model's own number if not given.
     position, position_std, position_rank: kind, scale and rank of a ViT's position embedding (see `positions.draw`);
         timm's own learnable one, with standard deviation .02, if nothing is given.
+    bottleneck: put a Linear layer with so many outputs before the last one, which then sees no more of an image than these numbers.
     changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
         Those of a step of the morph are `morph.build`'s.
     Attention is built unfused, because gradient attacks differentiate twice and the fused kernels have no second derivative.
     Raises ValueError for a name that is not there (with the nearest), or an image size that the patch does not divide.
     """
     if name in morph.NAMES and position == "learnable" and position_std is None and position_rank is None:
-        return morph.build(morph.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
+        step = morph.build(morph.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
+        return step if bottleneck is None else _narrow(step, bottleneck, seed).eval()
     if name not in _NAMED and not timm.is_model(name):
         known = [*_NAMED, *morph.NAMES, *timm.list_models()]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
@@ -110,6 +114,8 @@ def build(
                 _small_stem(model, stem)
     finally:
         set_fused_attn(bool(fused))
+    if bottleneck is not None:
+        _narrow(model, bottleneck, seed)
     if isinstance(model, VisionTransformer):
         patch = model.patch_embed.patch_size[0]  # the model's own, where none was given
         _check_patches(settings.get("img_size"), patch)
@@ -140,6 +146,22 @@ def _small_stem(model: Any, stem: object) -> None:
     model.conv1 = nn.Conv2d(old.in_channels, old.out_channels, 3, stride=1, padding=1, bias=False)
     nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
     model.maxpool = nn.Identity()
+
+
+def _narrow(model: nn.Module, width: int, seed: int) -> nn.Module:
+    """Put a Linear layer of so many outputs before the head; both are drawn anew from `seed`, as torch draws them."""
+    name = representations.last_linear(model)
+    head: Any = model.get_submodule(name)
+    if isinstance(width, bool) or not isinstance(width, int) or not 1 <= width < head.in_features:
+        raise ValueError(
+            f"bottleneck={width!r}: the head sees {head.in_features} features; give 1 to {head.in_features - 1}"
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        model.set_submodule(
+            name, nn.Sequential(nn.Linear(head.in_features, width), nn.Linear(width, head.out_features))
+        )
+    return model
 
 
 def _check_patches(size: object, patch: object) -> None:

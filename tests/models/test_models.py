@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timm.layers import Attention, use_fused_attn
 
+from privlab import representations
 from privlab.attacks import labels
 from privlab.data import NORMALISE
 from privlab.leak import observe
@@ -147,6 +148,27 @@ def test_distilled_models_give_one_gradient_of_two_heads(size):
     assert sorted(n for names in groups.values() for n in names) == sorted(n for n, _ in model.named_parameters())
     assert {"dist_token", "cls_token", "pos_embed"} <= set(groups["stem"])
     assert {"head.weight", "head_dist.weight"} <= set(groups["head"])
+
+
+@pytest.mark.parametrize("name", ["resnet_cifar", "swin_cifar", "vit_cifar", "convnext_cifar", "morph_9"])
+def test_a_bottleneck_lets_few_numbers_through_and_leaves_the_rest_alone(name):
+    small = dict(width=0.25, depths=(1, 1, 1, 1)) if name == "morph_9" else {}
+    model, plain = zoo.build(name, 2, bottleneck=3, **small), zoo.build(name, 2, **small)
+    x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert not model.training and model(x).shape == (2, 2)
+    assert representations.read(model, x)[representations.LAST].shape == (2, 3)
+    head = representations.last_linear(plain)
+    rest = {n: t for n, t in plain.state_dict().items() if not n.startswith(head)}
+    assert all(torch.equal(model.state_dict()[n], t) for n, t in rest.items())
+    again = zoo.build(name, 2, bottleneck=3, **small)
+    assert torch.equal(again(x), model(x))
+    assert not torch.equal(zoo.build(name, 2, seed=1, bottleneck=3, **small)(x), model(x))
+
+
+@pytest.mark.parametrize("width", [0, 384, 2.0, True])
+def test_bottlenecks_that_are_none(width):
+    with pytest.raises(ValueError, match="the head sees 384 features; give 1 to 383"):
+        zoo.build("vit_cifar", bottleneck=width)
 
 
 def test_widths_that_the_heads_do_not_divide():
