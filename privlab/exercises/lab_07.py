@@ -1,4 +1,4 @@
-"""Checks of lab 07: jumps at the joints of patches, stages as data, labels that repeat, and a registration without a slope."""
+"""Checks of lab 07: jumps at the joints of patches, stages as data, labels that repeat, a registration without a slope, a damped step."""
 
 from __future__ import annotations
 
@@ -268,4 +268,103 @@ def registration(answer: object) -> Iterator[str]:
         yield "Some member gets no slope towards the consensus; treat all members alike."
 
 
-CHECKS = {"07.joints": joints, "07.stages": stages, "07.counts": counts, "07.registration": registration}
+# -- one damped step -----------------------------------------------------------------------------------------------------
+
+
+def _systems() -> Iterator[tuple[Tensor, Tensor, float]]:
+    """J, r and a damping: as many differences as unknowns, more, and fewer."""
+    draw = torch.Generator().manual_seed(12)
+    for rows, columns, damping in ((3, 3, 0.5), (5, 2, 0.3), (2, 4, 0.1)):
+        yield (
+            torch.randn(rows, columns, generator=draw, dtype=torch.float64),
+            torch.randn(rows, generator=draw, dtype=torch.float64),
+            damping,
+        )
+
+
+def _stepped(J: Tensor, r: Tensor, added: Tensor | float) -> Tensor:
+    return torch.linalg.lstsq(J.T @ J + added, -J.T @ r, driver="gelsd").solution
+
+
+# fmt: off
+DAMPED_SLIPS: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {
+    "The sign is wrong: that step makes the differences larger. J s should come near to -r.":
+        lambda J, r, d: -_stepped(J, r, d * torch.eye(J.shape[1], dtype=J.dtype)),
+    "You forgot the damping: where J hardly moves in some direction that step is as long as you like.":
+        lambda J, r, d: _stepped(J, r, 0.0),
+    "You forgot the damping, and the sign is wrong.":
+        lambda J, r, d: -_stepped(J, r, 0.0),
+    "You damped by the square of the damping; the equation has it as it is.":
+        lambda J, r, d: _stepped(J, r, d**2 * torch.eye(J.shape[1], dtype=J.dtype)),
+    "You took the damping away from J^T J: that makes a weak direction weaker, and may turn it round. Add it.":
+        lambda J, r, d: _stepped(J, r, -d * torch.eye(J.shape[1], dtype=J.dtype)),
+    "You added the damping to every number of J^T J, and it belongs on the diagonal alone: damping times the identity.":
+        lambda J, r, d: _stepped(J, r, d),
+    "You damped each unknown by its own part of the diagonal of J^T J. That is Marquardt's rule; here all are damped alike.":
+        lambda J, r, d: _stepped(J, r, d * torch.diag((J.T @ J).diagonal())),
+    "You damped in units of the mean of the diagonal, as `GaussNewton` does. Here the damping is the number itself.":
+        lambda J, r, d: _stepped(J, r, d * (J.T @ J).diagonal().mean() * torch.eye(J.shape[1], dtype=J.dtype)),
+    "That is the slope alone, -J^T r, a step of plain descent: it knows nothing of the curvature.":
+        lambda J, r, d: -J.T @ r,
+    "That is the slope over the damping: J^T J is missing.":
+        lambda J, r, d: -J.T @ r / d,
+}
+SQUARE_SLIPS: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {  # these have a shape only where J is square
+    "You have J J^T in place of J^T J: that one is for each pair of differences, and the unknowns are what you solve for.":
+        lambda J, r, d: torch.linalg.solve(J @ J.T + d * torch.eye(len(J), dtype=J.dtype), -J.T @ r),
+    "You have J in place of J^T J: it is J^T J that is symmetric, and that the damping keeps from being singular.":
+        lambda J, r, d: torch.linalg.solve(J + d * torch.eye(len(J), dtype=J.dtype), -r),
+    "You have J r on the right; the slope of half the sum of squares is J^T r.":
+        lambda J, r, d: torch.linalg.solve(J.T @ J + d * torch.eye(len(J), dtype=J.dtype), -J @ r),
+}
+# fmt: on
+
+
+def damped(answer: object) -> Iterator[str]:
+    if not callable(answer):
+        yield f"Give a function; this is a {type(answer).__name__}."
+        return
+    for J, r, d in _systems():
+        rows, columns = J.shape
+        try:
+            value = answer(J.clone(), r.clone(), d)
+        except RuntimeError as error:
+            yield (
+                f"Your code stopped where J has {rows} rows and {columns} columns: {str(error).splitlines()[0]} "
+                f"J^T J has {columns} rows, as many as there are unknowns, and with the damping on its diagonal it is never singular."
+            )
+            return
+        if value is None:
+            yield OPEN
+            return
+        if not isinstance(value, Tensor):
+            yield f"Give a tensor, the step; this is a {type(value).__name__}."
+            return
+        if value.shape != (columns,):
+            yield (
+                f"J has {rows} rows, the differences, and {columns} columns, the unknowns: a step has {columns} numbers, "
+                f"and yours the shape {tuple(value.shape)}."
+            )
+            return
+        right = _stepped(J, r, d * torch.eye(columns, dtype=J.dtype))
+        if torch.allclose(value.to(right), right, rtol=1e-4, atol=1e-6):
+            continue
+        slips = DAMPED_SLIPS | (SQUARE_SLIPS if rows == columns else {})
+        for why, slip in slips.items():
+            if torch.allclose(value.to(right), slip(J, r, d), rtol=1e-4, atol=1e-6):
+                yield why
+                return
+        yield (
+            f"For J of {rows} rows and {columns} columns the step begins with {right[0]:.4f}, and yours with {value[0]:.4f}. Put yours "
+            f"into the equation: what is left over?"
+        )
+        return
+
+
+CHECKS = {
+    "07.joints": joints,
+    "07.stages": stages,
+    "07.counts": counts,
+    "07.registration": registration,
+    "07.damped": damped,
+}
