@@ -1018,10 +1018,11 @@ for way, of in found.items():
 guess_sharp.against(less(found["gauss_newton"]["1"], found["gauss_newton"]["ReLU"]).mean().item())
 
 # %%
+searches = {"Adam": found["adam"], "Gauss-Newton": found["gauss_newton"]}
 plots.lines(
-    {way: (list(sharp), [of[kind]["psnr"].mean().item() for kind in sharp]) for way, of in found.items()},
+    {way: (list(sharp), [of[kind]["psnr"].mean().item() for kind in sharp]) for way, of in searches.items()},
     xlabel="sharpness of the softplus; at the right end ReLU itself", ylabel="PSNR in dB, mean",
-    alt="PSNR against sharpness: " + "; ".join(f"{way} " + ", ".join(f"{k} {of[k]['psnr'].mean():.1f}" for k in sharp) for way, of in found.items()),
+    alt="PSNR against sharpness: " + "; ".join(f"{way} " + ", ".join(f"{k} {of[k]['psnr'].mean():.1f}" for k in sharp) for way, of in searches.items()),
 )  # fmt: skip
 
 # %% [markdown]

@@ -266,11 +266,51 @@ def main_effect(dB, switch, on=1, off=0, others=lambda settings: True, repeats=(
     return [mean(on, k) - mean(off, k) for k in repeats]
 
 
+def f1(said, truth, values, average="macro"):
+    return sklearn.metrics.f1_score(truth, said, labels=range(values), average=average, zero_division=0)
+
+
+def above_guess(said, truth, auxiliary, of=None, over=lambda m: 1 - m):
+    """The skill of a probe, the guess being the commonest of `of`."""
+    guess = (auxiliary if of is None else of).mode().values
+    right, majority = ((x == truth).double().mean() for x in (said, guess))
+    return (right - majority) / over(majority)
+
+
+def listen(model, layer, x, grads=False, off="finally", side="in", mode=None, heard=None):
+    """What enters a layer, by a hook; and the usual ways to go wrong."""
+    heard = [] if heard is None else heard
+    module = model.get_submodule(layer)
+    if side == "in":
+        hook = module.register_forward_pre_hook(lambda m, given: heard.append(given[0]))
+    else:
+        hook = module.register_forward_hook(lambda m, given, out: heard.append(out))
+    if mode == "train":
+        model.train()
+    try:
+        with torch.set_grad_enabled(grads):
+            model(x)
+        if off == "after":
+            hook.remove()
+    finally:
+        if off == "finally":
+            hook.remove()
+    return torch.cat(heard)
+
+
 def at_equal_levels(one, other, low=max, high=min, order=sorted):
     """The mean difference of two curves over a range of levels."""
     (x, a), (z, b) = (zip(*order(zip(*curve, strict=True)), strict=True) for curve in (one, other))
     grid = np.linspace(low(min(x), min(z)), high(max(x), max(z)), 500)
     return (np.interp(grid, x, a) - np.interp(grid, z, b)).mean()
+
+
+def damped_step(J, r, damping, outer=False, sign=-1, power=1, slope=None):
+    """A damped Gauss-Newton step, and those of the usual slips."""
+    bend = J @ J.T if outer else J.T @ J
+    return torch.linalg.solve(
+        bend + damping**power * torch.eye(len(bend)).to(J), sign * (J.T @ r if slope is None else slope)
+    )
 
 
 def pushed(r, x, v):
@@ -569,6 +609,66 @@ WRONG = {
         (True, "this is a bool"),
         ("1 - 5e-6", "this is a str"),
     ],
+    "03.macro_f1": [
+        (lambda s, t, v: (s == t).double().mean(), "That is the accuracy"),
+        (lambda s, t, v: f1(s, t, v, "micro"), "That is the accuracy"),
+        (lambda s, t, v: f1(s, t, v, "weighted"), "all values count alike"),
+        (
+            lambda s, t, v: sklearn.metrics.recall_score(t, s, labels=range(v), average="macro", zero_division=0),
+            "mean recall",
+        ),
+        (
+            lambda s, t, v: sklearn.metrics.precision_score(t, s, labels=range(v), average="macro", zero_division=0),
+            "mean precision",
+        ),
+        (lambda s, t, v: f1(s, t, v) / 2, "you have TP"),
+        (lambda s, t, v: f1(s, t, v) * v, "divide by the number"),
+        (
+            lambda s, t, v: sklearn.metrics.f1_score(t, s, average="macro", zero_division=0),
+            "You left out the values that are never said and",
+        ),
+        (lambda s, t, v: sklearn.metrics.f1_score(t, s, labels=range(v), average="macro", zero_division=1), "not 1"),
+        (
+            lambda s, t, v: sklearn.metrics.f1_score(t, s, labels=s.unique(), average="macro", zero_division=0),
+            "a probe ignores them",
+        ),
+        (
+            lambda s, t, v: sklearn.metrics.jaccard_score(t, s, labels=range(v), average="macro", zero_division=0),
+            "by hand",
+        ),
+        (lambda s, t, v: torch.zeros(v), "Give one number"),
+        (0.5, "Give a function"),
+    ],
+    "03.skill": [
+        (lambda s, t, x: above_guess(s, t, x, of=t), "looks at the truth"),
+        (lambda s, t, x: above_guess(s, t, x, of=s), "what the probe says most"),
+        (lambda s, t, x: (s == t).double().mean(), "That is the accuracy"),
+        (lambda s, t, x: above_guess(s, t, x, over=lambda m: 1), "Divide by how much"),
+        (lambda s, t, x: above_guess(s, t, x, over=lambda m: m), "You divide by m"),
+        (lambda s, t, x: above_guess(s, t, x).clamp(min=0), "do not cut it off"),
+        (
+            lambda s, t, x: (
+                ((s == t).double().mean() - 1 / 3) / (2 / 3) if x.max() == 2 else ((s == t).double().mean() - 0.5) / 0.5
+            ),
+            "blind chance",
+        ),
+        (lambda s, t, x: -above_guess(s, t, x), "Which value"),
+        (1.0, "Give a function"),
+    ],
+    "03.entering": [
+        (lambda m, layer, x: listen(m, layer, x, side="out"), "what leaves the layer"),
+        (lambda m, layer, x: listen(m, layer, x, off="never"), "still there after the call"),
+        (lambda m, layer, x: listen(m, layer, x, grads=True), "carries a graph"),
+        (lambda m, layer, x: listen(m, layer, x, mode="train"), "the shape should be"),
+        (lambda m, layer, x: listen(m, layer, x, off="after"), "`finally`"),
+        (lambda m, layer, x: listen(m, "head", x), "argument `layer`"),
+        (lambda m, layer, x, heard=[]: listen(m, layer, x, heard=heard if layer == "head" else None), "A second call"),
+        (lambda m, layer, x: m.body(x).detach(), "what leaves `body`"),
+        (lambda m, layer, x: (listen(m, layer, x),), "a tuple of inputs"),
+        (lambda m, layer, x: listen(m, layer, x).tolist(), "Give a tensor"),
+        (lambda m, layer, x: (listen(m, layer, x), m.train())[0], "no longer as it was"),
+        (3, "Give a function"),
+    ],
     "04.push": [
         (lambda r, x, v: torch.autograd.grad(r, x, torch.ones_like(r))[0], "the halfway house"),
         (lambda r, x, v: torch.autograd.grad(r, x, v.flatten())[0].flatten(), "That is J^T v"),
@@ -785,6 +885,32 @@ WRONG = {
         (lambda m: 2 * to_consensus(m), "should stay what they were"),
         (lambda m: to_consensus(m).tolist(), "Give a tensor"),
         (0.0, "Give a function"),
+    ],
+    "07.damped": [
+        (lambda J, r, d: damped_step(J, r, 0.0), "You forgot the damping: where"),
+        (lambda J, r, d: -torch.linalg.pinv(J) @ r, "You forgot the damping: where"),
+        (lambda J, r, d: torch.linalg.pinv(J) @ r, "You forgot the damping, and"),
+        (lambda J, r, d: damped_step(J, r, d, sign=1), "The sign is wrong"),
+        (lambda J, r, d: damped_step(J, r, d, power=2), "the square of the damping"),
+        (lambda J, r, d: damped_step(J, r, -d), "Add it"),
+        (lambda J, r, d: torch.linalg.solve(J.T @ J + d, -J.T @ r), "every number of J^T J"),
+        (lambda J, r, d: torch.linalg.solve(J.T @ J + d * torch.diag((J**2).sum(0)), -J.T @ r), "Marquardt's rule"),
+        (lambda J, r, d: damped_step(J, r, d * (J**2).sum() / J.shape[1]), "as `GaussNewton` does"),
+        (lambda J, r, d: -J.T @ r, "the slope alone"),
+        (lambda J, r, d: -J.T @ r / d, "J^T J is missing"),
+        (lambda J, r, d: damped_step(J, r, d, outer=True), "J J^T in place of J^T J"),
+        (lambda J, r, d: torch.linalg.solve(J + d * torch.eye(len(J)).to(J), -r), "J in place of J^T J"),
+        (lambda J, r, d: damped_step(J, r, d, slope=J @ r), "J r on the right"),
+        (
+            lambda J, r, d: damped_step(J, r, d) if len(J) == 3 else damped_step(J, r, d, outer=True),
+            "5 rows and 2 columns",
+        ),
+        (lambda J, r, d: damped_step(J, r, d if len(J) > 2 else 0.0), "2 rows and 4 columns"),
+        (lambda J, r, d: damped_step(J, r, d)[:, None], "yours the shape (3, 1)"),
+        (lambda J, r, d: 2 * damped_step(J, r, d), "what is left over?"),
+        (lambda J, r, d: damped_step(J, r, d).tolist(), "Give a tensor"),
+        (lambda J, r, d: None, "Nothing is written yet"),
+        (0.1, "Give a function"),
     ],
     "08.select": [
         (lambda names, a, b: [n for n in names if ".attn." in n and n.endswith("weight")], "Compare whole numbers"),
@@ -1055,6 +1181,9 @@ RIGHT = {  # other ways than the lab's own
         lambda c, f: np.ceil(np.log(f) / np.log1p(2 / (c**2 - 1))),
     ],
     "06.steps": [stays, lambda curve, bar: None if stays(curve, bar) is None else torch.tensor(stays(curve, bar))],
+    "03.macro_f1": [f1, lambda s, t, v: torch.tensor(f1(s, t, v))],
+    "03.skill": [above_guess, lambda s, t, x: 1 - (s != t).sum() / (t != x.mode().values).sum()],
+    "03.entering": [listen, lambda m, layer, x: listen(copy.deepcopy(m), layer, x)],
     "04.push": [pushed],
     "04.label": [
         lambda rows: rows.norm(dim=1).argmax(),
@@ -1092,6 +1221,16 @@ RIGHT = {  # other ways than the lab's own
         lambda m: to_consensus(m, towards=lambda c: c.detach()),
         Registration("none"),
         lambda m: torch.stack([torch.dist(one, m.mean(0)) for one in m]),
+    ],
+    "07.damped": [
+        damped_step,
+        lambda J, r, d: -J.T @ torch.linalg.inv(J @ J.T + d * torch.eye(len(J)).to(J)) @ r,
+        lambda J, r, d: (
+            torch.linalg.lstsq(
+                torch.cat([J, d**0.5 * torch.eye(J.shape[1]).to(J)]), torch.cat([-r, torch.zeros(J.shape[1]).to(r)])
+            ).solution
+        ),
+        lambda J, r, d: damped_step(J.float(), r.float(), d),
     ],
     "08.select": [
         lambda names, a, b: set(attention_between(names, a, b)),
