@@ -155,24 +155,41 @@ def _benchmarks() -> str:
     return "\n".join(page)
 
 
+def _place(net: str) -> tuple:
+    """Where a network stands in the table: the families first, then the morph step by step."""
+    kind, _, rest = net.partition("_")
+    step = int(rest.partition("_")[0]) if kind == "morph" else 0
+    return kind == "morph", rest.endswith("half"), step, net
+
+
 def _second_order() -> str:
     """Three searches side by side, network by network, for the chapter on the second-order search."""
     path = BOOK / "baselines/bench_second_order.json"
     runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
-    found: dict[tuple, dict[str, list[float]]] = {}
+    found: dict[tuple, dict[str, list[tuple]]] = {}
     for run in runs:
         if run["batch"] == 1 and run["method"] in ("adam", "lbfgs", "gauss_newton"):
-            found.setdefault((run["net"], run["passes"]), {}).setdefault(run["method"], []).append(run["psnr"])
+            of = found.setdefault((run["net"], run["passes"]), {}).setdefault(run["method"], [])
+            of.append(((run["image"], run["seed"]), run["psnr"]))
 
     def shown(values: list[float]) -> str:
         return (
             f"{median(values):.1f} ({min(values):.1f} to {max(values):.1f}, n={len(values)})" if values else "not run"
         )
 
-    lines = ["| network | passes | Adam | L-BFGS | Gauss-Newton |", "|---|---:|---:|---:|---:|"]
-    for (net, passes), by in found.items():
-        each = " | ".join(shown(by.get(method, [])) for method in ("adam", "lbfgs", "gauss_newton"))
-        lines.append(f"| {net.replace('_', ' ')} | {passes:,} | {each} |")
+    def lead(by: dict[str, list[tuple]]) -> str:
+        """Of Gauss-Newton over Adam, search by search."""
+        one, other = (dict(by.get(method, [])) for method in ("gauss_newton", "adam"))
+        gaps = [one[which] - other[which] for which in one if which in other]
+        return f"{median(gaps):+.1f} ({min(gaps):+.1f} to {max(gaps):+.1f})" if gaps else "not run"
+
+    lines = [
+        "| network | passes | Adam | L-BFGS | Gauss-Newton | Gauss-Newton less Adam |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for (net, passes), by in sorted(found.items(), key=lambda case: (_place(case[0][0]), case[0][1])):
+        each = " | ".join(shown([psnr for _, psnr in by.get(m, [])]) for m in ("adam", "lbfgs", "gauss_newton"))
+        lines.append(f"| {net.replace('_', ' ').replace('0p', '.')} | {passes:,} | {each} | {lead(by)} |")
     return "\n".join(lines) + "\n"
 
 
