@@ -726,25 +726,25 @@ for key, leaked in (("psnr", psnr), ("fair_psnr", fair)):
 
 
 # %%
-def patches(model):
-    """The last map of a ViT, without its class token."""
-    return lambda x: model.forward_features(x)[:, 1:].transpose(1, 2).unflatten(2, (14, 14))
-
-
-def windows(model):
-    """The last map of a Swin."""
-    return lambda x: model.forward_features(x).permute(0, 3, 1, 2)
+def last_map(model):
+    """The last map of a ViT or a Swin before its final norm: behind it the channels of a place add up to zero, whatever the image."""
+    how = dict(indices=1, norm=False, intermediates_only=True)
+    return lambda x: model.forward_intermediates(x, **how)[0]  # (batch, channels, height, width)
 
 
 attention = {"vit": [], "swin": []}
 for victim in range(victims):
     vit = zoo.build("vit_cifar", seed=seed + victim, img_size=224, patch_size=16, position_std=1.0).to(page.device)
     swin = zoo.build("swin_cifar", seed=seed + victim, img_size=224).to(page.device)
-    attention["vit"].append(area(patches(vit), vit, wide[:2]))
-    attention["swin"].append(area(windows(swin), swin, wide[:2]))
+    attention["vit"].append(area(last_map(vit), vit, wide[:2]))
+    attention["swin"].append(area(last_map(swin), swin, wide[:2]))
 for name, values in attention.items():
     page.record(
-        "receptive_area", [name], values, **fresh, note="last map; part of 224 x 224 pixels with 90% of the slope"
+        "receptive_area",
+        [name],
+        values,
+        **fresh,
+        note="last map before the norm; part of 224 x 224 pixels with 90% of the slope",
     )
 plots.dots(
     {name_of[n]: 100 * areas[n] for n in chosen} | {name: [100 * v for v in values] for name, values in attention.items()},

@@ -1,6 +1,9 @@
 """Sets with several labels an image: the two that registries hold, and the faces' own layouts, on small files of each."""
 
 import csv
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -216,3 +219,17 @@ def test_fewer_are_drawn_by_the_seed(utk, tmp_path):
 def test_faces_that_were_not_prepared_say_where_to_ask_and_what_to_run(tmp_path):
     with pytest.raises(FileNotFoundError, match="data_scripts/faces.py celeba --from FOLDER --size 224"):
         attributes.load("celeba", 224, tmp_path)
+
+
+def test_the_script_prepares_faces_or_says_what_is_missing(utk, tmp_path):
+    script = Path(__file__).parents[1] / "data_scripts/faces.py"
+
+    def run(folder):
+        command = [sys.executable, script, "utkface", "--from", folder, "--size", "8", "--to", tmp_path / "data"]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    done = run(utk)
+    assert done.returncode == 0 and Path(done.stdout.strip()).exists(), done.stderr
+    assert len(attributes.load("utkface", 8, tmp_path / "data")) == 3
+    failed = run(tmp_path / "nowhere")
+    assert failed.returncode == 1 and "Traceback" not in failed.stderr and "lacks nowhere" in failed.stderr

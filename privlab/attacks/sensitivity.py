@@ -90,20 +90,29 @@ def condition(singular: Tensor, share: float = 1.0) -> float:
     return ordered[0].item() / last if last > 0 else math.inf
 
 
+CONSTANT = 1e-4  # a sum over channels that moves by less than this part of a sum with signs is rounding
+
+
+def _slope(number: Tensor, x: Tensor) -> Tensor:
+    return torch.autograd.grad(number, x, retain_graph=True)[0].abs().sum(1).mean(0)
+
+
 def field(features: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
     """The effective receptive field of a map's centre: how much each pixel moves it (Luo et al. 2016).
 
     features: takes images to a map (batch, channels, height, width).  images: (batch, channels, height, width), as `features` wants them.
     Returns (height, width): the absolute slope of the sum over channels at the centre, summed over colours, averaged over images, of sum 1.
-    Raises ValueError where the centre does not depend on the image at all.
+    Raises ValueError where the centre does not depend on the image at all, or where that sum does not, up to rounding.
     """
     x = images.detach().requires_grad_()
     seen = features(x)
-    centre = seen[:, :, seen.shape[2] // 2, seen.shape[3] // 2].sum()
-    slope = torch.autograd.grad(centre, x)[0].abs().sum(1).mean(0)  # (height, width)
-    if not slope.sum() > 0:
+    centre = seen[:, :, seen.shape[2] // 2, seen.shape[3] // 2]  # (batch, channels)
+    signs = 1.0 - 2.0 * (torch.arange(centre.shape[1], device=centre.device) % 2)
+    slope = _slope(centre.sum(), x)  # (height, width)
+    if not slope.sum() > CONSTANT * _slope((centre * signs).sum(), x).sum():
         raise ValueError(
-            "features: the centre of the map does not move with any pixel; give one that depends on the image"
+            "features: the centre of the map does not move with any pixel, or its channels add up to a constant, as behind a LayerNorm; "
+            "give the map before the norm"
         )
     return (slope / slope.sum()).detach()
 

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -182,6 +183,12 @@ def test_two_convolutions_see_further_and_a_mean_sees_all():
         (
             lambda: sensitivity.field(lambda x: 0 * x, torch.rand(1, 1, 3, 3)),
             r"features: the centre of the map does not move with any pixel",
+        ),
+        (
+            lambda: sensitivity.field(
+                lambda x: F.layer_norm(x.flatten(1), (27,)).view(x.shape[0], -1, 1, 1), torch.rand(2, 3, 3, 3)
+            ),
+            r"its channels add up to a constant, as behind a LayerNorm; give the map before the norm",
         ),
     ],
 )
