@@ -76,7 +76,7 @@ key = {name: name.lower().replace("-", "_") for name in (*full, *larger)}  # as 
 # families, images, victims of each, recipe, epochs between two looks, epochs of the probe
 family, size, repeats, recipe, every, probe_epochs = {
     "smoke": (small, 1_600, 2, "attribute_smoke", 2, 10),
-    "laptop": (small, 8_000, 5, "attribute_laptop", 2, 40),
+    "laptop": (small, 6_000, 5, "attribute_laptop", 2, 40),
     "gpu": (full, 20_000, 2, "zhang2024_attribute", 25, 100),
     "paper": (full | larger, 20_000, 5, "zhang2024_attribute", 10, 100),
 }[profile]
