@@ -412,7 +412,7 @@ for name, (layers, y) in depths.items():
 # %% [markdown]
 # In the ResNet the attribute stands clearest behind the first stages (.38 at `laptop`), and each later one loses some, down to .25. In the Swin it rises with depth, from .27 to .31, and only the last step takes a little away.
 #
-# Now look at it. Each dot is a photograph that neither the victim nor the probe was trained on, placed by the two directions in which the features vary most. On the left it is coloured by the task, on the right by the attribute. Choose a layer and a probe. Do the ten fall apart where the two do?
+# Now look at it. Each dot is a photograph that neither the victim nor the probe was trained on, placed by the two directions in which the features vary most. In the upper picture it is coloured by the task, in the lower by the attribute. Choose a layer and a probe. Do the ten fall apart where the two do?
 
 # %%
 places = ("early", "middle", "late", "the representation")
