@@ -19,8 +19,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.9 | 1.5 GB |
-# | laptop | 12 | 2.3 GB |
+# | smoke | 1.0 | 1.6 GB |
+# | laptop | 14 | 2.3 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 10 | 12 GB |
 #

@@ -20,7 +20,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 1.0 | 1.8 GB |
-# | laptop | 7.5 | 2.0 GB |
+# | laptop | 9.5 | 2.0 GB |
 # | gpu | 10 | 14 GB |
 # | paper | 10 | 14 GB |
 #

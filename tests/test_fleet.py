@@ -168,6 +168,8 @@ def test_as_many_processes_as_cores_and_memory_allow(monkeypatch):
 SLEEPER = """
 import sys
 from pathlib import Path
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a program that was started in the background does not have
 from privlab import fleet
 tasks = [fleet.Task(f"sleep {i}", "subprocess:check_call", {"args": ["sleep", "60"]}, lambda: False, lambda: 0, 1) for i in range(4)]
 try:

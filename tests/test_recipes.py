@@ -88,7 +88,8 @@ def test_a_recipe_is_changed_by_replace_and_its_source_is_no_setting():
 def test_recipes_by_name():
     assert named("smoke") is RECIPES["smoke"] and named(RECIPES["smoke"]) is RECIPES["smoke"]
     with pytest.raises(
-        ValueError, match=r"recipe='laptp' is not known; did you mean 'laptop'\? Known: laptop, membership_laptop"
+        ValueError,
+        match=r"recipe='laptp' is not known; did you mean 'laptop'\? Known: attribute_laptop, attribute_smoke",
     ):
         named("laptp")
 

@@ -597,7 +597,8 @@ def test_a_victim_with_a_test_set_has_a_gap_and_the_normalisation_of_its_set(tmp
 
 
 def test_our_own_recipes_are_for_small_models():
-    ours = {"smoke", "laptop", "membership_smoke", "membership_laptop"}
+    ours = {"smoke", "laptop", "faces", "faces_smoke"}
+    ours |= {f"{attack}_{profile}" for attack in ("membership", "attribute") for profile in ("smoke", "laptop")}
     assert set(RECIPES) == {"zhang2024_membership", "zhang2024_attribute", *ours}
     assert RECIPES["smoke"].epochs < RECIPES["laptop"].epochs < RECIPES["zhang2024_membership"].epochs
 
