@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 import timm
@@ -15,7 +16,8 @@ from torch import nn
 from privlab import representations
 from privlab.data import NORMALISE, Normalise
 from privlab.leak import preprocessing
-from privlab.models import morph, positions
+from privlab.models import ir, morph, positions, repvgg, vgg
+from privlab.models.skips import remove_last_fraction, scale
 
 # Victims for 32 x 32 images: timm's classes by timm's names, with what differs and the preprocessing. The small ones fit a laptop; the
 # four large ones have the parameter counts that Zhang et al. 2024 print (section 3.2: 23.52, 42.51, 27.51 and 48.80 million).
@@ -60,7 +62,7 @@ FACES: dict[str, tuple[str, dict[str, Any]]] = {
         ),
     ),
 }
-_NAMED = CIFAR | FACES
+_NAMED = CIFAR | FACES | repvgg.NAMED
 
 
 def build(
@@ -71,25 +73,51 @@ def build(
     position_std: float | None = None,
     position_rank: int | None = None,
     bottleneck: int | None = None,
+    skips: Sequence[Sequence[float]] = (),
     **changes: object,
 ) -> Any:
     """A fresh victim in eval mode, its weights drawn from `seed`, with its preprocessing in `model.normalise`.
 
-    name: any timm model, one of `CIFAR` or `FACES`, or a step of the morph, "morph_1" to "morph_14".
+    name: any timm model, one of `CIFAR` or `FACES`, "repvgg_d2", "vgg_narrow", an IR net of `ir.LAYERS` such as "ir152", or a step of
+        the morph, "morph_1" to "morph_14".
     num_classes: rows of the head; the model's own number if not given.
     position, position_std, position_rank: kind, scale and rank of a ViT's position embedding (see `positions.draw`);
         timm's own learnable one, with standard deviation .02, if nothing is given.
     bottleneck: put a Linear layer with so many outputs before the last one, which then sees no more of an image than these numbers.
+    skips: pairs (stage, k): the shortcuts of that stage, counted from 1, are multiplied by k in [0, 1], and removed where it is 0; a third
+        entry is the fraction of the stage's last blocks in which they are removed, for k = 0 only. RoLSS is [(4, 0)], RoLSS+ is
+        [(4, 0), (3, 0, 0.1)], SSF is [(4, 0.2)] (Koh et al. 2024, section 5; see `models.skips`). The weights that remain are those of
+        the uncut model of the same seed, but for BatchNorm weights that timm sets to 0 in ResNets: see `models.skips`.
     changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
-        Those of a step of the morph are `morph.build`'s.
+        Those of a step of the morph are `morph.build`'s, those of an IR net `ir.build`'s.
     Attention is built unfused, because gradient attacks differentiate twice and the fused kernels have no second derivative.
-    Raises ValueError for a name that is not there (with the nearest), or an image size that the patch does not divide.
+    Raises ValueError for a name that is not there (with the nearest), an image size that the patch does not divide, or skips that the
+    model does not have.
     """
+    cuts = [_read_cut(entry) for entry in skips]
+    model = _uncut(name, num_classes, seed, position, position_std, position_rank, bottleneck, **changes)
+    for stage, k, fraction in cuts:
+        model = scale(model, stage, k) if fraction is None else remove_last_fraction(model, stage, fraction)
+    return model
+
+
+def _uncut(
+    name: str,
+    num_classes: int | None,
+    seed: int,
+    position: str,
+    position_std: float | None,
+    position_rank: int | None,
+    bottleneck: int | None,
+    **changes: object,
+) -> Any:
+    """`build` without `skips`."""
     if name in morph.NAMES and position == "learnable" and position_std is None and position_rank is None:
         step = morph.build(morph.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
         return step if bottleneck is None else _narrow(step, bottleneck, seed).eval()
-    if name not in _NAMED and not timm.is_model(name):
-        known = [*_NAMED, *morph.NAMES, *timm.list_models()]
+    is_ir, ours = name in ir.LAYERS, name in ir.LAYERS or name in vgg.PLANS
+    if not ours and name not in _NAMED and not timm.is_model(name):
+        known = [*_NAMED, *ir.LAYERS, *vgg.PLANS, *morph.NAMES, *timm.list_models()]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise ValueError(
             f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"
@@ -109,7 +137,11 @@ def build(
     try:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
-            model: Any = timm.create_model(timm_name, **settings)
+            model: Any
+            if is_ir:
+                model = ir.build(name, seed=seed, **settings)
+            else:
+                model = vgg.build(name, **settings) if ours else timm.create_model(timm_name, **settings)
             if stem != "imagenet":
                 _small_stem(model, stem)
     finally:
@@ -119,13 +151,24 @@ def build(
     if isinstance(model, VisionTransformer):
         patch = model.patch_embed.patch_size[0]  # the model's own, where none was given
         _check_patches(settings.get("img_size"), patch)
-    if name in FACES:
+    if name in FACES or is_ir:
         model.normalise = Normalise((0.5,), (0.5,))
     else:
         model.normalise = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
     if position != "learnable" or position_std is not None or position_rank is not None:
         positions.place(model, position, position_std, position_rank, seed)
     return model.eval()
+
+
+def _read_cut(entry: Any) -> tuple[int, float, float | None]:
+    """(stage, k, fraction or None) of an entry of `skips`, which may come from JSON."""
+    numbers = list(entry) if isinstance(entry, list | tuple) else []
+    if len(numbers) not in (2, 3) or (len(numbers) == 3 and numbers[1] != 0):
+        raise ValueError(
+            f"skips: {entry!r} is no pair (stage, k) such as (4, 0.2), nor (stage, 0, fraction) such as (3, 0, 0.1)"
+        )
+    stage, k, *fraction = numbers
+    return stage, k, fraction[0] if fraction else None
 
 
 def embeds_positions(model: nn.Module) -> bool:

@@ -1,0 +1,120 @@
+"""Folding a RepVGG keeps outputs and input gradients (Koh et al. 2024, section 9.1); D2's layout by hand."""
+
+import copy
+
+import pytest
+import timm
+import torch
+from torch import nn
+
+from privlab.models import repvgg, skips, zoo
+
+FULL = ["repvgg_a0", "repvgg_a1", "repvgg_a2", "repvgg_b0"]  # 9 to 28 million parameters
+LARGE = ["repvgg_b1", "repvgg_b3", "repvgg_d2"]  # 57 to 131 million: narrow here, in full in `make bench`
+
+
+def stirred(name, **settings):
+    """In float64, with norms that do something, so that folding has something to do."""
+    model = zoo.build(name, num_classes=7, **settings).double()
+    g = torch.Generator().manual_seed(0)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            for value, low in (
+                (module.weight, 0.5),
+                (module.bias, -0.5),
+                (module.running_var, 0.5),
+                (module.running_mean, -0.5),
+            ):
+                value.data.copy_(low + torch.rand(value.shape, generator=g))
+    return model
+
+
+def answers(model, x):
+    """(logits, gradient of a loss in the pixels)."""
+    x = x.clone().requires_grad_()
+    logits = model(x)
+    (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(logits, torch.arange(len(x))), x)
+    return logits.detach(), gradient
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        *((name, {}) for name in FULL),
+        *((name, {"width_factor": 0.125}) for name in LARGE),
+        *(pytest.param(name, {}, marks=pytest.mark.bench) for name in LARGE),
+    ],
+)
+def test_folding_keeps_outputs_and_input_gradients(name, settings):
+    model = stirred(name, **settings)
+    folded = repvgg.fold(model)
+    x = torch.rand(2, 3, 32, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    for before, after in zip(answers(model, x), answers(folded, x), strict=True):
+        assert before.norm() > 0
+        assert ((before - after).norm() / before.norm()).item() < 1e-10
+    blocks = repvgg.branches(model)["3x3"]
+    assert repvgg.branches(folded) == {"3x3": 0, "1x1": 0, "identity": 0, "folded": blocks}
+    assert not [m for m in folded.modules() if isinstance(m, nn.BatchNorm2d)]
+    assert all(m.kernel_size == (3, 3) for m in folded.modules() if isinstance(m, nn.Conv2d))
+    assert folded.normalise == model.normalise and not folded.training
+
+
+def test_a_kernel_folded_by_hand():
+    """Equations 4 to 7: gamma / sigma of each branch times its kernel; the identity's is 1 at the centre of its own channel."""
+    model = stirred("repvgg_a0", width_factor=0.25)
+    block, folded = model.stages[0][1], repvgg.fold(model).stages[0][1].reparam_conv
+
+    def factor(norm):
+        return norm.weight / (norm.running_var + norm.eps).sqrt()
+
+    def shift(norm):
+        return norm.bias - norm.running_mean * factor(norm)
+
+    kernel = factor(block.conv_kxk.bn)[:, None, None, None] * block.conv_kxk.conv.weight
+    kernel[:, :, 1, 1] += factor(block.conv_1x1.bn)[:, None] * block.conv_1x1.conv.weight[:, :, 0, 0]
+    kernel[:, :, 1, 1] += torch.diag(factor(block.identity))
+    torch.testing.assert_close(folded.weight, kernel)
+    torch.testing.assert_close(folded.bias, sum(map(shift, (block.conv_kxk.bn, block.conv_1x1.bn, block.identity))))
+
+
+def test_folding_leaves_the_model_and_fits_evaluation_only():
+    model = stirred("repvgg_a0", width_factor=0.25).train()
+    state = copy.deepcopy(model.state_dict())
+    folded = repvgg.fold(model)
+    assert model.training and not folded.training
+    assert all(torch.equal(a, b) for a, b in zip(state.values(), model.state_dict().values(), strict=True))
+    assert all(p.requires_grad for p in model.parameters())
+    x = torch.rand(4, 3, 32, 32, dtype=torch.float64)
+    assert not torch.allclose(model(x), folded(x))  # batch statistics are no part of the kernels
+    assert not any("id_tensor" in vars(m) for m in folded.modules())
+
+
+def test_a_net_without_identity_branches_folds_too():
+    cut = skips.remove(stirred("repvgg_a0", width_factor=0.25), 3)
+    x = torch.rand(2, 3, 32, 32, dtype=torch.float64)
+    torch.testing.assert_close(repvgg.fold(cut)(x), cut(x), rtol=1e-10, atol=1e-12)
+
+
+def test_d2_by_hand():
+    with torch.device("meta"):
+        model, with_attention = zoo.build("repvgg_d2", 1000), timm.create_model("repvgg_d2se")
+    inside, total, identities = 3, 0, 0
+    for depth, width in ((1, 64), (8, 160), (14, 320), (24, 640), (1, 2560)):  # the stem, then the stages
+        for i in range(depth):
+            identity = i > 0  # the first has stride 2
+            total += 9 * inside * width + inside * width + 4 * width + 2 * width * identity
+            identities += identity
+            inside = width
+    total += 2560 * 1000 + 1000
+    assert total == sum(p.numel() for p in model.parameters()) == 131_056_296
+    assert repvgg.branches(model) == {"3x3": 48, "1x1": 48, "identity": identities, "folded": 0} and identities == 43
+    attention = sum(p.numel() for name, p in with_attention.named_parameters() if ".attn." in name)
+    assert sum(p.numel() for p in with_attention.parameters()) == total + attention and attention > 0
+    assert zoo.build("repvgg_d2", 5, width_factor=0.125).normalise.mean == (0.485, 0.456, 0.406)
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="ResNet has no RepVGG blocks, so nothing folds"):
+        repvgg.fold(timm.create_model("resnet18", channels=(4, 4, 4, 4)))
+    with pytest.raises(ValueError, match="folded already"):
+        repvgg.fold(repvgg.fold(zoo.build("repvgg_a0", width_factor=0.25)))
