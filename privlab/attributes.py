@@ -138,7 +138,7 @@ def prepare(
     openers, labels, values = READERS[name](Path(folder).expanduser())
     rows = torch.randperm(len(openers), generator=torch.Generator().manual_seed(seed))[:limit].sort().values.tolist()
     bar = tqdm(rows, desc=name, unit="face", disable=not progress, leave=False)
-    pixels = torch.from_numpy(np.stack([_face(openers[row], size) for row in bar]))
+    pixels = torch.from_numpy(np.stack([face(openers[row], size) for row in bar]))
     tensors = {f"label.{label}": torch.tensor(column)[rows] for label, column in labels.items()} | {"images": pixels}
     place = _place(name, size, to)
     write_atomic(place, safetensors.torch.save(tensors, {"values": json.dumps(values)}))
@@ -150,7 +150,7 @@ def utkface(folder: Path) -> Rows:
 
     gender 0 male, 1 female; race 0 to 4. The few files whose names lack a part, and the race "Others", are left out.
     """
-    _needs(folder, [folder], "photographs such as 25_0_2_20170116174525125.jpg.chip.jpg")
+    needs(folder, [folder], "photographs such as 25_0_2_20170116174525125.jpg.chip.jpg")
     named = [(path, re.match(r"(\d+)_([01])_([0-4])_\d+\.", path.name)) for path in sorted(folder.glob("*.jpg"))]
     found = [(path, match) for path, match in named if match and int(match[3]) < len(UTK_RACES)]
     if not found:
@@ -165,14 +165,14 @@ def utkface(folder: Path) -> Rows:
 def fairface(folder: Path) -> Rows:
     """A folder with fairface_label_train.csv, fairface_label_val.csv (file, age, gender, race) and the photographs that they name."""
     tables = [folder / f"fairface_label_{split}.csv" for split in ("train", "val")]
-    _needs(folder, tables, "FairFace's labels")
+    needs(folder, tables, "FairFace's labels")
     rows: list[Mapping[str, str]] = []
     for table in tables:
         with table.open(newline="", encoding="utf-8") as file:
             rows += csv.DictReader(file)
     if lacking := [name for name in ("file", "age", "gender", "race") if rows and name not in rows[0]]:
         raise ValueError(f"{tables[0].name} has no column {lacking[0]!r}; it has {', '.join(rows[0])}")
-    _needs(folder, [folder / row["file"] for row in rows], "FairFace's photographs")
+    needs(folder, [folder / row["file"] for row in rows], "FairFace's photographs")
     values = {"gender": ("Male", "Female"), "race": FAIR_RACES, "age": tuple(sorted({row["age"] for row in rows}))}
     labels = {name: [_index(row[name], known, name) for row in rows] for name, known in values.items()}
     return [_opener(folder / row["file"]) for row in rows], labels, values
@@ -182,7 +182,7 @@ def celeba(folder: Path) -> Rows:
     """What torchvision's CelebA reads: celeba/img_align_celeba/*.jpg and the five lists beside it, in this folder."""
     inside = folder / CelebA.base_folder
     lists = [inside / name for _, _, name in CelebA.file_list if name.endswith(".txt")]
-    _needs(folder, [inside / "img_align_celeba", *lists], "CelebA, as torchvision lays it out")
+    needs(folder, [inside / "img_align_celeba", *lists], "CelebA, as torchvision lays it out")
     try:
         known = CelebA(str(folder), split="all", target_type="attr")
     except RuntimeError as error:  # its check of MD5 sums
@@ -190,7 +190,7 @@ def celeba(folder: Path) -> Rows:
             f"folder={str(folder)!r}: torchvision does not take these for CelebA's files: {error}"
         ) from None
     photos = inside / "img_align_celeba"
-    _needs(folder, [photos / name for name in known.filename], "CelebA's photographs")
+    needs(folder, [photos / name for name in known.filename], "CelebA's photographs")
     names = [name for name in known.attr_names if name]
     labels = {name: known.attr[:, k].tolist() for k, name in enumerate(names)}
     return [_opener(photos / name) for name in known.filename], labels, dict.fromkeys(names, ("no", "yes"))
@@ -220,7 +220,8 @@ def _prepared(name: str, place: Path) -> Described:
         return Described(name, file.get_tensor("images"), labels, values, _FACE)
 
 
-def _needs(folder: Path, paths: Iterable[Path], what: str) -> None:
+def needs(folder: Path, paths: Iterable[Path], what: str) -> None:
+    """Raise FileNotFoundError, naming the folder given, what it should hold and the first of these paths that are not there."""
     if missing := [str(path.relative_to(folder.parent)) for path in paths if not path.exists()]:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise FileNotFoundError(f"folder={str(folder)!r} lacks {', '.join(missing[:3])}{more}: it should hold {what}")
@@ -236,7 +237,8 @@ def _opener(path: Path) -> Callable[[], Image.Image]:
     return lambda: Image.open(path)
 
 
-def _face(opener: Callable[[], Image.Image], size: int) -> np.ndarray:
+def face(opener: Callable[[], Image.Image], size: int) -> np.ndarray:
+    """The largest square in the middle of a photograph, resized: uint8 (3, size, size)."""
     with opener() as photo:
         return np.asarray(ImageOps.fit(photo.convert("RGB"), (size, size))).transpose(2, 0, 1).copy()  # (3, size, size)
 

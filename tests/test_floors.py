@@ -17,6 +17,9 @@ FLOORS = [
         "pretrained",
         "data",
         "attributes",
+        "identities",
+        "facenet",
+        "private",
         "splits",
         "queries",
         "papers",
@@ -25,7 +28,7 @@ FLOORS = [
         "machine",
     },
     {"leak", "models", "representations"},
-    {"training", "recipes", "batches", "fleet", "shadows", "worker"},
+    {"training", "recipes", "batches", "fleet", "shadows", "worker", "recognition"},
     {"attacks", "defences"},
     {
         "ledger",
