@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from timm.data import Mixup
 from torch import Tensor
+from torchvision.transforms.v2 import functional as colour
 
 from privlab.data import Images, check_range
 from privlab.recipes import Recipe, steps
@@ -85,8 +86,37 @@ def augmented(pixels: Tensor, augment: str, generator: torch.Generator) -> Tenso
         padded = F.pad(pixels, (right, right, down, down))
         image, channel = torch.arange(n).view(-1, 1, 1, 1), torch.arange(channels).view(1, -1, 1, 1)
         pixels = padded[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
+    elif augment == "resized_crop":
+        pixels = _jittered(_cropped(unit(pixels, torch.float32), (0.85, 1.0), generator), generator)
     flip = torch.rand(n, 1, 1, 1, generator=generator) < 0.5
     return torch.where(flip.to(pixels.device), pixels.flip(-1), pixels)
+
+
+def _cropped(pixels: Tensor, share: tuple[float, float], generator: torch.Generator) -> Tensor:
+    """Of each image its own random window of so much of the area, at full size again (bilinear)."""
+    n = len(pixels)
+    area, down, right = torch.rand(3, n, generator=generator)
+    side = (share[0] + (share[1] - share[0]) * area).sqrt()  # of the window, where the image's is 1
+    windows = torch.zeros(n, 2, 3)  # from [-1, 1] of the window to [-1, 1] of the image
+    windows[:, 0, 0] = windows[:, 1, 1] = side
+    windows[:, 0, 2], windows[:, 1, 2] = (2 * right - 1) * (1 - side), (2 * down - 1) * (1 - side)
+    grid = F.affine_grid(windows.to(pixels), list(pixels.shape), align_corners=False)
+    return F.grid_sample(pixels, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def _jittered(pixels: Tensor, generator: torch.Generator) -> Tensor:
+    """torchvision's ColorJitter(.2, .2, .1, .1), each image by itself, always in the order brightness, contrast, saturation, hue."""
+    ranges = torch.tensor([0.2, 0.2, 0.1, 0.1])
+    drawn = (2 * torch.rand(len(pixels), 4, generator=generator) - 1) * ranges  # 0: as it is
+    changed = [_jitter(image, *by) for image, by in zip(pixels, drawn.tolist(), strict=True)]
+    return torch.stack(changed)
+
+
+def _jitter(image: Tensor, brightness: float, contrast: float, saturation: float, hue: float) -> Tensor:
+    image = colour.adjust_contrast(colour.adjust_brightness(image, 1 + brightness), 1 + contrast)
+    if len(image) != 3:  # a grey image has neither of the other two
+        return image
+    return colour.adjust_hue(colour.adjust_saturation(image, 1 + saturation), hue)
 
 
 def mixup(recipe: Recipe, classes: int) -> Mixup | None:

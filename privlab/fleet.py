@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Report:
-    """What a call of `run` did: how many tasks were reused, done, and left undone by the budget; deaths survived; where, how long."""
+    """What a call of `run` did: how many tasks were reused, done (as `verb` has it) and left undone; deaths survived; where, how long."""
 
     title: str
     reused: int
@@ -56,10 +56,11 @@ class Report:
     deaths: int
     seconds: float
     where: str
+    verb: str = "trained"
 
     def __repr__(self) -> str:
         parts = [f"{self.reused} reused"] if self.reused else []
-        parts += [f"{self.done} trained in {self.seconds:.3g} s on {self.where}"] if self.done else []
+        parts += [f"{self.done} {self.verb} in {self.seconds:.3g} s on {self.where}"] if self.done else []
         parts += [f"{self.deaths} death(s) of a worker survived"] if self.deaths else []
         parts += [f"{self.left} left when the time was over: run again to go on"] if self.left else []
         return f"{self.title}: {', '.join(parts) or 'nothing to do'}"
@@ -86,6 +87,7 @@ def run(
     gpu: bool = False,
     budget: float | None = None,
     progress: bool = True,
+    verb: str = "trained",
 ) -> Report:
     """Do what is missing of these tasks, and say what was done.
 
@@ -94,6 +96,7 @@ def run(
         $PRIVLAB_CLUSTER, unless jobs are given.
     gpu: the tasks use a GPU: processes are spread over those there are; on a cluster each takes one of the resource "GPU".
     budget: seconds, after which tasks are left where they are, each at a checkpoint.  progress: show a bar, in steps.
+    verb: what was done to the tasks, for the report.
     An interrupt (Ctrl-C, or the stop button) ends the workers at once and loses no step that was kept; on a cluster, what is being worked
     at goes on to its end.
     Raises ValueError for jobs below 1; ConnectionError for a cluster that does not answer or has no worker; RuntimeError, after all others
@@ -102,7 +105,7 @@ def run(
     began = time.monotonic()
     missing = [task for task in tasks if not task.finished()]
     if not missing:
-        return Report(title, reused=len(tasks), done=0, left=0, deaths=0, seconds=0.0, where="")
+        return Report(title, reused=len(tasks), done=0, left=0, deaths=0, seconds=0.0, where="", verb=verb)
     cluster = cluster or (os.environ.get("PRIVLAB_CLUSTER") if jobs is None else None)
     lanes, where = _lanes(len(missing), jobs, cluster, gpu, budget)
     deadline = None if budget is None else began + budget
@@ -119,7 +122,7 @@ def run(
             f"{left[0].name} was reported as done, but its files are not here; all machines need the same disk under the same path"
         )
     done = len(missing) - len(left)
-    return Report(title, len(tasks) - len(missing), done, len(left), crew.deaths, time.monotonic() - began, where)
+    return Report(title, len(tasks) - len(missing), done, len(left), crew.deaths, time.monotonic() - began, where, verb)
 
 
 class _Crew:

@@ -9,9 +9,9 @@ from typing import Any
 from privlab.sources import nearest
 
 _CHOICES = {
-    "optimiser": ("adamw", "sgd"),
-    "schedule": ("cosine", "constant"),
-    "augment": ("none", "flip", "crop_flip"),
+    "optimiser": ("adamw", "adam", "sgd"),
+    "schedule": ("cosine", "constant", "steps"),
+    "augment": ("none", "flip", "crop_flip", "resized_crop"),
 }
 
 
@@ -20,12 +20,14 @@ class Recipe:
     """How to train: all that the result depends on beside the model, the images and the seed.
 
     epochs: passes over the images.  batch_size: images a step.
-    optimiser: "adamw" (with `betas`) or "sgd" (with `momentum`); weight_decay falls on every parameter, as torch does it.
-    lr: the highest learning rate.  schedule: "cosine" falls to 0 over the steps, "constant" stays; see `learning_rate`.
+    optimiser: "adamw" or "adam" (with `betas`) or "sgd" (with `momentum`); weight_decay falls on every parameter, as torch does it.
+    lr: the highest learning rate.  schedule: "cosine" falls to 0 over the steps, "constant" stays, "steps" falls to a tenth after 75% and
+    again after 90% of the epochs; see `learning_rate`.
     warmup_epochs: the rate first rises linearly for so long.
     mixup, cutmix: alpha of their Beta distribution, 0 for off; with both on, each batch takes one of them by a fair coin (timm).
     label_smoothing: share of the target that is spread over all classes.
-    augment: "none", "flip" (left to right, every other image), "crop_flip" (and shifted by up to 1/8 of the side, black outside).
+    augment: "none", "flip" (left to right, every other image), "crop_flip" (and shifted by up to 1/8 of the side, black outside),
+        "resized_crop" (flip, a square of 85 to 100% of the area at full size again, torchvision's ColorJitter: how PPA trains targets).
     clip_norm: the norm that a step's gradient is cut to; None for off.  source: where the recipe stands in print.
     Raises ValueError for a value that trains nothing or does not exist.
     """
@@ -109,6 +111,28 @@ RECIPES: dict[str, Recipe] = {
     "faces": Recipe(
         epochs=40, batch_size=20, lr=2e-3, warmup_epochs=2, source="ours: two hundred faces in seconds"
     ),
+    # Targets of model inversion. Table 12 of Koh et al. 2024 names Adam at 1e-3, MultiStepLR, 100 epochs, batches of 128, and the kinds of
+    # augmentation; milestones and ranges are those of PPA's settings, which the paper says it follows.
+    "koh2024_ppa": Recipe(
+        epochs=100, batch_size=128, optimiser="adam", lr=1e-3, weight_decay=0.0, betas=(0.9, 0.999), schedule="steps",
+        augment="resized_crop", source="Koh et al. 2024, Table 12, all but IR152"
+    ),
+    "koh2024_ir152": Recipe(
+        epochs=100, batch_size=64, optimiser="sgd", lr=0.01, weight_decay=1e-4, momentum=0.9, schedule="constant",
+        augment="flip", source="Koh et al. 2024, Table 12, IR152 (decay and momentum are KEDMI's)"
+    ),
+    "identities": Recipe(
+        epochs=40, batch_size=20, lr=2e-3, warmup_epochs=2, augment="crop_flip", source="ours: seven photographs each of twenty people"
+    ),
+    "identities_smoke": Recipe(
+        epochs=15, batch_size=10, lr=2e-3, warmup_epochs=1, augment="crop_flip", source="ours: the same, in seconds"
+    ),
+    "digits_smoke": Recipe(
+        epochs=4, batch_size=20, lr=2e-3, warmup_epochs=0.5, source="ours: some hundred digits in seconds"
+    ),
+    "digits": Recipe(
+        epochs=6, batch_size=64, lr=2e-3, warmup_epochs=0.5, source="ours: thousands of digits in half a minute"
+    ),
     "membership_laptop": Recipe(
         epochs=30, batch_size=64, lr=2e-3, warmup_epochs=1, mixup=0.8, cutmix=1.0,
         source="ours, after Zhang et al. 2024, Table 1: thousands of images, a tenth of the epochs"
@@ -168,7 +192,7 @@ def learning_rate(recipe: Recipe, step: int, images: int) -> float:
 
     Warm-up: lr (step + 1) / w over the first w steps. Then "cosine": lr (1 + cos(pi t)) / 2, t rising from 0 at the first step to 1 just
     behind the last (Loshchilov & Hutter 2017, eq. 5, without restarts). The papers say "cosine annealing" and leave open whether by
-    step or by epoch; here by step.
+    step or by epoch; here by step. "steps": a tenth from the epoch on that lies behind 75% of all, a hundredth behind 90%.
     """
     total = recipe.epochs * steps(recipe, images)
     warmup = round(recipe.warmup_epochs * steps(recipe, images))
@@ -176,6 +200,9 @@ def learning_rate(recipe: Recipe, step: int, images: int) -> float:
         return recipe.lr * (step + 1) / warmup
     if recipe.schedule == "constant":
         return recipe.lr
+    if recipe.schedule == "steps":
+        epoch = step // steps(recipe, images)
+        return recipe.lr * 0.1 ** sum(epoch >= round(share * recipe.epochs) for share in (0.75, 0.9))
     return recipe.lr * (1 + math.cos(math.pi * (step - warmup) / (total - warmup))) / 2
 
 

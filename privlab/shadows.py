@@ -70,27 +70,32 @@ class Fleet:
 
         The folder must be on a disk that every machine of the cluster sees under the same path.
         """
-        device, epochs = self.settings["device"], self.settings["recipe"]["epochs"]
-        tasks = [
+        train_all([self], jobs=jobs, cluster=cluster, budget=budget, progress=progress)
+
+    def tasks(self) -> list[fleet.Task]:
+        """The training of each model, for `fleet.run`."""
+        return [
             fleet.Task(
                 name=f"{self.settings['model']['name']} {m}",
                 call="privlab.shadows:train",
                 arguments={"folder": str(self.folder), "model": m},
                 finished=partial(getattr, run, "complete"),
                 steps=partial(training.epochs_done, run),
-                total=epochs,
+                total=self.settings["recipe"]["epochs"],
             )
             for m, run in enumerate(self.runs)
         ]
-        title = f"{len(tasks)} {self.settings['model']['name']}"
-        print(
-            fleet.run(tasks, title, jobs=jobs, cluster=cluster, gpu=device == "cuda", budget=budget, progress=progress)
-        )
 
-    def model(self, m: int) -> nn.Module:
-        """One of the trained models, in eval mode, on the CPU."""
-        built = _build(self.settings, m)
-        built.load_state_dict(self._kept(m, "weights"))
+    def model(self, m: int, at: int | None = None) -> nn.Module:
+        """One of the trained models, in eval mode, on the CPU; as it was after epoch `at` where `make` was told to keep the weights."""
+        built: Any = _build(self.settings, m)
+        built.image_shape = tuple(self.pixels.shape[1:])
+        at = self.at[-1] if at is None else at
+        if at != self.at[-1] and (at not in self.at or not self.settings.get("weights")):
+            raise ValueError(
+                f"at={at} is no epoch whose weights were kept; give weights=True and at=({at},) to shadows.make"
+            )
+        built.load_state_dict(self._kept(m, "weights" if at == self.at[-1] else f"weights_{at}"))
         return built.eval()
 
     def logits(self, m: int, at: int | None = None) -> Tensor:
@@ -134,6 +139,22 @@ class Fleet:
         return self.runs[m].load(name)
 
 
+def train_all(
+    fleets: Sequence[Fleet],
+    *,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    budget: float | None = None,
+    progress: bool = True,
+) -> None:
+    """Train what is missing of several fleets, in one go over the same workers, and print one line; see `fleet.run`."""
+    tasks = [task for each in fleets for task in each.tasks()]
+    names = list(dict.fromkeys(each.settings["model"]["name"] for each in fleets))
+    gpu = any(each.settings["device"] == "cuda" for each in fleets)
+    title = f"{len(tasks)} {', '.join(names)}"
+    print(fleet.run(tasks, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress))
+
+
 def make(
     name: str,
     recipe: Recipe | str,
@@ -146,6 +167,7 @@ def make(
     queries: Sequence[str] = ("image",),
     at: Sequence[int] = (),
     layers: Sequence[str] = (),
+    weights: bool = False,
     device: str = "cpu",
     folder: Path | str | None = None,
 ) -> Fleet:
@@ -159,6 +181,7 @@ def make(
     queries: names of `privlab.queries` that each image is asked by.
     at: epochs whose logits are kept beside the last one's, of the first query alone.
     layers: whose features are kept, too, of each image as it is, after the same epochs; see `representations.read`.
+    weights: whether the model itself is kept after these epochs, too; of the last one it always is.
     device: "cpu" or "cuda".  folder: where the fleet shall live; by default one in the store that is named by its settings.
     Raises ValueError for a keep matrix that does not fit, a model without members, an epoch outside the recipe, and for a folder that
     holds a fleet of other settings: it names the first that differs, and touches nothing.
@@ -189,6 +212,8 @@ def make(
     }
     if layers:
         settings["layers"] = list(layers)
+    if weights:
+        settings["weights"] = True
     built = _build(settings, 0)  # a wrong name, change or layer is told here, and not by every worker
     if layers:
         representations.read(built, pixels[:1], layers)
@@ -242,6 +267,8 @@ def train(folder: str, model: int, budget: float | None = None) -> None:
             run.save(f"logits_{epoch}", {"logits": torch.stack(said).float()})  # (queries, n, classes)
             if layers := settings.get("layers"):
                 run.save(f"features_{epoch}", representations.read(built, fleet.pixels, layers))
+            if settings.get("weights") and epoch != fleet.at[-1]:
+                run.save(f"weights_{epoch}", built.state_dict())
 
     training.fit(
         built,

@@ -40,6 +40,8 @@ __all__ = [
     "fit",
     "learning_rate",
     "logits",
+    "memory",
+    "remember",
     "subset",
     "victim",
 ]
@@ -285,15 +287,26 @@ def _own_generators(device: torch.device) -> Iterator[None]:
 def _optimiser(recipe: Recipe, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
     if recipe.optimiser == "sgd":
         return torch.optim.SGD(parameters, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
-    return torch.optim.AdamW(parameters, lr=recipe.lr, betas=recipe.betas, weight_decay=recipe.weight_decay)
+    adam = torch.optim.Adam if recipe.optimiser == "adam" else torch.optim.AdamW
+    return adam(parameters, lr=recipe.lr, betas=recipe.betas, weight_decay=recipe.weight_decay)
 
 
 def _checkpoint(model: nn.Module, optimiser: torch.optim.Optimizer, history: History) -> dict[str, Tensor]:
     """All in one file, since files are whole one by one."""
-    state = optimiser.state_dict()["state"]
-    tensors = {i: {k: v for k, v in of.items() if isinstance(v, Tensor)} for i, of in state.items()}
     curves = {name: torch.tensor(v, dtype=torch.float64) for name, v in dataclasses.asdict(history).items()}
-    return joined({"model": model.state_dict(), "optimiser": joined(tensors), "history": curves})
+    return joined({"model": model.state_dict(), "optimiser": memory(optimiser), "history": curves})
+
+
+def memory(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What an optimiser remembers of its steps so far, as tensors in one dict; `remember` gives it back."""
+    state = optimiser.state_dict()["state"]
+    return joined({str(i): {k: v for k, v in of.items() if isinstance(v, Tensor)} for i, of in state.items()})
+
+
+def remember(optimiser: torch.optim.Optimizer, held: Mapping[str, Tensor]) -> None:
+    """Give an optimiser of the same parameters what `memory` took down."""
+    state = {int(i): of for i, of in parted(held).items()}  # SGD without momentum holds none
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
 def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer) -> History:
@@ -314,8 +327,7 @@ def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: tor
         return History()
     parts = parted(kept)
     _load(model, parts["model"], run)
-    state = {int(i): of for i, of in parted(parts.get("optimiser", {})).items()}  # SGD without momentum holds none
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    remember(optimiser, parts.get("optimiser", {}))
     return History(**{name: tensor.tolist() for name, tensor in parts["history"].items()})
 
 

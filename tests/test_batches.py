@@ -132,6 +132,126 @@ def test_flip_turns_about_half():
     assert batches.augmented(PIXELS, "none", drawn(0)) is PIXELS
 
 
+# -- resized crops and colours, as PPA trains its targets ------------------------------------------------------------------
+
+COLOUR = torch.rand(6, 3, 12, 10, generator=drawn(5))
+
+
+def ramps(n, height=20, width=30):
+    """Each pixel's place from left to right and from top to bottom, as shares of the side."""
+    across = ((torch.arange(width) + 0.5) / width).expand(height, width)
+    down = ((torch.arange(height) + 0.5) / height)[:, None].expand(height, width)
+    return torch.stack([across, down]).expand(n, 2, height, width)
+
+
+@pytest.mark.parametrize(
+    "pixels", [COLOUR, COLOUR[:, :1], (COLOUR * 255).to(torch.uint8)], ids=["colour", "grey", "bytes"]
+)
+def test_a_resized_crop_keeps_shape_and_range(pixels):
+    got = batches.augmented(pixels, "resized_crop", drawn(0))
+    assert got.shape == pixels.shape and got.dtype == torch.float32 and got.min() >= 0 and got.max() <= 1
+    assert torch.equal(got, batches.augmented(pixels, "resized_crop", drawn(0)))
+    assert not torch.equal(got, batches.augmented(pixels, "resized_crop", drawn(1)))
+    of_floats = batches.augmented(batches.unit(pixels, torch.float32), "resized_crop", drawn(0))
+    assert torch.equal(got, of_floats)
+
+
+def test_each_image_has_draws_of_its_own():
+    many = COLOUR[:1].repeat(40, 1, 1, 1)
+    for got in (
+        batches.augmented(many, "resized_crop", drawn(0)),
+        batches._cropped(many, (0.85, 1.0), drawn(0)),
+        batches._jittered(many, drawn(0)),
+    ):
+        assert len({image.sum().item() for image in got}) == 40
+
+
+def test_nothing_to_draw_from_changes_nothing():
+    got = batches._cropped(COLOUR, (1.0, 1.0), drawn(0))
+    torch.testing.assert_close(got, COLOUR, atol=1e-5, rtol=0)
+    for image in (COLOUR[0], COLOUR[0, :1]):
+        torch.testing.assert_close(batches._jitter(image, 0, 0, 0, 0), image, atol=1e-5, rtol=0)
+
+
+def test_the_window_is_square_to_the_image_lies_inside_it_and_has_the_area_told():
+    got = batches._cropped(ramps(2000), (0.85, 1.0), drawn(0))  # (n, [across, down], height, width)
+    side = torch.stack([(got[:, 0, 10, 25] - got[:, 0, 10, 5]) * 1.5, (got[:, 1, 15, 15] - got[:, 1, 5, 15]) * 2])
+    torch.testing.assert_close(side[0], side[1], atol=1e-4, rtol=0)
+    area = side[0] ** 2
+    assert area.min() > 0.85 - 1e-3 and area.max() < 1 + 1e-3
+    assert area.mean().item() == pytest.approx(0.925, abs=0.005) and area.std().item() == pytest.approx(
+        0.15 / 12**0.5, rel=0.1
+    )
+    for middle in (got[:, 0, 10, 14:16].mean(1), got[:, 1, 9:11, 15].mean(1)):
+        room = (1 - side[0]) / 2  # to either side, before the window leaves the image
+        offset = (middle - 0.5) / room.clamp_min(1e-3)
+        assert offset.abs().max() < 1.05 and offset.min() < -0.9 and offset.max() > 0.9 and offset.mean().abs() < 0.05
+    across, down = got[:, 0, 10, 14:16].mean(1), got[:, 1, 9:11, 15].mean(1)
+    assert torch.corrcoef(torch.stack([across, down]))[0, 1].abs() < 0.1  # neither follows the other
+    steps_across = got[:, 0].diff(dim=2) * 30  # no two columns alike, as they would be beyond the border
+    assert steps_across.min() > 0.8
+
+
+def test_about_half_of_the_crops_are_turned_and_they_keep_at_least_85_percent(monkeypatch):
+    monkeypatch.setattr(batches, "_jittered", lambda pixels, generator: pixels)
+    got = batches.augmented(ramps(400)[:, :1], "resized_crop", drawn(0))
+    slope = (got[:, 0, 10, 25] - got[:, 0, 10, 5]) * 1.5
+    assert 160 < (slope < 0).sum() < 240
+    area = slope**2
+    assert area.min().item() == pytest.approx(0.85, abs=0.005) and area.max().item() == pytest.approx(1, abs=0.005)
+
+
+def test_brightness_and_contrast_by_hand():
+    """.2 and .6 are a tenth brighter .22 and .66, and a tenth nearer to their mean .44 then .242 and .638."""
+    grey = torch.tensor([0.2, 0.6]).view(1, 1, 2)
+    torch.testing.assert_close(batches._jitter(grey, 0.1, 0, 0, 0).flatten(), torch.tensor([0.22, 0.66]))
+    torch.testing.assert_close(batches._jitter(grey, 0.1, -0.1, 0.3, 0.3).flatten(), torch.tensor([0.242, 0.638]))
+    # brightness comes first: white stays at 1 and only then comes nearer to the mean
+    black_and_white = torch.tensor([0.0, 1.0]).view(1, 1, 2)
+    torch.testing.assert_close(batches._jitter(black_and_white, 0.2, -0.1, 0, 0).flatten(), torch.tensor([0.05, 0.95]))
+
+
+def test_saturation_and_hue_by_hand():
+    """Half as much colour lies half-way to the grey value; a third of a turn makes of red green."""
+    colour = torch.tensor([0.8, 0.4, 0.2]).view(3, 1, 1)
+    grey = 0.2989 * 0.8 + 0.587 * 0.4 + 0.114 * 0.2
+    paler = batches._jitter(colour, 0, 0, -0.5, 0).flatten()
+    torch.testing.assert_close(paler, (colour.flatten() + grey) / 2, atol=1e-3, rtol=0)
+    red = torch.tensor([1.0, 0, 0]).view(3, 1, 1).repeat(1, 2, 2)
+    torch.testing.assert_close(
+        batches._jitter(red, 0, 0, 0, 1 / 3)[:, 0, 0], torch.tensor([0, 1.0, 0]), atol=1e-3, rtol=0
+    )
+
+
+def test_how_far_colours_are_moved(monkeypatch):
+    """Brightness by up to a fifth either way; a grey picture stays grey."""
+    got = batches._jittered(torch.full((500, 3, 2, 2), 0.5), drawn(0))
+    torch.testing.assert_close(got, got[:, :1, :1, :1].expand_as(got), atol=1e-3, rtol=0)
+    value = got[:, 0, 0, 0]
+    assert value.min().item() == pytest.approx(0.4, abs=0.003) and value.max().item() == pytest.approx(0.6, abs=0.003)
+    assert value.mean().item() == pytest.approx(0.5, abs=0.01)
+    stripes = torch.tensor([0.4, 0.6]).view(1, 1, 2).repeat(500, 1, 1, 1)
+    spread = [
+        (image[0, 0, 1] - image[0, 0, 0]).item() / image.mean().item() / 0.4
+        for image in batches._jittered(stripes, drawn(1))
+    ]
+    assert min(spread) == pytest.approx(0.8, abs=0.01) and max(spread) == pytest.approx(1.2, abs=0.01)  # contrast
+    red = torch.tensor([1.0, 0, 0]).view(1, 3, 1, 1).repeat(500, 1, 1, 1) * 0.5
+    moved = batches._jittered(red, drawn(2))[:, :, 0, 0]
+    # hue: up to a tenth of a turn, which is six tenths of the way from red to yellow or to magenta
+    turn = ((moved[:, 1] - moved[:, 2]) / (moved[:, 0] - moved.min(1).values)).abs() / 6
+    assert turn.max().item() == pytest.approx(0.1, abs=0.005)
+    # saturation: the distance between channels over the grey value, which contrast and hue would change, too
+    pale = torch.tensor([0.6, 0.4, 0.4]).view(1, 3, 1, 1).repeat(500, 1, 1, 1)
+    with monkeypatch.context() as patched:
+        for other in ("adjust_contrast", "adjust_hue"):
+            patched.setattr(batches.colour, other, lambda image, by: image)
+        moved = batches._jittered(pale, drawn(3))[:, :, 0, 0]
+    grey = moved @ torch.tensor([0.2989, 0.587, 0.114])
+    chroma = (moved[:, 0] - moved[:, 1]) / grey / (0.2 / (0.2989 * 0.6 + 0.701 * 0.4))
+    assert chroma.min().item() == pytest.approx(0.9, abs=0.005) and chroma.max().item() == pytest.approx(1.1, abs=0.005)
+
+
 # -- mixing ---------------------------------------------------------------------------------------------------------------
 
 ALPHAS = [(0.8, 0.0), (0.0, 1.0), (0.8, 1.0)]

@@ -84,6 +84,72 @@ def test_a_layer_that_is_not_there_is_told_before_any_training(images, tmp_path)
         make(images, tmp_path / "wrong", layers=("blocks.7",))
 
 
+# -- weights of earlier epochs ---------------------------------------------------------------------------------------------
+
+
+def test_a_fleet_keeps_the_weights_of_the_epochs_that_it_is_asked_for(images, trained, tmp_path):
+    """They give the logits of then; everything else is as in a fleet that does not keep them."""
+    made = make(images, tmp_path / "with", weights=True)
+    made.train(jobs=1, progress=False)
+    assert same(made, trained)
+    for m in (0, 3):
+        early, last = made.model(m, at=1), made.model(m)
+        assert torch.equal(training.logits(early, images[0]), made.logits(m, at=1)[0])
+        assert torch.equal(training.logits(last, images[0]), made.logits(m)[0])
+        assert all(torch.equal(a, b) for a, b in zip(last.parameters(), made.model(m, at=3).parameters(), strict=True))
+        assert not early.training and early.image_shape == last.image_shape == (3, 32, 32)
+    assert "weights_3" not in made.runs[0].names()  # the last epoch's are there once
+    with pytest.raises(ValueError, match=r"at=2 is no epoch whose weights were kept; give weights=True and at=\(2,\)"):
+        made.model(0, at=2)
+
+
+def test_without_being_asked_a_fleet_keeps_the_last_weights_alone(trained):
+    assert torch.equal(trained.model(1, at=3).head.weight, trained.model(1).head.weight)
+    assert [name for name in trained.runs[0].names() if name.startswith("weights")] == ["weights"]
+    with pytest.raises(ValueError, match=r"at=1 is no epoch whose weights were kept; give weights=True and at=\(1,\)"):
+        trained.model(0, at=1)
+
+
+def test_weights_are_a_setting_only_where_they_are_kept(trained, images):
+    """So that fleets made before there was such a setting are found under their names."""
+    assert "weights" not in trained.settings and make(images, trained.folder, weights=False).folder == trained.folder
+    with pytest.raises(ValueError, match=r"holds a fleet with weights=None, not True; give another folder"):
+        make(images, trained.folder, weights=True)
+
+
+def test_an_interrupted_fleet_keeps_the_early_weights(images, trained, tmp_path):
+    made = make(images, tmp_path / "cut", weights=True, keep=KEEP[:1])
+    with pytest.raises(TimeoutError):
+        shadows.train(str(made.folder), 0, budget=0)
+    assert training.epochs_done(made.runs[0]) == 1 and "weights_1" in made.runs[0].names()
+    made.train(jobs=1, progress=False)
+    assert torch.equal(training.logits(made.model(0, at=1), images[0]), trained.logits(0, at=1)[0])
+
+
+# -- several fleets at once ------------------------------------------------------------------------------------------------
+
+
+def test_fleets_are_trained_together(images, trained, tmp_path, capsys):
+    one = make(images, tmp_path / "one", keep=KEEP[:1])
+    few = dict(embed_dim=12, depths=(1, 1), num_heads=(1, 2))
+    keep = splits.in_out(IMAGES, 2, 1)
+    other = shadows.make("swin_cifar", replace(RECIPE, epochs=1), images, keep, model=few, folder=tmp_path / "other")
+    shadows.train_all([one, other], jobs=1, progress=False)
+    shadows.train_all([other, one], jobs=1, progress=False)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("3 vit_cifar, swin_cifar: 3 trained in ") and second == "3 swin_cifar, vit_cifar: 3 reused"
+    assert "1 trained, 0 to go" in repr(one) and "2 trained, 0 to go" in repr(other)
+    assert torch.equal(one.logits(0), trained.logits(0))  # company changes nothing
+
+
+def test_tasks_of_a_fleet(images, trained, tmp_path):
+    made = make(images, tmp_path / "new")
+    tasks = made.tasks()
+    assert [task.name for task in tasks] == [f"vit_cifar {m}" for m in range(MODELS)]
+    assert [task.finished() for task in tasks] == [False] * 4 and [task.steps() for task in tasks] == [0] * 4
+    assert all(task.finished() and task.steps() == task.total == 3 for task in trained.tasks())
+
+
 # -- what a model is ---------------------------------------------------------------------------------------------------
 
 

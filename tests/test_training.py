@@ -102,6 +102,25 @@ def test_two_steps_of_adamw_by_hand():
         torch.testing.assert_close(got.detach(), expected, rtol=1e-10, atol=1e-12)
 
 
+def test_two_steps_of_adam_by_hand():
+    """Kingma & Ba 2015, algorithm 1, the decay being part of the gradient and not, as in AdamW, of the step."""
+    recipe = Recipe(
+        epochs=2, batch_size=24, optimiser="adam", lr=0.1, weight_decay=0.3, betas=(0.8, 0.95), schedule="constant"
+    )
+    model = linear()
+    values = [p.detach().clone() for p in model.parameters()]
+    fit(model, recipe)
+    m, v = [torch.zeros_like(p) for p in values], [torch.zeros_like(p) for p in values]
+    for t in (1, 2):
+        for i, g in enumerate(gradient(*values)):
+            g = g + 0.3 * values[i]
+            m[i] = 0.8 * m[i] + 0.2 * g
+            v[i] = 0.95 * v[i] + 0.05 * g**2
+            values[i] = values[i] - 0.1 * (m[i] / (1 - 0.8**t)) / ((v[i] / (1 - 0.95**t)).sqrt() + 1e-8)
+    for got, expected in zip(model.parameters(), values, strict=True):
+        torch.testing.assert_close(got.detach(), expected, rtol=1e-10, atol=1e-12)
+
+
 def test_two_steps_of_sgd_by_hand():
     recipe = Recipe(
         epochs=2, batch_size=24, optimiser="sgd", lr=0.1, weight_decay=0.3, momentum=0.7, schedule="constant"
@@ -274,6 +293,7 @@ def test_epochs_differ_in_order_dropout_and_mixing():
         (still, tiny()),
         (replace(still, mixup=0.8), linear()),
         (replace(still, augment="flip"), linear()),
+        (replace(still, augment="resized_crop"), linear(torch.float32)),
     ):
         assert len(set(fit(model, recipe).objective)) == 6
     assert len({round(value, 12) for value in fit(linear(), still).objective}) == 1
@@ -294,7 +314,7 @@ def stop_at(model, forward_pass):
     model.register_forward_pre_hook(hook)
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
+@pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
 @pytest.mark.parametrize("forward_pass", [1, 4, 11, 20])
 def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path, epochs, optimiser, forward_pass):
     recipe = replace(BUSY, optimiser=optimiser)
@@ -325,6 +345,46 @@ def test_the_cell_can_be_run_again_with_the_same_model(tmp_path):
         fit(model, BUSY, run=run)
     fit(model, BUSY, run=run)
     assert same(model, whole)
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
+def test_what_an_optimiser_remembers_can_be_given_to_another(kind):
+    """The next step is then the same to the bit, at the other's own rate; without its memory it is not."""
+    recipe = Recipe(epochs=1, optimiser=kind, lr=0.1)
+
+    def step(model, optimiser):
+        optimiser.zero_grad()
+        F.cross_entropy(model(PIXELS.double() / 255), LABELS).backward()
+        optimiser.step()
+
+    first = linear()
+    optimiser = training._optimiser(recipe, [*first.parameters()])
+    for _ in range(3):
+        step(first, optimiser)
+    held = {name: tensor.clone() for name, tensor in training.memory(optimiser).items()}
+    assert all(isinstance(tensor, torch.Tensor) for tensor in held.values())
+    weights = {name: tensor.clone() for name, tensor in first.state_dict().items()}
+    copies = []
+    for memory in (held, {}):
+        model = linear(seed=9)
+        model.load_state_dict(weights)
+        copies.append((model, training._optimiser(recipe, [*model.parameters()])))
+        training.remember(copies[-1][1], memory)
+    for model, own in ((first, optimiser), *copies):
+        own.param_groups[0]["lr"] = 0.05  # the rate is the recipe's, and no part of the memory
+        step(model, own)
+    (with_memory, _), (without, _) = copies
+    assert same(first, with_memory) and not same(first, without)
+
+
+def test_an_optimiser_that_remembers_nothing():
+    model = linear()
+    plain = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(PIXELS.double() / 255).sum().backward()
+    plain.step()
+    assert training.memory(plain) == {} and training.memory(torch.optim.Adam(model.parameters())) == {}
+    training.remember(plain, {})
+    assert plain.param_groups[0]["lr"] == 0.1
 
 
 KILLED = """
@@ -597,9 +657,11 @@ def test_a_victim_with_a_test_set_has_a_gap_and_the_normalisation_of_its_set(tmp
 
 
 def test_our_own_recipes_are_for_small_models():
-    ours = {"smoke", "laptop", "faces", "faces_smoke"}
+    ours = {"smoke", "laptop", "faces", "faces_smoke", "identities", "identities_smoke", "digits", "digits_smoke"}
     ours |= {f"{attack}_{profile}" for attack in ("membership", "attribute") for profile in ("smoke", "laptop")}
-    assert set(RECIPES) == {"zhang2024_membership", "zhang2024_attribute", *ours}
+    papers = {"zhang2024_membership", "zhang2024_attribute", "koh2024_ppa", "koh2024_ir152"}
+    assert set(RECIPES) == papers | ours
+    assert {name for name, recipe in RECIPES.items() if recipe.source.startswith("ours")} == ours
     assert RECIPES["smoke"].epochs < RECIPES["laptop"].epochs < RECIPES["zhang2024_membership"].epochs
 
 
