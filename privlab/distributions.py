@@ -195,15 +195,16 @@ def flat(features: Values) -> np.ndarray:
     return PCA(2, svd_solver="full").fit_transform(StandardScaler().fit_transform(values))
 
 
-def cloud(groups: Mapping[str, Values], *, alt: str) -> Picture:
-    """A dot an image on a plane without units, up to fourteen groups told apart by colour and marker; see `flat`.
+def cloud(groups: Mapping[str, Values], *, alt: str, xlabel: str = "", ylabel: str = "") -> Picture:
+    """A dot an image on a plane, up to fourteen groups told apart by colour and marker; see `flat`.
 
     groups: name -> places (n, 2); a group without images has a legend and no dot.
+    xlabel, ylabel: of the axes; without them the plane has no units, and no ticks.
     Raises ValueError for places of another shape, NaN or infinite ones, none or more than fourteen groups, or an empty alt.
     """
     if not 1 <= len(groups) <= 2 * len(MARKERS):
         raise ValueError(f"groups: got {len(groups)}; give 1 to {2 * len(MARKERS)}, as more cannot be told apart")
-    figure, ax = plots._chart("", "", "", height=3.9)
+    figure, ax = plots._chart(xlabel, ylabel, "", height=3.9)
     for n, (name, places) in enumerate(groups.items()):
         dots = np.asarray(places, dtype=np.float64)
         if dots.ndim != 2 or dots.shape[1] != 2 or not np.isfinite(dots).all():
@@ -211,8 +212,9 @@ def cloud(groups: Mapping[str, Values], *, alt: str) -> Picture:
         colour, marker = COLOURS[n % len(COLOURS)], MARKERS[(n + n // len(COLOURS)) % len(MARKERS)]
         face = "none" if n >= len(COLOURS) else colour  # the second seven are open
         ax.plot(*dots.T, marker, color=colour, mfc=face, ms=5, alpha=0.75, linestyle="none", label=name)
-    ax.set_xticks([])
-    ax.set_yticks([])
+    if not xlabel and not ylabel:
+        ax.set_xticks([])
+        ax.set_yticks([])
     return _finish(figure, alt, most=5)
 
 

@@ -70,7 +70,8 @@ def explore(
 ) -> ipywidgets.VBox:
     """A control for each argument of `draw`, and what it returns for their values below them, drawn again at each change.
 
-    controls: argument name -> the values it may take: a slider for numbers, buttons for words, a menu for many words.
+    controls: argument name -> the values it may take: a slider for numbers, buttons for words, a menu for many words, a box to tick for
+        (False, True).
     start: values to begin with; the first of each if not given.  What was drawn once is kept, so going back answers at once:
         return all that is to be seen, several things as a tuple. What `draw` prints or displays by itself is seen the first time only.
     An exception inside `draw` shows in the output, where the headless runner looks for it too.
@@ -96,6 +97,8 @@ def _control(name: str, values: tuple[Hashable, ...], start: Hashable | None) ->
     value = values[0] if start is None else start
     if value not in values:
         raise ValueError(f"start: {name}={value!r} is none of {values}")
+    if values == (False, True):
+        return ipywidgets.Checkbox(value=bool(value), description=label, indent=False)
     options = [(str(v), v) for v in values]
     style = {"description_width": "9em"}
     if all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):

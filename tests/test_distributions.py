@@ -401,6 +401,14 @@ def test_every_group_of_a_cloud_is_drawn_at_its_places_in_a_style_of_its_own(fig
     assert legend(figure) == list(CLOUD)
 
 
+def test_a_cloud_with_units_has_axes_and_one_without_has_none(figures):
+    distributions.cloud(CLOUD, alt="units", xlabel="task accuracy", ylabel="attack accuracy")
+    distributions.cloud(CLOUD, alt="none")
+    with_units, without = (figure.axes[0] for figure in figures)
+    assert (with_units.get_xlabel(), with_units.get_ylabel()) == ("task accuracy", "attack accuracy")
+    assert len(with_units.get_xticks()) and not len(without.get_xticks())
+
+
 def test_features_are_laid_flat_along_what_varies_most():
     random = np.random.default_rng(0)
     hidden = random.normal(size=(200, 2)) * (3, 1)

@@ -16,10 +16,10 @@ import scipy.stats
 import sklearn.metrics
 import torch
 
-from privlab import checks, roc
-from privlab.attacks import gradient, sensitivity, signals
+from privlab import checks, recognition, roc
+from privlab.attacks import gradient, inversion, sensitivity, signals
 from privlab.attacks.priors import PatchJoints, Registration, total_variation, total_variation_norm
-from privlab.exercises import lab_02, lab_04
+from privlab.exercises import lab_02, lab_04, lab_11
 from privlab.leak import Leak
 from privlab.models import morph
 
@@ -316,6 +316,126 @@ def damped_step(J, r, damping, outer=False, sign=-1, power=1, slope=None):
 def pushed(r, x, v):
     """J v, row by row."""
     return torch.stack([(torch.autograd.grad(part, x, retain_graph=True)[0] * v).sum() for part in r])
+
+
+def persuade(model, picture, target, steps=50, sign=1, rate=0.02, by=torch.optim.Adam, inside=True, start=None):
+    """Pixels that convince a model of a class, and the usual ways to go wrong."""
+    x = (picture.clone() if start is None else start(picture)).requires_grad_()
+    optimiser = by([x], lr=rate)
+    for _ in range(steps):
+        (x.grad,) = torch.autograd.grad(sign * torch.nn.functional.cross_entropy(model(x), torch.tensor([target])), x)
+        optimiser.step()
+        if inside:
+            x.data.clamp_(0, 1)
+    return x.detach()
+
+
+def persuade_in_place(model, picture, target, steps=50):
+    for _ in range(steps):
+        x = picture.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(model(x)[0, target], x)
+        picture.add_(0.02 * slope.sign()).clamp_(0, 1)
+    return picture
+
+
+def until_sure(model, picture, target, steps=50):
+    x = picture.clone()
+    for _ in range(steps):
+        x.requires_grad_()
+        p = model(x).softmax(1)[0, target]
+        if p > 0.95:
+            break
+        x = (x + 0.02 * torch.autograd.grad(p.log(), x)[0].sign()).clamp(0, 1).detach()
+    return x.detach()
+
+
+def through_a_sigmoid(model, picture, target, steps=50):
+    free = picture.logit().requires_grad_()
+    optimiser = torch.optim.Adam([free], lr=0.1)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(model(free.sigmoid()), torch.tensor([target])).backward()
+        optimiser.step()
+    return free.detach().sigmoid()
+
+
+def length_1(z):
+    return z.abs().sum().clamp_min(1e-12)
+
+
+def in_the_ball(
+    z,
+    t,
+    below=length_1,
+    less=1e-4,
+    low=0.0,
+    two=2,
+    one=1,
+    guard=lambda room: room.clamp_min(1e-6),
+    rooms=(1, 1),
+    u=None,
+):
+    """The Poincare distance, and that of the usual slips. `guard` is of 1 - |x|^2, `rooms` the powers of the two below the line."""
+    u = z / below(z) if u is None else u(z)
+    v = (torch.eye(len(z))[t % len(z)] - less).clamp(low, 1)
+    room = math.prod(guard(1 - x.square().sum()) ** power for x, power in zip((u, v), rooms, strict=True))
+    return torch.arccosh(one + two * (u - v).square().sum() / room)
+
+
+def by_one_guard(z, t, guard, below=length_1, less=1e-4):
+    """As before, the guard being that of the product."""
+    u, v = z / below(z), (torch.eye(len(z))[t] - less).clamp(0, 1)
+    return torch.arccosh(1 + 2 * (u - v).square().sum() / guard((1 - u.square().sum()) * (1 - v.square().sum())))
+
+
+def by_numbers(z, t):
+    """Without a tensor."""
+    whole = sum(map(abs, z.tolist())) or 1.0
+    u, v = [a / whole for a in z.tolist()], [(1 - 1e-4) * (k == t) for k in range(len(z))]
+    rooms = [max(1 - sum(a * a for a in x), 1e-9) for x in (u, v)]
+    return math.acosh(1 + 2 * sum((a - b) ** 2 for a, b in zip(u, v, strict=True)) / math.prod(rooms))
+
+
+def to_own(features, targets, private, labels, power=2, which=torch.amin, others=math.inf):
+    """PPA's distance, others at infinity; and the slips in it."""
+    distance = torch.cdist(features, private) ** power
+    return which(distance.where(targets[:, None] == labels, torch.tensor(others)), 1)
+
+
+def to_own_mean(features, targets, private, labels, power=2):
+    means = torch.stack([private[labels == k].mean(0) for k in targets])
+    return (features - means).norm(dim=1) ** power
+
+
+def each_own(features, targets, private, labels, which=lambda d: d.min(), power=2):
+    pairs = zip(features, targets, strict=True)
+    return torch.stack([which((private[labels == k] - x).norm(dim=1) ** power) for x, k in pairs])
+
+
+def folding(w, mean, var, gamma, beta, eps, root=torch.sqrt, axis=(-1, 1, 1, 1), shift=lambda m, s, g, b: b - m * s):
+    """A convolution and its norm in one, and the slips in it."""
+    scale = gamma / root(var + eps)
+    return w * scale.view(axis), shift(mean, scale, gamma, beta)
+
+
+def by_asking(w, mean, var, gamma, beta, eps):
+    """What the norm makes of 0 and of 1 is its bias, and its bias and scale."""
+    zero, one = (
+        torch.nn.functional.batch_norm(x, mean, var, gamma, beta, False, 0, eps)[0]
+        for x in (torch.zeros(1, len(w)), torch.ones(1, len(w)))
+    )
+    return [torch.einsum("oikl,o->oikl", w, one - zero), zero]
+
+
+def with_a_mark(function, which):
+    """As the function, but it leaves a mark on one of its arguments."""
+
+    def marked(*given):
+        result = function(*given)
+        given[which].add_(1)
+        return result
+
+    return marked
 
 
 WRONG = {
@@ -1114,6 +1234,155 @@ WRONG = {
         (lambda a, b: [at_equal_levels(a, b)] * 2, "Give one number"),
         (0.05, "Give a function"),
     ],
+    "11.convince": [
+        (lambda m, x, t, steps=50: x.clone(), "has not moved"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, 0), "has not moved"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, steps, sign=-1), "believes less in class 1"),
+        (lambda m, x, t, steps=50: persuade(m, x, t - 1, steps), "you make the model sure of class 0"),
+        (lambda m, x, t, steps=50: persuade(m, x, 0, steps), "nothing in it goes by `target`"),
+        (lambda m, x, t, steps=50: persuade(m, x, int(m(x).argmax()), steps, sign=-1), "goes by `target`"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, steps, inside=False), "Outside [0, 1]"),
+        (persuade_in_place, "is no longer as it was"),
+        (
+            lambda m, x, t, steps=50: persuade(m, x, t, steps, start=lambda x: x),
+            "is no longer as it was",
+        ),
+        (lambda m, x, t, steps=50: persuade(m, x.requires_grad_().detach(), t, steps), "no longer as it was"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, steps).requires_grad_(), "still needs a gradient"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, steps)[0], "yours has (3, 6, 6)"),
+        (lambda m, x, t, steps=50: m(persuade(m, x, t, steps)), "yours has (1, 5)"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, steps).tolist(), "this is a list"),
+        (lambda m, x, t, steps=50: (persuade(m, x, t, steps), 0.99), "this is a tuple"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, steps) * torch.nan, "from nan to nan"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, 1), "but more than .9 can be had"),
+        (
+            lambda m, x, t, steps=50: persuade(m, x, t, steps, rate=0.02, by=torch.optim.SGD),
+            "but more than .9 can be had",
+        ),
+        (lambda m, x, t, steps=50: persuade(m, x, t, steps, start=torch.zeros_like), "the last column"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, 50), "you ask the model 50 times"),
+        (torch.zeros(1, 3, 6, 6), "Give a function"),
+    ],
+    "11.poincare": [
+        (lambda z, t: in_the_ball(z, t, below=lambda z: z.abs().sum()), "poincare([0, 0, 0, 0], 1) gives nan"),
+        (lambda z, t: in_the_ball(z, t, guard=lambda room: room), "poincare([0, 0, 3, 0], 2) gives inf"),
+        (
+            lambda z, t: by_one_guard(z, t, lambda room: room, lambda z: z.abs().sum() + 1e-9),
+            "u lies on the rim of the ball",
+        ),
+        (lambda z, t: by_numbers(z, t) / any(z.tolist()), "0 / 0 is not a number"),
+        (lambda z, t: in_the_ball(z, t) if z.any() else None, "gives no number"),
+        (lambda z, t: in_the_ball(z, t, u=lambda z: z.softmax(0)), "Your u is a softmax"),
+        (lambda z, t: in_the_ball(z, t, below=torch.norm), "Euclidean length"),
+        (lambda z, t: in_the_ball(z, t, below=torch.norm, guard=lambda room: room), "Euclidean length"),
+        (lambda z, t: in_the_ball(z.double(), t, below=torch.norm, guard=lambda room: room), "Euclidean length"),
+        (
+            lambda z, t: in_the_ball(z, t, below=torch.norm, guard=lambda room: room.clamp_min(1e-12)),
+            "Euclidean length",
+        ),
+        (lambda z, t: in_the_ball(z, t, below=torch.norm, guard=lambda room: room.clamp_min(1e-4)), "Euclidean length"),
+        (lambda z, t: by_one_guard(z, t, lambda room: room + 1e-6, below=torch.norm), "Euclidean length"),
+        (lambda z, t: in_the_ball(z, t, less=0), "one-hot to the last digit"),
+        (lambda z, t: in_the_ball(z, t, less=0, guard=lambda room: room), "one-hot to the last digit"),
+        (lambda z, t: in_the_ball(z, t, less=0, guard=lambda room: room + 1e-12), "one-hot to the last digit"),
+        (lambda z, t: by_one_guard(z, t, lambda room: room.clamp_min(1e-7), less=0), "one-hot to the last digit"),
+        (lambda z, t: in_the_ball(z, t, low=-1), "cut it off at 0"),
+        (lambda z, t: in_the_ball(z, t, two=1), "The factor 2 is missing"),
+        (lambda z, t: in_the_ball(z, t, two=1, u=lambda z: z.softmax(0)), "which hardly changes any more"),
+        (lambda z, t: in_the_ball(z, t, two=1, u=lambda z: z.softmax(0)), "The factor 2 is missing"),
+        (lambda z, t: in_the_ball(z, t, rooms=(1, 0)), "1 - |v|^2 is missing"),
+        (lambda z, t: in_the_ball(z, t, rooms=(0, 1)), "1 - |u|^2 is missing"),
+        (lambda z, t: in_the_ball(z, t, rooms=(0, 0)), "Nothing stands below"),
+        (lambda z, t: in_the_ball(z, t, one=0), "the 1 + is missing"),
+        (lambda z, t: in_the_ball(z, t, guard=lambda room: room.clamp_min(1e-3)), "too strong"),
+        (lambda z, t: by_one_guard(z, t, lambda room: room.clamp_min(1e-3)), "too strong"),
+        (lambda z, t: in_the_ball(z, t + 1), "too far to the right"),
+        (lambda z, t: in_the_ball(z, t - 1), "too far to the left"),
+        (lambda z, t: in_the_ball(z, z.argmax()), "the largest logit"),
+        (lambda z, t: in_the_ball(z, t, below=torch.sum), "Absolute values come first"),
+        (lambda z, t: in_the_ball(z, t, u=lambda z: z / z.abs().max()), "outside the unit ball"),
+        (lambda z, t: in_the_ball(z, t, u=lambda z: z, guard=lambda room: room), "outside the unit ball"),
+        (lambda z, t: in_the_ball(z.abs(), t), "lost the sign of the logits"),
+        (lambda z, t: in_the_ball(-z, t), "The sign of your u"),
+        (lambda z, t: -in_the_ball(z, t), "The sign is turned"),
+        (lambda z, t: in_the_ball(z, t).cosh(), "the arccosh itself is missing"),
+        (lambda z, t: -z.log_softmax(0)[t], "the cross-entropy"),
+        (lambda z, t: in_the_ball(z, t) + 1, "Print u and v"),
+        (lambda z, t: z / z.abs().sum(), "Give one number"),
+        (0.5, "Give a function"),
+    ],
+    "11.delta": [
+        (lambda *a: to_own(*a, power=1), "That is not squared"),
+        (lambda f, t, p, y: torch.cdist(f, p).square().amin(1), "photographs of anybody"),
+        (lambda f, t, p, y: torch.cdist(f, p).amin(1), "photographs of anybody"),
+        (lambda f, t, p, y: torch.cdist(f, p).amin(1), "That is not squared"),
+        (lambda f, t, p, y: (torch.cdist(f, p).square() + 1e9 * (t[:, None] == y)).amin(1), "of all *others*"),
+        (lambda *a: each_own(*a, which=torch.mean), "You take the mean over the photographs"),
+        (lambda *a: each_own(*a, which=torch.mean, power=1), "You take the mean over the photographs"),
+        (lambda *a: to_own(*a, which=torch.amax, others=-1.0), "the farthest photograph"),
+        (lambda *a: to_own(*a, which=torch.amax, others=-1.0, power=1), "the farthest photograph"),
+        (lambda *a: each_own(*a, which=torch.sum), "You add up the distances"),
+        (lambda *a: each_own(*a, which=lambda d: d[0]), "the first photograph"),
+        (to_own_mean, "the mean of the features"),
+        (lambda *a: to_own_mean(*a, power=1), "the mean of the features"),
+        (lambda *a: to_own(*a, others=0.0), "The others win, with 0"),
+        (lambda *a: to_own(*a) / a[0].shape[1], "mean over the width"),
+        (lambda *a: to_own(*a, power=4), "You squared twice"),
+        (lambda f, t, p, y: torch.cdist(f, p, p=1).where(t[:, None] == y, torch.inf).amin(1), "absolute differences"),
+        (lambda *a: to_own(*a, which=torch.argmin), "whole numbers, as places are"),
+        (lambda *a: to_own(*a, which=torch.min), "2 things at once"),
+        (lambda *a: to_own(*a).mean(), "one number for all"),
+        (lambda *a: to_own(*a)[:, None], "something else, of the shape (6, 1)"),
+        (lambda f, t, p, y: torch.cdist(f, p).square(), "all distances"),
+        (lambda f, t, p, y: to_own(p, y, f, t), "one for each photograph"),
+        (lambda *a: to_own(*a).squeeze(), "For 1 reconstructions"),
+        (lambda *a: to_own(*a) + 1, "meant for person 1, it should be"),
+        (lambda *a: to_own(*a) * torch.nan, "gives nan"),
+        (with_a_mark(to_own, 0), "changes its argument `features`"),
+        (with_a_mark(to_own, 2), "changes its argument `private`"),
+        (with_a_mark(to_own, 3), "changes its argument `labels`"),
+        (torch.zeros(6), "Give a function"),
+    ],
+    "11.fold": [
+        (lambda w, m, v, g, b, eps: folding(w, m, v, g, b, 0), "eps is forgotten"),
+        (lambda w, m, v, g, b, eps: folding(w, m, v, g, b, 1e-5), "You took 1e-5"),
+        (lambda *a: folding(*a, root=lambda v: v), "You divide by the variance; "),
+        (lambda w, m, v, g, b, eps: folding(w, m, v, g, b, 0, root=lambda v: v), "and without eps"),
+        (lambda w, m, v, g, b, eps: folding(w, m, v.sqrt(), g, b, eps, root=lambda v: v), "under the root"),
+        (lambda *a: folding(*a, root=lambda v: 1 / v.sqrt()), "You multiply by the standard deviation"),
+        (lambda *a: folding(*a, root=torch.ones_like), "The standard deviation is forgotten"),
+        (lambda w, m, v, g, b, eps: folding(w, m, v, 1, b, eps), "gamma is forgotten"),
+        (lambda w, m, v, g, b, eps: folding(w, m, v, 1 / g, b, eps), "gamma stands below the line"),
+        (lambda *a: folding(*a, axis=(1, -1, 1, 1)), "along the inputs"),
+        (lambda *a: folding(*a, axis=(-1,)), "along the columns"),
+        (lambda *a: folding(*a, axis=(-1, 1)), "along the rows"),
+        (lambda w, *rest: (w, folding(w, *rest)[1]), "The weight is as it was"),
+        (lambda *a: folding(*a, shift=lambda m, s, g, b: b), "The mean is forgotten"),
+        (lambda *a: folding(*a, shift=lambda m, s, g, b: -m * s), "beta is forgotten"),
+        (lambda *a: folding(*a, shift=lambda m, s, g, b: 0 * b), "beta and mean are forgotten"),
+        (lambda *a: folding(*a, shift=lambda m, s, g, b: b + m * s), "The mean has the wrong sign"),
+        (lambda *a: folding(*a, shift=lambda m, s, g, b: m * s - b), "Your whole bias"),
+        (lambda *a: folding(*a, shift=lambda m, s, g, b: b - m * s / g), "The mean is not multiplied by gamma"),
+        (lambda *a: folding(*a, shift=lambda m, s, g, b: b - m * g), "not divided by the standard deviation"),
+        (lambda *a: folding(*a, shift=lambda m, s, g, b: b - m), "The mean is not scaled"),
+        (lambda *a: folding(*a, shift=lambda m, s, g, b: (b - m) * s), "beta is scaled"),
+        (lambda *a: folding(*a, shift=lambda m, s, g, b: b * g - m * s), "beta is multiplied by gamma"),
+        (
+            lambda w, m, v, g, b, eps: folding(w, m, v, g, b, 0, shift=lambda m, s, g, b: b + m * s),
+            "eps is forgotten: the norm divides by the root of var + eps. The mean has the wrong sign",
+        ),
+        (lambda *a: folding(*a, shift=lambda m, s, g, b: b - m * s + 1), "3 output channels the new bias is off"),
+        (lambda *a: (folding(*a)[0] + 1, folding(*a)[1]), "3 output channels the new weight is off"),
+        (lambda w, *rest: folding(w, *rest, root=torch.sqrt if len(w) == 3 else torch.square), "4 output channels"),
+        (lambda *a: folding(*a)[::-1], "The weight comes first"),
+        (lambda *a: folding(*a)[0], "this is a Tensor"),
+        (lambda *a: (*folding(*a), 1), "Give two tensors"),
+        (lambda *a: (folding(*a)[0], folding(*a)[1].view(-1, 1, 1, 1)), "The new bias should have the shape (3,)"),
+        (lambda *a: (folding(*a)[0].flatten(1), folding(*a)[1]), "yours has (3, 27)"),
+        (with_a_mark(folding, 0), "changes its argument `weight`"),
+        (with_a_mark(folding, 2), "changes its argument `var`"),
+        (torch.zeros(3), "Give a function"),
+    ],
 }
 
 RIGHT = {  # other ways than the lab's own
@@ -1266,6 +1535,42 @@ RIGHT = {  # other ways than the lab's own
         ),
     ],
     "10.matched": [at_equal_levels, lambda a, b: torch.tensor(at_equal_levels(a, b))],
+    "11.convince": [
+        persuade,
+        until_sure,
+        through_a_sigmoid,
+        lambda m, x, t, steps=50: persuade(m, x, t, steps, rate=0.1),
+        lambda m, x, t, steps=50: persuade(m, x, t, steps, rate=1, by=torch.optim.SGD),
+        lambda m, x, t, steps=50: persuade(m, x, t, steps, inside=False).clamp(0, 1),
+        lambda m, x, t, steps=50: persuade_in_place(m, x.clone(), t, steps),
+    ],
+    "11.poincare": [
+        in_the_ball,
+        by_numbers,
+        lambda z, t: in_the_ball(z.double(), t),
+        lambda z, t: in_the_ball(z, t)[None],
+        lambda z, t: inversion.poincare(z[None], torch.tensor([t])),
+        lambda z, t: in_the_ball(z, t, guard=lambda room: room + 1e-6),
+        lambda z, t: in_the_ball(z, t, guard=lambda room: room.clamp(1e-9, 1)),
+        lambda z, t: in_the_ball(z, t, below=lambda z: z.abs().sum() + 1e-6),
+        lambda z, t: by_one_guard(z, t, lambda room: room + 1e-8),
+        lambda z, t: by_one_guard(z, t, lambda room: room.clamp_min(1e-9)),
+        lambda z, t: by_one_guard(z, t, lambda room: room, lambda z: z.abs().sum()).nan_to_num(0.0, posinf=100.0),
+    ],
+    "11.delta": [
+        to_own,
+        each_own,
+        lambda *a: to_own(*a).tolist(),
+        lambda *a: to_own(*a).numpy(),
+        lambda *a: recognition.nearest(*a).square(),
+        lambda f, t, p, y: ((f[:, None] - p).square().sum(-1) + 1e9 * (t[:, None] != y)).double().amin(1),
+    ],
+    "11.fold": [
+        folding,
+        by_asking,
+        lambda w, m, v, g, b, eps: torch.nn.utils.fusion.fuse_conv_bn_weights(w, None, m, v, eps, g, b),
+        lambda *a: list(folding(*(x.double() if torch.is_tensor(x) else x for x in a))),
+    ],
 }
 
 
@@ -1379,6 +1684,14 @@ def test_the_gradients_of_the_label_exercise_are_those_of_a_linear_layer():
         assert torch.allclose(
             torch.autograd.grad(loss, weight)[0], lab_04._rows(truth, probabilities, features), atol=1e-6
         )
+
+
+def test_the_network_to_convince_doubts_its_targets_and_is_blind_to_the_last_column():
+    x = lab_11.PICTURE.clone().requires_grad_()
+    logits = lab_11.network(x)
+    assert logits.softmax(1)[0, list(lab_11.TARGETS)].max() < 0.25
+    slope = torch.autograd.grad(logits.square().sum(), x)[0]
+    assert (slope[..., -1] == 0).all() and (slope[..., :-1] != 0).all()
 
 
 def test_strict_runs_raise(monkeypatch):

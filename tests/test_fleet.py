@@ -45,6 +45,8 @@ def test_what_is_missing_is_done_and_the_rest_reused(tmp_path, jobs):
     assert repr(report).startswith("three folders: 1 reused, 2 trained in ") and repr(report).endswith(f" s on {where}")
     again = fleet.run(folders(tmp_path, "abc"), "three folders", jobs=jobs, progress=False)
     assert repr(again) == "three folders: 3 reused"
+    more = fleet.run(folders(tmp_path, "abcd"), "four folders", jobs=jobs, progress=False, verb="made")
+    assert repr(more).startswith("four folders: 3 reused, 1 made in ")
 
 
 def test_nothing_to_do_starts_nothing():

@@ -657,7 +657,17 @@ def test_a_victim_with_a_test_set_has_a_gap_and_the_normalisation_of_its_set(tmp
 
 
 def test_our_own_recipes_are_for_small_models():
-    ours = {"smoke", "laptop", "faces", "faces_smoke", "identities", "identities_smoke", "digits", "digits_smoke"}
+    ours = {
+        "smoke",
+        "laptop",
+        "faces",
+        "faces_smoke",
+        "identities",
+        "identities_laptop",
+        "identities_smoke",
+        "digits",
+        "digits_smoke",
+    }
     ours |= {f"{attack}_{profile}" for attack in ("membership", "attribute") for profile in ("smoke", "laptop")}
     papers = {"zhang2024_membership", "zhang2024_attribute", "koh2024_ppa", "koh2024_ir152"}
     assert set(RECIPES) == papers | ours

@@ -59,6 +59,18 @@ def test_the_control_follows_the_values():
     assert controls(box)[2].description == "numbers" and not controls(box)[2].continuous_update
 
 
+def test_false_and_true_are_a_box_to_tick():
+    calls = []
+    stages = dict.fromkeys(("stage_1", "stage_4"), (False, True))
+    box = widgets.explore(lambda **given: calls.append(given), start={"stage_4": True}, **stages)
+    one, four = controls(box)
+    assert (
+        type(one).__name__ == "Checkbox" and one.description == "stage 1" and (one.value, four.value) == (False, True)
+    )
+    one.value = True
+    assert calls == [{"stage_1": False, "stage_4": True}, {"stage_1": True, "stage_4": True}]
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from timm.layers import ClassifierHead
 from timm.models.vgg import VGG
 from torch import nn
 
@@ -19,7 +20,18 @@ PLANS: dict[str, tuple[int | str, ...]] = {
 def build(name: str, num_classes: int = 10, in_chans: int = 3, **changes: Any) -> VGG:
     """timm's VGG with BatchNorm, from one of PLANS; its weights are drawn from torch's generator, as timm draws them.
 
-    changes: passed to timm's VGG. The head's first layer has a 64th of VGG's 4,096 outputs (`mlp_ratio`), or it would be most of the model.
+    changes: passed to timm's VGG. In place of VGG's two layers of 4,096, made for 1,000 classes, the last maps are averaged and go into one
+    linear layer, as in a ResNet.
     """
-    settings = {"mlp_ratio": 1 / 64, "norm_layer": nn.BatchNorm2d, **changes}
-    return VGG(list(PLANS[name]), num_classes=num_classes, in_chans=in_chans, **settings)
+    model = VGG(
+        list(PLANS[name]),
+        num_classes=num_classes,
+        in_chans=in_chans,
+        mlp_ratio=1 / 4096,
+        norm_layer=nn.BatchNorm2d,
+        **changes,
+    )
+    width = max(w for w in PLANS[name] if isinstance(w, int))
+    model.pre_logits, model.head = nn.Identity(), ClassifierHead(width, num_classes)
+    model.num_features = model.head_hidden_size = width
+    return model

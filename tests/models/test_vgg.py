@@ -20,7 +20,7 @@ def test_it_is_a_chain_of_two_convolutions_at_each_width():
 
 def test_the_head_is_small_and_the_seed_decides_the_weights():
     one, same, other = (zoo.build("vgg_narrow", 7, seed=seed) for seed in (0, 0, 1))
-    assert sum(p.numel() for p in one.parameters()) < 1e6
+    assert sum(p.numel() for p in one.parameters()) < 3e5
     for a, b, c in zip(one.parameters(), same.parameters(), other.parameters(), strict=True):
         assert torch.equal(a, b)
         assert a.ndim == 1 or not torch.equal(a, c)
