@@ -199,7 +199,17 @@ def _second_order() -> str:
 def _bench_row(row: dict) -> str:
     """One measured line. Without a unit it is a PSNR, promised as a lower bar in dB, with seconds and a peer for what stands beside it."""
     unit = row.get("unit", "dB")
-    digits = {"dB": 1, "s": 1, "ms": 1, "GiB": 2, "steps": 0, "×": 3}[unit]
+    digits = {
+        "dB": 1,
+        "s": 1,
+        "ms": 1,
+        "GiB": 2,
+        "steps": 0,
+        "×": 3,
+        "attack accuracy": 3,
+        "held-out accuracy": 3,
+        "s a candidate and step": 3,
+    }[unit]
 
     def shown(value: float | None) -> str:
         return "never" if value is None else f"{value:,.{digits}f}"
