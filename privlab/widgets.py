@@ -97,7 +97,7 @@ def _control(name: str, values: tuple[Hashable, ...], start: Hashable | None) ->
     value = values[0] if start is None else start
     if value not in values:
         raise ValueError(f"start: {name}={value!r} is none of {values}")
-    if values == (False, True):
+    if all(isinstance(v, bool) for v in values) and values == (False, True):  # not 0 and 1, which equal them
         return ipywidgets.Checkbox(value=bool(value), description=label, indent=False)
     options = [(str(v), v) for v in values]
     style = {"description_width": "9em"}

@@ -59,6 +59,12 @@ def test_the_control_follows_the_values():
     assert controls(box)[2].description == "numbers" and not controls(box)[2].continuous_update
 
 
+def test_0_and_1_stay_numbers():
+    seen = []
+    (control,) = controls(widgets.explore(lambda photograph: seen.append(photograph), photograph=(0, 1)))
+    assert type(control).__name__ == "SelectionSlider" and [type(v) for v in seen] == [int]
+
+
 def test_false_and_true_are_a_box_to_tick():
     calls = []
     stages = dict.fromkeys(("stage_1", "stage_4"), (False, True))

@@ -23,7 +23,7 @@ def build(name: str, num_classes: int = 10, in_chans: int = 3, **changes: Any) -
     changes: passed to timm's VGG. In place of VGG's two layers of 4,096, made for 1,000 classes, the last maps are averaged and go into one
     linear layer, as in a ResNet.
     """
-    model = VGG(
+    model: Any = VGG(
         list(PLANS[name]),
         num_classes=num_classes,
         in_chans=in_chans,
