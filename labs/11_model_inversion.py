@@ -21,7 +21,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 1.5 | 1.3 GB |
+# | smoke | 1.6 | 2.3 GB |
 # | laptop | 11 | 2.6 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 3000 | 12 GB |
