@@ -7,12 +7,8 @@ and one that was killed goes on from its last checkpoint, wherever it runs next.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +17,8 @@ from typing import Any, Protocol
 
 from tqdm.auto import tqdm
 
-from privlab import machine, worker
+from privlab import machine, processes, worker
+from privlab.processes import Died
 
 PATIENCE = 5  # deaths in a row without a step gained, after which a task is given up
 WORKER_GB = 0.9  # what a process takes that has torch and a small model
@@ -66,16 +63,12 @@ class Report:
         return f"{self.title}: {', '.join(parts) or 'nothing to do'}"
 
 
-class Died(Exception):
-    """The worker was lost in the middle of a task, or the machine it ran on."""
-
-
 class Lane(Protocol):
     """Somewhere that works at one task at a time."""
 
     def work(self, task: Task, budget: float | None) -> None: ...
 
-    def stop(self) -> None: ...
+    def stop(self, idle: bool) -> None: ...  # idle: whether it has no work, or is in the midst of it
 
 
 def run(
@@ -115,7 +108,7 @@ def run(
             crew.drive(lanes)
     finally:
         for lane in lanes:
-            lane.stop()
+            lane.stop(idle=crew.open == 0)
     left = [task for task in missing if not task.finished()]
     if left and not crew.out_of_time:
         raise RuntimeError(
@@ -219,7 +212,7 @@ def _lanes(
     jobs = min(jobs, tasks)
     if jobs == 1:
         return [_Here()], "one process"
-    return [_Process(number, gpu) for number in range(jobs)], f"{jobs} processes"
+    return [_Apart(number, gpu) for number in range(jobs)], f"{jobs} processes"
 
 
 def default_jobs(gpu: bool = False) -> int:
@@ -227,82 +220,40 @@ def default_jobs(gpu: bool = False) -> int:
     told = os.environ.get("PRIVLAB_JOBS") or str(machine.cores())
     if not told.isdigit() or int(told) < 1:
         raise ValueError(f"PRIVLAB_JOBS={told!r} is no number of processes; give 1 or more")
-    return 1 if gpu else max(1, min(int(told), int(machine.memory()[1] / WORKER_GB)))
+    return 1 if gpu else max(1, min(int(told), int(machine.memory()[1] / WORKER_GB) + processes.idle()))
 
 
 class _Here:
     def work(self, task: Task, budget: float | None) -> None:
         worker.call(task.call, _arguments(task, budget))
 
-    def stop(self) -> None:
+    def stop(self, idle: bool) -> None:
         pass
 
 
-class _Process:
-    """A worker of our own, started when there is something to do and again when it died."""
+class _Apart:
+    """A process of our own, as kept warm by `processes`."""
 
     def __init__(self, number: int, gpu: bool) -> None:
-        self.number, self.gpu, self.stopped, self.lock = number, gpu, False, threading.Lock()
-        self.process: subprocess.Popen[str] | None = None
-        self.told = tempfile.TemporaryFile("w+")  # noqa: SIM115  what it prints, for when it dies; `stop` closes it
+        self.worker = processes.take(_device(number) if gpu else {})
 
     def work(self, task: Task, budget: float | None) -> None:
-        process = self._started()
-        assert process.stdin and process.stdout
-        try:
-            process.stdin.write(json.dumps({"call": task.call, "arguments": _arguments(task, budget)}) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except OSError:
-            line = ""
-        if not line and self.stopped:
-            raise Died("stopped")
-        if not line:
-            code = process.wait()
-            raise Died(f"signal {-code}" if code < 0 else f"exit status {code}: {self._last_words()}")
-        answer = json.loads(line)
-        if answer.get("type") == "TimeoutError":
-            raise TimeoutError(answer["error"])
-        if "error" in answer:
-            raise RuntimeError(f"{answer['type']}: {answer['error']}\n{answer['traceback']}")
+        self.worker.ask(task.call, _arguments(task, budget))
 
-    def stop(self) -> None:
-        with self.lock:  # or one that is just being started would be left behind
-            self.stopped = True
-            if self.process and self.process.poll() is None:
-                self.process.kill()
-                self.process.wait()
-            self.told.close()
+    def stop(self, idle: bool) -> None:
+        if idle:
+            processes.rest(self.worker)
+        else:
+            self.worker.stop()
 
-    def _started(self) -> subprocess.Popen[str]:
-        with self.lock:
-            if self.stopped:
-                raise Died("stopped")
-            if self.process is None or self.process.poll() is not None:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-m", "privlab.worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=self.told,
-                    text=True,
-                    env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **self._device()},
-                    start_new_session=True,  # an interrupt is for us, who then end the workers
-                )
-            return self.process
 
-    def _device(self) -> dict[str, str]:
-        """One GPU for each process, in turn."""
-        if not self.gpu:
-            return {}
-        import torch
+def _device(number: int) -> dict[str, str]:
+    """One GPU for each process, in turn."""
+    import torch
 
-        seen = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
-        each = seen.split(",")
-        return {"CUDA_VISIBLE_DEVICES": each[self.number % len(each)]}
-
-    def _last_words(self) -> str:
-        self.told.seek(0)
-        return " | ".join(self.told.read().strip().splitlines()[-3:])
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
+    each = seen.split(",")
+    return {"CUDA_VISIBLE_DEVICES": each[number % len(each)]}
 
 
 class _OnCluster:
@@ -321,7 +272,7 @@ class _OnCluster:
         except KilledWorker as error:
             raise Died(str(error)) from None
 
-    def stop(self) -> None:
+    def stop(self, idle: bool) -> None:
         self.client.close()
 
 
@@ -375,7 +326,7 @@ def _bar(tasks: Sequence[Task], title: str, lanes: Sequence[Lane], progress: boo
 
     def look() -> None:
         while not over.wait(_TICK):
-            pids = [lane.process.pid for lane in lanes if isinstance(lane, _Process) and lane.process]
+            pids = [lane.worker.process.pid for lane in lanes if isinstance(lane, _Apart) and lane.worker.process]
             machine.count_workers(pids)
             if progress:
                 bar.update(_steps(tasks) - bar.n)

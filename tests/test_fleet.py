@@ -12,12 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from privlab import fleet, machine
+from privlab import fleet, machine, processes
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(fleet, "ANSWER", 2)
+    processes.end_idle()  # what another test left waiting counts as free memory
 
 
 def folders(root, names, call="os:mkdir"):
@@ -90,7 +91,7 @@ def test_steps_gained_before_a_death_count(tmp_path, monkeypatch):
             if len(gained) < 12:
                 raise fleet.Died("killed")
 
-        def stop(self):
+        def stop(self, idle):
             pass
 
     monkeypatch.setattr(fleet, "_lanes", lambda *_: ([Mortal()], "a mortal"))
@@ -123,7 +124,7 @@ def test_a_timeout_without_a_budget_is_a_failure(tmp_path, monkeypatch):
         def work(self, task, budget):
             raise TimeoutError("the lock was not to be had")
 
-        def stop(self):
+        def stop(self, idle):
             pass
 
     monkeypatch.setattr(fleet, "_lanes", lambda *_: ([Slow()], "a slow lane"))
@@ -238,6 +239,6 @@ def test_the_command_line_tells_at_once(capsys):
 
 def test_each_process_has_a_gpu_of_its_own(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
-    assert [fleet._Process(n, gpu=True)._device()["CUDA_VISIBLE_DEVICES"] for n in range(3)] == ["4", "6", "4"]
-    assert fleet._Process(0, gpu=False)._device() == {}
+    lanes = [fleet._Apart(n, gpu=True).worker for n in range(3)]
+    assert [worker.environment["CUDA_VISIBLE_DEVICES"] for worker in lanes] == ["4", "6", "4"]
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "4,6"

@@ -26,6 +26,7 @@ FLOORS = [
         "store",
         "atomic",
         "machine",
+        "processes",
     },
     {"leak", "models", "representations"},
     {"training", "recipes", "batches", "fleet", "shadows", "worker", "recognition"},
