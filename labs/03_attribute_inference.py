@@ -161,8 +161,7 @@ for name, fleet in victims.items():
 @cache
 def accuracies(name, k, at=None):
     """Victim k's accuracy at its task, on its training and on its test images."""
-    right = (victims[name].logits(k, at)[0].argmax(1) == known[task]).double()
-    return tuple(right[places].mean().item() for places in parts[k][:2])
+    return tuple(victims[name].right(k, places, at) for places in parts[k][:2])
 
 
 learnt = {name: np.array([accuracies(name, k) for k in range(repeats)]) for name in family}  # (victims, train and test)
@@ -491,9 +490,7 @@ def glasses_probe(features, k, same_people):
 faces_found = {}
 eyes = torch.nn.functional.avg_pool2d(orl.pixels.float() / 255, 2).flatten(1)
 for name, fleet in of_faces.items():
-    right = [
-        (fleet.logits(k)[0].argmax(1) == orl["person"])[~face_keep[k]].double().mean().item() for k in range(repeats)
-    ]
+    right = [fleet.right(k, ~face_keep[k]) for k in range(repeats)]
     page.record("task_acc", ["orl", key[name]], right, mode="eval", victim=f"trained {face_recipe.epochs} epochs")
     for same in (True, False):
         people = "the same people" if same else "other people"
@@ -542,14 +539,10 @@ guarded = {
 
 
 # %%
-def task_accuracy(fleet, k):
-    return (fleet.logits(k)[0].argmax(1) == known[task])[parts[k].victim_test].double().mean().item()
-
-
 price = {}
 for (name, width), fleet in guarded.items():
     scores = [judged(fleet.features(k), k) for k in range(few)]
-    lost = [accuracies(name, k)[1] - task_accuracy(fleet, k) for k in range(few)]
+    lost = [accuracies(name, k)[1] - fleet.right(k, parts[k].victim_test) for k in range(few)]
     saved = [found[name, "probe"][k].accuracy - scores[k].accuracy for k in range(few)]
     page.record("attack_acc", [source, key[name], f"bottleneck_{width}"], [s.accuracy for s in scores], **about)
     page.record("attack_acc_difference", [source, key[name], f"open_less_bottleneck_{width}"], saved, **about)

@@ -21,7 +21,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 1.6 | 2.3 GB |
+# | smoke | 1.0 | 2.3 GB |
 # | laptop | 11 | 2.6 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 3000 | 12 GB |
@@ -80,19 +80,24 @@ gpu_sized = {
 printed = {f"ResNet-{n}": (f"resnet{n}", dict(zero_init_last=False)) for n in (34, 50, 101, 152)} | {f"DenseNet-{n}": (f"densenet{n}", {}) for n in (121, 161, 169, 201)}  # fmt: skip
 # architectures, private people, side in pixels, draws of people, recipe, epochs looked at beside the last, pictures shown of a person, attack
 family, staff, side, draws, recipe, at, best, attack = {
-    "smoke": (tiny, 10, 32, 2, "identities_smoke", (5,), 1, inversion.ppa(lr=0.1, pool=200, candidates=2, kept=2, steps=20, views=4)),
+    "smoke": (tiny, 8, 32, 2, "identities_smoke", (4,), 1, inversion.ppa(lr=0.1, pool=200, candidates=2, kept=2, steps=15, views=4)),
     "laptop": (small, 20, 32, 3, "identities_laptop", (8, 15), 2, inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
     "gpu": (gpu_sized, 20, 64, 3, "identities", (10, 20), 5, inversion.ppa(lr=0.1, candidates=20, kept=20)),
     "paper": (printed, None, 224, 3, "koh2024_ppa", (20, 40, 60), 50, inversion.ppa(candidates=200, kept=50, at_once=25)),
 }[profile]  # fmt: skip
 recipe = training.RECIPES[recipe]
-key = {name: name.lower().replace("-", "_") for name in {**small, **gpu_sized, **printed}}  # as the ledger writes them
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
+
+
+def key(name):
+    """As the ledger writes it."""
+    return name.lower().replace("-", "_")
+
 
 # %% [markdown]
 # ## Private people, public people
 #
-# The network is trained on 20 **private** people (10 at `smoke`). The attacker has photographs of the others, who are **public**, and of no private one. (Whether nobody is on both sides is checked, and refused if it is not so: an attack that has seen the people has nothing left to find.) Three photographs of each private person are kept to test the network on.
+# The network is trained on 20 **private** people (8 at `smoke`). The attacker has photographs of the others, who are **public**, and of no private one. (Whether nobody is on both sides is checked, and refused if it is not so: an attack that has seen the people has nothing left to find.) Three photographs of each private person are kept to test the network on.
 #
 # All is drawn and done several times over, with other private people each time, so that we can say how much hangs on the draw.
 
@@ -161,13 +166,14 @@ if not face_generator:
 # %% [markdown]
 # ## The victims and the judge
 #
-# A victim is a small ResNet: four stages of blocks, each block $z_{i+1} = z_i + g_i(z_i)$. We train it as it is (*full*), and with the skips of stage 1, 2 or 4 removed (*Skip-1*, *Skip-2*, *Skip-4*, as the paper writes it): these blocks are $z_{i+1} = g_i(z_i)$. (The paper leaves stage 3 out, which has the most blocks.) At `laptop` also with none left at all.
+# A victim is a small ResNet: four stages of blocks, each block $z_{i+1} = z_i + g_i(z_i)$. We train it as it is (*full*), and with the skips of stage 1, 2 or 4 removed (*Skip-1*, *Skip-2*, *Skip-4*, as the paper writes it): these blocks are $z_{i+1} = g_i(z_i)$. (The paper leaves stage 3 out, which has the most blocks.) At `laptop` also with none left at all; at `smoke` without Skip-2.
 
 # %%
 print(getsource(skips._times))
-variants = {"full": (), "skip_1": ((1, 0),), "skip_2": ((2, 0),), "skip_4": ((4, 0),)}
+variants = {f"skip_{stage}": ((stage, 0),) for stage in ((1, 4) if profile == "smoke" else (1, 2, 4))}
 if profile != "smoke":
     variants["none_left"] = tuple((stage, 0) for stage in (1, 2, 3, 4))
+variants = {"full": ()} | variants
 for name, (zoo_name, changes) in family.items():
     for variant, cut in variants.items():
         size = sum(p.numel() for p in zoo.build(zoo_name, people, skips=cut, **changes).parameters())
@@ -191,11 +197,10 @@ def fleet(zoo_name, changes, rows=None, of=None, how=recipe, seen=at):
 
 
 def judging(of, how):
-    both = torch.cat([of.keep(all=True), of.keep()])  # each judge, then the twins
-    longer = replace(how, batch_size=20) if profile == "smoke" else replace(how, epochs=how.epochs * 3 // 2)
+    longer = replace(how, epochs=how.epochs * 3 // 2, batch_size=20 if profile == "smoke" else how.batch_size)
     little = profile == "smoke" or of is not cast  # digits are easy
     size = dict(growth_rate=12 if little else 16, block_config=(2, 2, 2) if little else (4, 4, 4))
-    return fleet("densenet121", size if side < 100 else {}, both, of, longer, seen=())
+    return fleet("densenet121", size if side < 100 else {}, of.panel(), of, longer, seen=())
 
 
 # %%
@@ -210,7 +215,7 @@ if profile == "laptop":  # as VGG, it looks at every pixel before it halves the 
 elif profile != "smoke":
     plain = {"VGG-16": ("vgg16_bn", {}), "RepVGG-A0": ("repvgg_a0", {})}
 for name, made in plain.items():
-    victims[name, "full"] = fleet(*made, how=replace(recipe, epochs=5) if profile == "smoke" else recipe, seen=())
+    victims[name, "full"] = fleet(*made, how=replace(recipe, epochs=3) if profile == "smoke" else recipe, seen=())
 panel = judging(cast, recipe)
 
 
@@ -229,12 +234,8 @@ train([panel, *victims.values()])
 
 
 # %%
-def accuracy(of, m, places, at=None):
-    return (of.logits(m, at)[0].argmax(1) == cast.labels)[places].double().mean().item()
-
-
-twins = [accuracy(panel, draws + i, draw.test) for i, draw in enumerate(cast.draws)]
-judges = [recognition.judge(panel.model(i), twins[i], cast.photographs(i)) for i in range(draws)]
+judges = recognition.judges(panel, cast)
+twins = [judge.accuracy for judge in judges]
 about = dict(mode="eval", victim=f"trained {recipe.epochs} epochs", note=f"{source}, {side} pixels, eigenfaces")
 page.record("acc", [source, "judge"], [100 * t for t in twins], unit="percent", **about)
 print(f"the judge's twin is right about {statistics.mean(twins):.1%} of the photographs that it has not seen")
@@ -306,14 +307,14 @@ print(verdicts[(first, "full"), 0, None])
 guess.against(round(verdicts[(first, "full"), 0, None].accuracy, 3))
 
 # %% [markdown]
-# Put your hand over the captions. Would *you* recognise them? The pictures are blurred, because the generator can make no sharp ones, and still more than chance (one of 20; at `smoke`, of 10) is left of who it is: the shape of the face, the hairline, glasses.
+# Put your hand over the captions. Would *you* recognise them? The pictures are blurred, because the generator can make no sharp ones, and still more than chance (one of 20; at `smoke`, of 8) is left of who it is: the shape of the face, the hairline, glasses.
 #
 # Is that because the victim gave something away, or do the first guesses among public faces already do? The judge answers that too:
 
 # %%
 started = [judges[m].score(found[(first, "full"), m, None].first, found[(first, "full"), m, None].targets).accuracy for m in range(draws)]  # fmt: skip
 ended = [verdicts[(first, "full"), m, None].accuracy for m in range(draws)]
-page.record("attacc_difference", [source, key.get(first), "found_less_first_choice"], 100 * (np.array(ended) - started), unit="percentage_points", **about)  # fmt: skip
+page.record("attacc_difference", [source, key(first), "found_less_first_choice"], 100 * (np.array(ended) - started), unit="percentage_points", **about)  # fmt: skip
 print("recognised, of the first choice:", np.round(started, 3), "and of what was found:", np.round(ended, 3))
 
 # %% [markdown]
@@ -335,7 +336,7 @@ def over_draws(name, variant, what, when=None):
     """A number for each draw, of one kind of network."""
     net = (name, variant)
     if what == "acc":
-        return np.array([100 * accuracy(victims[net], m, cast.draws[m].test, when) for m in range(draws)])
+        return np.array([100 * victims[net].right(m, cast.draws[m].test, when) for m in range(draws)])
     read = {
         "attacc": lambda m: 100 * verdicts[net, m, when].accuracy,
         "unfiltered": lambda m: (
@@ -354,7 +355,7 @@ for name, variant in victims:
     of_it = {what: over_draws(name, variant, what) for what in UNITS}
     table[f"{name}, {variant}"] = {what: f"{v.mean():.3g} ± {v.std(ddof=1):.2g}" for what, v in of_it.items()}
     for what in ("acc", "attacc", "unfiltered", "dist_eval"):
-        page.record(what, [source, name.lower().replace("-", "_"), variant], of_it[what], unit=UNITS[what], **about)
+        page.record(what, [source, key(name), variant], of_it[what], unit=UNITS[what], **about)
 pd.DataFrame(table).T
 
 # %%
@@ -362,8 +363,8 @@ cuts = [v for v in variants if v != "full"]
 drops = {}
 for name, variant in itertools.product(family, cuts):
     drops[name, variant] = over_draws(name, "full", "attacc") - over_draws(name, variant, "attacc")
-    page.record("attacc_drop", [source, key[name], variant], drops[name, variant], unit="percentage_points", **about)
-    page.record("acc_drop", [source, key[name], variant], over_draws(name, "full", "acc") - over_draws(name, variant, "acc"), unit="percentage_points", **about)  # fmt: skip
+    page.record("attacc_drop", [source, key(name), variant], drops[name, variant], unit="percentage_points", **about)
+    page.record("acc_drop", [source, key(name), variant], over_draws(name, "full", "acc") - over_draws(name, variant, "acc"), unit="percentage_points", **about)  # fmt: skip
 guess_cut.against(round(drops[first, "skip_4"].mean(), 1))
 plots.dots(
     {f"{name}, {variant}": d for (name, variant), d in drops.items()},
@@ -394,7 +395,9 @@ def cut_and_attack(**boxes):
     return beside(result, judges[0], 0, title) if cut else beside(full, judges[0], 0)
 
 
-boxes = dict.fromkeys(("stage_1", "stage_2", "stage_4"), (False, True))
+boxes = dict.fromkeys(
+    (variant.replace("skip", "stage") for variant in variants if variant.startswith("skip")), (False, True)
+)
 widgets.explore(cut_and_attack, start={"stage_4": True}, **boxes)
 
 # %% [markdown]
@@ -412,7 +415,7 @@ distributions.histogram(
 
 # %%
 gap = over_draws(first, "full", "likelihood") - over_draws(first, "skip_4", "likelihood")
-page.record("likelihood_difference", [source, key[first], "full_less_skip_4"], gap, unit="probability", **about)
+page.record("likelihood_difference", [source, key(first), "full_less_skip_4"], gap, unit="probability", **about)
 agree = {}
 for v in shown:
     seen = torch.cat([verdicts[(first, v), m, None].top1 for m in range(draws)]).double()
@@ -441,7 +444,7 @@ for v in cuts:
     each = [recognition.at_equal_accuracy(points["full", m], points[v, m]) for m in range(draws)]
     pooled = recognition.at_equal_accuracy(*(list(itertools.chain(*(points[w, m] for m in range(draws)))) for w in ("full", v)))  # fmt: skip
     if not np.isnan(each).any():
-        page.record("attacc_at_equal_acc", [source, key[first], f"full_less_{v}"], each, unit="percentage_points", **about)  # fmt: skip
+        page.record("attacc_at_equal_acc", [source, key(first), f"full_less_{v}"], each, unit="percentage_points", **about)  # fmt: skip
     print(
         f"{v}: {pooled:.1f} points below full at equal accuracy, all draws together; draw by draw {np.round(each, 1)}"
     )
@@ -475,7 +478,7 @@ plots.lines(
 # %%
 for v in variants:
     at_image = [each["input"].median().item() for each in norms[v]]
-    page.record("gradient_norm", [source, key[first], v, "input"], at_image, **about)
+    page.record("gradient_norm", [source, key(first), v, "input"], at_image, **about)
 print(
     {v: round(y[0] / typical["full"][0], 3) for v, y in typical.items()}, "times the full network's norm at the image"
 )
@@ -538,7 +541,7 @@ vgg = next(name for name in plain if name.startswith("VGG"))
 for name in (*family, *(n for n in plain if n == "ResNet-fine")):
     less = over_draws(name, "full", "attacc") - over_draws(vgg, "full", "attacc")
     better = over_draws(name, "full", "acc") - over_draws(vgg, "full", "acc")
-    ends = [source, f"{name.lower().replace('-', '_')}_less_vgg"]
+    ends = [source, f"{key(name)}_less_vgg"]
     page.record("attacc_difference", ends, less, unit="percentage_points", **about)
     page.record("acc_difference", ends, better, unit="percentage_points", **about)
     print(f"{name} less {vgg}: attack {less.round(1)}, task {better.round(1)} points, draw by draw")
@@ -557,7 +560,7 @@ guess_vgg.against(round((over_draws(first, "full", "attacc") - over_draws(vgg, "
 
 # %%
 digits_each, gan_epochs, gan_channels, gan_images, digit_draws = {
-    "smoke": (40, 8, 8, 1_000, 2), "laptop": (400, 8, 16, 6_000, 2), "gpu": (2_000, 30, 32, 25_000, 3), "paper": (4_000, 50, 64, 25_000, 3)
+    "smoke": (32, 6, 8, 600, 1), "laptop": (400, 8, 16, 6_000, 2), "gpu": (2_000, 30, 32, 25_000, 3), "paper": (4_000, 50, 64, 25_000, 3)
 }[profile]  # fmt: skip
 mnist = data.load("mnist")
 padded = torch.nn.functional.pad(mnist.pixels[:30_000], (2, 2, 2, 2))  # (30,000, 1, 32, 32)
@@ -580,18 +583,15 @@ written = {
 
 
 # %%
-def digit_accuracy(of, model, m):
-    return 100 * (of.logits(model)[0].argmax(1) == numbers.labels)[numbers.draws[m].test].double().mean().item()
-
-
-trust = [digit_accuracy(counted, digit_draws + m, m) for m in range(digit_draws)]
-readers = [recognition.judge(counted.model(m), trust[m] / 100, numbers.photographs(m)) for m in range(digit_draws)]
-print(f"the judge's twin reads {statistics.mean(trust):.1f}% of the digits that it has not seen")
+readers = recognition.judges(counted, numbers)
+print(
+    f"the judge's twin reads {statistics.mean(reader.accuracy for reader in readers):.1%} of the digits that it has not seen"
+)
 on_digits = dict(mode="eval", victim=f"trained {how.epochs} epochs", note="MNIST 0 to 4, DCGAN on 5 to 9")
 read = {v: [100 * readers[m].score(written[v, m].images, written[v, m].targets).accuracy for m in range(digit_draws)] for v in shown}  # fmt: skip
 for v in shown:
     page.record("attacc", ["mnist", "resnet", v], read[v], unit="percent", **on_digits)
-    page.record("acc", ["mnist", "resnet", v], [digit_accuracy(counting[v], m, m) for m in range(digit_draws)], unit="percent", **on_digits)  # fmt: skip
+    page.record("acc", ["mnist", "resnet", v], [100 * counting[v].right(m, numbers.draws[m].test) for m in range(digit_draws)], unit="percent", **on_digits)  # fmt: skip
     page.record("attacc_drop", ["mnist", "resnet", v], np.subtract(read["full"], read[v]), unit="percentage_points", **on_digits)  # fmt: skip
 some = {v: torch.cat([written[v, 0].images[written[v, 0].targets == k][:2] for k in range(4)]) for v in shown}
 plots.images(some, alt="Digits 0 to 3 as found by the attack, two of each, one row for each kind of network.")
@@ -601,18 +601,23 @@ plots.images(some, alt="Digits 0 to 3 as found by the attack, two of each, one r
 #
 # ## Where do skips matter?
 #
-# One size of network and one prior do not settle it, so `make bench` cuts each stage in other depths, with other generators, data and resolutions. Points of attack accuracy lost against full, mean and standard deviation over three draws:
+# One size of network and one prior do not settle it, so `make bench` cuts each stage in other depths, with other generators, data and resolutions. Points of attack accuracy lost against full, mean and standard deviation over three draws; in brackets the points of *task* accuracy lost:
 #
 # | | Skip-1 | Skip-2 | Skip-3 | Skip-4 | none left |
 # |---|---|---|---|---|---|
-# | faces, 1 block a stage | 13 ± 15 | 11 ± 10 | 10 ± 9 | 4 ± 8 | 3 ± 6 |
-# | faces, 2 blocks a stage | 10 ± 8 | 6 ± 5 | 4 ± 3 | 2 ± 11 | 19 ± 1 |
-# | the same, 64 pixels | | | | -1 ± 12 | 22 ± 25 |
-# | digits, DCGAN | -3 ± 6 | -2 ± 11 | -3 ± 14 | 8 ± 11 | 0 ± 9 |
-# | digits, eigenfaces | -1 ± 12 | -5 ± 14 | -12 ± 17 | -9 ± 16 | -13 ± 4 |
+# | faces, 1 block a stage | 13 ± 15 (-1) | 11 ± 10 (-1) | 10 ± 9 (1) | 4 ± 8 (1) | 3 ± 6 (-1) |
+# | faces, 2 blocks a stage | 10 ± 8 (1) | 6 ± 5 (1) | 4 ± 3 (-1) | 2 ± 11 (1) | 19 ± 1 (11) |
+# | the same, 64 pixels | | | | -1 ± 12 (1) | 22 ± 25 (9) |
+# | faces, 4 blocks a stage | 18 ± 9 (13) | 14 ± 11 (19) | 15 ± 3 (18) | 23 ± 14 (22) | 44 ± 12 (65) |
+# | faces, ResNet-50's blocks | 15 ± 7 (13) | 15 ± 4 (17) | 22 ± 7 (24) | 11 ± 9 (18) | 17 ± 9 (25) |
+# | faces, DenseNet, 4 layers a stage | 14 ± 10 (12) | 25 ± 9 (28) | 32 ± 5 (33) | 53 ± 8 (71) | 61 ± 12 (83) |
+# | digits, DCGAN | -3 ± 6 (0) | -2 ± 11 (0) | -3 ± 14 (-1) | 8 ± 11 (0) | 0 ± 9 (0) |
+# | digits, eigenfaces | -1 ± 12 (0) | -5 ± 14 (0) | -12 ± 17 (-1) | -9 ± 16 (0) | -13 ± 4 (0) |
 #
-# On faces the *first* stage costs most and the last one least, the reverse of the paper's order. On digits with a linear generator the cut networks give *more* away. Only with a GAN, as in the paper, is the last stage the one that matters, and by less than its spread. And the norm of the gradient at the image explains none of it: its rank correlation with the points lost is .29 over the 22 cells (p = .19).
-# Networks of this size do not bear out that skips of the last stage are what an attacker lives on. A ResNet-101 with a StyleGAN may; that takes a GPU, the paper's faces, and has not been run here.
+# (The full networks are right about 91 to 99% of their test photographs, but for ResNet-50's blocks: 32%, they are too deep for 140 photographs and 40 epochs.)
+#
+# Here the paper's order appears: in the deeper network, and clearly in the DenseNet, the last stage costs the attacker most, 53 points. So is the paper right? Read the brackets. Wherever a cut takes much from the attacker it takes as much from the task. Over the 37 cells the rank correlation between the two losses is .84 (p = 1e-10); that between points lost and the norm of the gradient at the image is .01 (p = .95). At equal accuracy 4 blocks a stage have 4 points left
+# for Skip-4, and the DenseNet cannot be compared: no checkpoint of the one is as good as any of the other. In networks of this size, then, skips help the attacker *because they help the network learn*. In the paper the cut networks are trained so long that they lose only 2 points of accuracy, and still give 10 to 35 points less away. A ResNet-101 with a StyleGAN may do that; it takes a GPU, the paper's faces, and has not been run here.
 #
 # ## Exercise 1: why the victim is no judge
 #
@@ -645,11 +650,11 @@ checks.verify("11.convince", convince)
 
 
 # %%
-def noise_for(m, n):
+def noise_for(m, n, steps=50):
     """What the victim and the judge of draw m say of n pictures that began as noise: two shares of successes, in percent."""
     net = victims[first, "full"].model(m)
     noise = torch.rand(n, *cast.pixels.shape[1:], generator=torch.Generator().manual_seed(seed + m))
-    made = torch.cat([convince(lambda x: net(normalise(x)), x[None], k) for k, x in enumerate(noise)])
+    made = torch.cat([convince(lambda x: net(normalise(x)), x[None], k, steps) for k, x in enumerate(noise)])
     wanted = torch.arange(n)
     says = (net(normalise(made)).argmax(1) == wanted).double().mean().item()
     return 100 * says, 100 * judges[m].score(made, wanted).accuracy
@@ -657,7 +662,7 @@ def noise_for(m, n):
 
 if convince(lambda x: x.mean((2, 3)), torch.zeros(1, 3, 2, 2), 0) is not None:  # once you have written it
     told = np.array(
-        [noise_for(m, 5 if profile == "smoke" else min(people, 20)) for m in range(draws)]
+        [noise_for(m, *((5, 20) if profile == "smoke" else (min(people, 20),))) for m in range(draws)]
     )  # (draws, victim and judge)
     page.record("attacc", [source, "noise", "target_says"], told[:, 0], unit="percent", **about)
     page.record("attacc", [source, "noise", "judge_says"], told[:, 1], unit="percent", **about)

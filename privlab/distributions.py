@@ -13,9 +13,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from scipy.stats import norm
-from sklearn.decomposition import PCA
-from sklearn.preprocessing import StandardScaler
 
 from privlab import plots
 from privlab.plots import COLOURS, DASHES, MARKERS, Picture, Values
@@ -123,6 +120,8 @@ def gaussians(
     Raises ValueError for no values, values that are not finite, a standard deviation that is not positive, or an empty alt.
     Source: Carlini et al. 2022, algorithm 1.
     """
+    from scipy.stats import norm  # not at the top: it takes two seconds to import, and sklearn one
+
     groups = _columns("values", {"in": values_in, "out": values_out}, log=False)
     if len(fit) != 4 or not np.isfinite([*fit, target]).all() or min(fit[1], fit[3]) <= 0:
         wanted = (
@@ -189,6 +188,9 @@ def confusion(tp: int, fn: int, fp: int, tn: int, *, alt: str) -> Picture:
 
 def flat(features: Values) -> np.ndarray:
     """Features (n, width) on the plane in which they vary most, (n, 2): the first two principal components, standardised features."""
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import StandardScaler
+
     values = np.asarray(features, dtype=np.float64)
     if values.ndim != 2 or min(values.shape) < 2:
         raise ValueError(f"features: got shape {values.shape}; give (n, width), two images and two features or more")

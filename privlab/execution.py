@@ -77,6 +77,7 @@ def execute(
                 cwd=source.parent,
                 execution_timeout=timeout,
                 progress_bar=False,
+                shutdown_kernel="immediate",  # it has told all; to take torch down in order takes seconds
                 on_cell_start=on_cell_start,
                 config=config,
             )

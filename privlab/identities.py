@@ -11,12 +11,11 @@ The authors hand them out themselves. `prepare` makes one file of what you have,
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import json
 import math
 import os
 import re
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +28,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from privlab import attributes, sources
+from privlab.atomic import write_atomic
 from privlab.attributes import needs
 from privlab.data import Images, Normalise
 
@@ -322,7 +322,7 @@ def _place(name: str, size: int, to: str | os.PathLike[str] | None) -> Path:
 
 
 def _write(place: Path, pixels: Iterable[np.ndarray], size: int, labels: np.ndarray, classes: list[str]) -> None:
-    """A safetensors file, whole or not at all: 8 bytes with the length of its header, the header as JSON, labels, images one by one."""
+    """A safetensors file: 8 bytes with the length of its header, the header as JSON, labels, images one by one."""
     shape = [len(labels), 3, size, size]
     ends = [labels.nbytes, labels.nbytes + math.prod(shape)]
     header = {
@@ -332,19 +332,5 @@ def _write(place: Path, pixels: Iterable[np.ndarray], size: int, labels: np.ndar
     }
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)  # so that labels begin at a multiple of their size
-    part = place.with_name(f".{place.name}.{secrets.token_hex(6)}")  # beside it, as a rename must not cross disks
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("xb") as file:
-            file.write(len(text).to_bytes(8, "little") + text + labels.tobytes())
-            for one in pixels:
-                file.write(one.tobytes())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, place)
-    except OSError as error:
-        why = f"cannot write {place} ({8 + len(text) + ends[1]:,} bytes): {error.strerror}; make room, or choose another folder or size"
-        raise OSError(error.errno, why) from None
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
+    start = len(text).to_bytes(8, "little") + text + labels.tobytes()
+    write_atomic(place, itertools.chain([start], (one.tobytes() for one in pixels)), len(start) + math.prod(shape))

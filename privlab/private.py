@@ -57,6 +57,13 @@ class Cast:
             rows[i, draw.all if all else draw.train] = True
         return rows
 
+    def panel(self) -> Tensor:
+        """A keep matrix for the judges of all draws, (2 x draws, n) bool: first each on all photographs of its draw, then their twins.
+
+        A twin sees the training photographs alone: what it makes of the others says how far the judge can be trusted.
+        """
+        return torch.cat([self.keep(all=True), self.keep()])
+
     def photographs(self, i: int) -> tuple[Tensor, Tensor]:
         """All private photographs of draw i, and who is on them."""
         return self.pixels[self.draws[i].all], self.labels[self.draws[i].all]

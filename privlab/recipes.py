@@ -128,7 +128,7 @@ RECIPES: dict[str, Recipe] = {
         epochs=30, batch_size=20, lr=2e-3, warmup_epochs=2, augment="crop_flip", source="ours: the same, three quarters as long"
     ),
     "identities_smoke": Recipe(
-        epochs=12, batch_size=10, lr=2e-3, warmup_epochs=1, augment="crop_flip", source="ours: the same, in seconds"
+        epochs=8, batch_size=10, lr=2e-3, warmup_epochs=1, augment="crop_flip", source="ours: the same, in seconds"
     ),
     "digits_smoke": Recipe(
         epochs=3, batch_size=20, lr=2e-3, warmup_epochs=0.5, source="ours: some hundred digits in seconds"

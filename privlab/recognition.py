@@ -14,11 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from privlab import batches, representations, store
+from privlab import batches, representations, store, training
 from privlab.batches import Labelled
-from privlab.leak import preprocessing
-
-_AT_ONCE = 256
+from privlab.private import Cast
+from privlab.shadows import Fleet
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,7 @@ class Judge:
                 "train an evaluation model of another architecture"
             )
         with torch.no_grad():
-            like, normalise = next(self.model.parameters()), preprocessing(self.model)
-            said = torch.cat([self.model(normalise(x.to(like))) for x in images.split(_AT_ONCE)]).cpu()
+            said = training.logits(self.model, images).cpu()
         if (out := targets[(targets < 0) | (targets >= said.shape[1])]).numel():
             raise ValueError(f"targets: class {int(out[0])} is none of the judge's; it has 0 to {said.shape[1] - 1}")
         first = said.topk(min(5, said.shape[1]), dim=1).indices  # (n, 5)
@@ -93,6 +91,13 @@ def judge(model: nn.Module, accuracy: float, private: Labelled) -> Judge:
     """An evaluation model, trained on these private photographs (all of them), and its held-out accuracy, measured on a twin."""
     pixels, labels = batches.pair(private)
     return Judge(model.eval(), accuracy, representations.read(model, pixels)[representations.LAST], labels)
+
+
+def judges(panel: Fleet, cast: Cast) -> list[Judge]:
+    """A judge for each draw of people, out of a trained fleet with `cast.panel()` as its keep matrix; its accuracy is its twin's."""
+    n = len(cast.draws)
+    held_out = [panel.right(n + i, draw.test) for i, draw in enumerate(cast.draws)]
+    return [judge(panel.model(i), held_out[i], cast.photographs(i)) for i in range(n)]
 
 
 def nearest(features: Tensor, targets: Tensor, private: Tensor, labels: Tensor) -> Tensor:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom, binomtest
-from sklearn.metrics import roc_auc_score, roc_curve
 from torch import Tensor
 
 FEW = 10  # false positives below which a rate is rough
@@ -78,6 +76,8 @@ def curve(scores: Any, members: Any) -> Curve:
     scores: (n,) finite, higher = member.  members: (n,) True or False.
     Raises ValueError for lengths that differ, scores that are not finite, or where one of the two classes is missing.
     """
+    from sklearn.metrics import roc_curve  # not at the top: it takes a second to import, and scipy.stats two
+
     scores, members = _checked(scores, members)
     return Curve(*roc_curve(members, scores, drop_intermediate=False))
 
@@ -87,6 +87,8 @@ def auc(scores: Any, members: Any) -> float:
 
     scores: (n,) finite, higher = member.  members: (n,) True or False.  Raises ValueError as `curve` does.
     """
+    from sklearn.metrics import roc_auc_score
+
     scores, members = _checked(scores, members)
     return float(roc_auc_score(members, scores))
 
@@ -168,6 +170,8 @@ def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
     Raises ValueError below 1 / fpr non-members (1,000 at .1%), for another fpr, and as `curve` does.
     Source: the measure is that of Carlini et al. 2022; the interval is ours, after Clopper and Pearson 1934.
     """
+    from scipy.stats import binom, binomtest
+
     scores, members = _checked(scores, members)
     if not 0 < fpr < 1:
         raise ValueError(f"fpr={fpr} is no rate between 0 and 1; try 0.001, which is .1%")

@@ -131,6 +131,10 @@ class Fleet:
         inside, outside = self.keep.double(), (~self.keep).double()
         return (right * inside).sum(1) / inside.sum(1), (right * outside).sum(1) / outside.sum(1)
 
+    def right(self, m: int, places: Tensor, at: int | None = None) -> float:
+        """The share of the images in these places, indices or (n,) bool, that model m gets right, by the first query: 0 to 1."""
+        return (self.logits(m, at)[0].argmax(1) == self.labels)[places].double().mean().item()
+
     def _kept(self, m: int, name: str) -> dict[str, Tensor]:
         if not 0 <= m < len(self.keep):
             raise ValueError(f"m={m} is no model of this fleet; give 0 to {len(self.keep) - 1}")

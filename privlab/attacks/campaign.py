@@ -61,8 +61,8 @@ def wage(
             name=f"inversion of {each.fleet.settings['model']['name']} {each.m}",
             call="privlab.attacks.campaign:work",
             arguments=each.arguments(),
-            finished=partial(getattr, each.run, "complete"),
-            steps=partial(_steps, each.run),
+            finished=(done := partial(getattr, each.run, "complete")),
+            steps=done,
             total=1,
         )
         for each in attempts
@@ -99,7 +99,3 @@ def work(
     run.save("found", {name: getattr(found, name) for name in PARTS})
     run.note("trace", found.trace)
     run.finish()
-
-
-def _steps(run: store.Run) -> int:
-    return int(run.complete)

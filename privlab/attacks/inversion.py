@@ -207,27 +207,20 @@ class ModelInversion:
         model: the target, in eval mode from here on; its weights are not touched.  generator: see `generators`.
         Raises ValueError for a class that the model does not have, or a generator whose images do not fit it.
         """
-        wanted = _checked(model, generator, targets)
         trace = []
-        for state in self.search(model, generator, wanted, seed):
+        for state in self.search(model, generator, targets, seed):
             if state.step == 0:
                 began = state.latents
             trace.append(state.loss.mean().item())
-        labels = wanted.repeat_interleave(self.candidates).to(began.device)
+        labels = torch.as_tensor(targets).long().repeat_interleave(self.candidates).to(began.device)
         with torch.no_grad():
-            best = self.choose(model, generator, state.latents, labels, seed)  # (n,) places
-            images, first = (_pictures(generator, w[best]) for w in (state.latents, began))
-            score = self.convincing(model, generator, state.latents[best], labels[best], seed)
-            likelihood = _likelihood(model, images, labels[best])
-        return Found(
-            images.cpu(),
-            labels[best].cpu(),
-            state.latents[best].cpu(),
-            likelihood.cpu(),
-            score.cpu(),
-            first.cpu(),
-            trace,
-        )
+            images = _pictures(generator, state.latents)
+            score = self.convincing(model, images, labels, seed)
+            best = self.choose(score)  # (n,) places
+            likelihood = _likelihood(model, images[best], labels[best])
+            first = _pictures(generator, began[best])
+        rows = (images[best], labels[best], state.latents[best], likelihood, score[best], first)
+        return Found(*(part.cpu() for part in rows), trace)
 
     @torch.no_grad()
     def select(self, model: nn.Module, generator: Generator, targets: Tensor, seed: int) -> Tensor:
@@ -243,17 +236,14 @@ class ModelInversion:
         best = torch.cat(said)[:, targets.to(pool.device)].topk(self.candidates, dim=0).indices  # (candidates, targets)
         return pool[best.T.flatten()].clone()
 
-    @torch.no_grad()
-    def choose(self, model: nn.Module, generator: Generator, latents: Tensor, labels: Tensor, seed: int) -> Tensor:
-        """The last choice: of each class's candidates the `kept` that convince from most views; their places (targets x kept,)."""
-        score = self.convincing(model, generator, latents, labels, seed).view(-1, self.candidates)
-        best = score.topk(self.kept, dim=1).indices  # (targets, kept)
+    def choose(self, score: Tensor) -> Tensor:
+        """The last choice: of each class's candidates the `kept` with the highest score; their places (targets x kept,)."""
+        best = score.view(-1, self.candidates).topk(self.kept, dim=1).indices  # (targets, kept)
         return (best + torch.arange(len(best), device=best.device)[:, None] * self.candidates).flatten()
 
     @torch.no_grad()
-    def convincing(self, model: nn.Module, generator: Generator, latents: Tensor, labels: Tensor, seed: int) -> Tensor:
+    def convincing(self, model: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
         """Mean probability of the target over `views` of each picture, the same views for all of them: (n,)."""
-        images = _pictures(generator, latents)
         if self.views == 0:
             return _likelihood(model, images, labels)
         draw = torch.Generator().manual_seed(seed + 1)
@@ -313,4 +303,5 @@ def _likelihood(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
 
 
 def _pictures(generator: Generator, latents: Tensor) -> Tensor:
-    return torch.cat([generator.synthesise(w) for w in latents.split(_AT_ONCE)])
+    """As a file would hold them: a generator whose pixels leave [0, 1], as StyleGAN2's may in the search, is cut off here."""
+    return torch.cat([generator.synthesise(w) for w in latents.split(_AT_ONCE)]).clamp(0, 1)

@@ -115,9 +115,9 @@ def _uncut(
     if name in morph.NAMES and position == "learnable" and position_std is None and position_rank is None:
         step = morph.build(morph.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
         return step if bottleneck is None else _narrow(step, bottleneck, seed).eval()
-    is_ir, ours = name in ir.LAYERS, name in ir.LAYERS or name in vgg.PLANS
-    if not ours and name not in _NAMED and not timm.is_model(name):
-        known = [*_NAMED, *ir.LAYERS, *vgg.PLANS, *morph.NAMES, *timm.list_models()]
+    ours = [*_NAMED, *ir.LAYERS, *vgg.PLANS]
+    if name not in ours and not timm.is_model(name):
+        known = [*ours, *morph.NAMES, *timm.list_models()]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise ValueError(
             f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"
@@ -138,10 +138,12 @@ def _uncut(
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
             model: Any
-            if is_ir:
+            if name in ir.LAYERS:
                 model = ir.build(name, seed=seed, **settings)
+            elif name in vgg.PLANS:
+                model = vgg.build(name, **settings)
             else:
-                model = vgg.build(name, **settings) if ours else timm.create_model(timm_name, **settings)
+                model = timm.create_model(timm_name, **settings)
             if stem != "imagenet":
                 _small_stem(model, stem)
     finally:
@@ -151,7 +153,7 @@ def _uncut(
     if isinstance(model, VisionTransformer):
         patch = model.patch_embed.patch_size[0]  # the model's own, where none was given
         _check_patches(settings.get("img_size"), patch)
-    if name in FACES or is_ir:
+    if name in FACES or name in ir.LAYERS:
         model.normalise = Normalise((0.5,), (0.5,))
     else:
         model.normalise = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)

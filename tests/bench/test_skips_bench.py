@@ -87,17 +87,11 @@ def judges(cast, recipe, normalise):
     size = dict(growth_rate=12, block_config=(2, 2, 2)) if small else dict(growth_rate=16, block_config=(4, 4, 4))
     settings = dict(size, in_chans=1)
     recipe = replace(recipe, epochs=recipe.epochs * 3 // 2)
-    rows = torch.cat([cast.keep(all=True), cast.keep()])
-    made = shadows.make("densenet121", recipe, (cast.pixels, cast.labels), rows, model=settings, normalise=normalise, seed=100)  # fmt: skip
+    made = shadows.make(
+        "densenet121", recipe, (cast.pixels, cast.labels), cast.panel(), model=settings, normalise=normalise, seed=100
+    )
     made.train(jobs=1)
-    n = len(cast.draws)
-    held = [right(made, n + i, cast.labels, draw.test) for i, draw in enumerate(cast.draws)]
-    return [recognition.judge(made.model(i), held[i], cast.photographs(i)) for i in range(n)]
-
-
-def right(fleet, m, labels, places, at=None):
-    """The share of these photographs that model m gets right."""
-    return (fleet.logits(m, at)[0].argmax(1) == labels)[places].double().mean().item()
+    return recognition.judges(made, cast)
 
 
 @pytest.mark.parametrize("cell", [c for c in CELLS if c in os.environ.get("BENCH_CELLS", c).split(";")])
@@ -134,7 +128,7 @@ def test_where_skips_matter(cell):
     }
     for (variant, i, at), found in zip(attempts, campaign.wage(list(attempts.values()), jobs=1), strict=True):
         model = fleets[variant].model(i, at)
-        acc = right(fleets[variant], i, cast.labels, cast.draws[i].test, at)
+        acc = fleets[variant].right(i, cast.draws[i].test, at)
         verdict = asked[i].score(found.images, found.targets, model)
         back = flow.norms(model, found.first, found.targets)
         RUNS.append(

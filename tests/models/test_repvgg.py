@@ -13,22 +13,6 @@ FULL = ["repvgg_a0", "repvgg_a1", "repvgg_a2", "repvgg_b0"]  # 9 to 28 million p
 LARGE = ["repvgg_b1", "repvgg_b3", "repvgg_d2"]  # 57 to 131 million: narrow here, in full in `make bench`
 
 
-def stirred(name, **settings):
-    """In float64, with norms that do something, so that folding has something to do."""
-    model = zoo.build(name, num_classes=7, **settings).double()
-    g = torch.Generator().manual_seed(0)
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            for value, low in (
-                (module.weight, 0.5),
-                (module.bias, -0.5),
-                (module.running_var, 0.5),
-                (module.running_mean, -0.5),
-            ):
-                value.data.copy_(low + torch.rand(value.shape, generator=g))
-    return model
-
-
 def answers(model, x):
     """(logits, gradient of a loss in the pixels)."""
     x = x.clone().requires_grad_()
@@ -45,8 +29,8 @@ def answers(model, x):
         *(pytest.param(name, {}, marks=pytest.mark.bench) for name in LARGE),
     ],
 )
-def test_folding_keeps_outputs_and_input_gradients(name, settings):
-    model = stirred(name, **settings)
+def test_folding_keeps_outputs_and_input_gradients(name, settings, stirred):
+    model = stirred(zoo.build(name, num_classes=7, **settings).double())
     folded = repvgg.fold(model)
     x = torch.rand(2, 3, 32, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     for before, after in zip(answers(model, x), answers(folded, x), strict=True):
@@ -59,9 +43,9 @@ def test_folding_keeps_outputs_and_input_gradients(name, settings):
     assert folded.normalise == model.normalise and not folded.training
 
 
-def test_a_kernel_folded_by_hand():
+def test_a_kernel_folded_by_hand(stirred):
     """Equations 4 to 7: gamma / sigma of each branch times its kernel; the identity's is 1 at the centre of its own channel."""
-    model = stirred("repvgg_a0", width_factor=0.25)
+    model = stirred(zoo.build("repvgg_a0", num_classes=7, width_factor=0.25).double())
     block, folded = model.stages[0][1], repvgg.fold(model).stages[0][1].reparam_conv
 
     def factor(norm):
@@ -77,8 +61,8 @@ def test_a_kernel_folded_by_hand():
     torch.testing.assert_close(folded.bias, sum(map(shift, (block.conv_kxk.bn, block.conv_1x1.bn, block.identity))))
 
 
-def test_folding_leaves_the_model_and_fits_evaluation_only():
-    model = stirred("repvgg_a0", width_factor=0.25).train()
+def test_folding_leaves_the_model_and_fits_evaluation_only(stirred):
+    model = stirred(zoo.build("repvgg_a0", num_classes=7, width_factor=0.25).double()).train()
     state = copy.deepcopy(model.state_dict())
     folded = repvgg.fold(model)
     assert model.training and not folded.training
@@ -89,8 +73,8 @@ def test_folding_leaves_the_model_and_fits_evaluation_only():
     assert not any("id_tensor" in vars(m) for m in folded.modules())
 
 
-def test_a_net_without_identity_branches_folds_too():
-    cut = skips.remove(stirred("repvgg_a0", width_factor=0.25), 3)
+def test_a_net_without_identity_branches_folds_too(stirred):
+    cut = skips.remove(stirred(zoo.build("repvgg_a0", num_classes=7, width_factor=0.25).double()), 3)
     x = torch.rand(2, 3, 32, 32, dtype=torch.float64)
     torch.testing.assert_close(repvgg.fold(cut)(x), cut(x), rtol=1e-10, atol=1e-12)
 

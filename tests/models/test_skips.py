@@ -47,26 +47,10 @@ BUILD = {  # small members of each family, and the side of their images
     "ir18": (lambda: ir.build("ir18", 5, widths=(8, 16, 16, 32), image_size=32), 32),
 }
 ADDITIVE = [name for name in BUILD if name not in ("densenet121", "repvgg_a0")]  # and any k
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
-
-
-def stirred(model, seed=0):
-    """The model in eval mode, with norms that do something: a fresh BatchNorm is nearly the identity."""
-    g = torch.Generator().manual_seed(seed)
-    for module in model.modules():
-        if isinstance(module, NORMS):
-            for value, low in (
-                (module.weight, 0.5),
-                (module.bias, -0.5),
-                (module.running_var, 0.5),
-                (module.running_mean, -0.5),
-            ):
-                value.data.copy_(low + torch.rand(value.shape, generator=g))
-    return model.eval()
 
 
 @pytest.fixture(scope="module", params=BUILD)
-def family(request):
+def family(request, stirred):
     build, side = BUILD[request.param]
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -75,17 +59,23 @@ def family(request):
 
 
 @pytest.fixture(scope="module", params=ADDITIVE)
-def additive(request):
+def additive(request, stirred):
     build, side = BUILD[request.param]
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return request.param, stirred(build()), torch.rand(2, 3, side, side)
 
 
-def small(name="resnet18"):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return stirred(BUILD[name][0]())
+@pytest.fixture(scope="session")
+def small(stirred):
+    """Gives a small member of a family, by its name."""
+
+    def build(name="resnet18"):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            return stirred(BUILD[name][0]())
+
+    return build
 
 
 def count(model):
@@ -148,7 +138,7 @@ def test_weights_that_stay_are_the_models(family):
             assert torch.equal(value, old[key]), key
 
 
-def test_copies_and_files_give_the_same_net(family, tmp_path):
+def test_copies_and_files_give_the_same_net(family, tmp_path, stirred):
     name, model, x = family
     stage = max(skips.stages(model))
     for k in (0,) if name == "repvgg_a0" else (0, 0.3):
@@ -214,7 +204,7 @@ def branch(block, x):
 
 @pytest.mark.parametrize("k", [0, 0.2, 0.5])
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "ir18"])
-def test_a_block_is_its_branch_and_k_of_its_shortcut(name, k):
+def test_a_block_is_its_branch_and_k_of_its_shortcut(name, k, small):
     model, x = small(name), torch.rand(2, 3, 32, 32)
     cut = skips.scale(model, 4, k)
     after = F.relu if name.startswith("resnet") else nn.Identity()
@@ -257,7 +247,7 @@ def test_full_size_resnets(name, shortcuts, gone):
             assert torch.equal(skips.scale(model, 4, 1)(x), model(x))
 
 
-def test_a_removed_projection_is_not_computed():
+def test_a_removed_projection_is_not_computed(small):
     model = small("resnet50")
     expected = skips.remove(model, 2)(torch.ones(1, 3, 32, 32))
     for p in model.layer2[0].downsample.parameters():
@@ -266,7 +256,7 @@ def test_a_removed_projection_is_not_computed():
     assert skips.scale(model, 2, 0.5)(torch.ones(1, 3, 32, 32)).isnan().all()
 
 
-def test_the_factor_holds_in_training_too_and_norms_of_what_is_gone_do_not_count():
+def test_the_factor_holds_in_training_too_and_norms_of_what_is_gone_do_not_count(small):
     model, x = small("resnet50").train(), torch.rand(4, 3, 32, 32)
     half, cut = skips.scale(model, 2, 0.5), skips.remove(model, 2)
     block = half.layer2[0]
@@ -291,7 +281,7 @@ def test_a_fresh_resnet_can_learn_without_shortcuts():
     assert torch.equal(skips.remove(fresh, 4).layer4[1].bn2.weight, fresh.layer4[1].bn2.weight)
 
 
-def test_resnets_with_an_average_in_the_projection_and_with_attention():
+def test_resnets_with_an_average_in_the_projection_and_with_attention(stirred):
     for name in ("resnet50d", "seresnet18"):
         model = stirred(timm.create_model(name, channels=(8, 16, 32, 64), layers=(1, 1, 1, 1), num_classes=5))
         half = skips.scale(model, 3, 0.5)
@@ -328,7 +318,7 @@ def apply(layer, weight_index, x):
 
 
 @pytest.mark.parametrize(("k", "a", "b"), [(0, 0, 0), (0.25, 4, 2), (0.5, 8, 4)])
-def test_a_dense_block_by_hand(k, a, b):
+def test_a_dense_block_by_hand(k, a, b, small):
     """Growth 8 on 16 channels: the input's first a channels and each layer's first b go on."""
     model = small("densenet121")
     cut = skips.scale(model, 1, k)
@@ -345,7 +335,7 @@ def test_a_dense_block_by_hand(k, a, b):
             assert torch.equal(getattr(new.norm, name), getattr(stock.norm, name)[index])
 
 
-def test_the_last_dense_block_by_hand():
+def test_the_last_dense_block_by_hand(small):
     """Three layers on 16 channels, k = 0: a chain, and the classifier sees the last layer's 8 channels."""
     model, x = small("densenet121"), torch.rand(2, 3, 32, 32)
     cut = skips.remove(model, 4)
@@ -367,7 +357,7 @@ def test_the_last_dense_block_by_hand():
 
 @settings(max_examples=12)
 @given(k=st.floats(0, 1), stage=st.integers(1, 4))
-def test_dense_layers_are_as_wide_as_what_they_are_given(k, stage):
+def test_dense_layers_are_as_wide_as_what_they_are_given(k, stage, small):
     model = small("densenet121")
     cut = skips.scale(model, stage, k)
     stock = getattr(model.features, f"denseblock{stage}")
@@ -381,20 +371,20 @@ def test_dense_layers_are_as_wide_as_what_they_are_given(k, stage):
     assert cut(torch.rand(1, 3, 32, 32)).shape == (1, 5)
 
 
-def test_a_dense_net_near_k_1_is_the_stock_net():
+def test_a_dense_net_near_k_1_is_the_stock_net(small):
     model, x = small("densenet121"), torch.rand(2, 3, 32, 32)
     for stage in (1, 4):
         assert torch.equal(skips.scale(model, stage, 0.99)(x), model(x))  # round(.99 n) = n for so few channels
 
 
-def test_of_a_dense_block_cut_twice_the_fewer_channels_stay():
+def test_of_a_dense_block_cut_twice_the_fewer_channels_stay(small):
     model, x = small("densenet121"), torch.rand(2, 3, 32, 32)
     twice = skips.scale(skips.scale(model, 4, 0.5), 4, 0.25)
     assert torch.equal(twice(x), skips.scale(model, 4, 0.25)(x))
     assert torch.equal(skips.scale(twice, 4, 0.5)(x), twice(x))
 
 
-def test_the_last_dense_layers_alone():
+def test_the_last_dense_layers_alone(small):
     """Three layers; without the last shortcut the layers see what they saw, and the block gives its last layer only."""
     model, x = small("densenet121"), torch.rand(2, 3, 32, 32)
     part = skips.remove_last_fraction(model, 4, 0.1)
@@ -404,7 +394,7 @@ def test_the_last_dense_layers_alone():
     assert torch.equal(out, full[:, -8:])
 
 
-def test_what_a_dense_layer_does_not_pass_on_is_lost_to_all_behind_it():
+def test_what_a_dense_layer_does_not_pass_on_is_lost_to_all_behind_it(small):
     """Without the first shortcut the block's 16 input channels end in the first layer, whatever the later ones would carry."""
     model, x = small("densenet121"), torch.rand(2, 3, 32, 32)
     z, _ = passed(model, model.features.denseblock4, x)
@@ -456,7 +446,7 @@ def test_a_dense_net_with_a_narrow_head():
 
 
 @pytest.mark.parametrize("k", [0, 0.5])
-def test_efficientnets_block(k):
+def test_efficientnets_block(k, small):
     model, x = small("efficientnet_b0"), torch.rand(2, 3, 32, 32)
     assert skips.stages(model) == {2: 1, 3: 1, 4: 2, 5: 2, 6: 3}
     cut = skips.scale(model, 6, k)
@@ -468,7 +458,7 @@ def test_efficientnets_block(k):
             torch.testing.assert_close(out, bare(z) + (k * z if stock.has_skip else 0))
 
 
-def test_efficientnets_depthwise_block():
+def test_efficientnets_depthwise_block(stirred):
     model = stirred(timm.create_model("efficientnet_lite0", num_classes=5))
     block = skips.DepthwiseSeparableConv(8, 8).eval()
     model.blocks[0][0] = block  # stock nets have none with a shortcut
@@ -495,7 +485,7 @@ def test_stochastic_depth_still_acts():
 
 
 @pytest.mark.parametrize("k", [0, 0.5])
-def test_maxvits_block(k):
+def test_maxvits_block(k, small):
     model, x = small("maxvit"), torch.rand(2, 3, 64, 64)
     assert skips.stages(model) == {1: 5, 2: 5, 3: 5, 4: 10}
     cut = skips.scale(model, 4, k)
@@ -522,7 +512,7 @@ def test_full_size_maxvit():
 
 
 @pytest.mark.parametrize("k", [0, 0.5])
-def test_a_vits_block(k):
+def test_a_vits_block(k, small):
     model, x = small("vit"), torch.rand(2, 3, 32, 32)
     assert skips.stages(model) == {1: 4}  # 8 blocks, 2 in the first quarter, 2 shortcuts each
     cut = skips.scale(model, 1, k)
@@ -543,7 +533,7 @@ def test_the_first_quarter_of_a_vit(depth, first):
     assert len(skips.ends(model)) == min(depth, 4) and skips.ends(model)[min(depth, 4)] is model.blocks[-1]
 
 
-def test_repvggs_identity_branch():
+def test_repvggs_identity_branch(small):
     model, x = small("repvgg_a0"), torch.rand(2, 3, 64, 64)
     assert skips.stages(model) == {1: 1, 2: 3, 3: 13}
     cut = skips.remove(model, 3)
@@ -592,24 +582,24 @@ def test_the_zoo_passes_refusals_on():
 
 
 @pytest.mark.parametrize("k", [-0.1, 1.1, float("nan"), "0", True, None])
-def test_k_is_in_0_1(k):
+def test_k_is_in_0_1(k, small):
     with pytest.raises(ValueError, match=r"k=.*in \[0, 1\]"):
         skips.scale(small(), 4, k)
 
 
 @pytest.mark.parametrize("fraction", [0, -0.1, 1.1, float("nan"), "0.1", True])
-def test_a_fraction_is_in_0_1(fraction):
+def test_a_fraction_is_in_0_1(fraction, small):
     with pytest.raises(ValueError, match=r"fraction=.*in \(0, 1\]"):
         skips.remove_last_fraction(small(), 4, fraction)
 
 
 @pytest.mark.parametrize("stage", [0, 5, -1, "4", True, 4.0])
-def test_a_stage_exists(stage):
+def test_a_stage_exists(stage, small):
     with pytest.raises(ValueError, match=r"stage=.*ResNet has no shortcuts there; stages that have some: 1, 2, 3, 4"):
         skips.scale(small(), stage, 1)
 
 
-def test_a_stage_without_shortcuts():
+def test_a_stage_without_shortcuts(small):
     with pytest.raises(
         ValueError, match="stage=7: EfficientNet has no shortcuts there; stages that have some: 2, 3, 4, 5, 6"
     ):
@@ -618,7 +608,7 @@ def test_a_stage_without_shortcuts():
         skips.remove(small("repvgg_a0"), 4)
 
 
-def test_models_that_cannot_be_cut():
+def test_models_that_cannot_be_cut(small):
     with pytest.raises(ValueError, match=r"of a ViT only stage 1.*collapse \(Koh et al. 2024, section 8\)"):
         skips.remove(small("vit"), 2)
     with pytest.raises(ValueError, match=r"k=0.5: RepVGG's identity branch can be removed, k=0, but not scaled"):
