@@ -113,8 +113,9 @@ def test_where_skips_matter(cell):
     shadows.train_all(fleets.values(), jobs=1)
     if prior == "dcgan":
         priors = [
-            generators.dcgan(draw.public, epochs=8, seed=0, channels=16, device=DEVICE) for draw in cast.draws[:1]
-        ] * DRAWS
+            generators.dcgan(draw.public, epochs=8, seed=i, channels=16, device=DEVICE)
+            for i, draw in enumerate(cast.draws)
+        ]
     else:
         priors = [generators.eigenfaces(draw.public[:2_000], 100) for draw in cast.draws]
     kept = [shelf.keep(prior) for prior in priors]
