@@ -35,6 +35,8 @@ FLOORS = [
         "ledger",
         "records",
         "verdicts",
+        "tradeoff",
+        "plane",
         "report",
         "plots",
         "distributions",

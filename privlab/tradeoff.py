@@ -1,0 +1,70 @@
+"""What a defence takes from the attacker and what it costs: the ratio of the two with its interval, and who is beaten by whom."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Points of attack accuracy lost to the attacker for each point of accuracy lost at the task.
+
+    value: the ratio of the means; nan where nothing was lost at the task.  low, high: its interval, infinite where it has no end.
+    proper: False where the loss at the task cannot be told from 0; the data then bear out any ratio, and low and high are infinite.
+    n: pairs.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    proper: bool
+
+    def __repr__(self) -> str:
+        if not self.proper:
+            return f"{self.value:.3g}, of no known size: what it costs cannot be told from nothing (n={self.n})"
+        return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g}, n={self.n})"
+
+
+def ratio(
+    task_lost: Sequence[float] | np.ndarray, attack_lost: Sequence[float] | np.ndarray, level: float = 0.95
+) -> Ratio:
+    """Delta: the mean of what the attacker loses over the mean of what the task loses (Koh et al. 2024, Table 5).
+
+    task_lost, attack_lost: undefended less defended, a pair for each draw, in points; both in the same unit.
+    level: of the interval, Fieller's (1954) for a ratio of means of pairs: all r for which attack_lost - r task_lost has a mean that
+        cannot be told from 0. The paper prints no interval; where the task loses little the ratio says nothing, and this shows it.
+    Raises ValueError for fewer than two pairs, lengths that differ, or numbers that are not finite.
+    """
+    x, y = np.asarray(task_lost, dtype=np.float64), np.asarray(attack_lost, dtype=np.float64)
+    if x.ndim != 1 or x.shape != y.shape or len(x) < 2 or not np.isfinite([x, y]).all():
+        raise ValueError(
+            f"task_lost, attack_lost: got shapes {x.shape} and {y.shape}; give two finite numbers or more each, in pairs"
+        )
+    if not 0 < level < 1:
+        raise ValueError(f"level={level} is no share; try 0.95")
+    n, mx, my = len(x), x.mean(), y.mean()
+    value = my / mx if mx != 0 else math.nan
+    covariance = np.cov(x, y) * stdtrit(n - 1, (1 + level) / 2) ** 2 / n
+    a, b, c = mx**2 - covariance[0, 0], mx * my - covariance[0, 1], my**2 - covariance[1, 1]
+    if a <= 0:  # the mean loss at the task is within its own interval of 0
+        return Ratio(value, -math.inf, math.inf, n, proper=False)
+    half = math.sqrt(max(b**2 - a * c, 0.0))
+    return Ratio(value, (b - half) / a, (b + half) / a, n, proper=True)
+
+
+def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """The defences that no other beats in both, from the most accurate on: the Pareto front.
+
+    points: name -> (task accuracy, attack accuracy): more of the first and less of the second is better. Of equals all stay.
+    """
+
+    def beaten(one: tuple[float, float]) -> bool:
+        return any(o[0] >= one[0] and o[1] <= one[1] and o != one for o in points.values())
+
+    return sorted((name for name, point in points.items() if not beaten(point)), key=lambda name: -points[name][0])
