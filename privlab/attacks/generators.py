@@ -6,11 +6,16 @@ A generator has a `width` (numbers in a latent), a `shape` (channels, height, wi
     map(z)          -> w (n, width)        to the space that an attack searches in; for most generators the same
     synthesise(w)   -> images (n, *shape)  in [0, 1], differentiable in w
 
-`Eigenfaces` are linear and fitted at once, `DCGAN` is trained here, `stylegan.StyleGAN2` comes from an external checkout.
+One that kept its discriminator has `realism(images) -> (n,)`, the logit of "real". One that is told the class to draw has
+`conditional = True` and `classes`, and takes `synthesise(w, labels)`; `shown` asks either kind.
+
+`Eigenfaces` are linear and fitted at once, `DCGAN` is trained here, `stylegan.StyleGAN2` comes from an external checkout; the GANs of
+`adversaries` and `conditional` are trained with a target model's help.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
@@ -18,9 +23,9 @@ from typing import Any, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
-from privlab import batches, store, training
+from privlab import batches, store
+from privlab.attacks import rounds
 from privlab.batches import Labelled
 
 FORMAT = 1  # raise it when the same settings begin to give another generator
@@ -39,7 +44,13 @@ class Generator(Protocol):
 
     def map(self, z: Tensor) -> Tensor: ...
 
-    def synthesise(self, w: Tensor) -> Tensor: ...
+    @property
+    def synthesise(self) -> Callable[..., Tensor]: ...
+
+
+def shown(generator: Generator, w: Tensor, labels: Tensor) -> Tensor:
+    """The images of latents w (n, width); those of these classes (n,), if the generator is told what to draw."""
+    return generator.synthesise(w, labels) if getattr(generator, "conditional", False) else generator.synthesise(w)
 
 
 def normal(n: int, width: int, seed: int, like: Tensor) -> Tensor:
@@ -124,13 +135,13 @@ class DCGAN(nn.Module):
     def __init__(self, width: int, shape: tuple[int, int, int], channels: int) -> None:
         super().__init__()
         self.width, self.shape = width, shape
-        sizes = [channels * 2**k for k in reversed(range(_doublings(shape)))]  # 4x4, 8x8, ... maps
+        sizes = [channels * 2**k for k in reversed(range(doublings(shape)))]  # 4x4, 8x8, ... maps
         layers: list[nn.Module] = [nn.ConvTranspose2d(width, sizes[0], 4, bias=False)]
         for before, after in pairwise(sizes):
             layers += [nn.BatchNorm2d(before), nn.ReLU(), nn.ConvTranspose2d(before, after, 4, 2, 1, bias=False)]
         layers += [nn.BatchNorm2d(sizes[-1]), nn.ReLU(), nn.ConvTranspose2d(sizes[-1], shape[0], 4, 2, 1), nn.Sigmoid()]
         self.layers = nn.Sequential(*layers)
-        self.layers.apply(_small_weights)
+        self.layers.apply(small_weights)
 
     def sample(self, n: int, seed: int) -> Tensor:
         return normal(n, self.width, seed, next(self.parameters()))
@@ -146,12 +157,12 @@ class DCGAN(nn.Module):
 
 def discriminator(shape: tuple[int, int, int], channels: int) -> nn.Sequential:
     """The DCGAN's opponent: strided convolutions from an image in [0, 1] to one number, the logit of "real"."""
-    sizes = [channels * 2**k for k in range(_doublings(shape))]
+    sizes = [channels * 2**k for k in range(doublings(shape))]
     layers: list[nn.Module] = [nn.Conv2d(shape[0], sizes[0], 4, 2, 1), nn.LeakyReLU(0.2)]
     for before, after in pairwise(sizes):
         layers += [nn.Conv2d(before, after, 4, 2, 1, bias=False), nn.BatchNorm2d(after), nn.LeakyReLU(0.2)]
     layers += [nn.Conv2d(sizes[-1], 1, 4), nn.Flatten(0)]
-    return nn.Sequential(*layers).apply(_small_weights)
+    return nn.Sequential(*layers).apply(small_weights)
 
 
 def dcgan(
@@ -175,12 +186,7 @@ def dcgan(
     Raises ValueError for images that are not of such a size, or fewer than a batch.
     """
     pixels = images if isinstance(images, Tensor) else batches.pair(images)[0]
-    channels_of, height, side = pixels.shape[1:]
-    if height != side:
-        raise ValueError(f"images: {height}x{side} pixels are not square; give sides of 16, 32, 64 or 128")
-    if len(pixels) < batch_size or epochs < 1:
-        raise ValueError(f"epochs={epochs}, {len(pixels)} images: give one epoch or more, and {batch_size} images")
-    shape = (int(channels_of), int(height), int(side))
+    shape = rounds.square(pixels, batch_size, epochs)
     config = {
         "format": FORMAT, "images": store.digest(pixels), "epochs": epochs, "seed": seed, "width": width, "channels": channels,
         "batch_size": batch_size, "lr": lr, "device": torch.device(device).type, "torch": torch.__version__,
@@ -189,14 +195,12 @@ def dcgan(
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         made, judge = DCGAN(width, shape, channels).to(device), discriminator(shape, channels).to(device)
-    if not run.complete:
-        if "generator" not in run.names():  # else it was killed behind its last epoch
-            _adversarial(made, judge, pixels.to(device), epochs, batch_size, lr, seed, run, progress)
-            run.save("generator", made.state_dict())
-        run.save("checkpoint", {})  # no longer needed
-        run.finish()
-    made.load_state_dict(run.load("generator"))
-    return made.eval().requires_grad_(False)
+    rounds.kept(
+        run,
+        {"generator": made},
+        lambda: _adversarial(made, judge, pixels.to(device), epochs, batch_size, lr, seed, run, progress),
+    )
+    return made
 
 
 def _adversarial(
@@ -209,37 +213,25 @@ def _adversarial(
     seed: int,
     run: store.Run,
     progress: bool,
+    watch: rounds.Watch | None = None,
 ) -> None:
-    """Both networks in turn, an epoch at a time; each epoch draws from its own seed, so a checkpoint needs no generator's state."""
+    """Both networks in turn, an epoch at a time."""
     networks = {"generator": made, "judge": judge}
     optimisers = {name: torch.optim.Adam(net.parameters(), lr, (0.5, 0.999)) for name, net in networks.items()}
-    begun = 0
-    if "checkpoint" in run.names():
-        held = store.parted(run.load("checkpoint"))
-        begun = int(held["done"]["epochs"])
-        for name, net in networks.items():
-            net.load_state_dict(held[name])
-            training.remember(optimisers[name], held[f"{name} optimiser"])
-    bar = tqdm(range(begun, epochs), "DCGAN", epochs, initial=begun, unit="epoch", disable=not progress, leave=False)
-    for epoch in bar:
-        draw = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-        order = torch.randperm(len(pixels), generator=draw)
-        for rows in order[: len(order) // batch_size * batch_size].split(batch_size):
-            real = batches.unit(pixels[rows.to(pixels.device)], torch.float32)  # (batch, channels, side, side)
-            fake = made(torch.randn(batch_size, made.width, generator=draw).to(pixels.device))
-            optimisers["judge"].zero_grad()
-            loss = F.softplus(-judge(real)).mean() + F.softplus(judge(fake.detach())).mean()
-            loss.backward()
-            optimisers["judge"].step()
-            optimisers["generator"].zero_grad()
-            F.softplus(-judge(fake)).mean().backward()  # -log D(G(z))
-            optimisers["generator"].step()
-        states = {name: net.state_dict() for name, net in networks.items()}
-        states |= {f"{name} optimiser": training.memory(o) for name, o in optimisers.items()}
-        run.save("checkpoint", store.joined({**states, "done": {"epochs": torch.tensor(epoch + 1)}}))
+
+    def step(rows: Tensor, draw: torch.Generator) -> None:
+        real = batches.unit(pixels[rows.to(pixels.device)], torch.float32)  # (batch, channels, side, side)
+        fake = made(torch.randn(len(rows), made.width, generator=draw).to(pixels.device))
+        rounds.step(optimisers["judge"], F.softplus(-judge(real)).mean() + F.softplus(judge(fake.detach())).mean())
+        rounds.step(optimisers["generator"], F.softplus(-judge(fake)).mean())  # -log D(G(z))
+
+    rounds.train(
+        networks, optimisers, step, len(pixels), epochs=epochs, batch_size=batch_size, seed=seed, run=run, title="DCGAN", watch=watch,
+        progress=progress,
+    )  # fmt: skip
 
 
-def _doublings(shape: tuple[int, int, int]) -> int:
+def doublings(shape: tuple[int, int, int]) -> int:
     """How often a map of 4x4 doubles until it has the side of the image."""
     side = shape[1]
     if shape[2] != side or side not in (16, 32, 64, 128):
@@ -247,7 +239,7 @@ def _doublings(shape: tuple[int, int, int]) -> int:
     return side.bit_length() - 3
 
 
-def _small_weights(module: nn.Module) -> None:
+def small_weights(module: nn.Module) -> None:
     """Radford et al. 2016: weights from N(0, .02), those of BatchNorm around 1."""
     if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
         nn.init.normal_(module.weight, 0.0, 0.02)
