@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from privlab import fleet, shadows, store
-from privlab.attacks import shelf
+from privlab.attacks import distillation, shelf
 from privlab.attacks.inversion import FORMAT, PARTS, Found, ModelInversion
 
 
@@ -19,6 +18,7 @@ class Attempt(NamedTuple):
     """One attack to be made: on model m of a fleet, as it was after epoch `at` (the last if None), with a generator that was kept.
 
     generator: the folder that `shelf.keep` returned.  targets: classes.  attack, seed: see `ModelInversion.run`.
+    beside: folders of models distilled from the target, see `distillation.distil`.
     """
 
     fleet: shadows.Fleet
@@ -28,17 +28,22 @@ class Attempt(NamedTuple):
     targets: Sequence[int]
     attack: ModelInversion
     seed: int
+    beside: Sequence[str] = ()
 
     def arguments(self) -> dict[str, Any]:
         """All of it as plain JSON, for a worker."""
-        rest = {"targets": list(self.targets), "attack": asdict(self.attack), "seed": self.seed}
+        rest = {"targets": list(self.targets), "attack": self.attack.settings(), "seed": self.seed}
+        if self.beside:  # only then, as attempts without have long been kept
+            rest["beside"] = list(self.beside)
         return {"folder": str(self.fleet.folder), "m": self.m, "at": self.at, "generator": self.generator, **rest}
 
     @property
     def run(self) -> store.Run:
         """Where the result is kept: under all that it depends on."""
-        # Fleet and generator by what they are, wherever they lie.
-        names = {"folder": store.key(self.fleet.settings)[:32], "generator": Path(self.generator).name}
+        # Fleet, generator and distilled models by what they are, wherever they lie.
+        names: dict[str, Any] = {"folder": store.key(self.fleet.settings)[:32], "generator": Path(self.generator).name}
+        if self.beside:
+            names["beside"] = [Path(each).name for each in self.beside]
         told = self.arguments() | names
         return store.Run("inversion", {"format": FORMAT, **told, "torch": torch.__version__.split("+")[0]})
 
@@ -85,17 +90,19 @@ def work(
     attack: dict[str, Any],
     seed: int,
     budget: float | None = None,
+    beside: Sequence[str] = (),
 ) -> None:
     """What a worker is told to do: one attack, from its arguments to its file. It takes seconds; a budget is not looked at."""
     settings: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in attack.items()
     }
-    made = Attempt(shadows.load(folder), m, at, generator, targets, ModelInversion(**settings), seed)
+    made = Attempt(shadows.load(folder), m, at, generator, targets, ModelInversion(**settings), seed, beside)
     if made.run.complete:
         return
     device = made.fleet.settings["device"]
     model, prior = made.fleet.model(m, at).to(device), shelf.opened(generator).to(device)
-    found, run = made.attack.run(model, prior, targets, seed), made.run
+    others = [distillation.opened(each).to(device) for each in beside]
+    found, run = made.attack.run(model, prior, targets, seed, others), made.run
     run.save("found", {name: getattr(found, name) for name in PARTS})
     run.note("trace", found.trace)
     run.finish()

@@ -2,130 +2,49 @@
 
 An attack is put together from a prior over images (`generators`), a first choice among random latents, a loss that the target model's
 answer is to lower, small changes of the picture on the way (so that it convinces from more than one view), and a last choice.
-`ppa` is such a composition. The attacker has the target model's weights and public images; of the private ones he sees none.
+`ppa`, `gmi`, `kedmi`, `plg_mi` and `lomma` are such compositions. The attacker has the target model's weights and public images; of the
+private ones he sees none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab.attacks.generators import Generator
+from privlab import representations
+from privlab.attacks.found import PARTS, Found, State, joined
+from privlab.attacks.generators import Generator, shown
+from privlab.attacks.inversion_losses import LOSSES, answer, cross_entropy, logit, max_margin, poincare, strayed
+from privlab.attacks.views import view
 from privlab.leak import preprocessing
 
+__all__ = [
+    "LOSSES",
+    "PARTS",
+    "Found",
+    "ModelInversion",
+    "State",
+    "cross_entropy",
+    "gmi",
+    "joined",
+    "kedmi",
+    "logit",
+    "lomma",
+    "max_margin",
+    "plg_mi",
+    "poincare",
+    "ppa",
+    "view",
+]
+
 FORMAT = 1  # raise it when the same settings begin to give other images
-PARTS = ("images", "targets", "latents", "likelihood", "score", "first")  # of what was found, a row a picture each
 _AT_ONCE = 256  # pictures in one pass where no gradient is taken
-
-
-# -- losses: (n, classes) logits and (n,) targets give (n,) numbers to lower -------------------------------------------
-
-
-def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """The negative log-likelihood of the target class (Koh et al. 2024, eq. 1; GMI, Zhang et al. 2020)."""
-    return F.cross_entropy(logits, targets, reduction="none")
-
-
-def poincare(logits: Tensor, targets: Tensor) -> Tensor:
-    """The Poincaré distance between the logits, scaled to a sum of absolutes of 1, and the one-hot target (Struppek et al. 2022, PPA).
-
-    Its gradient does not fade as the target becomes certain, as that of the cross-entropy does. Both points have to lie inside the
-    unit ball: the target's 1 is drawn in by 1e-4, as the authors have it. Ours alone are the guards against a point on the rim (all
-    logits but one are 0: infinite) and against logits that are all 0 (not a number). Computed in float64.
-    """
-    z = logits.double()
-    u = z / z.abs().sum(1, keepdim=True).clamp_min(1e-12)
-    v = (F.one_hot(targets, z.shape[1]).double() - 1e-4).clamp(0, 1)
-    inside = [(1 - x.square().sum(1)).clamp_min(1e-6) for x in (u, v)]
-    return torch.arccosh(1 + 2 * (u - v).square().sum(1) / (inside[0] * inside[1])).to(logits.dtype)
-
-
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"poincare": poincare, "cross_entropy": cross_entropy}
-
-
-# -- views: a square of the picture, at its own size again -------------------------------------------------------------
-
-
-def view(
-    images: Tensor,
-    share: tuple[float, float],
-    draw: torch.Generator,
-    ratio: tuple[float, float] = (1.0, 1.0),
-    mirror: bool = False,
-) -> Tensor:
-    """One random window of these images, the same of each, enlarged to their size: what a shaky camera does.
-
-    images: (n, channels, height, width).  share: of the area, drawn evenly from this range; (1, 1) leaves them as they are.
-    ratio: of the window's width to its height, against the image's own.  mirror: flip every other view.
-    """
-    area, shape, down, right, flip = torch.rand(5, generator=draw).tolist()
-    size, stretch = (low + (high - low) * x for (low, high), x in ((share, area), (ratio, shape)))
-    height, width = images.shape[-2:]
-    h = min(max(round(height * (size / stretch) ** 0.5), 1), height)
-    w = min(max(round(width * (size * stretch) ** 0.5), 1), width)
-    if (h, w) != (height, width):
-        top, left = round(down * (height - h)), round(right * (width - w))
-        some = images[..., top : top + h, left : left + w]
-        images = F.interpolate(some, (height, width), mode="bilinear", align_corners=False, antialias=True)
-    return images.flip(-1) if mirror and flip < 0.5 else images
-
-
-# -- the attack --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class State:
-    """A moment of the search: the step just done (0 for the first choice), latents (n, width), the loss of each (n,)."""
-
-    step: int
-    latents: Tensor = field(repr=False)
-    loss: Tensor = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Found:
-    """What an attack brings back, `kept` pictures for each target class, the best first.
-
-    images: (n, channels, height, width) in [0, 1].  targets: (n,), the class each was made for.  latents: (n, width).
-    likelihood: (n,) the target model's probability for the target, of the picture as it is.
-    score: (n,) the mean of it over the views of the last choice.  first: (n, ...) the pictures that the search began with.
-    trace: the mean loss that each step saw; the first stands there twice, for the first choice and the first step.
-    """
-
-    images: Tensor = field(repr=False)
-    targets: Tensor = field(repr=False)
-    latents: Tensor = field(repr=False)
-    likelihood: Tensor = field(repr=False)
-    score: Tensor = field(repr=False)
-    first: Tensor = field(repr=False)
-    trace: list[float] = field(repr=False)
-
-    def __repr__(self) -> str:
-        people, n = len(self.targets.unique()), len(self.targets)
-        return f"Found {n} pictures of {people} classes; the target model gives them {self.likelihood.mean():.3f}"
-
-    def best(self, n: int) -> Found:
-        """The n pictures of each class that the last choice puts first: what an attacker would show."""
-        each = [(self.targets == target).nonzero()[:n, 0] for target in self.targets.unique()]
-        rows = torch.cat(each)
-        some: dict[str, Any] = {name: getattr(self, name)[rows] for name in PARTS}
-        return Found(**some, trace=self.trace)
-
-    def places(self, n: int) -> Tensor:
-        """Where the best picture of each of the first n target classes stands, (n,)."""
-        return torch.stack([(self.targets == target).nonzero()[0, 0] for target in self.targets.unique()[:n]])
-
-
-def joined(parts: Sequence[Found]) -> Found:
-    """What several attacks on the same model found, for other targets each, as one; the trace is the mean of theirs."""
-    traces = torch.tensor([part.trace for part in parts]).mean(0).tolist()
-    whole: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in PARTS}
-    return Found(**whole, trace=traces)
+_LATER = ("realism", "fitted", "anchor")  # settings that attacks kept in stores were made without, at their defaults
 
 
 @dataclass(frozen=True)
@@ -138,6 +57,10 @@ class ModelInversion:
     loss: a name in LOSSES.  steps, lr, betas: Adam's.  drops: the rate falls to a tenth after these shares of the steps.
     share: of a picture that each step looks at, see `view`.
     views, view_share: how many views of each candidate the last choice takes the mean over; 0 takes the picture as it is.
+    realism: weight of -log D, D being how real the generator's own discriminator finds the picture.
+    fitted: search for a Gaussian around each candidate, its mean and its log-variance, from a fresh draw each step; a picture is one draw.
+    anchor: weight of `inversion_losses.strayed`, against a fresh draw each step from the Gaussian of the features of `pool` pictures of the
+        generator, which stand for the public ones.
     """
 
     loss: str = "poincare"
@@ -152,6 +75,9 @@ class ModelInversion:
     views: int = 100
     view_share: tuple[float, float] = (0.5, 0.9)
     at_once: int = 256
+    realism: float = 0.0
+    fitted: bool = False
+    anchor: float = 0.0
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
@@ -162,6 +88,11 @@ class ModelInversion:
             )
         if self.at_once < 1 or self.steps < 1:
             raise ValueError(f"at_once={self.at_once}, steps={self.steps}: give 1 or more of each")
+        for name in ("realism", "anchor"):
+            if getattr(self, name) < 0:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} is out of range; give a weight such as 0.01, or 0 for none"
+                )
         if self.views < 0:
             raise ValueError(f"views={self.views} is out of range; give 1 or more, or 0 for the picture as it is")
         for name in ("share", "view_share"):
@@ -170,57 +101,85 @@ class ModelInversion:
                 raise ValueError(f"{name}={(low, high)} are no shares of a picture; try (0.9, 1.0)")
 
     def search(
-        self, model: nn.Module, generator: Generator, targets: Sequence[int] | Tensor, seed: int = 0
+        self,
+        model: nn.Module,
+        generator: Generator,
+        targets: Sequence[int] | Tensor,
+        seed: int = 0,
+        beside: Sequence[nn.Module] = (),
     ) -> Iterator[State]:
         """Step by step: the latents of all candidates of all targets, (targets x candidates, width), class after class.
 
         Each class is searched for as if it were alone: draws depend on the seed and the step and not on the other classes.
         """
         wanted = _checked(model, generator, targets)
+        if self.realism and not hasattr(generator, "realism"):
+            raise ValueError(
+                f"realism={self.realism}: this {type(generator).__name__} has no discriminator to ask; give a generator of adversaries.gmi "
+                "or adversaries.kedmi, or realism=0"
+            )
+        models = [model, *_same_classes(model, generator, beside)]
         w = self.select(model, generator, wanted, seed)
         labels = wanted.repeat_interleave(self.candidates).to(w.device)
-        score, normalise = LOSSES[self.loss], preprocessing(model)
-        optimiser = torch.optim.Adam([w], self.lr, self.betas)
+        usual = self.usual(model, generator, seed) if self.anchor else None
+        spread = (
+            torch.zeros_like(w, requires_grad=True) if self.fitted else None
+        )  # log-variances: as wide as the generator's own
+        optimiser = torch.optim.Adam([w.requires_grad_()] + ([] if spread is None else [spread]), self.lr, self.betas)
         drops = [round(self.steps * part) for part in self.drops]
         rate = torch.optim.lr_scheduler.MultiStepLR(optimiser, drops)
-        draw = torch.Generator().manual_seed(seed)
+        draw, own = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2)
         whole = max(self.at_once // self.candidates * self.candidates, min(self.at_once, self.candidates))
         for step in range(self.steps):
             losses, gradients = [], []
             seen = draw.get_state()
-            for part, names in zip(w.split(whole), labels.split(whole), strict=True):
+            z = self.drawn(w, spread, own)
+            around = None if usual is None else usual[0] + usual[1] * _noise(usual[0].shape, own, w)
+            for part, names in zip(z.detach().split(whole), labels.split(whole), strict=True):
                 draw.set_state(seen)  # all candidates are looked at through the same view
-                part = part.detach().requires_grad_()
-                loss = score(model(normalise(view(generator.synthesise(part), self.share, draw))), names)  # (part,)
+                part.requires_grad_()
+                images = shown(generator, part, names)
+                loss = self.lowered(models, generator, images, view(images, self.share, draw), names, around)  # (part,)
                 gradients.append(torch.autograd.grad(loss.sum(), part)[0])
                 losses.append(loss.detach())
             if step == 0:
-                yield State(0, w.clone(), torch.cat(losses))
-            w.grad = torch.cat(gradients)
+                yield _state(0, w, losses, spread)
+            optimiser.zero_grad()
+            z.backward(torch.cat(gradients))
             optimiser.step()
             rate.step()
-            yield State(step + 1, w.clone(), torch.cat(losses))
+            yield _state(step + 1, w, losses, spread)
 
-    def run(self, model: nn.Module, generator: Generator, targets: Sequence[int] | Tensor, seed: int = 0) -> Found:
+    def run(
+        self,
+        model: nn.Module,
+        generator: Generator,
+        targets: Sequence[int] | Tensor,
+        seed: int = 0,
+        beside: Sequence[nn.Module] = (),
+    ) -> Found:
         """The whole attack on these classes; see `search`.
 
         model: the target, in eval mode from here on; its weights are not touched.  generator: see `generators`.
+        beside: models that have learnt the target's answers, see `distillation`; the loss is the mean over the target and them.
         Raises ValueError for a class that the model does not have, or a generator whose images do not fit it.
         """
         trace = []
-        for state in self.search(model, generator, targets, seed):
+        for state in self.search(model, generator, targets, seed, beside):
             if state.step == 0:
                 began = state.latents
             trace.append(state.loss.mean().item())
         labels = torch.as_tensor(targets).long().repeat_interleave(self.candidates).to(began.device)
         with torch.no_grad():
-            images = _pictures(generator, state.latents)
+            latents = self.drawn(state.latents, state.spread, torch.Generator().manual_seed(seed + 3))
+            images = _pictures(generator, latents, labels)
             score = self.convincing(model, images, labels, seed)
             best = self.choose(score)  # (n,) places
             likelihood = _likelihood(model, images[best], labels[best])
-            first = _pictures(generator, began[best])
-        rows = (images[best], labels[best], state.latents[best], likelihood, score[best], first)
-        return Found(*(part.cpu() for part in rows), trace)
+            first = _pictures(generator, began[best], labels[best])
+        rows = (images[best], labels[best], latents[best], likelihood, score[best], first)
+        whole: dict[str, Any] = {name: part.cpu() for name, part in zip(PARTS, rows, strict=True)}
+        return Found(**whole, trace=trace)
 
     @torch.no_grad()
     def select(self, model: nn.Module, generator: Generator, targets: Tensor, seed: int) -> Tensor:
@@ -229,12 +188,58 @@ class ModelInversion:
         Returns (targets x candidates, width), class after class, the best first.
         """
         pool = generator.map(generator.sample(self.pool, seed))
-        said = []
-        for w in pool.split(_AT_ONCE):
-            images = generator.synthesise(w)
-            said.append((_softmax(model, images) + _softmax(model, images.flip(-1))) / 2)
-        best = torch.cat(said)[:, targets.to(pool.device)].topk(self.candidates, dim=0).indices  # (candidates, targets)
+        targets = targets.to(pool.device)
+
+        def said(shown_as: Tensor) -> Tensor:
+            rows = []
+            for w in pool.split(_AT_ONCE):
+                images = shown(generator, w, shown_as.expand(len(w)))
+                rows.append((_softmax(model, images) + _softmax(model, images.flip(-1))) / 2)
+            return torch.cat(rows)  # (pool, classes)
+
+        if getattr(generator, "conditional", False):  # shows each latent under each class
+            likely = torch.stack([said(target)[:, target] for target in targets], dim=1)
+        else:
+            likely = said(targets[0])[:, targets]
+        best = likely.topk(self.candidates, dim=0).indices  # (candidates, targets)
         return pool[best.T.flatten()].clone()
+
+    def lowered(
+        self,
+        models: Sequence[nn.Module],
+        generator: Any,
+        images: Tensor,
+        seen: Tensor,
+        targets: Tensor,
+        around: Tensor | None,
+    ) -> Tensor:
+        """What the search lowers, (n,): the loss of a view `seen`, the mean over the models, and what is added to it.
+
+        around: the features (width,) that those of the first model, the target, are held against.
+        """
+        told = [answer(models[0], seen)] if around is not None else []
+        logits = [said for said, _ in told] + [model(preprocessing(model)(seen)) for model in models[len(told) :]]
+        loss: Tensor = torch.stack([LOSSES[self.loss](said, targets) for said in logits]).mean(0)
+        if around is not None:
+            loss = loss + self.anchor * strayed(told[0][1], around)
+        if self.realism:
+            loss = loss + self.realism * F.softplus(-generator.realism(images))
+        return loss
+
+    def drawn(self, mean: Tensor, spread: Tensor | None, draw: torch.Generator) -> Tensor:
+        """Latents from Gaussians of these means and log-variances, (n, width) both, the same noise for each class; the means without."""
+        if spread is None:
+            return mean
+        noise = _noise((self.candidates, mean.shape[1]), draw, mean)
+        return mean + (spread / 2).exp() * noise.repeat(len(mean) // self.candidates, 1)
+
+    @torch.no_grad()
+    def usual(self, model: nn.Module, generator: Generator, seed: int) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation (width,) of the target's features over `pool` pictures of the generator, of all classes in turn."""
+        pool = generator.map(generator.sample(self.pool, seed + 4))
+        labels = torch.arange(len(pool), device=pool.device) % getattr(generator, "classes", 1)
+        features = representations.read(model, _pictures(generator, pool, labels))[representations.LAST]
+        return features.mean(0).to(pool), features.std(0).to(pool)
 
     def choose(self, score: Tensor) -> Tensor:
         """The last choice: of each class's candidates the `kept` with the highest score; their places (targets x kept,)."""
@@ -256,6 +261,14 @@ class ModelInversion:
         """The same attack with some settings changed."""
         return replace(self, **changes)
 
+    def settings(self) -> dict[str, Any]:
+        """The fields as they are kept, those added later only where they say something.  `ModelInversion(**settings)` undoes it."""
+        told = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
+        return {name: value for name, (value, default) in told.items() if name not in _LATER or value != default}
+
+
+# -- presets: the candidates of all but PPA begin anywhere, no picture is chosen in the end but by the target's likelihood -----------------
+
 
 def ppa(**changes: Any) -> ModelInversion:
     """Plug & Play Attacks (Struppek et al. 2022), the attack of most of Koh et al. 2024: Poincaré loss, Adam .005 with betas (.1, .1),
@@ -267,6 +280,48 @@ def ppa(**changes: Any) -> ModelInversion:
     return ModelInversion(**changes)
 
 
+def gmi(**changes: Any) -> ModelInversion:
+    """Generative model inversion (Zhang et al. 2020): realism + 100 x cross-entropy, 1,500 steps of .02 from each of 5 random latents.
+
+    For the generator of `adversaries.gmi`. Adam takes the place of their momentum, and latents are not held inside [-1, 1].
+    """
+    return _bare(dict(loss="cross_entropy", realism=0.01, steps=1500) | changes)
+
+
+def kedmi(**changes: Any) -> ModelInversion:
+    """Knowledge-enriched distributional inversion (Chen et al. 2021): GMI's losses, 2,400 steps, for the mean and variance of a Gaussian.
+
+    For the generator of `adversaries.kedmi`. They fit one Gaussian a class, from mean 0, and draw 5 pictures; here it is one a candidate.
+    """
+    return gmi(**(dict(fitted=True, steps=2400) | changes))
+
+
+def plg_mi(**changes: Any) -> ModelInversion:
+    """Pseudo-label guided inversion (Yuan et al. 2023): the margin alone, 600 steps of .1 in the latents of the class, changed pictures.
+
+    For the generator of `conditional.plg_mi`. Of their changes (crops of 80 to 100%, colours, flips, turns, two a step) here is one crop.
+    """
+    return _bare(dict(loss="max_margin", lr=0.1, steps=600, share=(0.8, 1.0)) | changes)
+
+
+def lomma(on: ModelInversion | None = None, **changes: Any) -> ModelInversion:
+    """LOMMA (Nguyen et al. 2023) on top of GMI's or KEDMI's search (`on`; KEDMI if not given): the target's logit, held by its features.
+
+    Its other half, models distilled from the target, is what `run` takes as `beside`; see `distillation`.
+    """
+    settings: dict[str, Any] = dict(loss="logit", anchor=1.0)
+    return (on or kedmi()).but(**(settings | changes))
+
+
+def _bare(settings: dict[str, Any]) -> ModelInversion:
+    """Without PPA's choices and crops: every candidate is kept, and there are no more latents to begin from than candidates."""
+    n = settings.get("candidates", 5)
+    plain: dict[str, Any] = dict(
+        candidates=n, kept=n, pool=n, lr=0.02, betas=(0.9, 0.999), drops=(), share=(1.0, 1.0), views=0
+    )
+    return ModelInversion(**(plain | settings))
+
+
 def _checked(model: nn.Module, generator: Generator, targets: Sequence[int] | Tensor) -> Tensor:
     """The targets as a tensor, if model and generator fit together."""
     wanted = torch.as_tensor(targets)
@@ -274,7 +329,7 @@ def _checked(model: nn.Module, generator: Generator, targets: Sequence[int] | Te
         raise ValueError(f"targets={targets!r}: give one or more different classes, as whole numbers")
     model.eval()
     with torch.no_grad():
-        image = generator.synthesise(generator.map(generator.sample(1, 0)))
+        image = _one(generator)
         try:
             logits = model(preprocessing(model)(image))
         except (RuntimeError, ValueError, AssertionError) as error:
@@ -287,9 +342,40 @@ def _checked(model: nn.Module, generator: Generator, targets: Sequence[int] | Te
         raise ValueError(
             f"generator: its images are {tuple(generator.shape)}, and the target was trained on {tuple(known)}; fit one for that size"
         )
+    if getattr(generator, "classes", logits.shape[1]) != logits.shape[1]:
+        raise ValueError(
+            f"generator: it draws {getattr(generator, 'classes', 0)} classes, and the target has {logits.shape[1]}; train one for it"
+        )
     if (out := wanted[(wanted < 0) | (wanted >= logits.shape[1])]).numel():
         raise ValueError(f"targets: class {int(out[0])} is none of the target's; it has 0 to {logits.shape[1] - 1}")
     return wanted.long()
+
+
+def _same_classes(model: nn.Module, generator: Generator, beside: Sequence[nn.Module]) -> list[nn.Module]:
+    """The models beside the target, in eval mode, if they tell the same number of classes apart."""
+    with torch.no_grad():
+        known = [_softmax(each.eval(), _one(generator)).shape[1] for each in (model, *beside)]
+    for i, classes in enumerate(known[1:]):
+        if classes != known[0]:
+            raise ValueError(
+                f"beside[{i}]: it has {classes} classes and the target {known[0]}; distil one from this target"
+            )
+    return list(beside)
+
+
+def _one(generator: Generator) -> Tensor:
+    """One of its images, (1, *shape)."""
+    w = generator.map(generator.sample(1, 0))
+    return shown(generator, w, torch.zeros(1, dtype=torch.long, device=w.device))
+
+
+def _noise(shape: Sequence[int], draw: torch.Generator, like: Tensor) -> Tensor:
+    """Standard normal numbers, drawn on the CPU so that devices agree."""
+    return torch.randn(tuple(shape), generator=draw).to(like)
+
+
+def _state(step: int, w: Tensor, losses: list[Tensor], spread: Tensor | None) -> State:
+    return State(step, w.detach().clone(), torch.cat(losses), None if spread is None else spread.detach().clone())
 
 
 def _softmax(model: nn.Module, images: Tensor) -> Tensor:
@@ -302,6 +388,7 @@ def _likelihood(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     return torch.cat([_softmax(model, some)[torch.arange(len(some)), wanted] for some, wanted in parts])
 
 
-def _pictures(generator: Generator, latents: Tensor) -> Tensor:
+def _pictures(generator: Generator, latents: Tensor, labels: Tensor) -> Tensor:
     """As a file would hold them: a generator whose pixels leave [0, 1], as StyleGAN2's may in the search, is cut off here."""
-    return torch.cat([generator.synthesise(w) for w in latents.split(_AT_ONCE)]).clamp(0, 1)
+    parts = zip(latents.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True)
+    return torch.cat([shown(generator, w, names) for w, names in parts]).clamp(0, 1)

@@ -10,13 +10,18 @@ import safetensors.torch
 from torch import Tensor
 
 from privlab import store
+from privlab.attacks.adversaries import Adversary
+from privlab.attacks.conditional import ConditionalDCGAN
 from privlab.attacks.generators import DCGAN, Eigenfaces
 from privlab.attacks.stylegan import StyleGAN2
 
+Kept = Eigenfaces | DCGAN | Adversary | ConditionalDCGAN | StyleGAN2
 
-def keep(generator: Eigenfaces | DCGAN | StyleGAN2, root: Any = None) -> str:
+
+def keep(generator: Kept, root: Any = None) -> str:
     """Put a generator into the run store; returns its folder, for `opened`. The same one is kept once.
 
+    A discriminator that it kept goes with it.
     Of a StyleGAN2 only the places of its checkout and weights are kept, and its settings: other processes need them at the same places.
     """
     tensors: dict[str, Tensor] = {}
@@ -26,6 +31,9 @@ def keep(generator: Eigenfaces | DCGAN | StyleGAN2, root: Any = None) -> str:
         told = {"kind": "eigenfaces", "explained": generator.explained}
     elif isinstance(generator, StyleGAN2):
         told = {"kind": "stylegan2", **generator.settings}
+    elif isinstance(generator, (Adversary, ConditionalDCGAN)):
+        tensors = generator.state_dict()
+        told = {"kind": "adversary" if isinstance(generator, Adversary) else "conditional", **generator.settings}
     else:
         channels = generator.layers[-4].num_features  # of the last BatchNorm
         tensors = generator.state_dict()
@@ -38,7 +46,7 @@ def keep(generator: Eigenfaces | DCGAN | StyleGAN2, root: Any = None) -> str:
     return str(run.path)
 
 
-def opened(folder: str) -> Eigenfaces | DCGAN | StyleGAN2:
+def opened(folder: str) -> Kept:
     """The generator that `keep` put into this folder, on the CPU."""
     path = Path(folder)
     told = json.loads((path / "settings.json").read_bytes())
@@ -48,6 +56,7 @@ def opened(folder: str) -> Eigenfaces | DCGAN | StyleGAN2:
     tensors = safetensors.torch.load_file(path / "tensors.safetensors")
     if kind == "eigenfaces":
         return Eigenfaces(tensors["mean"], tensors["components"], tensors["deviations"], told["explained"])
-    made = DCGAN(told["width"], tuple(told["shape"]), told["channels"])
+    network = {"dcgan": DCGAN, "adversary": Adversary, "conditional": ConditionalDCGAN}[kind]
+    made = network(**{**told, "shape": tuple(told["shape"])})
     made.load_state_dict(tensors)
     return made.eval().requires_grad_(False)
