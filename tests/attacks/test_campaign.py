@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from privlab import shadows, store
-from privlab.attacks import campaign, generators, shelf
+from privlab.attacks import adversaries, campaign, distillation, generators, inversion, shelf
 from privlab.attacks.campaign import Attempt, wage
 from privlab.attacks.inversion import Found, ModelInversion
 from privlab.data import Normalise
@@ -108,7 +108,7 @@ def test_the_key_is_what_the_result_depends_on(fleets, prior, here, tmp_path_fac
             one._replace(attack=ATTACK.but(**{name: value}))
             for name, value in dict(
                 loss="cross_entropy", pool=41, candidates=5, kept=1, steps=5, lr=0.2, betas=(0.5, 0.9), drops=(0.5,),
-                share=(0.8, 1.0), views=6, view_share=(0.5, 1.0),
+                share=(0.8, 1.0), views=6, view_share=(0.5, 1.0), realism=0.1, fitted=True, anchor=0.1,
             ).items()
         ),
     ]  # fmt: skip
@@ -134,6 +134,26 @@ def test_a_dcgan_is_a_generator_too(fleets, here):
         made = generators.DCGAN(5, (1, 16, 16), 4).eval()
     (found,) = wage([Attempt(fleets[0], 0, None, shelf.keep(made), [1], ATTACK, 0)], jobs=1, progress=False)
     assert same(found, ATTACK.run(fleets[0].model(0), made, [1], 0)) and found.latents.shape == (2, 5)
+
+
+def test_lomma_goes_to_a_worker_with_its_students(fleets, here, tmp_path_factory):
+    target = fleets[0].model(0)
+    rest = dict(model=TINY, epochs=1, batch_size=10, progress=False)
+    students = [distillation.distil(target, "vit_cifar", pictures(20, 2), seed=s, **rest) for s in (0, 1)]
+    prior = adversaries.kedmi(
+        pictures(30, 1), target, epochs=1, seed=0, width=5, channels=2, batch_size=10, progress=False
+    )
+    attack = inversion.lomma(candidates=2, steps=3)
+    one = Attempt(fleets[0], 0, None, shelf.keep(prior), [1], attack, 0, students)
+    campaign.work(**store.json.loads(store.json.dumps(one.arguments())))
+    assert same(one.found, attack.run(target, prior, [1], 0, [distillation.opened(each) for each in students]))
+    less = one._replace(beside=students[:1])
+    none = one._replace(beside=())
+    assert len({each.run.path for each in (one, less, none)}) == 3 and "beside" not in none.arguments()
+    copied = distillation.distil(
+        target, "vit_cifar", pictures(20, 2), seed=0, root=tmp_path_factory.mktemp("copied"), **rest
+    )
+    assert less._replace(beside=[copied]).run.path == less.run.path
 
 
 def test_what_was_not_made_is_not_there(fleets, prior, here):

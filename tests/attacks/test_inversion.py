@@ -12,8 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from privlab.attacks import generators
-from privlab.attacks.inversion import LOSSES, ModelInversion, cross_entropy, joined, poincare, ppa, view
+from privlab import representations
+from privlab.attacks import adversaries, generators
+from privlab.attacks.inversion import (
+    LOSSES,
+    ModelInversion,
+    cross_entropy,
+    gmi,
+    joined,
+    kedmi,
+    logit,
+    lomma,
+    max_margin,
+    plg_mi,
+    poincare,
+    ppa,
+    view,
+)
+from privlab.attacks.inversion_losses import answer, strayed
 from privlab.data import Normalise
 
 SIDE, CLASSES = 8, 4
@@ -75,6 +91,29 @@ def test_cross_entropy_is_its_definition():
         -math.log(math.exp(z[t]) / sum(map(math.exp, z))) for z, t in zip(logits.tolist(), targets, strict=True)
     ]
     assert cross_entropy(logits, targets).tolist() == pytest.approx(expected, rel=1e-5)
+
+
+def test_max_margin_by_hand():
+    logits, targets = torch.tensor([[3.0, -1.0, 2.0], [3.0, -1.0, 2.0], [-5.0, -1.0, -2.0]]), torch.tensor([0, 1, 2])
+    assert max_margin(logits, targets).tolist() == [2 - 3, 3 + 1, -1 + 2]
+
+
+def test_logit_by_hand():
+    assert logit(torch.tensor([[3.0, -1.0], [4.0, 5.0]]), torch.tensor([1, 0])).tolist() == [1, -4]
+
+
+@pytest.mark.parametrize("loss", [max_margin, logit])
+def test_gradients_that_do_not_fade_when_the_target_is_certain(loss):
+    logits = torch.tensor([[90.0, 1.0, 2.0]], requires_grad=True)
+    (slope,) = torch.autograd.grad(loss(logits, torch.tensor([0])).sum(), logits)
+    assert slope.tolist() == [[-1, 0, 1 if loss is max_margin else 0]]
+    (faded,) = torch.autograd.grad(cross_entropy(logits, torch.tensor([0])).sum(), logits)
+    assert faded.abs().max() < 1e-20
+
+
+def test_strayed_by_hand():
+    features, around = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([1.0, 0.0])
+    assert strayed(features, around).tolist() == [(0 + 4) / 2, (1 + 16) / 2]
 
 
 def by_hand(z, target):
@@ -407,6 +446,182 @@ def test_a_network_is_inverted_through_a_trained_generator():
     assert all(p.grad is None for p in [*model.parameters(), *prior.parameters()])
 
 
+# -- realism, Gaussians, features, models beside ---------------------------------------------------------------------------
+
+
+class Doubting(generators.Eigenfaces):
+    """Finds bright pictures real: the logit is ten times the mean brightness above 1/2."""
+
+    def realism(self, images):
+        return 10 * (images.flatten(1).mean(1) - 0.5)
+
+
+@pytest.fixture(scope="module")
+def doubting(prior):
+    return Doubting(prior.mean, prior.components, prior.deviations, prior.explained)
+
+
+def loss_of(attack, target, prior, targets, beside=()):
+    return next(iter(attack.search(target, prior, targets, seed=3, beside=beside)))
+
+
+def test_realism_is_added_with_its_weight(target, doubting):
+    attack = QUICK.but(share=(1.0, 1.0), realism=0.7)
+    state, plain = loss_of(attack, target, doubting, [1]), loss_of(attack.but(realism=0.0), target, doubting, [1])
+    images = doubting.synthesise(state.latents)
+    expected = [0.7 * math.log1p(math.exp(-10 * (image.mean().item() - 0.5))) for image in images]
+    assert (state.loss - plain.loss).tolist() == pytest.approx(expected, abs=1e-4)
+    ends = [list(attack.but(realism=r, steps=30).search(target, doubting, [1], 3))[-1] for r in (0.0, 10.0)]
+    bright = [doubting.synthesise(state.latents).mean().item() for state in ends]
+    assert bright[1] > bright[0] + 0.02
+
+
+def test_a_generator_without_a_discriminator_is_named(target, prior):
+    says = "realism=0.01: this Eigenfaces has no discriminator to ask; give a generator of adversaries.gmi or"
+    with pytest.raises(ValueError, match=says):
+        gmi().run(target, prior, [0])
+
+
+def test_a_fitted_search_moves_mean_and_variance(target, prior):
+    attack = QUICK.but(fitted=True, loss="cross_entropy", steps=40, lr=0.1, share=(1.0, 1.0))
+    states = list(attack.search(target, prior, [0, 3], seed=2))
+    begun, done = states[0], states[-1]
+    assert begun.spread.shape == begun.latents.shape and (begun.spread == 0).all()
+    assert torch.equal(begun.latents, attack.select(target, prior, torch.tensor([0, 3]), 2))
+    assert (done.latents - begun.latents).abs().median() > 0.3 and done.spread.abs().median() > 0.3
+    assert all(state.spread is None for state in QUICK.search(target, prior, [0]))
+    found = attack.run(target, prior, [0, 3], seed=2)
+    assert torch.equal(found.images, prior.synthesise(found.latents))
+    assert not any((found.latents[:2, None] == done.latents[None, :5]).all(2).flatten())  # draws, not means
+    assert found.likelihood.mean() > probabilities(target, found.first)[torch.arange(4), found.targets].mean()
+
+
+def test_a_draw_from_the_gaussians_has_their_moments(prior):
+    attack = ModelInversion(pool=4000, candidates=4000, kept=1, fitted=True)
+    mean, spread = torch.full((4000, 1), 2.0), torch.full((4000, 1), math.log(9.0))
+    seen = attack.drawn(mean, spread, drawn(0))
+    assert (seen.mean().item(), seen.std().item()) == pytest.approx((2, 3), abs=0.15)
+    assert attack.drawn(mean, None, drawn(0)) is mean
+
+
+@pytest.mark.parametrize("attack", [QUICK.but(fitted=True), QUICK.but(anchor=1.0), QUICK.but(fitted=True, anchor=0.5)])
+def test_other_classes_and_batches_change_no_draw(target, prior, attack):
+    together, alone = attack.run(target, prior, [0, 2, 1], seed=1), attack.run(target, prior, [2], seed=1)
+    torch.testing.assert_close(together.latents[2:4], alone.latents, atol=1e-4, rtol=1e-4)
+    parts = attack.but(at_once=7).run(target, prior, [0, 2, 1], seed=1)
+    torch.testing.assert_close(together.latents, parts.latents, atol=1e-4, rtol=1e-4)
+
+
+def test_the_answer_is_told_with_what_enters_the_head():
+    model, images = network().eval(), pictures(3, 0)
+    logits, features = answer(model, images)
+    torch.testing.assert_close(logits, model(images))
+    torch.testing.assert_close(features, representations.read(model, images)[representations.LAST])
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_the_anchor_holds_features_near_those_of_the_generators_pictures(prior):
+    """With a weight that leaves nothing else to do, the features go where those of the pictures are on average."""
+    model = network().eval()
+    mean, deviation = QUICK.usual(model, prior, seed=0)
+    features = representations.read(model, prior.synthesise(prior.sample(QUICK.pool, 4)))[representations.LAST]
+    torch.testing.assert_close((mean, deviation), (features.mean(0), features.std(0)))
+    attack = QUICK.but(loss="logit", lr=0.1, steps=30, share=(1.0, 1.0))
+
+    def far(anchor):
+        end = attack.but(anchor=anchor).run(model, prior, [0, 1, 2, 3])
+        return (representations.read(model, end.images)[representations.LAST] - mean).square().mean().item()
+
+    assert far(1e4) < 0.5 * far(0.0)
+
+
+def test_the_loss_is_the_mean_over_the_models(target, prior):
+    others = [network().eval(), copy.deepcopy(target)]
+    others[1][1].weight.data.neg_()
+    attack = QUICK.but(loss="logit", share=(1.0, 1.0))
+    state = loss_of(attack, target, prior, [2], others)
+    images = prior.synthesise(state.latents)
+    normalised = (images - 0.5) / 0.25  # but for the network, which knows no preprocessing
+    each = [-target(normalised)[:, 2], -others[0](images)[:, 2], -others[1](normalised)[:, 2]]
+    torch.testing.assert_close(state.loss, torch.stack(each).mean(0).detach())
+    held = attack.but(anchor=1.0)
+    extra = loss_of(held, target, prior, [2], others).loss - state.loss
+    torch.testing.assert_close(extra, loss_of(held, target, prior, [2]).loss - loss_of(attack, target, prior, [2]).loss)
+    assert held.run(target, prior, [2], 3, others).likelihood.shape == (2,)
+
+
+def test_a_model_beside_of_other_classes_is_named(target, prior):
+    other = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    with pytest.raises(
+        ValueError, match=r"beside\[1\]: it has 3 classes and the target 4; distil one from this target"
+    ):
+        QUICK.run(target, prior, [0], beside=[network(), other])
+
+
+# -- presets ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_presets_are_as_the_authors_have_them():
+    bare = dict(candidates=5, kept=5, pool=5, betas=(0.9, 0.999), drops=(), views=0)
+    for attack, own in (
+        (gmi(), dict(loss="cross_entropy", realism=0.01, lr=0.02, steps=1500, fitted=False, anchor=0, share=(1, 1))),
+        (kedmi(), dict(loss="cross_entropy", realism=0.01, lr=0.02, steps=2400, fitted=True, anchor=0, share=(1, 1))),
+        (plg_mi(), dict(loss="max_margin", realism=0, lr=0.1, steps=600, fitted=False, anchor=0, share=(0.8, 1))),
+        (lomma(), dict(loss="logit", realism=0.01, lr=0.02, steps=2400, fitted=True, anchor=1, share=(1, 1))),
+        (lomma(gmi()), dict(loss="logit", realism=0.01, lr=0.02, steps=1500, fitted=False, anchor=1, share=(1, 1))),
+    ):
+        assert {name: getattr(attack, name) for name in (bare | own)} == bare | own
+    other = plg_mi(candidates=3, steps=7)
+    assert (other.candidates, other.kept, other.pool, other.steps) == (3, 3, 3, 7)
+    assert (kedmi(pool=50).pool, lomma(anchor=2.0).anchor) == (50, 2)
+
+
+def test_settings_that_came_later_are_told_only_where_they_say_something():
+    first = {
+        "loss",
+        "pool",
+        "candidates",
+        "kept",
+        "steps",
+        "lr",
+        "betas",
+        "drops",
+        "share",
+        "views",
+        "view_share",
+        "at_once",
+    }
+    assert set(ppa().settings()) == set(ppa(lr=0.1, pool=99).settings()) == first
+    assert set(kedmi().settings()) == first | {"realism", "fitted"}
+    for attack in (ppa(), gmi(), kedmi(steps=3), plg_mi(), lomma()):
+        assert ModelInversion(**attack.settings()) == attack
+
+
+@pytest.mark.parametrize("attack", [gmi, kedmi, lomma])
+def test_each_preset_convinces_a_trained_classifier(attack):
+    """Of which quarter of the rows is the brightest; through a GAN that knows no more of it than random weights do."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = adversaries.Adversary(6, (1, 16, 16), 4, 0 if attack is gmi else CLASSES)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(256, 32), nn.ReLU(), nn.Linear(32, CLASSES))
+        with torch.no_grad():
+            for _ in range(3):  # for statistics of BatchNorm with which pictures differ
+                made.judged(made.synthesise(torch.randn(32, 6)))
+        images = made.eval().requires_grad_(False).synthesise(made.sample(256, 1))
+        model.normalise = Normalise((images.mean().item(),), (images.std(0).mean().item(),))
+        rows = images.view(256, CLASSES, 64).mean(2)
+        labels = (rows - rows.mean(0)).argmax(1)
+        optimiser = torch.optim.Adam(model.parameters(), 3e-3)
+        for _ in range(150):
+            optimiser.zero_grad()
+            F.cross_entropy(model(model.normalise(images)), labels).backward()
+            optimiser.step()
+    assert (model(model.normalise(images)).argmax(1) == labels).float().mean() > 0.9
+    found = attack(steps=60, lr=0.1).run(model, made, range(CLASSES), seed=1)
+    before = model(model.normalise(found.first)).softmax(1)[torch.arange(20), found.targets]
+    assert found.likelihood.mean() > before.mean() + 0.3 and found.likelihood.mean() > 0.6
+
+
 # -- what does not fit -----------------------------------------------------------------------------------------------------
 
 
@@ -462,6 +677,8 @@ def test_a_network_that_takes_any_size_tells_what_it_was_trained_on(prior):
         (dict(view_share=(0.9, 0.5)), r"view_share=\(0.9, 0.5\) are no shares"),
         (dict(steps=0), "at_once=256, steps=0: give 1 or more of each"),
         (dict(at_once=0), "at_once=0, steps=50: give 1"),
+        (dict(realism=-1.0), "realism=-1.0 is out of range; give a weight such as 0.01, or 0 for none"),
+        (dict(anchor=-0.5), "anchor=-0.5 is out of range; give a weight"),
         (dict(views=-1), "views=-1 is out of range; give 1 or more, or 0 for the picture as it is"),
     ],
 )

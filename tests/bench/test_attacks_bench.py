@@ -1,0 +1,150 @@
+"""Five model inversions on the same victims: GMI, KEDMI, PLG-MI, LOMMA on KEDMI, and PPA, with and without the last stage's skips.
+
+Run by `make bench`. Writes rows and runs to runs/bench/bench_attacks.json. Victims, GANs, students and attacks are kept in the store, so
+an interrupted bench goes on; what the file holds is not made again: remove it to begin anew. No verdict is asserted here.
+BENCH_DRAWS, BENCH_SETS and BENCH_VARIANTS (names, separated by commas) make it shorter.
+"""
+
+import json
+import os
+import time
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
+from statistics import median
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from privlab import attributes, data, private, recognition, shadows, training
+from privlab.atomic import write_atomic
+from privlab.attacks import adversaries, campaign, conditional, distillation, generators, inversion, shelf
+from privlab.records import Machine
+
+pytestmark = pytest.mark.bench
+
+DRAWS = int(os.environ.get("BENCH_DRAWS", 3))
+OUT = Path("runs/bench/bench_attacks.json")
+KEPT = json.loads(OUT.read_text()) if OUT.exists() else {"rows": [], "runs": []}
+ROWS, RUNS = KEPT["rows"], KEPT["runs"]
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+NARROW = dict(channels=(16, 32, 64, 128), zero_init_last=False, in_chans=1)
+VARIANTS = {"full": (), "skip_4": ((4, 0),)}
+STUDENTS = {
+    "densenet121": dict(growth_rate=8, block_config=(2, 2, 2), in_chans=1),
+    "resnet18": dict(NARROW, channels=(16, 32, 32, 64)),
+}
+# name: epochs of the GANs, and of PLG-MI's (which has fewer images an epoch), images of each class for its labels, epochs of students
+SIZES = {"mnist": (8, 9, 1000, 3), "orl": (200, 200, 10, 60)}
+
+
+def save():
+    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here(DEVICE)), rows=ROWS, runs=RUNS)
+    write_atomic(OUT, json.dumps(found, indent=1).encode())
+
+
+def row(what, values, unit, note=""):
+    values = list(values)
+    ends = dict(median=median(values), low=min(values), high=max(values), n=len(values))
+    line = dict(what=what, **ends, unit=unit, promise=None, holds=None, note=note)
+    ROWS[:] = [old for old in ROWS if old["what"] != what] + [line]
+    save()
+    print(
+        f"{what:<40} {line['median']:.3g} {unit} ({line['low']:.3g} to {line['high']:.3g}, n={len(values)}); {note}",
+        flush=True,
+    )
+
+
+def stage(kind):
+    """The cast, the recipe and the normalisation of a set, at 32 pixels."""
+    if kind == "orl":
+        orl = attributes.load("orl", size=32)
+        cast = private.cast(orl.pixels, orl["person"], 20, 3, range(DRAWS))
+        return cast, training.RECIPES["identities"], data.NORMALISE["orl"]
+    mnist = data.load("mnist")
+    pixels = F.pad(mnist.pixels[:30_000], (2, 2, 2, 2))
+    cast = private.cast(pixels, mnist.labels[:30_000], range(5), 200, range(DRAWS), each=600, public=6_000)
+    return cast, training.RECIPES["digits"], data.NORMALISE["mnist"]
+
+
+def judges(cast, recipe, normalise):
+    """A DenseNet on all private photographs of each draw, believed as far as its twin on the training part is right."""
+    settings = dict(growth_rate=16, block_config=(4, 4, 4, 4), in_chans=1)
+    recipe = replace(recipe, epochs=recipe.epochs * 3 // 2)
+    made = shadows.make(
+        "densenet121", recipe, (cast.pixels, cast.labels), cast.panel(), model=settings, normalise=normalise, seed=100
+    )
+    made.train(jobs=1)
+    return recognition.judges(made, cast)
+
+
+def attacks(kind, model, public, people):
+    """Each by its name: the attack, its generator, the models beside the target, and the seconds that training these took."""
+    gan, guided, each, taught = SIZES[kind]
+    rest = dict(seed=0, channels=16, batch_size=64 if kind == "mnist" else 20, device=DEVICE)
+    teach = dict(seed=0, epochs=taught, batch_size=rest["batch_size"], device=DEVICE)
+    take = max(1, 40 // people)
+    short = dict(candidates=take, kept=take, steps=60, lr=0.1)  # of steps as long as PPA's
+    kedmi, kedmi_s = timed(lambda: adversaries.kedmi(public, model, epochs=gan, **rest))
+    gmi, gmi_s = timed(lambda: adversaries.gmi(public, epochs=gan, **rest))
+    plg_mi, plg_mi_s = timed(lambda: conditional.plg_mi(public, model, epochs=guided, each=each, **rest))
+    dcgan, dcgan_s = timed(lambda: generators.dcgan(public, epochs=gan, **rest))
+    beside, students_s = timed(
+        lambda: [distillation.distil(model, name, public, model=size, **teach) for name, size in STUDENTS.items()]
+    )
+    ppa = inversion.ppa(lr=0.1, pool=500, candidates=2 * take, kept=take, views=10)
+    return {
+        "GMI": (inversion.gmi(**short), gmi, [], gmi_s),
+        "KEDMI": (inversion.kedmi(**short), kedmi, [], kedmi_s),
+        "PLG-MI": (inversion.plg_mi(**short), plg_mi, [], plg_mi_s),
+        "LOMMA": (inversion.lomma(inversion.kedmi(**short)), kedmi, beside, kedmi_s + students_s),
+        "PPA": (ppa, dcgan, [], dcgan_s),
+    }
+
+
+def timed(make):
+    """What it makes, and the seconds it took; next to none where the store had it."""
+    began = time.perf_counter()
+    return make(), time.perf_counter() - began
+
+
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v in os.environ.get("BENCH_VARIANTS", v).split(",")])
+@pytest.mark.parametrize("kind", [k for k in SIZES if k in os.environ.get("BENCH_SETS", k).split(",")])
+def test_what_each_attack_brings_back(kind, variant):
+    if sum((run["set"], run["variant"]) == (kind, variant) for run in RUNS) >= 5 * DRAWS:
+        pytest.skip(f"{OUT} holds it")
+    cast, recipe, normalise = stage(kind)
+    asked = judges(cast, recipe, normalise)
+    fleet = shadows.make(
+        "resnet18", recipe, (cast.pixels, cast.labels), cast.keep(), model={**NARROW, "skips": VARIANTS[variant]}, normalise=normalise,
+        weights=True, seed=0, device=DEVICE,
+    )  # fmt: skip
+    fleet.train(jobs=1)
+    for i, draw in enumerate(cast.draws):
+        model, people = fleet.model(i).to(DEVICE), len(draw.people)
+        for name, (attack, generator, beside, trained) in attacks(kind, model, draw.public, people).items():
+            attempt = campaign.Attempt(fleet, i, None, shelf.keep(generator), range(people), attack, i, beside)
+            (found,), seconds = timed(lambda attempt=attempt: campaign.wage([attempt], jobs=1, progress=False))
+            verdict = asked[i].score(found.images, found.targets, model)
+            line = dict(
+                set=kind,
+                variant=variant,
+                draw=i,
+                attack=name,
+                acc=fleet.right(i, draw.test),
+                attacc=verdict.accuracy,
+                knn=verdict.knn.mean().item(),
+                likelihood=found.likelihood.mean().item(),
+                first=asked[i].score(found.first, found.targets).accuracy,
+                judge=asked[i].accuracy,
+                trained_s=trained,
+                seconds=seconds,
+            )
+            same = {k: line[k] for k in ("set", "variant", "draw", "attack")}
+            RUNS[:] = [run for run in RUNS if any(run[k] != v for k, v in same.items())] + [line]
+            save()
+    for name in ("GMI", "KEDMI", "PLG-MI", "LOMMA", "PPA"):
+        mine = [run for run in RUNS if (run["set"], run["variant"], run["attack"]) == (kind, variant, name)]
+        note = f"began at {median(run['first'] for run in mine):.3f}; {median(run['trained_s'] + run['seconds'] for run in mine):.0f} s"
+        row(f"{kind}, {variant}: {name}", [run["attacc"] for run in mine], "attack accuracy", note)
