@@ -124,7 +124,7 @@ def plg_mi(
     width: int = 64,
     channels: int = 32,
     batch_size: int = 64,
-    lr: float = 2e-4,
+    lr: float = 3e-3,
     device: str | torch.device = "cpu",
     root: Any = None,
     watch: rounds.Watch | None = None,
@@ -135,8 +135,9 @@ def plg_mi(
     images: public, (n, channels, side, side), bytes or in [0, 1].  target: is asked for the pseudo-labels, and of each made image.
     each: images of each class, see `pseudo_labels`.  margin: weight of the target's max-margin loss on a crop of made images in the
         generator's loss, the crop being of so large a `share` of the area. Theirs also turn, mirror and colour the images.
-    width, channels, batch_size, lr: see `dcgan`; Adam with betas (0, .9).  watch: `rounds.train`.
-    Both networks take one step a batch; theirs takes five of the discriminator for one of the generator.
+    lr: of Adam with betas (0, .9) for both networks, one step each a batch. It suits some hundred steps; theirs is 2e-4 over 30,000, with
+        five steps of the discriminator for one of the generator.
+    width, channels, batch_size: see `dcgan`.  watch: `rounds.train`.
     Raises ValueError as `dcgan` and `pseudo_labels` do.
     """
     pixels = images if isinstance(images, Tensor) else batches.pair(images)[0]

@@ -44,6 +44,7 @@ __all__ = [
 
 FORMAT = 1  # raise it when the same settings begin to give other images
 _AT_ONCE = 256  # pictures in one pass where no gradient is taken
+_USUAL = 500  # pictures that say what the target's features usually are
 _LATER = ("realism", "fitted", "anchor")  # settings that attacks kept in stores were made without, at their defaults
 
 
@@ -59,7 +60,7 @@ class ModelInversion:
     views, view_share: how many views of each candidate the last choice takes the mean over; 0 takes the picture as it is.
     realism: weight of -log D, D being how real the generator's own discriminator finds the picture.
     fitted: search for a Gaussian around each candidate, its mean and its log-variance, from a fresh draw each step; a picture is one draw.
-    anchor: weight of `inversion_losses.strayed`, against a fresh draw each step from the Gaussian of the features of `pool` pictures of the
+    anchor: weight of `inversion_losses.strayed`, against a fresh draw each step from the Gaussian of the features of 500 pictures of the
         generator, which stand for the public ones.
     """
 
@@ -235,8 +236,8 @@ class ModelInversion:
 
     @torch.no_grad()
     def usual(self, model: nn.Module, generator: Generator, seed: int) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation (width,) of the target's features over `pool` pictures of the generator, of all classes in turn."""
-        pool = generator.map(generator.sample(self.pool, seed + 4))
+        """Mean and standard deviation (width,) of the target's features over pictures of the generator, of all classes in turn."""
+        pool = generator.map(generator.sample(_USUAL, seed + 4))
         labels = torch.arange(len(pool), device=pool.device) % getattr(generator, "classes", 1)
         features = representations.read(model, _pictures(generator, pool, labels))[representations.LAST]
         return features.mean(0).to(pool), features.std(0).to(pool)
@@ -310,7 +311,7 @@ def lomma(on: ModelInversion | None = None, **changes: Any) -> ModelInversion:
     Its other half, models distilled from the target, is what `run` takes as `beside`; see `distillation`.
     """
     settings: dict[str, Any] = dict(loss="logit", anchor=1.0)
-    return (on or kedmi()).but(**(settings | changes))
+    return kedmi(**(settings | changes)) if on is None else on.but(**(settings | changes))
 
 
 def _bare(settings: dict[str, Any]) -> ModelInversion:

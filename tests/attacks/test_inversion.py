@@ -524,7 +524,7 @@ def test_the_anchor_holds_features_near_those_of_the_generators_pictures(prior):
     """With a weight that leaves nothing else to do, the features go where those of the pictures are on average."""
     model = network().eval()
     mean, deviation = QUICK.usual(model, prior, seed=0)
-    features = representations.read(model, prior.synthesise(prior.sample(QUICK.pool, 4)))[representations.LAST]
+    features = representations.read(model, prior.synthesise(prior.sample(500, 4)))[representations.LAST]
     torch.testing.assert_close((mean, deviation), (features.mean(0), features.std(0)))
     attack = QUICK.but(loss="logit", lr=0.1, steps=30, share=(1.0, 1.0))
 

@@ -36,7 +36,7 @@ STUDENTS = {
     "resnet18": dict(NARROW, channels=(16, 32, 32, 64)),
 }
 # name: epochs of the GANs, and of PLG-MI's (which has fewer images an epoch), images of each class for its labels, epochs of students
-SIZES = {"mnist": (8, 9, 1000, 3), "orl": (200, 200, 10, 60)}
+SIZES = {"mnist": (8, 9, 1000, 3), "orl": (100, 60, 10, 40)}
 
 
 def save():
