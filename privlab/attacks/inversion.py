@@ -123,9 +123,8 @@ class ModelInversion:
         w = self.select(model, generator, wanted, seed)
         labels = wanted.repeat_interleave(self.candidates).to(w.device)
         usual = self.usual(model, generator, seed) if self.anchor else None
-        spread = (
-            torch.zeros_like(w, requires_grad=True) if self.fitted else None
-        )  # log-variances: as wide as the generator's own
+        # Log-variances, at first as large as those of the generator's own latents.
+        spread = torch.zeros_like(w, requires_grad=True) if self.fitted else None
         optimiser = torch.optim.Adam([w.requires_grad_()] + ([] if spread is None else [spread]), self.lr, self.betas)
         drops = [round(self.steps * part) for part in self.drops]
         rate = torch.optim.lr_scheduler.MultiStepLR(optimiser, drops)
@@ -140,7 +139,9 @@ class ModelInversion:
                 draw.set_state(seen)  # all candidates are looked at through the same view
                 part.requires_grad_()
                 images = shown(generator, part, names)
-                loss = self.lowered(models, generator, images, view(images, self.share, draw), names, around)  # (part,)
+                loss = self.objective(
+                    models, generator, images, view(images, self.share, draw), names, around
+                )  # (part,)
                 gradients.append(torch.autograd.grad(loss.sum(), part)[0])
                 losses.append(loss.detach())
             if step == 0:
@@ -205,7 +206,7 @@ class ModelInversion:
         best = likely.topk(self.candidates, dim=0).indices  # (candidates, targets)
         return pool[best.T.flatten()].clone()
 
-    def lowered(
+    def objective(
         self,
         models: Sequence[nn.Module],
         generator: Any,
