@@ -73,7 +73,7 @@ def gmi(
 ) -> Adversary:
     """GMI's GAN (Zhang et al. 2020): `generators.dcgan`, the same to the bit, with its discriminator kept. They train a Wasserstein GAN.
 
-    For the arguments see there; watch: `rounds.train`.
+    watch: called after each epoch with the number done and the GAN, in eval mode; it may raise to stop. For the other arguments see there.
     """
     given = dict(epochs=epochs, seed=seed, width=width, channels=channels, batch_size=batch_size, lr=lr)
     made, run, pixels = _begun("gmi", images, given, device, root)
@@ -82,7 +82,7 @@ def gmi(
         run,
         {"adversary": made},
         lambda: generators._adversarial(
-            made.generator, judge, pixels, epochs, batch_size, lr, seed, run, progress, watch
+            made.generator, judge, pixels, epochs, batch_size, lr, seed, run, progress, rounds.shown(watch, made)
         ),
     )
     return made
@@ -108,7 +108,7 @@ def kedmi(
 
     entropy: weight of the entropy of the discriminator's classes in the generator's loss, `generator_loss`. Their code adds it up over
         the 64 images of a batch with the weight 1e-4, which is this one on the mean.
-    For the other arguments see `generators.dcgan`; watch: `rounds.train`.  The discriminator's loss is `discriminator_loss`.
+    For the other arguments see `generators.dcgan`, for watch `gmi`.  The discriminator's loss is `discriminator_loss`.
     Raises ValueError as `dcgan` does.
     """
     given = dict(epochs=epochs, seed=seed, width=width, channels=channels, batch_size=batch_size, lr=lr)
@@ -137,7 +137,7 @@ def kedmi(
         {"adversary": made},
         lambda: rounds.train(
             networks, optimisers, step, len(pixels), epochs=epochs, batch_size=batch_size, seed=seed, run=run, title="KEDMI's GAN",
-            watch=watch, progress=progress,
+            watch=rounds.shown(watch, made), progress=progress,
         ),
     )  # fmt: skip
     return made

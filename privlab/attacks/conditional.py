@@ -137,7 +137,7 @@ def plg_mi(
         generator's loss, the crop being of so large a `share` of the area. Theirs also turn, mirror and colour the images.
     lr: of Adam with betas (0, .9) for both networks, one step each a batch. It suits some hundred steps; theirs is 2e-4 over 30,000, with
         five steps of the discriminator for one of the generator.
-    width, channels, batch_size: see `dcgan`.  watch: `rounds.train`.
+    width, channels, batch_size: see `dcgan`.  watch: see `adversaries.gmi`.
     Raises ValueError as `dcgan` and `pseudo_labels` do.
     """
     pixels = images if isinstance(images, Tensor) else batches.pair(images)[0]
@@ -176,7 +176,7 @@ def plg_mi(
         {"generator": made},
         lambda: rounds.train(
             networks, optimisers, step, len(chosen), epochs=epochs, batch_size=batch_size, seed=seed, run=run, title="PLG-MI's GAN",
-            watch=watch, progress=progress,
+            watch=rounds.shown(watch, made), progress=progress,
         ),
     )  # fmt: skip
     return made

@@ -213,7 +213,7 @@ def _adversarial(
     seed: int,
     run: store.Run,
     progress: bool,
-    watch: rounds.Watch | None = None,
+    watch: Callable[[int], object] | None = None,
 ) -> None:
     """Both networks in turn, an epoch at a time."""
     networks = {"generator": made, "judge": judge}

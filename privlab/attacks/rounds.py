@@ -19,7 +19,7 @@ from privlab.leak import preprocessing
 Networks = Mapping[str, nn.Module]
 Optimisers = Mapping[str, torch.optim.Optimizer]
 Step = Callable[[Tensor, torch.Generator], None]  # places of a batch's images (batch,), and where to draw from
-Watch = Callable[[int], object]  # epochs done
+Watch = Callable[[int, Any], object]  # epochs done, and what is trained: for a gallery that grows
 
 
 def train(
@@ -33,7 +33,7 @@ def train(
     seed: int,
     run: store.Run,
     title: str,
-    watch: Watch | None = None,
+    watch: Callable[[int], object] | None = None,
     progress: bool = True,
 ) -> None:
     """Take a step for each whole batch of n images in random order, so many times over; what is left over sits the epoch out.
@@ -81,6 +81,11 @@ def kept(run: store.Run, networks: Networks, trained: Callable[[], None]) -> Non
     for name, net in networks.items():
         net.load_state_dict(run.load(name))
         net.eval().requires_grad_(False)
+
+
+def shown(watch: Watch | None, made: nn.Module) -> Callable[[int], object] | None:
+    """The same watch, for `train`, which does not know what all its networks make up."""
+    return None if watch is None else lambda done: watch(done, made)
 
 
 def step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:

@@ -123,7 +123,7 @@ def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(tmp_pat
 def test_an_interrupted_training_goes_on_to_the_same_bits(kind, epoch, whole, tmp_path):
     seen = []
 
-    def watch(done):
+    def watch(done, _):
         seen.append(done)
         if len(seen) == epoch + 1:  # in the middle of the next epoch, before it is kept
             raise KeyboardInterrupt
@@ -137,12 +137,15 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(kind, epoch, whole, tm
 
 
 def test_a_watcher_changes_nothing(whole, tmp_path):
-    def watch(done):
+    def watch(done, made):
         torch.rand(3)
-        made.append(done)
+        assert not any(part.training for part in made.generator.modules())
+        seen.append(made.synthesise(made.sample(4, 0)).detach())
 
-    made = []
-    assert same(TRAIN["kedmi"](tmp_path, watch=watch), whole["kedmi"]) and made == [1, 2, 3]
+    seen = []
+    made = TRAIN["kedmi"](tmp_path, watch=watch)
+    assert same(made, whole["kedmi"]) and len(seen) == 3 and not torch.equal(seen[0], seen[1])
+    assert torch.equal(seen[2], made.synthesise(made.sample(4, 0)))
 
 
 def test_the_key_is_what_the_weights_depend_on(whole, tmp_path, monkeypatch):

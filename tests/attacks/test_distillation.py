@@ -65,7 +65,7 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(target, tmp_path, epoc
     whole = distil(target, "vit_cifar", PUBLIC, root=tmp_path / "whole", **SMALL)
     seen = []
 
-    def watch(done):
+    def watch(done, _):
         seen.append(done)
         if len(seen) == epoch + 1:
             raise KeyboardInterrupt
