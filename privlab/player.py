@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import html
 import math
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -24,6 +23,7 @@ from privlab import metrics
 from privlab.attacks.descent import State
 from privlab.flipbook import strip
 from privlab.plots import COLOURS
+from privlab.widgets import button, running_loop, shown_error
 
 Search = Iterator[State]
 
@@ -67,7 +67,6 @@ class Player(ipywidgets.VBox):
 
     def __init__(self, search: Search | Callable[[], Search], truth: Tensor | None, stride: int, label: str) -> None:
         self.source, self.truth, self.stride, self.label = search, truth, stride, label
-        self.home = _loop()
         self._begin()
         self._psnr()  # here, because it checks that the truth fits
         self.found, self.text, self.chart = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
@@ -77,10 +76,10 @@ class Player(ipywidgets.VBox):
             images.append(ipywidgets.HTML(_figure(truth, "the truth, which the attack never sees", "The true images.")))
         again = "Begin the search again" if callable(search) else NO_RESTART
         buttons = [  # a sweep clicks them in this order, so what follows Play stops it
-            self._button("Play", "Go on until Pause; other cells can run meanwhile", self.play),
-            self._button("Pause", "Stop here; Play and Step go on from here", self.pause),
-            self._button("Step", f"Go on by {stride}, or to the end of a restart", self.step),
-            self._button("Restart", again, self.restart),
+            button("Play", "Go on until Pause; other cells can run meanwhile", self.play, width="6em"),
+            button("Pause", "Stop here; Play and Step go on from here", self.pause, width="6em"),
+            button("Step", f"Go on by {stride}, or to the end of a restart", self.step, width="6em"),
+            button("Restart", again, self.restart, width="6em"),
         ]
         buttons[3].disabled = not callable(search)
         self.moves = buttons[:3]  # the buttons that have nothing to do once the search is over
@@ -96,7 +95,7 @@ class Player(ipywidgets.VBox):
 
     def play(self) -> None:
         """Go on until the search ends or `pause` is called. Where no event loop runs, this is `step`."""
-        loop = _loop()
+        loop = running_loop()
         if self.ended or self.task:
             return
         if loop is None:
@@ -192,10 +191,8 @@ class Player(ipywidgets.VBox):
         try:
             yield
         except Exception as error:
-            self.ended, name = True, type(error).__name__
-            self.error = f"stopped by {name}, see below"
-            lines = traceback.format_exception(error)
-            self.failure.outputs = ({"output_type": "error", "ename": name, "evalue": str(error), "traceback": lines},)
+            self.ended, self.error = True, f"stopped by {type(error).__name__}, see below"
+            self.failure.outputs = shown_error(error)
             self._show()
             raise
 
@@ -216,8 +213,8 @@ class Player(ipywidgets.VBox):
         self.line = " · ".join(facts)
         self.text.value = f'<div style="font-variant-numeric:tabular-nums">{html.escape(self.line)}</div>'
         self.chart.value = _chart(self.trace, "loss" if psnr is None else "PSNR in dB", self.label)
-        for button in self.moves:
-            button.disabled = self.ended
+        for move in self.moves:
+            move.disabled = self.ended
 
     def _psnr(self) -> float | None:
         """Of the present images, in dB; None where no truth was given."""
@@ -234,25 +231,6 @@ class Player(ipywidgets.VBox):
         if self.ended:
             return f"ended: {reason or 'the search is over'}"
         return f"paused; this restart has ended: {reason}" if reason else "paused"
-
-    def _button(self, name: str, tip: str, act: Callable[[], None]) -> ipywidgets.Button:
-        button = ipywidgets.Button(description=name, tooltip=tip, layout={"width": "6em"})
-
-        def click(_: ipywidgets.Button) -> None:
-            if self.home is None or self.home is _loop() or not self.home.is_running():
-                act()
-            else:
-                self.home.call_soon_threadsafe(act)
-
-        button.on_click(click)
-        return button
-
-
-def _loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _figure(images: Tensor, caption: str, alt: str) -> str:
