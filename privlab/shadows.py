@@ -19,10 +19,11 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from privlab import batches, fleet, representations, store, training
+from privlab import batches, fleet, protection, representations, store, training
 from privlab.batches import Labelled
 from privlab.data import Images, Normalise
 from privlab.models import zoo
+from privlab.protection import Defence
 from privlab.queries import apply as asked
 from privlab.recipes import Recipe, named
 
@@ -87,7 +88,10 @@ class Fleet:
         ]
 
     def model(self, m: int, at: int | None = None) -> nn.Module:
-        """One of the trained models, in eval mode, on the CPU; as it was after epoch `at` where `make` was told to keep the weights."""
+        """One of the trained models, in eval mode, on the CPU; as it was after epoch `at` where `make` was told to keep the weights.
+
+        Its form is that of then, too: behind `architecture.tts`, an early one has its skips.
+        """
         built: Any = _build(self.settings, m)
         built.image_shape = tuple(self.pixels.shape[1:])
         at = self.at[-1] if at is None else at
@@ -95,6 +99,7 @@ class Fleet:
             raise ValueError(
                 f"at={at} is no epoch whose weights were kept; give weights=True and at=({at},) to shadows.make"
             )
+        protection.shaped(built, _defences(self.settings), at - 1)
         built.load_state_dict(self._kept(m, "weights" if at == self.at[-1] else f"weights_{at}"))
         return built.eval()
 
@@ -172,6 +177,7 @@ def make(
     at: Sequence[int] = (),
     layers: Sequence[str] = (),
     weights: bool = False,
+    defences: Sequence[Defence] = (),
     device: str = "cpu",
     folder: Path | str | None = None,
 ) -> Fleet:
@@ -186,9 +192,10 @@ def make(
     at: epochs whose logits are kept beside the last one's, of the first query alone.
     layers: whose features are kept, too, of each image as it is, after the same epochs; see `representations.read`.
     weights: whether the model itself is kept after these epochs, too; of the last one it always is.
+    defences: of all models, see `training.fit`.
     device: "cpu" or "cuda".  folder: where the fleet shall live; by default one in the store that is named by its settings.
-    Raises ValueError for a keep matrix that does not fit, a model without members, an epoch outside the recipe, and for a folder that
-    holds a fleet of other settings: it names the first that differs, and touches nothing.
+    Raises ValueError for a keep matrix that does not fit, a model without members, an epoch outside the recipe, defences that do not
+    fit the training, and for a folder that holds a fleet of other settings: it names the first that differs, and touches nothing.
     """
     recipe, normalise = named(recipe), normalise or (images.normalise if isinstance(images, Images) else None)
     pixels, labels = batches.pair(images)
@@ -218,9 +225,14 @@ def make(
         settings["layers"] = list(layers)
     if weights:
         settings["weights"] = True
-    built = _build(settings, 0)  # a wrong name, change or layer is told here, and not by every worker
-    if layers:
-        representations.read(built, pixels[:1], layers)
+    if defences:
+        settings["defences"] = [each.settings() for each in defences]
+    built = _build(settings, 0)  # a wrong name, change, defence or layer is told here, and not by every worker
+    protection.checked(defences, built, recipe, int(keep.sum(1).min()))
+    for epoch in epochs:
+        protection.shaped(built, defences, epoch - 1)
+        if layers:
+            representations.read(built, pixels[:1], layers)
     path = Path(folder) if folder else store.folder() / "fleet" / store.key(settings)[:32]
     return _settled(path.absolute(), settings, pixels, labels, keep)
 
@@ -279,6 +291,7 @@ def train(folder: str, model: int, budget: float | None = None) -> None:
         training.subset((fleet.pixels, fleet.labels), fleet.keep[model]),
         Recipe(**settings["recipe"]),
         seed=_seed(settings, model),
+        defences=_defences(settings),
         sample=SAMPLE,
         run=run,
         watch=watch,
@@ -294,6 +307,10 @@ def _build(settings: Mapping[str, Any], model: int) -> nn.Module:
     if settings["normalise"]:
         built.normalise = Normalise(**settings["normalise"])
     return built
+
+
+def _defences(settings: Mapping[str, Any]) -> list[Defence]:
+    return [protection.opened(each) for each in settings.get("defences", [])]
 
 
 def _seed(settings: Mapping[str, Any], model: int) -> int:
@@ -321,10 +338,10 @@ def _settled(folder: Path, settings: dict[str, Any], pixels: Tensor, labels: Ten
             raise ValueError(f"folder={str(folder)!r} holds {others[0]} and no fleet; give an empty or a new folder")
         store.write_atomic(folder / _SETTINGS, json.dumps(settings, indent=1).encode())
     held = json.loads((folder / _SETTINGS).read_bytes())
-    for name in settings:
-        if held.get(name) != settings[name]:
+    for name in [*settings, "defences"]:
+        if held.get(name) != settings.get(name):
             raise ValueError(
-                f"folder={str(folder)!r} holds a fleet with {name}={held.get(name)!r}, not {settings[name]!r}; "
+                f"folder={str(folder)!r} holds a fleet with {name}={held.get(name)!r}, not {settings.get(name)!r}; "
                 "give another folder, or none: the store then keeps each fleet under its own name"
             )
     for name, tensors in ((_IMAGES, {"pixels": pixels, "labels": labels}), (_KEEP, {"keep": keep})):

@@ -23,11 +23,12 @@ from timm.loss import SoftTargetCrossEntropy
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from privlab import batches
+from privlab import batches, optimisers, protection
 from privlab.batches import Labelled, subset
 from privlab.data import load as load_images
-from privlab.leak import preprocessing
+from privlab.leak import Normalise, preprocessing
 from privlab.models import zoo
+from privlab.protection import Defence, Penalty
 from privlab.recipes import RECIPES, History, Recipe, learning_rate, named, steps
 from privlab.store import Run, digest, joined, key, parted
 
@@ -40,8 +41,6 @@ __all__ = [
     "fit",
     "learning_rate",
     "logits",
-    "memory",
-    "remember",
     "subset",
     "victim",
 ]
@@ -55,6 +54,7 @@ def fit(
     recipe: Recipe | str,
     *,
     seed: int,
+    defences: Sequence[Defence] = (),
     test: Labelled | None = None,
     sample: int = 1_000,
     run: Run | None = None,
@@ -67,6 +67,8 @@ def fit(
     images, test: a set, or a pair of pixels (n, channels, height, width), bytes or floats in [0, 1], and labels (n,); `subset` makes
         a pair of the members of a set. The pixels are kept on the model's device and normalised batch by batch.
     recipe: a Recipe, or a name in RECIPES.  seed: decides the order, the augmentation and the dropout; not the model's first weights.
+    defences: of `privlab.defences`, such as (architecture.rolss(), regularisers.bido(.1, 2)); the model has their form afterwards. When
+        its form changes on the way, the optimiser keeps what it knows of the parameters that are left, and the rate goes on falling.
     sample: how many images the curves are measured on after each epoch, of `images` and of `test` each; drawn by the seed, the same
         in all epochs. More costs time and changes no weight.
     run: where to keep a checkpoint each epoch. Call again with a fresh model and the same arguments to go on after an interruption; a
@@ -76,7 +78,8 @@ def fit(
     budget: seconds for this call; when they are over an epoch is brought to its end and kept, and TimeoutError says how to go on.
     Each epoch sees each image once. A last batch of one image joins the batch before it, since BatchNorm cannot take it; in an odd batch
     the image in the middle is left unmixed, since mixup pairs the first with the last. The caller's random states stay as they are.
-    Raises ValueError for labels that the model has no class for, a batch larger than the set, a run that holds another training;
+    Raises ValueError for labels that the model has no class for, a batch larger than the set, a run that holds another training, defences
+    that do not fit the training or each other;
     FloatingPointError when the loss is no longer a number.
     """
     recipe = named(recipe)
@@ -94,14 +97,17 @@ def fit(
     device = parameters[0].device
     pixels, labels = train[0].to(device), train[1].to(device)
     classes = _check(model, recipe, pixels, labels)
+    defences = protection.checked(defences, model, recipe, len(labels))
     curves = {"train": batches.sample((pixels, labels), sample, seed)}
     if held_out is not None:
         curves["test"] = batches.sample(held_out, sample, seed)
 
-    optimiser = _optimiser(recipe, parameters)
+    # The form first, then the weights: what a run holds was written behind its last epoch.
+    protection.shaped(model, defences, max(0, epochs_done(run) - 1) if run else 0, seed)
+    optimiser = optimisers.build(recipe, model)
     history = History()
     if run:
-        history = _resume(run, _settings(recipe, seed, train, held_out, sample), model, optimiser)
+        history = _resume(run, _settings(recipe, seed, train, held_out, sample, defences), model, optimiser)
     mix = batches.mixup(recipe, classes)
     title = f"{type(model).__name__} on {len(labels):,}"
     bar = tqdm(total=recipe.epochs, initial=len(history), desc=title, unit="epoch", disable=not progress, leave=False)
@@ -109,8 +115,10 @@ def fit(
         try:
             for epoch in range(len(history), recipe.epochs):
                 began = time.perf_counter()
+                if protection.shaped(model, defences, epoch, seed):
+                    optimiser = optimisers.carried(optimiser, optimisers.build(recipe, model))
                 history.lr.append(learning_rate(recipe, epoch * steps(recipe, len(labels)), len(labels)))
-                history.objective.append(_epoch(model, pixels, labels, recipe, optimiser, mix, epoch, seed))
+                history.objective.append(_epoch(model, pixels, labels, recipe, optimiser, mix, epoch, seed, defences))
                 for name, some in curves.items():
                     for what, value in zip(("loss", "accuracy"), evaluate(model, some), strict=True):
                         getattr(history, f"{name}_{what}").append(value)
@@ -136,6 +144,8 @@ def fit(
     if run and not run.complete:
         run.save("weights", model.state_dict())
         run.note("history", dataclasses.asdict(history))
+        if kept := {name: value for each in defences for name, value in each.record(recipe, len(labels)).items()}:
+            run.note("defences", kept)
         run.save("checkpoint", {})  # no longer needed, and three times the size of the weights
         run.finish()
     return history
@@ -234,30 +244,51 @@ def _epoch(
     mix: Mixup | None,
     epoch: int,
     seed: int,
+    defences: Sequence[Defence],
 ) -> float:
     """One pass over the images; returns the mean of the loss that it minimised."""
     normalise, dtype = preprocessing(model), next(model.parameters()).dtype
     generator = _seed(pixels.device, seed, epoch)
-    first, losses = epoch * steps(recipe, len(labels)), []
+    way = protection.steps(defences, recipe, len(labels))
+    order = way.order(generator) if way else batches.order(len(labels), recipe, generator)
+    first, seen, losses = epoch * steps(recipe, len(labels)), sum(map(len, order)), []
     model.train()
-    for step, rows in enumerate(batches.order(len(labels), recipe, generator), start=first):
-        for group in optimiser.param_groups:
-            group["lr"] = learning_rate(recipe, step, len(labels))
-        rows = rows.to(pixels.device)
-        x = batches.augmented(pixels[rows], recipe.augment, generator)
-        x = batches.unit(x, dtype)  # (batch, channels, height, width)
-        if mix is None:
-            loss = F.cross_entropy(model(normalise(x)), labels[rows], label_smoothing=recipe.label_smoothing)
-        else:
-            x, targets = batches.mixed(mix, x, labels[rows])  # targets: (batch, classes)
-            loss = SoftTargetCrossEntropy()(model(normalise(x)), targets)
-        optimiser.zero_grad()
-        loss.backward()
-        if recipe.clip_norm is not None:
-            nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
-        optimiser.step()
-        losses.append(loss.detach() * (len(rows) / len(labels)))
+    with protection.listening(model, defences) as penalty:
+        for step, rows in enumerate(order, start=first):
+            for group in optimiser.param_groups:
+                group["lr"] = learning_rate(recipe, step, len(labels))
+            rows = rows.to(pixels.device)
+            x = batches.augmented(pixels[rows], recipe.augment, generator) if len(rows) else pixels[rows]
+            x = batches.unit(x, dtype)  # (batch, channels, height, width)
+            optimiser.zero_grad()
+            if way:
+                loss = way.gradients(model, normalise(x), labels[rows])
+            else:
+                loss = _loss(model, normalise, x, labels[rows], recipe, mix, penalty)
+                loss.backward()
+            if recipe.clip_norm is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
+            optimiser.step()
+            losses.append(loss.detach() * (len(rows) / max(1, seen)))
     return torch.stack(losses).cpu().double().sum().item()
+
+
+def _loss(
+    model: nn.Module,
+    normalise: Normalise,
+    x: Tensor,
+    labels: Tensor,
+    recipe: Recipe,
+    mix: Mixup | None,
+    penalty: Penalty | None,
+) -> Tensor:
+    """What a step minimises on a batch (batch, channels, height, width) in [0, 1]."""
+    if mix is not None:
+        x, targets = batches.mixed(mix, x, labels)  # targets: (batch, classes)
+        return SoftTargetCrossEntropy()(model(normalise(x)), targets)
+    x = normalise(x)
+    loss = F.cross_entropy(model(x), labels, label_smoothing=recipe.label_smoothing)
+    return loss if penalty is None else loss + penalty(x, labels)
 
 
 def _seed(device: torch.device, seed: int, epoch: int) -> torch.Generator:
@@ -284,29 +315,10 @@ def _own_generators(device: torch.device) -> Iterator[None]:
             np.random.set_state(numpy_state)
 
 
-def _optimiser(recipe: Recipe, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    if recipe.optimiser == "sgd":
-        return torch.optim.SGD(parameters, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
-    adam = torch.optim.Adam if recipe.optimiser == "adam" else torch.optim.AdamW
-    return adam(parameters, lr=recipe.lr, betas=recipe.betas, weight_decay=recipe.weight_decay)
-
-
 def _checkpoint(model: nn.Module, optimiser: torch.optim.Optimizer, history: History) -> dict[str, Tensor]:
     """All in one file, since files are whole one by one."""
     curves = {name: torch.tensor(v, dtype=torch.float64) for name, v in dataclasses.asdict(history).items()}
-    return joined({"model": model.state_dict(), "optimiser": memory(optimiser), "history": curves})
-
-
-def memory(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What an optimiser remembers of its steps so far, as tensors in one dict; `remember` gives it back."""
-    state = optimiser.state_dict()["state"]
-    return joined({str(i): {k: v for k, v in of.items() if isinstance(v, Tensor)} for i, of in state.items()})
-
-
-def remember(optimiser: torch.optim.Optimizer, held: Mapping[str, Tensor]) -> None:
-    """Give an optimiser of the same parameters what `memory` took down."""
-    state = {int(i): of for i, of in parted(held).items()}  # SGD without momentum holds none
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    return joined({"model": model.state_dict(), "optimiser": optimisers.memory(optimiser), "history": curves})
 
 
 def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer) -> History:
@@ -314,9 +326,9 @@ def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: tor
     if "training" not in run.names():
         run.note("training", settings)
     held = run.read("training")
-    if other := [name for name in settings if key({"": held.get(name)}) != key({"": settings[name]})]:
+    if other := [n for n in {**held, **settings} if key({"": held.get(n)}) != key({"": settings.get(n)})]:
         raise ValueError(
-            f"run: {run!r} of a training with {other[0]}={held.get(other[0])!r}, not {settings[other[0]]!r}; "
+            f"run: {run!r} of a training with {other[0]}={held.get(other[0])!r}, not {settings.get(other[0])!r}; "
             "give each training a run with a config of its own"
         )
     if "history" in run.names():
@@ -327,7 +339,7 @@ def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: tor
         return History()
     parts = parted(kept)
     _load(model, parts["model"], run)
-    remember(optimiser, parts.get("optimiser", {}))
+    optimisers.remember(optimiser, parts.get("optimiser", {}))
     return History(**{name: tensor.tolist() for name, tensor in parts["history"].items()})
 
 
@@ -340,11 +352,17 @@ def _load(model: nn.Module, weights: dict[str, Tensor], run: Run) -> None:
 
 
 def _settings(
-    recipe: Recipe, seed: int, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor] | None, sample: int
+    recipe: Recipe,
+    seed: int,
+    train: tuple[Tensor, Tensor],
+    test: tuple[Tensor, Tensor] | None,
+    sample: int,
+    defences: Sequence[Defence] = (),
 ) -> dict[str, Any]:
     """What weights and history depend on beside the model, as JSON; sets stand by their contents, not by what they are called."""
     sets = {name: some and [len(some[1]), digest(*some)] for name, some in (("images", train), ("test", test))}
-    return {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": sample, **sets}
+    settings = {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": sample, **sets}
+    return settings | ({"defences": [each.settings() for each in defences]} if defences else {})
 
 
 def versions() -> dict[str, str]:

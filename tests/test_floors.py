@@ -29,7 +29,7 @@ FLOORS = [
         "processes",
     },
     {"leak", "models", "representations"},
-    {"training", "recipes", "batches", "fleet", "shadows", "worker", "recognition"},
+    {"training", "protection", "optimisers", "recipes", "batches", "fleet", "shadows", "worker", "recognition"},
     {"attacks", "defences"},
     {
         "ledger",

@@ -19,7 +19,7 @@ from timm.data import Mixup
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from privlab import batches, data, store, training
+from privlab import batches, data, optimisers, store, training
 from privlab.data import Normalise
 from privlab.models import zoo
 from privlab.training import RECIPES, History, Recipe
@@ -358,18 +358,18 @@ def test_what_an_optimiser_remembers_can_be_given_to_another(kind):
         optimiser.step()
 
     first = linear()
-    optimiser = training._optimiser(recipe, [*first.parameters()])
+    optimiser = optimisers.build(recipe, first)
     for _ in range(3):
         step(first, optimiser)
-    held = {name: tensor.clone() for name, tensor in training.memory(optimiser).items()}
+    held = {name: tensor.clone() for name, tensor in optimisers.memory(optimiser).items()}
     assert all(isinstance(tensor, torch.Tensor) for tensor in held.values())
     weights = {name: tensor.clone() for name, tensor in first.state_dict().items()}
     copies = []
     for memory in (held, {}):
         model = linear(seed=9)
         model.load_state_dict(weights)
-        copies.append((model, training._optimiser(recipe, [*model.parameters()])))
-        training.remember(copies[-1][1], memory)
+        copies.append((model, optimisers.build(recipe, model)))
+        optimisers.remember(copies[-1][1], memory)
     for model, own in ((first, optimiser), *copies):
         own.param_groups[0]["lr"] = 0.05  # the rate is the recipe's, and no part of the memory
         step(model, own)
@@ -382,8 +382,8 @@ def test_an_optimiser_that_remembers_nothing():
     plain = torch.optim.SGD(model.parameters(), lr=0.1)
     model(PIXELS.double() / 255).sum().backward()
     plain.step()
-    assert training.memory(plain) == {} and training.memory(torch.optim.Adam(model.parameters())) == {}
-    training.remember(plain, {})
+    assert optimisers.memory(plain) == {} and optimisers.memory(torch.optim.Adam(model.parameters())) == {}
+    optimisers.remember(plain, {})
     assert plain.param_groups[0]["lr"] == 0.1
 
 

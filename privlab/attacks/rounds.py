@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from privlab import store, training
+from privlab import optimisers as memories
+from privlab import store
 from privlab.leak import preprocessing
 
 Networks = Mapping[str, nn.Module]
@@ -42,23 +43,21 @@ def train(
     step: one step of all networks.  run: keeps a checkpoint each epoch; from there a second call goes on.
     watch: called after each epoch with how many are done, the networks in eval mode, before the epoch is kept. It may raise to stop.
     """
-    begun, device = 0, next(next(iter(networks.values())).parameters()).device
+    begun = 0
     if "checkpoint" in run.names():
         held = store.parted(run.load("checkpoint"))
         begun = int(held["done"]["epochs"])
         for name, net in networks.items():
             net.load_state_dict(held[name])
-            training.remember(optimisers[name], held[f"{name} optimiser"])
+            memories.remember(optimisers[name], held[f"{name} optimiser"])
     for epoch in tqdm(
         range(begun, epochs), title, epochs, initial=begun, unit="epoch", disable=not progress, leave=False
     ):
         draw = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
         for net in networks.values():
             net.train()
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed * 1_000_003 + epoch)  # for dropout
-            if device.type == "cuda":
-                torch.cuda.default_generators[device.index].manual_seed(seed * 1_000_003 + epoch)
             order = torch.randperm(n, generator=draw)
             for rows in order[: n // batch_size * batch_size].split(batch_size):
                 step(rows, draw)
@@ -67,7 +66,7 @@ def train(
                 net.eval()
             watch(epoch + 1)
         states = {name: net.state_dict() for name, net in networks.items()}
-        states |= {f"{name} optimiser": training.memory(o) for name, o in optimisers.items()}
+        states |= {f"{name} optimiser": memories.memory(o) for name, o in optimisers.items()}
         run.save("checkpoint", store.joined({**states, "done": {"epochs": torch.tensor(epoch + 1)}}))
 
 

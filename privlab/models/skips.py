@@ -71,6 +71,39 @@ def remove_last_fraction(model: Model, stage: int, fraction: float) -> Model:
     return _operate(model, stage, 0.0, fraction)
 
 
+def cut(model: nn.Module, stage: int, k: float = 0.0, fraction: float = 1.0) -> None:
+    """`scale` in place, for the last max(1, round(fraction * blocks)) blocks of the stage that have a shortcut.
+
+    Parameters that stay whole are the same objects as before, so that an optimiser knows them again; DenseNet's narrowed ones are new.
+    """
+    scalable(model, stage, k, fraction)
+    if k == 1:
+        return
+    there = blocks(model, stage)
+    chosen = there[-max(1, round(fraction * len(there))) :]
+    if isinstance(model, DenseNet):
+        layers = list(dense.dense_blocks(model)[stage - 1].values())
+        dense.narrow(model, stage, {i: k for i, layer in enumerate(layers) if layer in chosen})
+    else:
+        for block in chosen:
+            _cut(block, k)
+
+
+def scalable(model: nn.Module, stage: int, k: float, fraction: float = 1.0) -> None:
+    """Raise the ValueError that `cut` would, and change nothing."""
+    if isinstance(k, bool) or not isinstance(k, int | float) or not 0 <= k <= 1:
+        raise ValueError(f"k={k!r} is no number in [0, 1]; 0 removes the shortcuts, 1 leaves them")
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction <= 1:
+        raise ValueError(
+            f"fraction={fraction!r} is no number in (0, 1]; 0.1 takes the last tenth of the stage's blocks"
+        )
+    there = blocks(model, stage)
+    if 0 < k < 1 and isinstance(there[0], RepVggBlock):
+        raise ValueError(
+            f"k={k}: RepVGG's identity branch can be removed, k=0, but not scaled: it would no longer fold into one kernel"
+        )
+
+
 def stages(model: nn.Module) -> dict[int, int]:
     """How many shortcuts each stage has, counted from 1; stages without any are left out, so the last key is what RoLSS cuts.
 
@@ -196,28 +229,9 @@ _BLOCKS = (BasicBlock, Bottleneck, ir.Block, DenseLayer, maxxvit.MbConvBlock, Re
 
 
 def _operate(model: Model, stage: int, k: float, fraction: float) -> Model:
-    if isinstance(k, bool) or not isinstance(k, int | float) or not 0 <= k <= 1:
-        raise ValueError(f"k={k!r} is no number in [0, 1]; 0 removes the shortcuts, 1 leaves them")
-    if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction <= 1:
-        raise ValueError(
-            f"fraction={fraction!r} is no number in (0, 1]; 0.1 takes the last tenth of the stage's blocks"
-        )
-    there = blocks(model, stage)  # refuses what cannot be done before anything is copied
-    if 0 < k < 1 and isinstance(there[0], RepVggBlock):
-        raise ValueError(
-            f"k={k}: RepVGG's identity branch can be removed, k=0, but not scaled: it would no longer fold into one kernel"
-        )
-    cut = max(1, round(fraction * len(there)))
+    scalable(model, stage, k, fraction)  # before anything is copied
     model = copy.deepcopy(model)
-    if k == 1:
-        return model
-    chosen = blocks(model, stage)[-cut:]
-    if isinstance(model, DenseNet):
-        layers = list(dense.dense_blocks(model)[stage - 1].values())
-        dense.narrow(model, stage, {i: k for i, layer in enumerate(layers) if layer in chosen})
-    else:
-        for block in chosen:
-            _cut(block, k)
+    cut(model, stage, k, fraction)
     return model
 
 

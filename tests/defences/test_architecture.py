@@ -1,0 +1,153 @@
+"""Skips cut as a defence: the paper's four against `zoo.build`'s cuts, and each in a training."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from privlab import training
+from privlab.defences import architecture
+from privlab.models import skips, zoo
+from privlab.recipes import Recipe
+
+RECIPE = Recipe(epochs=2, batch_size=8, lr=2e-3)
+PIXELS = torch.randint(0, 256, (16, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+LABELS = torch.arange(16) % 3
+BUILD = {
+    "resnet18": dict(layers=(1, 1, 2, 2), channels=(8, 8, 12, 16), num_classes=3),
+    "densenet121": dict(growth_rate=8, block_config=(1, 1, 2, 3), num_classes=3),
+    "ir18": dict(widths=(4, 4, 8, 8), image_size=32, num_classes=3, embedding=8),
+    "vit_cifar": dict(embed_dim=16, depth=4, num_heads=2, num_classes=3),
+}
+
+
+def build(name="resnet18", **more):
+    return zoo.build(name, seed=1, **BUILD[name], **more)
+
+
+def shaped(defence, name="resnet18", epoch=0):
+    model = build(name)
+    assert defence.shape(model, epoch)
+    return model
+
+
+def same(a, b):
+    a, b = a.state_dict(), b.state_dict()
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def fit(model, *defences, recipe=RECIPE):
+    return training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences, progress=False)
+
+
+CASES = [
+    (architecture.rolss(), "resnet18", [(4, 0)]),
+    (architecture.rolss(), "densenet121", [(4, 0)]),
+    (architecture.rolss(), "ir18", [(4, 0)]),
+    (architecture.rolss(), "vit_cifar", [(1, 0)]),
+    (architecture.rolss_plus(), "resnet18", [(4, 0), (3, 0, 0.1)]),
+    (architecture.rolss_plus(), "densenet121", [(4, 0), (3, 0, 0.1)]),
+    (architecture.ssf(), "resnet18", [(4, 0.2)]),
+    (architecture.ssf(), "densenet121", [(4, 0.01)]),
+    (architecture.ssf(0.5), "densenet121", [(4, 0.5)]),
+    (architecture.ssf(0.0), "resnet18", [(4, 0)]),
+]
+
+
+@pytest.mark.parametrize(("defence", "name", "cuts"), CASES)
+def test_a_defence_in_place_is_the_cut_of_the_zoo(defence, name, cuts):
+    """Weights, form and answers, to the bit; and a second time it finds nothing left to do."""
+    model, expected = shaped(defence, name), build(name, skips=cuts)
+    assert same(model, expected) and str(model) == str(expected)
+    assert torch.equal(training.logits(model, PIXELS), training.logits(expected, PIXELS))
+    assert not torch.equal(training.logits(model, PIXELS), training.logits(build(name), PIXELS))
+    for epoch in (0, 1, 7):
+        assert not defence.shape(model, epoch) and not defence.shape(copy.deepcopy(model), epoch)
+    assert same(model, expected)
+
+
+@pytest.mark.parametrize(
+    "defence", [architecture.rolss(), architecture.rolss_plus(), architecture.ssf(), architecture.tts(1, 1)]
+)
+def test_each_defence_changes_training(defence):
+    """The objective of the second epoch, the first under TTS's cut, is another than the full model's, and the weights are."""
+    plain, defended = build(), build()
+    one, other = fit(plain), fit(defended, defence)
+    assert one.objective[1] != other.objective[1] and not same(plain, defended)
+    assert (one.objective[0] == other.objective[0]) == (defence.after == 1)
+
+
+def test_training_a_cut_model_is_training_the_model_that_the_zoo_cuts():
+    defended, expected = build(), build(skips=[(4, 0)])
+    fit(defended, architecture.rolss())
+    fit(expected)
+    assert same(defended, expected)
+
+
+def test_tts_is_full_first_and_cut_afterwards_with_the_weights_of_the_first_stage():
+    forms, weights = [], []
+    model = build()
+
+    def watch(epoch):
+        forms.append(skips.stages(model))
+        weights.append({n: p.clone() for n, p in model.state_dict().items()})
+
+    recipe = replace(RECIPE, epochs=3)
+    defences = (architecture.tts(2, 1),)
+    training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences, watch=watch, progress=False)
+    full = {1: 1, 2: 1, 3: 2, 4: 2}
+    assert forms == [full, full, {1: 1, 2: 1, 3: 2}]
+
+    first = build()
+    kept = []
+    training.fit(
+        first, (PIXELS, LABELS), recipe, seed=0, watch=lambda e: kept.append(copy.deepcopy(first)), progress=False
+    )
+    assert all(
+        torch.equal(p, weights[1][n]) for n, p in kept[1].state_dict().items()
+    )  # until then it is the full model
+    before = copy.deepcopy(kept[1])
+    assert architecture.tts(2, 1).shape(before, 2) and not architecture.tts(2, 1).shape(kept[1], 1)
+    assert same(before, skips.remove(kept[1], 4))
+
+
+def test_cuts_can_be_combined():
+    """SSF on a stage that RoLSS+ left: place 1 is then what is the last stage by now."""
+    model = shaped(architecture.rolss())
+    assert architecture.ssf(0.5).shape(model, 0)
+    assert same(model, build(skips=[(4, 0), (3, 0.5)]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: architecture.ssf(1.2), "k=1.2 is no number in"),
+        (lambda: architecture.ssf(-0.1), "k=-0.1 is no number in"),
+        (lambda: architecture.ssf(float("nan")), "k=nan is no number in"),
+        (lambda: architecture.ssf(True), "k=True is no number in"),
+        (lambda: architecture.tts(0, 5), "full=0 is no stage of training; give 1 epoch or more, or take rolss"),
+        (lambda: architecture.tts(5, 0), "rest=0 is no stage of training"),
+        (lambda: architecture.tts(2.5, 1), "full=2.5 is no stage of training"),
+        (lambda: architecture.Cut(stages=((0, 0.0, 1.0),)), "stages: 0 is no place; give 1 for the last"),
+        (lambda: architecture.Cut(stages=((1, 0.0, 0.0),)), "fraction=0.0 is no number in"),
+        (lambda: architecture.Cut(stages=((1, 0.0, 1.0),), after=-1), "after=-1 is no number of epochs"),
+        (
+            lambda: fit(build(), architecture.Cut(((1, 0.0, 1.0),), after=2)),
+            "after=2: the recipe is over after 2 epochs",
+        ),
+        (
+            lambda: fit(build("vit_cifar"), architecture.rolss_plus()),
+            "place 2 from the end is asked for, and VisionTransformer",
+        ),
+        (lambda: fit(zoo.build("vgg_narrow"), architecture.rolss()), "VGG has no skip connections"),
+        (
+            lambda: fit(zoo.build("repvgg_a0", num_classes=3), architecture.ssf()),
+            "k=0.2: RepVGG's identity branch can be removed",
+        ),
+        (lambda: fit(build(skips=[(i, 0) for i in (1, 2, 3, 4)]), architecture.rolss()), "in 0 of its stages"),
+    ],
+)
+def test_bad_input(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
