@@ -1,0 +1,327 @@
+"""BiDO and MID: dependence of two and three points by hand, laws of independence, the loss of a step, and what changes in a training."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.distributions import Normal, kl_divergence
+
+from privlab import representations, training
+from privlab.defences import architecture, regularisers
+from privlab.defences.regularisers import bido, coco, hsic, mid
+from privlab.models import zoo
+from privlab.recipes import Recipe
+
+MEASURES = [hsic, coco]
+RECIPE = Recipe(epochs=2, batch_size=8, lr=2e-3)
+STILL = Recipe(epochs=1, batch_size=16, optimiser="sgd", lr=1e-300, weight_decay=0)  # one batch, and no step
+PIXELS = torch.randint(0, 256, (16, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+LABELS = torch.arange(16) % 3
+BUILD = {
+    "resnet18": dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3),
+    "densenet121": dict(growth_rate=8, block_config=(1, 1, 1, 2), num_classes=3),
+    "vgg_narrow": dict(num_classes=3),
+    "ir18": dict(widths=(4, 4, 8, 8), image_size=32, num_classes=3, embedding=8),
+    "vit_cifar": dict(embed_dim=16, depth=2, num_heads=2, num_classes=3),
+}
+
+
+def build(name="resnet18"):
+    return zoo.build(name, seed=1, **BUILD[name])
+
+
+def fit(model, *defences, recipe=RECIPE, images=(PIXELS, LABELS)):
+    return training.fit(model, images, recipe, seed=0, defences=defences, progress=False)
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+# -- dependence, by hand -------------------------------------------------------------------------------------------------------
+
+
+def gaussian(x, sigma):
+    """k(x_i, x_j) = exp(-|x_i - x_j|^2 / (2 sigma^2 d)), entry by entry."""
+    m, d = x.shape
+    return np.array([[math.exp(-sum((x[i] - x[j]) ** 2) / (2 * sigma**2 * d)) for j in range(m)] for i in range(m)])
+
+
+def kernel(x, sigma):
+    if x.is_floating_point():
+        return gaussian(x.flatten(1).numpy(), sigma)
+    onehot = np.eye(int(x.max()) + 1)[x.numpy()]
+    return onehot @ onehot.T
+
+
+def centred(k):
+    h = np.eye(len(k)) - 1 / len(k)
+    return h @ k @ h
+
+
+def by_hand(measure, x, y, sigma):
+    k, l = (centred(kernel(each.detach(), sigma)) for each in (x, y))  # noqa: E741
+    m = len(k)
+    if measure is coco:
+        return math.sqrt(np.linalg.eigvals(k @ l).real.max()) / m
+    r_k, r_l = (each @ np.linalg.inv(each + 1e-5 * m * np.eye(m)) for each in (k, l))
+    return np.trace(r_k @ r_l)
+
+
+def test_two_points():
+    """Centred, each kernel matrix is (1 - k(a, b)) times a projection: x at 0 and 2 with sigma 1, y one-hot labels, whose k is 0."""
+    x, y = torch.tensor([[0.0], [2.0]], dtype=torch.float64), torch.tensor([0, 1])
+    left = 1 - math.exp(-4 / 2)
+    assert hsic(x, y, 1.0).item() == pytest.approx(left / (left + 2e-5) / (1 + 2e-5), rel=1e-12)
+    assert coco(x, y, 1.0).item() == pytest.approx(math.sqrt(left) / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("m", [3, 9])
+@pytest.mark.parametrize("labels", [True, False])
+def test_more_points_by_explicit_kernel_matrices(measure, m, labels):
+    x = drawn(m, 2, 3)
+    y = torch.arange(m) % 2 if labels else drawn(m, 4, seed=1)
+    for sigma in (0.5, 5.0):
+        assert measure(x, y, sigma).item() == pytest.approx(by_hand(measure, x, y, sigma), rel=1e-7)
+
+
+def test_coco_is_the_largest_covariance_of_functions_of_norm_one():
+    """f = sum of a_i k(x_i, .) has the norm sqrt(a K a): none of many random pairs covaries more, and the best pair as much."""
+    x, y, m = drawn(6, 2), drawn(6, 1, seed=2), 6
+    k, l = gaussian(x.numpy(), 1.0), gaussian(y.numpy(), 1.0)  # noqa: E741
+    top = coco(x, y, 1.0).item()
+
+    def covariance(a, b):
+        f, g = k @ a / math.sqrt(a @ k @ a), l @ b / math.sqrt(b @ l @ b)
+        return np.mean((f - f.mean()) * (g - g.mean()))
+
+    random = np.random.default_rng(0)
+    assert max(covariance(random.normal(size=m), random.normal(size=m)) for _ in range(2_000)) < top
+    best = random.normal(size=m), random.normal(size=m)
+    for _ in range(5_000):  # the best answer to the other's function, in turns
+        h = np.eye(m) - 1 / m
+        best = (h @ l @ best[1], h @ k @ best[0])
+        best = tuple(each / np.linalg.norm(each) for each in best)
+    assert abs(covariance(*best)) == pytest.approx(top, rel=1e-6)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_nothing_depends_where_each_value_meets_each(measure):
+    """A grid: three values of x with four of y, each pair once."""
+    x = drawn(3, 2).repeat_interleave(4, 0).requires_grad_()
+    y = drawn(4, 2, seed=1).repeat(3, 1)
+    value = measure(x, y, 1.0)
+    assert abs(value.item()) < 1e-9 and measure(x, x, 1.0).item() > 0.1
+    value.backward()
+    assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_dependence_is_of_pairs_and_kernels(measure):
+    """The order of the images does not count, nor what the labels are called, nor where the origin is, nor which is asked first."""
+    x, y, z = drawn(8, 3), torch.tensor([0, 0, 1, 1, 2, 2, 1, 0]), drawn(8, 2, seed=3)
+    order, value = torch.randperm(8, generator=torch.Generator().manual_seed(0)), measure(x, y, 1.0).item()
+    for other in (
+        measure(x[order], y[order], 1.0),
+        measure(x + 7, 9 - 2 * y, 1.0),
+        measure(x, F.one_hot(y) @ torch.tensor([5, 4, 2]), 1.0),
+    ):
+        assert other.item() == pytest.approx(value, rel=1e-9)
+    assert measure(x, z, 1.0).item() == pytest.approx(measure(z, x, 1.0).item(), rel=1e-9)
+    assert measure(x.float(), y, 1.0).dtype == torch.float32
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_slopes(measure):
+    x, z = drawn(5, 2).requires_grad_(), drawn(5, 3, seed=1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, z: measure(x, z, 1.0), (x, z))
+    assert torch.autograd.gradcheck(lambda x: measure(x, torch.tensor([0, 1, 1, 0, 2]), 1.0), (x,))
+
+
+def test_two_or_more_of_both():
+    for x, y in ((drawn(1, 2), drawn(1, 2)), (drawn(3, 2), drawn(4, 2))):
+        with pytest.raises(ValueError, match="give the same two or more images in both"):
+            hsic(x, y)
+
+
+# -- BiDO in a training --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["hsic", "coco"])
+@pytest.mark.parametrize(("a1", "a2"), [(0.3, 0.7), (0.3, 0.0), (0.0, 0.7)])
+def test_the_loss_of_bido_by_hand(name, a1, a2):
+    """Cross-entropy + a1 d(X, Z) - a2 d(Z, Y) over the five stages of a ResNet, passed through one after the other."""
+    model = build().double()
+    measure = dict(zip(("hsic", "coco"), MEASURES, strict=True))[name]
+    history = fit(copy.deepcopy(model), bido(a1, a2, name, sigma=2.0), recipe=STILL)
+    model.train()
+    z = x = training.preprocessing(model)(PIXELS.double() / 255)
+    expected = 0.0
+    for step in (
+        nn.Sequential(model.conv1, model.bn1, model.act1),
+        nn.Sequential(model.maxpool, model.layer1),
+        *(model.layer2, model.layer3, model.layer4),
+    ):
+        z = step(z)
+        expected += a1 * by_hand(measure, x, z, 2.0) - a2 * by_hand(measure, z, LABELS, 2.0)
+    expected += F.cross_entropy(model.fc(model.global_pool(z)), LABELS).item()
+    assert history.objective == [pytest.approx(expected, rel=1e-6)]
+
+
+@pytest.mark.parametrize("name", BUILD)
+@pytest.mark.parametrize("defence", [bido(0.5, 0.0), bido(0.0, 0.5, "coco"), mid(0.1, 4)], ids=["hsic", "coco", "mid"])
+def test_a_regulariser_changes_training_in_every_family(name, defence):
+    plain, defended = build(name), build(name)
+    defence.shape(plain, 0)  # MID's form alone, without its penalty
+    torch.manual_seed(0)
+    defended.load_state_dict(plain.state_dict()) if defence.shape(defended, 0) else None
+    one, other = fit(plain), fit(defended, defence)
+    assert one.objective[0] != other.objective[0] and all(map(math.isfinite, other.objective))
+    first = next(iter(plain.parameters())), next(iter(defended.parameters()))
+    assert not torch.equal(*first)  # the slope reaches the stem
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_every_stage_is_heard_once_a_pass(name):
+    model, told = build(name), []
+    regularisers.MEASURES["spy"] = lambda x, y, sigma: told.append((tuple(x.shape), tuple(y.shape))) or x.sum() * 0
+    try:
+        with bido(1.0, 1.0, "spy").listen(model) as penalty:
+            x = torch.rand(2, 3, 32, 32)
+            model(x)
+            assert penalty(x, torch.tensor([0, 1])).item() == 0
+    finally:
+        del regularisers.MEASURES["spy"]
+    stages = len(representations.stages(model)) - 1
+    assert len(told) == 2 * stages >= 4
+    assert told[::2] == [((2, 3, 32, 32), z) for z, _ in told[1::2]] and {y for _, y in told[1::2]} == {(2,)}
+
+
+def test_more_weight_on_the_image_leaves_less_of_it_in_the_features():
+    """Twenty steps with a1 alone: dependence of the stages on the image is lower than without, on the images of the training."""
+    recipe = Recipe(epochs=20, batch_size=16, lr=5e-3, weight_decay=0)
+    left = []
+    for defences in ((), (bido(3.0, 0.0),)):
+        model = build()
+        fit(model, *defences, recipe=recipe)
+        model.train()
+        with bido(1.0, 0.0).listen(model) as penalty, torch.no_grad():
+            x = training.preprocessing(model)(PIXELS.float() / 255)
+            model(x)
+            left.append(penalty(x, LABELS).item())
+    assert left[1] < 0.9 * left[0]
+
+
+def test_bido_goes_with_rolss():
+    """Table 8 of Koh et al. 2024: both at work, in either order."""
+    models = [build() for _ in range(4)]
+    sets = [
+        (architecture.rolss(),),
+        (bido(0.1, 1),),
+        (architecture.rolss(), bido(0.1, 1)),
+        (bido(0.1, 1), architecture.rolss()),
+    ]
+    for model, defences in zip(models, sets, strict=True):
+        fit(model, *defences)
+    cut, plain, both, turned = (model.state_dict() for model in models)
+    assert both.keys() == cut.keys() != plain.keys()
+    assert all(torch.equal(both[name], turned[name]) for name in both)
+    assert not torch.equal(both["conv1.weight"], cut["conv1.weight"])
+
+
+# -- MID -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_divergence_is_that_of_torch():
+    mu, s = drawn(7, 5), drawn(7, 5, seed=1)
+    sigma = torch.log1p(torch.exp(s - 5))
+    got = regularisers.split(torch.cat([mu, s], 1))
+    torch.testing.assert_close(got[0], mu)
+    torch.testing.assert_close(got[1], sigma)
+    expected = kl_divergence(Normal(mu, sigma), Normal(0.0, 1.0)).sum(1)
+    torch.testing.assert_close(regularisers.divergence(*got), expected)
+    assert regularisers.divergence(torch.zeros(1, 3), torch.ones(1, 3)).item() == 0
+
+
+def test_the_loss_of_mid_by_hand():
+    """Cross-entropy of the head on a drawn z, and weight times the mean divergence; the noise is the only draw of the pass."""
+    model = build().double()
+    mid(0.25, 4).shape(model, 0)
+    history = fit(copy.deepcopy(model), mid(0.25, 4), recipe=STILL)
+    channel, head = model.fc
+    model.train()
+    with training._own_generators(torch.device("cpu")):
+        generator = training._seed(torch.device("cpu"), 0, 0)
+        rows = training.batches.order(16, STILL, generator)[0]
+        x = training.preprocessing(model)(PIXELS[rows].double() / 255)
+        code = channel.code(model.global_pool(model.forward_features(x)))
+        mu, sigma = code[:, :4], F.softplus(code[:, 4:] - 5)
+        z = mu + sigma * torch.randn(16, 4, dtype=torch.float64)
+    expected = F.cross_entropy(head(z), LABELS[rows])
+    expected = expected + 0.25 * kl_divergence(Normal(mu, sigma), Normal(0.0, 1.0)).sum(1).mean()
+    assert history.objective == [pytest.approx(expected.item(), rel=1e-9)]
+
+
+def test_the_channel_draws_in_training_and_tells_the_mean_in_evaluation():
+    channel = regularisers.Channel(3, 2)
+    with torch.no_grad():
+        channel.code.bias += torch.tensor([0.0, 1.0, 5.0, 8.0])
+    x = torch.rand(1, 3).expand(20_000, 3)
+    mu, s = channel.code(x[:1]).chunk(2, 1)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        z = channel.train()(x)
+    torch.testing.assert_close(z.std(0), F.softplus(s - 5)[0], rtol=0.03, atol=0)
+    torch.testing.assert_close(z.mean(0), mu[0], rtol=0, atol=0.1)
+    assert torch.equal(channel.eval()(x[:1]), mu)
+
+
+def test_the_head_sees_no_more_than_the_channel():
+    for name in BUILD:
+        model = build(name)
+        assert mid(0.1, 5).shape(model, 0) and not mid(0.1, 5).shape(model, 1)
+        assert model.get_submodule(representations.last_linear(model)).in_features == 5
+        assert training.logits(model, PIXELS).shape == (16, 3)
+
+
+def test_more_weight_lets_less_through():
+    told = []
+    for weight in (1e-4, 1.0):
+        model = build()
+        fit(model, mid(weight, 4), recipe=Recipe(epochs=30, batch_size=16, lr=5e-2, weight_decay=0))
+        with mid(1.0, 4).listen(model) as penalty, torch.no_grad():
+            x = training.preprocessing(model)(PIXELS.float() / 255)
+            model(x)
+            told.append(penalty(x, LABELS).item())
+    assert told[1] < told[0] / 2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: bido(0, 0), "a1=0 and a2=0 leave the loss as it is, which is no defence; give a1=0.05"),
+        (lambda: bido(-1, 0.5), "a1=-1 is no weight; give 0 or more"),
+        (lambda: bido(0.1, float("nan")), "a2=nan is no weight"),
+        (lambda: bido(0.1, 0.1, "hsik"), "measure='hsik' is not known.*hsic"),
+        (lambda: bido(0.1, 0.1, sigma=0), "sigma=0 is no width"),
+        (lambda: mid(0, 4), "weight=0 lets everything through, which is no defence"),
+        (lambda: mid(-0.1, 4), "weight=-0.1 is no weight"),
+        (lambda: mid(0.1, 0), "width=0 is no number of channels"),
+        (lambda: mid(0.1, 2.5), "width=2.5 is no number of channels"),
+        (lambda: fit(nn.Sequential(nn.Flatten(), nn.Linear(3072, 3)), bido(1, 1)), "does not say where its stages end"),
+        (lambda: fit(nn.Sequential(nn.Conv2d(3, 3, 32), nn.Flatten()), mid(1, 4)), "has no Linear layer"),
+        (
+            lambda: fit(build("vit_cifar"), bido(1, 1), recipe=Recipe(epochs=1, batch_size=1)),
+            "batch_size=1: dependence shows between images",
+        ),
+        (lambda: mid(1, 4).listen(build()).__enter__(), "has no channel yet; call shape"),
+    ],
+)
+def test_bad_input(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
