@@ -54,8 +54,8 @@ class Defence:
         """Another way to take this training's steps; None for the usual one."""
         return None
 
-    def record(self, recipe: Recipe, images: int) -> dict[str, Any]:
-        """What is to be kept of a training by this recipe beside its history, as plain JSON."""
+    def record(self, recipe: Recipe, images: int) -> dict[str, dict[str, float]]:
+        """Numbers of a training by this recipe that are told at its end, and kept in its run's note "defences": {name: {what: number}}."""
         return {}
 
     def settings(self) -> dict[str, Any]:

@@ -141,11 +141,14 @@ def fit(
                 bar.update()
         finally:
             model.eval()
+    spent = {name: what for each in defences for name, what in each.record(recipe, len(labels)).items()}
+    for kind, numbers in spent.items() if progress else ():
+        print(f"{kind}: {', '.join(f'{name} {number:.4g}' for name, number in numbers.items())}")
     if run and not run.complete:
         run.save("weights", model.state_dict())
         run.note("history", dataclasses.asdict(history))
-        if kept := {name: value for each in defences for name, value in each.record(recipe, len(labels)).items()}:
-            run.note("defences", kept)
+        if spent:
+            run.note("defences", spent)
         run.save("checkpoint", {})  # no longer needed, and three times the size of the weights
         run.finish()
     return history
