@@ -28,7 +28,7 @@ from privlab.study import FOLDER, Played, Side, Study, begin
 from privlab.sweep import SKIP
 from privlab.widgets import button, running_loop, shown_error
 
-SIDE = 224  # CSS pixels of a picture, at most
+SIDE = 192  # CSS pixels of a picture, at most: target, reconstructions and buttons fit on a laptop's screen
 BEAT = 0.2  # seconds between two looks at the clock
 GUARD = (
     0.3  # seconds in which nobody can have compared anything: a double click, or one that was meant for the pair before
@@ -66,29 +66,25 @@ class Game(ipywidgets.VBox):
         self.go = button("Start", "Show a pair; its time begins to run", self.start)
         self.anew = button("New game", "Begin with no answers, as another player", lambda: self.start(fresh=True))
         self.target, self.left, self.right = (ipywidgets.HTML() for _ in range(3))
-        sides = {
-            "left": (
-                self.left,
-                button("left", "The left picture is closer", lambda: self.choose("left"), width="auto"),
-            ),
-            "right": (
-                self.right,
-                button("right", "The right picture is closer", lambda: self.choose("right"), width="auto"),
-            ),
+        look = {"width": "auto", "max_width": f"{SIDE}px", "margin": "4px 0"}
+        self.buttons = {
+            "left": button("left", "The left picture is closer", lambda: self.choose("left"), **look),
+            "right": button("right", "The right picture is closer", lambda: self.choose("right"), **look),
         }
-        self.buttons = {name: column[1] for name, column in sides.items()}
         for each in (self.go, self.anew, *self.buttons.values()):
             each.add_class(SKIP)  # a sweep of the controls must not play, nor write answers that nobody gave
         self.bar = ipywidgets.IntProgress(
             study.seconds, min=0, max=study.seconds, layout={"width": "auto", "flex": "1"}
         )
         self.seconds = ipywidgets.Label(layout={"width": "4.5em"})
-        columns = [ipywidgets.VBox(column, layout={"width": "50%"}) for column in sides.values()]
+        columns = [
+            ipywidgets.VBox([picture, self.buttons[side]], layout={"width": "50%"})
+            for side, picture in (("left", self.left), ("right", self.right))
+        ]
         wide = {"width": "100%", "max_width": COLUMN}
         self.start_row = ipywidgets.HBox([self.go, self.anew])
-        self.round = ipywidgets.VBox(
-            [self.target, ipywidgets.HBox(columns, layout=wide), ipywidgets.HBox([self.bar, self.seconds], layout=wide)]
-        )
+        time_left, reconstructions = (ipywidgets.HBox(row, layout=wide) for row in ([self.bar, self.seconds], columns))
+        self.round = ipywidgets.VBox([time_left, self.target, reconstructions])
         self.failure = ipywidgets.Output()
         super().__init__([self.text, self.start_row, self.round, self.failure])
         self._invite()
@@ -215,7 +211,7 @@ class Game(ipywidgets.VBox):
         rules = (
             f"{count} pairs of pictures, {self.study.seconds} seconds for each. Above is a picture of a person, below it are two "
             "reconstructions by an attack. Say which of them looks more like the person: click <b>left</b> or <b>right</b> below it, "
-            "or go there with Tab and press Space. Without an answer in time, the next pair follows.",
+            "or go there with Tab and press Enter. Without an answer in time, the next pair follows.",
             f"Your choices are written to <code>{html.escape(str(self.folder))}</code> and are sent nowhere. No name is asked for.",
         )
         half = (
@@ -230,13 +226,9 @@ class Game(ipywidgets.VBox):
 
     def _finish(self) -> None:
         mine = preference.of_games([self.played])
-        try:
-            everybody = preference.summary(self.folder, self.study)._repr_html_()
-        except ValueError as error:
-            everybody = f"<p>{html.escape(str(error))}</p>"
         parts = [
             ("You", mine._repr_html_()),
-            (f"All games in {self.folder}", everybody),
+            ("Everybody in this folder", self._everybody()),
             ("The paper", f"<p>{_paper()}</p>"),
             ("What this can show", f"<p>{_reach(mine.answers)}</p>"),
             ("The pairs", "".join(picture.tag() for picture in _reveal(self.study, self.played))),
@@ -245,21 +237,34 @@ class Game(ipywidgets.VBox):
         self.text.value = f'<div style="line-height:1.5;max-width:45em">{body}</div>'
         self._panes(again=True)
 
+    def _everybody(self) -> str:
+        try:
+            found = preference.summary(self.folder, self.study)
+        except ValueError as error:
+            return f"<p>{html.escape(str(error))}</p>"
+        alone = found.players <= 1 and not found.left_out
+        return "<p>There is no other game yet.</p>" if alone else found._repr_html_()
 
-PLAIN = f"line-height:1.5;margin:0 0 .5em;max-width:{COLUMN}"
+
+PLAIN = "line-height:1.5;margin:0 0 .5em;max-width:45em"
 
 
 def _figure(picture: Tensor, alt: str, middle: bool = False) -> str:
-    """A picture, enlarged smoothly: of the squares of 32 x 32 pixels a reader would see the edges first, not the face."""
-    (cell,) = plots.pixels(picture[None].float() / 255)
-    size = SIDE, round(SIDE * cell.shape[0] / cell.shape[1])
-    how = Image.Resampling.BICUBIC if cell.shape[1] < SIDE else Image.Resampling.LANCZOS
+    """A picture as HTML, which keeps its room while the browser decodes the next one."""
+    (cell,) = plots.pixels(_enlarged(picture[None]))
     file = io.BytesIO()
-    Image.fromarray(cell).resize(size, how).save(file, "PNG", compress_level=2)
-    place = "auto" if middle else "0"
-    look = f";display:block;margin:0 {place};aspect-ratio:{size[0]}/{size[1]}"
-    box = f"max-width:{COLUMN};margin:0 0 .5em" if middle else f"margin:0 {place}"
-    return f'<div style="{box}">{plots.Picture(file.getvalue(), alt, SIDE).tag(look)}</div>'
+    Image.fromarray(cell).save(file, "PNG", compress_level=2)
+    look = f";display:block;aspect-ratio:{cell.shape[1]}/{cell.shape[0]}"
+    look += ";margin:0 auto .5em;max-width:50%" * middle  # half of the page, as the two below it have
+    picture = plots.Picture(file.getvalue(), alt, SIDE).tag(look)
+    return f'<div style="max-width:{COLUMN}">{picture}</div>'
+
+
+def _enlarged(pictures: Tensor) -> Tensor:
+    """(n, channels, height, width) bytes as floats, SIDE pixels wide, smooth: of squares a reader would see the edges, not the face."""
+    high, wide = pictures.shape[2:]
+    size = round(SIDE * high / wide), SIDE
+    return torch.nn.functional.interpolate(pictures.float() / 255, size, mode="bicubic", antialias=True)
 
 
 def _paper() -> str:
@@ -278,10 +283,10 @@ def _reach(count: int) -> str:
         "No number of answers shows that anybody would <i>recognise</i> the person: of two bad pictures, too, one is closer. And one "
         "reader's eye is not everybody's; that takes the games of a class."
     )
-    enough = next((k for k in range(count + 1) if preference.wilson(k, count)[0] > 0.5), None)
-    if enough is None:
-        return f"{count} answers show nothing either way: even if all agree, the interval has one half in it. {cannot}"
     low, high = (int(binom.ppf(q, count, 0.5)) for q in (0.025, 0.975))
+    if not low:
+        return f"{count} answers show nothing either way: somebody who guesses may well get all of them alike. {cannot}"
+    enough = next(k for k in range(count + 1) if preference.wilson(k, count)[0] > 0.5)
     published = float(papers.table("koh2024_table10").query("metric == 'user_preference'")["mean"].max()) / 100
     chance = binom.sf(enough - 1, count, published)
     return (
@@ -296,10 +301,8 @@ def _reveal(study: Study, played: Played) -> list[plots.Picture]:
     for start in range(0, len(played.answers), 6):
         some = played.answers[start : start + 6]
         pairs = [study.pairs[a.pair] for a in some]
-        targets, *two = (
-            torch.stack([getattr(p, side) for p in pairs]).float() / 255 for side in ("target", "one", "other")
-        )
-        rows = {"target": targets} | dict(zip(study.names, two, strict=True))
+        batches = [_enlarged(torch.stack([getattr(p, what) for p in pairs])) for what in ("target", "one", "other")]
+        rows = dict(zip(("target", *study.names), batches, strict=True))
         chosen = {name: ["your choice" * (a.choice == name) for a in some] for name in study.names}
         words = ", ".join(a.choice or "none" for a in some)
         alt = f"Pairs {start + 1} to {start + len(some)}: the target above, then {' and '.join(study.names)}. You chose: {words}."

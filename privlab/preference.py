@@ -63,10 +63,10 @@ class Summary:
         """Who answered, what was not answered, and what the interval is, in plain text."""
         who = f"{self.players} player{'s' * (self.players != 1)}, {self.pairs} pair{'s' * (self.pairs != 1)}"
         kind = {
-            "wilson": "Wilson's interval, for one player's answers to other pairs like these",
+            "wilson": "Wilson's, for this player's answers to other pairs like these",
             "bootstrap": "a bootstrap over players and pairs",
         }[self.how]
-        return f"{who}; {self.silent} without an answer in time; {self.left} of {self.answers} on the left. The interval: {kind}."
+        return f"{who}; {self.silent} without an answer in time; {self.left} of {self.answers} on the left. The interval is {kind}."
 
     def __repr__(self) -> str:
         return "\n".join([self.sentence, self.details, *(f"left out: {line}" for line in self.left_out)])
