@@ -66,7 +66,7 @@ class Game(ipywidgets.VBox):
         self.go = button("Start", "Show a pair; its time begins to run", self.start)
         self.anew = button("New game", "Begin with no answers, as another player", lambda: self.start(fresh=True))
         self.target, self.left, self.right = (ipywidgets.HTML() for _ in range(3))
-        look = {"width": "auto", "max_width": f"{SIDE}px", "margin": "4px 0"}
+        look = {"width": "auto", "max_width": f"{SIDE}px", "margin": "4px 2px"}
         self.buttons = {
             "left": button("left", "The left picture is closer", lambda: self.choose("left"), **look),
             "right": button("right", "The right picture is closer", lambda: self.choose("right"), **look),
