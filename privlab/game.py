@@ -256,8 +256,8 @@ def _figure(picture: Tensor, alt: str, middle: bool = False) -> str:
     Image.fromarray(cell).save(file, "PNG", compress_level=2)
     look = f";display:block;aspect-ratio:{cell.shape[1]}/{cell.shape[0]}"
     look += ";margin:0 auto .5em;max-width:50%" * middle  # half of the page, as the two below it have
-    picture = plots.Picture(file.getvalue(), alt, SIDE).tag(look)
-    return f'<div style="max-width:{COLUMN}">{picture}</div>'
+    image = plots.Picture(file.getvalue(), alt, SIDE).tag(look)
+    return f'<div style="max-width:{COLUMN}">{image}</div>'
 
 
 def _enlarged(pictures: Tensor) -> Tensor:
