@@ -53,6 +53,11 @@ def pair(images: Labelled) -> tuple[Tensor, Tensor]:
     return pixels, labels.long()
 
 
+def pixels(images: Labelled | Tensor) -> Tensor:
+    """The pixels of a set or a pair; pixels alone stay as they are."""
+    return images if isinstance(images, Tensor) else pair(images)[0]
+
+
 def unit(pixels: Tensor, dtype: torch.dtype) -> Tensor:
     """Pixels in [0, 1], as floats of this type."""
     return pixels.to(dtype) if pixels.is_floating_point() else pixels.to(dtype) / 255

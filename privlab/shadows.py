@@ -230,8 +230,8 @@ def make(
     built = _build(settings, 0)  # a wrong name, change, defence or layer is told here, and not by every worker
     protection.checked(defences, built, recipe, int(keep.sum(1).min()))
     for epoch in epochs:
-        protection.shaped(built, defences, epoch - 1)
-        if layers:
+        changed = protection.shaped(built, defences, epoch - 1)
+        if layers and (changed or epoch == epochs[0]):
             representations.read(built, pixels[:1], layers)
     path = Path(folder) if folder else store.folder() / "fleet" / store.key(settings)[:32]
     return _settled(path.absolute(), settings, pixels, labels, keep)

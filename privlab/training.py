@@ -215,7 +215,7 @@ def logits(model: nn.Module, images: Labelled | Tensor, batch_size: int = 500) -
 
     images: a set, a pair as in `fit`, or pixels alone.
     """
-    pixels = images if isinstance(images, Tensor) else batches.pair(images)[0]
+    pixels = batches.pixels(images)
     like, normalise = next(model.parameters()), preprocessing(model)
     modes = {module: module.training for module in model.modules()}
     model.eval()

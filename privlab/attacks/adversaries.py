@@ -112,7 +112,7 @@ def kedmi(
     Raises ValueError as `dcgan` does.
     """
     given = dict(epochs=epochs, seed=seed, width=width, channels=channels, batch_size=batch_size, lr=lr)
-    pixels = images if isinstance(images, Tensor) else batches.pair(images)[0]
+    pixels = batches.pixels(images)
     rounds.square(pixels, batch_size, epochs)
     said = training.logits(target, pixels).softmax(1).to(device)  # (n, classes)
     told = {"entropy": entropy, "target": rounds.fingerprint(target)}
@@ -172,7 +172,7 @@ def _begun(
     knows: int = 0,
 ) -> tuple[Adversary, store.Run, Tensor]:
     """Fresh networks, where they will be kept, and the pixels, on the device."""
-    pixels = images if isinstance(images, Tensor) else batches.pair(images)[0]
+    pixels = batches.pixels(images)
     shape = rounds.square(pixels, settings["batch_size"], settings["epochs"])
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(settings["seed"])

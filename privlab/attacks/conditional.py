@@ -140,10 +140,10 @@ def plg_mi(
     width, channels, batch_size: see `dcgan`.  watch: see `adversaries.gmi`.
     Raises ValueError as `dcgan` and `pseudo_labels` do.
     """
-    pixels = images if isinstance(images, Tensor) else batches.pair(images)[0]
+    pixels = batches.pixels(images)
     shape = rounds.square(pixels, 1, epochs)
     places, labels = pseudo_labels(training.logits(target, pixels).softmax(1).cpu(), each)
-    rounds.square(chosen := pixels[places], batch_size, epochs)
+    rounds.enough(chosen := pixels[places], batch_size, epochs)
     config = {
         "format": FORMAT, "images": store.digest(pixels), "target": rounds.fingerprint(target), "epochs": epochs, "seed": seed,
         "each": each, "margin": margin, "share": list(share), "width": width, "channels": channels, "batch_size": batch_size, "lr": lr,

@@ -49,9 +49,8 @@ def distil(
     watch: see `adversaries.gmi`.  The loss is `divergence`.
     Raises ValueError for images that the target does not take, fewer than a batch, or a temperature that is not positive.
     """
-    pixels = images if isinstance(images, Tensor) else batches.pair(images)[0]
-    if len(pixels) < batch_size or epochs < 1:
-        raise ValueError(f"epochs={epochs}, {len(pixels)} images: give one epoch or more, and {batch_size} images")
+    pixels = batches.pixels(images)
+    rounds.enough(pixels, batch_size, epochs)
     if not temperature > 0:
         raise ValueError(f"temperature={temperature} is not positive; try 1.0")
     normalise = preprocessing(target)

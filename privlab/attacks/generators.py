@@ -185,7 +185,7 @@ def dcgan(
         with -log D for the generator (Radford et al. 2016).  width, channels: see `DCGAN`.
     Raises ValueError for images that are not of such a size, or fewer than a batch.
     """
-    pixels = images if isinstance(images, Tensor) else batches.pair(images)[0]
+    pixels = batches.pixels(images)
     shape = rounds.square(pixels, batch_size, epochs)
     config = {
         "format": FORMAT, "images": store.digest(pixels), "epochs": epochs, "seed": seed, "width": width, "channels": channels,

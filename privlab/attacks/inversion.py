@@ -113,13 +113,13 @@ class ModelInversion:
 
         Each class is searched for as if it were alone: draws depend on the seed and the step and not on the other classes.
         """
-        wanted = _checked(model, generator, targets)
+        wanted = _checked(model, generator, targets, beside)
         if self.realism and not hasattr(generator, "realism"):
             raise ValueError(
                 f"realism={self.realism}: this {type(generator).__name__} has no discriminator to ask; give a generator of adversaries.gmi "
                 "or adversaries.kedmi, or realism=0"
             )
-        models = [model, *_same_classes(model, generator, beside)]
+        models = [model, *beside]
         w = self.select(model, generator, wanted, seed)
         labels = wanted.repeat_interleave(self.candidates).to(w.device)
         usual = self.usual(model, generator, seed) if self.anchor else None
@@ -324,8 +324,10 @@ def _bare(settings: dict[str, Any]) -> ModelInversion:
     return ModelInversion(**(plain | settings))
 
 
-def _checked(model: nn.Module, generator: Generator, targets: Sequence[int] | Tensor) -> Tensor:
-    """The targets as a tensor, if model and generator fit together."""
+def _checked(
+    model: nn.Module, generator: Generator, targets: Sequence[int] | Tensor, beside: Sequence[nn.Module]
+) -> Tensor:
+    """The targets as a tensor, if the models, which are in eval mode from here on, and the generator fit together."""
     wanted = torch.as_tensor(targets)
     if wanted.ndim != 1 or len(wanted) == 0 or wanted.is_floating_point() or len(wanted.unique()) < len(wanted):
         raise ValueError(f"targets={targets!r}: give one or more different classes, as whole numbers")
@@ -350,19 +352,14 @@ def _checked(model: nn.Module, generator: Generator, targets: Sequence[int] | Te
         )
     if (out := wanted[(wanted < 0) | (wanted >= logits.shape[1])]).numel():
         raise ValueError(f"targets: class {int(out[0])} is none of the target's; it has 0 to {logits.shape[1] - 1}")
-    return wanted.long()
-
-
-def _same_classes(model: nn.Module, generator: Generator, beside: Sequence[nn.Module]) -> list[nn.Module]:
-    """The models beside the target, in eval mode, if they tell the same number of classes apart."""
-    with torch.no_grad():
-        known = [_softmax(each.eval(), _one(generator)).shape[1] for each in (model, *beside)]
-    for i, classes in enumerate(known[1:]):
-        if classes != known[0]:
+    for i, each in enumerate(beside):
+        with torch.no_grad():
+            classes = _softmax(each.eval(), image).shape[1]
+        if classes != logits.shape[1]:
             raise ValueError(
-                f"beside[{i}]: it has {classes} classes and the target {known[0]}; distil one from this target"
+                f"beside[{i}]: it has {classes} classes and the target {logits.shape[1]}; distil one from this target"
             )
-    return list(beside)
+    return wanted.long()
 
 
 def _one(generator: Generator) -> Tensor:

@@ -101,9 +101,14 @@ def square(pixels: Tensor, batch_size: int, epochs: int) -> tuple[int, int, int]
     channels, height, width = pixels.shape[1:]
     if height != width:
         raise ValueError(f"images: {height}x{width} pixels are not square; give sides of 16, 32, 64 or 128")
+    enough(pixels, batch_size, epochs)
+    return int(channels), int(height), int(width)
+
+
+def enough(pixels: Tensor, batch_size: int, epochs: int) -> None:
+    """Raise ValueError where there is nothing to train: no epoch, or not one whole batch."""
     if len(pixels) < batch_size or epochs < 1:
         raise ValueError(f"epochs={epochs}, {len(pixels)} images: give one epoch or more, and {batch_size} images")
-    return int(channels), int(height), int(width)
 
 
 def fingerprint(model: nn.Module) -> list[Any]:
