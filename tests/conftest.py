@@ -22,3 +22,19 @@ def figures(monkeypatch):
     render = plots._picture
     monkeypatch.setattr(plots, "_picture", lambda figure, alt: seen.append(figure) or render(figure, alt))
     return seen
+
+
+@pytest.fixture
+def execute_lab(tmp_path, monkeypatch):
+    """Runs the source of a lab, jupytext's, as the headless runner does: what was found, and the notebook as text."""
+    from privlab import execution
+
+    for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, "")  # so that what execute() sets is gone after the test
+
+    def run(text):
+        source, out = tmp_path / "01_lab.py", tmp_path / "out.ipynb"
+        source.write_text(text)
+        return execution.execute(source, out, {"profile": "smoke", "seed": 0, "device": "cpu"}), out.read_text()
+
+    return run

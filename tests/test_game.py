@@ -16,7 +16,7 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from PIL import Image
 
-from privlab import execution, game, preference, study
+from privlab import game, preference, study
 from privlab.study import Pair, Study
 from privlab.sweep import sweep
 
@@ -418,16 +418,8 @@ g = game.play(of, FOLDER)
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
-        monkeypatch.setenv(name, "")  # so that what execute() sets is gone after the test
-
-    def run(end):
-        source, out = tmp_path / "01_lab.py", tmp_path / "out.ipynb"
-        source.write_text(HEAD + LAB.replace("FOLDER", repr(str(tmp_path / "study"))) + end)
-        return execution.execute(source, out, {"profile": "smoke", "seed": 0, "device": "cpu"}), out.read_text()
-
-    return run
+def run(execute_lab, tmp_path):
+    return lambda end: execute_lab(HEAD + LAB.replace("FOLDER", repr(str(tmp_path / "study"))) + end)
 
 
 def test_a_headless_run_keeps_the_first_state(run, tmp_path):

@@ -24,7 +24,7 @@ from jupyter_client.manager import AsyncKernelManager
 from PIL import Image
 from torch import nn
 
-from privlab import execution, kernel, metrics, player
+from privlab import kernel, metrics, player
 from privlab.attacks.descent import State
 from privlab.attacks.gradient import Inversion, Term, cosine_distance
 from privlab.data import Normalise
@@ -630,16 +630,8 @@ HEAD = '# %% tags=["parameters"]\nprofile = "laptop"\nseed = 0\ndevice = "auto"\
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
-        monkeypatch.setenv(name, "")  # so that what execute() sets is gone after the test
-
-    def run(code):
-        source, out = tmp_path / "01_lab.py", tmp_path / "out.ipynb"
-        source.write_text(HEAD + code)
-        return execution.execute(source, out, {"profile": "smoke", "seed": 0, "device": "cpu"}), out.read_text()
-
-    return run
+def run(execute_lab):
+    return lambda code: execute_lab(HEAD + code)
 
 
 def test_a_headless_run_keeps_the_frame(run):

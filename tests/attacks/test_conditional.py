@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from privlab import store
 from privlab.attacks import rounds, shelf
 from privlab.attacks.conditional import ClassBatchNorm, ConditionalDCGAN, Projection, hinge, plg_mi, pseudo_labels
 from privlab.attacks.inversion import plg_mi as search
@@ -142,16 +141,8 @@ def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(target,
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_an_interrupted_training_goes_on_to_the_same_bits(whole, target, tmp_path, epoch, monkeypatch):
-    save, saved = store.Run.save, []
-
-    def interrupted(self, name, tensors):
-        save(self, name, tensors)
-        saved.append(name)
-        if len(saved) == epoch:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(store.Run, "save", interrupted)
+def test_an_interrupted_training_goes_on_to_the_same_bits(whole, target, tmp_path, epoch, stop_behind_save):
+    saved = stop_behind_save(epoch)
     with pytest.raises(KeyboardInterrupt):
         plg_mi(halves(), target, root=tmp_path, **SMALL)
     assert same(plg_mi(halves(), target, root=tmp_path, **SMALL), whole)

@@ -236,16 +236,8 @@ def test_it_learns_how_bright_images_are(tmp_path):
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_an_interrupted_training_goes_on_to_the_same_bits(whole, tmp_path, monkeypatch, epoch):
-    save, saved = store.Run.save, []
-
-    def interrupted(self, name, tensors):
-        save(self, name, tensors)
-        saved.append(name)
-        if len(saved) == epoch:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(store.Run, "save", interrupted)
+def test_an_interrupted_training_goes_on_to_the_same_bits(whole, tmp_path, stop_behind_save, epoch):
+    saved = stop_behind_save(epoch)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path)
     assert same(train(tmp_path), whole)

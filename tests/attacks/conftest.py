@@ -1,0 +1,27 @@
+"""What tests of several attacks share."""
+
+import pytest
+
+from privlab import store
+
+
+@pytest.fixture
+def stop_behind_save(monkeypatch):
+    """Call it with n: the n-th thing that is saved from then on is the last, for a KeyboardInterrupt comes behind it.
+
+    Gives the list of what is saved, which goes on growing.
+    """
+
+    def stop(n):
+        save, saved = store.Run.save, []
+
+        def interrupted(self, name, tensors):
+            save(self, name, tensors)
+            saved.append(name)
+            if len(saved) == n:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(store.Run, "save", interrupted)
+        return saved
+
+    return stop
