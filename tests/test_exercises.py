@@ -12,14 +12,15 @@ from pathlib import Path
 import jupytext
 import numpy as np
 import pytest
+import scipy.spatial
 import scipy.stats
 import sklearn.metrics
 import torch
 
-from privlab import checks, recognition, roc
+from privlab import checks, recognition, roc, tradeoff
 from privlab.attacks import gradient, inversion, sensitivity, signals
 from privlab.attacks.priors import PatchJoints, Registration, total_variation, total_variation_norm
-from privlab.exercises import lab_02, lab_04, lab_11
+from privlab.exercises import lab_02, lab_04, lab_11, pareto
 from privlab.leak import Leak
 from privlab.models import morph
 
@@ -425,6 +426,92 @@ def by_asking(w, mean, var, gamma, beta, eps):
         for x in (torch.zeros(1, len(w)), torch.ones(1, len(w)))
     )
     return [torch.einsum("oikl,o->oikl", w, one - zero), zero]
+
+
+def strike_out(z, t, fill=-math.inf):
+    z = z.clone()
+    z[t] = fill
+    return z
+
+
+def normal_by_hand(mu, sigma, square=lambda m: m * m, log=torch.log, one=1, log_weight=1, total=torch.sum):
+    """MID's penalty, and the slips in it."""
+    return total((square(mu) + sigma**2 - one) / 2 - log_weight * log(sigma))
+
+
+def divergence(mu, sigma, p=None, total=torch.sum):
+    p = torch.distributions.Normal(mu, sigma) if p is None else p
+    return total(torch.distributions.kl_divergence(p, torch.distributions.Normal(0, 1)))
+
+
+def by_integration(mu, sigma):
+    """The definition, E[log p - log q] under p, on a grid."""
+    total = 0.0
+    for m, s in zip(mu.tolist(), sigma.tolist(), strict=True):
+        x = np.linspace(m - 12 * s, m + 12 * s, 20001)
+        p, q = scipy.stats.norm(m, s), scipy.stats.norm()
+        total += np.trapezoid(p.pdf(x) * (p.logpdf(x) - q.logpdf(x)), x)
+    return total
+
+
+def price(u, d, free=math.nan, task=lambda a, b: a - b, attack=lambda a, b: a - b, end=lambda r: r):
+    """Points lost over points lost, and the slips in it."""
+    lost = task(u[0], d[0])
+    return end(attack(u[1], d[1]) / lost) if lost else free
+
+
+def price_or(gain):
+    """As price, but with something else where the task gains."""
+    return lambda u, d: price(u, d) if d[0] <= u[0] else gain
+
+
+def kept(beats, itself=False):
+    """The names that no other beats, as a set. beats: task and attack accuracy of the other, then one's own."""
+    return lambda p: {n for n in p if not any(beats(*p[m], *p[n]) for m in p if itself or m != n)}
+
+
+def in_order(p, level=False):
+    """The usual sweep: by falling task accuracy, a running minimum; of equals it keeps one."""
+    names, least = [], math.inf
+    for n in sorted(p, key=lambda n: (-p[n][0], p[n][1])):
+        if p[n][1] < least or (level and p[n][1] == least):
+            names.append(n)
+            least = p[n][1]
+    return names
+
+
+def with_equals(p):
+    found = {p[n] for n in in_order(p)}
+    return [n for n in p if p[n] in found]
+
+
+def by_arrays(p):
+    task, attack = np.array(list(p.values())).T
+    ahead = (task[:, None] >= task) & (attack[:, None] <= attack)
+    beaten = (ahead & ~ahead.T).any(0)
+    return np.array(list(p))[~beaten]
+
+
+def by_neighbours(p):
+    names = sorted(p, key=lambda n: -p[n][0])
+    return {names[0]} | {n for before, n in itertools.pairwise(names) if p[n][1] < p[before][1]}
+
+
+def on_the_hull(p, ends=False):
+    """Corners of scipy's hull, those below and to the right alone or all."""
+    points = np.array(sorted(set(p.values())))
+    flat = (
+        np.linalg.matrix_rank(points - points[0]) < 2
+    )  # in the order of their first number, so the ends stand first and last
+    points = points[[0, -1] if flat else scipy.spatial.ConvexHull(points).vertices]
+    corners = {tuple(x) for x in points.tolist()}
+    return {n for n in (p if ends else tradeoff.front(p)) if p[n] in corners}
+
+
+def popping(p):
+    found = set(tradeoff.front(p))
+    p.pop(next(iter(p)))
+    return found
 
 
 def with_a_mark(function, which):
@@ -1383,6 +1470,204 @@ WRONG = {
         (with_a_mark(folding, 2), "changes its argument `var`"),
         (torch.zeros(3), "Give a function"),
     ],
+    "12.margin": [
+        (lambda z, t: z.max() - z[t], "yours stays the same, however far ahead"),
+        (lambda z, t: (strike_out(z, t).max() - z[t]).clamp_min(0), "yours stays the same, however far ahead"),
+        (lambda z, t: z[t] - strike_out(z, t).max(), "The sign is turned"),
+        (lambda z, t: -signals.margin(z[None], torch.tensor([t])), "Your logsumexp of the others"),
+        (
+            lambda z, t: z[t] - z.max(),
+            "yours stays the same, however far ahead: it is its own rival, or you cut off at 0. This goes on. The sign",
+        ),
+        (lambda z, t: strike_out(z.softmax(0), t).max() - z.softmax(0)[t], "You took a softmax"),
+        (lambda z, t: z.softmax(0)[t] - strike_out(z.softmax(0), t).max(), "is there to avoid. The sign is turned"),
+        (lambda z, t: strike_out(z, t, 0).sum() / (len(z) - 1) - z[t], "the mean of the others"),
+        (lambda z, t: z.mean() - z[t], "the mean of all classes"),
+        (lambda z, t: strike_out(z, t, 0).sum() - z[t], "You added the others up"),
+        (lambda z, t: strike_out(z, t).logsumexp(0) - z[t], "Your logsumexp of the others"),
+        (lambda z, t: torch.nn.functional.cross_entropy(z, torch.tensor(t)), "cross-entropy"),
+        (lambda z, t: strike_out(z, t, math.inf).min() - z[t], "the smallest of the others"),
+        (lambda z, t: z.sort().values[-2] - z[t], "the second largest of all"),
+        (lambda z, t: strike_out(z, t, 0).max() - z[t], "You put a 0"),
+        (lambda z, t: (z * (torch.arange(len(z)) != t)).max() - z[t], "You put a 0"),
+        (lambda z, t: z[z != z[t]].max() - z[t], "not by its value"),
+        (lambda z, t: strike_out(z, t, 0).abs().max() - z[t], "absolute values"),
+        (lambda z, t: -z[t], "The rival is missing"),
+        (lambda z, t: strike_out(z, t).max(), "The target's own logit is missing"),
+        (lambda z, t: strike_out(z, t).max() + z[t], "You added the two"),
+        (lambda z, t: (strike_out(z, t).max() - z[t]).abs(), "the absolute value"),
+        (lambda z, t: 1 + strike_out(z, t).max() - z[t], "You added 1"),
+        (lambda z, t: torch.relu(1 + strike_out(z, t).max() - z[t]), "That is a hinge loss"),
+        (lambda z, t: strike_out(z, t - 1).max() - z[t - 1], "too far to the left"),
+        (lambda z, t: strike_out(z, t + 1).max() - z[t + 1], "too far to the right"),
+        (lambda z, t: strike_out(z, t).max() - strike_out(z, t)[t], "before you have read its logit"),
+        (lambda z, t: max(z[:t].max(), z[t + 1 :].max()) - z[t], "stopped with"),
+        (lambda z, t: strike_out(z, t or 1).max() - z[t], "For ([1.25, 3.5, -0.5], 0) it should be 2.25"),
+        (with_a_mark(lambda z, t: strike_out(z, t).max() - z[t], 0), "changes its argument `logits`"),
+        (
+            lambda z, t: -z[t].clone() + z.index_fill_(0, torch.tensor(t), -math.inf).max(),
+            "changes its argument `logits`",
+        ),
+        (lambda z, t: strike_out(z, t) - z[t], "Give one number; this has the shape (5,)"),
+        (lambda z, t: 7.0, "it should be -1.25, and yours gives 7."),
+        (1.5, "Give a function"),
+    ],
+    "12.kl": [
+        (lambda m, s: normal_by_hand(m, s, total=torch.mean), "You took the mean"),
+        (lambda m, s: -normal_by_hand(m, s), "The sign is turned"),
+        (lambda m, s: 0.5 * (1 + (s**2).log() - m**2 - s**2).sum(), "The sign is turned"),
+        (lambda m, s: normal_by_hand(m, s) / math.log(2), "in bits"),
+        (lambda m, s: normal_by_hand(m, s) / math.log(10), "base 10; nats"),
+        (lambda m, s: normal_by_hand(m, s, total=torch.max), "You took the largest"),
+        (lambda m, s: normal_by_hand(m, s, log=lambda s: (s**2).log()), "The logarithm counts twice"),
+        (lambda m, s: normal_by_hand(m, s, log=torch.log2), "The logarithm is to base 2"),
+        (lambda m, s: normal_by_hand(m, s, log=torch.log10), "The logarithm is to base 10"),
+        (lambda m, s: normal_by_hand(m, s, log=torch.log1p), "the logarithm of 1 + sigma"),
+        (lambda m, s: normal_by_hand(m, s, log_weight=0), "no logarithm"),
+        (lambda m, s: normal_by_hand(m, s, log_weight=-1), "The logarithm has the wrong sign"),
+        (lambda m, s: normal_by_hand(m, s, log_weight=-2), "the wrong sign, and counts twice"),
+        (lambda m, s: normal_by_hand(m, s, log_weight=0.5), "a half too many"),
+        (lambda m, s: 2 * normal_by_hand(m, s), "twice as large"),
+        (lambda m, s: (m**2 + s**2 - 1 - s.log()).sum(), "missing from the squares"),
+        (lambda m, s: (m**2 + s**2 - 1 / 2 - s.log()).sum(), "You halve the constant alone"),
+        (lambda m, s: (m**2 + s**2 / 2 - 1 / 2 - s.log()).sum(), "mu^2 has no half"),
+        (lambda m, s: (m**2 / 2 + s**2 - 1 / 2 - s.log()).sum(), "sigma^2 has no half"),
+        (lambda m, s: ((m**2 + s**2) / 2 - 1 - s.log()).sum(), "The constant needs the half"),
+        (lambda m, s: normal_by_hand(m, s, one=0), "A constant is missing"),
+        (lambda m, s: normal_by_hand(m, s, one=-1), "Your constant has the wrong sign"),
+        (lambda m, s: ((m**2 + s**2).sum() - 1) / 2 - s.log().sum(), "once for the whole of z"),
+        (lambda m, s: normal_by_hand(m, s, square=lambda m: m), "mu is not squared"),
+        (lambda m, s: normal_by_hand(m, s, square=torch.abs), "the absolute value of mu"),
+        (lambda m, s: divergence(0 * m, s), "mu plays no part"),
+        (lambda m, s: ((m**2 + s - 1) / 2 - s.log()).sum(), "there should stand a variance"),
+        (lambda m, s: ((m**2 - 1) / 2 - s.log()).sum(), "Nothing holds sigma down"),
+        (lambda m, s: divergence(m, s.sqrt()), "You took sigma for a variance"),
+        (lambda m, s: divergence(m, s**2), "You handed over sigma^2"),
+        (lambda m, s: -0.5 * (1 + s - m**2 - s.exp()).sum(), "the logarithm of a variance"),
+        (lambda m, s: divergence(m, s.exp()), "the logarithm of a standard deviation"),
+        (
+            lambda m, s: torch.distributions.kl_divergence(
+                torch.distributions.Normal(0, 1), torch.distributions.Normal(m, s)
+            ).sum(),
+            "the other direction",
+        ),
+        (lambda m, s: divergence(m, s.sqrt(), total=torch.mean), "its square. You took the mean"),
+        (
+            lambda m, s: normal_by_hand(m, s, one=0, log_weight=-1),
+            "the wrong sign: a small sigma gives more away, and should cost more. With mu",
+        ),
+        (lambda m, s: divergence(m, s, total=lambda each: each), "Give one number; this has the shape (3,)"),
+        (lambda m, s: 1.0, "it should be 4.11226, and yours gives 1. Try one number of z"),
+        (lambda m, s: normal_by_hand(m.square_().sqrt(), s), "changes its argument `mu`"),
+        (with_a_mark(normal_by_hand, 1), "changes its argument `sigma`"),
+        (3.0, "Give a function"),
+    ],
+    "12.delta": [
+        (lambda u, d: (u[0] - d[0]) / (u[1] - d[1]), "upside down"),
+        (lambda u, d: price(u[::-1], d[::-1]), "read it the other way"),
+        (lambda u, d: d[1] / d[0], "accuracies with the defence"),
+        (lambda u, d: u[1] / u[0], "accuracies without any defence"),
+        (lambda u, d: price(u, d, task=lambda a, b: b - a), "The sign is turned"),
+        (lambda u, d: price(u, d, attack=lambda a, b: b - a), "The sign is turned"),
+        (
+            lambda u, d: price(u, d, task=lambda a, b: 1 - b / a, attack=lambda a, b: 1 - b / a),
+            "shares of what there was",
+        ),
+        (
+            lambda u, d: price(u, d, task=lambda a, b: a / b - 1, attack=lambda a, b: a / b - 1),
+            "shares of what is left",
+        ),
+        (lambda u, d: price(u, d, attack=lambda a, b: 1 - b / a), "the attacker's loss as a share"),
+        (lambda u, d: price(u, d, task=lambda a, b: 1 - b / a), "the task's loss as a share"),
+        (
+            lambda u, d: price(u, d, task=lambda a, b: 100 * (1 - b / a)),
+            "as you do for the attacker. Yours is 100 times too small",
+        ),
+        (lambda u, d: (d[1] / u[1]) / (d[0] / u[0]), "You compare what is left"),
+        (lambda u, d: (d[0] - d[1]) / (u[0] - u[1]), "You subtract within a pair"),
+        (lambda u, d: (u[1] - d[1]) - (u[0] - d[0]), "one loss less the other"),
+        (lambda u, d: u[1] - d[1], "That is what the attacker loses"),
+        (lambda u, d: u[0] - d[0], "That is what the task loses"),
+        (lambda u, d: d[1] - u[1], "no part in it. The sign is turned"),
+        (lambda u, d: (u[1] - d[1]) / (sum(u) - sum(d)), "the sum of both losses"),
+        (lambda u, d: price(u, d, end=abs), "You dropped the sign"),
+        (lambda u, d: price(u, d, attack=lambda a, b: abs(a - b)), "You dropped the sign"),
+        (lambda u, d: price(u, d, end=lambda r: max(r, 0)), "You cut off at 0"),
+        (lambda u, d: price(u, d, end=round), "You round to whole numbers"),
+        (lambda u, d: (u[1] - d[1]) // (u[0] - d[0]), "You divide to whole numbers"),
+        (lambda u, d: price(u, d, end=lambda r: round(r, 1)), "one decimal"),
+        (lambda u, d: price(u, d, end=lambda r: round(r, 2)), "two decimals"),
+        (lambda u, d: price(u, d, end=lambda r: 100 * r), "100 times too large"),
+        (lambda u, d: price(u, d, task=lambda a, b: abs(a - b)), "dropped the sign of its loss"),
+        (lambda u, d: abs(price(u, d)) if u[0] < d[0] else price(u, d), "dropped the sign that says so"),
+        (price_or(math.nan), "For ((90.5, 60.0), (92.0, 49.25)) yours gives nan; it should be -7.16667"),
+        (price_or(None), "yours gives nothing"),
+        (price_or(0.0), "the task *gains*, and you give 0"),
+        (price_or(math.inf), "and you give infinity"),
+        (lambda u, d: price(u, d) if u[1] != d[1] else math.nan, "it should be 0. Only where"),
+        (lambda u, d: price(u, d) if u[1] != d[1] else 1.0, "Here one of the losses is 0"),
+        (lambda u, d: (u[1] - d[1]) / (u[0] - d[0]), "stops with ZeroDivisionError"),
+        (lambda u, d: torch.tensor(u[1] - d[1]) / (u[0] - d[0]), "gives inf. The attacker lost a finite"),
+        (lambda u, d: price(u, d, free=math.inf), "gives inf"),
+        (lambda u, d: price(u, d, free=0.0), "says that the attacker lost nothing, and he lost 27.75 points"),
+        (lambda u, d: (u[1] - d[1]) / (u[0] - d[0] or 1e-9), "gives 2.775e+10; whatever number"),
+        (lambda u, d: price(u, d, free=None), "gives no number"),
+        (lambda u, d: price(u, d, free="nan"), "gives no number"),
+        (lambda u, d: price(u, d) if u != d else 1.0, "For (94.5, 61.0) and (94.5, 61.0) the task loses nothing"),
+        (
+            lambda u, d: price(u, d, free=math.nan) if u[0] - d[0] > 0.5 else math.nan,
+            "it should be 11.5, and yours gives nan",
+        ),
+        (lambda u, d: np.subtract(u, d), "Give one number; this has the shape (2,)"),
+        (lambda u, d: 7.0, "it should be 4.73077, and yours gives 7. Write down the two losses"),
+        (4.73, "Give a function"),
+    ],
+    "12.front": [
+        (
+            kept(lambda t, a, mine, his: t >= mine and a >= his and (t, a) != (mine, his)),
+            "a high attack accuracy for a good one",
+        ),
+        (
+            kept(lambda t, a, mine, his: t <= mine and a <= his and (t, a) != (mine, his)),
+            "a low task accuracy for a good one",
+        ),
+        (kept(lambda t, a, mine, his: t <= mine and a >= his and (t, a) != (mine, his)), "the front of the worst"),
+        (lambda p: tradeoff.front({n: x[::-1] for n, x in p.items()}), "the front of the worst"),
+        (kept(lambda t, a, mine, his: t > mine and a < his), "You ask for better in both"),
+        (kept(lambda t, a, mine, his: t > mine and a <= his), "To be level at the *task*"),
+        (kept(lambda t, a, mine, his: t >= mine and a < his), "To be level for the *attacker*"),
+        (kept(lambda t, a, mine, his: t >= mine and a <= his), "throws both out"),
+        (kept(lambda t, a, mine, his: t >= mine and a <= his, itself=True), "Does each of yours beat itself?"),
+        (kept(lambda t, a, mine, his: t > mine or a < his), "better in *either*"),
+        (in_order, "throws one out"),
+        (lambda p: {x: n for n, x in p.items() if n in with_equals(p)}.values(), "throws one out"),
+        (lambda p: in_order(p, level=True), "To be level for the *attacker*"),
+        (by_neighbours, "You compare each with its neighbour"),
+        (lambda p: {max(p, key=p.get)}, "You keep the most accurate alone"),
+        (lambda p: [n for n in p if p[n][1] == min(a for _, a in p.values())], "You keep the safest alone"),
+        (lambda p: {max(p, key=lambda n: p[n][0]), min(p, key=lambda n: p[n][1])}, "the most accurate and the safest"),
+        (lambda p: [max(p, key=lambda n: p[n][0] / p[n][1])], "You rank by one number"),
+        (lambda p: [max(p, key=lambda n: p[n][0] - p[n][1])], "You rank by one number"),
+        (on_the_hull, "the corners of a convex hull"),
+        (lambda p: on_the_hull(p, ends=True), "the corners of a convex hull"),
+        (lambda p: set(p) - set(tradeoff.front(p)), "that *are* beaten"),
+        (lambda p: p.keys(), "You keep all of them"),
+        (lambda p: set(), "You keep none at all"),
+        (lambda p: {p[n] for n in tradeoff.front(p)}, "You give the pairs of numbers"),
+        (lambda p: [list(p[n]) for n in tradeoff.front(p)], "You give the pairs of numbers"),
+        (lambda p: list(range(len(p))), "0 is no name"),
+        (lambda p: [n in tradeoff.front(p) for n in p], "is no name"),
+        (lambda p: list(p.items()), "is no name"),
+        (
+            lambda p: {*tradeoff.front(p), "g"} & set(p),
+            "You keep one at (91.0, 58.0), and beside it there is (93.0, 57.0)",
+        ),
+        (lambda p: set(tradeoff.front(p)) - {"c"}, "You throw out the one at (93.0, 57.0)"),
+        (lambda p: next(iter(tradeoff.front(p))), "this is a str"),
+        (lambda p: len(tradeoff.front(p)), "this is a int"),
+        (popping, "changes the dictionary"),
+        ({"a"}, "Give a function"),
+    ],
 }
 
 RIGHT = {  # other ways than the lab's own
@@ -1571,6 +1856,46 @@ RIGHT = {  # other ways than the lab's own
         lambda w, m, v, g, b, eps: torch.nn.utils.fusion.fuse_conv_bn_weights(w, None, m, v, eps, g, b),
         lambda *a: list(folding(*(x.double() if torch.is_tensor(x) else x for x in a))),
     ],
+    "12.margin": [
+        lambda z, t: strike_out(z, t).max() - z[t],
+        lambda z, t: max(a for k, a in enumerate(z.tolist()) if k != t) - z[t].item(),
+        lambda z, t: np.delete(z.numpy(), t).max() - z.numpy()[t],
+        lambda z, t: (lambda top: z[top[1] if top[0] == t else top[0]] - z[t])(z.topk(2).indices),
+        lambda z, t: torch.cat([z[:t], z[t + 1 :]]).double().max() - z[t],
+        lambda z, t: strike_out(z.log_softmax(0), t).max() - z.log_softmax(0)[t],  # it takes the same from both
+        lambda z, t: strike_out(z, t, -1e9).max()[None] - z[t],
+    ],
+    "12.kl": [
+        normal_by_hand,
+        divergence,
+        by_integration,
+        lambda m, s: -0.5 * (1 + (s**2).log() - m**2 - s**2).sum(),
+        lambda m, s: sum((a * a + b * b - 1) / 2 - math.log(b) for a, b in zip(m.tolist(), s.tolist(), strict=True)),
+        lambda m, s: torch.distributions.kl_divergence(
+            torch.distributions.MultivariateNormal(m, (s**2).diag()),
+            torch.distributions.MultivariateNormal(torch.zeros_like(m), torch.eye(len(m))),
+        ),
+        lambda m, s: normal_by_hand(m, s + 1e-8)[None],
+    ],
+    "12.delta": [
+        price,
+        lambda u, d: price(u, d, task=lambda a, b: b - a, attack=lambda a, b: b - a),
+        lambda u, d: np.divide(*np.subtract(u, d)[::-1]) if u[0] != d[0] else np.nan,
+        lambda u, d: torch.tensor(price(u, d)),
+        lambda u, d: price(u, d) if abs(u[0] - d[0]) > 1e-9 else float("nan"),
+        lambda u, d: tradeoff.ratio([u[0] - d[0]] * 2, [u[1] - d[1]] * 2).value,
+    ],
+    "12.front": [
+        tradeoff.front,
+        with_equals,
+        by_arrays,
+        kept(lambda t, a, mine, his: t >= mine and a <= his and (t > mine or a < his)),
+        kept(lambda t, a, mine, his: (t > mine and a <= his) or (t >= mine and a < his), itself=True),
+        lambda p: {n: p[n] for n in tradeoff.front(p)}.keys(),
+        lambda p: tuple(tradeoff.front(p)),
+        lambda p: (n for n in tradeoff.front(p)),
+        lambda p: {n: p[n] for n in tradeoff.front(p)},
+    ],
 }
 
 
@@ -1692,6 +2017,14 @@ def test_the_network_to_convince_doubts_its_targets_and_is_blind_to_the_last_col
     assert logits.softmax(1)[0, list(lab_11.TARGETS)].max() < 0.25
     slope = torch.autograd.grad(logits.square().sum(), x)[0]
     assert (slope[..., -1] == 0).all() and (slope[..., :-1] != 0).all()
+
+
+def test_every_slip_on_the_way_to_the_front_keeps_something_else():
+    chosen = {
+        why: {tuple(frozenset(choice(dict(p))) for p in pareto.PLANES) for choice in choices}
+        for why, choices in {"": (tradeoff.front,), **pareto.SLIPS}.items()
+    }
+    assert not any(one & other for one, other in itertools.combinations(chosen.values(), 2))
 
 
 def test_strict_runs_raise(monkeypatch):

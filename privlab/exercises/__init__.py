@@ -1,4 +1,4 @@
-"""The checks of the labs' exercises, one file a lab. A check takes an answer and yields what is wrong with it; nothing means right."""
+"""The checks of the labs, a file lab_NN.py for each. A check takes an answer and yields what is wrong with it; nothing means right."""
 
 from __future__ import annotations
 
