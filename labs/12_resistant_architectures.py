@@ -75,12 +75,12 @@ page = ledger.Page("12", profile=profile, seed=seed, device=device)
 narrow = dict(channels=(16, 32, 64, 128), zero_init_last=False)
 tiny = {**narrow, "layers": (1, 1, 1, 1)}
 whole = dict(zero_init_last=False) if printed.startswith("resnet") else {}
-# network, private people, side in pixels, draws of people, recipe, full epochs of TTS, factors of SSF beside .2, pictures shown of a person, attack
-network, staff, side, draws, recipe, full_epochs, factors, best, attack = {
-    "smoke": (("resnet18", tiny), 8, 32, 2, "identities_smoke", 1, (), 1, inversion.ppa(lr=0.1, pool=200, candidates=2, kept=2, steps=15, views=4)),
-    "laptop": (("resnet18", narrow), 20, 32, 3, "identities_laptop", 2, (0.05, 0.5), 2, inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
-    "gpu": (("resnet18", dict(zero_init_last=False)), 20, 64, 5, "identities", 2, (0.01, 0.05, 0.1, 0.5, 0.8), 5, inversion.ppa(lr=0.1, candidates=20, kept=20)),
-    "paper": ((printed, whole), None, 224, 3, "koh2024_ppa", 5, (0.01, 0.1, 0.5), 50, inversion.ppa(candidates=200, kept=50, at_once=25)),
+# network, private people, side in pixels, draws of people, recipe, full epochs of TTS, epochs to stop after, factors of SSF beside .2, pictures shown of a person, attack
+network, staff, side, draws, recipe, full_epochs, stops, factors, best, attack = {
+    "smoke": (("resnet18", tiny), 8, 32, 2, "identities_smoke", 1, (3, 5), (), 1, inversion.ppa(lr=0.1, pool=200, candidates=2, kept=2, steps=15, views=4)),
+    "laptop": (("resnet18", narrow), 20, 32, 3, "identities_laptop", 2, (4, 8, 15), (0.05, 0.5), 2, inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
+    "gpu": (("resnet18", dict(zero_init_last=False)), 20, 64, 5, "identities", 2, (5, 10, 20), (0.01, 0.05, 0.1, 0.5, 0.8), 5, inversion.ppa(lr=0.1, candidates=20, kept=20)),
+    "paper": ((printed, whole), None, 224, 3, "koh2024_ppa", 5, (10, 20, 40), (0.01, 0.1, 0.5), 50, inversion.ppa(candidates=200, kept=50, at_once=25)),
 }[profile]  # fmt: skip
 recipe = training.RECIPES[recipe]
 
@@ -127,12 +127,12 @@ where = [faces or "orl", *([printed] if profile == "paper" else [])]  # as the l
 print(cast)
 
 
-def fleet(zoo_name, changes, defences=(), how=recipe, rows=None, of=None, scale=normalise):
-    """Networks of one kind, one for each draw."""
+def fleet(zoo_name, changes, defences=(), how=recipe, rows=None, of=None, scale=normalise, seen=()):
+    """Networks of one kind, one for each draw; seen: epochs after which to keep the weights too."""
     of = of or cast
     return shadows.make(
         zoo_name, how, (of.pixels, of.labels), of.keep() if rows is None else rows, model={**changes, "in_chans": of.pixels.shape[1]},
-        normalise=scale, weights=True, seed=seed, defences=defences, device=page.device,
+        normalise=scale, at=seen, weights=True, seed=seed, defences=defences, device=page.device,
     )  # fmt: skip
 
 
@@ -163,7 +163,7 @@ if profile == "smoke":  # the others take their time
     prices = {name: prices[name] for name in ("none", "RoLSS", "SSF", "BiDO", "MID")}
 elif zoo_name.startswith("resnet"):
     prices |= {"none, GroupNorm": (grouped, ()), "DP": (grouped, (private_steps,))}
-victims = {name: fleet(zoo_name, *made) for name, made in prices.items()}
+victims = {name: fleet(zoo_name, *made, seen=stops if name == "none" else ()) for name, made in prices.items()}
 little = profile == "smoke"
 judge_size = dict(growth_rate=12 if little else 16, block_config=(2, 2, 2) if little else (4, 4, 4)) if side < 100 else {}  # fmt: skip
 longer = replace(recipe, epochs=recipe.epochs * 3 // 2, batch_size=20 if little else recipe.batch_size)
@@ -195,27 +195,29 @@ judges = recognition.judges(panel, cast)
 chunk = people if people <= 50 else 10
 
 
-def brought(fleets, only=None):
-    """(name, draw) -> the best of what PPA finds behind each network."""
+def brought(nets, only=None):
+    """(name, draw) -> the best of what PPA finds behind each network; nets: name -> a fleet, and after which epoch (None: the last)."""
     rows = range(draws) if only is None else [only]
-    cells = [(name, m) for name in fleets for m in rows]
+    cells = [(name, m) for name in nets for m in rows]
     parts = [range(a, min(a + chunk, people)) for a in range(0, people, chunk)]
-    orders = [campaign.Attempt(fleets[name], m, None, kept[m], some, attack, seed + m) for name, m in cells for some in parts]  # fmt: skip
+    orders = [campaign.Attempt(nets[name][0], m, nets[name][1], kept[m], some, attack, seed + m) for name, m in cells for some in parts]  # fmt: skip
     shots = iter(campaign.wage(orders))
     return {cell: inversion.joined([next(shots) for _ in parts]).best(best) for cell in cells}
 
 
-def judged(fleets, found):
-    """name -> (draws, 2): task accuracy and attack accuracy of each draw, in percent."""
+def judged(nets, found):
+    """What the judge says of each; and name -> (draws, 2), task accuracy and attack accuracy of each draw, in percent."""
     seen = {(name, m): judges[m].score(of.images, of.targets) for (name, m), of in found.items()}
     return seen, {
-        name: np.array([[100 * of.right(m, cast.draws[m].test), 100 * seen[name, m].accuracy] for m in range(draws)])
-        for name, of in fleets.items()
-    }
+        name: np.array([[100 * of.right(m, cast.draws[m].test, at), 100 * seen[name, m].accuracy] for m in range(draws)])
+        for name, (of, at) in nets.items()
+    }  # fmt: skip
 
 
-found = brought(victims)
-verdicts, points = judged(victims, found)
+stopped = {f"stopped at {n}": (victims["none"], n) for n in stops}
+nets = {name: (of, None) for name, of in victims.items()} | stopped
+found = brought(nets)
+verdicts, points = judged(nets, found)
 
 # %%
 about = dict(mode="eval", victim=f"trained {recipe.epochs} epochs", note=f"{where[0]}, {side} pixels, PPA")
@@ -223,7 +225,7 @@ about = dict(mode="eval", victim=f"trained {recipe.epochs} epochs", note=f"{wher
 
 def key(name):
     """As the ledger writes it."""
-    return re.sub("[^a-z0-9.]+", "_", name.lower().replace("+", " plus"))
+    return re.sub("[^a-z0-9]+", "_", name.lower().replace("+", " plus").replace(".", "p"))
 
 
 def told(points, bare, ends=where):
@@ -276,6 +278,42 @@ plane.plane(
 # %% [markdown]
 # RESULT_PLANE
 #
+# ## The cheapest defence: stop earlier
+#
+# *Stopped at n* in the chart is the undefended network after n epochs. It is worse at its task, and gives less away, without a line of code. That is what a defence has to beat: not the full network, but the full network *stopped where it is as good as the defended one*.
+#
+# ### Predict
+
+# %%
+guess_stop = widgets.predict(
+    "points that SSF gives away less than a network stopped at its accuracy:", low=-30, high=30
+)
+guess_stop
+
+
+# %%
+def if_stopped(m, task):
+    """What the attack would get out of the undefended network of draw m, stopped where its task accuracy is this; nan before the first stop."""
+    x, y = np.array(sorted(points[name][m].tolist() for name in ["none", *stopped])).T
+    return np.interp(task, x, y, left=np.nan)
+
+
+ahead = {}
+for name in twins:
+    if name not in stopped and name != "DP":
+        ahead[name] = np.array([if_stopped(m, points[name][m, 0]) - points[name][m, 1] for m in range(draws)])
+        if np.isfinite(ahead[name]).all():
+            page.record("attacc_at_equal_acc", [*where, f"stopped_less_{key(name)}"], ahead[name], unit="percentage_points", **about)  # fmt: skip
+guess_stop.against(round(float(ahead["SSF"].mean()), 1))
+some = {name: of[np.isfinite(of)] for name, of in ahead.items() if np.isfinite(of).any()}
+plots.dots(
+    some, xlabel="points given away less than by a network stopped at equal accuracy, one dot a draw",
+    alt="How far each defence beats stopping earlier, means: " + ", ".join(f"{name} {of.mean():.1f}" for name, of in some.items()),
+)  # fmt: skip
+
+# %% [markdown]
+# RESULT_STOP
+#
 # ## How much of a skip?
 #
 # SSF has a dial: its factor k. At 1 it is the full network, at 0 it is RoLSS; the paper turns it in its Figure 9, and finds that both accuracies rise with k.
@@ -287,12 +325,14 @@ guess_k = widgets.predict("rank correlation between k and attack accuracy, withi
 guess_k
 
 # %%
-dial = {f"k={k:g}": fleet(zoo_name, changes, (architecture.ssf(k),)) for k in factors}
-shadows.train_all(list(dial.values()))
+dial = {f"SSF, k={k:g}": (fleet(zoo_name, changes, (architecture.ssf(k),)), None) for k in factors}
+shadows.train_all([of for of, _ in dial.values()])
 found_k = brought(dial) if dial else {}
 verdicts_k, points_k = judged(dial, found_k)
 told(points_k, dict.fromkeys(points_k, points["none"]))
-sweep = {0.0: points["RoLSS"], 0.2: points["SSF"], 1.0: points["none"]} | {k: points_k[f"k={k:g}"] for k in factors}
+sweep = {0.0: points["RoLSS"], 0.2: points["SSF"], 1.0: points["none"]} | {
+    k: points_k[f"SSF, k={k:g}"] for k in factors
+}
 sweep = dict(sorted(sweep.items()))
 for i, what in enumerate(("acc", "attacc")):
     within = [spearmanr(list(sweep), [of[m, i] for of in sweep.values()]).statistic for m in range(draws)]
@@ -321,9 +361,9 @@ def turned(k):
     name = {0.0: "RoLSS", 0.2: "SSF", 1.0: "none"}.get(k)
     if name:
         return gallery(name)
-    again = {f"k={k:g}": fleet(zoo_name, changes, (architecture.ssf(k),), rows=cast.keep()[:1])}
-    shadows.train_all(list(again.values()), jobs=1, progress=False)
-    got = brought(again, only=0)
+    again = fleet(zoo_name, changes, (architecture.ssf(k),), rows=cast.keep()[:1])
+    again.train(jobs=1, progress=False)
+    got = brought({f"k={k:g}": (again, None)}, only=0)
     seen = {cell: judges[0].score(of.images, of.targets) for cell, of in got.items()}
     return gallery(f"k={k:g}", found=got, verdicts=seen)
 
@@ -347,6 +387,7 @@ if profile != "smoke":
         for name, cut in stage_cuts.items()
     }
     shadows.train_all(list(mixers.values()))
+    mixers = {name: (of, None) for name, of in mixers.items()}
     found_mixed = brought(mixers)
     verdicts_mixed, points_mixed = judged(mixers, found_mixed)
     display(told(points_mixed, {"MaxViT, Skip-1": points_mixed["MaxViT"]}, where[:1]))

@@ -1,0 +1,93 @@
+"""Do defences against model inversion beat the cheapest one, to stop the undefended training earlier? Eight draws of people.
+
+Run by `make bench`. Writes rows and runs to runs/bench/bench_defences.json. Victims and attacks are kept in the store, so an interrupted
+bench goes on. No verdict is asserted here. BENCH_DRAWS makes it shorter.
+"""
+
+import json
+import os
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
+from statistics import mean, median
+
+import numpy as np
+import pytest
+
+from privlab import attributes, data, private, recognition, shadows, training
+from privlab.atomic import write_atomic
+from privlab.attacks import campaign, generators, inversion, shelf
+from privlab.defences import architecture, regularisers
+from privlab.records import Machine
+
+pytestmark = pytest.mark.bench
+
+DRAWS = int(os.environ.get("BENCH_DRAWS", 8))
+SEEDS = range(3, 3 + DRAWS)  # lab 12 shows draws 0 to 2, and the penalties' weights were chosen on draw 0
+OUT = Path("runs/bench/bench_defences.json")
+RECIPE = training.RECIPES["identities_laptop"]
+NARROW = dict(channels=(16, 32, 64, 128), zero_init_last=False, in_chans=1)
+STOPS = (4, 6, 8, 10, 15, 20)
+KINDS = {
+    "none": (NARROW, ()),
+    "RoLSS": (NARROW, (architecture.rolss(),)),
+    "RoLSS+": (NARROW, (architecture.rolss_plus(),)),
+    "SSF": (NARROW, (architecture.ssf(),)),
+    "TTS": (NARROW, (architecture.tts(2, 28),)),
+    "BiDO": (NARROW, (regularisers.bido(2, 20),)),
+    "MID": (NARROW, (regularisers.mid(0.05, 64),)),
+    "none, GroupNorm": (dict(NARROW, norm_layer="groupnorm1"), ()),
+}
+
+
+def test_defences_beside_stopping_earlier():
+    orl = attributes.load("orl", size=32)
+    cast = private.cast(orl.pixels, orl["person"], 20, 3, SEEDS)
+
+    def fleet(name, changes, how, rows, defences=(), at=()):
+        return shadows.make(
+            name, how, (cast.pixels, cast.labels), rows, model=changes, normalise=data.NORMALISE["orl"], at=at, weights=True, seed=3,
+            defences=defences,
+        )  # fmt: skip
+
+    size = dict(growth_rate=16, block_config=(4, 4, 4), in_chans=1)
+    panel = fleet("densenet121", size, replace(RECIPE, epochs=45), cast.panel())
+    fleets = {
+        kind: fleet("resnet18", changes, RECIPE, cast.keep(), defences, STOPS if kind == "none" else ())
+        for kind, (changes, defences) in KINDS.items()
+    }
+    shadows.train_all([panel, *fleets.values()], jobs=1)
+    judges = recognition.judges(panel, cast)
+    kept = [shelf.keep(generators.eigenfaces(draw.public[:2_000], 100)) for draw in cast.draws]
+    attack = inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)  # lab 12's at laptop
+    nets = {kind: (of, None) for kind, of in fleets.items()} | {f"stopped at {n}": (fleets["none"], n) for n in STOPS}
+    orders = {
+        (name, m): campaign.Attempt(of, m, at, kept[m], range(20), attack, seed=SEEDS[m])
+        for name, (of, at) in nets.items()
+        for m in range(DRAWS)
+    }
+    runs, points = [], {}
+    for (name, m), found in zip(orders, campaign.wage(list(orders.values()), jobs=1), strict=True):
+        (of, at), best = nets[name], found.best(2)
+        points[name, m] = of.right(m, cast.draws[m].test, at), judges[m].score(best.images, best.targets).accuracy
+        runs.append(dict(kind=name, draw=SEEDS[m], acc=points[name, m][0], attacc=points[name, m][1]))
+    path = ["none", *(name for name in nets if name.startswith("stopped"))]
+    for run in runs:
+        m = run["draw"] - SEEDS[0]
+        x, y = np.array(sorted(points[name, m] for name in path)).T
+        level = float(np.interp(run["acc"], x, y, left=np.nan))  # along the checkpoints of the same draw
+        run["if_stopped"] = level if np.isfinite(level) else None
+
+    rows = []
+    for name in nets:
+        mine = [run for run in runs if run["kind"] == name]
+        values = [run["attacc"] for run in mine]
+        note = f"task {mean(run['acc'] for run in mine):.3f}"
+        if name not in path:
+            ahead = [run["if_stopped"] - run["attacc"] for run in mine if run["if_stopped"] is not None]
+            note += f"; {mean(ahead):.3f} ± {np.std(ahead, ddof=1):.3f} (n={len(ahead)}) below a network stopped at its accuracy"
+        ends = dict(median=median(values), low=min(values), high=max(values), n=len(values))
+        rows.append(dict(what=name, **ends, unit="attack accuracy", promise=None, holds=None, note=note))
+        print(f"{name:<18} {ends['median']:.3f} ({ends['low']:.3f} to {ends['high']:.3f}); {note}", flush=True)
+    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here("cpu")), rows=rows, runs=runs)
+    write_atomic(OUT, json.dumps(found, indent=1).encode())
