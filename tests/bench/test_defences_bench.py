@@ -27,20 +27,33 @@ SEEDS = range(3, 3 + DRAWS)  # lab 12 shows draws 0 to 2, and the penalties' wei
 OUT = Path("runs/bench/bench_defences.json")
 RECIPE = training.RECIPES["identities_laptop"]
 NARROW = dict(channels=(16, 32, 64, 128), zero_init_last=False, in_chans=1)
+DENSE = dict(growth_rate=12, block_config=(4, 4, 4, 4), in_chans=1)
 STOPS = (4, 6, 8, 10, 15, 20)
-KINDS = {
-    "none": (NARROW, ()),
-    "RoLSS": (NARROW, (architecture.rolss(),)),
-    "RoLSS+": (NARROW, (architecture.rolss_plus(),)),
-    "SSF": (NARROW, (architecture.ssf(),)),
-    "TTS": (NARROW, (architecture.tts(2, 28),)),
-    "BiDO": (NARROW, (regularisers.bido(2, 20),)),
-    "MID": (NARROW, (regularisers.mid(0.05, 64),)),
-    "none, GroupNorm": (dict(NARROW, norm_layer="groupnorm1"), ()),
-}
+# family -> (name in the zoo, how many of the draws, kind -> (changes, defences)); the first kind is stopped early too
+FAMILIES = {
+    "ResNet": ("resnet18", DRAWS, {
+        "none": (NARROW, ()),
+        "RoLSS": (NARROW, (architecture.rolss(),)),
+        "RoLSS+": (NARROW, (architecture.rolss_plus(),)),
+        "SSF": (NARROW, (architecture.ssf(),)),
+        "TTS": (NARROW, (architecture.tts(2, 28),)),
+        "BiDO": (NARROW, (regularisers.bido(2, 20),)),
+        "BiDO, COCO": (NARROW, (regularisers.bido(1, 10, "coco"),)),
+        "MID": (NARROW, (regularisers.mid(0.05, 64),)),
+        "none, GroupNorm": (dict(NARROW, norm_layer="groupnorm1"), ()),
+    }),
+    "DenseNet": ("densenet121", min(DRAWS, 3), {
+        "none": (DENSE, ()),
+        "RoLSS": (DENSE, (architecture.rolss(),)),
+        "SSF": (DENSE, (architecture.ssf(),)),
+    }),
+}  # fmt: skip
+KEPT = json.loads(OUT.read_text()) if OUT.exists() else {"rows": [], "runs": []}
 
 
-def test_defences_beside_stopping_earlier():
+@pytest.mark.parametrize("family", FAMILIES)
+def test_defences_beside_stopping_earlier(family):
+    zoo_name, draws, kinds = FAMILIES[family]
     orl = attributes.load("orl", size=32)
     cast = private.cast(orl.pixels, orl["person"], 20, 3, SEEDS)
 
@@ -53,8 +66,8 @@ def test_defences_beside_stopping_earlier():
     size = dict(growth_rate=16, block_config=(4, 4, 4), in_chans=1)
     panel = fleet("densenet121", size, replace(RECIPE, epochs=45), cast.panel())
     fleets = {
-        kind: fleet("resnet18", changes, RECIPE, cast.keep(), defences, STOPS if kind == "none" else ())
-        for kind, (changes, defences) in KINDS.items()
+        kind: fleet(zoo_name, changes, RECIPE, cast.keep()[:draws], defences, STOPS if kind == "none" else ())
+        for kind, (changes, defences) in kinds.items()
     }
     shadows.train_all([panel, *fleets.values()], jobs=1)
     judges = recognition.judges(panel, cast)
@@ -64,13 +77,13 @@ def test_defences_beside_stopping_earlier():
     orders = {
         (name, m): campaign.Attempt(of, m, at, kept[m], range(20), attack, seed=SEEDS[m])
         for name, (of, at) in nets.items()
-        for m in range(DRAWS)
+        for m in range(draws)
     }
     runs, points = [], {}
     for (name, m), found in zip(orders, campaign.wage(list(orders.values()), jobs=1), strict=True):
         (of, at), best = nets[name], found.best(2)
         points[name, m] = of.right(m, cast.draws[m].test, at), judges[m].score(best.images, best.targets).accuracy
-        runs.append(dict(kind=name, draw=SEEDS[m], acc=points[name, m][0], attacc=points[name, m][1]))
+        runs.append(dict(family=family, kind=name, draw=SEEDS[m], acc=points[name, m][0], attacc=points[name, m][1]))
     path = ["none", *(name for name in nets if name.startswith("stopped"))]
     for run in runs:
         m = run["draw"] - SEEDS[0]
@@ -87,7 +100,11 @@ def test_defences_beside_stopping_earlier():
             ahead = [run["if_stopped"] - run["attacc"] for run in mine if run["if_stopped"] is not None]
             note += f"; {mean(ahead):.3f} ± {np.std(ahead, ddof=1):.3f} (n={len(ahead)}) below a network stopped at its accuracy"
         ends = dict(median=median(values), low=min(values), high=max(values), n=len(values))
-        rows.append(dict(what=name, **ends, unit="attack accuracy", promise=None, holds=None, note=note))
-        print(f"{name:<18} {ends['median']:.3f} ({ends['low']:.3f} to {ends['high']:.3f}); {note}", flush=True)
-    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here("cpu")), rows=rows, runs=runs)
+        rows.append(dict(what=f"{family}: {name}", **ends, unit="attack accuracy", promise=None, holds=None, note=note))
+        print(
+            f"{family}: {name:<18} {ends['median']:.3f} ({ends['low']:.3f} to {ends['high']:.3f}); {note}", flush=True
+        )
+    KEPT["rows"] = [row for row in KEPT["rows"] if not row["what"].startswith(family)] + rows
+    KEPT["runs"] = [run for run in KEPT["runs"] if run["family"] != family] + runs
+    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here("cpu")), **KEPT)
     write_atomic(OUT, json.dumps(found, indent=1).encode())
