@@ -114,12 +114,12 @@ def _ledger() -> str:
 
 
 _BENCHES = {  # the files of `make bench`, and what a reader should know of each
-    "bench_attacks": "Five model inversions on the same victims, with and without the skips of the last stage (`skip_4`, which is RoLSS): the "
-    "attack accuracy, as another network sees it, of 40 pictures a draw, and what the judge saw in the first choice; seconds are those of "
-    "training the generators, and of LOMMA's students, and of the attack, on one thread (few where the store had the generator).",
-    "bench_defences": "Defences against model inversion beside the cheapest one, to stop the undefended training earlier, on ORL faces: the "
-    "attack accuracy of PPA with eigenfaces, of 40 pictures a draw. *Below a network stopped at its accuracy*: draw by draw, along a line "
-    "through the undefended network's checkpoints.",
+    "bench_attacks": "Five model inversions on the same victims, with and without the skips of the last stage (`skip_4`, which is "
+    "RoLSS): the attack accuracy, as another network sees it, of 40 pictures a draw, and what the judge saw in the first choice. Seconds "
+    "are those of the attack, and of training its generator and LOMMA's students (few where the store had them), on one thread.",
+    "bench_defences": "Defences against model inversion beside the cheapest one, to stop the undefended training earlier, on ORL faces: "
+    "the attack accuracy of PPA with eigenfaces, of 40 pictures a draw. *Below a network stopped at its accuracy*: draw by draw, along a "
+    "line through the undefended network's checkpoints.",
     "bench_closed_form": "What the closed forms reach: PSNR over 4 images and 2 seeds, and seconds beside a plain solve.",
     "bench_gradient": "Our search for images beside the package `breaching`, on the same models and gradients, and one architecture beside "
     "another. A run that never reaches 20 dB counts as later than all others. The preset of `breaching` is meant for 24,000 steps; it was "
