@@ -106,5 +106,5 @@ def test_defences_beside_stopping_earlier(family):
         )
     KEPT["rows"] = [row for row in KEPT["rows"] if not row["what"].startswith(family)] + rows
     KEPT["runs"] = [run for run in KEPT["runs"] if run["family"] != family] + runs
-    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here("cpu")), **KEPT)
+    found = KEPT | dict(date=date.today().isoformat(), machine=asdict(Machine.here("cpu")))
     write_atomic(OUT, json.dumps(found, indent=1).encode())
