@@ -29,7 +29,7 @@ RECIPE = training.RECIPES["identities_laptop"]
 NARROW = dict(channels=(16, 32, 64, 128), zero_init_last=False, in_chans=1)
 DENSE = dict(growth_rate=12, block_config=(4, 4, 4, 4), in_chans=1)
 STOPS = (4, 6, 8, 10, 15, 20)
-# family -> (name in the zoo, how many of the draws, kind -> (changes, defences)); the first kind is stopped early too
+# family -> (name in the zoo, how many of the draws, kind -> (changes, defences, how if not by RECIPE)); the first kind is stopped early too
 FAMILIES = {
     "ResNet": ("resnet18", DRAWS, {
         "none": (NARROW, ()),
@@ -41,6 +41,7 @@ FAMILIES = {
         "BiDO, COCO": (NARROW, (regularisers.bido(1, 10, "coco"),)),
         "MID": (NARROW, (regularisers.mid(0.05, 64),)),
         "none, GroupNorm": (dict(NARROW, norm_layer="groupnorm1"), ()),
+        "none, GroupNorm, 90 epochs": (dict(NARROW, norm_layer="groupnorm1"), (), replace(RECIPE, epochs=90)),
     }),
     "DenseNet": ("densenet121", min(DRAWS, 3), {
         "none": (DENSE, ()),
@@ -66,8 +67,10 @@ def test_defences_beside_stopping_earlier(family):
     size = dict(growth_rate=16, block_config=(4, 4, 4), in_chans=1)
     panel = fleet("densenet121", size, replace(RECIPE, epochs=45), cast.panel())
     fleets = {
-        kind: fleet(zoo_name, changes, RECIPE, cast.keep()[:draws], defences, STOPS if kind == "none" else ())
-        for kind, (changes, defences) in kinds.items()
+        kind: fleet(
+            zoo_name, changes, *(how or [RECIPE]), cast.keep()[:draws], defences, STOPS if kind == "none" else ()
+        )
+        for kind, (changes, defences, *how) in kinds.items()
     }
     shadows.train_all([panel, *fleets.values()], jobs=1)
     judges = recognition.judges(panel, cast)
