@@ -1,4 +1,4 @@
-"""python -m privlab: run the labs, pair their notebooks, report on runs, look over the machine."""
+"""python -m privlab: run the labs, pair their notebooks, report on runs, look over the machine, audit a model."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ _ABOUT = {
     "doctor": (
         "look over this machine: device, memory, versions, data sets, and the profiles that it can run",
         "Exit status: 1 where something is broken that the labs need.",
+    ),
+    "audit": (
+        "turn the book on one model: what an image's gradient gives away, which parts speak, which defence costs least",
+        "Prints the report and leaves in --out audit.html, with pictures, and audit.json. A model of your own: privlab.audit "
+        "in Python. Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C (during the search, what was found is reported).",
     ),
 }
 
@@ -81,6 +86,19 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--format", choices=["md", "json", "csv", "latex"], default="md", help="(default: %(default)s)")
     report.add_argument("--out", type=Path, metavar="FILE", help="write the report there (default: print it)")
 
+    audit = made["audit"]
+    audit.add_argument("name", metavar="NAME", help="a model of timm or of the zoo, such as vit_base_patch16_224")
+    audit.add_argument(
+        "--images",
+        metavar="FOLDER_OR_SET",
+        help="image files, or a set such as imagenet_samples (default: public photographs)",
+    )
+    audit.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors of its state dict (default: fresh)")
+    audit.add_argument("--classes", type=int, metavar="N", help="rows of its head (default: its own number)")
+    audit.add_argument("--minutes", type=float, default=0.0, metavar="M", help="of search (default: a short one)")
+    audit.add_argument("--seed", type=int, default=0, help="of weights, images and noise (default: %(default)s)")
+    audit.add_argument("--out", type=Path, metavar="FOLDER", help="where the report goes (default: runs/audit_NAME)")
+
     for name in ("run", "pair", "doctor"):
         made[name].add_argument(
             "--labs", type=Path, default=Path("labs"), metavar="FOLDER", help="where the labs are (default: labs)"
@@ -92,7 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status of a command line; what is wrong with it, in one line on standard error."""
     given = _parser().parse_args(arguments)
     try:
-        return {"run": _run, "pair": _pair, "report": _report, "doctor": _doctor}[given.command](given)
+        commands = {"run": _run, "pair": _pair, "report": _report, "doctor": _doctor, "audit": _audit}
+        return commands[given.command](given)
     except (ValueError, OSError, ImportError) as error:
         print(f"privlab {given.command}: {error}", file=sys.stderr)
         return 2
@@ -193,6 +212,39 @@ def _doctor(given: argparse.Namespace) -> int:
         print(finding, flush=True)
         broken |= finding.state == doctor.BROKEN
     return int(broken)
+
+
+def _audit(given: argparse.Namespace) -> int:
+    import json
+
+    from privlab import audit, audit_checks, audit_inputs
+    from privlab.atomic import write_atomic
+
+    audit_checks.numbers(15.0, given.minutes, None)  # told now, and not after the model is built
+    out = given.out or Path("runs") / f"audit_{given.name}"
+    try:
+        model = audit_inputs.named(given.name, given.classes, given.weights, given.seed)
+        shape = audit_inputs.input_shape(model, given.name)
+        images, labels, public = audit_inputs.photographs(given.images, model, shape, given.seed)
+        made = audit(
+            model,
+            images,
+            labels,
+            name=given.name,
+            public=public,
+            minutes=given.minutes,
+            seed=given.seed,
+            progress=sys.stderr.isatty(),
+        )
+    except KeyboardInterrupt:
+        print("\nstopped before there was anything to report", file=sys.stderr)
+        return 130
+    out.mkdir(parents=True, exist_ok=True)
+    told = {"weights": str(given.weights) if given.weights else "fresh", "images": given.images or "public photographs"}
+    write_atomic(out / "audit.json", (json.dumps({"command": told, **made.json()}, indent=1) + "\n").encode())
+    made.page(out / "audit.html")
+    print(made.text(), "", f"wrote {out / 'audit.html'} and {out / 'audit.json'}", sep="\n")
+    return 130 if made.search.ended == "interrupted" else 0
 
 
 if __name__ == "__main__":

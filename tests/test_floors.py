@@ -51,7 +51,12 @@ FLOORS = [
         "flipbook",
         "checks",
         "exercises",
-        "audit",
+        "auditing",
+        "audit_checks",
+        "audit_page",
+        "audit_report",
+        "audit_inputs",
+        "exposure",
     },
     {"runner", "execution", "kernel", "pairing", "catalogue", "doctor", "progress", "summary", "__main__"},
 ]
