@@ -218,7 +218,7 @@ def _defences(audit: Audit) -> Section:
     rows = []
     for d in audit.defences:
         name = f"withhold {', '.join(d.withheld)}" if d.withheld else d.name
-        left = "no form can run" if d.psnr is None else _dB(d.psnr)
+        left = "no leak left" if d.psnr is None else _dB(d.psnr)
         rows.append((name, f"{d.energy:.1g}", f"{d.numbers:,}", left, "yes" if d.holds else "no"))
     noise, kept = exposure.cheapest(audit.defences)
     least = f"{noise.name} ({noise.energy:.1g} of the gradient's energy)" if noise else "none of those tried is enough"

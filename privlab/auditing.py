@@ -23,6 +23,7 @@ from privlab.models import parts
 
 CELLS = 4  # squares a side of the grid whose brightness the parts are asked about
 BRIEF = 120.0  # seconds after which a search that no minutes were given to stops
+STEPS = ((128**2, 16), (64**2, 64), (0, 200))  # of a short search, by the least number of pixels
 SLACK = 0.5  # dB: what is so near to a flat picture's score shows no more than that
 
 
@@ -209,8 +210,7 @@ def _search(
 ) -> tuple[Search, Tensor | None]:
     """Gradient matching for one image, as long as it may; what it found is None where there was nothing to find it with."""
     leak = observe(model, image, label)
-    side = math.sqrt(image.shape[2] * image.shape[3])
-    planned = steps or (16 if side >= 128 else 64 if side >= 64 else 200)
+    planned = steps or next(n for pixels, n in STEPS if image[0, 0].numel() >= pixels)
     best: State | None = None
     done, ended, began = 0, "steps", time.perf_counter()
     try:

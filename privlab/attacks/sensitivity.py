@@ -116,11 +116,10 @@ def told_apart(
     for edited in edits:
         after = observe(model, edited, label).grads
         for part, names in groups.items():
-            sums = torch.zeros(ROWS)
+            bins = torch.zeros(2 * ROWS)  # for each sum those that count in full, and those that count negative
             for n in names:
-                change, place = (after[n] - before[n]).flatten().float().cpu(), places[n].long()
-                sums.index_add_(0, place // 2, change * (1 - 2 * (place % 2)))
-            columns[part].append(sums.double() / norms[part])
+                bins.index_add_(0, places[n].int(), (after[n] - before[n]).flatten().float().cpu())
+            columns[part].append((bins[0::2] - bins[1::2]).double() / norms[part])
     return {part: torch.linalg.svdvals(torch.stack(found, 1)) for part, found in columns.items()}
 
 
