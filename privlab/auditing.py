@@ -47,7 +47,8 @@ def audit(
 
     model: any nn.Module that takes (batch, channels, height, width) and returns (batch, classes), in eval mode. Its weights, mode and
         statistics stay as they are. It is given pixels normalised as its `normalise` says, else as timm's `pretrained_cfg` does, else as
-        they are; so for a model of your own set `model.normalise = privlab.data.Normalise(mean, std)`.
+        they are; so for a model of your own set `model.normalise = privlab.data.Normalise(mean, std)`. One that returns more than logits
+        wants a module around it that returns them alone.
     images: (n, channels, height, width) in [0, 1], a handful: closed forms take each, parts and search the first.
     labels: (n,) class indices; the search is told them, as an attacker can read them from the last layer (lab 04).
     name: what the report calls the model; its class if not given.
@@ -65,7 +66,7 @@ def audit(
     audit_checks.numbers(target, minutes, steps)
     audit_checks.model(model)
     audit_checks.images(model, images, labels, public)
-    images = images.detach().cpu().float()
+    images = images.detach().cpu().float().clamp(0, 1)  # a hundredth beside it passed for rounding
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
     audit_checks.groups(model, groups)
     groups = {part: [n for n in names if n in learnable] for part, names in (groups or _groups(model)).items()}

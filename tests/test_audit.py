@@ -408,6 +408,12 @@ def test_bad_input_is_explained(change, message):
         privlab.audit(**given)
 
 
+def test_a_hair_beyond_the_range_passes_for_rounding():
+    images, labels = pictures(1, 16)
+    found = privlab.audit(Plain().eval(), images / images.max() * 1.005, labels, steps=1, progress=False)
+    assert found.pictures["truth"].max() == 1
+
+
 def test_a_timm_model_says_its_own_size():
     with pytest.raises(ValueError, match=r"images: \(3, 16, 16\) does not fit VisionTransformer: Input height"):
         privlab.audit(vit(), *pictures(1, 16))

@@ -7,6 +7,7 @@ entered: the image no more. So the image comes back from a fully connected first
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -56,7 +57,7 @@ def layer(model: nn.Module, leak: Leak) -> str:
             first.append((module, given[0], made))
 
     like = next(model.parameters())
-    probe = torch.linspace(0, 1, like.new_zeros(leak.image_shape).numel()).view(1, *leak.image_shape).to(like)
+    probe = torch.linspace(0, 1, math.prod(leak.image_shape)).view(1, *leak.image_shape).to(like)
     owners = [m for m in names if next(m.parameters(recurse=False), None) is not None]
     hooks = [module.register_forward_hook(hear) for module in owners]
     try:
