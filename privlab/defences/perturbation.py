@@ -1,9 +1,12 @@
-"""Noise on gradients: on what a client sends, and on each step of a training (DP-SGD).
+"""What a client may do to its gradients before it sends them, noise on a model's weights, and noise on each step of a training (DP-SGD).
 
-`gaussian` and `laplacian` map a Leak to a Leak. Their noise is stated relative to the gradient: `relative` is the expected norm of the
-noise over the norm of the gradient, so each number of a tensor g gets noise of standard deviation relative * |g| / sqrt(numbers in g). Lu
-et al. 2022 (section 4.2, figure 6) compare a *variance* with a *norm*, which changes with the scale of the gradient; this is what their
-finding says in a form that does not.
+Gradients: `gaussian`, `laplacian`, `clipped`, `sparse` and `low_bits` map a Leak to a Leak. To withhold some is leak.without(names), see
+`parts.names`; to spread one budget of noise over them is `budget.spread`.
+
+The noise of `gaussian` and `laplacian` is stated relative to the gradient: `relative` is the expected norm of the noise over the norm of
+the gradient, so each number of a tensor g gets noise of standard deviation relative * |g| / sqrt(numbers in g). Lu et al. 2022 (section
+4.2, figure 6) compare a *variance* with a *norm*, which changes with the scale of the gradient; this is what their finding says in a form
+that does not.
 
 DP-SGD (Abadi et al. 2016) bounds what any one image can change: each step takes each image with the same small chance, cuts the gradient
 of each to a norm, adds them up, and adds noise of that norm's size. Opacus (the extra "dp") cuts, adds the noise and counts epsilon; the
@@ -12,9 +15,10 @@ gradients of single images come from torch.func, and not from Opacus' hooks, whi
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -29,34 +33,134 @@ from privlab.leak import Leak
 from privlab.protection import Defence
 from privlab.recipes import Recipe
 
+Draw = Callable[[Tensor, torch.Generator | None], Tensor]  # noise of variance 1, shaped like a tensor
+
 AT_ONCE = 64  # images whose gradients are held together: each is as large as the model
 
 
 def gaussian(leak: Leak, relative: float, seed: int = 0) -> Leak:
     """Normal noise on every gradient tensor, of `relative` times its norm (0 or more)."""
-    return _noisy(leak, relative, seed, lambda like, generator: torch.randn(like.shape, generator=generator))
+    return _noisy(leak, relative, seed, normal)
 
 
 def laplacian(leak: Leak, relative: float, seed: int = 0) -> Leak:
     """Laplacian noise on every gradient tensor, of `relative` times its norm (0 or more); heavier tails at the same energy."""
-
-    def draw(like: Tensor, generator: torch.Generator) -> Tensor:
-        u = torch.rand(like.shape, generator=generator, dtype=torch.float64) - 0.5
-        u = u.clamp(min=-0.5 + 2**-54)  # (-1/2, 1/2): the end itself would be infinite
-        return -u.sign() * torch.log1p(-2 * u.abs()).div(2**0.5)  # a Laplacian of variance 1
-
-    return _noisy(leak, relative, seed, draw)
+    return _noisy(leak, relative, seed, laplace)
 
 
-def _noisy(leak: Leak, relative: float, seed: int, draw: Callable[[Tensor, torch.Generator], Tensor]) -> Leak:
-    if not relative >= 0:
-        raise ValueError(f"relative={relative} is no share of the gradient's norm; try 0.01")
+def normal(like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Normal noise of variance 1, shaped like a tensor; drawn on its device from torch's own generator where none is given."""
+    return torch.randn(like.shape, generator=generator, device=like.device if generator is None else generator.device)
+
+
+def laplace(like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Laplacian noise of variance 1, in float64; otherwise as `normal`."""
+    device = like.device if generator is None else generator.device
+    u = torch.rand(like.shape, generator=generator, device=device, dtype=torch.float64) - 0.5
+    u = u.clamp(min=-0.5 + 2**-54)  # (-1/2, 1/2): the end itself would be infinite
+    return -u.sign() * torch.log1p(-2 * u.abs()).div(2**0.5)
+
+
+KINDS: dict[str, Draw] = {"gaussian": normal, "laplacian": laplace}
+
+
+def _noisy(leak: Leak, relative: float, seed: int, draw: Draw) -> Leak:
+    check_relative(relative, "the gradient's norm")
     generator = torch.Generator().manual_seed(seed)
     grads = {}
     for name, g in leak.grads.items():
         size = relative * g.norm() / g.numel() ** 0.5
         grads[name] = g + size * draw(g, generator).to(g)
     return replace(leak, grads=grads)
+
+
+def check_relative(relative: float, of: str) -> None:
+    """Raise ValueError unless the share is 0 or more, and finite."""
+    if not 0 <= relative < math.inf:
+        raise ValueError(f"relative={relative} is no share of {of}; try 0.01")
+
+
+def clipped(leak: Leak, norm: float) -> Leak:
+    """The whole message cut to a norm: all gradients times one factor where they are longer together, as they are otherwise.
+
+    norm: a positive number, in the units of the gradients.  Raises ValueError for any other.
+    Source: Abadi et al. 2016, algorithm 1, where the gradient of each single image is cut like this.
+    """
+    if not 0 < norm < math.inf:
+        raise ValueError(f"norm={norm} is no length to cut to; give a positive number, such as {leak.norm.item():.2g}")
+    if leak.norm <= norm:
+        return leak
+    return replace(leak, grads={name: g * (norm / leak.norm).to(g) for name, g in leak.grads.items()})
+
+
+def sparse(leak: Leak, share: float) -> Leak:
+    """The largest numbers of the whole message, by magnitude, and 0 for all others.
+
+    share: of the numbers that are kept, above 0 and at most 1; rounded to whole numbers, one at least.  Raises ValueError outside.
+    Source: Zhu et al. 2019, section 5 (gradient compression as a defence).
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"share={share} of the numbers cannot be kept; give one above 0 and at most 1, such as 0.1")
+    sizes = torch.cat([g.abs().flatten() for g in leak.grads.values()])  # (numbers,)
+    kept = torch.zeros_like(sizes, dtype=torch.bool)
+    kept[sizes.topk(max(1, round(share * len(sizes)))).indices] = True
+    places = kept.split([g.numel() for g in leak.grads.values()])
+    grads = {name: g.where(place.view_as(g), 0.0) for (name, g), place in zip(leak.grads.items(), places, strict=True)}
+    return replace(leak, grads=grads)
+
+
+def low_bits(leak: Leak, bits: int, seed: int | None = None) -> Leak:
+    """Each gradient tensor rounded to 2^bits levels, evenly spread from its smallest number to its largest.
+
+    bits: 1 to 16.
+    seed: None rounds to the nearest level; a whole number rounds up or down by chance, so that each number stays the same on average
+        (Alistarh et al. 2017 round like this, on other levels).
+    Rounding to the nearest errs like noise of the standard deviation (largest - smallest) / (2^bits - 1) / sqrt(12), where the levels lie
+    close; with few bits a tensor's small numbers become one level, which need not be 0.  Raises ValueError for other bits.
+    Source: Zhu et al. 2019, section 5 (low precision as a defence).
+    """
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 16:
+        raise ValueError(f"bits={bits!r} is no number of bits; give 1 to 16, such as 8")
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+
+    def rounded(g: Tensor) -> Tensor:
+        low, high = g.double().aminmax()
+        if low == high:
+            return g
+        place = (g.double() - low) / (high - low) * (2**bits - 1)  # in steps from the lowest level
+        if generator is None:
+            place = place.round()
+        else:
+            place = (place + torch.rand(g.shape, generator=generator).to(place)).floor().clamp(max=2**bits - 1)
+        return (low + place / (2**bits - 1) * (high - low)).to(g)
+
+    return replace(leak, grads={name: rounded(g) for name, g in leak.grads.items()})
+
+
+def parameters(model: nn.Module, relative: float, seed: int = 0, only: Sequence[str] | None = None) -> nn.Module:
+    """A copy of a model with normal noise on its weights, of `relative` times the norm of each tensor; a tensor of zeros stays.
+
+    relative: 0 or more.  only: names of the parameters that get noise, see `parts.names`; all if not given.
+    The mode of the copy is the model's, and its buffers (running statistics) are.
+    Raises ValueError for a negative share, and for names that the model lacks.
+    Source: Zhang et al. 2024, section 7.2, which proposes noise on parameters and leaves its scale open.
+    """
+    check_relative(relative, "a weight tensor's norm")
+    known = [name for name, _ in model.named_parameters()]
+    if isinstance(only, str):
+        raise ValueError(f"only={only!r} is one word; give a list of parameter names: [{only!r}]")
+    if unknown := [name for name in only or () if name not in known]:
+        raise ValueError(
+            f"only: {type(model).__name__} has no parameter {unknown[0]!r}; it has {len(known)}, such as {known[0]!r}"
+        )
+    noisy = copy.deepcopy(model)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, p in noisy.named_parameters():
+            noise = normal(p, generator).to(p)  # drawn for all, so that a seed means the same whatever `only` is
+            if only is None or name in only:
+                p.add_(relative * p.norm() / p.numel() ** 0.5 * noise)
+    return noisy
 
 
 @dataclass(frozen=True)

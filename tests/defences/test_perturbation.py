@@ -1,4 +1,4 @@
-"""Noise relative to the gradient: its size, its shape, its seed."""
+"""Noise relative to the gradient: its size, its shape, its seed; messages cut, thinned out and rounded, by hand; noise on weights."""
 
 import pytest
 import torch
@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from privlab.defences import perturbation
 from privlab.leak import Leak
+from privlab.models import parts, zoo
 
 KINDS = [perturbation.gaussian, perturbation.laplacian]
 
@@ -44,3 +45,133 @@ def test_seed_and_zero(kind):
     assert torch.equal(kind(clean, 0.0).grads["a"], clean.grads["a"])
     with pytest.raises(ValueError, match=r"relative=-0\.1 is no share of the gradient's norm"):
         kind(clean, -0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_endless_share_is_refused(kind):
+    with pytest.raises(ValueError, match="relative=inf is no share of the gradient's norm"):
+        kind(leak(), float("inf"))
+
+
+# -- clipped, sparse, low bits: by hand ------------------------------------------------------------------------------------------
+
+
+def message(*numbers):
+    """Two tensors: (1, 2) and the rest."""
+    numbers = torch.tensor(numbers, dtype=torch.float64)
+    return Leak({"w": numbers[:2].view(1, 2), "b": numbers[2:]}, 1, (3, 4, 4))
+
+
+def held(leak):
+    return torch.cat([g.flatten() for g in leak.grads.values()]).tolist()
+
+
+def test_the_whole_message_is_cut_to_a_norm():
+    """|(2, -4, 5, 6)| = 9: cut to 4.5 each number is halved, whichever tensor it is in."""
+    sent = message(2, -4, 5, 6)
+    assert held(perturbation.clipped(sent, 4.5)) == pytest.approx([1, -2, 2.5, 3])
+    assert held(perturbation.clipped(sent, 9)) == held(perturbation.clipped(sent, 100)) == held(sent)
+    for bad in (0, -1, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="is no length to cut to; give a positive number, such as 9"):
+            perturbation.clipped(sent, bad)
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(1, [2, -4, 5, 6, -1]), (0.6, [0, -4, 5, 6, 0]), (0.2, [0, 0, 0, 6, 0]), (0.01, [0, 0, 0, 6, 0])],
+)
+def test_the_largest_of_the_whole_message_are_kept(share, expected):
+    assert held(perturbation.sparse(message(2, -4, 5, 6, -1), share)) == expected
+
+
+def test_of_equal_numbers_no_more_are_kept_than_asked():
+    kept = perturbation.sparse(message(3, 3, -3, 3), 0.5)
+    assert sorted(abs(number) for number in held(kept)) == [0, 0, 3, 3]
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 1.1, float("nan")])
+def test_shares_that_cannot_be_kept(share):
+    with pytest.raises(ValueError, match="of the numbers cannot be kept; give one above 0 and at most 1"):
+        perturbation.sparse(message(1, 2, 3), share)
+
+
+def test_low_bits_by_hand():
+    """Two bits: four levels over each tensor's own range; 0 and 3 of w stay, b has the levels -6, -2, 2, 6."""
+    sent = message(0, 3, -6, -3, 1, 5, 6)
+    assert held(perturbation.low_bits(sent, 2)) == pytest.approx([0, 3, -6, -2, 2, 6, 6])
+    assert held(perturbation.low_bits(sent, 1)) == pytest.approx([0, 3, -6, -6, 6, 6, 6])
+    constant = message(2, 2, 0, 0, 0)
+    assert held(perturbation.low_bits(constant, 1)) == held(constant)
+
+
+@pytest.mark.parametrize("bits", [4, 8, 16])
+def test_rounding_errs_as_much_as_it_says(bits):
+    clean = leak().grads["a"].double()
+    rounded = perturbation.low_bits(Leak({"a": clean}, 1, (3, 4, 4)), bits).grads["a"]
+    step = (clean.max() - clean.min()) / (2**bits - 1)
+    assert rounded.unique().numel() <= 2**bits and (rounded - clean).abs().max() <= step / 2 * (1 + 1e-9)
+    assert ((rounded - clean).square().mean().sqrt() / step * 12**0.5).item() == pytest.approx(1, abs=0.02)
+
+
+def test_rounding_by_chance_keeps_the_mean():
+    """A number a fourth above its level goes up every fourth time; the ends stay."""
+    sent = message(0, 3, 0, 0.75, 3)
+    drawn = torch.tensor([held(perturbation.low_bits(sent, 2, seed=s)) for s in range(400)])
+    assert set(drawn[:, 3].tolist()) == {0.0, 1.0} and drawn[:, 3].mean().item() == pytest.approx(0.75, abs=0.1)
+    assert (drawn[:, [0, 1, 2, 4]] == torch.tensor([0.0, 3.0, 0.0, 3.0])).all()
+    assert held(perturbation.low_bits(sent, 2, seed=5)) == held(perturbation.low_bits(sent, 2, seed=5))
+
+
+@pytest.mark.parametrize("bits", [0, 17, 2.0, True])
+def test_numbers_of_bits_that_are_none(bits):
+    with pytest.raises(ValueError, match="is no number of bits; give 1 to 16, such as 8"):
+        perturbation.low_bits(message(1, 2, 3), bits)
+
+
+# -- noise on weights ------------------------------------------------------------------------------------------------------------
+
+
+def resnet():
+    return zoo.build("resnet18", layers=(1, 1, 1, 1), channels=(32, 32, 32, 32), num_classes=3)
+
+
+def test_noise_on_weights_is_relative_tensor_by_tensor_and_leaves_all_else():
+    model = resnet()
+    model.bn1.running_mean += 0.5
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    noisy = perturbation.parameters(model, 0.2, seed=1)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert not noisy.training and noisy.normalise == model.normalise
+    assert all(torch.equal(b, before[name]) for name, b in noisy.named_buffers())
+    for name, p in noisy.named_parameters():
+        noise = (p - before[name]).norm() / before[name].norm().clamp(min=1e-12)
+        if not before[name].any():
+            assert not p.any()  # a bias of zeros
+        elif p.numel() > 5_000:
+            assert noise.item() == pytest.approx(0.2, rel=0.05)
+        else:
+            assert noise > 0
+        assert p.requires_grad
+    assert perturbation.parameters(model.train(), 0.2).training
+    assert not torch.equal(noisy.fc.weight, perturbation.parameters(model, 0.2, seed=2).fc.weight)
+
+
+def test_noise_on_some_weights_is_that_on_all():
+    model = resnet()
+    everywhere, there = (perturbation.parameters(model, 0.2, 1, only) for only in (None, parts.names(model, "stem")))
+    for name, _ in model.named_parameters():
+        expected = everywhere if name in parts.stem(model) else model
+        assert torch.equal(there.get_parameter(name), expected.get_parameter(name))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(relative=-1), "relative=-1 is no share of a weight tensor's norm; try 0.01"),
+        (dict(relative=0.1, only="fc.weight"), r"only='fc.weight' is one word; give a list of parameter names"),
+        (dict(relative=0.1, only=["fc"]), "only: ResNet has no parameter 'fc'; it has 41, such as 'conv1.weight'"),
+    ],
+)
+def test_noise_that_cannot_be_put_on_weights(settings, message):
+    with pytest.raises(ValueError, match=message):
+        perturbation.parameters(resnet(), **settings)
