@@ -1,7 +1,7 @@
 """What a defence may change in a training, and how a training takes several: forms one after the other, penalties added up.
 
-A defence changes the model's form (skips cut, a bottleneck), adds a penalty to the loss (BiDO, MID), or makes the gradients of a step in a
-way of its own (DP-SGD). Those that stand in print are in `privlab.defences`; this file is what the trainer knows of them.
+A defence changes the model's form (skips cut, a bottleneck), adds a penalty to the loss (BiDO, MID), makes the gradients of a step in a way
+of its own (DP-SGD), or changes those that are there (noise). They are in `privlab.defences`; this file is what the trainer knows of them.
 """
 
 from __future__ import annotations
@@ -52,6 +52,13 @@ class Defence:
 
     def steps(self, recipe: Recipe, images: int) -> Steps | None:
         """Another way to take this training's steps; None for the usual one."""
+        return None
+
+    def disturb(self, model: nn.Module) -> Callable[[], object] | None:
+        """What changes the gradients of each step, in place, once they are there, drawing from torch's own generator; None for nothing.
+
+        Asked at the beginning of each epoch, behind `shape`.
+        """
         return None
 
     def record(self, recipe: Recipe, images: int) -> dict[str, dict[str, float]]:
@@ -128,6 +135,11 @@ def listening(model: nn.Module, defences: Sequence[Defence]) -> Iterator[Penalty
 def steps(defences: Sequence[Defence], recipe: Recipe, images: int) -> Steps | None:
     """The way that one of them takes its steps, if one has its own."""
     return next((way for each in defences if (way := each.steps(recipe, images))), None)
+
+
+def disturbances(model: nn.Module, defences: Sequence[Defence]) -> list[Callable[[], object]]:
+    """What the defences do to each step's gradients in this epoch, in their order."""
+    return [change for each in defences if (change := each.disturb(model))]
 
 
 @contextmanager

@@ -255,6 +255,7 @@ def _epoch(
     way = protection.steps(defences, recipe, len(labels))
     order = way.order(generator) if way else batches.order(len(labels), recipe, generator)
     first, seen, losses = epoch * steps(recipe, len(labels)), sum(map(len, order)), []
+    disturbances = protection.disturbances(model, defences)
     model.train()
     with protection.listening(model, defences) as penalty:
         for step, rows in enumerate(order, start=first):
@@ -269,6 +270,8 @@ def _epoch(
             else:
                 loss = _loss(model, normalise, x, labels[rows], recipe, mix, penalty)
                 loss.backward()
+            for disturb in disturbances:
+                disturb()
             if recipe.clip_norm is not None:
                 nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
             optimiser.step()

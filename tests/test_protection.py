@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from privlab import optimisers, protection, shadows, splits, store, training
-from privlab.defences import architecture, perturbation, regularisers
+from privlab.defences import architecture, budget, perturbation, regularisers
 from privlab.models import zoo
 from privlab.protection import Defence
 from privlab.recipes import Recipe
@@ -60,6 +60,20 @@ class Decay(Defence):
     @contextmanager
     def listen(self, model):
         yield lambda x, labels: self.weight * x[labels == 0].square().mean()
+
+
+@dataclass(frozen=True)
+class Larger(Defence):
+    """Each step's gradient times a factor."""
+
+    factor: float = 1.0
+
+    def disturb(self, model):
+        def change():
+            for p in model.parameters():
+                p.grad *= self.factor
+
+        return change
 
 
 # -- nothing, where there is none ----------------------------------------------------------------------------------------------
@@ -112,6 +126,26 @@ def test_hooks_are_gone_after_a_training():
     model = narrow()
     fit(model, replace(RECIPE, epochs=1), defences=(regularisers.bido(0.1, 0.1), regularisers.mid(0.1, 4)))
     assert not any(module._forward_hooks for module in model.modules())
+
+
+# -- gradients that are there --------------------------------------------------------------------------------------------------
+
+
+def test_gradients_are_changed_behind_the_loss_and_before_the_clip():
+    """Three times, then twice as large: with a step of a sixth it is the undefended step; and a clip knows nothing of a factor."""
+    recipe = Recipe(
+        epochs=1, batch_size=24, optimiser="sgd", momentum=0.0, lr=0.06, weight_decay=0, schedule="constant"
+    )
+    plain, changed = linear(), linear()
+    fit(plain, recipe)
+    fit(changed, replace(recipe, lr=0.01), defences=(Larger(3.0), Decay(1.0), Larger(2.0)))
+    for p, q in zip(plain.parameters(), changed.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-12, atol=1e-15)
+    for model, defences in ((plain := linear(), ()), (changed := linear(), (Larger(7.0),))):
+        fit(model, replace(recipe, clip_norm=1e-3), defences=defences)
+    for p, q in zip(plain.parameters(), changed.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-4, atol=0)
+    assert not same(plain, linear())
 
 
 # -- forms ---------------------------------------------------------------------------------------------------------------------
@@ -208,6 +242,7 @@ EVERY = [
     regularisers.bido(0.1, 2, "coco", sigma=3.0),
     regularisers.mid(0.01, 8),
     perturbation.dp(8, 1e-5, 1.0),
+    budget.noisy_steps({"stem": 0.5, "rest": 0.5}, 0.1, "laplacian"),
 ]
 
 
