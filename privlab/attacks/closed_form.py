@@ -6,12 +6,18 @@
 
 Rows are tokens throughout: Z is (tokens, width) and a linear layer computes Z W^T. All systems are solved in float64, whatever
 the gradients are, and damped where the leak's own rounding (or a noise that the attacker knows of) has drowned the signal.
+
+`noise`, an argument of all three, is what the attacker knows of a defence. A number is the error in the gradients relative to their size,
+the same for all. A mapping, parameter name -> standard deviation of the noise in each number of its gradient, is what
+`defences.budget.deviations` gives; names that it lacks have none. It makes better use of what is known: rows of a system are weighed
+by their errors, which rounding makes proportional to a row's size and noise does not.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,6 +30,8 @@ from privlab.attacks import ridge
 from privlab.leak import Leak
 from privlab.models import zoo
 from privlab.models.april import PlainBlock
+
+Noise = float | Mapping[str, float] | None
 
 # Error of a backward pass in units of its float format's eps; measured at 7 to 30 on ViTs of 4 to 12 blocks.
 BACKWARD = 8
@@ -54,7 +62,7 @@ class Recovery:
         return self.unknowns - self.rank
 
 
-def attention(model: VisionTransformer, leak: Leak, noise: float | None = None) -> Recovery:
+def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recovery:
     """APRIL's closed form (Lu et al. 2022, Theorems 1 and 2, Algorithm 1, equation 11), for architecture A.
 
     With Q = Z Wq^T and so on, the chain rule gives dL/dZ = dQ Wq + dK Wk + dV Wv (Theorem 1's opening), and dL/dWq = dQ^T Z. Hence
@@ -67,7 +75,7 @@ def attention(model: VisionTransformer, leak: Leak, noise: float | None = None) 
 
     model: `april.build("a")`; on a ViT with a norm before attention the system does not hold, and a warning says so.
     leak: one image's gradients, with `pos_embed` and `blocks.0.attn.qkv.weight` among them.
-    noise: error in the gradients relative to their size, known to come on top of the leak's precision, from a defence, say.
+    noise: known to come on top of the leak's precision, from a defence, say; see above.
     Raises ValueError for a model without a learnable position embedding, more than one image, missing or NaN gradients.
     """
     _require_patches(model, leak)
@@ -94,8 +102,15 @@ def attention(model: VisionTransformer, leak: Leak, noise: float | None = None) 
     projection, bias = _projection(model)
     size = projection.square().sum(1).mean().sqrt() * _pixel_size(leak)  # of W x
     relative = _relative_error(leak, noise)
-    error = relative * ridge.rms(gradient) * weight.square().sum(0).mean().sqrt() / size
-    solved = ridge.solve(dz.T, (weight.T @ gradient - dz.T @ known) / size, relative, error)
+    right = (weight.T @ gradient - dz.T @ known) / size  # (width, width)
+    error = relative * ridge.rms(gradient)
+    of_dz, of_gradient = _deviation(noise, "pos_embed"), _deviation(noise, "blocks.0.attn.qkv.weight")
+    if of_dz or of_gradient:
+        columns = weight.norm(dim=0)[:, None]  # (width, 1)
+        of_right = (columns * math.hypot(of_gradient, error)).hypot(of_dz * known.norm(dim=0).square().mean().sqrt())
+        solved = ridge.weighed(dz.T, right, relative, of_dz, of_right / size)
+    else:
+        solved = ridge.solve(dz.T, right, relative, error * weight.square().sum(0).mean().sqrt() / size)
     if model.embed_dim < len(dz):
         warnings.warn(
             f"width {model.embed_dim} is below the {len(dz)} tokens: rank {solved.rank}, so the image is one of many solutions",
@@ -115,7 +130,7 @@ def pixels(model: VisionTransformer, embedded: Tensor) -> Tensor:
     return (embedded - bias) @ torch.linalg.pinv(projection).T
 
 
-def patch_embedding(model: VisionTransformer, leak: Leak, noise: float | None = None) -> Recovery:
+def patch_embedding(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recovery:
     """Solve for the pixels behind one image's gradients, for any ViT with a learnable position embedding.
 
     Patch i enters the network as W x_i + b + e_i, so the gradient at its position embedding, g_i, is also the gradient at W x_i, and
@@ -129,7 +144,7 @@ def patch_embedding(model: VisionTransformer, leak: Leak, noise: float | None = 
     And two blocks at least: with one, only the class token's query reaches back, and the g_i span a few dimensions a head.
 
     model: a timm VisionTransformer, distilled or not.  leak: one image's gradients, `pos_embed` and `patch_embed.proj.weight` among them.
-    noise: error in the gradients relative to their size, known to come on top of the leak's precision, from a defence, say.
+    noise: known to come on top of the leak's precision, from a defence, say; see above.
     Warns where the width is not above the number of patches.  Raises ValueError as `attention` does.
     """
     _require_patches(model, leak)
@@ -139,9 +154,13 @@ def patch_embedding(model: VisionTransformer, leak: Leak, noise: float | None = 
     weight = _gradient(leak, model, "patch_embed.proj.weight").flatten(1)  # (width, patch pixels)
     relative = _relative_error(leak, noise)
     size = _pixel_size(leak)
-    scale = ridge.row_sizes(tokens.T)
-    right = weight / (size * scale)  # (width, patch pixels)
-    solved = ridge.solve(tokens.T / scale, right, relative, relative * ridge.rms(right))
+    of_tokens, of_weight = _deviation(noise, "pos_embed"), _deviation(noise, "patch_embed.proj.weight")
+    if of_tokens or of_weight:
+        solved = ridge.weighed(tokens.T, weight / size, relative, of_tokens, of_weight / size)
+    else:
+        scale = ridge.row_sizes(tokens.T)
+        right = weight / (size * scale)  # (width, patch pixels)
+        solved = ridge.solve(tokens.T / scale, right, relative, relative * ridge.rms(right))
     if model.embed_dim <= len(tokens):
         warnings.warn(
             f"width {model.embed_dim} is not above the {len(tokens)} patches: rank {solved.rank}, so the image is one of many solutions",
@@ -150,7 +169,7 @@ def patch_embedding(model: VisionTransformer, leak: Leak, noise: float | None = 
     return _recovery(solved.X * size, model, leak, solved, len(tokens))
 
 
-def subspace(model: VisionTransformer, leak: Leak, noise: float | None = None) -> Recovery:
+def subspace(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recovery:
     """Solve for the pixels from the first attention's weight gradient alone: no gradient of the position embedding is needed.
 
     The first block computes QKV = LN(Z) Wqkv^T, so its gradient, a sum over tokens of (something) LN(z_t)^T, has the normed tokens as
@@ -167,7 +186,7 @@ def subspace(model: VisionTransformer, leak: Leak, noise: float | None = None) -
     `hidden_directions`.
 
     model: a timm VisionTransformer with pre-norm blocks.  leak: one image's gradients, `blocks.0.attn.qkv.weight` among them.
-    noise: error in the gradients relative to their size, known to come on top of the leak's precision, from a defence, say.
+    noise: known to come on top of the leak's precision, from a defence, say; see above.
     Warns where too few equations are left.  Raises ValueError for a batch, width <= tokens, a model without pre-norm, bad gradients.
     """
     _require_patches(model, leak)
@@ -193,7 +212,7 @@ class Equations(NamedTuple):
     turn: Tensor
 
 
-def equations(model: VisionTransformer, leak: Leak, noise: float | None = None) -> Equations:
+def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equations:
     """The system of `subspace` for a batch of any size: each of its images satisfies it, see `spaces.family`.
 
     With B images S is spanned by B * patches normed tokens and those of the prefix, which are the same in all images. Arguments and
@@ -207,7 +226,9 @@ def equations(model: VisionTransformer, leak: Leak, noise: float | None = None) 
             "try a stock timm ViT or DeiT, or closed_form.attention for architecture A"
         )
     gradient = _gradient(leak, model, "blocks.0.attn.qkv.weight")  # (3 width, width)
-    gradient = gradient / ridge.row_sizes(gradient)
+    relative, noisy = _relative_error(leak, noise), _deviation(noise, "blocks.0.attn.qkv.weight")
+    rows = ridge.row_sizes(gradient)
+    gradient = gradient / ((relative * rows).hypot(torch.as_tensor(noisy).to(rows)) if noisy else rows)
     tokens = _tokens(model, leak.batch_size)
     if model.embed_dim <= tokens:
         images = "its" if leak.batch_size == 1 else f"the {leak.batch_size} images'"
@@ -223,11 +244,17 @@ def equations(model: VisionTransformer, leak: Leak, noise: float | None = None) 
     system = outside @ (gamma[:, None] * _centred(_projection(model)[0].T).T)  # (width - tokens, patch pixels)
     if beta.any():
         system = torch.cat([system, (outside @ beta)[:, None]], dim=1)  # sigma_i is unknown too
-    relative = _relative_error(leak, noise)
-    # Errors turn S by their norm over its smallest singular value; what they turn into view is not seen, only the rank counts it.
-    turn = (ridge.norm_of_errors(gradient, relative) / inside[tokens - 1]).clamp(max=1.0)
     right = -outside @ (gamma * _centred(known)).T  # (width - tokens, patches)
-    return Equations(system, right, relative, relative * ridge.rms(known), turn)
+    # Errors turn S by their norm over its smallest singular value; what they turn into view is not seen, only the rank counts it.
+    turn = ridge.norm_of_errors(gradient, relative) / inside[tokens - 1]
+    error = relative * ridge.rms(known)
+    if (
+        noisy
+    ):  # every row errs by 1, so a direction of S is turned by 1 over its singular value; what that lets in errs like B
+        angle = inside[:tokens].pow(-2).mean().sqrt()
+        turn = angle * (len(outside) ** 0.5 + tokens**0.5)
+        error = angle * ridge.rms(gamma * _centred(known))
+    return Equations(system, right, relative, error, turn.clamp(max=1.0))
 
 
 def hidden_directions(model: VisionTransformer, batch_size: int = 1) -> int:
@@ -263,15 +290,25 @@ def _pixel_size(leak: Leak) -> float:
     return 0.25 * len(leak.normalise.std) / sum(leak.normalise.std)
 
 
-def _relative_error(leak: Leak, noise: float | None) -> float:
+def _relative_error(leak: Leak, noise: Noise) -> float:
     """Size of the errors in a leak's gradients over their own size: the backward pass, the rounding for the wire, a known noise.
 
     Backward passes were measured to err by about 8 eps (BACKWARD); rounding adds eps / sqrt(12) of the number rounded.
     """
+    if isinstance(noise, Mapping):
+        noise = 0.0  # see `_deviation`
     if noise is not None and not 0 <= noise < math.inf:
         raise ValueError(f"noise={noise} is no share of the gradient's size; try 0.01, or None if nothing is known")
     computed = max(torch.finfo(g.dtype).eps for g in leak.grads.values())
     return math.hypot(computed * BACKWARD + torch.finfo(leak.precision).eps / 12**0.5, noise or 0.0)
+
+
+def _deviation(noise: Noise, name: str) -> float:
+    """Standard deviation of the noise in one gradient, where it is known tensor by tensor; 0 otherwise."""
+    size = noise.get(name, 0.0) if isinstance(noise, Mapping) else 0.0
+    if not 0 <= size < math.inf:
+        raise ValueError(f"noise[{name!r}]={size} is no standard deviation; give 0 or more, or leave it out")
+    return size
 
 
 def _recovery(patches: Tensor, model: VisionTransformer, leak: Leak, solved: ridge.Solved, unknowns: int) -> Recovery:

@@ -30,6 +30,21 @@ def solve(A: Tensor, B: Tensor, relative: float, error: Tensor, turn: Tensor | f
     return Solved(X, (spectrum[0] / spectrum[-1]).item(), rank)
 
 
+def weighed(A: Tensor, B: Tensor, relative: float, of_A: Tensor | float, of_B: Tensor | float) -> Solved:
+    """Ridge least squares A X = B for X of about unit size, where noise of a known size stands in A and in B.
+
+    of_A, of_B: standard deviation of the noise in each number, or one for each row, (equations, 1).
+    relative: errors in proportion to the size of a row, on top.
+    Each row is divided by what it errs by at the true X, so that exact rows count more (weighted least squares), and then damped by 1. The
+    errors of A count by the norm of that part which its columns can take in: a square matrix of noise has the norm 2 sqrt(unknowns).
+    """
+    errors = (relative * row_sizes(A)).hypot(torch.as_tensor(of_A).to(A))  # (equations, 1)
+    size = (2 * A.shape[1] ** 0.5 * errors).hypot((relative * row_sizes(B)).hypot(torch.as_tensor(of_B).to(B)))
+    U, spectrum, Vh = torch.linalg.svd(A / size, full_matrices=False)
+    X = Vh.T @ ((U.T @ (B / size)) * (spectrum / (spectrum**2 + 1))[:, None])
+    return Solved(X, (spectrum[0] / spectrum[-1]).item(), int((spectrum > 1).sum()))
+
+
 def norm_of_errors(A: Tensor, relative: float) -> Tensor:
     """Spectral norm, about, of independent errors of size relative * rms(A): theirs times sqrt(rows) + sqrt(columns)."""
     return relative * rms(A) * (len(A) ** 0.5 + A.shape[1] ** 0.5)

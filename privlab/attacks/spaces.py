@@ -161,7 +161,7 @@ def _root(covariance: Tensor) -> Tensor:
     return (axes * variances.sqrt()).flip(1)
 
 
-def family(model: VisionTransformer, leak: Leak, noise: float | None = None) -> Affine:
+def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None) -> Affine:
     """What a batch's gradient says of its patches without a search: each lies on an affine family of n (B - 1) dimensions.
 
     The equations of `closed_form.subspace` hold for every image of the batch. They no longer have one solution, since they also hold for

@@ -185,6 +185,75 @@ def test_knowing_the_noise_helps(photos):
     assert min(gains) > 0
 
 
+FORMS = {
+    "attention": ["pos_embed", "blocks.0.attn.qkv.weight"],
+    "patch_embedding": ["pos_embed", "patch_embed.proj.weight"],
+    "subspace": ["blocks.0.attn.qkv.weight"],
+}
+
+
+def noisy_case(form, photos, number, std):
+    """A victim that the form fits, a message, and the same with noise of these deviations."""
+    model = {
+        "attention": lambda: april.build("a", depth=2, position_std=1.0),
+        "patch_embedding": lambda: zoo.build(
+            "vit_cifar", depth=2, patch_size=4
+        ),  # ill-conditioned, as the usual small embedding is
+        "subspace": lambda: zoo.build("vit_cifar", depth=2, position_std=1.0),
+    }[form]()
+    x, y = photos.one(number)
+    clean = observe(model, x, y, names=FORMS[form])
+    draw = torch.Generator().manual_seed(number)
+    grads = {n: g + std.get(n, 0.0) * torch.randn(g.shape, generator=draw) for n, g in clean.grads.items()}
+    return x, model, clean, dataclasses.replace(clean, grads=grads)
+
+
+def sizes(leak, share):
+    return {n: share * g.square().mean().sqrt().item() for n, g in leak.grads.items()}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_noise_known_tensor_by_tensor(form, photos):
+    """To know its size in numbers is worth no less than as a share, and to know it right more than to think it small or large."""
+    solve, gains = getattr(closed_form, form), []
+    for number in range(3):
+        std = sizes(noisy_case(form, photos, number, {})[2], 3e-3)
+        x, model, _, noisy = noisy_case(form, photos, number, std)
+        found = {
+            share: psnr(solve(model, noisy, noise={n: share * s for n, s in std.items()}).images, x)
+            for share in (1e-3, 1, 100)
+        }
+        gains.append(
+            [found[1] - found[1e-3], found[1] - found[100], found[1] - psnr(solve(model, noisy, 3e-3).images, x)]
+        )
+    small, large, share = torch.tensor(gains).median(0).values.tolist()
+    # the subspace of a tensor that is noisy all over is the same whatever the size; attention's rows err alike either way
+    assert small > -0.1 and large > 3 and share > {"attention": -0.5, "patch_embedding": 2, "subspace": 5}[form]
+
+
+def test_noise_in_one_tensor_alone(photos):
+    """Noise in the position embedding's gradient: an attacker who thinks that all tensors have it does worse."""
+    for number in range(3):
+        std = {"pos_embed": sizes(noisy_case("attention", photos, number, {})[2], 1e-2)["pos_embed"]}
+        x, model, clean, noisy = noisy_case("attention", photos, number, std)
+        elsewhere = {"blocks.0.attn.qkv.weight": sizes(clean, 0.3)["blocks.0.attn.qkv.weight"]}
+        right, wrong = (psnr(closed_form.attention(model, noisy, n).images, x) for n in (std, {**std, **elsewhere}))
+        assert right > wrong + 0.5
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_known_of_these_tensors_is_nothing_known(form, photos):
+    """To the bit: names of other tensors, and zeros."""
+    _, model, clean, _ = noisy_case(form, photos, 0, {})
+    solve = getattr(closed_form, form)
+    plain = solve(model, clean).images
+    for nothing in ({}, {"head.weight": 1.0}, dict.fromkeys(FORMS[form], 0.0)):
+        assert torch.equal(solve(model, clean, noise=nothing).images, plain)
+    for bad in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=r"noise\['.*weight'\]=.* is no standard deviation; give 0 or more"):
+            solve(model, clean, noise={FORMS[form][-1]: bad})
+
+
 # -- where they stop ------------------------------------------------------------------------------------------------------
 
 

@@ -46,3 +46,34 @@ def test_sizes_by_hand():
     A = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
     assert ridge.row_sizes(A).flatten().tolist() == pytest.approx([12.5**0.5, 1.0])  # 1 for zeros: they can be divided
     assert ridge.rms(A).item() == pytest.approx(2.5)
+
+
+def test_known_noise_weighs_rows_by_hand():
+    """One unknown, exact rows x = 3 and a row of ten times the noise: 1 / noise^2 of each, and 1 for the damping."""
+    A, B = torch.ones(2, 1).double(), torch.tensor([[3.0], [5.0]]).double()
+    solved = ridge.weighed(A, B, 1e-12, 0.0, torch.tensor([[0.1], [1.0]]))
+    assert solved.X.item() == pytest.approx((100 * 3 + 1 * 5) / (100 + 1 + 1))
+    both = ridge.weighed(A, B, 1e-12, 0.05, torch.tensor([[0.0], [1.0]]))  # 2 * .05 = .1: errors of A count twice
+    assert both.X.item() == pytest.approx((100 * 3 + 5 / 1.01) / (100 + 1 / 1.01 + 1))
+    assert solved.rank == 1 and ridge.weighed(A, B, 1e-12, 0.0, 1.5).rank == 0
+
+
+@given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 2**31))
+def test_weighed_without_noise_is_least_squares(unknowns, more, seed):
+    A, X = drawn(unknowns + more, unknowns, seed=seed), drawn(unknowns, 2, seed=seed + 1)
+    solved = ridge.weighed(A, A @ X, 1e-14, 0.0, 0.0)
+    torch.testing.assert_close(solved.X, X, rtol=1e-6, atol=1e-6)
+    assert solved.rank == unknowns
+
+
+def test_known_noise_row_by_row_is_worth_knowing():
+    """Half of the rows a hundred times as noisy: weighed, the error is near that of the good rows alone; all alike, far off."""
+    A, X = drawn(60, 5), drawn(5, 40, seed=1)
+    noise = torch.cat([torch.full((30, 1), 0.01), torch.full((30, 1), 1.0)]).double()
+    B = A @ X + noise * drawn(60, 40, seed=2)
+    off = [
+        (ridge.weighed(A, B, 1e-12, 0.0, known).X - X).norm().item()
+        for known in (noise, noise.square().mean().sqrt().item())
+    ]
+    good = (torch.linalg.lstsq(A[:30], B[:30]).solution - X).norm().item()
+    assert off[0] < 1.05 * good and off[1] > 20 * good
