@@ -333,7 +333,7 @@ plots.dots(
 # | GroupNorm for BatchNorm | 32 ± 10 | 38 ± 9 | **25 ± 9** |
 # | the same, three times as many epochs | 1 ± 5 | 24 ± 16 | **24 ± 16** |
 #
-# None of the seven beats the clock, in networks and with a prior of this size. A change that nobody sold as a defence does: GroupNorm in place of BatchNorm. With it the network learns slowly. But trained three times as long it is as good as the undefended one, and gives 24 ± 16 points less away. A search of four times as many steps does not bring them back (16 ± 6% of three draws, 38 ± 10 with the usual steps). Why it should be so we have not measured; lab 13 starts from there.
+# (DP was left out; at `laptop` it is 7 points behind a network that is stopped.) None of the defences beats the clock, in networks and with a prior of this size. A change that nobody sold as a defence does: GroupNorm in place of BatchNorm. With it the network learns slowly. But trained three times as long it is as good as the undefended one, and gives 24 ± 16 points less away. A search of four times as many steps does not bring them back (16 ± 6% of three draws, 38 ± 10 with the usual steps). Why it should be so we have not measured; lab 13 starts from there.
 #
 # A DenseNet loses nearly all it knows to RoLSS, 67 points of 89, and SSF with the paper's k = .01 *is* RoLSS there: a hundredth of our few channels is none.
 #
@@ -399,7 +399,7 @@ widgets.explore(turned, k=(0.0, 0.1, 0.2, 0.5, 1.0), start={"k": 0.2})
 # %% [markdown]
 # ## Where the skips cannot go: MaxViT
 #
-# A Transformer needs its skips more than a CNN: without those of its later stages all patches end up alike (Tang et al. 2021; section 8). So in MaxViT, which mixes convolutions with two kinds of attention, the paper cuts one early stage, and reports its largest effect: 56 points from the attacker for less than 2 of accuracy (Table 10). Ours is a narrow one, which at `laptop` and above is cut in its first stage, and, to see what the paper means, in its last.
+# A Transformer needs its skips more than a CNN: without those of its later stages all patches end up alike (Tang et al. 2021; section 8). So in MaxViT, which mixes convolutions with two kinds of attention, the paper cuts one early stage, and reports its largest effect: 56 points from the attacker for less than 2 of accuracy (Table 10). Ours is a narrow one, and from `laptop` on it is trained in full and without the skips of its first stage.
 
 # %%
 mixed = {
@@ -697,7 +697,7 @@ page.show()
 # ## Summary
 #
 # - A defence is a point on a plane, with a spread. A ratio of two small differences is not a measurement.
-# - The cheapest defence is to stop training earlier. Here none of the seven gave less away than a network stopped at the same accuracy (eight draws); a change of the normalisation did.
+# - The cheapest defence is to stop training earlier. Here no defence could be told from a network stopped at the same accuracy (eight draws); a change of the normalisation could.
 # - The stronger the attacker's prior, the more comes out: what you measured with one attack is a lower bound.
 # - Which picture is closer is a question for people; whether it is recognised is another.
 #
