@@ -67,7 +67,7 @@ seed = 0
 device = "auto"
 faces = ""  # "facescrub" or "celeba_people", once data_scripts/identities.py has made yours ready; FFHQ beside it
 face_generator = ()  # at paper: a checkout of stylegan2-ada-pytorch, and its network from data_scripts/stylegan.py
-printed = "resnet101"  # at paper: the network, such as resnet34 or densenet121
+printed = "resnet_101"  # at paper: the network as the ledger names it, such as resnet_34 or densenet_121
 
 # %%
 page = ledger.Page("12", profile=profile, seed=seed, device=device)
@@ -79,7 +79,7 @@ network, staff, side, draws, recipe, full_epochs, stops, factors, best, attack =
     "smoke": (("resnet18", tiny), 8, 32, 2, "identities_smoke", 1, (3, 5), (), 1, inversion.ppa(lr=0.1, pool=200, candidates=2, kept=2, steps=15, views=4)),
     "laptop": (("resnet18", narrow), 20, 32, 3, "identities_laptop", 2, (4, 8, 15), (0.05, 0.5), 2, inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
     "gpu": (("resnet18", dict(zero_init_last=False)), 20, 64, 5, "identities", 2, (5, 10, 20), (0.01, 0.05, 0.1, 0.5, 0.8), 5, inversion.ppa(lr=0.1, candidates=20, kept=20)),
-    "paper": ((printed, whole), None, 224, 3, "koh2024_ppa", 5, (10, 20, 40), (0.01, 0.1, 0.5), 50, inversion.ppa(candidates=200, kept=50, at_once=25)),
+    "paper": ((printed.replace("_", ""), whole), None, 224, 3, "koh2024_ppa", 5, (10, 20, 40), (0.01, 0.1, 0.5), 50, inversion.ppa(candidates=200, kept=50, at_once=25)),
 }[profile]  # fmt: skip
 recipe = training.RECIPES[recipe]
 

@@ -248,9 +248,8 @@ def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equa
     # Errors turn S by their norm over its smallest singular value; what they turn into view is not seen, only the rank counts it.
     turn = ridge.norm_of_errors(gradient, relative) / inside[tokens - 1]
     error = relative * ridge.rms(known)
-    if (
-        noisy
-    ):  # every row errs by 1, so a direction of S is turned by 1 over its singular value; what that lets in errs like B
+    if noisy:
+        # Every row errs by 1, so a direction of S is turned by 1 over its singular value; what that lets in errs like B.
         angle = inside[:tokens].pow(-2).mean().sqrt()
         turn = angle * (len(outside) ** 0.5 + tokens**0.5)
         error = angle * ridge.rms(gamma * _centred(known))
