@@ -15,12 +15,12 @@ import timm
 import torch
 from torch import Tensor, nn
 
-from privlab import data, fleet, store
-from privlab.attacks import gradient, sensitivity
+from privlab import data, fleet, protection, store
+from privlab.attacks import adaptive, gradient, sensitivity
 from privlab.attacks.recording import Result
 from privlab.attacks.second_order import GaussNewton
 from privlab.defences import perturbation
-from privlab.leak import observe
+from privlab.leak import Leak, observe
 from privlab.models import zoo
 
 PRESETS: dict[str, Callable[..., gradient.Inversion | GaussNewton]] = {"gauss_newton": GaussNewton} | {
@@ -30,6 +30,7 @@ PRESETS: dict[str, Callable[..., gradient.Inversion | GaussNewton]] = {"gauss_ne
         gradient.idlg,
         gradient.inverting_gradients,
         gradient.annealed,
+        gradient.quasi_newton,
         gradient.tag,
         gradient.april,
     )
@@ -44,6 +45,10 @@ class Case:
     data, split, images, side: the named set, and the places of the batch's photographs; resized to `side` pixels if given.
     attack, settings: a name of `PRESETS`, and what it takes, such as dict(steps=600).  seed: of the noise it begins with.
     noise: what the client adds to its message, see `perturbation.gaussian`; drawn by the victim's seed.
+    sent: a defence of the message, by its settings (`messages.sent(...).settings()`); drawn by the victim's seed.
+    rounds: messages of the same photographs, each with noise of its own, that the attacker takes the mean of.
+    informed: whether he knows the defence: noise is weighed (`adaptive.tempered`), zeros of a sparse message are no numbers, and a
+        clipped one has no length.
     """
 
     model: str
@@ -58,12 +63,41 @@ class Case:
     side: int | None = None
     train: bool = False
     noise: float = 0.0
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    rounds: int = 1
+    informed: bool = False
 
     def __post_init__(self) -> None:
         if self.attack not in PRESETS:
             raise ValueError(f"attack={self.attack!r} is no preset that a worker knows; there are {', '.join(PRESETS)}")
         if not self.images:
             raise ValueError("images=() leaves nothing to look for; give the place of one photograph or more")
+        if self.rounds < 1:
+            raise ValueError(f"rounds={self.rounds} brings no message; give 1 or more")
+        if self.noise and self.rounds > 1:
+            raise ValueError(
+                f"rounds={self.rounds} are of a defence given as `sent`, and noise={self.noise} is drawn once; give that noise as `sent`"
+            )
+        if self.informed and (not self.sent or self.noise or self.attack == "gauss_newton"):
+            raise ValueError(
+                "informed=True is for a defence given as `sent`, and for searches that can weigh tensors; give those"
+            )
+
+    def plain(self) -> dict[str, Any]:
+        """All of it as plain JSON, for a worker and for the name that its result is kept under."""
+        late = ("sent", "rounds", "informed")  # left out where nothing is set, as in what was kept before
+        return {k: v for k, v in asdict(self).items() if k not in late or v != getattr(BARE, k)}
+
+    def message(self, model: nn.Module) -> tuple[Leak, dict[str, float]]:
+        """What the attacker receives, or the mean of what he receives, and what he may know of the noise in it."""
+        leak = observe(model, *self.batch())
+        if self.noise:
+            leak = perturbation.gaussian(leak, self.noise, self.victim)
+        if not self.sent:
+            return leak, {}
+        defence: Any = protection.opened(self.sent)
+        mean = adaptive.averaged([defence(leak, model, self.victim + 1_000_003 * n) for n in range(self.rounds)])
+        return mean, defence.deviations(mean, model, self.rounds)
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """The client's photographs, (batch, channels, height, width) in [0, 1], and their labels."""
@@ -73,6 +107,9 @@ class Case:
 
     def build(self, device: str = "cpu") -> nn.Module:
         return zoo.build(self.model, seed=self.victim, **self.changes).to(device).train(self.train)
+
+
+BARE = Case("", (0,))
 
 
 def run(
@@ -91,7 +128,7 @@ def run(
     budget: seconds, after which searches stop at a checkpoint, to go on from there in the next call.
     Prints one line about what was done.  Raises TimeoutError where the budget was over before all were done.
     """
-    settings = [{**asdict(case), "device": device, "snapshots": list(snapshots)} for case in cases]
+    settings = [{**case.plain(), "device": device, "snapshots": list(snapshots)} for case in cases]
     return [gradient.kept(kept) for kept in _done("invert", settings, title, jobs, budget, progress)]
 
 
@@ -106,7 +143,7 @@ def spectra(
     progress: bool = True,
 ) -> list[Tensor]:
     """`sensitivity.spectrum` at the photograph of each case; its attack does not matter. Kept, and fanned out, as in `run`."""
-    plain = [{k: v for k, v in asdict(case).items() if k not in ("attack", "settings", "seed")} for case in cases]
+    plain = [{k: v for k, v in case.plain().items() if k not in ("attack", "settings", "seed")} for case in cases]
     settings = [{**case, "device": device, "block": block} for case in plain]
     return [kept.load("spectrum")["singular"] for kept in _done("sense", settings, title, jobs, budget, progress)]
 
@@ -116,9 +153,12 @@ def invert(budget: float | None = None, **arguments: Any) -> None:
     kept, device, snapshots, case = _taken("invert", arguments)
     if not kept.complete:
         model = case.build(device)
-        attack = PRESETS[case.attack](**case.settings)
-        leak = observe(model, *case.batch())
-        leak = perturbation.gaussian(leak, case.noise, case.victim) if case.noise else leak
+        attack: Any = PRESETS[case.attack](**case.settings)
+        leak, deviations = case.message(model)
+        if case.informed:
+            attack = adaptive.tempered(attack, leak, deviations)
+            hears = {"sparse": adaptive.arrived, "clipped": adaptive.unclipped}.get(case.sent["arguments"]["by"])
+            attack = hears(attack) if hears else attack
         attack.run(model, leak, seed=case.seed, snapshots=snapshots, store=kept, budget=budget, progress=False)
 
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 from safetensors.torch import load_file
-from skimage.metrics import structural_similarity
 from torch import Tensor
 
 from privlab import sources
@@ -62,6 +61,8 @@ def ssim(images: Tensor, truth: Tensor) -> Tensor:
     Raises ValueError as `mse` does, and for images smaller than the window.
     Source: Wang et al. 2004, equation 13, as scikit-image computes it (population covariance, borders left out).
     """
+    from skimage.metrics import structural_similarity  # not at the top: a worker that only searches need not load it
+
     images, truth = _checked(images, truth)
     if min(truth.shape[2:]) < SSIM_WINDOW:
         raise ValueError(f"images: {_size(truth)} pixels are less than SSIM's 11 x 11 window; use mse or psnr")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 import torch
 
 from privlab import data, inversions
-from privlab.attacks import gradient, sensitivity
+from privlab.attacks import adaptive, gradient, sensitivity
 from privlab.attacks.second_order import GaussNewton
-from privlab.defences import perturbation
+from privlab.defences import messages, perturbation
 from privlab.inversions import Case
 from privlab.leak import observe
 from privlab.models import morph
 
 SMALL = dict(width=0.05, depths=(1, 1, 1, 1))
+EVEN = messages.sent("spread", shares={"all": 1.0}, relative=0.1)
 
 
 @pytest.fixture(autouse=True)
@@ -70,25 +72,156 @@ def test_what_is_kept_is_not_searched_for_again(capsys, monkeypatch):
         dict(train=True),
         dict(noise=0.1),
         dict(side=64),
+        dict(sent=EVEN.settings()),
+        dict(rounds=2),
     ],
 )
 def test_all_that_a_result_depends_on_is_in_its_name(change):
-    one, other = (inversions._run("invert", {**vars(c), "device": "cpu"}).path for c in (case(), case(**change)))
-    assert one != other
+    assert name(case()) != name(case(**change)) and name(case(**change)) == name(case(**change))
+
+
+def name(one: Case) -> str:
+    return inversions._run("invert", {**one.plain(), "device": "cpu"}).path.name
+
+
+def test_what_is_known_of_a_defence_is_in_the_name_of_a_result():
+    """And what it is called by is what it says, not how it was written down."""
+    cases = [
+        case(sent=EVEN.settings()),
+        case(sent=replace(EVEN, given=(*EVEN.given[:1], ("relative", 0.2))).settings()),
+        case(sent=EVEN.settings(), rounds=2),
+        case(sent=EVEN.settings(), informed=True),
+    ]
+    assert len({name(each) for each in cases}) == 4
+    told = json.loads(json.dumps(EVEN.settings()))
+    assert name(case(sent=told)) == name(cases[0]) and case(sent=told).message(cases[0].build())[0].norm > 0
+
+
+def test_what_was_kept_before_there_were_defences_keeps_its_name():
+    before = dict(
+        model="morph_10",
+        images=(3,),
+        attack="inverting_gradients",
+        settings=dict(steps=4),
+        changes=SMALL,
+        victim=5,
+        seed=6,
+        data="cifar10",
+        split="test",
+        side=None,
+        train=False,
+        noise=0.0,
+    )
+    assert case().plain() == case(sent={}, rounds=1, informed=False).plain() == before
+    assert case(noise=0.1).plain() == before | dict(noise=0.1)
+    full = case(sent=EVEN.settings(), rounds=2, informed=True)
+    assert full.plain() == before | dict(sent=EVEN.settings(), rounds=2, informed=True)
+    assert case(rounds=2).plain() == before | dict(rounds=2)
+
+
+# -- behind a defence of the message -------------------------------------------------------------------------------------------
+
+
+def clean():
+    """The victim of `case`, and what its client has to tell."""
+    model = morph.build(10, seed=5, **SMALL)
+    return model, observe(model, *data.load("cifar10", "test").one(3))
+
+
+def equal(one, other) -> bool:
+    return [*one.grads] == [*other.grads] and all(torch.equal(g, other.grads[n]) for n, g in one.grads.items())
+
+
+@pytest.mark.parametrize(
+    "defence",
+    [
+        EVEN,
+        messages.sent("low_bits", bits=4),
+        messages.sent("sparse", share=0.1),
+        messages.sent("withheld", words=["stem"]),
+    ],
+    ids=str,
+)
+def test_the_attacker_receives_what_the_defence_sends(defence):
+    """Drawn by the victim's seed, and told as much as the defence tells."""
+    model, leak = clean()
+    received, known = case(sent=defence.settings()).message(model)
+    assert equal(received, defence(leak, model, 5)) and not equal(received, leak)
+    assert known == defence.deviations(received, model)
+    behind, _ = case(sent=defence.settings(), noise=0.2).message(model)
+    assert equal(behind, defence(perturbation.gaussian(leak, 0.2, 5), model, 5))
+
+
+def test_without_a_defence_nothing_is_known():
+    model, leak = clean()
+    received, known = case().message(model)
+    assert equal(received, leak) and known == {}
+    received, known = case(noise=0.2).message(model)
+    assert equal(received, perturbation.gaussian(leak, 0.2, 5)) and known == {}
+
+
+@pytest.mark.parametrize("relative", [0.1, 3.0])
+def test_rounds_are_averaged_and_leave_as_much_noise_as_is_told(relative):
+    """A root of nine less than one message has, by the norm of the mean, in which a ninth of the noise's energy is left."""
+    model, leak = clean()
+    defence = messages.sent("spread", shares={"all": 1.0}, relative=relative)
+    several = case(sent=defence.settings(), rounds=9)
+    received, known = several.message(model)
+    rounds = [defence(leak, model, 5 + 1_000_003 * n) for n in range(9)]
+    assert equal(received, adaptive.averaged(rounds)) and not equal(rounds[0], rounds[1])
+    errors = torch.cat([(received[n] - g).flatten() for n, g in leak.grads.items()])
+    assert len({*known.values()}) == 1 and known.keys() == leak.grads.keys()
+    assert errors.square().mean().sqrt().item() == pytest.approx(next(iter(known.values())), rel=0.03)
+    _, of_one = replace(several, rounds=1).message(model)
+    assert next(iter(of_one.values())) == pytest.approx(3 * next(iter(known.values())), rel=0.03)
+
+
+def test_rounds_of_the_same_rounding_are_one():
+    model, _ = clean()
+    one = case(sent=messages.sent("low_bits", bits=4).settings())
+    first, known = one.message(model)
+    mean, still = replace(one, rounds=4).message(model)
+    assert all(torch.allclose(mean[n], g, rtol=1e-6) for n, g in first.grads.items()) and still == pytest.approx(known)
+
+
+@pytest.mark.parametrize(
+    ("attack", "defence", "rounds"),
+    [
+        (dict(attack="quasi_newton", settings=dict(steps=1)), EVEN, 3),
+        (dict(attack="quasi_newton", settings=dict(steps=1)), messages.sent("sparse", share=0.1), 1),
+        (dict(attack="annealed", settings=dict(steps=2)), messages.sent("low_bits", bits=2), 1),
+        (dict(attack="quasi_newton", settings=dict(steps=1)), messages.sent("clipped", norm=0.1), 1),
+    ],
+    ids=["spread", "sparse", "low_bits", "clipped"],
+)
+def test_an_informed_search_as_by_hand(attack, defence, rounds):
+    """Zeros of a sparse message are no numbers, and only of that; and one who is not informed searches another way."""
+    told = case(**attack, sent=defence.settings(), rounds=rounds, informed=True)
+    naive = replace(told, informed=False)
+    found = inversions.run([told, naive], jobs=1, progress=False)
+    model, _ = clean()
+    leak, known = told.message(model)
+    plain = getattr(gradient, told.attack)(**told.settings)
+    weighed = adaptive.tempered(plain, leak, known)
+    weighed = adaptive.arrived(weighed) if defence.by == "sparse" else weighed
+    weighed = adaptive.unclipped(weighed) if defence.by == "clipped" else weighed
+    expected = [one.run(model, leak, seed=6, progress=False) for one in (weighed, plain)]
+    assert [torch.equal(f.images, e.images) for f, e in zip(found, expected, strict=True)] == [True, True]
+    assert not torch.equal(found[0].images, found[1].images)
 
 
 def test_a_budget_stops_at_a_checkpoint_and_the_next_call_goes_on():
-    cases, stops = [case(settings=dict(steps=150), seed=seed) for seed in range(2)], 0
+    cases, stops = [case(settings=dict(steps=80), seed=seed) for seed in range(2)], 0
     while True:
         try:
-            found = inversions.run(cases, jobs=1, budget=1.5, progress=False)
+            found = inversions.run(cases, jobs=1, budget=0.8, progress=False)
             break
         except TimeoutError as stopped:
             assert "are left; what was found is kept" in str(stopped)
             stops += 1
             assert stops < 60, "it never comes to an end"
     model = cases[1].build()
-    whole = gradient.inverting_gradients(150).run(model, observe(model, *cases[1].batch()), seed=1, progress=False)
+    whole = gradient.inverting_gradients(80).run(model, observe(model, *cases[1].batch()), seed=1, progress=False)
     assert stops and torch.equal(found[1].images, whole.images)
 
 
@@ -115,6 +248,13 @@ def test_batches_sizes_and_modes():
             r"attack='gradvit' is no preset that a worker knows; there are gauss_newton, dlg, idlg, inverting_gradients",
         ),
         (dict(images=()), r"images=\(\) leaves nothing to look for"),
+        (dict(rounds=0), "rounds=0 brings no message; give 1 or more"),
+        (dict(rounds=-1), "rounds=-1 brings no message"),
+        (dict(rounds=2, noise=0.1), "rounds=2 are of a defence given as `sent`, and noise=0.1 is drawn once"),
+        (dict(informed=True), "informed=True is for a defence given as `sent`"),
+        (dict(informed=True, noise=0.1), "informed=True is for a defence given as `sent`"),
+        (dict(informed=True, noise=0.1, sent=EVEN.settings()), "informed=True is for a defence given as `sent`"),
+        (dict(informed=True, attack="gauss_newton", sent=EVEN.settings()), "for searches that can weigh tensors"),
     ],
 )
 def test_bad_input(change, message):

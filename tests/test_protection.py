@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from privlab import optimisers, protection, shadows, splits, store, training
-from privlab.defences import architecture, budget, perturbation, regularisers
+from privlab.defences import architecture, messages, perturbation, regularisers
 from privlab.models import zoo
 from privlab.protection import Defence
 from privlab.recipes import Recipe
@@ -242,11 +242,15 @@ EVERY = [
     regularisers.bido(0.1, 2, "coco", sigma=3.0),
     regularisers.mid(0.01, 8),
     perturbation.dp(8, 1e-5, 1.0),
-    budget.noisy_steps({"stem": 0.5, "rest": 0.5}, 0.1, "laplacian"),
+    messages.sent("gaussian", relative=0.1),
+    messages.sent("spread", shares={"stem": 0.5, "rest": 0.5}, relative=0.1, kind="laplacian"),
+    messages.sent("low_bits", bits=8),
+    messages.sent("bfloat16"),
+    messages.sent("withheld", words=("position", "head")),
 ]
 
 
-@pytest.mark.parametrize("defence", EVERY, ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize("defence", EVERY, ids=str)
 def test_a_defence_is_opened_again_from_its_settings(defence):
     assert protection.opened(json.loads(json.dumps(defence.settings()))) == defence
 

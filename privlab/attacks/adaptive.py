@@ -8,15 +8,16 @@ mapping as it is: closed_form.patch_embedding(model, leak, noise=deviations).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor, nn
 
 from privlab.attacks import objectives
 from privlab.attacks.matching import Inversion
 from privlab.attacks.objectives import Objective
-from privlab.leak import Leak
+from privlab.leak import Gradients, Leak
 
 
 def averaged(leaks: Sequence[Leak]) -> Leak:
@@ -77,10 +78,79 @@ def informed(attack: Inversion, leak: Leak, deviations: Mapping[str, float], flo
     A squared distance is then in units of the noise, so priors want another weight; a cosine distance stays between 0 and 2.
     """
     factors = weights(leak, deviations, floor)
-    terms = [
-        replace(term, value=objectives.weighted(term.value, factors)) if term.of == "gradients" else term
-        for term in attack.terms
-    ]
+    return _hearing(attack, lambda value: objectives.weighted(value, factors))
+
+
+def tempered(attack: Inversion, leak: Leak, deviations: Mapping[str, float], share: float = 0.03) -> Inversion:
+    """The same search, its terms on gradients now the squared distance, each tensor's over its size and the noise in it.
+
+    The weights are 1 / hypot(|g|, |noise| / share), for each tensor of the message. Without noise that is `objectives.relative_distance`,
+    its floor included: it hears every tensor alike, is best for a search on a clean message, and the first to be drowned, since small
+    tensors drown first. One whose noise is `share` of it or more counts as its noise does. A search never meets a message exactly, so noise
+    below what it leaves over costs nothing: `share` is about that. With share towards 0 the noise alone decides, as in `weights`, which are
+    right and hard to search by; but here a tensor counts as one, however many numbers it has.
+
+    deviations: as above; it has to be run on this leak.  share: above 0.
+    Raises ValueError as `weights`.
+    """
+    if not 0 < share < math.inf:
+        raise ValueError(f"share={share} is no share of a gradient; give a positive number, such as 0.03")
+    known, floor = _checked(leak, deviations), objectives.FLOOR * leak.norm.item()
+    if not floor:
+        raise ValueError("leak: its gradients are zero throughout, so there is nothing to weigh")
+    sizes = {name: max(g.norm().item(), floor) for name, g in leak.grads.items()}
+    noises = {name: known[name] * g.numel() ** 0.5 for name, g in leak.grads.items()}
+    factors = {name: 1 / math.hypot(size, noises[name] / share) for name, size in sizes.items()}
+    heard = objectives.weighted(objectives.squared_distance, factors)
+    return _hearing(attack, lambda _: heard)
+
+
+def arrived(attack: Inversion) -> Inversion:
+    """The same search, comparing only the numbers of a message that are not 0: for messages of which most was not sent."""
+    return _hearing(attack, lambda value: Heard(value, what_arrived))
+
+
+def unclipped(attack: Inversion) -> Inversion:
+    """The same search, its gradient brought to the length of the message before they are compared: for one that was cut to a length.
+
+    Which way the message points is all that clipping leaves, and all that it takes is the length, which tells next to nothing.
+    """
+    return _hearing(attack, lambda value: Heard(value, at_its_length))
+
+
+def what_arrived(grads: Gradients, leak: Leak) -> Gradients:
+    """The attacker's numbers, 0 where the message has 0."""
+    return {n: grads[n].where(g != 0, 0.0) for n, g in leak.grads.items()}
+
+
+def at_its_length(grads: Gradients, leak: Leak) -> Gradients:
+    """The attacker's numbers, all of them times the factor that makes them as long as the message."""
+    mine = torch.stack([grads[n].square().sum() for n in leak.grads]).sum().sqrt()
+    return {n: grads[n] * (leak.norm / mine) for n in leak.grads}
+
+
+@dataclass(frozen=True, repr=False)
+class Heard:
+    """An objective that looks at what `hear` makes of the attacker's gradients."""
+
+    objective: Objective
+    hear: Callable[[Gradients, Leak], Gradients]
+
+    def __call__(self, images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+        return self.objective(images, self.hear(grads, leak), leak)
+
+    def prepare(self, model: nn.Module, leak: Leak) -> Heard | None:
+        inner = getattr(self.objective, "prepare", None)
+        objective = inner(model, leak) if inner else self.objective
+        return None if objective is None else Heard(objective, self.hear)
+
+    def __repr__(self) -> str:
+        return f"{self.hear.__name__}({getattr(self.objective, '__name__', repr(self.objective))})"
+
+
+def _hearing(attack: Inversion, heard: Callable[[Objective], Objective]) -> Inversion:
+    """The same search, each of its terms on gradients with what `heard` makes of its objective."""
+    terms = [replace(t, value=heard(t.value)) if t.of == "gradients" else t for t in attack.terms]
     return replace(attack, terms=tuple(terms))
 
 

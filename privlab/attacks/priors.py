@@ -17,7 +17,6 @@ from zlib import crc32
 
 import torch
 import torch.nn.functional as F
-from skimage.registration import optical_flow_ilk, phase_cross_correlation
 from torch import Tensor, nn
 from torch.linalg import vector_norm
 
@@ -315,6 +314,11 @@ class Registration:
 
     def _move(self, moving: Tensor, target: Tensor) -> Tensor:
         """(2, height, width): how far down and across of each pixel to look in `moving` for what `target` has there."""
+        from skimage.registration import (
+            optical_flow_ilk,
+            phase_cross_correlation,
+        )  # not at the top: few searches need it
+
         if moving.std() == 0 or target.std() == 0:  # nothing to hold on to
             return torch.zeros(2, *moving.shape, dtype=torch.float64)
         ours, theirs = moving.numpy(), target.numpy()

@@ -1,4 +1,4 @@
-"""One budget of noise for a whole message, and where in the message it is spent; the same budget on each step of a training.
+"""One budget of noise for a whole message, and where in the message it is spent; `messages` spends it on each step of a training.
 
 The noise has an expected squared norm, its energy, of (relative * |g|)^2, g being all gradients as one long vector. `shares` says what
 part of that energy goes to which group of parameters; inside a group every number gets noise of the same standard deviation:
@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import grad, jvp
 
-from privlab.defences.perturbation import KINDS, check_relative
-from privlab.leak import Leak
+from privlab.defences.perturbation import KINDS, check_relative, seeded
+from privlab.leak import Leak, functional, preprocessing
 from privlab.models import parts
-from privlab.protection import Defence
-from privlab.recipes import Recipe
 from privlab.sources import nearest
 
 Group = str | tuple[str, ...]  # a part of a model, one parameter's name, "rest", "all"; or names of parameters
@@ -35,7 +35,7 @@ def spread(
     leak: Leak,
     shares: Mapping[Group, float],
     relative: float,
-    seed: int = 0,
+    seed: int | None = 0,
     kind: str = "gaussian",
     model: nn.Module | None = None,
 ) -> Leak:
@@ -46,12 +46,13 @@ def spread(
         key names, or "all". Only parameters that are in the message count; what is in no group gets no noise.
     relative: expected norm of the noise over the norm of the message, 0 or more, about: the root of its expected square.
     kind: "gaussian", or "laplacian" with heavier tails at the same energy.
-    seed: a tensor's noise is the same up to its size whatever the shares are, so that two ways to spend can be compared pair by pair.
+    seed: a tensor's noise is the same up to its size whatever the shares are, so that two ways to spend can be compared pair by pair. None
+        draws from torch's own generator.
     Raises ValueError for shares that are negative or do not add up to 1, a group that does not exist or has no parameter in the message,
     another kind, a negative `relative`.
     """
     sizes, draw = deviations(leak, shares, relative, model), _draw(kind)
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     noise = {name: draw(g, generator).to(g) for name, g in leak.grads.items()}
     return replace(leak, grads={name: g + sizes[name] * noise[name] for name, g in leak.grads.items()})
 
@@ -82,6 +83,35 @@ def rates(
         for name in names:
             variances[name] += share / total
     return {name: math.sqrt(variance) for name, variance in variances.items()}
+
+
+def measured(model: nn.Module, shape: tuple[int, int, int] = (3, 32, 32), directions: int = 8) -> dict[str, float]:
+    """Shares of a budget by what each gradient tells of an image: parameter name -> share, 1 together.
+
+    A tensor's sensitivity a is the squared change of its gradient along random directions in the image, at a grey one (of class 0), so it
+    takes the model alone. Somebody who weighs each tensor by its noise learns the sum of a / deviation^2. Under one energy, the sum of
+    numbers * deviation^2, that is least for deviation^2 in proportion to sqrt(a / numbers): shares in proportion to sqrt(a * numbers).
+
+    shape: of an image, (channels, height, width).  directions: 1 or more; their seeds are 0, 1, ...
+    Raises ValueError where no gradient changes. Not in the papers.
+    """
+    learnable = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+    first = next(iter(learnable.values()))
+    grey, label = torch.full((1, *shape), 0.5).to(first), torch.zeros(1, dtype=torch.int64, device=first.device)
+    x, forward = preprocessing(model)(grey), functional(model)
+
+    def sent(x: Tensor) -> dict[str, Tensor]:
+        return grad(lambda parameters: F.cross_entropy(forward(parameters, x), label))(learnable)
+
+    told = dict.fromkeys(learnable, 0.0)
+    for seed in range(directions):
+        along = torch.randn(1, *shape, generator=torch.Generator().manual_seed(seed)).to(first)
+        for name, change in jvp(sent, (x,), (along,))[1].items():
+            told[name] += change.square().sum().item()
+    roots = {name: (told[name] * p.numel()) ** 0.5 for name, p in learnable.items()}
+    if not (total := math.fsum(roots.values())):
+        raise ValueError("model: no gradient changes with the image, so there is nothing to spend noise on")
+    return {name: root / total for name, root in roots.items()}
 
 
 def check_shares(shares: Mapping[Group, float]) -> None:
@@ -139,53 +169,3 @@ def _draw(kind: str) -> Callable[[Tensor, torch.Generator | None], Tensor]:
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is no noise{nearest(kind, [*KINDS])}")
     return KINDS[kind]
-
-
-@dataclass(frozen=True)
-class NoisySteps(Defence):
-    """See `noisy_steps`."""
-
-    shares: tuple[tuple[str, float], ...]
-    relative: float
-    kind: str = "gaussian"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shares", tuple((group, share) for group, share in self.shares))  # JSON knows lists
-        check_shares(dict(self.shares))
-        if wrong := [group for group, _ in self.shares if not isinstance(group, str)]:
-            raise ValueError(f"shares: {wrong[0]!r} is no word; a training's groups are parts, or single parameters")
-        check_relative(self.relative, "a step's gradient")
-        _draw(self.kind)
-
-    def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
-        self._rates(model)
-
-    def disturb(self, model: nn.Module) -> Callable[[], None]:
-        sizes, draw = self._rates(model), _draw(self.kind)
-
-        def add() -> None:
-            grads = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-            energy = self.relative * torch.stack([torch.linalg.vector_norm(g) for g in grads.values()]).norm()
-            for name, g in grads.items():
-                g += energy * sizes[name] * draw(g, None).to(g)
-
-        return add
-
-    def _rates(self, model: nn.Module) -> dict[str, float]:
-        learnable = {name: p.numel() for name, p in model.named_parameters() if p.requires_grad}
-        return rates(learnable, dict(self.shares), model)
-
-
-def noisy_steps(shares: Mapping[str, float], relative: float, kind: str = "gaussian") -> NoisySteps:
-    """A training in which each step's gradient, that of the mean loss of a batch, gets noise under the budget of `spread`.
-
-    It shows what a budget costs in accuracy, and what it does to attacks on the trained model. It promises nothing: no image's part is
-    bounded, and the noise shrinks with the gradient; see `perturbation.dp` for noise that does promise.
-
-    shares: as in `spread`, but for tuples of names: parts, single parameters, "rest", "all".  relative, kind: as there.
-    The noise stands on what the loss gives, penalties included, and before a recipe's clip_norm. What is drawn comes from the epoch's own
-    seed, so an interrupted training goes on with the same noise.
-    Raises ValueError as `spread`; for groups that the model lacks, when a training begins.
-    """
-    check_shares(shares)  # type: ignore[arg-type]
-    return NoisySteps(tuple(shares.items()), relative, kind)

@@ -38,12 +38,12 @@ Draw = Callable[[Tensor, torch.Generator | None], Tensor]  # noise of variance 1
 AT_ONCE = 64  # images whose gradients are held together: each is as large as the model
 
 
-def gaussian(leak: Leak, relative: float, seed: int = 0) -> Leak:
-    """Normal noise on every gradient tensor, of `relative` times its norm (0 or more)."""
+def gaussian(leak: Leak, relative: float, seed: int | None = 0) -> Leak:
+    """Normal noise on every gradient tensor, of `relative` times its norm (0 or more).  seed: None draws from torch's own generator."""
     return _noisy(leak, relative, seed, normal)
 
 
-def laplacian(leak: Leak, relative: float, seed: int = 0) -> Leak:
+def laplacian(leak: Leak, relative: float, seed: int | None = 0) -> Leak:
     """Laplacian noise on every gradient tensor, of `relative` times its norm (0 or more); heavier tails at the same energy."""
     return _noisy(leak, relative, seed, laplace)
 
@@ -61,12 +61,17 @@ def laplace(like: Tensor, generator: torch.Generator | None) -> Tensor:
     return -u.sign() * torch.log1p(-2 * u.abs()).div(2**0.5)
 
 
+def seeded(seed: int | None) -> torch.Generator | None:
+    """A generator on the CPU, so that noise is the same on every device; None, torch's own on the device, for no seed."""
+    return None if seed is None else torch.Generator().manual_seed(seed)
+
+
 KINDS: dict[str, Draw] = {"gaussian": normal, "laplacian": laplace}
 
 
-def _noisy(leak: Leak, relative: float, seed: int, draw: Draw) -> Leak:
+def _noisy(leak: Leak, relative: float, seed: int | None, draw: Draw) -> Leak:
     check_relative(relative, "the gradient's norm")
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     grads = {}
     for name, g in leak.grads.items():
         size = relative * g.norm() / g.numel() ** 0.5

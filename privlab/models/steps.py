@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 CHANGES = (
     "patchify",
@@ -120,6 +121,8 @@ class Diff:
 
 def diff(a: int | Step, b: int | Step) -> Diff:
     """What changes from step `a` to step `b`, numbers or `Step`s."""
+    import pandas as pd  # not at the top: whoever trains a network need not load it
+
     before, after = (step if isinstance(step, Step) else _numbered(step) for step in (a, b))
     changed = [f.name for f in fields(Step)[2:] if getattr(before, f.name) != getattr(after, f.name)]
     rows = [(_PARTS[name], _told(name, before), _told(name, after)) for name in changed]

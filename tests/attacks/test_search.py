@@ -41,7 +41,8 @@ def agree(x, *_):
 
 
 @pytest.mark.parametrize(
-    "attack", [Inversion((COSINE, SMOOTH), 6), gradient.dlg(3), gradient.gradinversion(6, group=2)]
+    "attack",
+    [Inversion((COSINE, SMOOTH), 6), gradient.dlg(3), gradient.quasi_newton(3), gradient.gradinversion(6, group=2)],
 )
 @pytest.mark.parametrize("chunk", [1, 2])
 def test_a_batch_in_chunks_gives_the_same_images(attack, chunk):

@@ -60,7 +60,8 @@ def test_by_hand():
     torch.testing.assert_close(found["margin"], log(1 / 3, 5 / 3), **close)
 
 
-logit_rows = st.lists(st.floats(-150, 150), min_size=2, max_size=6)
+# no subnormal numbers: some processors, and so torch, take them for 0
+logit_rows = st.lists(st.floats(-150, 150, allow_subnormal=False), min_size=2, max_size=6)
 
 
 @given(logit_rows, st.data())

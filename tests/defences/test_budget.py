@@ -1,22 +1,17 @@
-"""One budget of noise: deviations by hand, energy over many draws, every group and bad input; and the same on each step of a training."""
+"""One budget of noise: deviations by hand, energy over many draws, every group and bad input."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
-from privlab import metrics, store, training
+from privlab import metrics
 from privlab.attacks import closed_form
-from privlab.defences import architecture, budget, perturbation, regularisers
-from privlab.defences.budget import UNIFORM, deviations, noisy_steps, spread
+from privlab.defences.budget import UNIFORM, deviations, spread
 from privlab.leak import Leak, observe
 from privlab.models import parts, zoo
-from privlab.recipes import Recipe
 
 
 def message(seed=0, dtype=torch.float64):
@@ -208,131 +203,3 @@ def test_noise_hurts_the_closed_form_where_it_is_spent_and_by_how_much(small):
     assert elsewhere == recovered(model, sent) > 60
     assert elsewhere > even[0] > there[0] > there[1] and even[0] > even[1] > there[1]
     assert there[1] < 20
-
-
-# -- on each step of a training ------------------------------------------------------------------------------------------------
-
-PIXELS = torch.randint(0, 256, (24, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-LABELS = torch.arange(24) % 3
-SET = (PIXELS, LABELS)
-RECIPE = Recipe(epochs=3, batch_size=8, lr=2e-3, weight_decay=0, augment="flip")
-STEP = Recipe(epochs=1, batch_size=24, optimiser="sgd", momentum=0.0, lr=0.5, weight_decay=0, schedule="constant")
-EVEN = noisy_steps({"all": 1.0}, 0.3)
-
-
-def narrow():
-    return zoo.build("resnet18", layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3)
-
-
-def fit(model, *defences, recipe=RECIPE, seed=0, **more):
-    return training.fit(model, SET, recipe, seed=seed, defences=defences, progress=False, **more)
-
-
-def same(one, other):
-    return all(torch.equal(t, other.state_dict()[name]) for name, t in one.state_dict().items())
-
-
-@pytest.mark.parametrize("kind", ["gaussian", "laplacian"])
-def test_a_noisy_step_by_hand(kind):
-    """One step on the whole set: what the weights moved by is the gradient, and noise of the budget where it is spent."""
-    got, before = vit(num_classes=3).double(), vit(num_classes=3).double()
-    fit(got, noisy_steps({"mlp": 0.8, "head": 0.2}, 0.3, kind), recipe=STEP)
-    loss = F.cross_entropy(before(before.normalise(PIXELS.double() / 255)), LABELS)
-    named = dict(before.named_parameters())
-    grads = dict(zip(named, torch.autograd.grad(loss, [*named.values()]), strict=True))
-    drawn = {n: (named[n] - p).detach() / 0.5 - grads[n] for n, p in got.named_parameters()}
-    energy = 0.3**2 * sum(g.square().sum() for g in grads.values()).item()
-    for part, names in parts.group(before).items():
-        spent = sum(drawn[name].square().sum() for name in names).item()
-        expected = {"mlp": 0.8, "head": 0.2}.get(part, 0.0) * energy
-        assert spent == pytest.approx(expected, rel={"mlp": 0.05, "head": 0.5}.get(part), abs=1e-20 * energy)
-    weight = drawn["blocks.0.mlp.fc1.weight"]
-    assert (weight.pow(4).mean() / weight.square().mean() ** 2).item() == pytest.approx(
-        {"gaussian": 3, "laplacian": 6}[kind], rel=0.2
-    )
-
-
-def test_no_noise_is_the_undefended_training_to_the_bit_and_noise_is_not():
-    plain, quiet, noisy, again, other = (narrow() for _ in range(5))
-    history = fit(plain)
-    assert fit(quiet, noisy_steps({"all": 1.0}, 0.0)).objective == history.objective and same(plain, quiet)
-    loud = fit(noisy, EVEN)
-    assert not same(plain, noisy) and loud.objective != history.objective
-    assert fit(again, EVEN).objective == loud.objective and same(again, noisy)
-    fit(other, EVEN, seed=1)
-    assert not same(other, noisy)
-
-
-def test_fresh_noise_each_step():
-    """Ten times the gradient, which alone would make two steps differ by an angle whose cosine is 1/101."""
-    model, moves = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 3)), []
-    nn.init.zeros_(model[1].weight)
-    held = [model[1].weight.detach().clone()]
-
-    def watch(_):
-        moves.append(model[1].weight.detach() - held[0])
-        held[0] = model[1].weight.detach().clone()
-
-    quiet = replace(STEP, lr=1e-4, epochs=3)  # so short that the gradient stays as it is
-    fit(model, noisy_steps({"all": 1.0}, 10.0), recipe=quiet, watch=watch)
-    for one, other in ((0, 1), (1, 2), (0, 2)):
-        assert torch.cosine_similarity(moves[one].flatten(), moves[other].flatten(), dim=0).abs() < 0.1
-
-
-@pytest.mark.parametrize("stop", [1, 2])
-def test_an_interrupted_training_goes_on_with_the_same_noise(stop, tmp_path):
-    recipe = replace(RECIPE, mixup=0.8)
-    defences = (architecture.tts(1, 2), noisy_steps({"stem": 0.5, "rest": 0.5}, 0.3, "laplacian"))
-    whole, rest = narrow(), narrow()
-    history = fit(whole, *defences, recipe=recipe)
-    run = store.Run("victim", {}, tmp_path)
-
-    def watch(epoch):
-        if epoch == stop + 1:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fit(narrow(), *defences, recipe=recipe, run=run, watch=watch)
-    assert training.epochs_done(run) == stop
-    assert fit(rest, *defences, recipe=recipe, run=run).objective == history.objective and same(rest, whole)
-
-
-def test_noise_goes_with_penalties_and_behind_dp(monkeypatch):
-    monkeypatch.setattr(perturbation, "_noise", lambda *given: 1.0)  # its search for a multiplier takes seconds
-    for defences in ((regularisers.bido(0.05, 0.5), EVEN), (EVEN, regularisers.bido(0.05, 0.5))):
-        fit(narrow(), *defences, recipe=replace(RECIPE, epochs=1))
-    model = zoo.build("resnet18", layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3, norm_layer="groupnorm1")
-    fit(model, perturbation.dp(8, 1e-5), EVEN, recipe=replace(RECIPE, epochs=1, augment="none"))
-
-
-def test_other_budgets_are_other_runs(tmp_path):
-    run = store.Run("victim", {}, tmp_path)
-    fit(narrow(), EVEN, recipe=replace(RECIPE, epochs=1), run=run)
-    with pytest.raises(ValueError, match="of a training with defences="):
-        fit(narrow(), noisy_steps({"all": 1.0}, 0.2), recipe=replace(RECIPE, epochs=1), run=run)
-
-
-@pytest.mark.parametrize(
-    ("make", "message_"),
-    [
-        (lambda: noisy_steps({"all": 0.5}, 0.1), "shares add up to 0.5"),
-        (lambda: noisy_steps(None, 0.1), "shares=None spends nothing"),
-        (lambda: noisy_steps({("fc.weight",): 1.0}, 0.1), r"shares: \('fc.weight',\) is no word"),
-        (lambda: noisy_steps({"all": 1.0}, -1), "relative=-1 is no share of a step's gradient"),
-        (lambda: noisy_steps({"all": 1.0}, 0.1, "normal"), "kind='normal' is no noise"),
-        (lambda: budget.NoisySteps((("all", -1.0),), 0.1), r"shares\['all'\]=-1.0 is no share"),
-    ],
-)
-def test_bad_noisy_steps(make, message_):
-    with pytest.raises(ValueError, match=message_):
-        make()
-
-
-def test_groups_that_a_model_lacks_are_told_before_the_first_step():
-    model = narrow()
-    with pytest.raises(ValueError, match="ResNet learns nothing in 'attention'; it has stem, conv, norm, head"):
-        fit(model, noisy_steps({"attention": 1.0}, 0.1))
-    with pytest.raises(ValueError, match="shares: 'fc.wait' is no group"):
-        fit(model, noisy_steps({"fc.wait": 1.0}, 0.1))
-    assert same(model, narrow())
-    fit(model, noisy_steps({"fc.weight": 1.0}, 0.1), recipe=replace(RECIPE, epochs=1))  # a single parameter is a group
