@@ -104,7 +104,7 @@ def run(
     deadline = None if budget is None else began + budget
     crew = _Crew(missing, deadline)
     try:
-        with _bar(tasks, title, lanes, progress):
+        with _bar(tasks, title, progress):
             crew.drive(lanes)
     finally:
         for lane in lanes:
@@ -311,7 +311,7 @@ def _arguments(task: Task, budget: float | None) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _bar(tasks: Sequence[Task], title: str, lanes: Sequence[Lane], progress: bool) -> Iterator[None]:
+def _bar(tasks: Sequence[Task], title: str, progress: bool) -> Iterator[None]:
     """A bar over the steps of all tasks, looked up in their files; and what the workers take of the memory."""
     total = sum(task.total for task in tasks)
     over = threading.Event()
@@ -326,8 +326,7 @@ def _bar(tasks: Sequence[Task], title: str, lanes: Sequence[Lane], progress: boo
 
     def look() -> None:
         while not over.wait(_TICK):
-            pids = [lane.worker.process.pid for lane in lanes if isinstance(lane, _Apart) and lane.worker.process]
-            machine.count_workers(pids)
+            machine.count_workers(processes.pids())
             if progress:
                 bar.update(_steps(tasks) - bar.n)
                 bar.set_postfix_str(f"{sum(task.finished() for task in tasks)} of {len(tasks)} done", refresh=False)
@@ -339,6 +338,7 @@ def _bar(tasks: Sequence[Task], title: str, lanes: Sequence[Lane], progress: boo
     finally:
         over.set()
         watcher.join()
+        machine.count_workers(processes.pids())  # what took less than a tick is looked at too
         bar.close()
 
 

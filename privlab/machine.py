@@ -57,17 +57,28 @@ _workers_gb = 0.0  # the most that the workers of a fleet have held between them
 
 
 def count_workers(pids: Sequence[int]) -> None:
-    """Look what these processes hold just now, each without what it shares with others, for `peak_gb`."""
+    """Look what these processes hold just now, for `peak_gb`; a page that they share counts once."""
     global _workers_gb
     held = 0
     for pid in pids:
         with contextlib.suppress(psutil.Error):  # it has just ended
-            held += psutil.Process(pid).memory_full_info().uss
+            held += _held(pid)
     _workers_gb = max(_workers_gb, held / 1e9)
 
 
+def _held(pid: int) -> int:
+    """Bytes of its own, and its part of those that it shares with the process it was forked from: libraries are in this process's count."""
+    words = _words(Path(f"/proc/{pid}/smaps_rollup"))
+    if "Pss_Anon:" in words:
+        return int(words[words.index("Pss_Anon:") + 1]) * 1024
+    return psutil.Process(pid).memory_full_info().uss
+
+
 def peak_gb() -> float:
-    """The most memory that this process has held, in GB, and beside it the most that the workers of its fleets have (`count_workers`)."""
+    """The most memory that this process has held, in GB, and beside it the most that the workers of its fleets have (`count_workers`).
+
+    As the limit of a container has it, where each page counts once; and no less than that, since the two need not have come at one time.
+    """
     return _own_peak_gb() + _workers_gb
 
 

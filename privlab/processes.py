@@ -1,6 +1,7 @@
 """Worker processes of this machine, each asked one thing at a time; `fleet` sends them its tasks.
 
-A worker imports torch and timm, which takes seconds. So one that has nothing to do is kept for a minute, for the next fleet that would
+A worker needs torch and timm, which take seconds to import and much memory. On Linux `nursery` imports them once for all workers;
+elsewhere, and with a GPU of its own, each does so itself. One that has nothing to do is kept for a minute, for the next fleet that would
 start one with the same environment: a lab trains, attacks, and trains again.
 """
 
@@ -13,12 +14,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from privlab import machine
+from privlab import machine, nursery
 
-WARM = 60.0  # seconds that a process without work is kept; it holds some 300 MB
+WARM = 60.0  # seconds that a process without work is kept; it holds some 50 MB, its nursery 450, and one without a nursery that much itself
+_POOLS = ("OMP", "MKL", "OPENBLAS")  # of threads
 
 
 class Died(Exception):
@@ -29,17 +32,21 @@ class Process:
     """A worker of our own, started when it is first asked and again when it died.  extra: variables beside this process's own."""
 
     def __init__(self, extra: Mapping[str, str]) -> None:
-        self.environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **extra}
-        self.folder = os.getcwd()
+        self.environment = {**os.environ, **{f"{pool}_NUM_THREADS": "1" for pool in _POOLS}, **extra}
+        self.folder, self.alone = os.getcwd(), bool(extra) or not nursery.AT_HAND
         self.stopped, self.lock = False, threading.Lock()
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | nursery.Forked | None = None
+        self.nursery: nursery.Nursery | None = None
         self.told = tempfile.TemporaryFile("w+")  # noqa: SIM115  what it prints, for when it dies; `stop` closes it
+        _made.add(self)
 
     def ask(self, call: str, arguments: Mapping[str, Any]) -> None:
         """Have it call a function, "module:function", and wait.  Raises Died, or what the function raised as text."""
-        process = self._started()
+        process = self._started(call.partition(":")[0])
         assert process.stdin and process.stdout
         try:
+            if isinstance(process, nursery.Forked):
+                process.born()
             process.stdin.write(json.dumps({"call": call, "arguments": arguments}) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
@@ -66,24 +73,39 @@ class Process:
             if self.process and self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
+            self._left()
             self.told.close()
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _started(self, module: str) -> subprocess.Popen[str] | nursery.Forked:
         with self.lock:
             if self.stopped:
                 raise Died("stopped")
             if self.process is None or self.process.poll() is not None:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-m", "privlab.worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=self.told,
-                    text=True,
-                    env=self.environment,
-                    cwd=self.folder,
-                    start_new_session=True,  # an interrupt is for us, who then end the workers
-                )
+                self.process = self._new() if self.alone else self._forked(module)
             return self.process
+
+    def _new(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "privlab.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.told,
+            text=True,
+            env=self.environment,
+            cwd=self.folder,
+            start_new_session=True,  # an interrupt is for us, who then end the workers
+        )
+
+    def _forked(self, module: str) -> nursery.Forked:
+        if self.nursery is None or not self.nursery.alive:
+            self._left()
+            self.nursery = nursery.enter(self.environment, self.folder, self.told)
+        return nursery.Forked(self.nursery, module, self.told)
+
+    def _left(self) -> None:
+        if self.nursery:
+            nursery.leave(self.nursery)
+            self.nursery = None
 
     def _last_words(self) -> str:
         self.told.seek(0)
@@ -92,6 +114,7 @@ class Process:
 
 # -- kept warm ---------------------------------------------------------------------------------------------------------
 
+_made: weakref.WeakSet[Process] = weakref.WeakSet()
 _idle: list[Process] = []  # the longest idle first
 _lock = threading.Lock()
 
@@ -120,6 +143,11 @@ def rest(process: Process) -> None:
     timer = threading.Timer(WARM, _end, [process])
     timer.daemon = True
     timer.start()
+
+
+def pids() -> list[int]:
+    """Of all that there are, at work or idle, and of their nurseries."""
+    return [each.process.pid for each in list(_made) if each.process and each.process.pid] + nursery.pids()
 
 
 def idle() -> int:
