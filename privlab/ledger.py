@@ -11,8 +11,8 @@ runner collects the records of executed notebooks and writes `ledger.json`; a re
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from privlab.verdicts import Judgement, judge
 if TYPE_CHECKING:
     from nbformat import NotebookNode  # two seconds that a lab need not wait
 
-__all__ = ["Ledger", "Page", "changes", "collect", "judge", "read", "render", "summarise", "write"]
+__all__ = ["Ledger", "Page", "collect", "judge", "read", "render", "summarise", "write"]
 
 FORMAT = 1
 FORMS = ("md", "json", "csv", "tex")
@@ -120,27 +120,35 @@ def collect(notebook: NotebookNode) -> list[Record]:
 
 @dataclass(frozen=True)
 class Ledger:
-    """One run of the book, judged.  when: ISO 8601, UTC.  records: all that was measured, used by a claim or not."""
+    """One run of the book, judged.  when: ISO 8601, UTC.  records: all that was measured, used by a claim or not.
+
+    labs: what each took, lab -> {"seconds", "peak_gb", "gpu_peak_gb", "threads"}; some lack in runs of before.
+    """
 
     profile: str
     when: str
     judgements: tuple[Judgement, ...]
     records: tuple[Record, ...]
+    labs: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
 
 def summarise(
-    records: Iterable[Record], profile: str, ran: Collection[str] | None = None, claims: Iterable[Claim] | None = None
+    records: Iterable[Record],
+    profile: str,
+    ran: Collection[str] | None = None,
+    claims: Iterable[Claim] | None = None,
+    labs: Mapping[str, Mapping[str, float | None]] | None = None,
 ) -> Ledger:
     """Judge every claim by what a run of the book recorded.
 
     ran: labs that were run ("05"), whether they recorded anything or not; those with records if not given.
-    claims: the package's own if not given.
+    claims: the package's own if not given.  labs: what each took, see `Ledger`.
     """
     records = tuple(records)
     ran = {r.lab for r in records} if ran is None else ran
     chosen = papers.claims() if claims is None else claims
     judgements = tuple(judge(c, records, profile, ran=c.lab in ran) for c in chosen)
-    return Ledger(profile, datetime.now(UTC).isoformat(timespec="seconds"), judgements, records)
+    return Ledger(profile, datetime.now(UTC).isoformat(timespec="seconds"), judgements, records, dict(labs or {}))
 
 
 def write(path: Path | str, ledger: Ledger) -> None:
@@ -158,13 +166,16 @@ def read(path: Path | str) -> Ledger:
         raise FileNotFoundError(f"{path} does not exist; a run of the labs writes it")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or "format" not in content:
+            raise ValueError("it has no field 'format'")
         if content["format"] != FORMAT:
             raise ValueError(f"it has the format {content['format']}, this privlab reads {FORMAT}")
         judgements = tuple(_judgement(j) for j in content["judgements"])
         records = tuple(Record.read(r) for r in content["records"])
-        return Ledger(content["profile"], content["when"], judgements, records)
+        return Ledger(content["profile"], content["when"], judgements, records, content.get("labs", {}))
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is no ledger that can be read here ({error}); run the labs again") from None
+        why = f"it has no field {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path} is no ledger that can be read here ({why}); run the labs again") from None
 
 
 def render(ledgers: Sequence[Ledger], form: str) -> str:
@@ -182,11 +193,6 @@ def render(ledgers: Sequence[Ledger], form: str) -> str:
     labels = profiles if len(set(profiles)) == len(profiles) else [f"{x.profile}, {x.when}" for x in ledgers]
     runs = {label: ledger.judgements for label, ledger in zip(labels, ledgers, strict=True)}
     return {"md": report.as_markdown, "csv": report.as_csv, "tex": report.as_latex}[form](runs)
-
-
-def changes(now: Ledger, baseline: Ledger) -> report.Changes:
-    """What became of the baseline's verdicts; its `status` is 1 where one got worse or stopped being run."""
-    return report.compare(now.judgements, baseline.judgements)
 
 
 def _dumps(ledger: Ledger) -> str:

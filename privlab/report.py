@@ -1,4 +1,4 @@
-"""Verdicts as a page, a panel, a table for a paper or a spreadsheet, and what changed since a baseline.
+"""Verdicts as a page, a panel, a table for a paper or a spreadsheet.
 
 Every function here takes judgements and returns text. `runs` is {label: judgements}, a column or two a run; the label is
 usually the profile.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from privlab.papers import PAPERS, Claim
 from privlab.verdicts import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Judgement
 
-__all__ = ["Changes", "Panel", "as_csv", "as_latex", "as_markdown", "compare", "tally"]
+__all__ = ["Panel", "as_csv", "as_latex", "as_markdown", "in_latex", "in_markdown", "tally"]
 
 Runs = Mapping[str, Sequence[Judgement]]
 
@@ -63,18 +63,21 @@ def as_markdown(runs: Runs) -> str:
     lines = ["# The ledger", ""]
     for label, judgements in runs.items():
         counts = ", ".join(f"{n} {verdict}" for verdict, n in tally(judgements).items())
-        lines.append(f"- **{_md(label)}**: {counts}")
+        lines.append(f"- **{in_markdown(label)}**: {counts}")
     several = len(runs) > 1
     found = _by_id(runs)
-    columns = [f"{what} ({_md(label)})" if several else what for label in runs for what in ("ours", "verdict")]
+    columns = [f"{what} ({in_markdown(label)})" if several else what for label in runs for what in ("ours", "verdict")]
     for paper, claims in _papers(runs).items():
-        lines += ["", f"## {_md(PAPERS[paper])}", ""]
+        lines += ["", f"## {in_markdown(PAPERS[paper])}", ""]
         lines += [f"| statement | the paper's number | {' | '.join(columns)} |", "|" + " --- |" * (2 + len(columns))]
         for c in claims:
-            cells = [f"{_md(c.statement)} <br>{_md(c.where)}; lab {c.lab}; `{c.id}`", _md(_printed(c))]
+            cells = [
+                f"{in_markdown(c.statement)} <br>{in_markdown(c.where)}; lab {c.lab}; `{c.id}`",
+                in_markdown(_printed(c)),
+            ]
             for label in runs:
                 judgement = found[label].get(c.id)
-                cells += [_md(_ours(judgement)), _md(_verdict(judgement))]
+                cells += [in_markdown(_ours(judgement)), in_markdown(_verdict(judgement))]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -95,16 +98,16 @@ def as_csv(runs: Runs) -> str:
 
 def as_latex(runs: Runs) -> str:
     """A tabular for the booktabs package, to be put into a table or longtable; every text is escaped."""
-    columns = [f"verdict, {_tex(label)}" if len(runs) > 1 else "verdict" for label in runs]
+    columns = [f"verdict, {in_latex(label)}" if len(runs) > 1 else "verdict" for label in runs]
     found = _by_id(runs)
     lines = [rf"\begin{{tabular}}{{p{{.4\linewidth}}p{{.2\linewidth}}{'l' * len(runs)}}}", r"\toprule"]
     lines.append(" & ".join(["claim", "in print", *columns]) + r" \\")
     for paper, claims in _papers(runs).items():
-        title = rf"\multicolumn{{{2 + len(runs)}}}{{l}}{{\emph{{{_tex(PAPERS[paper])}}}}} \\"
+        title = rf"\multicolumn{{{2 + len(runs)}}}{{l}}{{\emph{{{in_latex(PAPERS[paper])}}}}} \\"
         lines += [r"\midrule", title, r"\midrule"]
         for c in claims:
             verdicts = [found[label][c.id].verdict if c.id in found[label] else "not in this run" for label in runs]
-            lines.append(" & ".join(map(_tex, [f"{c.statement} ({c.where})", _printed(c), *verdicts])) + r" \\")
+            lines.append(" & ".join(map(in_latex, [f"{c.statement} ({c.where})", _printed(c), *verdicts])) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
@@ -141,60 +144,6 @@ class Panel:
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-# -- against a baseline --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, repr=False)
-class Changes:
-    """What moved since a baseline, a line a claim.  status: 1 where a verdict got worse or stopped being run, else 0."""
-
-    worsened: tuple[str, ...]
-    stopped: tuple[str, ...]
-    improved: tuple[str, ...]
-
-    @property
-    def status(self) -> int:
-        return int(bool(self.worsened or self.stopped))
-
-    def __repr__(self) -> str:
-        parts = [("worse", self.worsened), ("no longer run", self.stopped), ("better", self.improved)]
-        lines = [f"{what}: {line}" for what, found in parts for line in found]
-        return "\n".join(lines) or "no verdict moved"
-
-
-def compare(now: Iterable[Judgement], baseline: Iterable[Judgement]) -> Changes:
-    """What became of each verdict of the baseline.
-
-    Worse is reproduced -> inconclusive or not reproduced, and inconclusive -> not reproduced; the other way round is better.
-    Stopped is any verdict -> not run, or a claim that is gone. Claims that the baseline did not run are no change.
-    Raises ValueError where the two were run at different profiles.
-    """
-    now, baseline = list(now), list(baseline)
-    profiles = [{j.profile for j in judgements} for judgements in (now, baseline)]
-    if all(profiles) and profiles[0] != profiles[1]:
-        here, there = (" and ".join(sorted(p)) for p in profiles)
-        raise ValueError(f"baseline: it was run at the profile {there}, this at {here}; compare runs of one profile")
-    order = [NOT_REPRODUCED, INCONCLUSIVE, REPRODUCED]
-    current = {j.claim.id: j for j in now}
-    worsened: list[str] = []
-    stopped: list[str] = []
-    improved: list[str] = []
-    for old in baseline:
-        if old.verdict == NOT_RUN:
-            continue
-        new = current.get(old.claim.id)
-        if new is None or new.verdict == NOT_RUN:
-            stopped.append(
-                f"{old.claim.id}: was {old.verdict}, now {new.reason if new else 'not on the list of claims'}"
-            )
-            continue
-        step = order.index(new.verdict) - order.index(old.verdict)
-        line = f"{old.claim.id}: was {old.verdict}, now {new.verdict} ({new.reason})"
-        if step:
-            (improved if step > 0 else worsened).append(line)
-    return Changes(tuple(worsened), tuple(stopped), tuple(improved))
-
-
 # -- escaping ------------------------------------------------------------------------------------------------------------
 
 _TEX = {
@@ -204,9 +153,11 @@ _TEX = {
 }  # fmt: skip
 
 
-def _tex(text: str) -> str:
+def in_latex(text: str) -> str:
+    """Text as LaTeX sets it, on one line."""
     return "".join(_TEX.get(c, c) for c in " ".join(text.split()))
 
 
-def _md(text: str) -> str:
+def in_markdown(text: str) -> str:
+    """Text as a cell of a Markdown table shows it."""
     return re.sub(r"([\\`*_{}\[\]<>$|~#])", r"\\\1", " ".join(text.split()))

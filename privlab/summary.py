@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ import nbformat
 
 from privlab import ledger, report
 from privlab.records import Record
-from privlab.verdicts import NOT_RUN, VERDICTS
+from privlab.verdicts import NOT_RUN, VERDICTS, parse
 
 _GAP = "  "
 
@@ -31,9 +32,15 @@ def book(out: Path, names: Sequence[str], profile: str) -> tuple[ledger.Ledger, 
             records += ledger.collect(nbformat.read(out / f"{name}.ipynb", as_version=4))
         except ValueError as error:
             unread[name] = f"its records: {error}"
-    made = ledger.summarise(records, profile, ran=[name[:2] for name in names])
+    labs = {name[:2]: _took(out / f"{name}.json") for name in names}
+    made = ledger.summarise(records, profile, ran=list(labs), labs=labs)
     ledger.write(out / "ledger.json", made)
     return made, unread
+
+
+def _took(note: Path) -> dict[str, float | None]:
+    found = json.loads(note.read_text(encoding="utf-8")) if note.exists() else {}
+    return {what: found.get(what) for what in ("seconds", "peak_gb", "gpu_peak_gb", "threads")}
 
 
 def of_labs(results: Mapping[str, Mapping[str, Any]], made: ledger.Ledger) -> str:
@@ -67,6 +74,21 @@ def of_claims(made: ledger.Ledger, names: Sequence[str], width: int | None = Non
         lines += [*_wrapped([row["statement"], row["printed"], row["ours"], verdict], widths), ""]
     others = sum(j.claim.lab not in labs and j.verdict == NOT_RUN for j in made.judgements)
     return "\n".join(lines + ([f"and {others} claims of labs that were not run"] if others else [])).rstrip()
+
+
+def unrecorded(made: ledger.Ledger, names: Sequence[str]) -> str:
+    """The claims that name what their lab did not record, in lines; nothing where there is none.
+
+    names: of the labs that ran to their end.
+    """
+    labs = {name[:2] for name in names}
+    known = {(r.lab, r.name) for r in made.records}
+    lines = []
+    for j in made.judgements:
+        missing = [n for n in parse(j.claim.compare, j.claim.id).names if (j.claim.lab, n) not in known]
+        if j.claim.lab in labs and j.verdict != NOT_RUN and missing:
+            lines.append(f"claim {j.claim.id} names what lab {j.claim.lab} did not record: {', '.join(missing)}")
+    return "\n".join(lines)
 
 
 def columns(rows: list[list[str]]) -> str:

@@ -97,3 +97,16 @@ def test_claims_of_other_labs_are_only_counted(made):
 
 def test_columns_align_numbers_to_the_right():
     assert summary.columns([["lab", "n"], ["a", "1.5"], ["bcde", "22"]]) == "lab     n\n----  ---\na     1.5\nbcde   22"
+
+
+def test_claims_whose_names_nobody_recorded_are_listed_for_the_labs_that_ended(made):
+    said = summary.unrecorded(made, ["05_april"])
+    lines = said.splitlines()
+    wanted = [c for c in papers.claims("05") if c.profile == "smoke" and c.id != CLAIM]
+    assert len(lines) == len(wanted)
+    assert (
+        "claim lu2022.section33.pixels_by_pseudoinverse names what lab 05 did not record: mse[pixels_from_embedding]"
+        in lines
+    )
+    assert not any(CLAIM in line for line in lines)
+    assert summary.unrecorded(made, ["00_start"]) == summary.unrecorded(made, []) == ""

@@ -17,7 +17,18 @@ import yaml
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KINDS", "PAPERS", "PROFILES", "Claim", "Printed", "claims", "table", "tables"]
+__all__ = [
+    "KINDS",
+    "PAPERS",
+    "PROFILES",
+    "Claim",
+    "Explanation",
+    "Printed",
+    "claims",
+    "explanations",
+    "table",
+    "tables",
+]
 
 PAPERS = {
     "zhang2024": "Zhang et al. 2024, How Does a Deep Learning Model Architecture Impact Its Privacy?",
@@ -118,6 +129,30 @@ def claims(lab: str | None = None, path: Path | None = None) -> list[Claim]:
             raise ValueError(f"claim {claim.id} is listed twice; give each its own id")
         found[claim.id] = claim
     return [c for c in found.values() if lab in (None, c.lab)]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a claim did not reproduce, as far as we found out.  evidence: ids of the claims that hold it up; none makes it a guess."""
+
+    because: str
+    evidence: tuple[str, ...] = ()
+
+
+def explanations(path: Path | None = None) -> dict[str, Explanation]:
+    """The best explanation found, by the id of the claim that did not reproduce.
+
+    path: another list in the same format; the package's own if not given.
+    Raises ValueError for an id, among the claims or the evidence, that no claim has.
+    """
+    entries = yaml.safe_load((path or _HERE / "explanations.yaml").read_text(encoding="utf-8"))["explanations"]
+    known = {claim.id for claim in claims()}
+    for name, entry in entries.items():
+        if unknown := [n for n in (name, *entry.get("evidence", ())) if n not in known]:
+            raise ValueError(f"explanation of {name}: there is no claim {unknown[0]!r}")
+        if not entry.get("because"):
+            raise ValueError(f"explanation of {name}: because={entry.get('because')!r} says nothing; give a sentence")
+    return {name: Explanation(entry["because"], tuple(entry.get("evidence", ()))) for name, entry in entries.items()}
 
 
 def _claim(entry: dict[str, Any]) -> Claim:

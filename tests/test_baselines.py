@@ -1,0 +1,85 @@
+"""The runs that are committed with the book are read, explained where they failed, and say where their numbers come from."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from privlab import baselines, ledger, papers
+from privlab.records import Machine, record
+from privlab.verdicts import NOT_REPRODUCED
+
+
+def run(values=(1.0, 2.0), lab="05", machine=None, when="2026-11-22T00:00:00+00:00", labs=None):
+    about = dict(
+        lab=lab, profile="smoke", seed=0, device="cpu", mode="eval", victim="fresh", machine=machine or Machine.here()
+    )
+    return replace(ledger.summarise([record("psnr", ["a"], values, **about)], "smoke", labs=labs), when=when)
+
+
+def test_what_is_committed_is_there_and_in_order():
+    found = baselines.committed()
+    assert list(found) == [p for p in papers.PROFILES if p in found] and {"smoke", "laptop"} <= found.keys()
+    assert all(name == one.profile for name, one in found.items())
+
+
+def test_none_is_committed_where_there_is_no_book(tmp_path):
+    assert baselines.committed(tmp_path) == {} == baselines.own(tmp_path)
+
+
+def test_every_failure_of_a_committed_run_has_an_explanation():
+    why = papers.explanations()
+    for name, one in baselines.committed().items():
+        failed = {j.claim.id for j in one.judgements if j.verdict == NOT_REPRODUCED}
+        assert not failed - why.keys(), f"{name}: look why, and say so in privlab/papers/explanations.yaml"
+
+
+def test_own_runs_come_latest_first_and_broken_ones_are_left_out(tmp_path):
+    for name, when in (("old", "2026-11-01"), ("new", "2026-11-20"), ("middle", "2026-11-10")):
+        ledger.write(tmp_path / name / "ledger.json", run(when=f"{when}T00:00:00+00:00"))
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half/ledger.json").write_text('{"format": 1')
+    ledger.write(tmp_path / "later/ledger.json", run())
+    later = json.loads((tmp_path / "later/ledger.json").read_text())
+    (tmp_path / "later/ledger.json").write_text(json.dumps(later | {"format": 2}))
+    assert list(baselines.own(tmp_path)) == ["new", "middle", "old"]
+
+
+def test_provenance_counts_all_and_tells_machines_apart():
+    here = Machine.here()
+    one, other = (
+        run(labs={"05": {"seconds": 12.5, "peak_gb": 1.5}}),
+        run((1.0, 2.0, 3.0), lab="07", machine=replace(here, torch="2.11")),
+    )
+    rows = baselines.provenance(replace(one, records=one.records + other.records))
+    assert [(r["lab"], r["figures"], r["repeats"], r["torch"], r["seconds"]) for r in rows] == [
+        ("05", 1, 2, here.torch, 12.5),
+        ("07", 1, 3, "2.11", None),
+    ]
+
+
+def test_what_labs_took_is_kept_and_runs_of_before_lack_it(tmp_path):
+    ledger.write(tmp_path / "ledger.json", run(labs={"05": {"seconds": 12.5}}))
+    assert ledger.read(tmp_path / "ledger.json").labs == {"05": {"seconds": 12.5}}
+    before = json.loads((tmp_path / "ledger.json").read_text())
+    del before["labs"]
+    (tmp_path / "ledger.json").write_text(json.dumps(before))
+    assert ledger.read(tmp_path / "ledger.json").labs == {}
+
+
+KNOWN = "lu2022.theorem1.linear_system"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"nobody.says.so": {"because": "it is"}}, "there is no claim 'nobody.says.so'"),
+        ({KNOWN: {"because": "it is", "evidence": ["no.such.claim"]}}, "there is no claim 'no.such.claim'"),
+        ({KNOWN: {"evidence": [KNOWN]}}, "because=None says nothing; give a sentence"),
+    ],
+)
+def test_an_explanation_out_of_form(tmp_path, entry, message):
+    (tmp_path / "why.yaml").write_text(yaml.safe_dump({"explanations": entry}))
+    with pytest.raises(ValueError, match=message):
+        papers.explanations(tmp_path / "why.yaml")

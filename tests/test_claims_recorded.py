@@ -1,0 +1,45 @@
+"""Every claim names what its lab records: held against the committed runs, at the profile from which the claim can be decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from privlab import ledger, papers
+from privlab.papers import PROFILES
+from privlab.verdicts import parse
+
+BASELINES = Path(__file__).parents[1] / "book/baselines"
+RUNS = {profile: ledger.read(path) for profile in PROFILES if (path := BASELINES / f"{profile}.json").exists()}
+# Claims that no committed run can answer for: no run at gpu or paper is committed.
+UNSEEN = [claim for claim in papers.claims() if not any(p in RUNS for p in PROFILES[PROFILES.index(claim.profile) :])]
+# Labs that are younger than the committed runs. A lab that is in a run is held to its claims, whether it stands here or not.
+YOUNG = {"13", "14"}
+
+
+def lacking(claim: papers.Claim, run: ledger.Ledger) -> list[str]:
+    """What a claim names and its lab did not record in a run."""
+    known = {r.name for r in run.records if r.lab == claim.lab}
+    return [name for name in parse(claim.compare, claim.id).names if name not in known]
+
+
+@pytest.mark.parametrize("profile", RUNS)
+def test_every_claim_names_what_its_lab_recorded(profile):
+    run = RUNS[profile]
+    labs = {r.lab for r in run.records}
+    due = [c for c in papers.claims() if PROFILES.index(c.profile) <= PROFILES.index(profile)]
+    assert {c.lab for c in due} - labs <= YOUNG
+    missing = {c.id: names for c in due if c.lab in labs and (names := lacking(c, run))}
+    assert missing == {}
+
+
+def test_only_claims_that_need_a_gpu_are_beyond_the_committed_runs():
+    assert {claim.profile for claim in UNSEEN} <= {"gpu", "paper"}
+    assert len(UNSEEN) < len(papers.claims()) / 2
+
+
+def test_a_claim_about_nothing_recorded_would_be_seen():
+    claim = next(c for c in papers.claims("05") if c.profile == "smoke")
+    odd = papers.Claim(**{**vars(claim), "compare": "psnr[of_nothing] > 20"})
+    assert lacking(odd, RUNS["smoke"]) == ["psnr[of_nothing]"] and lacking(claim, RUNS["smoke"]) == []
