@@ -6,8 +6,8 @@
 # %% [markdown]
 # # 00 · Start here: a photograph from a gradient
 #
-# Federated learning makes a promise: *your images stay on your device; only gradients leave it*. In this lab you play the server that
-# receives one gradient, and you get the photograph back in less than a second, by solving a linear system.
+# Federated learning makes a promise: *your images stay on your device; only gradients leave it*. You play the server that
+# receives one gradient, and get the photograph back in less than a second, by solving a linear system.
 #
 # After it you can
 # - name who attacks whom in this book, what each attacker sees, and what it is after;
@@ -23,8 +23,9 @@
 # | paper | 2 | 3.0 GB |
 #
 # (Measured on two CPU cores; the last two rows are estimates.)
-#
-# *You need* Python, and what a gradient is. *Words that are new here*: **client**, **server**, **leak**, **PSNR**, **position embedding**.
+
+# %% [markdown]
+# *You need* Python, and what a gradient is. *Words that are new here*: **profile**, **client**, **server**, **leak**, **PSNR**, **token**, **position embedding**, **ledger**.
 
 # %%
 import torch
@@ -38,6 +39,7 @@ from privlab.models import parts, zoo
 profile = "smoke"
 seed = 0
 device = "auto"
+victim = ""  # in place of the profile's model, another plain ViT of timm: "vit_tiny_patch16_224"
 
 # %%
 fresh = dict(mode="eval", victim="fresh")  # every victim of this lab: new weights, dropout and the like switched off
@@ -48,12 +50,13 @@ photos_to_try, model_name = {
     "gpu": (20, "vit_base_patch16_224"),
     "paper": (20, "vit_base_patch16_224"),
 }[profile]
+model_name = victim or model_name
+named = [victim.replace(".", "_")] if victim else []  # recorded under its own name: no claim is about it
 
 # %% [markdown]
 # ## Who attacks whom
 #
-# A model is trained on images. Four kinds of people may learn something about those images that nobody meant to tell them. This book
-# lets you be each of them, and then lets you close the door.
+# Four kinds of people may learn something about the images that a model was trained on. This book lets you be each of them, and then lets you close the door.
 #
 # | attack | the attacker sees | and wants to know | labs |
 # |---|---|---|---|
@@ -62,16 +65,16 @@ photos_to_try, model_name = {
 # | gradient inversion | the gradient of one training step | the training images themselves | 00, 04-10, 13 |
 # | model inversion | the trained model, weights and all | what does a person of this class look like? | 11, 12 |
 #
-# In every one of them we ask the same question: does the *architecture*, CNN or Transformer, with or without this or that block, change the
-# answer?
-#
-# **Use it responsibly.** All data here are public, and the attacks are published. You learn them to measure a leak before somebody else does,
+# In every one we ask: does the *architecture* change the answer: a *CNN*, made of convolutions, or a *Transformer*, whose patches look at each other; with or without this or that block?
+
+# %% [markdown]
+# **Use it responsibly.** All data here are public, and the attacks are published. You learn them to measure what a model gives away before somebody else does,
 # and to choose a defence that holds. Do not run them on models or data of people who have not agreed to it.
 
 # %% [markdown]
 # ## Your machine
 #
-# Each lab runs in four sizes, the *profiles*: `smoke` proves that every line works, `laptop` shows the direction, `gpu` uses the papers'
+# Each lab runs in four sizes. The **profile** `smoke` proves that every line works, `laptop` shows the direction, `gpu` uses the papers'
 # architectures, `paper` their protocols.
 
 # %%
@@ -93,7 +96,7 @@ leak = observe(vit, photo, label)
 leak
 
 # %% [markdown]
-# The leak is addressed by parameter name. Here are its parts, counted in numbers:
+# The leak is addressed by parameter name. Its parts, counted in numbers:
 
 # %%
 for part, names in parts.group(vit).items():
@@ -105,10 +108,10 @@ for part, names in parts.group(vit).items():
 # ### Before you go on: predict
 #
 # The photograph has 150,528 numbers. The literature searches for it: GradViT, one of our four papers, takes 120,000 optimisation steps and
-# reaches 15.5 dB on a batch of eight. (dB, *decibel*, measures likeness: 20 dB is recognisable, 30 dB looks clean, 50 dB is
+# reaches 15.5 dB on eight at once. (**PSNR**, in *decibel*, measures likeness: 20 dB is recognisable, 30 dB looks clean, 50 dB is
 # indistinguishable.)
 #
-# How far does a single *linear solve* get on one image? Move the slider before you run the next cell.
+# How far does a single *linear solve* get on one image?
 
 # %%
 guess = widgets.predict("PSNR of the linear solve:", low=0, high=150, unit="dB")
@@ -117,15 +120,16 @@ guess
 # %% [markdown]
 # ## The attack
 #
-# A Vision Transformer cuts the image into patches, turns each patch $x_i$ into a vector by one matrix $W$, and *adds* a learned vector
+# A Vision Transformer cuts the image into patches, turns each patch $x_i$ into a vector, its **token**, by one matrix $W$, and *adds* a learned vector
 # $e_i$, the **position embedding**, that says where the patch sits: $z_i = W x_i + b + e_i$.
-#
-# Because $e_i$ is added, the loss feels a nudge of $e_i$ exactly as it feels a nudge of $W x_i$. So the gradient of $e_i$, which the client
+
+# %% [markdown]
+# Because $e_i$ is added, the loss feels a nudge of $e_i$ exactly as one of $W x_i$. So the gradient of $e_i$, which the client
 # sends, is the gradient at $W x_i$ too. Call it $g_i$. The chain rule for $W$ then reads
 #
 # $$\frac{\partial \ell}{\partial W} = \sum_i g_i x_i^\top = G^\top X .$$
 #
-# The left side is in the leak. $G$ is in the leak. The unknown $X$ is the photograph: one linear system, and we are done.
+# The left side is in the leak, and $G$ too. The unknown $X$ is the photograph: one linear system.
 
 # %%
 recovered = closed_form.patch_embedding(vit, leak)
@@ -141,14 +145,13 @@ plots.side_by_side(
 )
 
 # %% [markdown]
-# Nothing was searched, no prior was learned, the label was not needed. And the weights were fresh: the leak is not something that the model
+# Nothing was searched, and the label was not needed. And the weights were fresh, that is, new and random: the leak is not something that the model
 # *learned*, it is how the model is *built*.
 
 # %% [markdown]
 # ## Try other photographs, and worse messages
 #
-# Clients often send shorter floats to save bandwidth. `bfloat16` keeps 16 of 32 bits of each number, and only 8 of them for its
-# significant digits. Does that protect?
+# Clients often send shorter floats to save bandwidth. `bfloat16` keeps 16 of 32 bits, and only 8 of them for the significant digits. Does that protect?
 
 
 # %%
@@ -171,8 +174,7 @@ widgets.explore(look, photograph=range(20), precision=("float32", "float16", "bf
 # %% [markdown]
 # ## Measure it properly
 #
-# One photograph proves that a thing is possible, not that it is usual. So we repeat, on several photographs and with fresh weights for each,
-# and keep every value. `±` is one standard deviation over the repeats.
+# One photograph proves that a thing is possible, not that it is usual. So we repeat, on several photographs and with fresh weights for each. `±` is one standard deviation over the repeats.
 
 
 # %%
@@ -192,21 +194,12 @@ for name, scores in measured.items():
     print(f"{name:>9}: {metrics.summary(scores)} dB")
 
 # %% [markdown]
-# Now put it on record. A lab never writes down a verdict, only what it measured; the **ledger** judges the claim afterwards.
+# A lab never writes down a verdict, only what it measured; the **ledger** judges the claim afterwards.
 
 # %%
-page.record(
-    "psnr", ["closed_form", "one_image"], measured["float32"], **fresh, unit="dB", position_std=0.02, note=model_name
-)
-page.record(
-    "psnr",
-    ["closed_form", "one_image", "bfloat16"],
-    measured["bfloat16"],
-    **fresh,
-    unit="dB",
-    position_std=0.02,
-    note=model_name,
-)
+about = dict(**fresh, unit="dB", position_std=None if victim else 0.02, note=model_name)
+page.record("psnr", ["closed_form", "one_image", *named], measured["float32"], **about)
+page.record("psnr", ["closed_form", "one_image", "bfloat16", *named], measured["bfloat16"], **about)
 
 # %% [markdown]
 # ## Exercise 1: what does the server know?
@@ -215,9 +208,9 @@ page.record(
 #
 # `"architecture"`, `"weights"`, `"gradients"`, `"images"`, `"loss"`, `"batch size"`, `"preprocessing"`, `"random seed of the client"`
 #
-# (The solution cell below an exercise overwrites your answer: skip it to have your own checked.)
+# (The solution cell below overwrites your answer: skip it to have your own checked.)
 #
-# <details><summary>Hint</summary>Who sent the model to the client in the first place? And what does a server need to average the messages of
+# <details><summary>Hint</summary>Who sent the model to the client? And what does a server need to average the messages of
 # clients that hold different numbers of images?</details>
 
 # %% tags=["exercise"]
@@ -252,7 +245,7 @@ checks.verify("00.psnr", my_psnr)
 # %% [markdown]
 # ## Exercise 3: how little is enough?
 #
-# The client sends every gradient. Which ones did the attack *need*? Give the smallest set of parameter names.
+# Which gradients did the attack *need*? Give the smallest set of parameter names.
 #
 # <details><summary>Hint</summary>Look at the equation: which two gradients stand in it? Then look for their names in
 # <code>sorted(leak.grads)</code>.</details>
@@ -269,7 +262,7 @@ checks.verify("00.enough", enough)
 # %% [markdown]
 # ## The paper, and here
 #
-# The APRIL paper claims that a client's gradients are enough to rebuild its image. It proves it for an architecture of its own; what you ran
+# The APRIL paper claims that a client's gradients are enough to rebuild its image, and proves it for an architecture of its own; what you ran
 # works on a stock Vision Transformer and is not in the papers (lab 05 derives both).
 
 # %%
@@ -282,13 +275,15 @@ page.show()
 # - The model is `vit_small_patch32_224` at `smoke`, because it fits in 2 GB, and `vit_base_patch16_224` above. Weights are fresh: no
 #   pretrained ViT can be had from package registries. The attack does not use the weights' values.
 # - One image a message. Lab 05 shows what a batch does to a linear system, and labs 06 and 07 how attackers deal with batches.
-#
+
+# %% [markdown]
 # ## Summary
 #
-# - A gradient is not a summary of the data. For a ViT and one image it *is* the data, rewritten.
+# - For a ViT and one image the gradient *is* the data, rewritten.
 # - Two gradients out of all gave the image away. Knowing which is the first step to a defence.
 # - Shorter floats blur the image; they do not hide it.
-#
+
+# %% [markdown]
 # ## Where to read on
 #
 # Lab 05 proves why this works, finds out where it stops, and breaks the defence that the paper recommends. Lab 04 takes models that have no

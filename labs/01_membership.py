@@ -6,17 +6,16 @@
 # %% [markdown]
 # # 01 · Membership inference: was this image in the training set?
 #
-# A model is asked about an image and answers with ten numbers. From these alone, can you tell whether the model was trained on the image? For a photograph
-# of a cat the answer is worth little. For the scan of a patient, in a model trained on one clinic's patients, it is a diagnosis.
+# A model is asked about an image and answers with ten numbers. From these alone, can you tell whether the model was trained on the image? For a photograph of a cat the answer is worth little. For a scan, in a model trained on one clinic's patients, it is a diagnosis.
 #
-# You will carry out the attack of Zhang et al. 2024 (section 3.1.1): train a model of your own that imitates the victim, let a small network learn how
-# such a model behaves on images that it knows, and ask that network about the victim. Then you will try simpler attacks beside it.
+# You carry out the attack of Zhang et al. 2024 (section 3.1.1): train a model of your own that imitates the victim, let a small network learn how
+# it treats images that it knows, and ask that network about the victim. Simpler attacks stand beside it.
 #
 # After it you can
 # - say what a *shadow model* is for, and set up the four-way split without letting an answer slip in;
-# - carry out four kinds of attack: by a score and a threshold, by a threshold for each class, by a network, and by labels alone;
+# - attack by a threshold, by a threshold for each class, by a network, and by labels alone;
 # - read accuracy, ROC and the rate at few false alarms, and say which of them an attacker would care about;
-# - hold two architectures against each other at the same *overfitting*, and say what is left of the difference.
+# - hold two architectures against each other at the same *overfitting*.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -25,10 +24,11 @@
 # | gpu | 10 | 8 GB |
 # | paper | 1000 | 12 GB |
 #
-# (Measured on two CPU cores, the memory of a second process included; the last two rows are estimates. At `gpu` the row is for one part: the trainings stop when its
-# time is over, each at its last epoch, and the next run of the lab goes on from there.)
-#
-# *You need* to know what a classifier, a loss and overfitting are. *Words that are new here*: **member**, **shadow model**, **overfitting level**, **ROC**,
+# (Measured on two CPU cores, a second process included; the last two rows are estimates. The `gpu` row is one part: the trainings stop when its time is over, and
+# the next run goes on from there.)
+
+# %% [markdown]
+# *You need* to know what a classifier, a loss and overfitting are. *Words that are new here*: **victim**, **member**, **attack accuracy**, **shadow model**, **keep matrix**, **overfitting level**, **ROC**,
 # **true-positive rate**, **balanced accuracy**.
 
 # %%
@@ -79,10 +79,11 @@ deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 # ## The game
 #
 # The **victim** is a model that somebody trained on some images, its **members**. The attacker gets an image and its label, asks the victim, and says
-# "member" or "not". Half of the images that he is asked about are members, half are not, so a coin is right half the time.
-#
+# "member" or "not". The **attack accuracy** is the share that he gets right. Half of the images that he is asked about are members, so a coin has one half.
+
+# %% [markdown]
 # The attacker has images of the same kind, which the victim never saw. He trains a model of his own on half of these, the **shadow model**. Of this one he
-# knows every member, so he can see how a model answers for images that it knows. So four sets of one size are needed, which share no image:
+# knows every member, so he can see how a model answers for images that it knows. That takes four sets of one size which share no image:
 
 # %%
 print(getsource(splits.four_way))
@@ -90,8 +91,8 @@ print(getsource(splits.four_way))
 # %% [markdown]
 # ### Before you go on: predict
 #
-# A small ResNet and a small Swin are trained on the same images with the same recipe. What share of the images will the attack get right for the
-# Swin, *less* the share that it gets right for the ResNet?
+# A small ResNet and a small Swin are trained on the same images with the same recipe. What is the attack accuracy on the
+# Swin, *less* that on the ResNet?
 
 # %%
 guess = widgets.predict("attack accuracy on the Swin less that on the ResNet:", low=-0.3, high=0.3)
@@ -100,9 +101,8 @@ guess
 # %% [markdown]
 # ## Victims and shadow models
 #
-# In each split victim and shadow model are trained alike, so each can play either part: we attack the one by the other, and then the other by the one.
-# Row 2k of the **keep matrix** is the victim of split k, row 2k + 1 its shadow model; True where a model is trained on an image. It is drawn and written
-# to disk before the first training.
+# In each split victim and shadow model are trained alike, so each can play either part: we attack the one by the other, then the other by the one.
+# Row 2k of the **keep matrix** is the victim of split k, row 2k + 1 its shadow model; True where a model is trained on an image.
 
 
 # %%
@@ -124,9 +124,8 @@ def keep_matrix(name):
 
 
 # %% [markdown]
-# The recipe is the paper's (Table 1), for small models with fewer epochs, smaller batches and a higher rate: AdamW, a cosine, and, from `laptop` on, *mixup* and *cutmix*, which train
-# on blends of two images.
-# Training is the slow part of this lab. It is done once; the second time you run this cell the models are read from disk.
+# The recipe is the paper's (Table 1), for small models with fewer epochs, smaller batches and a higher rate: AdamW, a rate that falls along a cosine, and, from `laptop` on, *mixup*
+# and *cutmix*, which train on blends of two images. This is the slow part. It is done once; after that the models are read from disk.
 
 # %%
 print(recipe)
@@ -147,8 +146,8 @@ for (name, architecture), fleet in fleets.items():
 
 
 # %% [markdown]
-# Now everything is there that an attacker can ask for. `answers` gives the raw logits, the ten numbers before the softmax, of model m for its own training images and for as many that it
-# never saw, the labels, and who is a member. Of the victim the attacker has the first two; the last is for the referee.
+# Now everything is there that an attacker can ask for. `answers` gives, for model m's training images and as many others, the raw *logits* (the ten numbers before the softmax),
+# the labels, and who is a member. Of the victim the attacker has the first two; the last is for the referee.
 
 
 # %%
@@ -177,12 +176,12 @@ for architecture in family:
     page.record("task_acc", [main, key[architecture]], test, mode="eval", victim=f"trained {recipe.epochs} epochs")
 
 # %% [markdown]
-# The difference of the two is the **overfitting level**. It is what every attack here lives on: a model that treats known and unknown images alike
-# gives nothing away.
-#
+# The difference of the two is the **overfitting level**. Every attack here lives on it: a model that treats known and unknown images alike gives nothing away.
+
+# %% [markdown]
 # ## The simplest attack: look at the loss
 #
-# Training makes the loss of the members small, and nobody takes care of the others. In the paper's Figure 12 the losses of both kinds lie near 0 for the ResNet and near .5 for the
+# Training makes the loss of the members small. In the paper's Figure 12 the losses of members and others lie near 0 for the ResNet and near .5 for the
 # Swin. Where do yours lie?
 
 # %%
@@ -219,9 +218,8 @@ for k, kind in enumerate(("members", "non_members")):
     )
 
 # %% [markdown]
-# Now be the attacker. **TPR**, the true-positive rate, is the share of members that are found; **FPR**, the false-positive rate, the share of non-members accused; FNR and TNR are the
-# rest of each row. Move the threshold: an image whose loss is below it is called a member. Can you find a place where you accuse
-# almost nobody wrongly, and still find some members?
+# Now be the attacker. Move the threshold: an image whose loss is below it is called a member. The **true-positive rate** (TPR) is the share of members that are found, the
+# false-positive rate (FPR) the share of non-members accused. Can you find a place where you accuse almost nobody wrongly, and still find some members?
 
 # %%
 thresholds = [0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0]
@@ -242,10 +240,10 @@ def look(architecture, loss_below):
 widgets.explore(look, start={"loss_below": 0.5}, architecture=tuple(family), loss_below=tuple(thresholds))
 
 # %% [markdown]
-# You chose the threshold with the answer in sight. An attacker cannot. He chooses it on his *shadow model*, where he knows the members, and
-# carries it over. The **balanced accuracy** is the mean of the two rates: members found, and non-members left alone.
+# You chose the threshold with the answer in sight. An attacker chooses it on his *shadow model*, where he knows the members, and
+# carries it over. The **balanced accuracy** is the mean of two rates: members found, and non-members left alone.
 #
-# Other scores can be read off the same logits. All are written so that *higher means member*:
+# Other scores can be read off the same logits. In all of them *higher means member*:
 
 # %%
 for score in (signals.loss, signals.margin):
@@ -269,9 +267,9 @@ table = {
 pd.DataFrame(table, index=["threshold of the shadow model", "oracle's threshold"]).T.round(3)
 
 # %% [markdown]
-# The **oracle** takes the best threshold for the victim itself. That is no attack, since it needs the answer; papers that report it report a little too
-# much. `loss`, `confidence` and `margin` order the images alike, so one of them is as good as the other here. In lab 02 that will change.
-#
+# The *oracle* takes the best threshold for the victim itself. That needs the answer; papers that report it report a little too much. `loss`, `confidence` and `margin` order the images alike here. In lab 02 that will change.
+
+# %% [markdown]
 # ## A threshold for each class
 #
 # Cats are harder than ships: a member cat may have a higher loss than a ship that was never seen. So Song & Mittal (2021) take one threshold for each class,
@@ -289,8 +287,8 @@ def with_class_thresholds(name, architecture, m, score=signals.modified_entropy,
 # %% [markdown]
 # ## The network-based attack
 #
-# This is the paper's. The input is the whole confidence vector and one bit, whether the answer is right: eleven numbers for CIFAR-10. A network of three
-# layers learns on the shadow model's answers who is a member, and is then asked about the victim's.
+# This is the paper's. Its input is the whole confidence vector and one bit, whether the answer is right: eleven numbers for CIFAR-10. A network of three
+# layers learns on the shadow model's answers who is a member.
 
 # %%
 print(getsource(membership.network).split('"""')[0], "...", getsource(membership._inputs), sep="\n")
@@ -310,8 +308,8 @@ def by_network(name, architecture, m, at=None, sort=False):
 # %% [markdown]
 # ## An attack that sees labels only
 #
-# Suppose that the victim returns no numbers, only the name of a class. Then ask it five times: the image, and the image moved by one pixel to each side. A model
-# is right about a member even when it is moved; about others it wavers more often (Choquette-Choo et al. 2021).
+# Suppose that the victim returns only the name of a class. Ask it five times: the image, and the image moved by one pixel to each side. A model
+# is right about a member even when it is moved; about others it wavers (Choquette-Choo et al. 2021).
 
 # %%
 asked = queries.shifts(1)
@@ -364,9 +362,8 @@ plots.dots(
 guess.against(statistics.mean(found["Swin", "network"]) - statistics.mean(found["ResNet", "network"]))
 
 # %% [markdown]
-# Look at which attack is the strongest. The network has all that the threshold has, and more; yet a threshold on one number is about as good.
-# What a network can learn from one shadow model is mostly that number. And five pictures do no better than one here: these models were never shown moved images, so they
-# waver on members too.
+# A threshold on one number is about as good as the network, which has that number and more: from one shadow model it learns little else. And five pictures do no better than one,
+# because these models were never shown moved images, so they waver on members too.
 #
 # With so few victims the intervals are too narrow; take them as the least that the spread can be.
 
@@ -435,10 +432,13 @@ print(f"share of the epochs at which the Swin is easier to attack: {roc.over_tar
 # %% [markdown]
 # ## At the same overfitting
 #
-# But the two do not overfit alike: after the same number of epochs one knows its training images far better than the other. So the number of epochs is no
+# After the same number of epochs one architecture knows its training images far better than the other, so epochs are no
 # fair measure. Put the overfitting level on the axis instead (Figure 4a). If the architecture matters beyond it, the lines lie apart.
-#
+
+# %% [markdown]
 # ### Before you look: predict
+#
+# How far apart?
 
 # %%
 matched_guess = widgets.predict("attack accuracy, Swin less ResNet, at the same overfitting:", low=-0.1, high=0.1)
@@ -482,7 +482,7 @@ for architecture, pairs in matched.items():
         display(matched_guess.against(round(statistics.mean(values), 5)))
 
 # %% [markdown]
-# And how much of the leak does the overfitting level explain by itself? The rank correlation over all epochs and architectures says it in one number.
+# How much of the leak does the overfitting level explain by itself? The rank correlation over all epochs and architectures says it in one number.
 
 # %%
 ranks = [
@@ -496,8 +496,7 @@ print(f"rank correlation of overfitting level and attack accuracy: {[round(float
 # ## Is a mean accuracy what an attacker wants?
 #
 # An attack that is right about everybody six times in ten harms nobody in particular. One that finds a handful of people and is *never* wrong about them does. The
-# **ROC** shows both: for each share of non-members accused (the false-positive rate), the share of members found (the **true-positive rate**). On logarithmic
-# axes its left end can be seen.
+# **ROC** shows both: the true-positive rate at each false-positive rate. On logarithmic axes its left end can be seen.
 
 # %%
 scores_of = {a: [(signals.loss(*answers(main, a, m)[:2]), answers(main, a, m)[2]) for m in models] for a in family}
@@ -515,20 +514,21 @@ distributions.roc(
 )
 
 # %% [markdown]
-# At 1% the threshold on the loss finds a few per cent of the members: it accuses whoever is easy, member or not. Lab 02 asks instead whether an image is *easier than it should be*, and that changes this end of the curve.
-#
+# At 1% the threshold on the loss finds a few per cent of the members: it accuses whoever is easy, member or not. Lab 02 asks instead whether an image is *easier than it should be*, and that
+# changes this end of the curve.
+
+# %% [markdown]
 # ## Exercise 1: sure and wrong
 #
-# The entropy of a prediction is low when the model is sure. But a model that is sure *and wrong* does not know the image. Song & Mittal's **modified entropy** puts it
-# right. With $p$ the probabilities and $y$ the true class:
+# The entropy of a prediction is low when the model is sure, even if it is *wrong* and does not know the image. Song & Mittal's *modified entropy* mends that. With $p$ the probabilities and $y$ the true class:
 #
 # $$M(p, y) = -(1 - p_y) \log p_y \;-\; \sum_{i \neq y} p_i \log (1 - p_i)$$
+
+# %% [markdown]
+# Write `modified_entropy(p, y)` for one image: `p` a tensor of probabilities (classes,), `y` the class, a whole number. It is 0 for "sure and right", large for "sure and wrong";
+# members have a low one.
 #
-# Write `modified_entropy(p, y)` for one image: `p` a tensor of probabilities (classes,), `y` the class, a whole number. It is 0 for "sure and right", large for "sure and wrong".
-# Members have a low one.
-#
-# <details><summary>Hint</summary>Two terms, one for the true class and one for all others. For the others, leave y out of the sum, for instance with a mask. Mind which
-# logarithm goes with which probability.</details>
+# <details><summary>Hint</summary>Two terms, one for the true class and one for all others, with y left out. Mind which logarithm goes with which probability.</details>
 
 
 # %% tags=["exercise"]
@@ -548,7 +548,7 @@ checks.verify("01.modified_entropy", modified_entropy)
 # ## Exercise 2: whose threshold?
 #
 # Write `attack_accuracy(victim_scores, victim_members, shadow_scores, shadow_members)`: the balanced accuracy, on the victim, of an attacker who cuts
-# where it is best *as far as he can know*. He knows no member of the victim. Scores are higher for members; a score at the threshold or above it means "member".
+# where it is best *as far as he can know*. A score at the threshold or above it means "member".
 #
 # <details><summary>Hint</summary>Which two of the four arguments may the threshold depend on? `roc.best_threshold` and `roc.accuracy` are all you need.</details>
 
@@ -568,7 +568,7 @@ checks.verify("01.whose_threshold", attack_accuracy)
 # %% [markdown]
 # ## Exercise 3: what does right or wrong tell?
 #
-# A model gets 95% of its training images right and 75% of its test images. The attacker sees nothing but whether the model is right, says "member" if it is, and is
+# A model gets 95% of its training images right and 75% of its test images. The attacker says "member" if the model is right, and is
 # asked about as many members as non-members. What is his accuracy?
 #
 # <details><summary>Hint</summary>How often is he right about a member? How often about a non-member? Take the mean.</details>
@@ -583,9 +583,10 @@ accuracy_of_right_or_wrong = (0.95 + (1 - 0.75)) / 2  # = 1/2 + overfitting leve
 checks.verify("01.gap_attack", accuracy_of_right_or_wrong)
 
 # %% [markdown]
-# So from the overfitting level alone follows an attack of accuracy 1/2 + level/2, for *any* architecture. Whatever an architecture gives away beyond
+# So from the overfitting level alone follows an attack of accuracy 1/2 + level/2, for *any* architecture. What an architecture gives away beyond
 # that is what the paper's claim is about.
-#
+
+# %% [markdown]
 # ## The paper, and here
 #
 # Zhang et al. attack ResNet-50 and 101, Swin-T and S (Table 2, Figures 1, 4a and 12) and ConvNeXt-T (Table 7), 300 epochs each. Where this profile uses small members
@@ -597,24 +598,26 @@ page.show()
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Size and epochs.** At `smoke` and `laptop` the models are small, and of about equal size, since a larger model overfits sooner. `gpu` and `paper` train the paper's
-#   models for its 300 epochs: at `gpu` one split and the first pair, with the ConvNeXt.
+# - **Size and epochs.** At `smoke` and `laptop` the models are small, and of about equal size, since a larger model overfits sooner. `gpu` (one split, no larger pair) and `paper` train
+#   the paper's models for its 300 epochs.
 # - **Not trained to the end.** The paper's victims get more than .99 of their training images right (section 4.1). After 30 epochs at `laptop` our small Swin gets two thirds right
 #   and the ResNet nine tenths: there a verdict on equal epochs speaks of unfinished training, and only the one at equal overfitting of the architecture.
-# - **Both ways.** Each of a pair of models is victim once and shadow model once: twice the victims for the same training. The two are not quite independent.
-# - **The attack network.** The paper says "three-layer MLP" and no more. Ours has 64 and 32 hidden units; wider ones did no better.
-# - **Balanced accuracy, threshold from the shadow model.** The paper says "attack accuracy". With as many members as non-members the two are the same.
+# - **Both ways.** Each model is victim once and shadow model once: twice the victims for the same training, though not quite independent ones.
+# - **The attack network.** The paper says "three-layer MLP". Ours has 64 and 32 hidden units; wider ones did no better.
+# - **Balanced accuracy.** The paper says "attack accuracy". With as many members as non-members the two are the same.
 # - **CIFAR-100** stands in no package registry; `paper` fetches it from its own site.
-#
+
+# %% [markdown]
 # ## Summary
 #
-# - Membership inference asks whether a model treats an image as one that it knows. All that a simple attack needs is a model that overfits.
-# - The attacker's threshold comes from his shadow model. An "accuracy" at the victim's own best threshold is an oracle's.
+# - Membership inference asks whether a model treats an image as one that it knows. A simple attack needs a model that overfits.
+# - The attacker's threshold comes from his shadow model; the victim's own best one is an oracle's.
 # - A network on all confidences is hardly better than a threshold on one number.
-# - Compare architectures at the same overfitting level, over several victims; equal epochs flatter whoever learns more slowly.
+# - Compare architectures at the same overfitting level; equal epochs flatter whoever learns more slowly.
 # - Mean accuracy says little about the few whom an attack is sure of: look at the left end of the ROC.
-#
+
+# %% [markdown]
 # ## Where to read on
 #
-# Lab 02 does it with many shadow models and finds members that this lab cannot. Lab 03 asks what a representation knows. Shokri et al. 2017 is the first paper on shadow models, Song &
+# Lab 02 does it with many shadow models. Lab 03 asks what a representation knows. Shokri et al. 2017 is the first paper on shadow models, Song &
 # Mittal 2021 the one on metrics, Zhang et al. 2024, section 4.2, the one behind the question.

@@ -6,16 +6,15 @@
 # %% [markdown]
 # # 02 · The likelihood-ratio attack: is this image easier than it should be?
 #
-# In lab 01 you accused the images with the lowest loss. But a plain white ship on blue water has a low loss whether the model has seen it or not. The right question
-# is another: *how would a model answer that has never seen this very image, and how one that has?* Train a few of each, and look.
+# In lab 01 you accused the images with the lowest loss. But a plain white ship on blue water has a low loss whether the model has seen it or not. Ask instead: *how would a model answer that has never seen this very image, and how one that has?*
 #
-# That is LiRA (Carlini et al. 2022), the second attack of Zhang et al. 2024 (Table 3, Figure 2). It needs many shadow models, a **fleet**. In return it finds members
+# That is LiRA (Carlini et al. 2022), the second attack of Zhang et al. 2024 (Table 3, Figure 2). It needs many shadow models. In return it finds members
 # with hardly a false accusation.
 #
 # After it you can
 # - train a fleet in which each image is in exactly half of the models, interrupt it, and go on;
 # - compute a likelihood ratio from raw logits, online and offline, and say why the logits must be raw;
-# - read a true-positive rate at .1% false positives, with the interval that it deserves, and refuse one that deserves none;
+# - read a true-positive rate at .1% false positives, with its interval, and refuse one that deserves none;
 # - say what more shadow models buy, and what to do when there are few.
 #
 # | profile | minutes | peak memory |
@@ -25,10 +24,11 @@
 # | gpu | 10 | 8 GB |
 # | paper | 20000 | 12 GB |
 #
-# (Measured on two CPU cores, the memory of a second process included; the last two rows are estimates. At `gpu` the row is for one part: the trainings stop when its
-# time is over, each at its last epoch, and the next run of the lab goes on from there. `paper` is for a cluster.)
-#
-# *You need* lab 01. *Words that are new here*: **fleet**, **margin**, **likelihood ratio**, **online and offline**, **reference models**.
+# (Measured on two CPU cores, a second process included; the last two rows are estimates. The `gpu` row is one part: the trainings stop when its time is over, and
+# the next run goes on from there. `paper` is for a cluster.)
+
+# %% [markdown]
+# *You need* lab 01. *Words that are new here*: **fleet**, **margin**, **likelihood ratio**, **online**, **offline**, **reference models**.
 
 # %%
 import statistics
@@ -72,15 +72,15 @@ deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 # %% [markdown]
 # ## The keep matrix
 #
-# Which model is trained on which image? That is a matrix of True and False, drawn once and written to disk before any training. Each image must be in *exactly*
-# half of the models. Drawn with a coin instead, some images would be in almost none.
+# It says which model is trained on which image, and is drawn once and written to disk before any training. Each image must be in *exactly*
+# half of the models. Drawn with a coin, some would be in almost none.
 
 # %%
 print(getsource(splits.in_out))
 
 # %% [markdown]
-# Here the models come in **pairs**: what the one is trained on the other is not. At the end of this lab you will see what that is good for. The last columns are images
-# that no model sees; one attack below needs them.
+# Here the models come in *pairs*: what the one is trained on the other is not (the trap below says why). The last columns are images
+# that no model sees; one attack needs them.
 
 # %%
 keep = torch.cat([splits.in_out(size, models, seed, pairs=True), torch.zeros(models, unseen, dtype=torch.bool)], dim=1)
@@ -99,8 +99,8 @@ def images_of(name):
 # %% [markdown]
 # ## The fleets
 #
-# One fleet for each architecture, on the same matrix. Each model is asked about every image twice: as it is, and mirrored. A fleet that was stopped goes on where it was; one
-# that is there already is read from disk.
+# A **fleet** is many models of one architecture, trained alike on the rows of one matrix. Each is asked about every image twice: as it is, and mirrored. A fleet that was
+# stopped goes on where it was; one that is there already is read from disk.
 
 # %%
 fleets = {}
@@ -127,7 +127,7 @@ for (name, architecture), fleet in fleets.items():
 # %% [markdown]
 # ## What is read off the logits
 #
-# The **margin** is the logit of the true class less the (soft) maximum of all others. Equivalently, it is $\varphi = \log \frac{p_y}{1 - p_y}$. Over models it is near a Gaussian,
+# The **margin** is the logit of the true class less the (soft) maximum of all others, $\varphi = \log \frac{p_y}{1 - p_y}$. Over models it is near a Gaussian,
 # which probabilities, squeezed against 1, never are.
 
 # %%
@@ -146,8 +146,8 @@ print(f"from the logits, in float64: {signals.margin(sure, torch.tensor([0])).it
 # %% [markdown]
 # ## One image
 #
-# Model 0 is the target. Half of the others were trained on this image and half were not; their margins are the ticks. A Gaussian is fitted to either half.
-# Where does the target's margin fall? Move through the images, and find one where the two Gaussians lie apart: such an image leaves a mark on whoever is trained on it.
+# Model 0 is the *target*, the model under attack. Half of the others were trained on this image and half were not; their margins are the ticks. A Gaussian is fitted to either half.
+# Find an image where the two lie apart: it leaves a mark on whoever is trained on it.
 
 # %%
 photos = data.load(main)
@@ -172,7 +172,7 @@ def look(architecture, image):
 widgets.explore(look, architecture=tuple(family), image=tuple(shown))
 
 # %% [markdown]
-# The score of the image is the logarithm of how many times likelier the target's margin is under "in" than under "out", averaged over the two queries. That is all:
+# The score of the image is the logarithm of the **likelihood ratio**: how many times likelier the target's margin is under "in" than under "out". It is averaged over the two queries.
 
 # %%
 print(getsource(lira.score).split('"""')[-1], getsource(lira._evidence))
@@ -180,7 +180,7 @@ print(getsource(lira.score).split('"""')[-1], getsource(lira._evidence))
 # %% [markdown]
 # ### Before you go on: predict
 #
-# Let us allow ourselves 1% of false accusations. A coin then finds 1% of the members, and the loss threshold of lab 01 a few per cent. What percentage does the likelihood ratio find, on the
+# Allow yourself 1% of false accusations. A coin then finds 1% of the members, and the loss threshold of lab 01 a few per cent. What percentage does the likelihood ratio find, on the
 # ResNet?
 
 # %%
@@ -190,7 +190,7 @@ guess
 # %% [markdown]
 # ## All models as targets
 #
-# Every model of a fleet can be the target once, with all others but its partner as shadows: one fleet, many attacks. Training them again for each would give the same numbers.
+# Every model of a fleet can be the target once, with all others but its partner as shadows: one fleet, many attacks.
 
 # %%
 attacks = {
@@ -219,8 +219,8 @@ for architecture in family:
             print(f"  at {fpr:.1%}: {rates}" if isinstance(rates, str) else f"  model 0: {rates[0]}")
 
 # %% [markdown]
-# A rate at .1% of some hundred non-members would rest on a fraction of one image, so it is refused. With a few thousand it rests on a handful: the interval says how little
-# that is. It counts both uncertainties, of the members found and of the threshold.
+# A rate at .1% of some hundred non-members would rest on a fraction of one image, so it is refused. With a few thousand it rests on a handful, and the interval says how little
+# that is: it counts both uncertainties, of the members found and of the threshold.
 
 # %%
 curves = {
@@ -242,7 +242,7 @@ for architecture in list(family)[:2]:  # one figure each: four bands would lie o
 guess.against(100 * at_one["ResNet, likelihood ratio"])
 
 # %% [markdown]
-# Compare the two ends. At `laptop` the ratio is somewhat better on the right, and on the left, at 1%, it finds about three to five times as many members. At `smoke`, with six models of 200
+# At `laptop` the ratio is somewhat better on the right of the curve, and on the left, at 1%, it finds about three to five times as many members. At `smoke`, with six models of 200
 # images, no difference can be relied on. Whoever wants to harm somebody works on the left.
 
 
@@ -269,9 +269,12 @@ for key in fleets:
 # %% [markdown]
 # ## The knobs
 #
-# *Offline*, an attacker trains his models before he knows whom he will ask about, so none of them is "in". He asks only how unusual the margin would be for a non-member.
-#
-# *Variance*: few models estimate the spread of each image badly. Then one spread for all images does better. `fixed` takes that of all scores, as the authors' code does; `pooled` the mean spread *within* an image; that is ours.
+# **Online**, the attacker trains models with the image and without. **Offline**, he trains them before he knows whom he will ask about, so none is "in", and he asks only how
+# unusual the margin would be for a non-member.
+
+# %% [markdown]
+# *Variance*: few models estimate the spread of each image badly. Then one spread for all images does better. `fixed` takes that of all scores, as the authors' code does; `pooled` (ours) the mean
+# spread *within* an image.
 #
 # *Protocol*: the authors' public code departs from their paper at several places; `lira` has both, and says where they differ.
 
@@ -293,13 +296,16 @@ pd.DataFrame(rows).set_index(["online", "variance", "protocol"]).round(3)
 # %% [markdown]
 # ## How many models?
 #
-# Because the models come in pairs, any even number of them from the start is a fleet of its own, with each image in exactly half. So the question costs no training. One more attack joins here:
-# **RMIA** (Zarifzadeh et al. 2024) fits no Gaussian. It divides the target's confidence by the mean of the **reference models**, and asks for how many *other* images, which nobody was trained on, that ratio
-# is at most half as large.
-#
+# Because the models come in pairs, any even number from the start is a fleet of its own. So the question costs no training.
+
+# %% [markdown]
+# One more attack joins here: **RMIA** (Zarifzadeh et al. 2024) fits no Gaussian. It divides the target's confidence by the mean confidence of the shadow models, here called **reference models**, and
+# asks for how many *other* images, which nobody was trained on, that ratio is at most half as large.
+
+# %% [markdown]
 # ### Before you look: predict
 #
-# How much AUC is lost if the fleet has only six models, the target included?
+# How much AUC is lost if the fleet has only six models, the target included? (AUC, the area under the ROC, is the chance that a member scores above a non-member.)
 
 # %%
 loss_guess = widgets.predict("AUC of the whole fleet less AUC of six models, on the ResNet:", low=-0.05, high=0.2)
@@ -363,8 +369,8 @@ for architecture in list(family)[:2]:
 # %% [markdown]
 # ## CNN and Transformer
 #
-# The paper's Table 3 and Figure 2: the attack on a Swin does better than that on the ResNet of its size, by AUC, and at every false-positive rate. Ours were trained on the same images, model by
-# model, so we compare them so.
+# In the paper (Table 3, Figure 2) the attack on a Swin does better than that on the ResNet of its size, by AUC, and at every false-positive rate. Ours are compared model by
+# model, on the same images.
 
 # %%
 for name in sets:
@@ -395,12 +401,15 @@ levels = {a: (train - test).mean().item() for a in family for train, test in [fl
 print("overfitting level:", ", ".join(f"{a} {level:.3f}" for a, level in levels.items()))
 
 # %% [markdown]
-# Mind the overfitting level, though: these two had the same images and the same epochs, and do not overfit alike. Lab 01 shows what to do about that.
-#
+# Mind the overfitting level, though: with the same images and the same epochs the two do not overfit alike. Lab 01 shows what to do about that.
+
+# %% [markdown]
 # ## A trap: exactly half
 #
-# Why did the models come in pairs? Suppose they did not. Each image is still in exactly half of, say, eight models. Take model 0 as the target and count, for an image, how many of the *other seven* hold it. If four, the
-# target does not; if three, it does. So the answer stands in the shadows' own rows. No score should depend on it. Let us see with margins that are pure noise: an honest attack has an AUC of .5.
+# Suppose that the models did not come in pairs. Each image is still in exactly half of, say, eight models. Take model 0 as the target and count how many of the *other seven* hold an image. If four, the
+# target does not; if three, it does. So the answer stands in the shadows' own rows.
+#
+# No score should depend on it. Let us see with margins that are pure noise: an honest attack has an AUC of .5.
 
 
 # %%
@@ -430,17 +439,17 @@ for pairs in (False, True):
     )
 
 # %% [markdown]
-# The AUC is not *above* one half but below. A mean and a spread from three models lie further off than those from four, so the target fits its own side a little worse, whichever side
-# that is: members look like strangers. The attack is made to look weaker than it is, most of all with few models. In pairs, with the target's partner left out, both sides have three
-# models, always.
-#
+# The AUC is *below* one half. A mean and a spread from three models lie further off than those from four, so the target fits its own side a little worse, whichever
+# that is: members look like strangers, most of all with few models. In pairs, with the target's partner left out, both sides have three models, always.
+
+# %% [markdown]
 # ## Exercise 1: the ratio by hand
 #
 # Write `log_ratio(victim, inside, outside)`: the victim's margin, a number (a tensor without dimensions); the margins of models that were trained on the image, and of
 # those that were not, two tensors. Fit a Gaussian to either (mean, and standard deviation over n - 1), and return the logarithm of how many times likelier the
 # victim's margin is under "in". It should hold for a victim far out, too.
 #
-# <details><summary>Hint</summary>`torch.distributions.Normal(mean, std).log_prob(x)` is the logarithm of a Gaussian's density. A ratio of densities is a difference of logarithms.</details>
+# <details><summary>Hint</summary>`torch.distributions.Normal(mean, std).log_prob(x)` is the logarithm of a Gaussian's density. What becomes of a ratio?</details>
 
 
 # %% tags=["exercise"]
@@ -460,9 +469,9 @@ checks.verify("02.log_ratio", log_ratio)
 # %% [markdown]
 # ## Exercise 2: four bugs
 #
-# Here is an attack as one finds it on the net. It runs, and it prints a number. Four mistakes are in it, each of which has stood in public code. Find and mend them. `models` are the shadow models, `keep` says which was trained on which image
-# and comes from disk; `pixels` are normalised already. It returns one score an image, higher for members.
-# Mend these four and leave the rest as it is; show every model the image as it was given. Models may come in any mode.
+# Here is an attack as one finds it on the net. It runs, and it prints a number. Four mistakes are in it, each of which has stood in public code. Mend these and leave the rest.
+# `keep` says which model was trained on which image and comes from disk; `pixels` are normalised already. It returns one score an image, higher for members.
+# Show every model the image as it was given. Models may come in any mode.
 #
 # <details><summary>Hint</summary>In which mode is a model asked? Is each model asked the same question? What is left of a sure answer in float32? Is the score higher for members? The check tells which kind of mistake is left.</details>
 
@@ -503,7 +512,7 @@ checks.verify("02.four_bugs", attack_from_the_net)
 # %% [markdown]
 # ## Exercise 3: how many non-members?
 #
-# A colleague reports a true-positive rate at .1% false positives from 500 non-members. How many non-members does that rate need at the least, so that one single false positive is allowed? And so that ten are? Give a pair of numbers.
+# A colleague reports a true-positive rate at .1% false positives from 500 non-members. How many does it need so that one false positive is allowed? And so that ten are? Give a pair of numbers.
 #
 # <details><summary>Hint</summary>How many false positives does a rate of one in a thousand allow among n non-members?</details>
 
@@ -519,8 +528,7 @@ checks.verify("02.non_members", for_one_and_for_ten)
 # %% [markdown]
 # ## The paper, and here
 #
-# Zhang et al. follow Carlini et al.'s protocol with ResNet-50 and 101, Swin-T and S on CIFAR-10 and CIFAR-100 (Table 3, Figure 2). Where this profile uses small members of the same families, the verdict is about the direction. The last
-# rows are ours.
+# Zhang et al. follow Carlini et al.'s protocol with ResNet-50 and 101, Swin-T and S on CIFAR-10 and CIFAR-100 (Table 3, Figure 2). With small members of the same families the verdict is about the direction. The last rows are ours.
 
 # %%
 page.show()
@@ -528,23 +536,25 @@ page.show()
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Size and number.** Small models and few at `smoke` and `laptop`. Saturated ones would leak alike, AUC near 1; so from `laptop` on we keep to several thousand images and to the
+# - **Size and number.** Few and small models at `smoke` and `laptop`. Trained on little they would all leak alike, AUC near 1; so from `laptop` on there are several thousand images and the
 #   paper's mixup. `gpu` has the paper's models and recipe with fewer of everything else.
 # - **Not trained to the end.** The paper's victims get more than .99 of their training images right (section 4.1). After 30 epochs at `laptop` our small Swin gets two thirds right and
 #   the ResNet nine tenths, so there a verdict on Swin against ResNet speaks of unfinished training.
 # - **Pairs.** Complementary halves with the partner left out; see the trap.
-# - **Fixed variance**, as Carlini et al. advise for fewer than 64 models. The scores behind each figure follow the paper's formulas, not the public code; the table of knobs has both.
-# - **Every model is a target.** The targets share their shadow models, so they are not independent, and the true spread is a little wider than the one printed.
-# - **Two queries**, the image and its mirror image, as the paper that Zhang et al. follow.
-#
+# - **Fixed variance**, as Carlini et al. advise for fewer than 64 models. Scores follow the paper's formulas, not the public code; the table of knobs has both.
+# - **Every model is a target.** The targets share their shadow models, so the true spread is a little wider than the one printed.
+# - **Two queries**, the image and its mirror image, as Carlini et al.
+
+# %% [markdown]
 # ## Summary
 #
-# - Ask of each image how a model answers that has seen it, and one that has not. The difference is what training left behind.
+# - Ask of each image how a model answers that has seen it, and one that has not.
 # - Raw logits, float64, eval mode, one question for all models: each shortcut costs the tail first.
-# - The number to report is the true-positive rate at few false positives, with its interval, and with the number of non-members.
+# - Report the true-positive rate at few false positives, with its interval and the number of non-members.
 # - With few models share the variance. With very few, or none "in", ask offline or use reference models.
-# - Exactly half is a promise that must be kept on resume, and a hint that must be kept from the attack.
-#
+# - Exactly half must be kept on resume, and kept from the attack.
+
+# %% [markdown]
 # ## Where to read on
 #
-# Carlini et al. 2022 is the paper behind the attack; Zarifzadeh et al. 2024 behind RMIA; Zhang et al. 2024, section 4.2, behind the question. Lab 09 and 10 ask which part of the architecture moves these numbers, lab 13 what to do about it.
+# Carlini et al. 2022 is the paper behind the attack; Zarifzadeh et al. 2024 behind RMIA; Zhang et al. 2024, section 4.2, behind the question. Lab 10 asks which part of the architecture moves these numbers, lab 13 what to do about it.

@@ -6,16 +6,16 @@
 # %% [markdown]
 # # 03 · Attribute inference: what a representation knows that nobody asked it
 #
-# A model is trained to say one thing of a photograph: animal or vehicle, man or woman. On the way to its answer it turns the photograph into some hundred numbers, its **representation**. Apps send these numbers to servers, and shops store them, because "they
+# A model is trained to say one thing of a photograph: animal or vehicle, man or woman. On the way it turns the photograph into some hundred numbers. Apps send these to servers, and shops store them, because "they
 # are only features". What else can be read off them?
 #
-# You will train victims on a harmless question, read the numbers that enter their last layer, and teach a small network, the **probe**, to tell from them what the victim was never asked (Zhang et al. 2024, section 3.1.2; Song and Shmatikov 2020 call it *overlearning*).
+# You train victims on a harmless question, read the numbers that enter their last layer, and teach a small network to tell from them what nobody asked (Zhang et al. 2024, section 3.1.2; Song and Shmatikov 2020 call it *overlearning*).
 #
 # After it you can
 # - carry out an attribute inference attack, and read a layer of any model without leaving a trace in it;
 # - say what a probe has to beat before its accuracy means anything: the commonest value, the answer itself, a network that learned nothing;
-# - hold two architectures against each other at equal width of their representations, and at equal overfitting;
-# - see how a probe seems to work through class imbalance, or through the same people on both sides, and how to rule that out;
+# - compare two architectures at equal width of their representations, and at equal overfitting;
+# - see how a probe seems to work through class imbalance, or through the same people on both sides;
 # - put a price on a first defence.
 #
 # | profile | minutes | peak memory |
@@ -25,8 +25,9 @@
 # | gpu | 10 | 8 GB |
 # | paper | 300 | 12 GB |
 #
-# (Measured on two CPU cores, the memory of a second process included; the last two rows are estimates.)
-#
+# (Measured on two CPU cores, a second process included; the last two rows are estimates.)
+
+# %% [markdown]
 # *You need* lab 01, or to know what a classifier and overfitting are. *Words that are new here*: **representation**, **probe**, **attribute**, **auxiliary set**, **macro-F1**, **majority guess**, **bottleneck**.
 
 # %%
@@ -86,13 +87,18 @@ deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 # %% [markdown]
 # ## The game
 #
-# The **victim** is trained on a *task*. The attacker has photographs of the same kind, knows of each the **attribute** that he is after, and can have the victim's representation of them: his **auxiliary set**. He fits a probe on it. Then somebody's representation comes along, and he asks the
+# The victim is trained on a *task*. The numbers that enter its last layer are the **representation** of a photograph. The attacker is after another fact about the photograph, the **attribute**.
+
+# %% [markdown]
+# He has photographs of the same kind with their attribute, and the victim's representation of them: his **auxiliary set**. On it he fits a **probe**, a small network from representation to attribute. Then somebody's representation comes along, and he asks the
 # probe. He never sees the photograph.
-#
-# In the paper the photographs are CelebA's, the task is gender and the attribute race (section 4.1). That cannot be quite so. CelebA has 40 attributes, and race is none of them; and on its gender task, networks like these usually get more than .95, not the .65 of Table 4.
-# We do not know what was probed there. To probe race one can take UTKFace or FairFace: if you have accepted their terms and have the files, `python data_scripts/faces.py utkface --from FOLDER` makes them ready, and `faces = "utkface"` above takes them.
-#
-# By default we take what everybody can have. **CIFAR-10**: the task is *animal or vehicle*, the attribute is *which of the ten*. Nobody is hurt by a frog that is recognised, and it is the same attack. Further down, **real faces**: the task is *who*, the attribute is *glasses or not*.
+
+# %% [markdown]
+# In the paper the photographs are CelebA's, the task is gender and the attribute race (section 4.1). That cannot be quite so: none of CelebA's 40 attributes is race, and at its gender task networks like these usually get more than .95, not the .65 of Table 4.
+# To probe race take UTKFace or FairFace: if you have accepted their terms and have the files, `python data_scripts/faces.py utkface --from FOLDER` makes them ready, and `faces = "utkface"` above takes them.
+
+# %% [markdown]
+# By default we take what everybody can have. **CIFAR-10**: the task is *animal or vehicle*, the attribute *which of the ten*. Nobody is hurt by a frog that is recognised. Further down, **real faces**: the task is *who*, the attribute *glasses or not*.
 
 # %%
 TASKS = {"cifar10": ("animal", "class"), "utkface": ("gender", "race"), "fairface": ("gender", "race"), "celeba": ("Male", "Young")}  # fmt: skip
@@ -105,7 +111,7 @@ print(
 )
 
 # %% [markdown]
-# As in lab 01 the photographs are cut into four parts that share none: the victim's training and test images, and the attacker's. On one of his he fits the probe, and on the other it is judged.
+# As in lab 01 the photographs are cut into four parts that share none: the victim's training and test images, and two of the attacker's, one to fit the probe on and one to judge it.
 
 # %%
 parts = [splits.four_way(known[hidden], seed=seed + k) for k in range(repeats)]
@@ -117,7 +123,7 @@ print({name: len(places) for name, places in parts[0]._asdict().items()})
 # %% [markdown]
 # ### Before you go on: predict
 #
-# The victims learn *animal or vehicle*, two answers. The probe has to tell ten kinds apart. Who knows nothing is right once in ten. What share does the probe get right from the Swin's representation, *less* the share that it gets from the ResNet's?
+# The victims learn two answers; the probe has to tell ten kinds apart. Who knows nothing is right once in ten. What share does the probe get right from the Swin's representation, *less* the share from the ResNet's?
 
 # %%
 guess = widgets.predict("attack accuracy, Swin less ResNet:", low=-0.3, high=0.3)
@@ -126,7 +132,7 @@ guess
 # %% [markdown]
 # ## The victims
 #
-# Two small networks of about the same number of parameters. Each is trained several times, on another split and from other weights. (The second time that you run this cell they are read from disk.)
+# Two small networks with about the same number of parameters. Each is trained several times, on another split and from other weights, and read from disk after that.
 
 
 # %%
@@ -174,7 +180,7 @@ page.record("task_acc_difference", [source, "swin_less_resnet"], learnt["Swin"][
 # %% [markdown]
 # ## Reading along
 #
-# The representation is what enters the last layer. PyTorch lets you listen at any layer, with a **hook**. A hook that is forgotten goes on listening, and holds on to all that it hears, so ours come off whatever happens:
+# PyTorch lets you listen at any layer, with a *hook*. A hook that is forgotten goes on listening, and holds on to all that it hears, so ours come off whatever happens:
 
 # %%
 print(getsource(representations._listening))
@@ -185,10 +191,11 @@ for name in ("ResNet", "Swin"):
 
 # %% [markdown]
 # The deeper layers of a map or a row of tokens are averaged over their places, so a feature is a channel. `last` is the representation. It is *wider* for the ResNet than for the Swin: remember that.
-#
+
+# %% [markdown]
 # ## The probe
 #
-# The paper's is a "two-layer MLP", which we read as two layers of weights. Beside it a *linear* probe, which can only weigh features. Features are standardised first:
+# The paper's is a "two-layer MLP", which we read as two layers of weights. Beside it stands a *linear* probe, which can only weigh features. Features are standardised first:
 
 # %%
 print(getsource(attribute.probe).split('"""')[0], "...", sep="\n")
@@ -198,10 +205,11 @@ print(fitted)
 print(fitted.score(features[part.shadow_test], known[hidden][part.shadow_test]))
 
 # %% [markdown]
-# **Macro-F1** is the mean of the F1 of each value of the attribute: a probe that never says the rare value has an F1 of 0 there, however good its accuracy. The **majority guess** in the brackets looks at nothing.
-#
-# But a probe has more to beat than that. Somebody who sees the victim's *answer*, "animal", already knows that it is none of four. And some of what the probe reads may come through *any* network, even one with random weights. So we also probe the confidences alone, the same architecture untrained,
-# and, to see what there is to be had, the pixels.
+# **Macro-F1** is the mean of the F1 of each value of the attribute: a probe that never says the rare value has an F1 of 0 there, however good its accuracy. The **majority guess** in the brackets looks at nothing: it always says the commonest value.
+
+# %% [markdown]
+# A probe has more to beat than that. Who sees the victim's *answer*, "animal", already knows that it is none of four. And some of what the probe reads may come through *any* network. So we also probe the confidences alone, the same architecture untrained,
+# and the pixels.
 
 
 # %%
@@ -275,9 +283,10 @@ lead = [a.accuracy - b.accuracy for a, b in zip(found["Swin", "probe"], found["R
 guess.against(round(statistics.mean(lead), 4))
 
 # %% [markdown]
-# Read the table from below. How much does the answer alone tell? How much does a network that learned nothing let through? What is left for the training, and is it the same for both?
-#
-# At `laptop` (five victims each) the Swin gives away 2.6 ± .8 points more than the ResNet, 3.7 ± 1.5 at equal width: the direction that the paper prints. But *untrained* the Swin is 9.5 ± .9 points ahead already. Its training adds .7 ± 1.4 points, the ResNet's 7.7 ± .9. So the Swin does not learn more of what nobody asked;
+# At `laptop` (five victims each) the Swin gives away 2.6 ± .8 points more than the ResNet, 3.7 ± 1.5 at equal width: the direction that the paper prints. But *untrained* the Swin is 9.5 ± .9 points ahead already. Its training adds .7 ± 1.4 points, the ResNet's 7.7 ± .9.
+
+# %% [markdown]
+# So the Swin does not learn more of what nobody asked;
 # it lets through what is in the pixels, from the first day on (a linear probe of 8 x 8 pixels has .32). And both probes are better on the images that the *victim* was trained on, the ResNet's by 4.1 points: there some of lab 01 comes in.
 
 # %%
@@ -307,7 +316,7 @@ for name, less in itertools.product(family, ("untrained network", "the answer al
 # %% [markdown]
 # ## Over the epochs
 #
-# Figure 3 of the paper follows 100 epochs. Whose epochs are they, the victim's (its part a shows task accuracy) or the probe's (the text speaks of the attack's training)? Here are both.
+# Figure 3 of the paper follows 100 epochs. Whose, the victim's (its part a shows task accuracy) or the probe's (the text speaks of the attack's training)? Here are both.
 
 # %%
 epochs = victims["Swin"].at
@@ -336,9 +345,12 @@ for what, x, curves in (("probe", range(1, probe_epochs + 1), of_probe), ("victi
 # %% [markdown]
 # ## At the same overfitting
 #
-# Figure 4b holds attack accuracy against the victims' **overfitting level**, training less test accuracy. In lab 01 that level explained most of the leak. Does it here? The victims pass through their levels as they train.
-#
+# Figure 4b holds attack accuracy against the victims' overfitting level, which explained most of the leak in lab 01. Does it here? The victims pass through their levels as they train.
+
+# %% [markdown]
 # ### Before you look: predict
+#
+# How far apart do the two lie?
 
 # %%
 guess_matched = widgets.predict("attack accuracy, Swin less ResNet, at the same overfitting:", low=-0.3, high=0.3)
@@ -376,8 +388,9 @@ for name in family:
     print(f"{name}: last look less first: {roc.over_targets(rise, seed=seed)}")
 
 # %% [markdown]
-# Membership leaks because of overfitting, and in lab 01 one line served all architectures. Not here: what is read are photographs that the victim never saw. At `laptop` the lines lie 6.2 ± 1.2 points apart at equal level, the Swin above, as in the paper's figure. The ResNet's rises as it learns (.21 to .26), the Swin's hardly (.27 to .29).
-#
+# In lab 01 one line served all architectures. Not here: what is read are photographs that the victim never saw. At `laptop` the lines lie 6.2 ± 1.2 points apart at equal level, the Swin above, as in the paper's figure. The ResNet's rises as it learns (.21 to .26), the Swin's hardly (.27 to .29).
+
+# %% [markdown]
 # ## How deep?
 #
 # The attacker may sit at another layer. Where does the attribute stand clearest, and where does it get lost?
@@ -409,9 +422,10 @@ for name, (layers, y) in depths.items():
     print(f"{name}: {layers[middle]} less the representation: {roc.over_targets(y[:, middle] - y[:, -1], seed=seed)}")
 
 # %% [markdown]
-# In the ResNet the attribute stands clearest behind the first stages (.38 at `laptop`), and each later one loses some, down to .25. In the Swin it rises with depth, from .27 to .31, and only the last step takes a little away.
-#
-# Now look at it. Each dot is a photograph that neither the victim nor the probe was trained on, placed by the two directions in which the features vary most. In the upper picture it is coloured by the task, in the lower by the attribute. Choose a layer and a probe. Do the ten fall apart where the two do?
+# In the ResNet the attribute stands clearest behind the first *stages*, runs of blocks at one resolution (.38 at `laptop`), and each later one loses some, down to .25. In the Swin it rises with depth, from .27 to .31, and only the last step takes a little away.
+
+# %% [markdown]
+# Now look at it. Each dot is a photograph that neither victim nor probe was trained on, placed by the two directions in which the features vary most: above coloured by the task, below by the attribute. Choose a layer and a probe. Do the ten fall apart where the two do?
 
 # %%
 places = ("early", "middle", "late", "the representation")
@@ -438,7 +452,7 @@ widgets.explore(look, start={"layer": places[-1]}, architecture=tuple(small), la
 # %% [markdown]
 # ## Real faces: who, and glasses
 #
-# The ORL faces: 40 people, ten photographs each. The victim learns *who*. The attribute is *glasses*, and nobody had written it down, so we looked at all 400. Eight people always wear them, seven now and then, 25 never: 119 photographs of 400.
+# The ORL faces: 40 people, ten photographs each. The victim learns *who*. The attribute is *glasses*, which we wrote down ourselves. Eight people always wear them, seven now and then, 25 never: 119 photographs of 400.
 
 # %%
 orl = attributes.load("orl", size=32)
@@ -512,17 +526,22 @@ for name in of_faces:
 guess_faces.against(round(statistics.mean(s.accuracy for s in faces_found["Swin", "the same people"]), 3))
 
 # %% [markdown]
-# For people whom it has met, a probe need not see any glasses. It finds out *who* it is, which the representation was trained to say, and who it is mostly says whether there are glasses. For others that way is closed. Which of the two numbers would you print? It depends on what you claim: that the representation *shows*
+# For people whom it has met, a probe need not see any glasses. It finds out *who* it is, which the representation was trained to say, and who it is mostly says whether there are glasses. For others that way is closed. Which number to print depends on what you claim: that the representation *shows*
 # glasses, or that it helps somebody who already knows these people.
-#
-# Hold both against the majority guess as well: two thirds of accuracy can be worth *less* than always saying "no". At `laptop` the probes have .83 and .84 for people whom they have met, 15 and 25 points more than for others. There nothing is left of it: a skill of .13 ± .18 for the ResNet and -.15 ± .12 for the Swin. (With 20 people to
+
+# %% [markdown]
+# Hold both against the majority guess as well. At `laptop` the probes have .83 and .84 for people whom they have met, 15 and 25 points more than for others. There nothing is left of it: *skill*, the share of the majority guess's mistakes that the probe avoids, is .13 ± .18 for the ResNet and -.15 ± .12 for the Swin. (With 20 people to
 # learn from, and 32 x 32 pixels. More people might well teach a probe what glasses look like.)
-#
+
+# %% [markdown]
 # ## A first defence, and its price
 #
-# Give the attacker less to read. A **bottleneck** puts a narrow layer before the last one: only a few numbers leave the phone. *Animal or vehicle* needs one. How many kinds can be told from one number?
-#
+# Give the attacker less to read. A **bottleneck** puts a narrow layer before the last one: only a few numbers leave the phone. *Animal or vehicle* needs one.
+
+# %% [markdown]
 # ### Predict
+#
+# How many kinds can be told from one number?
 
 # %%
 guess_narrow = widgets.predict("attack accuracy through one number, Swin:", low=0.1, high=0.5)
@@ -554,9 +573,12 @@ pd.DataFrame(price).T.round(3)
 guess_narrow.against(price["Swin, 1 wide"]["attack accuracy"])
 
 # %% [markdown]
-# At `laptop` one number is nearly free: the task loses between -.1 and .7 points, and the probe falls to .18 and .19. Compare with "the answer alone" above: that is where a bottleneck ends, and no defence of the representation can go below it without changing the answers. What a bottleneck cannot do is choose. It takes away what the task does not need, and an attribute that *goes along* with the task stays. Lab 13 has defences that name what they
-# want to hide.
+# At `laptop` one number is nearly free: the task loses between -.1 and .7 points, and the probe falls to .18 and .19. Compare with "the answer alone" above: no defence of the representation can go below that without changing the answers.
 #
+# A bottleneck cannot choose. It takes away what the task does not need, and an attribute that *goes along* with the task stays. Lab 13 has defences that name what they
+# want to hide.
+
+# %% [markdown]
 # ## Exercise 1: an F1 for everybody
 #
 # Write `macro_f1(said, truth, values)`: for each value 0 to `values - 1` of the attribute the F1, $2\,\mathrm{TP} / (2\,\mathrm{TP} + \mathrm{FP} + \mathrm{FN})$, and the mean of them. `said` and `truth` are tensors of whole numbers. A value that is never said and never true has F1 0.
@@ -607,10 +629,11 @@ checks.verify("03.skill", skill)
 
 # %% [markdown]
 # With 72 and 70 the skill is .07. The sentence is true, and says nothing about glasses.
-#
+
+# %% [markdown]
 # ## Exercise 3: leave no trace
 #
-# Public code often registers a hook for each batch and never takes it off: after a hundred batches each pass is heard a hundred times, and what was heard is never freed. Write `entering(model, layer, x)`: what enters the module called `layer` when the model sees `x`, without a graph. Afterwards the model is as it was.
+# Public code often registers a hook for each batch and never takes it off; nothing is ever freed. Write `entering(model, layer, x)`: what enters the module called `layer` when the model sees `x`, without a graph. Afterwards the model is as it was.
 #
 # <details><summary>Hint</summary><code>model.get_submodule(layer).register_forward_pre_hook(f)</code> calls <code>f(module, inputs)</code>, <code>inputs</code> being a tuple, and returns a handle with <code>remove()</code>. What if the pass fails? And was the model in train mode?</details>
 
@@ -637,7 +660,7 @@ checks.verify("03.entering", entering)
 # %% [markdown]
 # ## The paper, and here
 #
-# Zhang et al. probe ResNet-50 and 101, Swin-T and S (Table 4), and follow the first pair over 100 epochs (Figure 3) and overfitting levels (Figure 4b). Here the task and the attribute are others, and at `smoke` and `laptop` the networks are small: the verdicts are about the direction.
+# Zhang et al. probe ResNet-50 and 101, Swin-T and S (Table 4), and follow the first pair over 100 epochs (Figure 3) and overfitting levels (Figure 4b). Here task and attribute are others, and the networks small at `smoke` and `laptop`: the verdicts are about the direction.
 
 # %%
 page.show()
@@ -645,19 +668,21 @@ page.show()
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Another attribute.** CelebA has no race. By default we read the kind of thing from a network that learned *animal or vehicle*, and glasses from one that learned *who*; `faces` takes UTKFace, FairFace or CelebA where you have them.
+# - **Another attribute.** CelebA has no race. By default we read the kind of thing behind *animal or vehicle*, and glasses behind *who*; `faces` takes UTKFace, FairFace or CelebA.
 # - **More to beat.** The paper prints accuracy and macro-F1. We print beside them the majority guess, the answer alone, the untrained network and the pixels.
-# - **Equal width.** The ResNet's representation is wider. So the comparison is made once more with as many principal components of each.
-# - **Recipe.** `gpu` and `paper` train with the paper's (Table 1: SGD at .01, batches of 256, 100 epochs; no schedule is given, so the rate stays). At `laptop` we take AdamW and eight epochs: the ResNet then knows 98% of its training images and the Swin 87%, where the paper trains to 99%. At the task the Swin is 3 points behind, so the two are not compared at equal use.
-# - **The defence** is a bottleneck and not an adversarial head: it needs no attribute labels, and nothing that has to be balanced. What an adversarial head hides from its own probe, a fresh probe often finds (Elazar and Goldberg 2018).
-#
+# - **Equal width.** The comparison is made once more with as many principal components of each representation.
+# - **Recipe.** `gpu` and `paper` train with the paper's (Table 1: SGD at .01, batches of 256, 100 epochs; how the rate falls is not given, so it stays). At `laptop` we take AdamW and eight epochs: the ResNet then knows 98% of its training images and the Swin 87%, where the paper trains to 99%. At the task the Swin is 3 points behind, so the two are not compared at equal use.
+# - **The defence** is a bottleneck: it needs no attribute labels. What an adversarial head (a probe that the victim is trained to fool) hides from itself, a fresh probe often finds (Elazar and Goldberg 2018).
+
+# %% [markdown]
 # ## Summary
 #
-# - A representation knows more than it was asked for. To read it, one needs some labelled photographs and a small network.
+# - A representation knows more than it was asked for; some labelled photographs and a small network read it.
 # - An accuracy means something beside the majority guess, the answer alone and an untrained network, and for people whom the probe has not met.
-# - Architectures differ in width and in what they let through untrained. Compare at equal width, and with fresh weights beside.
+# - Compare architectures at equal width, and with fresh weights beside.
 # - Fewer numbers tell less. Nothing that answers the task tells less than its answer.
-#
+
+# %% [markdown]
 # ## Where to read on
 #
 # Lab 13 puts defences side by side. Song and Shmatikov 2020 show overlearning and how censoring fails, Elazar and Goldberg 2018 why an adversarial head is not enough, Hewitt and Liang 2019 what a probe's accuracy has to be held against; Zhang et al. 2024, section 4.3, is the paper behind the question.

@@ -6,8 +6,8 @@
 # %% [markdown]
 # # 05 · APRIL, the proofs: leaks that need no search
 #
-# A federated server receives one gradient. In this lab you prove that, for a Vision Transformer, the image can be read from it by linear
-# algebra; you check each step of the proof on numbers; you find out what stops it; and you break the defence that the paper recommends.
+# A federated server receives one gradient. You prove that, for a Vision Transformer, the image can be read from it by linear
+# algebra; you check each step on numbers; you find out what stops it; and you break the defence that the paper recommends.
 #
 # After it you can
 # - derive two linear systems from the chain rule, and say which gradients they need;
@@ -23,8 +23,9 @@
 # | paper | 15 | 4.0 GB |
 #
 # (Measured on two CPU cores; the last two rows are estimates.)
-#
-# *You need* lab 00, the chain rule, and the singular value decomposition by name. *Words that are new here*: **condition number**,
+
+# %% [markdown]
+# *You need* lab 00, the chain rule, and the singular value decomposition by name. *Words that are new here*: **class token**, **condition number**,
 # **pseudo-inverse**, **row space**, **ridge**.
 
 # %%
@@ -44,6 +45,7 @@ from privlab.models import april, zoo
 profile = "smoke"
 seed = 0
 device = "auto"
+victim = ""  # beside the stock models, another plain ViT of timm: "vit_tiny_patch16_224"
 
 # %%
 fresh = dict(mode="eval", victim="fresh")  # every victim of this lab: new weights, dropout and the like switched off
@@ -55,13 +57,17 @@ how_many, seeds, stock = {
     "gpu": (10, 3, both),
     "paper": (20, 5, both),
 }[profile]
+stock = {victim: victim.replace(".", "_"), **stock} if victim else stock
 
 # %% [markdown]
 # ## Architecture A
 #
-# The paper studies two designs (its figure 1). In **A**, attention sits directly on the embedding: patches, plus position embedding, then
-# query, key and value. **B** is a real ViT, with a norm in between and shortcuts around. We use the paper's size for CIFAR-10: width 384,
-# four heads, four blocks, patches of 8 pixels, so 16 patches and a class token.
+# The paper studies two designs (its figure 1). In **A**, *attention*, in which each token takes in a weighted mean of all others, sits directly on the embedding: patches, plus position embedding, then
+# three linear maps: query, key and value. **B** is a real ViT, with a norm in between and shortcuts around.
+
+# %% [markdown]
+# We use the paper's size for CIFAR-10: width 384, four heads, four blocks, patches of 8 pixels. So 16 patches, and one vector more that belongs to no patch, from which the model reads its answer:
+# the **class token**. Patches, once embedded, are *tokens* too.
 
 # %%
 photos = data.load("cifar10_samples")
@@ -73,9 +79,9 @@ leak
 # %% [markdown]
 # ## Theorem 1: attention gives a linear system away
 #
-# Write the tokens as the rows of $Z$. Attention computes $Q = Z W_q^\top$, $K = Z W_k^\top$, $V = Z W_v^\top$ (biases change nothing below), and goes on
-# from there; what it does with them does not matter.
-#
+# Write the tokens as the rows of $Z$. Attention computes $Q = Z W_q^\top$, $K = Z W_k^\top$, $V = Z W_v^\top$ (biases change nothing below); what it does with them does not matter.
+
+# %% [markdown]
 # **Proof.** $Z$ acts on the loss only through $Q$, $K$ and $V$. The chain rule says
 #
 # $$\frac{\partial\ell}{\partial Z} = \frac{\partial\ell}{\partial Q} W_q + \frac{\partial\ell}{\partial K} W_k + \frac{\partial\ell}{\partial V} W_v ,
@@ -84,14 +90,16 @@ leak
 # Transpose the first, multiply by $Z$ from the right, and put the second in:
 #
 # $$\Big(\frac{\partial\ell}{\partial Z}\Big)^{\!\top} Z = W_q^\top \frac{\partial\ell}{\partial W_q} + W_k^\top \frac{\partial\ell}{\partial W_k} + W_v^\top \frac{\partial\ell}{\partial W_v} =: B . \qquad\blacksquare$$
-#
+
+# %% [markdown]
 # The right side is made of weights, which the server sent out, and of their gradients, which it got back. If it also knew
 # $\partial\ell/\partial Z$, then $Z$ would be the only unknown, and the only solution where $\partial\ell/\partial Z$ has full rank (a width of at
 # least the number of tokens).
 #
 # (The paper prints the gradients of the *activations* on the right-hand side of its theorem and in its algorithm. Its proof, and the shapes, ask for those of
 # the *weights*.)
-#
+
+# %% [markdown]
 # ### Exercise 1: the right-hand side
 #
 # timm keeps the three projections stacked in one matrix of shape (3 width, width). Write $B$ from it and from its gradient.
@@ -112,7 +120,7 @@ def right_hand_side(weight, gradient):
 checks.verify("05.theorem", right_hand_side)
 
 # %% [markdown]
-# Now the theorem on numbers. We hook the model to look at $Z$ and $\partial\ell/\partial Z$, which a server could not do, and compare both
+# Now the theorem on numbers. We hook the model to look at $Z$ and $\partial\ell/\partial Z$, as no server can, and compare both
 # sides in float64.
 
 
@@ -142,10 +150,10 @@ def theorem_1(model, photo, label):
 # $Z = E_{\text{patch}} + E_{\text{pos}}$: a sum. So $\partial\ell/\partial E_{\text{pos}} = \partial\ell/\partial Z$, and a *learnable* position
 # embedding sends exactly that. **Proof**: the derivative of a sum with respect to either summand is 1. $\blacksquare$
 #
-# It is the shortest proof in this book, and the one with the largest consequence. (It speaks of one image: a batch sends the sum.)
+# (It speaks of one image: a batch sends the sum.)
 
 # %% [markdown]
-# Backpropagation would hand us the same tensor twice, so comparing those proves nothing. We compare the gradient that is *sent* with the
+# Backpropagation would hand us the same tensor twice. So we compare the gradient that is *sent* with the
 # slope of the loss when $Z$ itself is nudged, by differences.
 
 
@@ -190,11 +198,12 @@ page.record(
 # ## The attack
 #
 # Solve $G^\top Z = B$ with $G$ the position gradient (Algorithm 1). Then undo the patch embedding: $z_i - e_i - b = W_p x_i$, so the pixels are the
-# **pseudo-inverse** of $W_p$ applied to it (equation 11), exact when the width is at least the number of pixels in a patch (192 here).
-#
+# **pseudo-inverse** of $W_p$, the matrix that undoes it as far as it can be undone, applied to it (equation 11): exact when the width is at least the number of pixels in a patch (192 here).
+
+# %% [markdown]
 # ### Before you go on: predict
 #
-# The model above computes in float64, the next one in float32, as everyone's does. How many decibels are left? (30 look clean.)
+# The model above computes in float64, the next one in float32, as everyone's does. How many decibels are left?
 
 # %%
 guess = widgets.predict("PSNR from float32 gradients:", low=0, high=300, unit="dB")
@@ -218,7 +227,10 @@ plots.side_by_side(
 # ## What the solve hangs on
 #
 # The system is solved in float64 whatever the gradients are; what is lost is lost before. The **condition number** of $G$, its largest singular value over
-# its smallest, says by how much an error in the gradient can grow. Here is $G$'s spectrum, with the size of the errors: those of a float32 backward
+# its smallest, says by how much an error in the gradient can grow.
+
+# %% [markdown]
+# Here is $G$'s spectrum, with the size of the errors: those of a float32 backward
 # pass (about 8 units in the last place, we measured), and those of rounding to bfloat16 on top. What lies below is drowned.
 
 # %%
@@ -238,10 +250,11 @@ plots.spectrum(
 # %% [markdown]
 # A solver that ignores this divides noise by almost nothing. Ours adds a **ridge**: each direction is divided by $s + \varepsilon^2/s$ instead of $s$,
 # with $\varepsilon$ the size of the errors. A direction well above the noise is untouched; one below it is left grey instead of wild.
-#
+
+# %% [markdown]
 # ### Move the controls
 #
-# Try to find a setting that protects the image, and a second one. Which of the four controls do you need for it?
+# Find a setting that protects the image, and a second one.
 
 
 # %%
@@ -272,8 +285,7 @@ widgets.explore(
 # %% [markdown]
 # ## Measure, do not look
 #
-# One function for all that follows: a fresh model for each seed, one client step for each image, a score for each. The client shares what
-# the attack needs and nothing else.
+# For all that follows: a fresh model for each seed, one client step for each image, a score for each.
 
 # %%
 needs = {
@@ -330,7 +342,7 @@ page.record(
 # ### Width (the paper's figure 5)
 #
 # $G^\top Z = B$ has one equation for each dimension of the width, and one unknown for each token. The paper shrinks the width until the attack
-# fails, at half the number of patches. We use patches of 4: 64 patches and a class token.
+# fails, at half the number of patches. Here with 64 patches of 4 pixels and a class token.
 
 # %%
 widths = (32, 64, 128, 384, 768)
@@ -354,15 +366,16 @@ for w, name in ((32, "width_half_of_patches"), (768, "width_768")):
     )
 
 # %% [markdown]
-# The fall is gradual, one direction at a time: half the width still fixes half of the directions. *Unsolvable* and *private* are two words;
+# The fall is gradual: half the width still fixes half of the directions. *Unsolvable* and *private* are two words;
 # exercise 3 has a stock model in which they come apart.
 
 # %% [markdown]
 # ### Noise (figure 6)
 #
-# The client may add noise. We say how much by the norm of the noise over the norm of the gradient, tensor by tensor. The server may know the amount
-# (it is usually published), and then its ridge uses it: that attacker is the one a defence has to withstand.
-#
+# The client may add noise. We say how much by the norm of the noise over the norm of the gradient, tensor by tensor. The amount
+# is usually published, and then the server's ridge uses it: that attacker is the one a defence has to withstand.
+
+# %% [markdown]
 # ### Exercise 2: how large is the noise on each number?
 #
 # A gradient $g$ has $n$ numbers. You want noise whose norm, as a whole, is `relative` times $\lVert g \rVert$. What standard deviation must each
@@ -407,7 +420,7 @@ plots.lines(
 
 # %% [markdown]
 # The paper finds that Laplacian noise must be ten times smaller than Gaussian noise to have the same effect, when it compares a *variance* with a *norm*.
-# Measured by energy, do the two differ here? They should not: a linear solve sums many draws, and of a sum only the variance counts.
+# Measured by energy, do the two differ? They should not: a linear solve sums many draws, and of a sum only the variance counts.
 
 # %%
 for (kind, level), values in ssim.items():
@@ -421,7 +434,7 @@ page.record("ssim_difference", ["gaussian_less_laplacian", "relative_0p03"], gap
 
 # %% [markdown]
 # Does only the *relative* size count, as the paper says? Multiply the loss, and so the gradient, by 100; keep the noise's relative size, then
-# its absolute size. (That the first changes nothing is no surprise: scaling gradient and noise together scales both sides of the system.)
+# its absolute size. (The first can change nothing: it scales both sides of the system.)
 
 
 # %%
@@ -460,8 +473,7 @@ flipbook.show(
 # %% [markdown]
 # ### Batches
 #
-# With two images the client sends $\frac12(G_1 + G_2)$ and $\frac12(B_1 + B_2)$, while the system holds for each $G_k^\top Z_k = B_k$ alone. Our
-# functions refuse a batch. Let us be an attacker who pretends not to know:
+# With two images the client sends $\frac12(G_1 + G_2)$ and $\frac12(B_1 + B_2)$, while the system holds for each $G_k^\top Z_k = B_k$ alone. Our functions refuse a batch. An attacker may pretend not to know:
 
 
 # %%
@@ -486,7 +498,7 @@ for n in (2, 4):
 # ## Architecture B: the paper's form stops, another begins
 #
 # A real ViT puts a LayerNorm between embedding and attention. Now $Q = \mathrm{LN}(Z) W_q^\top$, the position gradient is taken *before* the
-# norm and the weight gradient *after* it: Theorem 1 does not hold any more. The paper turns to optimisation here (lab 06).
+# norm and the weight gradient *after* it: Theorem 1 does not hold. The paper turns to optimisation here (lab 06).
 
 # %%
 warnings.filterwarnings("ignore", "a norm stands between")
@@ -499,7 +511,10 @@ page.record("mse", ["closed_form", "arch_b"], mse_b, **fresh, unit="pixels", pos
 #
 # $$\frac{\partial\ell}{\partial W} = \sum_i g_i x_i^\top = G^\top X .$$
 #
-# Both $\partial\ell/\partial W$ and $G$ are in the leak. The unknown is the image, in pixels, at once. It does not matter what comes behind: norms,
+# Both $\partial\ell/\partial W$ and $G$ are in the leak. The unknown is the image, in pixels, at once.
+
+# %% [markdown]
+# It does not matter what comes behind: norms,
 # shortcuts, twelve blocks, any loss, any label. This system is not in the papers. It holds for **every** ViT that cuts
 # the image into patches by one linear layer and adds a learnable embedding to each.
 #
@@ -527,15 +542,14 @@ def stock_scores(name, computed, sent=None):
 formats = ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.float32, torch.bfloat16))
 for name, short in stock.items():
     for computed, sent in formats:
-        scores = stock_scores(name, computed, sent)
-        page.record(
-            "psnr", ["patch_embedding", short, str(sent).split(".")[-1]], scores, **fresh, unit="dB", position_std=0.02
-        )
+        scores, drawn = stock_scores(name, computed, sent), None if name == victim else 0.02
+        setting = ["patch_embedding", short, str(sent).split(".")[-1]]
+        page.record("psnr", setting, scores, **fresh, unit="dB", position_std=drawn)
 
 # %% [markdown]
 # ### Exercise 3: the width that protects?
 #
-# `deit_tiny_patch16_224` has width 192 and 196 patches. The next cell attacks it all the same and counts the rank of the system.
+# `deit_tiny_patch16_224` has width 192 and 196 patches. Attack it all the same, and count the rank of the system:
 
 # %%
 warnings.filterwarnings("ignore", "width 192 is not above")
@@ -554,7 +568,7 @@ page.record(
 
 # %% [markdown]
 # Write `hidden(width, image_size, patch)`: how many combinations *of the patches* stay undetermined, in each pixel position alike? The first answer that comes to mind is off by
-# one. Why?
+# one.
 #
 # <details><summary>Hint</summary>Every $g_i$ has come back through a LayerNorm, which subtracts a mean on the way forward. What does its sum over the
 # width have to be?</details>
@@ -577,23 +591,30 @@ checks.verify("05.width", hidden)
 #
 # No gradient of the position embedding, no $G$: both forms above stop. So the paper advises to *fix* the embedding (section 4.2). Is the image
 # safe then?
-#
+
+# %% [markdown]
 # Look at the first attention's weight gradient. $[Q\,K\,V] = \mathrm{LN}(Z)\,W^\top$, so
 #
 # $$\frac{\partial\ell}{\partial W} = \sum_t (\text{something})_t \; \mathrm{LN}(z_t)^\top .$$
 #
-# Its **row space** $S$ is spanned by the normed tokens: $n + 1$ dimensions out of 384. The server knows $S$. So it knows that no normed token has any part
-# outside of $S$. Let the rows of $N^\top$ span what is outside, let $C$ subtract the mean, and write the norm out:
+# Its **row space** $S$ is spanned by the normed tokens: $n + 1$ dimensions out of 384. The server knows $S$, so it knows that no normed token has any part
+# outside of $S$.
+
+# %% [markdown]
+# Let the rows of $N^\top$ span what is outside, let $C$ subtract the mean, and write the norm out:
 #
 # $$\mathrm{LN}(z_i) = \gamma \odot C(z_i)/\sigma_i + \beta \quad\Rightarrow\quad N^\top\big(\gamma \odot C(W x_i + b + e_i)\big) + \sigma_i N^\top\beta = 0 .$$
 #
-# Everything but the patch $x_i$ (and the one number $\sigma_i$, where $\beta \ne 0$) is known: the embedding $e_i$ is fixed, so it is *public*. That is a linear
-# system for each patch, from a gradient that every client sends. It needs one image, a norm before attention, two blocks or more, and $384 - (n+1) > 3p^2$: one
+# Everything but the patch $x_i$ (and the one number $\sigma_i$, where $\beta \ne 0$) is known: the embedding $e_i$ is fixed, so it is *public*.
+
+# %% [markdown]
+# That is a linear system for each patch, from a gradient that every client sends. It needs one image, a norm before attention, two blocks or more, and $384 - (n+1) > 3p^2$: one
 # equation is lost, for the norm takes the mean out (or $\sigma_i$ is one unknown more).
-#
+
+# %% [markdown]
 # ### Before you go on: predict
 #
-# Three fixed embeddings: random numbers, sine and cosine of the patch's number (1-D), sine and cosine of its row and column (2-D). Which of them protect, do you think? And how far does the
+# Three fixed embeddings: random numbers, sine and cosine of the patch's number (1-D), sine and cosine of its row and column (2-D). Which of them protect? And how far does the
 # attack get on the first?
 
 # %%
@@ -623,7 +644,7 @@ plots.heat(
 )  # fmt: skip
 
 # %% [markdown]
-# Read the rows. A fixed random embedding is broken; smaller numbers and smaller patches (more tokens, closer to each other) cost the attacker
+# A fixed random embedding is broken; smaller numbers and smaller patches (more tokens, closer to each other) cost the attacker
 # precision. Where float64 breaks what float32 does not, as with the 1-D sinusoid, the system is badly conditioned and nothing more. Where even
 # float64 fails, as with the 2-D sinusoid, something is *missing*. What?
 
@@ -648,22 +669,28 @@ page.record("psnr", ["subspace", "random_std1_patch4", "float32"], small_patches
 #
 # so $\gamma \odot C(W d)$, with $d = \sum_i a_i x_i$, is a combination of normed tokens (each times its $\sigma_i$): it lies *in* $S$, and no equation sees the
 # direction $d$.
-#
+
+# %% [markdown]
 # Conversely, let $\gamma\odot C(Wd) = \sum_t c_t \mathrm{LN}(z_t)$, and put $a_t = c_t/\sigma_t$. Then
 # $C\big(W(\sum_i a_i x_i - d)\big) + C\big(\sum_i a_i (b + e_i)\big) + a_0 C(z_0) = 0$, with $z_0$ the class token. If the columns of $W$, the bias $b$, the class token
 # and the embeddings are in general position (which a width above $3p^2 + n + 1$ leaves room for), each part vanishes by itself: $a_0 = 0$,
 # $\sum_i a_i = 0$, $\sum_i a_i e_i = 0$ and $d = \sum_i a_i x_i$. Different $a$ give different $d$ as long as the patches are independent, until all $3p^2$
-# are filled. The combinations form a space of dimension $n - \mathrm{rank}[E\;\mathbf 1]$, with $[E\;\mathbf 1]$ the embeddings as rows and a column of ones. Hence the
+# are filled.
+
+# %% [markdown]
+# The combinations form a space of dimension $n - \mathrm{rank}[E\;\mathbf 1]$, with $[E\;\mathbf 1]$ the embeddings as rows and a column of ones. Hence the
 # number of hidden directions of *every* patch is
 #
 # $$h = \min\big(3p^2,\; n - \mathrm{rank}[E\;\mathbf 1]\big). \qquad\blacksquare$$
 #
-# (Two small print lines. $C$ removes multiples of $\mathbf 1$, so an embedding that is one hides as if it were 0; the code counts that too. And an image whose
+# (Small print. $C$ removes multiples of $\mathbf 1$, so an embedding that is one hides as if it were 0; the code counts that too. And an image whose
 # patches *repeat*, such as a digit on black, hides more, for its normed tokens are dependent.)
-#
+
+# %% [markdown]
 # A random embedding has full rank: $h = 0$. The 2-D sinusoid is a function of the row plus a function of the column. The combinations that it cannot see are the
 # tables whose rows and columns all sum to zero.
-#
+
+# %% [markdown]
 # ### Exercise 4: count them
 #
 # `hidden_2d(n, patch)`: how many directions does the 2-D sinusoid hide on a grid of $n \times n$ patches of `patch` pixels a side?
@@ -684,7 +711,7 @@ def hidden_2d(n, patch):
 checks.verify("05.rank", hidden_2d)
 
 # %% [markdown]
-# Now the rule against the solver. `hidden_directions` looks at the model alone; `Recovery.hidden` counts the singular values that vanish in the attack.
+# Now the rule against the solver: `hidden_directions` looks at the model alone, `Recovery.hidden` counts the singular values that vanish.
 
 
 # %%
@@ -726,13 +753,13 @@ widgets.explore(at_rank, rank=range(1, 17), photograph=range(20))
 # It is the *rank* that protects, not the freezing. Move the slider from 15 to 14: one hidden direction out of 192 is enough to ruin a recovery that was exact,
 # because $d$ is made of the image's own patches: what is hidden is where the picture differs from patch to patch.
 #
-# A warning that we ran into ourselves: a low-rank embedding that is *rounded* has full rank again, about $10^{-8}$ below its size. Our first version was; from float64
-# gradients the attack recovered the image from those last bits. `positions.draw("low_rank")` is therefore exact to the last bit.
-#
+# A warning: a low-rank embedding that is *rounded* has full rank again, about $10^{-8}$ below its size, and from float64
+# gradients the attack recovered the image from those last bits. `positions.draw("low_rank")` is therefore exact.
+
+# %% [markdown]
 # ### Exercise 5: design it
 #
-# You may choose a random embedding of any rank $r$ for $n$ patches, and want at least $k$ hidden directions for every patch. A richer embedding helps the task,
-# so: what is the *largest* rank that you can allow?
+# You may choose a random embedding of any rank $r$ for $n$ patches, and want at least $k$ hidden directions for every patch. What is the *largest* rank that you can allow?
 #
 # <details><summary>Hint</summary>$\mathrm{rank}[E\;\mathbf 1]$ is not $r$.</details>
 
@@ -753,7 +780,7 @@ checks.verify("05.design", largest_rank)
 # ### And a batch?
 #
 # With $B$ images, $S$ has $Bn + 1$ dimensions: $n$ for each image, and one for the class token, which enters the same in all. An attacker who takes the
-# batch for one image gets nonsense, and that is what we measure. One who counts right is left with $n(B-1)$ open directions of each patch; lab 06
+# batch for one image gets nonsense, as we measure here. One who counts right is left with $n(B-1)$ open directions of each patch; lab 07
 # searches among them.
 
 
@@ -781,22 +808,22 @@ page.show()
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - Theorem 1 with the gradients of the weights on the right-hand side, as in the paper's proof; softmax scaled inside, as usual (its equation 4 prints
+# - Theorem 1 has the gradients of the weights on the right-hand side, as in the paper's proof; softmax is scaled inside (its equation 4 prints
 #   the scale outside).
 # - "4 patches" is read as four *a row*, which is what the code that the paper names does: 17 tokens.
 # - The paper solves with a pseudo-inverse. We add a ridge of the size of the leak's own errors; without noise the two agree.
 # - Noise is relative to the norm of each tensor, and the attacker knows its level. The paper compares a variance with a norm.
 # - Whether the paper's figure 6 concerns the closed form is implied there, not stated. We take it so.
-# - `patch_embedding`, `subspace` and the rank rule are ours. We looked for them in the four papers and did not find them.
-#
+# - `patch_embedding`, `subspace` and the rank rule are ours; none of the four papers has them.
+
+# %% [markdown]
 # ## Summary
 #
-# - One learnable position embedding and one linear layer on either side of it are enough: the image is the solution of a linear system.
+# - One learnable position embedding and one linear layer on either side of it are enough for a linear system.
 # - Float format, width and noise set how many decibels come back, through the condition of one matrix.
 # - Fixing the embedding removes $G$, and the first attention's gradient takes its place. What protects is a *low rank*, and it can be counted before any attack.
-# - What does a low-rank embedding cost in accuracy? Lab 13 measures it.
-#
+
+# %% [markdown]
 # ## Where to read on
 #
-# Lu et al. 2022, sections 3 and 4.2. Lab 06 attacks architecture B and batches by optimisation; lab 08 asks which gradients leak when there is no linear
-# shortcut; lab 13 weighs the defences against each other.
+# Lu et al. 2022, sections 3 and 4.2. Lab 06 attacks architecture B and batches by optimisation; lab 08 asks which gradients leak; lab 13 weighs the defences, and what a low-rank embedding costs in accuracy.

@@ -6,8 +6,8 @@
 # %% [markdown]
 # # 06 · APRIL by optimisation: how much does the position embedding give away?
 #
-# Lab 05 solved linear systems, and the gradient of the position embedding was the key to the paper's own. A real ViT (architecture B) has a norm in
-# the way, so the paper goes back to searching, with one more term that looks at that key. You will weigh this term, find out why the same search
+# In lab 05 the gradient of the position embedding was the key. A real ViT (architecture B) has a norm in
+# the way, so the paper goes back to searching, with one more term that looks at that key. You weigh this term, find out why the same search
 # empties one ViT and fails on another, and put the paper's cheap defence to the test twice: by a search, and by algebra.
 #
 # After it you can
@@ -23,10 +23,11 @@
 # | gpu | 10 | 12 GB |
 # | paper | 10 | 12 GB |
 #
-# (Measured on two CPU cores; the last two rows are estimates, for one part. At `gpu` and `paper` every search is kept: when the time of a part is
-# over the lab stops and says how far it is, and run again it goes on from there, until a last run reaches the end.)
-#
-# *You need* labs 04 and 05. *Words that are new here*: **slope share**, **sense of place**, **class token**, **twin data**.
+# (Measured on two CPU cores; the last two rows are estimates, for one part. At `gpu` and `paper` every search is kept: the lab stops when a part's time is
+# over, and run again it goes on from there.)
+
+# %% [markdown]
+# *You need* labs 04 and 05. *Words that are new here*: **slope share**, **sense of place**, **twin data**.
 
 # %%
 import copy
@@ -72,9 +73,10 @@ batches = (2,) if profile == "smoke" else (2, 4)
 # gradients, the position embedding's:
 #
 # $$\mathcal L = \underbrace{\lVert \nabla w' - \nabla w \rVert^2}_{\mathcal L_G} \;-\; \alpha\, \underbrace{\cos\big(\nabla E'_{\mathrm{pos}}, \nabla E_{\mathrm{pos}}\big)}_{-\mathcal L_A} .$$
-#
+
+# %% [markdown]
 # The rest of its Algorithm 2 is DLG with the label read off first. The paper compares four attacks, all run with Adam; it names neither Adam's step
-# length nor $\alpha$. Ours, printed, share Adam, its first step length, the box and the rule for the label:
+# length nor $\alpha$. Ours share Adam, its first step length, the box and the rule for the label:
 
 
 # %%
@@ -93,13 +95,13 @@ for name, attack in attacks(steps[0]).items():
     print(f"{name_of[name]}: {attack}", end="\n\n")
 
 # %% [markdown]
-# (IG keeps the sign and the falling step of Inverting Gradients, so it differs in more than its equation. The box puts pixels back into [0, 1].)
-#
+# (IG keeps the sign and the falling step of Inverting Gradients, so it differs in more than its equation.)
+
+# %% [markdown]
 # ## The victims
 #
 # Architecture B in the paper's size for small images, or a smaller one where this profile says so. One setting has to be named: the **standard
-# deviation of the position embedding**. The paper does not; the code that it builds on draws it with 1, and timm with .02. Everything here has 1
-# unless it says otherwise.
+# deviation of the position embedding**. The paper does not; the code that it builds on draws it with 1, and timm with .02. Here it is 1 unless said otherwise.
 
 
 # %%
@@ -122,8 +124,7 @@ leak
 # %% [markdown]
 # ## Algorithm 2, line 3: the label
 #
-# Before it searches, APRIL reads the label off the last layer: of one image it is the row whose products with all other rows are not positive. Lab 04 has the
-# reason. Is it right every time?
+# APRIL reads the label off the last layer: of one image it is the row whose products with all other rows are not positive (lab 04). Is it right every time?
 
 # %%
 digits = dict(channels=1, image_size=28, patch_size=7)
@@ -150,7 +151,7 @@ player.watch(lambda: attacks(steps[0])["april"].search(victim(), leak, seed=seed
 # %% [markdown]
 # ## What does the position term do?
 #
-# The losses in the player show something odd. The cosine of the position gradients is to rise to 1 ("position" is minus that). Where does it begin, with
+# The cosine of the position gradients is to rise to 1 ("position" in the player is minus that). Where does it begin, with
 # an image of pure noise?
 
 # %%
@@ -188,7 +189,7 @@ for image in range(side_images):
 page.record("slope_share", ["position", "alpha_1"], share, **fresh, position_std=1.0, note="at a start of noise")
 
 # %% [markdown]
-# So $\alpha = 1$ would be DLG under another name; the paper's $\alpha$, or its scale, must have been another. We give APRIL its due: $\alpha$ such that
+# So $\alpha = 1$ would be DLG under another name; the paper's $\alpha$, or its scale, must have been another. We choose $\alpha$ such that
 # both terms have equally far to fall from where the search begins. That is a rule, not a choice by results; the attacker can follow it, since it needs
 # nothing but the leak.
 
@@ -201,7 +202,7 @@ def balanced(attack, model, leak, number):
 
 
 # %% [markdown]
-# One search is one call from here on. At `gpu` and `paper` it is kept in the run store as it goes.
+# From here on one search is one call, kept in the run store at `gpu` and `paper`.
 
 
 # %%
@@ -305,9 +306,10 @@ every = [s.step for s in by_alpha["0"].snapshots][:: 1 if profile == "smoke" els
 widgets.explore(at_alpha, start={"step": every[-1]}, alpha=tuple(by_alpha), step=tuple(every))
 
 # %% [markdown]
-# One photograph is an anecdote; over several the ledger holds $\alpha = 1$ against DLG. The term is real, but it must be weighed in units of what it can
+# Over several photographs the ledger holds $\alpha = 1$ against DLG. The term is real, but it must be weighed in units of what it can
 # change.
-#
+
+# %% [markdown]
 # ## Table 1, four attacks
 #
 # ### Before you go on: predict
@@ -349,7 +351,7 @@ guess.against((table_dB["cifar10", "april"] - table_dB["cifar10", "dlg"]).mean()
 # %% [markdown]
 # ### Whose decibels? The unit of Table 1
 #
-# The paper prints an MSE and no unit, and its ImageNet values exceed 1, which no two images in [0, 1] can. So normalised images? Its SSIM can tell. We add white noise of
+# The paper prints an MSE and no unit, and its ImageNet values exceed 1, which no two images in [0, 1] can. So normalised images? We add white noise of
 # the printed MSE to our photographs, once as pixels and once as normalised, and look which gives the printed SSIM.
 
 # %%
@@ -365,8 +367,7 @@ for which, dataset in (("mnist", "MNIST"), ("cifar10", "CIFAR-10")):
         print(f"{dataset:>8}, {name:>5}: printed {ssim:.3f}; as pixels {either[0]:.3f}, as normalised {either[1]:.3f}")
 
 # %% [markdown]
-# Normalised it is: in all eight rows that one is nearer. So the claims are judged by normalised MSE or by differences in decibels, where the unit drops out, and pixel MSE
-# and SSIM are recorded beside it. In the figure the paper's numbers stand as decibels of pixels; they come from 1,500 steps.
+# Normalised it is: in all eight rows that one is nearer. So the claims are judged by normalised MSE or by differences in decibels, where the unit drops out. In the figure the paper's numbers stand as decibels of pixels; they come from 1,500 steps.
 
 # %%
 variance = sum(s**2 for s in photos.normalise.std) / 3
@@ -407,7 +408,7 @@ page.record("psnr_difference", ["cifar10", "april_alpha_1_less_dlg"], as_it_stan
 # %% [markdown]
 # ### ImageNet
 #
-# With 224 pixels, 197 tokens and twelve blocks a search of 5,000 steps is work for a GPU, so it runs at `gpu` and `paper`. (In the paper all four stay below an
+# With 224 pixels, 197 tokens and twelve blocks a search of 5,000 steps is work for a GPU. (In the paper all four stay below an
 # SSIM of .1 here.)
 
 # %%
@@ -423,8 +424,8 @@ if on_imagenet["dlg"]:
 # %% [markdown]
 # ### How soon? (Figure 3)
 #
-# The paper shows APRIL ahead of DLG and TAG all along. Below, the bar for each photograph is what the *slowest* of the three ends with, so that all of
-# them reach it; we count the steps until then.
+# The paper shows APRIL ahead of DLG and TAG all along. Here the bar for each photograph is what the *slowest* of the three ends with, so that all
+# reach it; we count the steps until then.
 
 # %%
 at = [s.step for s in next(iter(found["cifar10", "dlg"].values())).snapshots]
@@ -451,7 +452,7 @@ plots.lines(
 # %% [markdown]
 # ### Architecture A (Figure 2)
 #
-# On A the paper's closed form applies. Beside it the same searches on the same message:
+# On A the paper's closed form applies. Beside it the same searches:
 
 # %%
 model = victim("a")
@@ -468,10 +469,11 @@ plots.side_by_side(
 
 # %% [markdown]
 # In so few steps none of the searches makes anything of A, and the solve has all of it: a model that is hard to search is not one that keeps a secret.
-#
+
+# %% [markdown]
 # ### Batches (Figure 4)
 #
-# The paper reads the labels of a batch by the row minimum. It gives them in no order of the photographs; with one image a class they themselves bring the images found into
+# The paper reads the labels of a batch by the row minimum, in no order of the photographs; with one image a class they bring the images found into
 # order.
 
 # %%
@@ -513,7 +515,9 @@ plots.images(
 
 # %% [markdown]
 # Fours go wrong in a way of their own. In our trials (eight batches, width 384) the row minimum read 69% of the labels of fours at this scale, and all of them at .02: a large
-# embedding makes the features of all images alike, and the rows with them. A search for images of wrong labels cannot end well. The *bias* of the last layer, which no features
+# embedding makes the features of all images alike, and the rows with them.
+#
+# A search for images of wrong labels cannot end well. The *bias* of the last layer, which no features
 # enter (`labels.bias_counts`, lab 04), read them all at either scale. Here on these very batches:
 
 # %%
@@ -530,10 +534,13 @@ for size, number in itertools.product(batches, range(2)):
 # %% [markdown]
 # ## Why do some ViTs leak and others not?
 #
-# Published figures for searches on ViTs lie nearly 30 dB apart (43.7 in Zhang et al., Table 6; 15.5 in Hatamizadeh et al., Table 1, for batches). This section is ours, not in
-# the papers: one number may explain much of it. We change nothing but the *standard deviation of the position embedding*, and run the annealed search of lab 04 on each.
-#
+# Published figures for searches on ViTs lie nearly 30 dB apart (43.7 in Zhang et al., Table 6; 15.5 in Hatamizadeh et al., Table 1, for batches). One number may explain much of it; this section is ours.
+# We change nothing but the *standard deviation of the position embedding*, and run the annealed search of lab 04 on each.
+
+# %% [markdown]
 # ### Before you go on: predict
+#
+# Which end is easier to search?
 
 # %%
 guess = widgets.predict("PSNR at a standard deviation of 1 less that at .02:", low=-15, high=15, unit="dB")
@@ -570,7 +577,7 @@ plots.lines(
 )  # fmt: skip
 
 # %% [markdown]
-# (A picture that is mid-grey everywhere is the line to beat. Below it a search has found noise, whatever its loss.) The same in pictures. Move the scale, and look at *which
+# (A picture that is mid-grey everywhere is the line to beat: below it a search has found noise.) Move the scale, and look at *which
 # part* of the photograph goes first.
 
 
@@ -595,7 +602,7 @@ flipbook.show(
 # %% [markdown]
 # ### And the closed form?
 #
-# The system of lab 05, $G^\top X = \partial\ell/\partial W$, has the same ingredients: $G$ holds the tokens' gradients. What does the scale do to it?
+# What does the scale do to the system of lab 05, $G^\top X = \partial\ell/\partial W$, in which $G$ holds the tokens' gradients?
 
 # %%
 conditions, solved = {}, {}
@@ -617,15 +624,19 @@ about = dict(**fresh, position_std=1.0, note="log10 of the condition of the toke
 page.record("log10_condition_difference", ["fresh", "std_0p02_less_std_1"], conditions[0.02] - conditions[1.0], **about)
 
 # %% [markdown]
-# The condition falls with the scale, and the closed form does not care: 100 dB and more at either end. Here is why a search must care. Hold $G$ still. Then
+# The condition number falls with the scale, and the closed form does not care: 100 dB and more at either end. Here is why a search must care. Hold $G$ still. Then
 # the part of the squared distance that belongs to the patch embedding is
 #
 # $$\lVert G^\top (X' - X) \rVert^2 = \sum_i s_i^2\, \lVert u_i^\top (X' - X) \rVert^2 ,$$
 #
-# with $s_i$ and $u_i$ the singular values and left singular vectors of $G$. A solver divides by each $s_i$, and pays for a small one with digits: a condition of
+# with $s_i$ and $u_i$ the singular values and left singular vectors of $G$.
+
+# %% [markdown]
+# A solver divides by each $s_i$, and pays for a small one with digits: a condition of
 # $10^3$ costs three of float32's seven. A descent pays with *steps*: along $u_i$ the valley is $s_i^2$ steep, so the number of steps grows with the *square* of the
 # condition. (Exercise 3. It is a sketch: $G$ moves with the image, and there are other gradients.)
-#
+
+# %% [markdown]
 # What is the steepest direction? If the tokens' gradients were all equal, $u_1$ would be the same for all patches, and only $\sum_i x_i$, the **mean
 # patch**, could be told. Are they? And is that what comes back?
 
@@ -663,13 +674,17 @@ for std in scales:
         page.record("row_cosine", ["position_gradient", word(std)], alike, **about)
 
 # %% [markdown]
-# Two answers. Yes, the mean patch comes back at *every* scale; what the scale decides is the differences between patches. But no, it is not that the
-# tokens' gradients are more alike at a small scale, as one might think: their mean cosine hardly moves.
-#
+# Two answers. Yes, the mean patch comes back at *every* scale; what the scale decides is the differences between patches. But no, the
+# tokens' gradients are not more alike at a small scale: their mean cosine hardly moves.
+
+# %% [markdown]
 # ### A sense of place
 #
 # So what else? Attention without a position embedding is blind to order: shuffle the patches, and the class token sees the same bag. Every gradient stays as it was, but
-# for the position embedding's own, whose rows are shuffled along (exercise 2). A *small* embedding is nearly none. The **sense of place**, our word: how far the
+# for the position embedding's own, whose rows are shuffled along (exercise 2). A *small* embedding is nearly none.
+
+# %% [markdown]
+# The **sense of place**, our word: how far the
 # gradient moves when the photograph's patches are shuffled, over how far it is from that of noise, both as one minus cosine.
 
 
@@ -709,18 +724,18 @@ plots.lines(
 )  # fmt: skip
 
 # %% [markdown]
-# That is the mechanism, in one figure with two ends.
+# The mechanism has two ends.
 #
-# - **Too small**: which patch stands where makes next to no difference to the message, beside what there is in the bag. A search sees the bag first,
+# - **Too small**: which patch stands where makes next to no difference to the message. A search sees the bag first,
 #   and runs out of steps before it sees the places.
 # - **Too large**: the sense of place stays, but a LayerNorm divides by the size of the token, so the *whole* image drowns in the embedding: read off
-#   the figure how near noise comes then. The weight of the smoothness is not made for that, and flattens the
+#   the figure how near noise comes then. The smoothness, not weighted for that, flattens the
 #   picture: compare the line without it above. A squared distance or a cosine in float32 has few digits left there.
-#
+
+# %% [markdown]
 # ### Whose embedding?
 #
-# The **class token**, from which the model reads its answer, has an embedding too, and `position_std` scales it along. Which of the two
-# matters? All four combinations:
+# The class token has an embedding too, and `position_std` scales it along. Which of the two matters? All four combinations:
 
 # %%
 quarters = {(1.0, 1.0): of_scale[1.0], (0.02, 0.02): of_scale[0.02]}
@@ -742,12 +757,13 @@ plots.heat(
 )  # fmt: skip
 
 # %% [markdown]
-# Is either enough alone? The claims on this section hold both against one. A guess at why, which we did not measure: a class token that is small drowns in the first
-# thing that attention tells it, which is the mean over the patches. Keep the class token in mind for the sinusoids below.
-#
+# Is either enough alone? The claims on this section hold both against one. A guess, not measured: a small class token drowns in the first
+# thing that attention tells it, the mean over the patches.
+
+# %% [markdown]
 # ### Trained victims
 #
-# Does it outlast training? Two victims, drawn at .02 and at 1, are trained alike (and kept in the run store), then attacked as before.
+# Does it outlast training? Two victims, drawn at .02 and at 1, are trained alike, then attacked as before.
 
 # %%
 recipe = replace(training.RECIPES["smoke"], epochs=epochs)
@@ -772,23 +788,25 @@ page.record("psnr_difference", ["trained", "std_1_less_std_0p02"], trained_dB[1.
 
 # %% [markdown]
 # It does not clearly. At `laptop` (800 images, 4 epochs, three photographs) the searches ended at 7.7 ± 1.6 and 9.2 ± 1.0 dB, less than a grey picture has: a little training hid the image
-# from this search at *either* scale, as it did for the Swin of lab 04, and what is left of the difference, 1.5 ± 1.6 dB, decides nothing.
-#
+# from this search at *either* scale, as it did for the Swin of lab 04, and the difference, 1.5 ± 1.6 dB, decides nothing.
+
+# %% [markdown]
 # ### Which published figures does it explain?
 #
 # *Measured here*: on one architecture, fresh weights, one search, the scale alone moves the outcome by the margin above. *Inferred*, and not more than that:
 #
 # - **Lu et al. 2022** see all attacks succeed on small images. The code that they name draws the embedding, the class token and all with 1. That fits, if their victims were fresh; they do not say.
 # - **Zhang et al. 2024** (Table 6) report 43.7 dB for a ViT-B and print no scale. With timm's fresh .02 none of our searches got anywhere near. Another scale, a larger model, or more steps: we cannot tell.
-# - **Hatamizadeh et al. 2022** attack *pretrained* ViTs and DeiTs with batches and reach 15.5 dB. The scale of a pretrained embedding can be looked up, but no pretrained ViT could be had where this
-#   book was written. As training closes the door by itself, scale need not be the reason there.
-#
+# - **Hatamizadeh et al. 2022** attack *pretrained* ViTs and DeiTs with batches and reach 15.5 dB. No pretrained ViT could be had where this
+#   book was written; as training closes the door by itself, scale need not be the reason there.
+
+# %% [markdown]
 # ## The paper's cheap defence
 #
 # Section 4.2 of the paper: do not send the position embedding's gradient, or freeze the embedding. Then, it reports, a search still *matches the gradients*, but finds
 # **twin data**: images that look like nothing and send nearly the same message (Figures 7 and 8).
 #
-# First, what APRIL does with such a message. It says so:
+# What does APRIL do with such a message? It says so:
 
 # %%
 hidden = leak.without(["pos_embed"])
@@ -810,7 +828,7 @@ print(
 )
 
 # %% [markdown]
-# To freeze a random embedding *is* to withhold its gradient, for one message at least. The sinusoids differ, for their numbers do.
+# To freeze a random embedding *is* to withhold its gradient, for one message at least.
 #
 # ### Before you go on: predict
 #
@@ -864,10 +882,12 @@ page.record("psnr_difference", ["sinusoid_2d", "class_token_1_less_0"], lift, **
 #
 # **Sinusoids**: now the picture suffers while the distance falls by orders: twin data. But part of that is not the sinusoid's doing. Our builder gives the
 # class token of a sinusoidal ViT no embedding, and timm draws the token itself at $10^{-6}$. Give it one of size 1, and part of the protection is gone.
-#
+
+# %% [markdown]
 # **Private**: the paper has a third wording, to update the embedding on the client alone. Then the server soon does not know the *numbers*. We gave it a draw of its own.
-# Its search does not even match the gradients: the model that it differentiates is not the client's. That is not twin data, it is a key that the attacker lacks.
-#
+# Its search does not even match the gradients: the model that it differentiates is not the client's. That is no twin data, but a key that the attacker lacks.
+
+# %% [markdown]
 # ### As in the paper: squared distance (Figures 7 and 8)
 #
 # The paper compares APRIL on a full message with what is left of it, DLG, on one without the position gradient; on A and on B.
@@ -904,9 +924,10 @@ plots.lines(
 
 # %% [markdown]
 # The figure has the shape of the paper's: the gradients' distance falls by orders, the image's error hardly. But look at "position_shared" in the ledger
-# below: with the position gradient the same loss, in as many steps, ends with much the same error. A squared distance that has fallen a hundredfold says little about an
+# below: *with* the position gradient the same loss ends with much the same error. A squared distance that has fallen a hundredfold says little about an
 # image, whether or not that gradient was sent.
-#
+
+# %% [markdown]
 # ## The same messages, by algebra
 #
 # A search was never the strongest thing to do with them. `closed_form.subspace` of lab 05 reads the first attention's gradient alone.
@@ -927,7 +948,7 @@ for kind, how in kinds.items():
     page.record("psnr", ["subspace", key_of[kind]], algebra[kind], **fresh, unit="dB", note="clamped, float32")
 
 # %% [markdown]
-# Choose what the client does; above what the search finds stands what the solve finds in the same message.
+# Choose what the client does; beside what the search finds stands what the solve finds in the same message.
 
 
 # %%
@@ -947,8 +968,9 @@ widgets.explore(under, start={"embedding": "withheld"}, embedding=tuple(kinds), 
 
 # %% [markdown]
 # The solve returns what is withheld or frozen at random, exactly. The 1-D sinusoid stops it for want of digits alone (lab 05: float64 gives the image back), the 2-D sinusoid by its low
-# rank. And the private embedding stops both, for as long as it stays private.
-#
+# rank. The private embedding stops both, for as long as it stays private.
+
+# %% [markdown]
 # ## Noise, and width
 #
 # The paper adds noise to the message (its Figure 6, for the closed form: lab 05). What does the search bear at this scale?
@@ -965,8 +987,10 @@ for harm in (name for name in harms if name.startswith(("gaussian", "laplacian")
 
 # %% [markdown]
 # A noise of relative size $r$ turns the message by about $r^2/2$ in one minus cosine: $5 \cdot 10^{-4}$ for .03, $5 \cdot 10^{-2}$ for .3. Compare with the distance of noise *images* above, some
-# $10^{-3}$ at this scale: the first is below it, the second far above. At `laptop` the search bore .03 of either kind of noise without loss, and nothing was left at .3. The linear solve, exact without noise, needs cleaner
-# messages than the search: a sum of thousands of terms cannot pass over what does not fit, and a search with a prior can.
+# $10^{-3}$ at this scale: the first is below it, the second far above.
+#
+# At `laptop` the search bore .03 of either kind of noise without loss, and nothing was left at .3. The linear solve, exact without noise, needs cleaner
+# messages: a sum of thousands of terms cannot pass over what does not fit, and a search with a prior can.
 
 # %%
 narrow = psnr_of(all_photos(side, width=96))
@@ -1027,7 +1051,10 @@ checks.verify("06.twin", twin)
 # ## Exercise 3: a narrow valley
 #
 # A descent on $\sum_i s_i^2 z_i^2$ with one step length for all directions, and the best one, shrinks the worst of its directions by
-# $\frac{s_1^2 - s_n^2}{s_1^2 + s_n^2}$ in each step. Write `steps_needed(condition, factor)`: how many whole steps until every direction has shrunk by `factor` or more, if
+# $\frac{s_1^2 - s_n^2}{s_1^2 + s_n^2}$ in each step.
+
+# %% [markdown]
+# Write `steps_needed(condition, factor)`: how many whole steps until every direction has shrunk by `factor` or more, if
 # $s_1/s_n$ is `condition`? (Put in the conditions that the lab printed above, at 1 and at .02.)
 #
 # <details><summary>Hint</summary>Divide above and below by the square of the smallest. Then how often do you multiply by that number until you are at 1/factor?</details>
@@ -1086,25 +1113,26 @@ page.show()
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Steps and images.** The paper runs 500 images a set for 800, 1,500 and 5,000 steps. A CPU does a few images for a tenth of that; so `laptop` speaks about
+# - **Steps and images.** The paper runs 500 images a set for 800, 1,500 and 5,000 steps. `laptop` does a few images for a tenth of that, and so speaks about
 #   speed more than about the end. `gpu` has the paper's steps.
-# - **What the paper leaves open** is ours: step length .1, falling along a cosine; the box; $\alpha$ by the rule above (and 1, beside it).
+# - **What the paper leaves open** is ours: step length .1, falling along a cosine; the box; $\alpha$ by the rule above.
 # - **Standard deviation 1** for the position embedding, class token's row included, as in the code that the paper names. Its class token too is drawn with 1 there; ours is timm's,
 #   near 0, and gets its size from its position embedding.
 # - **MSE of normalised images** for Table 1, the only unit that fits the printed SSIM.
-# - **Twin data.** "Unknown" and "transparent" stand in the paper for what a client does with the embedding. We took it apart: gradient withheld, embedding frozen, embedding private.
+# - **Twin data.** The paper's "unknown" embedding is taken apart here: gradient withheld, embedding frozen, embedding private.
 # - The sections on scale, sense of place, class token and on algebra are ours.
-#
+
+# %% [markdown]
 # ## Summary
 #
-# - APRIL's position term is worth what its weight makes it; at $\alpha = 1$ and this scale it is DLG.
+# - At $\alpha = 1$ and this scale APRIL is DLG; its term is worth what its weight makes it.
 # - Whether a *search* gets the image out of a fresh ViT hangs on the scale of its position embedding: too small, and the gradient has no sense of place; too
 #   large, and the image drowns. The patches' rows and the class token's both count. A little training hides the image at either scale. A linear solve does not care.
 # - Withholding the position gradient costs a search next to nothing where it is small, and algebra nothing at all. An embedding of low rank stops the algebra; an embedding
 #   that the server does not know stops both.
 # - A search that fails says little, and a gradient that is matched says less.
-#
+
+# %% [markdown]
 # ## Where to read on
 #
-# Lu et al. 2022, sections 3.3, 4.1 and 4.2. Lab 07 searches with GradViT's priors, and in the affine family that a batch's first attention leaves open; lab 08 asks which gradients leak; lab 13 what the
-# defences cost.
+# Lu et al. 2022, sections 3.3, 4.1 and 4.2. Lab 07 searches with GradViT's priors, and in the family that a batch's first attention leaves open; lab 08 asks which gradients leak; lab 13 what defences cost.

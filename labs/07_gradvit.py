@@ -6,16 +6,15 @@
 # %% [markdown]
 # # 07 · GradViT: a batch of images from one gradient
 #
-# Lab 04 looked for one image behind one gradient. A real client sends the *mean* gradient of a batch. GradViT (Hatamizadeh et al. 2022) was the
-# first attack that got recognisable batches out of Vision Transformers, by piling assumptions about images on top of gradient matching. In this lab
-# you take the pile apart: which term does what, and is it the terms that do it? At the end you put something of ours beside it.
+# A real client sends the *mean* gradient of a batch. GradViT (Hatamizadeh et al. 2022) was the
+# first attack that got recognisable batches out of Vision Transformers, by piling assumptions about images on top of gradient matching. You take the pile apart: which term does what, and is it the terms that do it? At the end you put something of ours beside it.
 #
 # After it you can
-# - read the loss of GradViT term by term, and edit its schedule as data;
-# - read the labels of a whole batch off the last layer, also where they repeat, and say when that fails;
-# - run an ablation with paired differences, and say what a difference of .14 dB is worth;
+# - read the loss of GradViT term by term, and edit its schedule;
+# - read the labels of a whole batch off the last layer, and say when that fails;
+# - run an ablation with paired differences;
 # - measure whether a blurred reconstruction still *identifies* its image among thousands;
-# - narrow a batch down by algebra before you search, and say by how much that helps and where it stops.
+# - narrow a batch down by algebra before you search, and say where that stops.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -24,9 +23,10 @@
 # | gpu | 10 | 14 GB |
 # | paper | 10 | 14 GB |
 #
-# (Measured on two CPU cores; the last two rows are estimates, for one part. At `gpu` and `paper` every search is kept: when the time of a part is
-# over the lab stops and says how far it is, and run again it goes on from there. `paper` takes days of parts.)
-#
+# (Measured on two CPU cores; the last two rows are estimates, for one part. At `gpu` and `paper` every search is kept: the lab stops when a part's time is
+# over, and run again it goes on from there. `paper` takes days of parts.)
+
+# %% [markdown]
 # *You need* labs 04 and 05. *Words that are new here*: **schedule**, **image prior**, **registration**, **ablation**, **identifiability**.
 
 # %%
@@ -107,22 +107,22 @@ def batch_of(size, number):
 #
 # $$\hat x = \arg\min_x \; \Gamma(t)\, \mathcal L_{\text{grad}}(x) \;+\; \Upsilon(t)\, \mathcal R_{\text{image}}(x) \;+\;
 # \alpha_1 \mathcal R_{\text{patch}}(x) + \alpha_2 \mathcal R_{\text{reg}}(x) + \alpha_3 \mathcal R_{\text{prior}}(x) .$$
-#
-# Printed, the preset is this equation:
 
 # %%
 prior = priors.moco_v2(moco) if moco else priors.efficientnet_lite0()
 print(gradient.gradvit(prior=prior, patch=8))
 
 # %% [markdown]
-# Go through it term by term.
+# Term by term:
 #
 # - **Gradients** (eq. 3): for each parameter tensor the *length* of the difference, not its square, and the lengths added. A tensor with small gradients
 #   pulls as hard as one with large ones.
-# - **Labels** (eq. 2): read off the last layer before the search. The next section measures how well.
+# - **Labels** (eq. 2): read off the last layer before the search.
 # - **Image prior** (eq. 4, `statistics`): a ViT has no BatchNorm, so a separate network lends its own. It was trained on photographs, and its BatchNorm layers
-#   remember the mean and the variance of what entered them. Images that give other means and variances do not look like photographs.
+#   remember the mean and the variance of what entered them. Images that give others do not look like photographs.
 # - **Schedule** (eqs. 5 and 6): the prior is off for the first half of the run. In the second half it is on, and the gradients count half.
+
+# %% [markdown]
 # - **Patch prior** (eq. 8, `patches`): a ViT hardly minds in which order its patches come. So pixels on both sides of a joint between patches should agree.
 # - **Registration** (eqs. 9 and 10): several searches from different noise run at once. Each is shifted to where it fits their mean best, and is
 #   pulled towards the mean of the shifted.
@@ -134,8 +134,8 @@ print(getsource(objectives.layer_norms))
 # %% [markdown]
 # ### The price of a prior
 #
-# The paper takes MoCo's ResNet-50 for its image prior, with a weight of .2. Which file is at hand is said by `moco` in the parameters cell; without it we
-# take EfficientNet-lite0. Does the weight fit another network? Here is what the terms say of a batch of photographs, of the same photographs blurred, and of noise.
+# The paper takes MoCo's ResNet-50 for its image prior, with a weight of .2. Without its file (`moco` in the parameters cell) we
+# take EfficientNet-lite0. Does the weight fit another network? Here is what the terms say of photographs, of the same blurred, and of noise.
 
 # %%
 images, classes = batch_of(4, 0)
@@ -160,10 +160,9 @@ grads = observe(judge, noise, classes).grads
 print(f"eq. 3 at the start: {objectives.layer_norms(None, grads, leak):.2f}")
 
 # %% [markdown]
-# EfficientNet-lite0's statistics are in the thousands. At the paper's weights, .2 for the prior and .004 for the gradients, the client's message would hardly count
-# any more. So without `moco` each mean counts in units of its running deviation and each variance in units of its running variance (`relative`),
-# images are enlarged to 64 pixels, and the weight is 1e-4. That is our choice, not the paper's; below you see one run with the weight as it stands. With `moco` given the
-# paper's settings are used unchanged.
+# EfficientNet-lite0's statistics are in the thousands. At the paper's weights, .2 for the prior and .004 for the gradients, the client's message would hardly count.
+# So without `moco` each mean counts in units of its running deviation and each variance in units of its running variance (`relative`),
+# images are enlarged to 64 pixels, and the weight is 1e-4: our choice, not the paper's. With `moco` the paper's settings are used unchanged.
 
 # %%
 fitted = dict() if moco else dict(size=64, relative=True, image=1e-4)
@@ -177,7 +176,7 @@ def gradvit(steps, **changes):
 # %% [markdown]
 # ### Watch one
 #
-# Two photographs from one gradient. *Play* it past the half: the prior comes in there, and the line below the pictures grows by a term.
+# Two photographs from one gradient. *Play* it past the half, where the prior comes in.
 
 # %%
 images, classes = batch_of(2, 0)
@@ -193,8 +192,9 @@ player.watch(
 # Row $i$ of the last layer's weight gradient is $\frac1N \sum_b (p_{bi} - [y_b = i])\, f_b^\top$, with $f_b$ the features of image $b$ and $p_{bi}$ its probability of class $i$.
 # GradViT takes the $N$ rows that hold the most negative numbers (`row_minimum`, eq. 2), which presupposes $N$ *different* labels. `bias_minimum` reads the
 # bias in place of the weight. `bias_counts` (after Wainakh et al. 2022) undoes the pull of one image, $1/N$, each time that it names a class, so it can name one twice.
-#
-# Does it hold for a network that has learnt something? We train a small ResNet and a small ViT for a few epochs.
+
+# %% [markdown]
+# Does it hold for a network that has learnt something? A small ResNet and a small ViT, trained for a few epochs:
 
 # %%
 recipe = replace(training.RECIPES["smoke"], epochs=epochs)
@@ -219,8 +219,7 @@ state = f"trained {epochs} epochs on {train_images} images"
 # %% [markdown]
 # ### Before you go on: predict
 #
-# Four images with labels drawn at random, so some repeat, behind the trained ViT. What share of the labels does GradViT's rule name? (A label that occurs
-# twice has to be named twice. A guess of four *different* labels gets a bit more than a third.)
+# Four images with labels drawn at random, so some repeat, behind the trained ViT. What share of the labels does GradViT's rule name? (A guess of four *different* labels gets a bit more than a third.)
 
 # %%
 guess_labels = widgets.predict("share of the labels that row_minimum finds:", low=0, high=1)
@@ -281,7 +280,7 @@ page.record("label_accuracy_difference", keys, gain, mode="eval", victim=state, 
 guess_labels.against(by_rule["row_minimum"].mean().item())
 
 # %% [markdown]
-# Look at the fresh ViT and distinct labels: that is the case for which the rule was made, and it fails. Why? Ask how much the features of two images differ, here and at timm's scale of the position
+# With the fresh ViT and distinct labels, for which it was made, the rule fails. Why? Ask how much the features of two images differ, here and at timm's scale of the position
 # embedding.
 
 # %%
@@ -302,8 +301,7 @@ page.record("label_accuracy_difference", ["row_minimum", "std_0p02_less_std_1"],
 # With a large embedding the class token sees mostly positions, all images leave nearly the same features, and these have either sign. Then a row is about $\sum_b (p_{bi} - [y_b = i])$ times *one* vector, and a class that is absent
 # ($+p$ times the vector's lowest number) can reach further down than one that is present. The bias is blind to features, and stays right at either scale.
 #
-# The searches below are handed the labels in the order of the client's images, so that what comes back need not be sorted; here you saw how much of that a
-# server reads off by itself. Where the labels of a batch are wrong, gradients are matched for the wrong question.
+# The searches below are handed the labels in the order of the client's images, so that what comes back need not be sorted.
 
 # %% [markdown]
 # ### Exercise 1: labels that repeat
@@ -332,9 +330,12 @@ checks.verify("07.counts", labels_of)
 # %% [markdown]
 # ## The schedule, by hand
 #
-# A schedule is data: a tuple of stages, each a part of the run (from 0 to 1) and a factor on the term's weight from there on.
-#
+# A schedule is a tuple of *stages*, each a part of the run (from 0 to 1) and a factor on the term's weight from there on.
+
+# %% [markdown]
 # ### Exercise 2: equations 5 and 6 as stages
+#
+# Write the schedules of both terms.
 #
 # <details><summary>Hint</summary>Factors, not weights: a term whose weight is as given has factor 1. Two stages each.</details>
 
@@ -349,7 +350,7 @@ checks.verify("07.stages", stages)
 
 # %% [markdown]
 # Now edit it. When does the prior come on, how heavy is it, and to what share of its weight do the gradients fall then? Above the weights over the run, below
-# what the search has at the end. Each setting is searched once, for one photograph, and kept.
+# what the search has at the end. (Each setting is searched once, for one photograph.)
 
 
 # %%
@@ -404,7 +405,7 @@ widgets.explore(
 # ### Exercise 3: write equation 8
 #
 # `patch_prior(images, patch)`, for images of shape (batch, channels, height, width) cut into square patches: for each joint between two rows of patches, the norm of the jump of
-# the pixels across it; the same for columns; all added. (The paper writes channels last, here they come second.)
+# the pixels across it; the same for columns; all added.
 #
 # <details><summary>Hint</summary>The joints are at P, 2P, ... below the height, and below the width. Only the two rows of pixels that touch are compared; one norm a joint, over the whole batch.</details>
 
@@ -425,7 +426,7 @@ checks.verify("07.joints", patch_prior)
 
 # %% [markdown]
 # The paper's reason for it is that patches come back in the wrong places. Do they? With a position embedding the places are part of what has to fit. Here is the loss of the
-# *true* images, and of the same with two of their patches exchanged, as a share of that of noise.
+# *true* images, and of the same with two patches exchanged, as a share of that of noise.
 
 
 # %%
@@ -450,7 +451,7 @@ for std, name in ((1.0, "std_1"), (0.02, "std_0p02")):
     )
 
 # %% [markdown]
-# At timm's scale an exchange costs a few thousandths of what noise costs: that is the paper's point, and the search at that scale can hardly tell. At a standard deviation of 1 the share is some fifteen times as large.
+# At timm's scale an exchange costs a few thousandths of what noise costs: that is the paper's point. At a standard deviation of 1 the share is some fifteen times as large.
 
 # %% [markdown]
 # ## Registration
@@ -484,8 +485,8 @@ checks.verify("07.registration", mended)
 # %% [markdown]
 # ## The ablation
 #
-# Table 2 adds one term after the other. The first row has gradients, registration and the extra priors. Then comes the image prior from the first step on, then the schedule, then the patch
-# prior. In each row the same victims, batches and starts, so what differs is the row.
+# An **ablation** adds the parts of a method, or takes them away, one at a time. Table 2 begins with gradients, registration and the extra priors. Then comes the image prior from the first step on, then the schedule, then the patch
+# prior. Victims, batches and starts are the same in each row.
 
 # %%
 as_it_comes = dict(size=None) if large else {}  # photographs of 224 x 224 are not resized for the prior
@@ -618,7 +619,7 @@ plots.dots(
 )  # fmt: skip
 
 # %% [markdown]
-# The last row needs no attack: it answers every message with the mean of two thousand public photographs. Hold every PSNR of this size against such a row, a paper's too. LPIPS is not taken in so easily:
+# The last row needs no attack: it answers every message with the mean of two thousand public photographs. Hold every PSNR of this size against such a row. LPIPS is not taken in so easily:
 
 # %%
 plots.dots(
@@ -628,7 +629,7 @@ plots.dots(
 
 # %% [markdown]
 # Batches differ by more than rows do. So look at the *differences* between two rows, batch by batch. PSNR goes up where it gets better, FFT2D and LPIPS down. (FFT2D is the cosine distance of the
-# complex Fourier transforms; the paper does not name its form. Complex, it equals the cosine distance of the pixels, by Parseval's theorem.)
+# complex Fourier transforms, a form that the paper does not name. By Parseval's theorem it equals the cosine distance of the pixels.)
 
 # %%
 about = dict(**main_state, position_std=main_std, note=f"{main_vit}, batches of {batch}, {steps} steps")
@@ -649,12 +650,15 @@ for one, metric in itertools.product(("plus_patch", "one_seed"), ("psnr", "lpips
 guess_table.against((of("plus_patch", "psnr") - of("grad_plus_reg", "psnr")).mean().item())
 
 # %% [markdown]
-# Where we ran this at `laptop` (four batches of two, forty steps), every step of Table 2 had the paper's sign: the prior from the start on cost .51 ± .11 dB, the schedule won .45 ± .10 of it back, and the patch prior added .09 ± .02. But
-# the three together came to .03 ± .01 dB above the first row, where the paper has 4.1. And *one* seed was 2.3 ± 1.1 dB ahead of two that are held to one another: early in a run two searches stand in different
+# At `laptop` (four batches of two, forty steps) every step of Table 2 had the paper's sign: the prior from the start on cost .51 ± .11 dB, the schedule won .45 ± .10 of it back, and the patch prior added .09 ± .02. But
+# the three together came to .03 ± .01 dB above the first row, where the paper has 4.1.
+
+# %% [markdown]
+# And *one* seed was 2.3 ± 1.1 dB ahead of two that are held to one another: early in a run two searches stand in different
 # places, and their mean is a blur. Whether registration pays later on is for `gpu` and `paper` to say.
 
 # %% [markdown]
-# And the paper's weight of .2 as it stands, with the network that is at hand, as eq. 4 has it (one batch):
+# And the paper's weight of .2 as it stands, with the network at hand (one batch):
 
 # %%
 as_printed = gradient.gradvit(steps, prior, size=whole.terms[1].value.size)
@@ -667,14 +671,15 @@ print({name: f"{value:.2g}" for name, value in swamped.trace[-1].items()})
 # %% [markdown]
 # ## GradViT beside other attacks
 #
-# Table 1 holds it against earlier attacks, on a ViT and on a ResNet. All victims of the paper are pretrained, so here both are the *trained* ones of above; at `gpu` and `paper` ViT-B/16 and
+# Table 1 holds it against earlier attacks, on a ViT and on a ResNet. The paper's victims are pretrained, so here both are the *trained* ones of above; at `gpu` and `paper` ViT-B/16 and
 # ResNet-50, fresh unless `pretrained` is set.
-#
+
+# %% [markdown]
 # - **GradInversion** (Yin et al. 2021) meets the BatchNorm statistics of the victim itself. A ViT has none, so there that term is left out.
 # - **Inverting Gradients** is lab 04's.
-# - **DeepInversion** looks at no gradient: it makes images that the victim takes for these labels. **Latent projection** matches gradients among the images of a generator. The paper's is
-#   BigGAN; ours is linear, the principal components of public images, and real ones come in lab 11.
-# - **annealed** is ours, for few steps, from lab 04: no image prior, no patch prior, no registration.
+# - **DeepInversion** looks at no gradient: it makes images that the victim takes for these labels. **Latent projection** matches gradients among the images of a *generator*, a map from a few numbers to an image. The paper's is
+#   BigGAN; ours is linear, the principal components of public images.
+# - **annealed**, ours, is from lab 04: no image prior, no patch prior, no registration.
 
 # %%
 resnet_of = partial(stock, "resnet50") if large else lambda number: trained["resnet"]
@@ -757,12 +762,12 @@ for key, (one, other) in compared.items():
         page.record(f"{metric}_difference", ["table_1", key], gap, **state_1, note=note)
 
 # %% [markdown]
-# Three rows see no gradient: noise, the mean photograph, and *DeepInversion*. What a method has above all three it owes to the client's message. *Latent projection* sees the message, but may only answer with
-# what a hundred components of public photographs can make: where it is ahead, the assumption about images does more than the search.
-#
+# Three rows see no gradient: noise, the mean photograph, and *DeepInversion*. What a method has above all three it owes to the message. Where *latent projection* is ahead, the assumption about images does more than the search.
+
+# %% [markdown]
 # ## Which ViT?
 #
-# Table 3 attacks ViTs and DeiTs of several sizes: smaller patches, larger models and distillation are said to leak more. That needs the models themselves, and runs at `gpu` and `paper`.
+# Table 3 attacks ViTs and DeiTs of several sizes: smaller patches, larger models and *distillation* (training on another model's answers) are said to leak more. That runs at `gpu` and `paper`.
 
 # %%
 zoo_of_table_3 = {
@@ -792,8 +797,8 @@ for one, other in orders if large else ():
     )
 
 # %% [markdown]
-# Here is a small version of the first statement: the same small ViT with patches of 4 and of 8 pixels, at both scales of the position embedding. (One seed, without the image prior: the step of a ViT with 65 tokens is the dearer.) Lab 06 shows
-# why the scale decides so much; `privlab`'s other labs give it beside each figure, and so does this one.
+# A small version of the first statement: the same small ViT with patches of 4 and of 8 pixels, at both scales of the position embedding. (One seed, without the image prior: the step of a ViT with 65 tokens is the dearer.) Lab 06 shows
+# why the scale decides so much.
 
 # %%
 plain = gradvit(short, group=1).without("statistics")
@@ -830,7 +835,7 @@ page.record("psnr_difference", ["gradvit", "std_1_less_std_0p02"], gap, **fresh,
 # %% [markdown]
 # ## Larger batches
 #
-# The more images share a gradient, the less of each is in it (section 6.3). The batches are nested: the first photograph is in all of them. What is compared is *that one photograph*.
+# The more images share a gradient, the less of each is in it (section 6.3). The batches are nested: the first photograph is in all of them, and *that one* is compared.
 
 # %%
 guess_batch = widgets.predict("PSNR of a photograph in a batch of 2 less in one of 4:", low=-3, high=6, unit="dB")
@@ -860,9 +865,10 @@ plots.images(
 # %% [markdown]
 # ## Does it still identify anyone?
 #
-# Appendix A of the paper asks another question than PSNR does: among many images, is the reconstruction nearest to *its own* original? **Image identifiability precision** (IIP) is the share for which it is. Candidates
-# are the true images of the batches and **distractors**, images that were in none. How many distractors there are belongs beside every figure: a guess is right once in that many.
-#
+# Appendix A of the paper asks: among many images, is the reconstruction nearest to *its own* original? **Image identifiability precision** (IIP) is the share for which it is. Candidates
+# are the true images of the batches and **distractors**, images that were in none. A guess is right once in their number.
+
+# %% [markdown]
 # What *nearest* means is a choice. In pixels, a blur is as good as a picture. LPIPS and the features of a trained network look at structure. (The paper uses features of a ResNet-50 and does not name the distance.)
 
 
@@ -910,8 +916,8 @@ guess_iip.against(iip["lpips"][sizes[-1]].mean().item())
 # %% [markdown]
 # ### A generator behind it
 #
-# The paper sends the faces that it has recovered through StyleGAN2: it looks for the latent whose image is nearest, and identifies that. With faces it gains (87.5% against 75% at batch size 8). Here is the same
-# step with the linear generator: the nearest image that the first components of public photographs can make. A real GAN is part of lab 11.
+# The paper sends the faces that it has recovered through StyleGAN2, and identifies the nearest image that this can make. With faces it gains (87.5% against 75% at batch size 8). Here is the same
+# step with the linear generator, the first components of public photographs. Trained ones are part of lab 11.
 
 # %%
 count = {"smoke": 64, "laptop": 128}.get(profile, 256)
@@ -939,7 +945,7 @@ plots.images(
 # ## Faces
 #
 # Table S.1 attacks a face Transformer with batches of four and eight. MS-Celeb-1M and weights for that model are in no registry; we have ORL, forty people in ten photographs each, and
-# the same architecture, fresh, at `gpu` and `paper`. Here a small grey ViT looks at ORL at 32 x 32 pixels, one photograph a person.
+# the same architecture, fresh, at `gpu` and `paper`. Here a small grey ViT looks at 32 x 32 pixels, one photograph a person.
 
 # %%
 faces = data.load("orl")
@@ -979,22 +985,25 @@ if large:
 
 # %% [markdown]
 # (The same four people are compared, in a batch of four and in one of eight.)
-#
+
+# %% [markdown]
 # ## Beyond the papers: narrow it down first
 #
-# So far each search looked among *all* images, 3,072 numbers each. Lab 05 found that the first attention's weight gradient gives one image away without a search, and that a *batch* leaves each patch
+# So far each search looked among *all* images, 3,072 numbers each. By lab 05 the first attention's weight gradient gives one image away without a search, and a *batch* leaves each patch
 # an affine family of $n(B-1)$ dimensions, with $n$ patches and $B$ images: the patch plus any combination of the differences between the batch's own patches. For two images that is 16 of 192 numbers. All else of each patch is known, exactly.
+
+# %% [markdown]
+# So search there and nowhere else. Three things help:
 #
-# So let us search there and nowhere else. Three things help:
-#
-# - Start at the best guess: `expected` takes the patches of public photographs as Gaussian and gives each patch's most likely point on the family, given what is known. It is the same for all images of
+# - Start at the best guess: `expected` takes the patches of public photographs as Gaussian and gives each patch's most likely point on the family. It is the same for all images of
 #   the batch, so each gets a little noise to part them.
-# - Measure steps in units of what varies: in the coordinates of `expected`, one unit is one standard deviation of natural patches.
+# - Measure steps in units of what varies: one unit is one standard deviation of natural patches.
 # - Sixteen numbers a patch and image, 512 in all for two images, are few enough for a method that guesses curvature: L-BFGS, on DLG's squared distance.
-#
+
+# %% [markdown]
 # ### Before you go on: predict
 #
-# Two photographs. GradViT has what you saw above. How many decibels has the search inside the family, for as many gradients of the network?
+# Two photographs. How many decibels has the search inside the family, for as many gradients of the network as GradViT had?
 
 # %%
 guess_hybrid = widgets.predict("PSNR inside the family, batch of 2:", low=5, high=60, unit="dB")
@@ -1037,7 +1046,7 @@ def family_of(model, images, classes):
 
 # %% [markdown]
 # Four ways, alike in what they cost: each may ask for as many gradients of the network as L-BFGS did inside the family. (GradViT asks for two a step, and
-# its image prior is not counted, so it gets more seconds than the others; they are printed.) The second way is the first without the algebra: L-BFGS from the same start, among all pixels.
+# its image prior is not counted, so it gets more seconds; they are printed.) The second way is the first without the algebra: L-BFGS from the same start, among all pixels.
 
 
 # %%
@@ -1127,7 +1136,7 @@ for by in () if tiny else ("pixels", "lpips"):
 # ### Where it stops
 #
 # The family needs a ViT whose first block is a norm and an attention, that weight's gradient unharmed, and a width above $3p^2 + Bn + 1$. It asks nothing of the labels, of the scale of the position embedding, or of
-# what the victim has learnt: the nearest point stays exact. The *search* asks more. Here it is at timm's scale of .02, and on the trained ViT, by L-BFGS and by Adam with the cosine.
+# what the victim has learnt. The *search* asks more. Here it is at timm's scale of .02, and on the trained ViT, by L-BFGS and by Adam with the cosine.
 
 
 # %%
@@ -1170,23 +1179,25 @@ for case in dict.fromkeys(case for case, _ in cases):
     page.record("psnr_difference", ["family", "better_search_less_guess", case], best, **about[case])
 
 # %% [markdown]
-# Compare what the searches add to the guess there with what they added above. L-BFGS guesses curvature from slopes and takes its steps without looking back; Adam only creeps. So what the *algebra* says stands whatever the victim is, and what a *search* adds to it hangs on how smooth the way is.
+# What the *algebra* says stands whatever the victim is; what a *search* adds to it hangs on how smooth the way is.
 # (At `laptop`, two batches each: the guess has 14.1 and 12.0 dB. At .02 L-BFGS ends at 7.5 and 10.8 dB and Adam at 16.5 and 13.9; on the trained ViT at 14.8 and 5.5, and at 16.2 and 12.4.)
 
 # %% [markdown]
 # ## Beyond the papers: a search that knows the curvature
 #
-# L-BFGS guesses curvature from a few slopes. Lab 04 has a search that asks for it: **Gauss-Newton**. With $r$ the differences between a candidate's message and the client's, $J = \partial r / \partial x$ and a **damping** $\lambda$, each step solves
+# L-BFGS guesses curvature from a few slopes. Lab 04 has a search that asks for it: Gauss-Newton. With $r$ the differences between a candidate's message and the client's, $J = \partial r / \partial x$ and a damping $\lambda$, each step solves
 #
 # $$(J^\top J + \lambda I)\, s = -J^\top r .$$
-#
-# Does it find batches? We try it among all pixels, from noise, and inside the family, from the start that L-BFGS had. The price is counted in **passes** through the network: each $J v$, each $J^\top u$ and each look at a point is one. A step of Adam takes two,
+
+# %% [markdown]
+# Does it find batches? We try it among all pixels, from noise, and inside the family, from the start that L-BFGS had. The price is counted in *passes* through the network: each $J v$, each $J^\top u$ and each look at a point is one. A step of Adam takes two,
 # and so does an evaluation of L-BFGS. So Gauss-Newton gets twice as many passes as L-BFGS had evaluations (fewer at `smoke`).
-#
-# It brings terms of its own, those of lab 04: differences relative to the client's gradient, parameter tensor by parameter tensor, and a weak wish for smooth images, which fades as the gradients are met. So there are *two* changes, the method and the terms. To tell them
+
+# %% [markdown]
+# It brings terms of its own, those of lab 04: differences relative to the client's gradient, parameter tensor by parameter tensor, and a weak wish for smooth images, which fades as the gradients are met. So *two* things change, the method and the terms. To tell them
 # apart L-BFGS gets the same terms; there the wish fades by the clock.
 #
-# (We kept the wish after a look at batches 0 and 1: inside the family it was ahead in seven of eight comparisons, by .9 to 2.4 dB, and 3 behind in one. All is in float32, the victim's own format: in float64 a pass takes 1.6 times as long, and on the one batch that we tried, at a position embedding of .02, it came no further.)
+# (We kept the wish after a look at batches 0 and 1: inside the family it was ahead in seven of eight comparisons, by .9 to 2.4 dB, and 3 behind in one. All is in float32: in float64 a pass takes 1.6 times as long, and on the one batch that we tried, at .02, it came no further.)
 
 
 # %%
@@ -1216,7 +1227,7 @@ def once_more(size, number, among, attack):
 # %% [markdown]
 # ### Before you go on: predict
 #
-# Inside the family, two photographs: Gauss-Newton asks how every difference moves, L-BFGS sees the slope of their sum of squares. Who is ahead?
+# Inside the family, two photographs: who is ahead, Gauss-Newton or L-BFGS?
 
 # %%
 guess_curved = widgets.predict(
@@ -1278,11 +1289,13 @@ guess_curved.against((dB["family", 2, 0] + dB["family", 2, 1] - by_way(2, "famil
 
 # %% [markdown]
 # At `laptop`, two batches a line, ± over the two: inside the family Gauss-Newton ends *behind* L-BFGS, by 2.5 ± .5 dB for two images, 2.1 ± .3 for three and 2.3 ± 1.0 for four. Among pixels it is 1.7 ± 2.1 ahead of `annealed`, and 2.8 ± .3 behind L-BFGS on the same terms.
-# A likely reason: this network is smooth, so L-BFGS learns enough of the curvature from slopes that it has anyway, and spends no pass on asking.
-#
+# A likely reason: on a network this smooth L-BFGS learns enough of the curvature from slopes that it has anyway.
+
+# %% [markdown]
 # A longer row, three times the passes (602; batches 0 and 1, one run each, outside this lab): inside the family 50.0 and 48.9 dB, and 51.2 and 48.1 for L-BFGS: level. Among pixels, from noise: `annealed` 19.4 and 20.2; L-BFGS on DLG's distance 25.5 and 25.1; Gauss-Newton without the
-# wish 21.5 and 25.2, with it 30.5 and 33.0; L-BFGS on the same terms **34.9 and 37.7**. What helped there was the wish that fades, not the method. (`gpu` and `paper` run longer rows, L-BFGS on the same terms among them.)
-#
+# wish 21.5 and 25.2, with it 30.5 and 33.0; L-BFGS on the same terms **34.9 and 37.7**. What helped there was the wish that fades, not the method.
+
+# %% [markdown]
 # ### Where it stopped
 #
 # Now the two victims on which L-BFGS fell below the guess, with DLG's plain distance, in which the tensor with the largest gradients decides. Here are the other terms, at .02 for both methods, in three fifths of the passes (for time).
@@ -1324,9 +1337,12 @@ for way, case in dict.fromkeys(key[:2] for key in gains):
         page.record("psnr_difference", ["gauss_newton_family_less_lbfgs", case], gained - other, **at_02)
 
 # %% [markdown]
-# At .02 both end above the guess (`laptop`, two batches): Gauss-Newton by 2.5 ± .4 dB, L-BFGS by 1.7 ± 1.0. On DLG's distance L-BFGS had fallen below it, so there the distance was much of the trouble; Adam, with the cosine, had not fallen either. On the trained ViT Gauss-Newton
-# gains 2.0 dB on one batch and .1 on the other; on a victim that two threads in place of one had trained, from the same seed, it stayed where it began, at -.2 ± .1. It takes back a step that loses. That keeps it from falling, and does not find a way.
+# At .02 both end above the guess (`laptop`, two batches): Gauss-Newton by 2.5 ± .4 dB, L-BFGS by 1.7 ± 1.0. On DLG's distance L-BFGS had fallen below it, so there the distance was much of the trouble; Adam, with the cosine, had not fallen either.
 #
+# On the trained ViT Gauss-Newton
+# gains 2.0 dB on one batch and .1 on the other; on a victim that two threads in place of one had trained, from the same seed, it stayed where it began, at -.2 ± .1. It takes back a step that loses. That keeps it from falling, and does not find a way.
+
+# %% [markdown]
 # ### Exercise 5: one damped step
 #
 # For a network nobody writes $J$ down. Here it is small enough: a tensor of shape (differences, unknowns). Write `step(J, r, damping)`: the $s$ of the equation above. It has to have an answer also where there are fewer differences than unknowns.
@@ -1349,7 +1365,7 @@ checks.verify("07.damped", step)
 
 # %% [markdown]
 # Along a direction that $J$ stretches by $\sigma$ this step goes a share $\sigma^2 / (\sigma^2 + \lambda)$ of the way that would bring the differences to zero. Where the message hardly moves $\sigma$ is next to nothing, and so is the step: what the message does not say, no
-# curvature brings back. Take $\lambda$ smaller and the step goes there all the same, as far as the noise and the bend of the message send it.
+# curvature brings back. With a smaller $\lambda$ the step goes there all the same, wherever noise and bend of the message send it.
 
 # %% [markdown]
 # ## The paper, and here
@@ -1360,24 +1376,25 @@ page.show()
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Size and steps.** At `smoke` and `laptop` the victims are small, the batches of two, the steps tens in place of 120,000. What a term does late in a long run does not show there. `gpu` and `paper` have the
-#   paper's models; `paper` its steps. Twenty ImageNet samples are all that registries hold, so batches of eight overlap.
+# - **Size and steps.** At `smoke` and `laptop` the victims are small, the batches of two, the steps tens in place of 120,000. What a term does late in a run does not show there. `gpu` and `paper` have the
+#   paper's models; `paper` its steps. Registries hold twenty ImageNet samples, so batches of eight overlap.
 # - **The prior.** EfficientNet-lite0, relative, at 64 pixels and weight 1e-4, at every profile for want of MoCo's file. Give `moco` to have the paper's.
 # - **Registration** shifts by whole pixels, found by cross-correlation; the paper takes RANSAC-Flow, which is two networks of its own. It does not say how many seeds: two here.
 # - **Fresh victims** in the ablation and below it. The paper's are pretrained; Table 1's victims here are trained for a few epochs.
 # - **Faces** are ORL's, and the face Transformer is fresh.
 # - **Labels** are handed over, in the order of the images.
-#
+
+# %% [markdown]
 # ## Summary
 #
-# - GradViT is gradient matching with a schedule, a borrowed BatchNorm, and three helpers; each is one `Term`, and can be taken away.
+# - GradViT is gradient matching with a schedule, a borrowed BatchNorm, and three helpers; each can be taken away.
 # - The labels of a batch can be read from the bias, repeats included; the row minimum assumes that they differ.
-# - Weights of priors do not travel from network to network: the paper's .2 belongs to the paper's prior.
+# - Weights of priors do not travel from network to network.
 # - The mean of public photographs has thirteen to sixteen decibels on the four batches of `laptop`. Hold a PSNR against that row, and beside LPIPS and identifiability.
-# - Algebra first, search second: inside the family that the first attention gives away a short search finds a small batch, where the victim is fresh and its position embedding large. Elsewhere the algebra stays
-#   exact, and the search stalls at the guess.
+# - Algebra first, search second: inside the family a short search finds a small batch, where the victim is fresh and its position embedding large. Elsewhere the search stalls at the guess.
 # - Before you credit a method, give its terms to the other one. Gauss-Newton is far ahead of `annealed` in a long row among pixels; L-BFGS on the same terms is further.
-#
+
+# %% [markdown]
 # ## Where to read on
 #
 # Hatamizadeh et al. 2022, sections 3 and 6, appendices A, B and F; Yin et al. 2021 for GradInversion. Lab 08 asks which gradients GradViT owes most to; lab 11 has real generators; the page of benchmarks has the

@@ -6,15 +6,15 @@
 # %% [markdown]
 # # 08 · Tracing the source: which gradients give the image away?
 #
-# A client sends a gradient for every parameter of the model. Must it be all of them that leak? Two papers cut the message into pieces and attack each
-# piece: Zhang et al. by kind of layer (Table 6), Hatamizadeh et al. by depth and by component (Tables 4 and 5). In this lab you do the same,
+# A client sends a gradient for every parameter of the model. Do all of them leak? Two papers cut the message into pieces and attack each
+# piece: Zhang et al. by kind of layer (Table 6), Hatamizadeh et al. by depth and by component (Tables 4 and 5). You do the same,
 # with a search and with algebra, and then ask what such a table measures: the gradients, or the attack.
 #
 # After it you can
-# - cut a message into parts by name, and say what each part could tell at most;
-# - explain by measurement how *fewer* gradients can do better than all of them, and mend the attack so that they do not;
+# - cut a message into parts by name, and say what each could tell at most;
+# - explain how *fewer* gradients can do better than all of them, and mend the attack;
 # - say which three choices of the attacker a ranking of layers hangs on;
-# - say how little of a message is enough for the whole image, to the row.
+# - say how little of a message is enough for the whole image.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -23,10 +23,10 @@
 # | gpu | 10 | 12 GB |
 # | paper | 10 | 12 GB |
 #
-# (Measured on two CPU cores; the last two rows are estimates, for one part. At `gpu` and `paper` every search is kept: when the time of a part is
-# over the lab stops and says how far it is, and run again it goes on from there. At `smoke` the searches are far too short to decide anything:
-# where the text says what a search finds, it speaks of `laptop`.)
-#
+# (Measured on two CPU cores; the last two rows are estimates, for one part. At `gpu` and `paper` every search is kept: the lab stops when a part's time is
+# over, and run again it goes on from there. Where the text says what a search finds, it speaks of `laptop`; at `smoke` searches are too short to decide anything.)
+
+# %% [markdown]
 # *You need* lab 04 (a search) and lab 05 (closed forms). *Words that are new here*: **stem**, **sensitivity**, **pull**.
 
 # %%
@@ -70,7 +70,7 @@ fresh = dict(mode="eval", victim="fresh", position_std=1.0)
 #
 # The victim is a ViT: a **stem** (patch embedding, class token, position embedding), blocks of **attention** and **MLP** with a **norm** in front
 # of each, and a **head** (the final norm and the classifier). `parts.group` sorts the names of the parameters into these five. For the paper's
-# ViT-B the groups must have the sizes that its Table 6 prints: 4, 48, 48, 48 and 4 tensors.
+# ViT-B the groups have the sizes that its Table 6 prints: 4, 48, 48, 48 and 4 tensors.
 
 # %%
 with torch.device("meta"):  # names and shapes, no numbers
@@ -98,14 +98,15 @@ for part, names in parts.group(model).items():
     print(f"{part:>9}: {len(names):3} tensors, {leak.only(names)}".replace("Leak: ", ""))
 
 # %% [markdown]
-# Our victim has a position embedding with a standard deviation of 1, not timm's .02: lab 04 showed that a search gets next to nothing out of the
-# latter. The image has $3 \cdot 32 \cdot 32 = 3{,}072$ numbers. Count before you attack: which part *cannot* fix an image, however long one searches?
-#
+# Our victim has a position embedding with a standard deviation of 1: a search gets next to nothing out of timm's .02 (lab 04). The image has $3 \cdot 32 \cdot 32 = 3{,}072$ numbers. Count before you attack: which part *cannot* fix an image, however long one searches?
+
+# %% [markdown]
 # - The **head**'s gradient is made of one vector, the class token as it leaves the last block: 224 numbers in our small victim (768 in a ViT-B). Whatever
 #   the image, the head tells no more than these.
 # - The **norms** of a small victim send 2,688 numbers, fewer than the image has. (A ViT-B's send more.)
-# - All other parts send enough numbers. Whether they tell the image apart is not a matter of counting.
-#
+# - All other parts send enough numbers.
+
+# %% [markdown]
 # ## Exercise 1: names
 #
 # Parts are chosen by name, never by position. Write `attention_weights(names, first, last)`: of a list of parameter names, those of the weights
@@ -133,8 +134,7 @@ def attention_weights(names, first, last):
 checks.verify("08.select", attention_weights)
 
 # %% [markdown]
-# `parts.depth(model, first, last)` gives whole blocks. Here are all the selections of this lab; `leak.only(names)` and `leak.without(names)` cut the
-# message.
+# `parts.depth(model, first, last)` gives whole blocks. Here are all the selections of this lab:
 
 # %%
 THIRDS = ("first", "middle", "last")
@@ -158,7 +158,7 @@ print(", ".join(f"{name} ({len(names)})" for name, names in selections().items()
 # %% [markdown]
 # ## The attack
 #
-# It is lab 04's: a cosine between gradients, and a price on roughness. Both the price and the distance will turn out to matter, so both are arguments.
+# It is lab 04's: a cosine between gradients, and a price on roughness. Both will turn out to matter.
 
 
 # %%
@@ -178,8 +178,7 @@ attack()
 # %% [markdown]
 # ## Tick what the attacker sees
 #
-# Choose the parts that are sent, and from which blocks. Below you see what a short search makes of them (too short for a verdict; it is
-# there to be played with), and what the two closed forms of lab 05 do: one needs the stem, the other the first block's attention.
+# Choose the parts that are sent, and from which blocks. Below you see what a short search makes of them (too short for a verdict), and what the two closed forms of lab 05 do: one needs the stem, the other the first block's attention.
 
 
 # %%
@@ -340,7 +339,7 @@ plots.dots(
 # %% [markdown]
 # (Bars are one standard deviation over the repeats. The closed forms, at a hundred decibels or more, are not drawn.)
 #
-# The same photographs and victims were used in every row, so we compare repeat by repeat.
+# Photographs and victims are the same in every row, so we compare repeat by repeat.
 
 
 # %%
@@ -357,14 +356,17 @@ for one, other in (
 # %% [markdown]
 # At `laptop` the order of stem and all is open: we measured a difference of 1.2 dB, with a spread of 3.1 over four repeats. The stem takes its time: with 400 steps on
 # the first two photographs it came to 24.4 and 19.5 dB, all gradients to 16.5 and 14.2.
-#
-# But a stem that beats *all*, as it does in the paper by 24 dB, is a riddle. Whoever has all gradients has the stem's too and can throw the rest away. So "the
+
+# %% [markdown]
+# But a stem that beats *all*, as it does in the paper by 24 dB, is a riddle. Whoever has all gradients can throw the rest away. So "the
 # stem leaks more than all" cannot be true of the gradients. It can only be true of an attack that does not know what to look at. What does it look at?
-#
+
+# %% [markdown]
 # ## Why would fewer do better? First, who is heard
 #
 # A cosine over all gradients takes them as one long vector. A part that makes up most of its length makes up most of the cosine.
-#
+
+# %% [markdown]
 # ## Exercise 2: whose length is it?
 #
 # Write `shares(grads, groups)`: for each part, its share of the squared length of the whole gradient. `grads` is name -> tensor, `groups`
@@ -392,14 +394,16 @@ for part in FIVE:
     page.record("share_of_square", [part], [share[part] for share in lengths], note="fresh, one photograph", **fresh)
 
 # %% [markdown]
-# Nearly all of the length is the part that can tell the least. But a search does not walk on length. It walks on how the gradient *changes* as the
-# image does. Let $u$ be the client's gradient divided by its length, and $J$ the **Jacobian**, how the gradient moves with the pixels. Near the true
+# Nearly all of the length is the part that can tell the least. But a search walks on how the gradient *changes* as the
+# image does. Let $u$ be the client's gradient divided by its length, and $J$ the Jacobian, how the gradient moves with the pixels. Near the true
 # image, for a small error $d$,
 #
 # $$1 - \cos \;\approx\; \tfrac12\, d^\top K d , \qquad K = \frac{J^\top (I - u u^\top) J}{|g|^2} ,$$
 #
-# and how well a search finds its way is a matter of $K$: how large it is, and how far its eigenvalues lie apart. $J$ has a column for each of 3,072 pixels.
-# We ask for its effect along a few directions only, by forward differentiation: the colour of each patch as a whole (16 patches, 3 colours), which
+# and how well a search finds its way is a matter of $K$: how large it is, and how far its eigenvalues lie apart.
+
+# %% [markdown]
+# $J$ has a column for each of 3,072 pixels. We ask for its effect along a few directions only, by forward differentiation: the colour of each patch as a whole (16 patches, 3 colours), which
 # is the coarse picture, and 24 random ones, which are nearly all detail.
 
 
@@ -463,7 +467,8 @@ plots.spectrum(
 # %% [markdown]
 # Look for a drop behind the third direction. The first three are the mean colour of the whole image (to 99%, which we checked apart, for this victim and photograph); all behind it is
 # *where*.
-#
+
+# %% [markdown]
 # A part's **sensitivity** is the height of its curve (the root of its mean curvature, over the random directions). How steep it falls says how unequally directions are seen; we print the largest
 # over the smallest. And its **pull** is its share of what moves the search that looks at all gradients.
 
@@ -504,13 +509,13 @@ pd.DataFrame({part: facts(part, names) for part, names in groups.items()}, index
 #   detail it has the most even view.
 # - The **MLP** is as little sensitive as the head, but it has the most even view of the coarse picture.
 #
-# So "all" is mostly attention and head. And what a part is good for differs: a search that sees the MLP alone should soon find the coarse picture, one that
-# sees the stem alone should do best in the long run.
-#
+# So "all" is mostly attention and head. A search that sees the MLP alone should soon find the coarse picture, one that sees the stem alone should do best in the long run.
+
+# %% [markdown]
 # ## Second, what smoothness costs
 #
-# The sensitivities differ by a factor of twenty, the curvatures by its square, four hundred. But the price of roughness is the same in every row of the table. What is cheap for
-# the stem and for attention is dear for MLP and head. Is Table 6 a table of layers, or of prices? We divide the price by ten.
+# The sensitivities differ by a factor of twenty, the curvatures by its square, four hundred. But the price of roughness is the same in every row of the table: cheap for
+# the stem and for attention, dear for MLP and head. Is Table 6 a table of layers, or of prices? We divide the price by ten.
 
 # %%
 for chosen in ("all", *FIVE):
@@ -531,7 +536,7 @@ plots.heat(
 )  # fmt: skip
 
 # %% [markdown]
-# Did the order of the parts change with the price? An attacker is free to choose it, for each part anew. So let each part have the better of the two:
+# An attacker is free to choose the price for each part anew. So let each part have the better of the two:
 
 # %%
 better = {chosen: torch.maximum(by_search[chosen], cheap[chosen]) for chosen in by_search}
@@ -542,7 +547,8 @@ page.record("psnr_difference", ["better_price", "attention_less_mlp"], better["a
 # %% [markdown]
 # (This takes the better of two by the truth, which an attacker does not see. It bounds from below what choosing a price can bring: stem and attention may want
 # a *higher* one; on two photographs, with 100 steps, ten times the price was worth 2 to 4 dB to them.)
-#
+
+# %% [markdown]
 # ## Mend the attack: let all parts be heard alike
 #
 # If the stem is drowned, raise its voice. `objectives.weighted` multiplies the gradients of each part before they are compared. With $1/|g_p|$ for part
@@ -570,9 +576,9 @@ for other in ("all", "stem"):
 guess_balanced.against(less("balanced", "all").mean().item())
 
 # %% [markdown]
-# This is the answer to the riddle: what the stem knows is in "all" as well, and a search that listens to it gets it. The price is the same, the steps are the same;
-# only the voices have changed.
-#
+# This answers the riddle: what the stem knows is in "all" as well, and a search that listens to it gets it. Price and steps are the same; only the voices have changed.
+
+# %% [markdown]
 # ### A control: the usual position embedding
 #
 # All this was with a position embedding of standard deviation 1. With timm's .02, does the stem still win? That victim's gradient changes more with the image, relative to its length.
@@ -604,14 +610,16 @@ for chosen in ("all", "stem"):
 print(f"the closed form, from the stem: {metrics.psnr(image, photos.one(0)[0]).item():.0f} dB")
 
 # %% [markdown]
-# The search finds little in either, and the algebra everything. A table of this kind tells you what one search could see.
-#
+# The search finds little in either, and the algebra everything: such a table tells what one search could see.
+
+# %% [markdown]
 # ## Table 4 and Table 5: where, and what
 #
 # Hatamizadeh et al. ask the same of a *trained* ViT-B/16 with their own attack. Table 4 withholds a third of the blocks at a time: the later the third, the worse the
 # recovery (15.5 dB with all; 14.0, 11.1 and 10.3 without the first, middle, last). Table 5 keeps attention (MSA) alone or MLP alone: 13.6 and 12.3 dB.
-#
-# GradViT compares layer by layer: it sums the *norms* of the differences, not their squares. So a tensor of small gradients is heard there too. We divide by the sum of the
+
+# %% [markdown]
+# GradViT sums the *norms* of the differences, layer by layer, not their squares. So a tensor of small gradients is heard there too. We divide by the sum of the
 # norms that the client sent; then the distance is a share, as the cosine is. It grows in proportion to an error, not to its square, and wants another price (we tried three, with all gradients, on three photographs).
 
 
@@ -624,7 +632,7 @@ def by_layer_norms(search, model, leak):
 
 
 # %% [markdown]
-# And a victim that has learnt a little. (It is kept in the run store and reused when you run this again.)
+# And a victim that has learnt a little (kept in the run store):
 
 # %%
 recipe = replace(training.RECIPES["smoke"], epochs=epochs)
@@ -707,15 +715,16 @@ for metric, score in (("psnr", metrics.psnr), ("fft2d", metrics.fft2d), ("lpips"
         )
 
 # %% [markdown]
-# What do you see? Two things, at `laptop`.
+# Two things, at `laptop`.
 #
 # - **Where.** Withholding a third costs this search some tenths of a decibel on the fresh victim, and on the trained one nothing that stands out from the spread. The fall of Table 4, 1.5 to 5 dB, is not there, nor its order.
 # - **What.** Attention against MLP is not one verdict but four. At the same price on a fresh victim the MLP is ahead after 80 steps; after 240 attention has caught up, and by how much it leads is within the spread (Table 6 above); at a tenth of
-#   the price the MLP is far ahead; on the trained victim with GradViT's distance attention is. A statement such as "attention leaks most" needs the victim, the distance, the price and the number of steps beside it.
-#
+#   the price the MLP is far ahead; on the trained victim with GradViT's distance attention is. "Attention leaks most" needs victim, distance, price and number of steps beside it.
+
+# %% [markdown]
 # ### The other way round: one third alone
 #
-# Why is a third not missed? So we turn Table 4 round (this is not in the papers): what does one third do by *itself*?
+# Turn Table 4 round (this is not in the papers): what does one third do by *itself*?
 
 # %%
 alone = {"all": scores(tables["fresh, cosine", "all"])}
@@ -731,13 +740,14 @@ plots.dots(
 )  # fmt: skip
 
 # %% [markdown]
-# Any third does nearly what all gradients do. Every block's gradient is made from the same picture: they repeat each other, and so none is missed. To withhold some of them is to
+# Any third does nearly what all gradients do. Every block's gradient is made from the same picture: to withhold some of them is to
 # withhold copies.
-#
+
+# %% [markdown]
 # ## What may a client withhold?
 #
-# Say it keeps back the worst part, the stem, or freezes it. Then `patch_embedding` stops, and `subspace` goes on: attention alone was enough above. Then it
-# keeps back the first block as well. Both closed forms stop. Does the search?
+# Say it keeps back the stem, or freezes it. Then `patch_embedding` stops, and `subspace` goes on. It
+# keeps back the first block as well, and both closed forms stop. Does the search?
 
 # %%
 rest = scores([invert("the rest", k, steps=side_steps) for k in range(side_repeats)])
@@ -750,12 +760,13 @@ page.record("psnr", ["withheld_stem_and_first_block"], rest, note=f"{side_steps}
 page.record("psnr_difference", ["all_less_withheld"], alone["all"] - rest, **fresh)
 
 # %% [markdown]
-# The algebra is out of work; the search hardly notices. That is worth something, a search is not algebra: it gives decibels in the teens where the closed forms gave more than a hundred. But it is not
+# The algebra is out of work; the search hardly notices. That is worth something: a search gives decibels in the teens where the closed forms gave more than a hundred. But it is not
 # what the tables seem to promise a defender: there is no guilty part. Lab 13 spends noise by part instead.
-#
+
+# %% [markdown]
 # ## Exercise 3: what is the least?
 #
-# Which *parameters'* gradients are enough for a closed form of lab 05 to find the image, with the fewest numbers in them? Give a set of names. (A set is tried out on a small model.)
+# Which *parameters'* gradients are enough for a closed form of lab 05 to find the image, with the fewest numbers in them? Give a set of names. (It is tried out on a small model.)
 #
 # <details><summary>Hint</summary>There are two forms. Count what each reads: <code>leak[name].numel()</code>.</details>
 
@@ -771,8 +782,9 @@ checks.verify("08.fewest", least)
 # %% [markdown]
 # ## How few rows?
 #
-# Whole tensors are coarse. The form `subspace` asks for the *row space* of the first attention's gradient, that is, for the span of the tokens that went in. Any rows of that matrix that span it will do.
-#
+# Whole tensors are coarse. The form `subspace` asks for the *row space* of the first attention's gradient, the span of the tokens that went in. Any rows of that matrix that span it will do.
+
+# %% [markdown]
 # ### Predict
 #
 # The matrix has three times the width rows: 672 in our small victim. The client sends some of them, drawn at random, and nothing else at all. How many are enough?
@@ -828,7 +840,7 @@ for key, n in (("tokens_less_1", tokens - 1), ("twice_tokens", 2 * tokens)):
     page.record("psnr", ["rows", key], decibels[n], note=note, **fresh)
 
 # %% [markdown]
-# Twice the tokens, 34 rows, are 7,616 numbers: .4% of the message. Are so few numbers enough whichever they are? Clients that save bandwidth send the
+# Twice the tokens, 34 rows, are 7,616 numbers: .4% of the message. Clients that save bandwidth send the
 # *largest* numbers, wherever they stand. As many of them, and ten times as many:
 
 
@@ -852,9 +864,10 @@ for key, count in (("as_many", 2 * tokens * 224), ("ten_times_as_many", 20 * tok
     )
 
 # %% [markdown]
-# So it is not how few numbers are sent that protects, but which. Whole rows keep the row space, and with it the image. The largest numbers, scattered, do not keep it, and *this form* is lost;
+# So it is not how few numbers are sent that protects, but which. Whole rows keep the row space, and with it the image. The largest numbers, scattered, do not, and *this form* is lost;
 # what a search makes of them is another question, and lab 13's.
-#
+
+# %% [markdown]
 # ## Exercise 4: where is the cliff?
 #
 # Write `rows_needed(image_size, patch)`: the smallest number of rows (in exact arithmetic) of the first attention's gradient that can span what `subspace` needs, for one image and a ViT with a class token.
@@ -900,7 +913,8 @@ page.record("label_accuracy", ["head_bias"], [float(hit) for hit in hits], **fre
 
 # %% [markdown]
 # So the parts share the work: the head gives the label and little of the image, the stem and the first attention give the image and need no label.
-#
+
+# %% [markdown]
 # ## A batch
 #
 # GradViT attacks eight images at once. Is the order of attention and MLP the same for two as for one, on a fresh victim, with the cosine and as few steps?
@@ -927,19 +941,21 @@ page.show()
 #   have enough equations. At `gpu` and `paper` it is a ViT-B on 32-pixel images, with patches of 4. (Zhang et al. name no data set for Table 6; its numbers fit CIFAR-10. Nor do they name the patch size.)
 # - **Position embedding.** Its standard deviation is 1, but for the control. The papers do not state theirs; timm's is .02, and there our searches find next to nothing in any part.
 # - **Steps.** 240 by part and 80 by depth at `laptop`, with lab 04's short attack, in place of 3,000 and 120,000. The comparisons are among searches of the same length.
-# - **Tables 4 and 5** have one image here and no image prior; the paper has a batch of 8 ImageNet photographs, a pretrained ViT-B/16 and the BatchNorm prior of lab 07. Of GradViT we take the distance alone. A table that does not
-#   reproduce under all these changes does not refute the paper's. It does show that its order is no property of the gradients by themselves.
-# - **Labels** are given, as in the other labs.
+# - **Tables 4 and 5** have one image here and no image prior; the paper has a batch of 8 ImageNet photographs, a pretrained ViT-B/16 and the BatchNorm prior of lab 07. Of GradViT we take the distance alone. That does not
+#   refute the paper's table. It does show that its order is no property of the gradients by themselves.
+# - **Labels** are given.
 # - The closed forms as rows of Table 6, the prices, the balanced parts, single thirds, and the rows are ours.
-#
+
+# %% [markdown]
 # ## Summary
 #
-# - Cut a message into parts by name. Count first: the head's part is made of a vector of the network's width, and can never tell an image.
-# - A search with the stem alone can beat one with all gradients, which contain it. That is a fault of the search: its distance hears the head. Balanced by part, all gradients do far better.
-# - The order of the parts hangs on the price of smoothness, on the distance, on the victim and on the number of steps. Name them beside every such table.
+# - Count first: the head's part is made of a vector of the network's width, and can never tell an image.
+# - A search with the stem alone can beat one with all gradients, which contain it: its distance hears the head. Balanced by part, all gradients do far better.
+# - The order of the parts hangs on the price of smoothness, the distance, the victim and the number of steps.
 # - Blocks repeat each other. No third is missed, and any third nearly suffices.
 # - By algebra two parts give the whole image, the stem and the first attention; of the latter, twice as many rows as there are tokens do.
-#
+
+# %% [markdown]
 # ## Where to read on
 #
 # Zhang et al. 2024, section 5.1; Hatamizadeh et al. 2022, section 6.4. Lab 09 takes a ResNet apart step by step; lab 13 spends noise part by part under one budget.

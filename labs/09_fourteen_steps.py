@@ -6,15 +6,15 @@
 # %% [markdown]
 # # 09 · From ResNet-50 to ConvNeXt-T in fourteen steps
 #
-# Lab 04 found that a ResNet hides a photograph from a gradient search and a ConvNeXt does not, though both are made of convolutions. Between the two lie
-# fourteen architectures, each one change away from the last (Zhang et al. 2024, section 5.2). In this lab you walk from one end to the other,
-# attack each on the same photographs, and see *which* change opens the leak. Then you ask why.
+# In lab 04 a ResNet hid a photograph from a gradient search and a ConvNeXt did not. Between the two lie
+# fourteen architectures, each one change away from the last (Zhang et al. 2024, section 5.2). You
+# attack each on the same photographs, see *which* change opens the leak, and ask why.
 #
 # After it you can
 # - read an architecture as data, and say what one step changes;
-# - attack fourteen networks alike, and hold a table of fourteen rows against the paper's;
+# - hold a table of fourteen attacks against the paper's;
 # - tell a change of design from a change of resolution that comes along with it;
-# - measure how well a gradient tells images apart, and how far a network sees, and say which of the two goes with the leak;
+# - measure how well a gradient tells images apart, and how far a network sees;
 # - say what one price of smoothness does to a comparison of architectures.
 #
 # | profile | minutes | peak memory |
@@ -24,9 +24,9 @@
 # | gpu | 10 | 8 GB |
 # | paper | 10 | 8 GB |
 #
-# (Measured on two CPU cores; the last two rows are estimates, for one part. Every search is kept: when the time of a part is over the lab stops and says
-# how much is left, and run again it goes on from there, step by step. `paper` takes days of parts.)
-#
+# (Measured on two CPU cores; the last two rows are estimates, for one part. Every search is kept: the lab stops when a part's time is over, and run again it goes on from there. `paper` takes days of parts.)
+
+# %% [markdown]
 # *You need* lab 04. *Words that are new here*: **stage**, **patchify**, **depthwise**, **inverted bottleneck**, **effective rank**, **effective receptive field**.
 
 # %%
@@ -72,8 +72,11 @@ deadline = time.monotonic() + 60 * part_minutes
 # %% [markdown]
 # ## Two ends, and what lies between
 #
-# Both networks have a **stem** that turns pixels into the first map of features, four **stages** of equal blocks, each stage at half the resolution of the
-# one before, and a classifier. A block adds what its three convolutions make to what came in. Here are the two ends, a block of the second stage each:
+# Both networks have a *stem* that turns pixels into the first map of features, four **stages** of equal blocks, each stage at half the resolution of the
+# one before, and a classifier. A block adds what its three convolutions make to what came in.
+
+# %% [markdown]
+# Three words for what differs. A convolution is **depthwise** if each channel has a filter of its own; a block is an **inverted bottleneck** if it is wide in the middle and narrow at its ends; and to **patchify** is to cut the image into patches that do not overlap, in the stem. Here is a block of the second stage of either end:
 
 
 # %%
@@ -92,7 +95,7 @@ def look(number):
 drawing.blocks(*(look(number)[2][1, 1] for number in (1, 14)), ["1: ResNet-50", "14: ConvNeXt-T"])
 
 # %% [markdown]
-# Nearly everything differs. `privlab` has the fourteen steps as data: a `Step` names all that sets one apart, and one small network is built from it. Step 1 *is* timm's
+# `privlab` has the fourteen steps as data: a `Step` names all that sets one apart, and one small network is built from it. Step 1 *is* timm's
 # ResNet-50 and step 14 its ConvNeXt-T: with their weights put in, the outputs are equal (the tests hold that). This is the way from one to the other:
 
 # %%
@@ -100,7 +103,7 @@ for number in range(2, 15):
     print(f"{number:2}. {morph.diff(number - 1, number).words.split(': ', 1)[1]}")
 
 # %% [markdown]
-# The table that the paper prints (its Table 9) leaves some of this open: where the stride is, which activation stays in step 10, how step 6 is to be read. What we chose, and why, stands at the head
+# The paper's table (9) leaves some of this open: where the stride is, which activation stays in step 10, how step 6 is to be read. What we chose, and why, stands at the head
 # of `privlab.models.morph`.
 #
 # Walk through it. Left the old block, right the new; where the stem changes you see the stem, and where downsampling does, the first block of a stage.
@@ -146,7 +149,8 @@ checks.verify("09.variant", mine)
 # ### Exercise 2: what else does a step change?
 #
 # A map of 4 x 4 places says less about *where* than one of 8 x 8. Write `sides(step, side)`: the side of the map behind each of the four stages, for square images of `side` pixels.
-#
+
+# %% [markdown]
 # - Stem: `step.patchify` says 4 x 4 with stride 4, no padding; else 7 x 7 with stride 2, padding 3. Then, if `step.pool`, maxima of 3 x 3 with stride 2, padding 1.
 # - The first stage keeps the side. Each further one halves it: 2 x 2 with stride 2 and no padding where `step.downsampling` is `"between stages"`, else a convolution with stride 2 that rounds up.
 #
@@ -189,13 +193,14 @@ moved = {4, 8}  # from 8 x 8 to 4 x 4, and back
 checks.verify("09.moved", moved)
 
 # %% [markdown]
-# Keep these two in mind: what they gain or lose may be the design's, or the resolution's.
-#
+# What these two gain or lose may be the design's, or the resolution's.
+
+# %% [markdown]
 # ## The attack, fourteen times
 #
 # The paper takes Inverting Gradients (cosine distance, total variation of 1e-4, Adam) with 3,000 iterations, and so do we at `gpu` and `paper`. Before that it is `annealed`, lab 04's variant for few
 # iterations. All steps get the same photographs, the same noise to begin with, and weights
-# drawn in the same way, so that only the architecture differs. Each search is a task of its own: they are spread over your cores, kept, and not repeated.
+# drawn in the same way.
 
 
 # %%
@@ -276,7 +281,7 @@ plots.dots(
 )  # fmt: skip
 
 # %% [markdown]
-# The whole of it: means and standard deviations over photographs and victims here, the paper's in brackets.
+# Means and standard deviations over photographs and victims here, the paper's in brackets.
 
 # %%
 rows = []
@@ -307,7 +312,7 @@ for (one, other), gap in differences.items():
 guess_jump.against(differences[10, 9].mean().item())
 
 # %% [markdown]
-# Photographs differ by more than steps do, so read the *differences* between neighbours, on the same photograph and noise:
+# Photographs differ by more than steps do, so read the *differences* between neighbours:
 
 # %%
 plots.dots(
@@ -319,7 +324,7 @@ plots.dots(
 # %% [markdown]
 # ### Walk through it, pictures included
 #
-# Everything is searched already, so the slider answers at once.
+# Everything is searched already.
 
 
 # %%
@@ -355,7 +360,7 @@ flipbook.show(
 )
 
 # %% [markdown]
-# And the way there, as in Figure 7 of the paper: the same photograph after some iterations.
+# The way there, as in the paper's Figure 7:
 
 # %%
 some = [n for n in (1, 4, 8, 9, 10, 12, 14) if n in chosen]
@@ -368,7 +373,7 @@ plots.images(
 # %% [markdown]
 # ## How much is the attacker's patience?
 #
-# A short search may stop before the better architecture shows. Here are steps 8, 9 and 10 again, by the paper's own attack and with more iterations.
+# A short search may stop too soon. Here are steps 8, 9 and 10 again, by the paper's own attack and with more iterations.
 
 # %%
 guess_long = widgets.predict("PSNR of step 10 less that of step 8, in the long search:", low=-5, high=25, unit="dB")
@@ -396,13 +401,13 @@ plots.images(
 )  # fmt: skip
 
 # %% [markdown]
-# Where we ran this at `laptop` (four repeats), 80 iterations of the short search left step 10 *behind* step 9, and 700 of the paper's put it 4.8 ± .7 dB ahead of it and 9.9 ± 3.0 ahead of step 8: it is still rising when the others have
+# At `laptop` (four repeats), 80 iterations of the short search left step 10 *behind* step 9, and 700 of the paper's put it 4.8 ± .7 dB ahead of it and 9.9 ± 3.0 ahead of step 8: it is still rising when the others have
 # stopped. GELU, which costs the attacker 3 dB in the paper, brought 5.1 ± 2.5 here.
 
 # %% [markdown]
 # ## How much is the resolution?
 #
-# Exercise 3 found two steps that move the resolution along with the design. Undo that: *patchify without the pooling behind it* has the map of step 3, 8 x 8; and *step 8 with the pooling left in* has the map of step 7.
+# Undo the two steps of exercise 3: *patchify without the pooling behind it* has the map of step 3, 8 x 8; and *step 8 with the pooling left in* has the map of step 7.
 
 # %%
 at_one = {
@@ -417,7 +422,7 @@ for key, gap in at_one.items():
 # %% [markdown]
 # ## Is it one and the same attack?
 #
-# A search weighs two things: how far the messages are apart, and how rough the picture is. The *price* of roughness was one number for all fourteen steps. But how far apart are messages? Take the most modest guess there is, a grey
+# A search weighs two things: how far the messages are apart, and how rough the picture is. The *price* of roughness was one number for all fourteen steps. But how far apart are messages? Take a grey
 # image, and ask how far its message is from the photograph's:
 
 # %%
@@ -427,9 +432,12 @@ plots.dots(
 )  # fmt: skip
 
 # %% [markdown]
-# Where that distance is small, the same price buys more smoothness and less of the photograph. So a table at one price is partly a table of prices. The mend (lab 10 has it at length): let the price go with that distance, step 9 = 1.
-#
+# Where that distance is small, the same price buys more smoothness and less of the photograph. So a table at one price is partly a table of prices. The mend (lab 10 has it at length): let the price go with that distance, step 9 = 1. That is the *fair price*.
+
+# %% [markdown]
 # ### Before you go on: predict
+#
+# What does a fair price do for step 14?
 
 # %%
 guess_fair = widgets.predict("PSNR of step 14 at a fair price less that at one price:", low=-5, high=15, unit="dB")
@@ -462,9 +470,10 @@ plots.dots(
 # %% [markdown]
 # ## Was it the optimiser?
 #
-# Every search so far was Adam's, here and in the paper. Lab 04 has another: Gauss-Newton, which knows how each number of the message bends with the image. Same photographs, same weights, same starts, as many *passes* (a gradient of the network, a
+# Every search so far was Adam's, here and in the paper. Lab 04 has another: Gauss-Newton, which knows how each number of the message bends with the image. Same photographs, weights and starts, as many *passes* (a gradient of the network, a
 # $J v$ or a $J^\top u$ is one; a step of Adam takes two). If a jump of the table is the architecture's, it should be there under either.
-#
+
+# %% [markdown]
 # ### Before you go on: predict
 #
 # GELU in place of ReLU, step 8 to step 9: the paper says it costs the attacker 3 dB.
@@ -543,21 +552,25 @@ checks.verify("09.hidden", hidden)
 # %% [markdown]
 # Two things can go wrong for an attacker, and the last column tells them apart. On a ReLU network the *message* is never met: the way there is full of kinks, and the search stops with a large part left. On a smooth one the message is met to three or four
 # digits, and the picture may still be poor: many pictures send nearly this message, and where they differ only the assumption about photographs decides. The first is an optimiser's trouble. The second is the network's own.
-#
+
+# %% [markdown]
 # At `laptop` (four repeats, 160 passes) .50 to .70 of the message is left on the ReLU steps, 1 to 8, and .02 to .04 on the smooth ones, 9 to 14. The jumps are there under either search: GELU brings 2.2 ± .4 dB (the paper loses 3), and taking
-# two activations away 3.0 ± .7, of which Adam at one price saw nothing. On steps 1, 4 and 8 Gauss-Newton is
-# within .7 dB of Adam at its fair price, on step 10 it is 2.9 ± .3 ahead. On step 14 the photographs disagree: 9 dB ahead on the one, 5 behind on the other, which at 160 passes still has five times as much of its message left. More passes help
-# there; the book's chapter on this search has them.
+# two activations away 3.0 ± .7, of which Adam at one price saw nothing.
+
+# %% [markdown]
+# On steps 1, 4 and 8 Gauss-Newton is
+# within .7 dB of Adam at its fair price, on step 10 it is 2.9 ± .3 ahead. On step 14 the photographs disagree: 9 dB ahead on the one, 5 behind on the other, which at 160 passes still has five times as much of its message left. The book's chapter on this search has more passes.
 
 # %% [markdown]
 # ## Why? First, how well the message tells images apart
 #
-# A search compares messages. Move one pixel a little, and the message moves: column by column that is the **Jacobian** of the message with respect to the image. Its singular values say how far the message moves for each direction in the space of images.
-# If all are alike, every direction shows, and downhill leads home. If a few are large and the rest tiny, most of the image hardly shows. Two numbers sum this up:
+# A search compares messages. Move one pixel a little, and the message moves: column by column that is the Jacobian. Its singular values say how far the message moves for each direction in the space of images.
+# If a few are large and the rest tiny, most of the image hardly shows. Two numbers sum this up:
 #
 # - the **effective rank**, the exponential of the entropy of the singular values' shares: how many directions count;
-# - the **condition**: the largest over the middle one (the very smallest may be zero).
-#
+# - the *condition*: the largest over the middle one (the very smallest may be zero).
+
+# %% [markdown]
 # ### Exercise 5: the effective rank
 #
 # Write `effective_rank(values)` for a tensor of singular values: $p_i = \sigma_i / \sum_j \sigma_j$, and $\exp(-\sum_i p_i \log p_i)$, where a zero adds nothing.
@@ -581,7 +594,7 @@ checks.verify("09.rank", effective_rank)
 # %% [markdown]
 # ### Before you go on: predict
 #
-# Does the effective rank go with what the attack found, at a fair price? Say it as a rank correlation over the fourteen steps: 1 if the order is the same, 0 if there is no connection, -1 if it is the reverse.
+# Does the effective rank go with what the attack found, at a fair price? Say it as a rank correlation over the steps: 1 is the same order, -1 the reverse.
 
 # %%
 guess_rank = widgets.predict("rank correlation of effective rank and PSNR:", low=-1, high=1)
@@ -645,13 +658,13 @@ for one, other in ((9, 8), (10, 9), (10, 8), (12, 10), (14, 1)):
 guess_rank.against(statistics.mean(agreement(ranks, fair)))
 
 # %% [markdown]
-# Look at the last but one figure again, where you can tell the two kinds of network apart. At `laptop` the four steps with GELU (9, 10, 12, 14) lie in one row: the more directions count, the more was found. The three with ReLU (1, 4, 8) lie below that row; of what their messages tell, the
+# At `laptop` the four steps with GELU (9, 10, 12, 14) lie in one row of the last figure but one: the more directions count, the more was found. The three with ReLU (1, 4, 8) lie below that row; of what their messages tell, the
 # search finds less. GELU lowers the rank (by .56 ± .02), and yet the search gets further. The Jacobian at the truth knows nothing of kinks on the way there.
 
 # %% [markdown]
 # ## Why? Second, whether downhill leads home
 #
-# The Jacobian speaks of the truth's neighbourhood. A search begins far away. So walk the straight line from the noise to the truth, and measure at each point the cosine between *downhill* and *the way home*: 1 means that a step down the loss goes straight to the
+# The Jacobian speaks of the truth's neighbourhood. A search begins far away. So walk the straight line from the noise to the truth, and measure the cosine between *downhill* and *the way home*: 1 means that a step down the loss goes straight to the
 # photograph, 0 that it knows nothing of it.
 
 
@@ -703,8 +716,8 @@ for key, leaked in (("psnr", psnr), ("fair_psnr", fair)):
 # %% [markdown]
 # ## Or is it how far a network sees?
 #
-# The paper's section 6.1 offers another reason why some architectures leak more: a larger **receptive field**. How much of the image moves the centre of a map can be measured (Luo et al. 2016): the slope of the map's centre with respect to each pixel.
-# We take photographs of 224 x 224, the map behind the third stage, and count the part of the pixels that holds 90% of the slope: the *effective* receptive field. Beside the fourteen steps stand a Swin, which has attention, and a ViT.
+# The paper's section 6.1 offers another reason: a larger *receptive field*. How much of the image moves the centre of a map can be measured (Luo et al. 2016): the slope of the map's centre with respect to each pixel.
+# The part of the pixels that holds 90% of the slope is the **effective receptive field**. We take photographs of 224 x 224 and the map behind the third stage. Beside the fourteen steps stand a Swin, which has attention, and a ViT.
 
 # %%
 wide = torch.cat([data.load("imagenet_samples").one(i, size=224)[0] for i in range(2 if profile == "smoke" else 6)])
@@ -753,13 +766,13 @@ plots.dots(
 )  # fmt: skip
 
 # %% [markdown]
-# The steps' fields and what they leak have nothing to do with each other (rank correlation 0 at a fair price, for either victim at `laptop`). Step 14 sees least of all, .4%, and gives most away: its layer scale of one in a million leaves next to nothing of a *fresh* network's blocks, so each place
+# The steps' fields and what they leak have nothing to do with each other (rank correlation 0 at a fair price, for either victim at `laptop`). Step 14 sees least of all, .4%, and gives most away: its layer scale, a factor of one in a million on each branch, leaves next to nothing of a *fresh* network's blocks, so each place
 # of the last map looks at little more than its own patch. Attention does see further; by this measure that is not why it leaks.
 
 # %% [markdown]
 # ## What a step is for
 #
-# Nobody takes these steps to leak; they are taken for accuracy. Table 8 has each step's accuracy on CIFAR-10, from .822 to .852. That takes hours of training, and runs at `gpu` (fewer images and epochs) and `paper`.
+# These steps are taken for accuracy. Table 8 has each step's on CIFAR-10, from .822 to .852. That takes hours of training, and runs at `gpu` (fewer images and epochs) and `paper`.
 
 # %%
 recipes = {"gpu": ("laptop", 20_000), "paper": ("zhang2024_membership", 50_000)}
@@ -791,16 +804,18 @@ page.show()
 # - **Repeats.** Two photographs and two victims each at `laptop`; the paper does not say how many it takes.
 # - **BatchNorm** is in eval mode, where on a fresh network it does next to nothing. The paper does not name its mode. Lab 10 measures both.
 # - **What Table 9 leaves open** is ours; see the head of `privlab.models.morph`.
-# - **Weights** are drawn alike in all steps, by PyTorch's default. The paper does not say how it draws; lab 10 asks how much hangs on it.
+# - **Weights** are drawn alike in all steps, by PyTorch's default; lab 10 asks how much hangs on it.
 # - **The Jacobian** is looked at along squares of pixels (4 x 4 at `laptop`), from random sums of its rows, exact to about an eighth; the condition is the largest over the *middle* singular value.
-#
+
+# %% [markdown]
 # ## Summary
 #
 # - Fourteen steps, one change each, as data; two of them move the resolution of the maps along with the design.
-# - A search that is compared across architectures has a patience and a price of smoothness, and each moves the table.
-# - The Jacobian of the message says how many directions of an image show in it, before any search; among networks without kinks that goes with what a search finds.
-# - What explains a leak should be measured beside it. The receptive field does not explain it here; whether downhill leads home nearly does.
-#
+# - A search has a patience and a price of smoothness, and each moves the table.
+# - The Jacobian says how many directions of an image show in a message; among networks without kinks that goes with what a search finds.
+# - The receptive field does not explain the leak here; whether downhill leads home nearly does.
+
+# %% [markdown]
 # ## Where to read on
 #
 # Zhang et al. 2024, sections 5.2, 6.1 and 6.2, appendix B; Liu et al. 2022 for the same way, taken for accuracy; Luo et al. 2016 for the receptive field; Roy and Vetterli 2007 for the effective rank.

@@ -8,16 +8,16 @@
 #
 # Between a ResNet and a ConvNeXt lie choices that nobody would call an architecture: is there an activation behind the addition, what shape has the
 # first convolution, which norm stands in a block? Zhang et al. took three of them out, one at a time (section 5.3, Figures 8 to 10), and found that
-# each changes what a network gives away. Lab 09 walks the whole way in fourteen steps, where each step stands on those before it. Here each
-# design is switched on and off by itself, and with the others, so that you can tell which of them does the work.
+# each changes what a network gives away. In lab 09 each step stands on those before it. Here each
+# design is switched on and off by itself, and with the others, so that you can tell which does the work.
 #
 # After it you can
-# - write a block for each of the eight patterns of activations, and say what each of the three activations costs the attacker;
-# - say why one price of smoothness is not the same price for every design, and set a fair one;
-# - read a comparison of two designs, and list what else differs between them;
-# - say what a BatchNorm does to a message in either of its modes, and show by a number that in one of them it does nothing;
-# - compute main effects and interactions of several switches from paired searches;
-# - tell an effect of a design on membership inference from an effect of overfitting.
+# - write a block for each of the eight patterns of activations, and say what each activation costs the attacker;
+# - say why one price of smoothness is not the same for every design, and set a fair one;
+# - list what else differs between two designs;
+# - say what a BatchNorm does to a message in either of its modes;
+# - compute main effects and interactions of several switches;
+# - tell an effect of a design on membership inference from one of overfitting.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -26,10 +26,10 @@
 # | gpu | 10 | 8 GB |
 # | paper | 10 | 12 GB |
 #
-# (Measured on two CPU cores, the memory of two more processes included; the last two rows are estimates, for one part. At `gpu` and `paper` every search
-# and every training is kept: when the time of a part is over the lab stops and says how far it is, and run again it goes on from there. At `smoke` the
-# searches are far too short to decide anything: where the text says what a search finds, it speaks of `laptop`.)
-#
+# (Measured on two CPU cores, two more processes included; the last two rows are estimates, for one part. At `gpu` and `paper` every search
+# and training is kept: the lab stops when a part's time is over, and run again it goes on from there. Where the text says what a search finds, it speaks of `laptop`; at `smoke` searches are too short to decide anything.)
+
+# %% [markdown]
 # *You need* lab 04 (a search, and its exercises 3 and 4 on BatchNorm) and lab 01 (membership inference). *Words that are new here*: **pattern**, **switch**,
 # **fair price**, **main effect**, **interaction**, **confounded**.
 
@@ -82,8 +82,7 @@ fresh = dict(mode="eval", victim="fresh")
 # ## One block, three places
 #
 # Our block is that of step 9 of lab 09's fourteen, the last one in which all three activations are there. The stem is already "patchified" and has no
-# activation. `morph.build` makes any step, with any of its designs changed. Here is a block of it, read off the network that was built, beside one of
-# step 10.
+# activation. `morph.build` makes any step, with any of its designs changed. Here is such a block, beside one of step 10.
 
 # %%
 photos = data.load("cifar10", "test")
@@ -101,7 +100,8 @@ blocks(before, after, titles=("pattern 111, step 9", "pattern 010, step 10"), sh
 # A **pattern** says by three digits which activations are there: behind the first convolution, behind the second, behind the addition. 111 is this block,
 # 010 a ConvNeXt's, 000 has none. What remains without any? Convolutions, norms in eval mode and averages: the whole network is then *linear* in the image,
 # up to the softmax behind it.
-#
+
+# %% [markdown]
 # ## Exercise 1: a block for each pattern
 #
 # Write `forward(x, layers, shortcut, act, pattern)`: the output of a block. `layers` are three functions, each a convolution with its norm; `shortcut` and `act`
@@ -129,7 +129,7 @@ def forward(x, layers, shortcut, act, pattern):
 checks.verify("10.block", forward)
 
 # %% [markdown]
-# In the package it is the same, with two things of ConvNeXt's in it (layer scale and stochastic depth):
+# In the package it is the same, with two things of ConvNeXt's in it: layer scale, a small factor on the branch, and stochastic depth, which drops blocks at random in training.
 
 # %%
 print(getsource(morph.Block.forward))
@@ -148,7 +148,7 @@ for pattern in ("000", "001"):
     print(f"pattern {pattern}: logits with ReLU and with GELU are at most {apart:.3g} apart")
 
 # %% [markdown]
-# Fifteen. Each is attacked on the same photographs, from the same starts, with weights of the same draw: PyTorch's own, in all designs. (The paper does not say how
+# Fifteen. Each is attacked on the same photographs, from the same starts, with weights of the same draw: PyTorch's own. (The paper does not say how
 # its weights were drawn. It will matter.) Repeat k is photograph k in the message of fresh victim k.
 
 
@@ -161,8 +161,8 @@ def settings(price=1.0):
 inversions.PRESETS[preset](**settings())
 
 # %% [markdown]
-# A search is a `Case`: the name of a network and what is changed in it, a photograph, an attack and two seeds. `inversions.run` gives the cases to the machine's cores and keeps what each of them
-# finds. No network is searched twice: a design that comes up again further down is read from disk.
+# A search is a `Case`: a network and what is changed in it, a photograph, an attack and two seeds. `inversions.run` gives the cases to the machine's cores and keeps what they
+# find.
 
 
 # %%
@@ -237,7 +237,7 @@ for (kind, pattern), values in by_pattern.items():
 
 
 # %% [markdown]
-# Since all were attacked on the same photographs from the same starts, we compare repeat by repeat. (PSNR is a log of the MSE, so "the error falls" and "the PSNR
+# We compare repeat by repeat: the same photograph, the same start. (PSNR is a log of the MSE, so "the error falls" and "the PSNR
 # rises" are one statement; the paper prints the MSE.)
 
 # %%
@@ -283,12 +283,13 @@ plots.images(
 )  # fmt: skip
 
 # %% [markdown]
-# Read the table row by row. With ReLU the order is roughly the paper's: 111 gives the attacker little, 000 and 010, the ConvNeXt's choice, give him most. With GELU it is another order: what helps is the
-# third activation, best by itself (001). And GELU in place of ReLU helps in every pattern. The paper has it otherwise. Now look at the *pictures*, at `laptop`: some are smooth, and some are full of grain.
-#
+# With ReLU the order is roughly the paper's: 111 gives the attacker little, 000 and 010, the ConvNeXt's choice, give him most. With GELU it is another order: what helps is the
+# third activation, best by itself (001). And GELU in place of ReLU helps in every pattern, where the paper has it otherwise. Now look at the *pictures*, at `laptop`: some are smooth, and some are full of grain.
+
+# %% [markdown]
 # ### A table of patterns, or of prices?
 #
-# The price of roughness is the same in every search. But what is it the price *of*? It is weighed against a distance between messages, and these have a size of their own in each design. Measure it:
+# The price of roughness is the same in every search. But it is weighed against a distance between messages, and these have a size of their own in each design. Measure it:
 # how far is the message of a plain grey image from that of the photograph? The attacker can do something like it, with any image of his own.
 
 
@@ -313,8 +314,7 @@ grey = {
 pd.DataFrame({labels[kind]: {p: grey[kind, p] for p in (*PLACES, "000")} for kind in KINDS}).round(3)
 
 # %% [markdown]
-# They differ by a factor of thirty. In a GELU network with the third activation all messages point nearly the same way, so smoothness rules the search; without it smoothness hardly counts. Lab 08 met the same trap between parts of
-# one message. So set the price in units of that distance: a **fair price** is to each design what 1 is to step 9.
+# They differ by a factor of thirty. In a GELU network with the third activation all messages point nearly the same way, so smoothness rules the search; without it smoothness hardly counts. So set the price in units of that distance: a **fair price** is to each design what 1 is to step 9.
 
 # %%
 UNIT = grey["gelu", "111"]
@@ -357,16 +357,16 @@ gains = [less(at_fair["gelu", p], at_fair["relu", p]) for p in PLACES]
 page.record("psnr_difference", ["fair", "gelu_less_relu", "mean_of_four"], torch.stack(gains).mean(0), **about)
 
 # %% [markdown]
-# At a fair price the order is the paper's. With either kind, no activation at all serves the attacker best, on every photograph; and to take the one behind the addition away from 111 helps him, on every photograph. So it was
-# our first table that was wrong about GELU, not the paper: it was a table of prices. What is left of GELU's lead is small but for 001, and in one pattern it is turned over.
-#
+# At a fair price the order is the paper's. With either kind, no activation at all serves the attacker best, on every photograph; and to take the one behind the addition away from 111 helps him, on every photograph. So our first table was wrong about GELU: it was a table of prices. What is left of GELU's lead is small but for 001, and in one pattern it is turned over.
+
+# %% [markdown]
 # The paper, too, has one price for all its designs. How much of its figure is due to that only its authors' networks could tell.
-#
 # From here on the paper's figures are redone at one price, as the paper has it, and all that we add at a fair one.
-#
+
+# %% [markdown]
 # ### How were the weights drawn?
 #
-# The weights of a fresh network are nothing but a draw. PyTorch's own, if you write nothing, gives a convolution the variance 1 / (3 n), with n the numbers that go into
+# PyTorch's own draw gives a convolution the variance 1 / (3 n), with n the numbers that go into
 # an output. He et al. give it 2 / n, six times as much; ResNets are usually drawn so.
 #
 # Predict: by how much does GELU in place of ReLU help the attack with He's draw?
@@ -390,8 +390,7 @@ guess_kind.against(
 )
 
 # %% [markdown]
-# And with victims that have learned a little? (Those start from PyTorch's draw; they are kept in the run store, and reused when you run this again. They are
-# made here and not by name, so they are searched one after the other, in this process. At `gpu` and `paper` they too are kept.)
+# And with victims that have learned a little? (They start from PyTorch's draw, and are kept in the run store. Made here and not by name, they are searched one after the other, in this process.)
 
 
 # %%
@@ -459,8 +458,8 @@ plots.dots(
 )  # fmt: skip
 
 # %% [markdown]
-# Why should it matter for GELU how weights are drawn? Near 0 a GELU is x / 2, a straight line; only numbers of size 1 and more meet its bend. A ReLU has its kink at 0, whatever the size. So
-# measure how bent an activation *is* in a network: the share of what comes out of it that no straight line through what goes in explains (one minus a squared correlation).
+# Why should that matter for GELU? Near 0 a GELU is x / 2, a straight line; only numbers of size 1 and more meet its bend. A ReLU has its kink at 0, whatever the size. So
+# measure how bent an activation *is* in a network: the share of its output that no straight line through its input explains (one minus a squared correlation).
 
 
 # %%
@@ -496,18 +495,25 @@ pd.DataFrame(
 
 # %% [markdown]
 # With He's draw a GELU is as bent as a ReLU; with PyTorch's it is nearly straight. So in a network that nobody initialised "GELU in place of ReLU" means "less of an activation". That fits what you see: with PyTorch's draw
-# GELU is somewhat ahead, with He's it is not. (It fits; we did not show that it is the cause.) The third activation costs the attacker something with either draw. So "fewer activations leak more" holds here, once the price is fair,
-# and "GELU does not help" holds where a GELU is a bend at all.
+# GELU is somewhat ahead, with He's it is not. (It fits; we did not show that it is the cause.)
 #
+# The third activation costs the attacker something with either draw. So "fewer activations leak more" holds here, once the price is fair,
+# and "GELU does not help" holds where a GELU is a bend at all.
+
+# %% [markdown]
 # ## The stem: Figure 9a
 #
-# The stem of a ResNet is a 7 x 7 convolution of stride 2 and a pooling of stride 2 behind it. A ViT and a ConvNeXt cut the image into squares of 4 x 4 pixels instead, which is
-# a convolution of 4 x 4 with stride 4: "patchify". Either way a map of 8 x 8 is left of a 32 x 32 image.
-#
-# On which network does the paper switch it? Figure 9 does not say. So we ask on two: step 9 (all activations, three BatchNorms a block) and step 14, the ConvNeXt. And we ask twice: at one
+# The stem of a ResNet is a 7 x 7 convolution of stride 2 and a pooling of stride 2 behind it. A ViT and a ConvNeXt patchify: they cut the image into squares of 4 x 4 pixels,
+# a convolution of 4 x 4 with stride 4. Either way a map of 8 x 8 is left of a 32 x 32 image.
+
+# %% [markdown]
+# Figure 9 does not say on which network. So we ask on two: step 9 (all activations, three BatchNorms a block) and step 14, the ConvNeXt. And we ask twice: at one
 # price, and at a fair one.
-#
+
+# %% [markdown]
 # ### Predict
+#
+# Which of the two stems gives the attacker more?
 
 # %%
 guess_stem = widgets.predict("PSNR with patchify less PSNR with the convolution, step 9:", low=-5, high=10, unit="dB")
@@ -535,7 +541,8 @@ guess_stem.against(less(by_stem[9, "patchify"], by_stem[9, "conv_stem"]).mean().
 #
 # Two designs are **confounded** in a comparison if both change at once. "Patchify" is one word, and more than one thing. Which of these differ between the two stems, for a 32 x 32 image?
 # Give a set of words.
-#
+
+# %% [markdown]
 # - `"resolution"`: of the map that the first block sees
 # - `"channels"`: of that map
 # - `"overlap"`: whether a pixel is read by more than one window
@@ -557,8 +564,7 @@ checks.verify("10.confounded", differs)
 # %% [markdown]
 # ### Take it apart
 #
-# Between the two stems lie others, which differ in one of these each. First means in place of maxima. Then no pooling, but the same 7 x 7 weights with stride 4. Then 4 x 4, without overlap.
-# (Not in the paper.)
+# Between the two stems lie others (not in the paper), which differ in one of these each. First means in place of maxima. Then no pooling, but the same 7 x 7 weights with stride 4. Then 4 x 4, without overlap.
 
 
 # %%
@@ -602,13 +608,14 @@ plots.dots(
 
 # %% [markdown]
 # "Patchify" turns out to be two changes that work against each other. Pooling by *maxima* costs the attacker several decibels: of nine values it lets one through, and the other eight leave no trace.
-# Means let all through. But a convolution of stride 4 looks at the image at a quarter as many places as one of stride 2, and that costs as much again. Squares without overlap cost a little more.
-# What is left of the comparison in Figure 9a is the difference of two larger numbers; no wonder that it comes out one way on one network, and the other way on another.
+# But a convolution of stride 4 looks at the image at a quarter as many places as one of stride 2, and that costs as much again. Squares without overlap cost a little more.
 #
+# Figure 9a is left with the difference of two larger numbers; no wonder that it comes out one way on one network, and the other way on another.
+
+# %% [markdown]
 # ## The norm: Figure 9b
 #
-# Now LayerNorm in place of BatchNorm. What does a fresh BatchNorm do in `eval` mode, in which most attacks are run? It takes running averages, which are 0 and 1 as long as nothing was
-# learnt: see lab 04. So take all of them out of the network, and compare.
+# Now LayerNorm in place of BatchNorm. In `eval` mode, in which most attacks are run, a fresh BatchNorm takes running averages of 0 and 1 (lab 04). So take all of them out of the network, and compare.
 
 
 # %%
@@ -634,7 +641,7 @@ for base in (9, 11):
     )
 
 # %% [markdown]
-# So on a fresh victim in eval mode "BatchNorm to LayerNorm" compares *no norm* with LayerNorm. In `train` mode it is another thing altogether: mean and variance are taken over all positions of the
+# So on a fresh victim in eval mode "BatchNorm to LayerNorm" compares *no norm* with LayerNorm. In `train` mode mean and variance are taken over all positions of the
 # image, and over all images of the batch.
 
 # %%
@@ -651,6 +658,8 @@ for mode, train_mode in (("eval", False), ("train", True)):
 # ## Exercise 3: when does train mode fail?
 #
 # Our networks shrink the side of an image by 4 in the stem and by 2 in each of three stages. In train mode BatchNorm needs more than one value in a channel, or there is no variance to take.
+
+# %% [markdown]
 # Write `values(size, batch)`: how many values does each channel of the *last* norm take its mean over, for a batch of square images, `size` a multiple of 32?
 #
 # <details><summary>Hint</summary>Positions of the last map, times something.</details>
@@ -675,8 +684,11 @@ except ValueError as refused:
     print(f"one image of 32 x 32: {refused}")
 
 # %% [markdown]
-# A single value is left of one image of 32 x 32. A client who trains at batch size 1 on such images cannot be in train mode, and the paper's "BN" of one CIFAR-10 image, if it
-# attacked one image at a time, was in eval mode. (It does not say.) With 64 x 64 pixels there are four values. So here are photographs of 64 x 64, on step 11, the step before the paper's LN: both
+# A single value is left of one image of 32 x 32. So the paper's "BN" of one CIFAR-10 image, if it
+# attacked one at a time, was in eval mode. (It does not say.) With 64 x 64 pixels there are four values.
+
+# %% [markdown]
+# So here are photographs of 64 x 64, on step 11, the step before the paper's LN: both
 # modes of BatchNorm, LayerNorm, and no norm at all. And one more: LayerNorm, but the client keeps the gradients of the norms' own parameters to itself. If
 # LayerNorm leaks because it *sends* something, that one will do worse.
 
@@ -790,16 +802,16 @@ for draw, norm in itertools.product(("pytorch", "he"), ("bn", "ln")):
 # So does LayerNorm leak more than BatchNorm? It hangs on the mode, and on the network.
 #
 # - Against BatchNorm in *train* mode it does, by some decibels, as Figure 9b has it. That mode takes away from each channel its mean and its size over the whole image; the attacker may well miss them.
-# - Against BatchNorm in *eval* mode, which on a fresh victim is no norm at all, it leaks less on steps 9 and 14, at either price, and somewhat more on step 11 with 64 x 64 pixels. (On step 14 at a fair price, look
-#   at what the search finds where there is no norm.)
+# - Against BatchNorm in *eval* mode, which on a fresh victim is no norm at all, it leaks less on steps 9 and 14, at either price, and somewhat more on step 11 with 64 x 64 pixels.
 # - What LayerNorm's own parameters send makes next to no difference: without their gradients the search does about as well.
 #
 # The paper's finding holds here for a client in train mode. Whoever attacks a fresh network in eval mode, as is usual, compares something else under the same two names.
-#
+
+# %% [markdown]
 # ## Three switches, and a fourth
 #
-# Now all at once. Step 9, and four **switches**, each between a ResNet's way and a ConvNeXt's: the activation behind the addition, the stem, the norm, and the kind of activation. All sixteen
-# combinations are attacked, each at its fair price; those from above are not done again.
+# Step 9, and four **switches**, each between a ResNet's way and a ConvNeXt's: the activation behind the addition, the stem, the norm, and the kind of activation. All sixteen
+# combinations are attacked, each at its fair price.
 
 # %%
 SWITCHES = {  # name -> (a ResNet's way, a ConvNeXt's)
@@ -841,7 +853,7 @@ def look(**chosen):
 widgets.explore(look, **WORDS)
 
 # %% [markdown]
-# The same as a flipbook, from the worst of the sixteen designs (for the attacker) to the best:
+# The same as a flipbook, from the attacker's worst design to the best:
 
 # %%
 ranked = sorted(COMBINATIONS, key=lambda c: cube[c]["psnr"].mean().item())
@@ -854,7 +866,7 @@ flipbook.show(
 
 # %% [markdown]
 # Which switch matters most? A **main effect** is the difference that a switch makes, averaged over all settings of the others. An **interaction** is by how much the effect of one switch is larger
-# when another one is on than when it is off. Predict first, switch by switch, from what you have seen:
+# when another one is on than when it is off. Predict, switch by switch, from what you have seen:
 
 # %%
 guesses = {name: widgets.predict(f"main effect of '{name}':", low=-5, high=10, unit="dB") for name in SWITCHES}
@@ -874,7 +886,7 @@ guesses["kind"]
 #
 # Write `effect(dB, switch)`. `dB` is a dict: a tuple of 0s and 1s, one for each switch, -> a list with a PSNR for each repeat. `switch` is a place in the tuple. Return a list: the main effect in each repeat.
 #
-# <details><summary>Hint</summary>In each repeat by itself: the mean over all tuples with a 1 in that place, less the mean over those with a 0. Why keep the repeats apart? Photographs differ by more than
+# <details><summary>Hint</summary>In each repeat by itself: the mean over all tuples with a 1 in that place, less the mean over those with a 0. Photographs differ by more than
 # designs do; what they share goes away in a difference on the same photograph.</details>
 
 
@@ -930,17 +942,19 @@ for name in SWITCHES:
     print(f"{name:>8}: {metrics.summary(gap)} dB.", guesses[name].against(gap.mean().item()))
 
 # %% [markdown]
-# Of the four, the activation behind the addition matters most: to take it away helps the attacker, in every repeat. The norm comes next, with a wide spread and with the other sign than in the paper (in eval mode, fresh: see
-# above). The stem, with its two opposite halves, and the kind of activation matter little on average.
-#
-# And look at the interactions. Taking the third activation away helps the attacker more *with LayerNorm* than without, by about as much as the norm's whole main effect. A table that switches one design at a time on one
-# network, as Figures 8 and 9 do, cannot show that. It is why single effects should not be added up to "a ConvNeXt leaks because of its three micro designs".
-#
+# Of the four, the activation behind the addition matters most: to take it away helps the attacker, in every repeat. The norm comes next, with a wide spread and with the other sign than in the paper (in eval mode, fresh). The stem, with its two opposite halves, and the kind of activation matter little on average.
+
+# %% [markdown]
+# And the interactions: taking the third activation away helps the attacker more *with LayerNorm* than without, by about as much as the norm's whole main effect. A table that changes one design at a time on one
+# network, as Figures 8 and 9 do, cannot show that. So single effects should not be added up to "a ConvNeXt leaks because of its three micro designs".
+
+# %% [markdown]
 # ## Defences, under a search that knows the curvature
 #
-# Switches were judged by how far Adam gets. Lab 09 found a ReLU network that stops Gauss-Newton, and a GELU network that does not. So is the *kink* the defence? Put softplus in ReLU's place: $\log(1 + e^{\beta x}) / \beta$ is smooth for any $\beta$, and the **sharper** it is the less it
+# Lab 09 found a ReLU network that stops Gauss-Newton, and a GELU network that does not. So is the *kink* the defence? Put softplus in ReLU's place: $\log(1 + e^{\beta x}) / \beta$ is smooth for any $\beta$, and the **sharper** it is the less it
 # differs from ReLU. Step 8, nothing else changed, both searches with as many passes.
-#
+
+# %% [markdown]
 # ### Exercise 5: how sharp?
 #
 # Softplus of sharpness $\beta$ lies above ReLU everywhere. Where is it furthest away, and by how much? Write `sharpness(gap)`: the $\beta$ at which the two are never more than `gap` apart.
@@ -1026,7 +1040,7 @@ plots.lines(
 )  # fmt: skip
 
 # %% [markdown]
-# And what a client might do: BatchNorm in train mode, or noise on what it sends (lab 05 says how we measure it). Photographs of 64 x 64, since train mode fails on smaller ones:
+# And what a client might do: BatchNorm in train mode, or noise on what it sends. Photographs of 64 x 64, since train mode fails on smaller ones:
 
 # %%
 rows, found_64 = {}, {}
@@ -1047,15 +1061,22 @@ pd.DataFrame(rows).T
 
 # %% [markdown]
 # At `laptop` (a quarter of the channels, 160 passes, three repeats) softplus of sharpness 1 in place of ReLU gives Gauss-Newton 1.5 ± .6 dB more, and Adam 1.2 ± .5. From a sharpness of 100 on softplus is *worse* for the attacker than ReLU itself, for either search: what
-# counts is how fast a slope turns, not whether every derivative exists. BatchNorm in train mode takes about 4 dB from Gauss-Newton on step 9, ReLU or GELU then makes no difference, and on step 10 Adam stands 3.8 dB ahead of it. Noise of a tenth of the message's norm takes nothing away that
-# 160 passes could have found. (Two repeats each, at 64 x 64 pixels.) So two defences work against the one search better than against the other, and none of these says that a third search would not do better.
-#
+# counts is how fast a slope turns, not whether every derivative exists.
+
+# %% [markdown]
+# BatchNorm in train mode takes about 4 dB from Gauss-Newton on step 9, ReLU or GELU then makes no difference, and on step 10 Adam stands 3.8 dB ahead of it. Noise of a tenth of the message's norm takes nothing away that
+# 160 passes could have found. (Two repeats each, at 64 x 64 pixels.) So two defences work against the one search better than against the other; a third search might do better.
+
+# %% [markdown]
 # ## Membership: Figure 10, and Table 7's first row
 #
-# The paper switches three designs for membership inference as well, and finds each of them to make it easier. The attack is lab 01's: victim and shadow model, and a small network that reads confidences. We start from step 9
+# The paper switches three designs for membership inference as well, and finds each of them to make it easier. The attack is lab 01's network. We start from step 9
 # with a ResNet's stem, and add one design at a time. Beside them a ResNet, a ConvNeXt and a Swin (Table 7: .64, .75 and .69).
-#
+
+# %% [markdown]
 # ### Predict
+#
+# Do members get easier to tell with LayerNorm?
 
 # %%
 guess_member = widgets.predict("attack accuracy with LayerNorm less with BatchNorm:", low=-0.2, high=0.2)
@@ -1143,8 +1164,9 @@ for one, other in comparisons:
 guess_member.against((at_end["ln"] - at_end["plain"])[:, 0].mean())
 
 # %% [markdown]
-# The second column explains much of the first. Whoever overfits sooner is attacked more easily, whatever it is made of. So compare at the *same* gap.
-#
+# The second column explains much of the first. So compare at the *same* gap.
+
+# %% [markdown]
 # ## Exercise 6: at the same overfitting
 #
 # Write `matched(one, other)`: each is a pair of lists, overfitting levels and attack accuracies, one value for each epoch looked at. Return by how much `one` is easier to attack than `other`, on average over the levels
@@ -1197,15 +1219,18 @@ for one, other in comparisons:
     print(f"{one} less {other} at the same overfitting: {metrics.summary(gaps) if gaps else 'never at one level'}")
 
 # %% [markdown]
-# At equal epochs the designs differ by many hundredths, and not all in the paper's direction: with a patchified stem these small networks overfit sooner, with LayerNorm and with fewer activations later, and their attackers do better or worse by as much. At equal
-# overfitting next to nothing is left of any difference, for the designs and for the three families alike: all lie on one line. So at this size the second column *is* the explanation. Whether the paper's networks, with
-# mixup and 300 epochs, leave that line is for `gpu` and `paper` to say; lab 01 asks it of whole architectures.
+# At equal epochs the designs differ by many hundredths, and not all in the paper's direction: with a patchified stem these small networks overfit sooner, with LayerNorm and with fewer activations later, and their attackers do better or worse by as much.
 #
+# At equal
+# overfitting next to nothing is left of any difference, for the designs and for the three families alike: all lie on one line. So at this size the second column *is* the explanation. Whether the paper's networks, with
+# mixup and 300 epochs, leave that line is for `gpu` and `paper` to say.
+
+# %% [markdown]
 # ## A defence?
 #
-# Section 7 of the paper turns it round: if a design leaks, leave it out. Its Figure 11 shows accuracy on the task hardly moving and the attacks getting weaker. Your table above has what such a decision needs,
-# and two cautions: what is gained against *this* search may not hold against another, and at equal overfitting little may be left to gain against membership inference. Lab 13 puts such swaps beside noise.
-#
+# Section 7 of the paper turns it round: if a design leaks, leave it out. Its Figure 11 shows accuracy on the task hardly moving and the attacks getting weaker. Two cautions: what is gained against *this* search may not hold against another, and at equal overfitting little may be left to gain against membership inference. Lab 13 puts such swaps beside noise.
+
+# %% [markdown]
 # ## The paper, and here
 
 # %%
@@ -1214,24 +1239,26 @@ page.show()
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Size and steps.** At `smoke` and `laptop` the networks have one block a stage and a quarter of the channels, and the attack is lab 04's `annealed` with few steps. At `gpu` and `paper` they are the paper's, attacked by Inverting Gradients with the paper's settings.
+# - **Size and steps.** At `smoke` and `laptop` the networks have one block a stage and a quarter of the channels, and the attack is lab 04's `annealed` with few steps. `gpu` and `paper` have the paper's networks and settings.
 # - **Which network?** Figures 8 to 10 do not say on which of the fourteen steps the designs were switched. We switch on step 9, and stems and norms on step 14 as well.
 # - **Eval mode**, but where it says train. The paper names no mode; one image of 32 x 32 leaves no other.
-# - **Weights.** Fresh, and drawn for all designs alike: as PyTorch does if nothing is said, and for some designs as He et al. do. The paper does not say how its victims were drawn, nor what they had learnt.
+# - **Weights.** Fresh, and drawn for all designs alike: as PyTorch does, and for some designs as He et al. do. The paper says neither how its victims were drawn nor what they had learnt.
 # - **MSE** is that of normalised images, as in the paper; decibels are of pixels in [0, 1].
 # - **Membership** at `laptop`: small networks, hundreds of members, few epochs, no mixup, so that they overfit at all. Both of a pair are victim once.
 # - The fair price, the fourth switch, the main effects, the stems between, no norm at all, and the comparison at equal overfitting are ours.
-#
+
+# %% [markdown]
 # ## Summary
 #
-# - A search weighs a distance against smoothness, and the distance has a size of its own in each design. At one price for all, a table of designs is in part one of prices.
+# - At one price for all, a table of designs is in part one of prices.
 # - At a fair price the attacker does the better the fewer activations there are, best with none. Of four switches the one behind the addition matters most.
 # - GELU in place of ReLU brings him little: something with PyTorch's draw, where it is nearly a straight line, nothing with He's.
 # - "Patchify" is confounded: no maxima helps the attacker, a larger stride hurts him.
 # - A fresh BatchNorm in eval mode is nothing. LayerNorm gives the attacker more than BatchNorm in train mode does; against none at all it hangs on the network.
 # - Effects of single switches do not add up: measure interactions, repeat by repeat.
-# - For membership these designs differ by how soon the network overfits, and by little else, at this size.
-#
+# - For membership these designs differ by how soon the network overfits, at this size.
+
+# %% [markdown]
 # ## Where to read on
 #
 # Zhang et al. 2024, sections 5.3, 6.2 and 7; Liu et al. 2022 for why the designs are there. Lab 09 has the fourteen steps, lab 13 the swap of a component as a defence.

@@ -6,18 +6,18 @@
 # %% [markdown]
 # # 11 · Model inversion: a face out of a classifier, and what skip connections have to do with it
 #
-# A company trains a network to tell its staff apart, and puts it into a door. It never gives away a photograph. Somebody copies the network. Can he find out what the people look like?
+# A company trains a network to tell its staff apart, and puts it into a door. Somebody copies the network. Can he find out what the people look like?
 #
-# In labs 04 to 10 the attacker held a *gradient*. Here he holds nothing but the trained model, and asks it: *which picture do you take for person 7?* Among all arrays of pixels the answer would be noise. So he looks only among pictures that a **generator** can make, and that generator he trains on faces of *other* people, which are public.
+# In labs 04 to 10 the attacker held a *gradient*. Here he holds the trained model, and asks it: *which picture do you take for person 7?* Among all arrays of pixels the answer would be noise. So he looks only among pictures that a generator can make, which he trains on faces of *other* people.
 #
-# Koh et al. 2024 ask what the architecture has to do with it. A **skip connection** carries the gradient around a block. That helps training; does it also help the attacker, who follows gradients as well? They cut the skips stage by stage, train anew, and attack again.
+# Koh et al. 2024 ask what the architecture has to do with it. Skip connections carry the gradient around a block. That helps training; does it also help the attacker? They cut the skips stage by stage, train anew, and attack again.
 #
 # After it you can
 # - invert a classifier with PPA, and say what each of its parts does;
-# - judge a reconstruction so that it means something: by a network that the attacker never saw;
-# - cut the skip connections of a network stage by stage, and follow the gradient through what is left (equation 2);
+# - judge a reconstruction by a network that the attacker never saw;
+# - cut skip connections stage by stage, and follow the gradient through what is left (equation 2);
 # - compare two architectures at *equal accuracy*, and say why one must;
-# - show that RepVGG, which folds its skips away before it is shipped, protects nobody.
+# - show that RepVGG, which folds its skips away, protects nobody.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -26,11 +26,13 @@
 # | gpu | 10 | 8 GB |
 # | paper | 3000 | 12 GB |
 #
-# (Measured on two CPU cores, the memory of a second process included; the last two rows are estimates.)
-#
-# *You need* lab 01, or to know what a classifier and its logits are. *Words that are new here*: **model inversion**, **generator**, **latent**, **eigenfaces**, **evaluation model**, **attack accuracy**, **skip connection**.
-#
-# The faces are those of the ORL set, 40 people who were photographed for science around 1993, and the set with which this kind of attack began (Fredrikson et al. 2015). They agreed to be in a research data set. Treat them so: do not put reconstructions of them, or of anybody, where they are taken for photographs.
+# (Measured on two CPU cores, a second process included; the last two rows are estimates.)
+
+# %% [markdown]
+# *You need* lab 01, or to know what a classifier and its logits are. *Words that are new here*: **model inversion**, **generator**, **latent**, **eigenfaces**, **evaluation model**, **skip connection**.
+
+# %% [markdown]
+# The faces are those of the ORL set, 40 people who were photographed for science around 1993; with it this kind of attack began (Fredrikson et al. 2015). They agreed to be in a research data set. Do not put reconstructions of them, or of anybody, where they are taken for photographs.
 
 # %%
 import itertools
@@ -97,9 +99,9 @@ def key(name):
 # %% [markdown]
 # ## Private people, public people
 #
-# The network is trained on 20 **private** people (8 at `smoke`). The attacker has photographs of the others, who are **public**, and of no private one. (Whether nobody is on both sides is checked, and refused if it is not so: an attack that has seen the people has nothing left to find.) Three photographs of each private person are kept to test the network on.
+# **Model inversion** draws what a class looks like out of a trained classifier. Ours is trained on 20 **private** people (8 at `smoke`). The attacker has photographs of the others, who are **public**, and of no private one: an attack that has seen the people has nothing left to find. Three photographs of each private person are kept to test the network on.
 #
-# All is drawn and done several times over, with other private people each time, so that we can say how much hangs on the draw.
+# All is done several times over, with other private people each time.
 
 
 # %%
@@ -134,7 +136,7 @@ plots.images(
 # %% [markdown]
 # ## The generator: what faces can look like
 #
-# At `paper` this is StyleGAN, which took weeks of GPU time. Ours take a tenth of a second, and are a century old in spirit: **eigenfaces** (Turk and Pentland 1991). The mean of the public photographs, plus a weighted sum of the 100 directions in which they differ most. The weights are the **latent**, in standard deviations. Move one, and see what it does.
+# A **generator** makes a picture from a few numbers, the **latent**. At `paper` it is StyleGAN, which took weeks of GPU time. Ours take a tenth of a second: **eigenfaces** (Turk and Pentland 1991), the mean of the public photographs plus a weighted sum of the 100 directions in which they differ most. The weights are the latent, in standard deviations. Move one, and see what it does.
 
 # %%
 print(getsource(generators.Eigenfaces.synthesise))
@@ -166,7 +168,7 @@ if not face_generator:
 # %% [markdown]
 # ## The victims and the judge
 #
-# A victim is a small ResNet: four stages of blocks, each block $z_{i+1} = z_i + g_i(z_i)$. We train it as it is (*full*), and with the skips of stage 1, 2 or 4 removed (*Skip-1*, *Skip-2*, *Skip-4*, as the paper writes it): these blocks are $z_{i+1} = g_i(z_i)$. (The paper leaves stage 3 out, which has the most blocks.) At `laptop` also with none left at all; at `smoke` without Skip-2.
+# A victim is a small ResNet: four stages of blocks, each block $z_{i+1} = z_i + g_i(z_i)$. The summand $z_i$ is the **skip connection**. We train the network as it is (*full*), and with the skips of stage 1, 2 or 4 removed (*Skip-1*, *Skip-2*, *Skip-4*, as the paper writes it): these blocks are $z_{i+1} = g_i(z_i)$. (The paper leaves stage 3 out, which has the most blocks.) At `laptop` also with none left at all; at `smoke` without Skip-2.
 
 # %%
 print(getsource(skips._times))
@@ -180,7 +182,7 @@ for name, (zoo_name, changes) in family.items():
         print(f"{name}, {variant}: {size / 1e6:.2f} M parameters")
 
 # %% [markdown]
-# Who says whether a reconstruction shows person 7? Not the victim: the attack has driven *its* answer there. The field asks another network, of another architecture, that the attacker never saw, and which is trained on all private photographs: the **evaluation model**, or judge. Ours is a DenseNet. How far its word can be trusted is
+# Who says whether a reconstruction shows person 7? Not the victim: the attack has driven *its* answer there. The field asks a network of another architecture that the attacker never saw, trained on all private photographs: the **evaluation model**, or judge. Ours is a DenseNet. How far its word can be trusted is
 # measured on a twin, which is trained without the test photographs.
 
 
@@ -258,7 +260,7 @@ print(getsource(inversion.poincare).split('"""')[0], "...", getsource(inversion.
 # %% [markdown]
 # ### Predict
 #
-# The victim tells these people apart in more than nine photographs of ten. Of the faces that the attack finds, in what share will the judge see the right person?
+# The victim tells these people apart in more than nine photographs of ten. The *attack accuracy* is the share of the faces found in which the judge sees the right person. What will it be?
 
 # %%
 guess = widgets.predict("attack accuracy on the full network:", low=0.0, high=1.0)
@@ -309,7 +311,7 @@ guess.against(round(verdicts[(first, "full"), 0, None].accuracy, 3))
 # %% [markdown]
 # Put your hand over the captions. Would *you* recognise them? The pictures are blurred, because the generator can make no sharp ones, and still more than chance (one of 20; at `smoke`, of 8) is left of who it is: the shape of the face, the hairline, glasses.
 #
-# Is that because the victim gave something away, or do the first guesses among public faces already do? The judge answers that too:
+# Did the victim give something away, or do the first guesses among public faces already do?
 
 # %%
 started = [judges[m].score(found[(first, "full"), m, None].first, found[(first, "full"), m, None].targets).accuracy for m in range(draws)]  # fmt: skip
@@ -320,8 +322,9 @@ print("recognised, of the first choice:", np.round(started, 3), "and of what was
 # %% [markdown]
 # ## Cut a stage, and attack again
 #
-# Everything else stays: people, recipe, seed, generator, attack, judge. *Attacc* counts the pictures that the last choice puts first, as an attacker would; *unfiltered* all candidates.
-#
+# Everything else stays. *Attacc* counts the pictures that the last choice puts first, as an attacker would; *unfiltered* all candidates.
+
+# %% [markdown]
 # ### Predict
 #
 # The paper finds (Table 2) that without the skips of the *last* stage the attack loses most: 10 to 24 points in ResNets. How many points will our small ResNet lose without those of stage 4?
@@ -373,10 +376,13 @@ plots.dots(
 )  # fmt: skip
 
 # %% [markdown]
-# At `laptop` (three draws, 40 pictures each) the full network gives 70.0 ± 2.5% away, Skip-1 65.0 ± 6.6, Skip-2 70.0 ± 6.6, Skip-4 64.2 ± 12, and the one without any skips 53.3 ± 10. So the cut of the last stage does cost something here, 6 ± 10 points, but not more than that of stage 1, and three draws do not tell it from nothing. Now look at the first column. Skip-4 is
-# right about 90% of its test photographs and full about 96; without any skips it is 77. Keep that in mind.
+# At `laptop` (three draws, 40 pictures each) the full network gives 70.0 ± 2.5% away, Skip-1 65.0 ± 6.6, Skip-2 70.0 ± 6.6, Skip-4 64.2 ± 12, and the one without any skips 53.3 ± 10. So the cut of the last stage costs something, 6 ± 10 points, but not more than that of stage 1, and three draws do not tell it from nothing.
 #
-# Now choose the stages yourself. Tick boxes, and compare what comes out for the same people. (A combination that is new is trained first, which takes some seconds. Cut networks differ from draw to draw as much as from each other: the dots above say more than a gallery can.)
+# Now look at the first column. Skip-4 is
+# right about 90% of its test photographs and full about 96; without any skips it is 77. Keep that in mind.
+
+# %% [markdown]
+# Now choose the stages yourself. (A new combination is trained first, which takes some seconds. Cut networks differ from draw to draw as much as from each other: the dots above say more than a gallery can.)
 
 # %%
 zoo_name, changes = family[first]
@@ -403,7 +409,7 @@ widgets.explore(cut_and_attack, start={"stage_4": True}, **boxes)
 # %% [markdown]
 # ## Sure of the wrong face
 #
-# Why would a cut help? Not because the search fails, says the paper (Figure 2): also without the skips it finds latents of which the victim is nearly sure. They just show the wrong person more often, false positives. So look at both: the victim's probability for its target, and whether the judge agrees.
+# Why would a cut help? Not because the search fails, says the paper (Figure 2): also without the skips it finds latents of which the victim is nearly sure. They just show the wrong person more often. So look at the victim's probability for its target, and whether the judge agrees.
 
 # %%
 shown = [v for v in ("full", "skip_4", "none_left") if v in variants]
@@ -425,10 +431,11 @@ pd.DataFrame(agree).T.round(3)
 
 # %% [markdown]
 # In the paper the two histograms are alike, close to 1. At `laptop` they are not: without stage 4's skips the victim is less sure, by .14 ± .02. Fifty steps with a linear generator do not drive a cut network as far.
-#
+
+# %% [markdown]
 # ## At equal accuracy
 #
-# A network that is worse at its task is usually also harder to invert: it knows less. A cut that costs accuracy would look like a defence for that alone. So the paper compares checkpoints *of the same accuracy* (Figure 3), and this is its main safeguard. We attacked each network at several epochs:
+# A network that is worse at its task knows less, and is usually harder to invert. A cut that costs accuracy would look like a defence for that alone. So the paper compares checkpoints *of the same accuracy* (Figure 3), its main safeguard. We attacked each network at several epochs:
 
 # %%
 points = {(v, m): [(over_draws(first, v, "acc", w)[m], over_draws(first, v, "attacc", w)[m]) for w in (*at, None)] for v in variants for m in range(draws)}  # fmt: skip
@@ -450,12 +457,13 @@ for v in cuts:
     )
 
 # %% [markdown]
-# Look at the cloud: at `laptop` all five kinds of network lie along *one* line. What the cut networks lose to the attacker they lose by being worse at their task. At equal accuracy full is ahead of Skip-4 by -.6 ± 21 points, and of the one without skips by -8.6 ± 8.5: nothing is left of the effect, or it is smaller than what three draws can show. In the paper 10 to 15 points are left (Figure 3), of
+# At `laptop` all five kinds of network lie along *one* line in the cloud. What the cut networks lose to the attacker they lose by being worse at their task. At equal accuracy full is ahead of Skip-4 by -.6 ± 21 points, and of the one without skips by -8.6 ± 8.5: nothing is left of the effect, or it is smaller than what three draws can show. In the paper 10 to 15 points are left (Figure 3), of
 # networks that are much deeper.
-#
+
+# %% [markdown]
 # ## The gradient on its way back
 #
-# The paper's reason is equation 2: at a block the gradient splits. One part returns through the skip as it is, the other through the branch, $\partial L/\partial z_{i+1} \cdot \partial g_i/\partial z_i$. Is that so, and how large are the parts? Hooks on the full network, at the attack's own first pictures:
+# The paper's reason is equation 2: at a block the gradient splits. One part returns through the skip as it is, the other through the branch, $\partial L/\partial z_{i+1} \cdot \partial g_i/\partial z_i$. How large are the parts, at the attack's own first pictures?
 
 # %%
 model, faces_now = victims[first, "full"].model(0), found[(first, "full"), 0, None]
@@ -484,15 +492,17 @@ print(
 )
 
 # %% [markdown]
-# The identity holds to the last bit. And at `laptop` less gradient does arrive at the image: .82 of the full network's norm without stage 4's skips, .76 without any.
-#
-# Mind what a smaller gradient means here. Adam divides it by its own size, so the search's steps are as long as before. What can hurt it is the *direction*.
-#
+# The identity holds to the last bit. And at `laptop` less gradient does arrive at the image: .82 of the full network's norm without stage 4's skips, .76 without any. But Adam divides a gradient by its own size, so the search's steps are as long as before. What can hurt it is the *direction*.
+
+# %% [markdown]
 # ## RepVGG: the skips are gone, and it does not help
 #
-# RepVGG trains blocks of three branches, a 3x3 convolution, a 1x1 convolution and the identity, and before it is shipped folds them into one 3x3 convolution. The network that the attacker gets has no skip connection. Is it harder to invert?
-#
+# RepVGG trains blocks of three branches, a 3x3 convolution, a 1x1 convolution and the identity, and before it is shipped folds them into one 3x3 convolution. The attacker gets a network without skips.
+
+# %% [markdown]
 # ### Predict
+#
+# Is it harder to invert?
 
 # %%
 guess_fold = widgets.predict("attack accuracy, branches less folded, in points:", low=-10, high=30)
@@ -511,7 +521,7 @@ for name, (one_way, other) in errors.items():
     page.record("max_abs_error", ["repvgg", name], (one_way - other).abs().flatten(1).max(1).values, **about)
 
 # %% [markdown]
-# Outputs are equal, and so are the *gradients with respect to the image*: they belong to the function, and not to the way it is written down (section 9.1). The proof takes one line. If $f(z) = \hat f(z)$ for all $z$, then $\partial f/\partial z = \partial \hat f/\partial z$. In float64 the two agree to the last digits. So the attack has to find the same. Does it?
+# Outputs are equal, and so are the *gradients with respect to the image*: they belong to the function, and not to the way it is written down (section 9.1). If $f(z) = \hat f(z)$ for all $z$, then $\partial f/\partial z = \partial \hat f/\partial z$; in float64 the two agree to the last digits. So the attack has to find the same. Does it?
 
 # %%
 fold_gap = []
@@ -525,7 +535,8 @@ guess_fold.against(round(float(np.mean(fold_gap)), 2))
 
 # %% [markdown]
 # What a defence has to change is what the network *learned*, so it has to be there in training. Cutting skips is; folding is not.
-#
+
+# %% [markdown]
 # ## VGG, which never had any
 #
 # ### Predict
@@ -551,12 +562,16 @@ if "ResNet-fine" in plain:
 guess_vgg.against(round((over_draws(first, "full", "attacc") - over_draws(vgg, "full", "attacc")).mean(), 1))
 
 # %% [markdown]
-# At `laptop` it is the other way round: the narrow VGG gives 91.7 ± 2.9% away, 22 ± 4 points *more* than the ResNet, and is 3 points better at its task. But the two differ in more than skips. A ResNet's stem halves the picture twice before the first block, VGG looks at every pixel. So there is a third network in the table, *ResNet-fine*, with a stem that keeps all pixels: as good at the task as VGG (99.4%), and
+# At `laptop` it is the other way round: the narrow VGG gives 91.7 ± 2.9% away, 22 ± 4 points *more* than the ResNet, and is 3 points better at its task. But the two differ in more than skips. A ResNet's stem halves the picture twice before the first block, VGG looks at every pixel.
+
+# %% [markdown]
+# So there is a third network in the table, *ResNet-fine*, with a stem that keeps all pixels: as good at the task as VGG (99.4%), and
 # 80.8 ± 7.2% given away. Half of the distance was resolution. The other half stays, and is not what "skips help the attack" would predict.
-#
+
+# %% [markdown]
 # ## Another prior, other data: digits
 #
-# Eigenfaces are linear. Do skips matter more where the generator is a network, through which the gradient must go as well? The small case of the first GAN attacks (GMI and KEDMI): the victim tells 0 to 4 apart, and the attacker trains a **DCGAN** on 5 to 9. It has never seen a 3.
+# Eigenfaces are linear. Do skips matter more where the generator is a network, through which the gradient must go as well? The small case of the first attacks of this kind (GMI and KEDMI): the victim tells 0 to 4 apart, and the attacker trains a **DCGAN** on 5 to 9, a generator of convolutions taught by a second network, the *discriminator*, that tells its pictures from real ones. It has never seen a 3.
 
 # %%
 digits_each, gan_epochs, gan_channels, gan_images, digit_draws = {
@@ -601,12 +616,15 @@ some = {v: torch.cat([written[v, 0].images[written[v, 0].targets == k][:2] for k
 plots.images(some, alt="Digits 0 to 3 as found by the attack, two of each, one row for each kind of network.")
 
 # %% [markdown]
-# At `laptop` the pictures are digits that the generator never saw: a 3 made of strokes of 5, 6, 8 and 9. The judge reads 50 ± 21% of them right for the full network, 48 ± 25 for Skip-4 and 36 ± 19 for the one without skips. Most of that spread is the *generator's*: when the first of the two GANs was trained on two threads instead of one, which moves the last bits and nothing else, the full network's 52 became 90. So each draw has a GAN of its own, and what
-# counts is the difference within a draw: 2.5 ± 3.5 points for Skip-4, 14 ± 2 without any skips. A study with one generator has one sample of what matters most.
+# At `laptop` the pictures are digits that the generator never saw: a 3 made of strokes of 5, 6, 8 and 9. The judge reads 50 ± 21% of them right for the full network, 48 ± 25 for Skip-4 and 36 ± 19 for the one without skips. Most of that spread is the *generator's*: when the first of the two GANs was trained on two threads instead of one, which moves the last bits and nothing else, the full network's 52 became 90.
 #
+# So each draw has a GAN of its own, and what
+# counts is the difference within a draw: 2.5 ± 3.5 points for Skip-4, 14 ± 2 without any skips.
+
+# %% [markdown]
 # ## Where do skips matter?
 #
-# One size of network and one prior do not settle it, so `make bench` cuts each stage in other depths, with other generators, data and resolutions. Points of attack accuracy lost against full, mean and standard deviation over three draws; in brackets the points of *task* accuracy lost:
+# `make bench` cuts each stage in other depths, with other generators, data and resolutions. Points of attack accuracy lost against full, mean and standard deviation over three draws; in brackets the points of *task* accuracy lost:
 #
 # | | Skip-1 | Skip-2 | Skip-3 | Skip-4 | none left |
 # |---|---|---|---|---|---|
@@ -620,10 +638,15 @@ plots.images(some, alt="Digits 0 to 3 as found by the attack, two of each, one r
 # | digits, eigenfaces | -1 ± 12 (0) | -5 ± 14 (0) | -12 ± 17 (-1) | -9 ± 16 (0) | -13 ± 4 (0) |
 #
 # (The full networks are right about 91 to 99% of their test photographs, but for ResNet-50's blocks: 32%, they are too deep for 140 photographs and 40 epochs.)
-#
-# Here the paper's order appears: in the deeper network, and clearly in the DenseNet, the last stage costs the attacker most, 53 points. So is the paper right? Read the brackets. Wherever a cut takes much from the attacker it takes as much from the task. Over the 37 cells the rank correlation between the two losses is .83 (p = 2e-10); that between points lost and the norm of the gradient at the image is -.10 (p = .57). At equal accuracy 4 blocks a stage have 4 points left
-# for Skip-4, and the DenseNet cannot be compared: no checkpoint of the one is as good as any of the other. In networks of this size, then, skips help the attacker *because they help the network learn*. In the paper the cut networks are trained so long that they lose only 2 points of accuracy, and still give 10 to 35 points less away. A ResNet-101 with a StyleGAN may do that; it takes a GPU, the paper's faces, and has not been run here.
-#
+
+# %% [markdown]
+# In the deeper network, and clearly in the DenseNet, the last stage costs the attacker most, 53 points, as in the paper. But read the brackets: what takes much from the attacker takes as much from the task. Over the 37 cells the rank correlation between the two losses is .83 (p = 2e-10); that between points lost and the norm of the gradient at the image is -.10 (p = .57). At equal accuracy 4 blocks a stage have 4 points left
+# for Skip-4, and the DenseNet cannot be compared: no checkpoint of the one is as good as any of the other.
+
+# %% [markdown]
+# In networks of this size, then, skips help the attacker *because they help the network learn*. In the paper the cut networks are trained so long that they lose only 2 points of accuracy, and still give 10 to 35 points less away. A ResNet-101 with a StyleGAN may do that; it has not been run here.
+
+# %% [markdown]
 # ## Exercise 1: why the victim is no judge
 #
 # Write `convince(model, picture, target, steps)`: change the *pixels* of `picture`, (1, channels, height, width) in [0, 1], until the model is sure that it shows class `target`, and return the new picture. `model` takes pixels and gives logits. No generator.
@@ -675,7 +698,8 @@ if convince(lambda x: x.mean((2, 3)), torch.zeros(1, 3, 2, 2), 0) is not None:  
 
 # %% [markdown]
 # An "attack accuracy" that is measured on the victim would call this a success for everybody.
-#
+
+# %% [markdown]
 # ## Exercise 2: a loss that does not break
 #
 # Write `poincare(logits, target)` for one row of logits, as a number. $u$ = logits divided by the sum of their absolute values; $v$ = one-hot target, less $10^{-4}$, cut off at 0 and 1; then $\operatorname{arccosh}\left(1 + 2\,\frac{|u - v|^2}{(1 - |u|^2)(1 - |v|^2)}\right)$. Two kinds of logits break it: all 0, and all but one 0. Guard against both, so that the result is finite.
@@ -752,20 +776,22 @@ page.show()
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **People and prior.** The paper inverts classifiers of 530 actors (FaceScrub) with a StyleGAN2 trained on FFHQ. Neither is in any package registry. By default we take ORL and eigenfaces, which everybody can have in a minute; `faces` and `face_generator` take the paper's where you have them. Eigenfaces of 200 photographs are a weak prior.
+# - **People and prior.** The paper inverts classifiers of 530 actors (FaceScrub) with a StyleGAN2 trained on FFHQ. Neither is in any package registry; `faces` and `face_generator` take them where you have them. Eigenfaces of 200 photographs are a weak prior.
 # - **Networks.** Narrow ResNets at `smoke` and `laptop`, the paper's own at `paper`. Ours are drawn with `zero_init_last=False`: timm starts the last BatchNorm of each branch at 0, and a block without its skip would then be 0 and never learn.
-# - **Step length.** PPA's .005 belongs to StyleGAN's w. In latents that are standard normal we take .1; with .02 the attack on the full network was a little weaker. No other setting was tried.
-# - **Cost.** At the paper's size, ResNet-101 at 224 pixels, a step takes .59 s a candidate, eight candidates of a person in one batch, on one CPU core (`make bench`). PPA's 200 candidates and 50 steps are 100 minutes a person there; nobody has measured it on a GPU for this book.
+# - **Step length.** PPA's .005 belongs to StyleGAN's w. In latents that are standard normal we take .1; .02, the only other value tried, was a little weaker.
+# - **Cost.** At the paper's size, ResNet-101 at 224 pixels, a step takes .59 s a candidate, eight candidates of a person in one batch, on one CPU core (`make bench`). PPA's 200 candidates and 50 steps are 100 minutes a person there; it was not measured on a GPU.
 # - **Released code.** The authors' repository was not followed: its "full" ResNets lack the skips of the last fifth of stage 3. Here `k=1` equals timm's model bit for bit.
 # - **Numbers that contradict each other in print** (ResNet-34 without stage 4: 80.61 and 71.86; DenseNet-121 in full: 88.11 and 78.09) are both in our tables, with a note. ResNet-34 loses more by Skip-2 than by Skip-4 in Table 2, against the caption.
-#
+
+# %% [markdown]
 # ## Summary
 #
-# - A classifier of people gives away what they look like, as far as a prior from other people can draw it.
-# - Only a network that the attacker never saw can say how far. The victim's own word is worth nothing: noise convinces it.
+# - A classifier of people gives away what they look like, as far as a prior can draw it.
+# - Only a network that the attacker never saw can say how far: noise convinces the victim.
 # - Architectures are compared at equal accuracy, over several draws, or not at all.
-# - Folding skips away after training changes nothing, because outputs and gradients stay what they were.
-#
+# - Folding skips away after training changes nothing: outputs and gradients stay what they were.
+
+# %% [markdown]
 # ## Where to read on
 #
 # Lab 12 has stronger attacks, and makes defences of the cuts. Struppek et al. 2022 is PPA, Fredrikson et al. 2015 where it began; Koh et al. 2024, sections 3, 4 and 9, is the paper behind this lab, and Zhang et al. 2020 the first attack with a GAN.

@@ -6,15 +6,15 @@
 # %% [markdown]
 # # 12 · Stronger inversions, and architectures that resist them
 #
-# Lab 11 drew faces out of a classifier, and cut its skip connections to see what that does. Now you stand on the other side. You have to ship a network that knows your staff, and want it to give away as little as it can. What do you change, and what does it cost you?
+# Now you stand on the other side. You have to ship a network that knows your staff, and want it to give away as little as it can.
 #
 # Koh et al. 2024 make three defences of their cuts: **RoLSS** removes the skip connections of the last stage, **SSF** weakens them, **TTS** removes them after the first epochs. They hold them against defences that change the *training*: **BiDO** and **MID** add a term to the loss, **DP-SGD** adds noise to each step. And they attack with more than PPA: **KEDMI**, **PLG-MI** and **LOMMA** train a generator on what the victim itself says.
 #
 # After it you can
 # - say what each of seven defences changes in a training, and train with it;
-# - read a trade-off: what a defence takes from the attacker, what it costs the task, and whether the ratio of the two means anything;
+# - read a trade-off: what a defence takes from the attacker, and what it costs the task;
 # - run five attacks, which are five settings of one search;
-# - ask people, and not a network, which of two pictures shows the person, and say what few answers can show.
+# - ask people which of two pictures shows the person, and say what few answers can show.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -23,11 +23,12 @@
 # | gpu | 20 | 8 GB |
 # | paper | 4000 | 12 GB |
 #
-# (Measured on two CPU cores, the memory of a second process included, but `laptop` on one core of a busy machine; what is trained is kept, so a second run takes half a minute. The last two rows are estimates.)
-#
+# (Measured on two CPU cores, a second process included, but `laptop` on one core of a busy machine; a second run takes half a minute. The last two rows are estimates.)
+
+# %% [markdown]
 # *You need* lab 11. *Words that are new here*: **trade-off**, **Pareto front**, **HSIC**, **information bottleneck**, **differential privacy**, **distillation**.
 #
-# Before each result you are asked to predict it. The people are those of the ORL set again, who were photographed for science. What you reconstruct stays in this lab: show it to nobody who would take it for a photograph.
+# Before each result you predict it. The people are those of the ORL set again, who were photographed for science: show what you reconstruct to nobody who would take it for a photograph.
 
 # %%
 import itertools
@@ -40,6 +41,7 @@ import pandas as pd
 import torch
 from IPython.display import display
 
+# %%
 from privlab import (
     attributes,
     checks,
@@ -96,15 +98,16 @@ recipe = training.RECIPES[recipe]
 # | MID | a narrow, noisy channel before the head, and a price on what passes | Wang et al. 2021 |
 # | DP-SGD | each image's gradient cut, noise on each step | Abadi et al. 2016 |
 #
-# All of them are objects that a training takes. The first four change the network's *form*, two add a *penalty* to the loss, the last has a way of its own to take a *step*.
+# The first four change the network's *form*, two add a *penalty* to the loss, the last has a way of its own to take a *step*.
 
 # %%
 print(getsource(architecture.Cut.shape))
 print(getsource(regularisers.BiDO.listen).split("measure = MEASURES[self.measure]\n\n")[1].split("        def hook")[0])
 
 # %% [markdown]
-# The first is all there is to four defences. The second is BiDO's penalty: for the features $z$ of each stage, how much they depend on the images $x$, less how much they depend on the labels. Dependence is **HSIC**, 0 where images that are alike have features that are not; COCO is another measure of it. MID takes the **information bottleneck** by its word: the head sees a noisy draw of the features, and the loss counts how many nats of the image are in it.
-#
+# The first is all there is to four defences, the second BiDO's penalty: for the features $z$ of each stage, how much they depend on the images $x$, less how much they depend on the labels. Dependence is **HSIC**, 0 where images that are alike have features that are not; COCO is another measure of it. MID takes the **information bottleneck** by its word: the head sees a noisy draw of the features, and the loss counts how many nats (bits, to base $e$) of the image are in it.
+
+# %% [markdown]
 # **Differential privacy** promises more than the others: that no one photograph changes what the training does by more than a factor, $e^\varepsilon$. It has to bound what any *one* image does to the weights. A BatchNorm mixes the images of a batch, so there is no such bound, and the trainer refuses:
 
 
@@ -144,7 +147,7 @@ except (ValueError, RuntimeError) as refused:
     print(refused)
 
 # %% [markdown]
-# So DP gets a network with GroupNorm, and to be fair it is compared with the same network undefended. Its $\varepsilon$ here is 50, hardly a promise, and already expensive, as you will see: 140 photographs are few to hide one among.
+# So DP gets a network with GroupNorm, which norms each image by itself, and is compared with the same network undefended. Its $\varepsilon$ here is 50, hardly a promise, and already expensive: 140 photographs are few to hide one among.
 
 # %%
 prices = {  # what is trained: the network's changes, the defences, and how, if not by the recipe
@@ -259,9 +262,10 @@ guess.against(round(float(lost[1] / lost[0]), 1) if lost[0] else float("nan"))
 losses
 
 # %% [markdown]
-# Read the last column before you believe any number in it. Where a defence costs the task so little that a few draws cannot tell it from nothing, **Delta** has no size: something is divided by almost 0. The paper prints no intervals, and that is just where its best values stand: TTS on ResNet-34 takes 9.1 points for .29, a ratio of 31.
-#
-# So do not rank by Delta. Look at the plane. To the right is better for you, down is worse for the attacker. Whoever has nobody to the right *and* below is on the **Pareto front**. Point at a mark to see what the attacker got there.
+# **Delta** is what the attacker loses for each point that the task loses. Where a defence costs the task so little that a few draws cannot tell it from nothing, Delta has no size: something is divided by almost 0. The paper prints no intervals, and that is just where its best values stand: TTS on ResNet-34 takes 9.1 points for .29, a ratio of 31.
+
+# %% [markdown]
+# So look at the **trade-off** as a plane. To the right is better for you, down is worse for the attacker. Whoever has nobody to the right *and* below is on the **Pareto front**. Point at a mark to see what the attacker got there.
 
 
 # %%
@@ -284,12 +288,16 @@ plane.plane(
 
 # %% [markdown]
 # At `laptop` (three draws, 40 pictures each) the undefended network is right about 96 ± 3% of its test photographs and gives 70 ± 3% of its people away. RoLSS costs the task 6 ± 2 points and the attacker 6 ± 10, SSF 7 ± 4 and 12 ± 9, TTS 8 ± 4 and 10 ± 9, BiDO 12 ± 8 and 8 ± 5, MID 29 ± 16 and 22 ± 12. That is about a point for a point, where the paper has three to thirty. RoLSS on top of BiDO does take more than BiDO alone, 34 points, and costs 37. DP leaves little of either.
-#
+
+# %% [markdown]
 # ## The cheapest defence: stop earlier
 #
-# *Stopped at n* in the chart is the undefended network after n epochs. It is worse at its task, and gives less away, without a line of code. That is what a defence has to beat: not the full network, but the full network *stopped where it is as good as the defended one*.
-#
+# *Stopped at n* in the chart is the undefended network after n epochs: worse at its task, and it gives less away. A defence has to beat the full network *stopped where it is as good as the defended one*.
+
+# %% [markdown]
 # ### Predict
+#
+# By how much does SSF?
 
 # %%
 guess_stop = widgets.predict(
@@ -333,15 +341,22 @@ plots.dots(
 # | GroupNorm for BatchNorm | 32 ± 10 | 38 ± 9 | **25 ± 9** |
 # | the same, three times as many epochs | 1 ± 5 | 24 ± 16 | **24 ± 16** |
 #
-# (DP was left out; at `laptop` it is 7 points behind a network that is stopped.) None of the defences beats the clock, in networks and with a prior of this size. A change that nobody sold as a defence does: GroupNorm in place of BatchNorm. With it the network learns slowly. But trained three times as long it is as good as the undefended one, and gives 24 ± 16 points less away. A search of four times as many steps does not bring them back (16 ± 6% of three draws, 38 ± 10 with the usual steps). Why it should be so we have not measured; lab 13 starts from there.
+# (DP was left out; at `laptop` it is 7 points behind a network that is stopped.)
+
+# %% [markdown]
+# None of the defences beats the clock, in networks and with a prior of this size. A change that nobody sold as a defence does: GroupNorm in place of BatchNorm. With it the network learns slowly. But trained three times as long it is as good as the undefended one, and gives 24 ± 16 points less away. A search of four times as many steps does not bring them back (16 ± 6% of three draws, 38 ± 10 with the usual steps). Why, we have not measured.
 #
 # A DenseNet loses nearly all it knows to RoLSS, 67 points of 89, and SSF with the paper's k = .01 *is* RoLSS there: a hundredth of our few channels is none.
-#
+
+# %% [markdown]
 # ## How much of a skip?
 #
 # SSF has a dial: its factor k. At 1 it is the full network, at 0 it is RoLSS; the paper turns it in its Figure 9, and finds that both accuracies rise with k.
-#
+
+# %% [markdown]
 # ### Predict
+#
+# Does the attack's accuracy rise with k here?
 
 # %%
 guess_k = widgets.predict("rank correlation between k and attack accuracy, within a draw:", low=-1.0, high=1.0)
@@ -379,7 +394,7 @@ plots.lines(
 # %% [markdown]
 # (The bands are one standard deviation over the draws.) At `laptop` the task's accuracy rises with k (rank correlation .55 ± .36), and the attacker's goes 64, 63, 58, 61, 70: the ends are as in the paper, the way between is not, and three draws disagree about it (.21 ± .64).
 #
-# Turn it yourself, on the first draw. (A value that is new is trained first, which takes some seconds.)
+# Turn it yourself, on the first draw. (A new value is trained first.)
 
 
 # %%
@@ -399,7 +414,7 @@ widgets.explore(turned, k=(0.0, 0.1, 0.2, 0.5, 1.0), start={"k": 0.2})
 # %% [markdown]
 # ## Where the skips cannot go: MaxViT
 #
-# A Transformer needs its skips more than a CNN: without those of its later stages all patches end up alike (Tang et al. 2021; section 8). So in MaxViT, which mixes convolutions with two kinds of attention, the paper cuts one early stage, and reports its largest effect: 56 points from the attacker for less than 2 of accuracy (Table 10). Ours is a narrow one, and from `laptop` on it is trained in full and without the skips of its first stage.
+# A Transformer needs its skips more than a CNN: without those of its later stages all patches end up alike (Tang et al. 2021; section 8). So in MaxViT, which mixes convolutions with two kinds of attention, the paper cuts one early stage, and reports its largest effect: 56 points from the attacker for less than 2 of accuracy (Table 10). Ours is a narrow one, from `laptop` on.
 
 # %%
 mixed = {
@@ -428,16 +443,18 @@ if profile != "smoke":
 
 # %% [markdown]
 # Not here. At `laptop` the cut costs the task 1.7 ± 1.7 points, as in the paper, and the attacker .8 ± 9.5 of 55: nothing of 56. (MaxViT was given 80 epochs. After 40 the cut network was 15 points worse than the full one, and would have looked well defended.)
-#
+
+# %% [markdown]
 # ## Stronger attacks
 #
-# PPA's generator knows nothing of the victim. The attacker has the victim, though, while he trains his generator:
+# PPA's generator knows nothing of the victim. But the attacker has the victim while he trains it:
 #
 # - **GMI** (Zhang et al. 2020) came first: a GAN on public images, and its discriminator's word that a picture looks real.
 # - **KEDMI** (Chen et al. 2021) asks the victim what it takes each public image for, and the discriminator has to know it too. It searches for a *distribution* of latents.
 # - **PLG-MI** (Yuan et al. 2023) hands each public image to the class that it most looks like, and trains a generator that is told the class.
 # - **LOMMA** (Nguyen et al. 2023) repairs KEDMI's search: the target's logit instead of the cross-entropy, and students beside the victim that were taught to answer as it does, by **distillation**.
-#
+
+# %% [markdown]
 # Here all five are one class with other fields. What differs:
 
 # %%
@@ -455,7 +472,7 @@ fields = pd.DataFrame({name: preset.settings() for name, preset in presets.items
 fields[fields.astype(str).nunique(axis=1) > 1]
 
 # %% [markdown]
-# The stage is lab 11's (at `smoke` and `laptop` at 16 pixels, which a generator learns in seconds): a network that tells the digits 0 to 4 apart, and public images of 5 to 9. One victim is full, the other has RoLSS (at `smoke` there is the full one alone).
+# The stage is lab 11's (at `smoke` and `laptop` at 16 pixels, which a generator learns in seconds): a network that tells the digits 0 to 4 apart, and public images of 5 to 9. One victim is full, the other, from `laptop` on, has RoLSS.
 
 # %%
 each, gan_images, gan_epochs, channels, labelled, digit_draws = {
@@ -488,7 +505,7 @@ readers = recognition.judges(judge_of_digits, numbers)
 print({name: [round(of.right(m, draw.test), 3) for m, draw in enumerate(numbers.draws)] for name, of in counting.items()})  # fmt: skip
 
 # %% [markdown]
-# Now KEDMI's generator, in front of you. Each row is the same eight latents, one epoch later. (Interrupt it when you like: it is kept epoch by epoch, and running the cell again goes on.)
+# Now KEDMI's generator, in front of you. Each row is the same eight latents, one epoch later. (Interrupt it when you like: running the cell again goes on.)
 
 # %%
 gan = dict(channels=channels, batch_size=32 if profile == "smoke" else 64, lr=2e-3, device=page.device)
@@ -534,7 +551,7 @@ written = dict(zip(orders, campaign.wage(list(orders.values())), strict=True))
 # %% [markdown]
 # ### Predict
 #
-# Which of the five reads best? And does RoLSS lower what it gets? The paper's Figure 4 says it does for KEDMI, LOMMA and PLG-MI, on a face network of 152 layers.
+# Which of the five reads best? And does RoLSS lower what it gets, as in the paper's Figure 4 for KEDMI, LOMMA and PLG-MI, on a face network of 152 layers?
 
 # %%
 guess_best = widgets.predict("attack accuracy of the best of the five, full network:", low=0.0, high=1.0)
@@ -553,7 +570,10 @@ rows = {a: torch.stack([written["none", a, 0].images[written["none", a, 0].targe
 plots.images(rows, alt="Digits 0 to 4 as found behind the full network, one of each, a row for each attack.")
 
 # %% [markdown]
-# At `laptop` (three draws, a generator for each draw and each victim) GMI, KEDMI, LOMMA and PLG-MI find 58 ± 5, 58 ± 3, 59 ± 8 and 54 ± 33% of the digits in the full network, PPA with GMI's generator 80 ± 16. And RoLSS does not lower it: KEDMI finds 9 ± 3 points *more*, LOMMA 13 ± 12, PLG-MI 12 ± 35. `make bench` has larger generators, 32 pixels, and faces beside the digits (three other draws, 40 pictures each; attack accuracy of the full network, and points lost by RoLSS):
+# At `laptop` (three draws, a generator for each draw and each victim) GMI, KEDMI, LOMMA and PLG-MI find 58 ± 5, 58 ± 3, 59 ± 8 and 54 ± 33% of the digits in the full network, PPA with GMI's generator 80 ± 16. And RoLSS does not lower it: KEDMI finds 9 ± 3 points *more*, LOMMA 13 ± 12, PLG-MI 12 ± 35.
+
+# %% [markdown]
+# `make bench` has larger generators, 32 pixels, and faces beside the digits (three other draws, 40 pictures each; attack accuracy of the full network, and points lost by RoLSS):
 #
 # | | digits, full | lost by RoLSS | faces, full | lost by RoLSS |
 # |---|---|---|---|---|
@@ -562,14 +582,17 @@ plots.images(rows, alt="Digits 0 to 4 as found behind the full network, one of e
 # | LOMMA on KEDMI | 72 ± 7 | -14 ± 3 | 29 ± 6 | -2 ± 6 |
 # | PLG-MI | 99 ± 1 | 8 ± 6 | 67 ± 13 | -1 ± 14 |
 # | PPA, a DCGAN | 70 ± 15 | 6 ± 10 | 71 ± 6 | 3 ± 6 |
-#
+
+# %% [markdown]
 # On digits the order of the years comes out, GMI, KEDMI, LOMMA, PLG-MI. Where the public images are few (200 faces) a generator that is taught by the victim is no better than one that is not. Against RoLSS only PLG-MI on digits loses what three draws can just tell from nothing; LOMMA gains. The paper's own case, faces behind 152 layers, takes a GPU (`faces = "celeba_people"` at `paper`), and has not been run.
-#
+
+# %% [markdown]
 # ## Ask people
 #
-# All numbers so far are a network's opinion. The paper also asked people (section 11): here is the person, here are two reconstructions, one from each network; 60 seconds; which is closer? 61.9% chose the one from the full network, 38.1% the other (Table 10, MaxViT).
-#
-# Play it. The pairs are yours: *none* against *RoLSS*, of the first draw, sides at random. Answers stay in `runs/study` on this machine, one small file a game, without a name. If a whole class plays, hand out one study file (`of.save`) and collect the answers in one folder: the summary reads them all.
+# All numbers so far are a network's opinion. The paper also asked people (section 11): here is the person, here are two reconstructions, one from each network, and 60 seconds; which is closer? 61.9% chose the one from the full network, 38.1% the other (Table 10, MaxViT).
+
+# %% [markdown]
+# Play it. The pairs are yours: *none* against *RoLSS*, of the first draw, sides at random. Answers stay in `runs/study`, one small file a game, without a name. For a whole class, hand out one study file (`of.save`) and collect the answers in one folder.
 
 # %%
 photos, owners = cast.photographs(0)
@@ -591,8 +614,7 @@ except (FileNotFoundError, ValueError) as nobody:
     print(nobody)
 
 # %% [markdown]
-# Mind what such an answer says. People choose the *closer* of two; both may be of nobody. And twelve answers show little: somebody who guesses gets 3 to 9 of 12 in nineteen games of twenty. The summary's interval says so; over a class it takes into account that the answers of one player resemble one another, and those about one pair too.
-#
+# People choose the *closer* of two; both may be of nobody. And twelve answers show little: somebody who guesses gets 3 to 9 of 12 in nineteen games of twenty. The summary's interval says so, and takes into account that the answers of one player resemble one another, and those about one pair too.
 # %% [markdown]
 # ## Exercise 1: one rival
 #
@@ -618,7 +640,10 @@ checks.verify("12.margin", margin)
 # %% [markdown]
 # ## Exercise 2: what the features hold
 #
-# MID lets the network draw its features: $z \sim N(\mu, \sigma^2)$, each number on its own, and makes it pay for what they tell of the image: $\mathrm{KL}\left(N(\mu, \sigma^2)\,\|\,N(0, 1)\right)$, in nats, summed over the numbers of $z$. Write `kl(mu, sigma)` for one image: both are (width,), sigma is a standard deviation. Return a number.
+# MID lets the network draw its features: $z \sim N(\mu, \sigma^2)$, each number on its own, and makes it pay for what they tell of the image: $\mathrm{KL}\left(N(\mu, \sigma^2)\,\|\,N(0, 1)\right)$, in nats, summed over the numbers of $z$.
+
+# %% [markdown]
+# Write `kl(mu, sigma)` for one image: both are (width,), sigma is a standard deviation. Return a number.
 #
 # <details><summary>Hint</summary>For one number of $z$ it is the mean of $\log p(z) - \log q(z)$ over $z \sim p$. The two densities differ in a square each and in $\log\sigma$, and the mean of $z^2$ is $\mu^2 + \sigma^2$. At $\mu = 0$ and $\sigma = 1$ it has to be 0.</details>
 
@@ -689,18 +714,19 @@ page.show()
 # ## What we did differently, and why
 #
 # - **People and networks.** ORL's 40 people, 32 pixels, narrow ResNets and eigenfaces by default, where the paper has 530 actors, ResNet-34 to 152 and a StyleGAN. `faces`, `face_generator` and `printed` take the paper's where you have them.
-# - **Weights of the penalties.** BiDO's (2, 20) and MID's .05 were chosen at a first look at one draw: the published weights (.05 and .5) did nothing here that could be seen, and larger ones destroyed the task. A defence is as good as its weight, and a fair comparison would search all of them alike; the paper takes its rivals' numbers at one setting as well.
+# - **Weights of the penalties.** BiDO's (2, 20) and MID's .05 were chosen at a first look at one draw: the published weights (.05 and .5) did nothing here that could be seen, and larger ones destroyed the task. A fair comparison would search all weights alike; the paper takes its rivals' numbers at one setting as well.
 # - **DP.** A network with GroupNorm, compared with the same undefended. Opacus cuts and counts; the gradients of single images are taken with `torch.func`, because timm's in-place additions break its hooks.
 # - **TTS.** One schedule of the learning rate goes through both stages; the paper does not say.
 # - **The attacks' own settings.** KEDMI fits one Gaussian a candidate, not a class. PLG-MI changes its pictures by one crop. LOMMA takes the usual features from the generator's pictures, not from the public images. Searches take 60 steps, the published ones 600 to 2,400. Their networks are trained for seconds.
-#
+
+# %% [markdown]
 # ## Summary
 #
-# - A defence is a point on a plane, with a spread. A ratio of two small differences is not a measurement.
+# - A ratio of two small differences is not a measurement.
 # - The cheapest defence is to stop training earlier. Here no defence could be told from a network stopped at the same accuracy (eight draws); a change of the normalisation could.
 # - The stronger the attacker's prior, the more comes out: what you measured with one attack is a lower bound.
-# - Which picture is closer is a question for people; whether it is recognised is another.
-#
+
+# %% [markdown]
 # ## Where to read on
 #
-# Koh et al. 2024, sections 5, 10 and 11. Peng et al. 2022 (BiDO) and Wang et al. 2021 (MID) for the penalties, Abadi et al. 2016 for DP-SGD; Nguyen et al. 2023 (LOMMA) on why the losses of older attacks fell short. Lab 13 turns to gradients again, and to where noise is best spent.
+# Koh et al. 2024, sections 5, 10 and 11. Peng et al. 2022 (BiDO), Wang et al. 2021 (MID), Abadi et al. 2016 (DP-SGD); Nguyen et al. 2023 (LOMMA) on why the losses of older attacks fell short. Lab 13 turns to gradients again, and to where noise is best spent.
