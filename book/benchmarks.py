@@ -1,0 +1,128 @@
+"""The committed measurements of `make bench` as tables: the benchmark page, and the table of the second-order chapter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+
+_BENCHES = {  # the files of `make bench`, and what a reader should know of each
+    "bench_attacks": "Five model inversions on the same victims, with and without the skips of the last stage (`skip_4`, which is "
+    "RoLSS): the attack accuracy, as another network sees it, of 40 pictures a draw, and what the judge saw in the first choice. Seconds "
+    "are those of the attack, and of training its generator and LOMMA's students (few where the store had them), on one thread.",
+    "bench_defences": "Defences against model inversion beside the cheapest one, to stop the undefended training earlier, on ORL faces: "
+    "the attack accuracy of PPA with eigenfaces, of 40 pictures a draw. *Below a network stopped at its accuracy*: draw by draw, along a "
+    "line through the undefended network's checkpoints.",
+    "bench_budget": "One budget of noise on the message of a small ViT, spent evenly, in each tensor's own proportion, by measured "
+    "sensitivity, on the three tensors that closed forms read, or on attention: what the strongest of three attacks that know the defence "
+    "finds, above the mean of public photographs, for eight victims; and, trained with the same noise on every step, the task's accuracy "
+    "and the AUC of membership by the loss.",
+    "bench_closed_form": "What the closed forms reach: PSNR over 4 images and 2 seeds, and seconds beside a plain solve.",
+    "bench_gradient": "Our search for images beside the package `breaching`, on the same models and gradients, and one architecture beside "
+    "another. A run that never reaches 20 dB counts as later than all others. The preset of `breaching` is meant for 24,000 steps; it was "
+    "followed for as many as its row says, so *not decided* is said where only its later steps could tell.",
+    "bench_gradvit": "GradViT beside other attacks: what a step takes in memory, what compiling the step saves, and what each finds in "
+    "about the same seconds of one thread. Those are 100 to 200 steps, where the papers take 1,500 to 120,000: the last rows say what is "
+    "worth trying on a laptop, not what an attack can do. A short run set the number of steps; what they took in the end stands beside. "
+    "GradViT runs with the paper's weights, under which the statistics of EfficientNet-lite0 at 32 pixels drown the gradients in the "
+    "second half of the run.",
+    "bench_second_order": "Gauss-Newton beside Adam (`annealed`) and L-BFGS (on Gauss-Newton's own loss) at equal passes: a gradient of "
+    "the network, a J v or a J^T u is one pass, a step of Adam takes two. Photographs on which no setting was chosen. The 14 steps have a "
+    "quarter of the channels and one block a stage where *half* is not said. On `vit_std_1` Gauss-Newton stops at a score of 1e-6.",
+    "bench_skips": "Model inversion with the skip connections of one stage removed, by depth, prior, data and resolution: the attack "
+    "accuracy of PPA, as another network sees it, of 40 pictures a draw; each draw has private people (or digits) of its own. *At equal "
+    "task accuracy* is `recognition.at_equal_accuracy` over two checkpoints of each draw. Then what a step of PPA costs at 224 pixels.",
+    "bench_membership_scores": "All models of a fleet as targets, scored in closed form, beside target by target with NumPy and SciPy; "
+    "one thread.",
+    "bench_fleet": "A fleet of 16 on two processes, beside the same fleet on one and beside the standard library's pool; the same weights, "
+    "to the bit. In the first of the three rounds another program was using one of the cores.",
+}
+
+
+def page(baselines: Path) -> str:
+    """The committed measurements of `make bench`, bench_*.json in the folder, as tables."""
+    made = [
+        "# Benchmarks\n",
+        "From `make bench`: medians, with the lowest and the highest. Seconds are of a shared machine: read the ratios.\n",
+    ]
+    for path in sorted(baselines.glob("bench_*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        at = found["machine"]
+        made.append(f"## {path.stem.removeprefix('bench_').replace('_', ' ').capitalize()}\n")
+        made.append(_BENCHES[path.stem] + "\n")
+        made.append(
+            f"Measured on {found['date']}: {at['device_name']}, {at['cpus']} cores, {at['threads']} thread(s), torch {at['torch']}, "
+            f"timm {at['timm']}.\n"
+        )
+        made.append("| what | median | range | promised | beside |")
+        made.append("|---|---:|---:|---:|---|")
+        made += [_bench_row(row) for row in found["rows"]]
+        made.append("")
+    return "\n".join(made)
+
+
+def _place(net: str) -> tuple:
+    """Where a network stands in the table: the families first, then the morph step by step."""
+    kind, _, rest = net.partition("_")
+    step = int(rest.partition("_")[0]) if kind == "morph" else 0
+    return kind == "morph", rest.endswith("half"), step, net
+
+
+def second_order(baselines: Path) -> str:
+    """Three searches side by side, network by network, for the chapter on the second-order search."""
+    runs = json.loads((baselines / "bench_second_order.json").read_text(encoding="utf-8"))["runs"]
+    found: dict[tuple, dict[str, list[tuple]]] = {}
+    for run in runs:
+        if run["batch"] == 1 and run["method"] in ("adam", "lbfgs", "gauss_newton"):
+            of = found.setdefault((run["net"], run["passes"]), {}).setdefault(run["method"], [])
+            of.append(((run["image"], run["seed"]), run["psnr"]))
+
+    def shown(values: list[float]) -> str:
+        return (
+            f"{median(values):.1f} ({min(values):.1f} to {max(values):.1f}, n={len(values)})" if values else "not run"
+        )
+
+    def lead(by: dict[str, list[tuple]]) -> str:
+        """Of Gauss-Newton over Adam, search by search."""
+        one, other = (dict(by.get(method, [])) for method in ("gauss_newton", "adam"))
+        gaps = [one[which] - other[which] for which in one if which in other]
+        return f"{median(gaps):+.1f} ({min(gaps):+.1f} to {max(gaps):+.1f})" if gaps else "not run"
+
+    lines = [
+        "| network | passes | Adam | L-BFGS | Gauss-Newton | Gauss-Newton less Adam |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for (net, passes), by in sorted(found.items(), key=lambda case: (_place(case[0][0]), case[0][1])):
+        each = " | ".join(shown([psnr for _, psnr in by.get(m, [])]) for m in ("adam", "lbfgs", "gauss_newton"))
+        lines.append(f"| {net.replace('_', ' ').replace('0p', '.')} | {passes:,} | {each} | {lead(by)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _bench_row(row: dict) -> str:
+    """One measured line. Without a unit it is a PSNR, promised as a lower bar in dB, with seconds and a peer for what stands beside it."""
+    unit = row.get("unit", "dB")
+    digits = {
+        "dB": 1,
+        "dB above the guess": 1,
+        "s": 1,
+        "ms": 1,
+        "GiB": 2,
+        "steps": 0,
+        "×": 3,
+        "attack accuracy": 3,
+        "held-out accuracy": 3,
+        "s a candidate and step": 3,
+    }[unit]
+
+    def shown(value: float | None) -> str:
+        return "never" if value is None else f"{value:,.{digits}f}"
+
+    if "unit" in row:
+        verdict = {True: "holds", False: "**does not hold**", None: "not decided"}[row["holds"]]
+        promise, note = f"{row['promise']}: {verdict}" if row["promise"] else "", row["note"]
+    else:
+        promise, note = "" if row["promise"] is None else f"≥ {row['promise']} dB", f"{row['seconds']:.3f} s"
+        if peer := row.get("peer"):
+            note += f"; {peer['name']}: {peer['median']:.1f} dB, ours takes {peer['ratio']:.2f} of its time"
+    median = shown(row["median"]) if row["median"] is None else f"{shown(row['median'])} {unit}"
+    return f"| {row['what']} | {median} | {shown(row['low'])} to {shown(row['high'])} | {promise} | {note} |"
