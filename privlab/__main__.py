@@ -1,9 +1,10 @@
-"""python -m privlab: run the labs, pair their notebooks, report on runs, look over the machine, audit a model."""
+"""python -m privlab: run the labs, pair their notebooks, report on runs and on weeks of them, look over the machine, audit a model."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import signal
 import sys
 from collections.abc import Sequence
@@ -22,10 +23,31 @@ _ABOUT = {
         "write labs/NN_topic.ipynb from labs/NN_topic.py, without outputs and with cell ids that stay put",
         "The .py is what people edit. Exit status of --check: 1 where a notebook is not what its source makes.",
     ),
+    "student": (
+        "write the student edition: the labs without their solutions, or sheets of solutions to hand out later",
+        "A sheet, NN_topic_solutions.ipynb, has the solutions of a lab's exercises, or of those named, with their text and checks. "
+        "It replaces no student's notebook. Exit status: 0 done, 2 bad input.",
+    ),
+    "mark": (
+        "mark a folder of returned notebooks, and write a table: a row a notebook, a column an exercise",
+        "Each answer runs in a process of its own, which can write no file and reach no network, with limits of time and memory; "
+        "whatever a notebook does spoils no row but its own. Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C.",
+    ),
+    "slides": (
+        "write slides of labs that were run: one HTML file a lab, with the prose as speaker's notes",
+        "They need no network: the scripts that data_scripts/vendor.py fetches go beside them. Exit status: 0 done, 2 bad input.",
+    ),
     "report": (
         "show one or more runs against the papers, and against an earlier run",
-        "RUN is a folder of `run`, or a ledger.json. Exit status: 1 where a verdict got worse than in --baseline or "
-        "stopped being run.",
+        "RUN is a folder of `run`, or a ledger.json. With --baseline, what moved goes first: verdicts, and figures whose means differ "
+        "by more than the spreads of both allow (Welch's t; at most one run in twenty shows a moved figure where none did). "
+        "Exit status: 1 where a verdict got worse than in --baseline or stopped being run; with --strict also where a figure moved, "
+        "is measured otherwise or is no longer recorded.",
+    ),
+    "history": (
+        "show the verdicts and figures of many runs in the order of their dates, and when each moved",
+        "RUN is a folder of `run`, a ledger.json, or a folder of such folders. Markdown and LaTeX have each claim, and the figures that "
+        "claims use or that moved; CSV and JSON have everything. Exit status: 0 done, 2 bad input.",
     ),
     "doctor": (
         "look over this machine: device, memory, versions, data sets, and the profiles that it can run",
@@ -57,7 +79,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--out", type=Path, metavar="FOLDER", help="where the results go (default: runs/PROFILE)")
     run.add_argument(
-        "--resume", action="store_true", help="skip labs green in --out for the same source, profile, seed and device"
+        "--resume",
+        action="store_true",
+        help="skip labs green in --out for the same source, modules of privlab, versions and parameters",
+    )
+    run.add_argument(
+        "-p",
+        nargs=2,
+        action="append",
+        default=[],
+        dest="parameters",
+        metavar=("NAME", "VALUE"),
+        help="set another parameter of the labs, such as: 05 -p victim vit_tiny_patch16_224; goes to a folder of its own",
     )
     run.add_argument("--claim", metavar="ID", help="run only the labs that this claim needs; report lists the ids")
     run.add_argument(
@@ -74,6 +107,37 @@ def _parser() -> argparse.ArgumentParser:
         "--cluster", metavar="ADDRESS", help="train shadow models on this Dask scheduler, such as tcp://127.0.0.1:8786"
     )
 
+    student = made["student"]
+    student.add_argument("labs_wanted", nargs="*", metavar="LAB", help="number or name; all if none is given")
+    student.add_argument(
+        "--solutions",
+        nargs="+",
+        default=[],
+        metavar="WHICH",
+        help="write sheets with the solutions of these labs or exercises, such as: 05 06.twin; and editions of LAB only",
+    )
+    student.add_argument(
+        "--out", type=Path, default=Path("student"), metavar="FOLDER", help="where they go (default: %(default)s)"
+    )
+
+    mark = made["mark"]
+    mark.add_argument("folder", type=Path, metavar="DIR", help="the returned notebooks, also in folders of it")
+    mark.add_argument(
+        "--out", type=Path, default=Path("marks.csv"), metavar="FILE", help="the table (default: %(default)s)"
+    )
+    mark.add_argument("--jobs", type=int, default=1, metavar="N", help="notebooks at a time, 1 GB each (default: 1)")
+    mark.add_argument(
+        "--timeout", type=float, default=20, metavar="SECONDS", help="of a processor, for one answer (default: 20)"
+    )
+    mark.add_argument(
+        "--memory", type=float, default=2, metavar="GB", help="for one answer, beside torch's own (default: 2)"
+    )
+
+    slides = made["slides"]
+    slides.add_argument("labs_wanted", nargs="*", metavar="LAB", help="number or name; all if none is given")
+    slides.add_argument("--run", type=Path, default=Path("runs/smoke"), metavar="RUN", help="(default: %(default)s)")
+    slides.add_argument("--out", type=Path, default=Path("runs/slides"), metavar="DIR", help="(default: %(default)s)")
+
     made["pair"].add_argument("--check", action="store_true", help="write nothing; name the notebooks that are stale")
 
     report = made["report"]
@@ -83,8 +147,21 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument(
         "--baseline", type=Path, metavar="RUN", help="an earlier run of the same profile; what moved since goes first"
     )
-    report.add_argument("--format", choices=["md", "json", "csv", "latex"], default="md", help="(default: %(default)s)")
-    report.add_argument("--out", type=Path, metavar="FILE", help="write the report there (default: print it)")
+    report.add_argument(
+        "--strict", action="store_true", help="status 1 also where a figure of --baseline moved or is gone"
+    )
+
+    history = made["history"]
+    history.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="such as runs/gpu, or runs/gpu/2026-W47 runs/gpu/2026-W48"
+    )
+    history.add_argument("--profile", help="the runs of this profile only")
+
+    for name in ("report", "history"):
+        made[name].add_argument(
+            "--format", choices=["md", "json", "csv", "latex"], default="md", help="(default: %(default)s)"
+        )
+        made[name].add_argument("--out", type=Path, metavar="FILE", help="write it there (default: print it)")
 
     audit = made["audit"]
     audit.add_argument("name", metavar="NAME", help="a model of timm or of the zoo, such as vit_base_patch16_224")
@@ -99,7 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("--seed", type=int, default=0, help="of weights, images and noise (default: %(default)s)")
     audit.add_argument("--out", type=Path, metavar="FOLDER", help="where the report goes (default: runs/audit_NAME)")
 
-    for name in ("run", "pair", "doctor"):
+    for name in ("run", "pair", "student", "slides", "doctor"):
         made[name].add_argument(
             "--labs", type=Path, default=Path("labs"), metavar="FOLDER", help="where the labs are (default: labs)"
         )
@@ -110,8 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status of a command line; what is wrong with it, in one line on standard error."""
     given = _parser().parse_args(arguments)
     try:
-        commands = {"run": _run, "pair": _pair, "report": _report, "doctor": _doctor, "audit": _audit}
-        return commands[given.command](given)
+        return globals()[f"_{given.command}"](given)  # argparse has let through only what is in _ABOUT
     except (ValueError, OSError, ImportError) as error:
         print(f"privlab {given.command}: {error}", file=sys.stderr)
         return 2
@@ -127,10 +203,11 @@ def _run(given: argparse.Namespace) -> int:
             f"claim={given.claim!r} and lab={given.labs_wanted[0]!r} both say what to run; give one of them"
         )
     chosen = catalogue.labs_of_claim(shelf, given.claim) if given.claim else catalogue.pick(shelf, given.labs_wanted)
-    out = given.out or Path("runs") / profile
+    extra = {name: runner.value(name, text) for name, text in given.parameters}
+    out = given.out or runner.folder(profile, extra)
     timeout = runner.TIMEOUTS[profile] if given.timeout is None else given.timeout
     plan = runner.Plan(
-        tuple(chosen), out, profile, given.seed, given.device, given.jobs, timeout, given.resume, given.cluster
+        tuple(chosen), out, profile, given.seed, given.device, given.jobs, timeout, given.resume, given.cluster, extra
     )
     if plan.cluster:
         fleet.reach(plan.cluster).close()  # told now, and not by each lab in turn
@@ -147,13 +224,23 @@ def _run(given: argparse.Namespace) -> int:
 
     from privlab import summary  # brings torch, which must not stand beside the labs in memory
 
-    everything = {lab.name: runner.saved(replace(plan, labs=(lab,)), lab, "ok", "failed") for lab in shelf}
+    alone = {lab: replace(plan, labs=(lab,), extra=extra if lab in chosen else {}) for lab in shelf}
+    everything = {lab.name: runner.saved(one, lab, "ok", "failed") for lab, one in alone.items()}
     counted = [name for name, result in everything.items() if result]
+    others = [name for name in everything.keys() - results.keys() if not everything[name]]
+    old = sorted(name for name in others if (out / f"{name}.ipynb").exists())
     made, unread = summary.book(out, counted, profile)
     for name in unread.keys() & results.keys():
         results[name] |= {"status": "failed", "error": results[name]["error"] or unread[name]}
     failed = [name for name, result in results.items() if result["error"]]
     print("", summary.of_labs(results, made), "", summary.of_claims(made, counted), "", sep="\n")
+    ended = [name for name, result in everything.items() if result and result["status"] == "ok"]
+    if lacking := summary.unrecorded(made, ended):
+        print(lacking, "", sep="\n")
+    if old:
+        print(
+            f"not in this ledger: {', '.join(old)}; what {out} holds of them is from before a change (run --resume renews it)"
+        )
     print(f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}" if failed else f"all green; see {out}")
     return int(bool(failed))
 
@@ -175,16 +262,68 @@ def _pair(given: argparse.Namespace) -> int:
     return 0
 
 
+def _student(given: argparse.Namespace) -> int:
+    from privlab import catalogue, student
+
+    shelf = catalogue.labs(given.labs)
+    for path, solutions in student.write(shelf, given.labs_wanted, given.solutions, given.out):
+        what = "with" if path.stem.endswith(student.SHEET) else "without"
+        print(f"wrote {path}, {what} {solutions} solutions")
+    return 0
+
+
+def _mark(given: argparse.Namespace) -> int:
+    from tqdm.auto import tqdm
+
+    from privlab import marking
+
+    rows: list[marking.Row] = []
+    with tqdm(unit="notebook", disable=None) as bar:
+
+        def began(count: int, unheld: list[str]) -> None:
+            bar.reset(count)
+            if unheld:
+                what = ", ".join(unheld)
+                tqdm.write(
+                    f"this system cannot keep an answer from these: {what}; mark in a container", file=sys.stderr
+                )
+
+        def done(row: marking.Row) -> None:
+            rows.append(row)
+            bar.update()
+            earned = f"lab {row.lab}, {row.marks} of {len(row.verdicts)}" if row.lab else "no marks"
+            tqdm.write(f"{row.file}  {earned}  {row.seconds:.1f} s{'  ' + row.error if row.error else ''}")
+
+        try:
+            marking.mark(given.folder, given.out, given.jobs, given.timeout, given.memory, began, done)
+        except KeyboardInterrupt:
+            print(f"\nstopped; {given.out} has the {len(rows)} notebooks that are marked", file=sys.stderr)
+            return 130
+    if shared := sorted({name for row in rows for name, v in row.verdicts.items() if v["where"] == "inside"}):
+        print(f"judged in one process with the answer, so easier to fool: {', '.join(shared)} (see privlab/judge.py)")
+    print(f"wrote {given.out}, {len(rows)} rows")
+    return 0
+
+
+def _slides(given: argparse.Namespace) -> int:
+    from privlab import slides
+
+    for path in slides.write_all(given.labs, given.labs_wanted, given.run, given.out):
+        print(f"wrote {path}")
+    return 0
+
+
 def _report(given: argparse.Namespace) -> int:
-    from privlab import ledger
-    from privlab.atomic import write_atomic
+    from privlab import drift, ledger
 
     def read(path: Path) -> ledger.Ledger:
         return ledger.read(path / "ledger.json" if path.is_dir() else path)
 
+    if given.strict and not given.baseline:
+        raise ValueError("strict: there is nothing to be strict about without --baseline; give an earlier run")
     runs = [read(path) for path in given.runs]
     text = ledger.render(runs, "tex" if given.format == "latex" else given.format)
-    status, moved = 0, ""
+    found = []
     if given.baseline:
         baseline = read(given.baseline)
         same = [run for run in runs if run.profile == baseline.profile]
@@ -192,16 +331,28 @@ def _report(given: argparse.Namespace) -> int:
             raise ValueError(
                 f"baseline={str(given.baseline)!r} is a run at {baseline.profile}; none of the runs given is"
             )
-        found = [ledger.changes(run, baseline) for run in same]
-        status, moved = max(change.status for change in found), "\n".join(map(repr, found))
-    if given.out:
-        write_atomic(given.out, text.encode())
-        print(moved + "\n" if moved else "", f"wrote {given.out}", sep="")
-    else:
-        if moved:
-            print(moved, file=sys.stderr)  # so that a report in JSON or CSV can still be piped
-        print(text, end="")
-    return status
+        found = [drift.compare(run, baseline) for run in same]
+        # beside the report where it is printed, so that JSON or CSV can still be piped
+        print("\n\n".join(map(str, found)), file=sys.stdout if given.out else sys.stderr)
+    _put(text, given.out)
+    return max((one.strict if given.strict else one.status for one in found), default=0)
+
+
+def _history(given: argparse.Namespace) -> int:
+    from privlab import history
+
+    runs = history.read(given.runs, given.profile)
+    _put(history.render(runs, "tex" if given.format == "latex" else given.format), given.out)
+    return 0
+
+
+def _put(text: str, out: Path | None) -> None:
+    """Print a text, or write it to a file and say so."""
+    from privlab.atomic import write_atomic
+
+    if out:
+        write_atomic(out, text.encode())
+    print(f"wrote {out}\n" if out else text, end="")
 
 
 def _doctor(given: argparse.Namespace) -> int:
@@ -215,8 +366,6 @@ def _doctor(given: argparse.Namespace) -> int:
 
 
 def _audit(given: argparse.Namespace) -> int:
-    import json
-
     from privlab import audit, audit_checks, audit_inputs
     from privlab.atomic import write_atomic
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import itertools
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from privlab import pairing, papers
@@ -16,7 +18,7 @@ _COST = re.compile(r"^\|\s*(\w+)\s*\|\s*([\d.]+)\s*\|\s*([\d.]+)\s*GB\s*\|", re.
 
 @dataclass(frozen=True)
 class Cost:
-    """What a lab's first cell promises for one profile: minutes, and peak memory in GB."""
+    """What a lab's head promises for one profile: minutes, and peak memory in GB."""
 
     minutes: float
     gb: float
@@ -44,9 +46,40 @@ class Lab:
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
     @cached_property
+    def package(self) -> str:
+        """SHA-256 over the modules of privlab that the lab imports, and those that they import, and so on."""
+        reached, waiting = {}, {"privlab", f"privlab.exercises.lab_{self.number}", *_imports(self.path)}
+        while waiting:
+            name = waiting.pop()
+            if name not in reached and (path := _module(name)):
+                reached[name] = path
+                if name != "privlab":  # which brings `audit`, to those who ask for it only
+                    waiting |= _imports(path)
+            elif name == "privlab.audit":
+                waiting |= {"privlab.auditing"}
+        whole = hashlib.sha256()
+        for name, path in sorted(reached.items()):
+            whole.update(f"{name}\n".encode() + hashlib.sha256(path.read_bytes()).digest())
+        return whole.hexdigest()
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """What can be set from outside: the names that its cell tagged "parameters" gives a value."""
+        cells = [c.source for c in pairing.notebook(self.path).cells if "parameters" in c.metadata.get("tags", [])]
+        try:
+            nodes = [node for cell in cells for node in ast.parse(cell).body]
+        except (SyntaxError, ValueError):
+            return ()
+        set_by = [node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)] for node in nodes]
+        plain = [target for targets in set_by for target in targets]
+        return tuple(target.id for target in plain if isinstance(target, ast.Name))
+
+    @cached_property
     def costs(self) -> dict[str, Cost]:
-        """Profile -> cost, from rows like `| smoke | 0.4 | 1.1 GB |` of the first cell."""
-        rows = _COST.findall(pairing.notebook(self.path).cells[0].source)
+        """Profile -> cost, from rows like `| smoke | 0.4 | 1.1 GB |` above the first code."""
+        cells = pairing.notebook(self.path).cells
+        head = itertools.takewhile(lambda cell: cell.cell_type == "markdown", cells)
+        rows = _COST.findall("\n".join(cell.source for cell in head))
         return {profile: Cost(float(minutes), float(gb)) for profile, minutes, gb in rows}
 
 
@@ -73,6 +106,32 @@ def pick(found: list[Lab], wanted: list[str]) -> list[Lab]:
             raise ValueError(f"lab={name!r} is not a lab{nearest(stem, [lab.name for lab in found])}")
         chosen.append(by_name[stem])
     return [lab for lab in found if lab in chosen] if wanted else found
+
+
+_HOUSE = Path(__file__).parent
+
+
+def _module(name: str) -> Path | None:
+    """The file of a module of this package; None where it is no module, but something inside one, or data."""
+    inside = _HOUSE.joinpath(*name.split(".")[1:])
+    return next((path for path in (inside.with_suffix(".py"), inside / "__init__.py") if path.is_file()), None)
+
+
+@cache
+def _imports(path: Path) -> frozenset[str]:
+    """Modules of this package that a file imports, wherever in it, with the packages they lie in; names inside them come too."""
+    found: set[str] = set()
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return frozenset()  # it will not run either, and says so then
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    ours = [name.split(".") for name in found if name.split(".")[0] == "privlab"]
+    return frozenset(".".join(parts[:i]) for parts in ours for i in range(1, len(parts) + 1))
 
 
 def profile(name: str) -> str:

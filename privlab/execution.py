@@ -214,7 +214,12 @@ def main() -> None:
     def started(cell: int, cells: int, heading: str) -> None:
         print(json.dumps({"cell": cell, "cells": cells, "heading": heading}), flush=True)
 
-    result = execute(Path(request["source"]), Path(request["out"]), request["parameters"], request["timeout"], started)
+    try:
+        result = execute(
+            Path(request["source"]), Path(request["out"]), request["parameters"], request["timeout"], started
+        )
+    except ValueError as error:  # a lab that cannot be started
+        result = {"error": str(error), "traceback": None, "controls": {}, "peak_gb": None, "gpu_peak_gb": None}
     print(json.dumps({"result": result}), flush=True)
 
 

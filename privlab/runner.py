@@ -6,18 +6,22 @@ the papers). See `execution` for what happens inside the process of a lab.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.metadata
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +40,7 @@ class Plan:
     """What to run.  jobs: labs at a time, with cores // jobs threads each.  timeout: of a cell, in seconds.
 
     cluster: address of a Dask scheduler that the labs send their shadow models to; the labs themselves run here.
+    extra: parameters of the labs beside profile, seed and device, each of which every lab of the plan has.
     """
 
     labs: tuple[Lab, ...]
@@ -47,12 +52,20 @@ class Plan:
     timeout: int | None = None
     resume: bool = False
     cluster: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
             raise ValueError(f"jobs={self.jobs} runs nothing; give 1 or more")
         if self.timeout is not None and self.timeout < 1:
             raise ValueError(f"timeout={self.timeout} gives a cell no time; give seconds, 1 or more")
+        for name in self.extra:
+            if name in ("profile", "seed", "device"):
+                raise ValueError(f"parameter={name!r} has an option of its own; give --{name}")
+            for lab in self.labs:
+                if lab.parameters and name not in lab.parameters:
+                    its = ", ".join(lab.parameters)
+                    raise ValueError(f"parameter={name!r} is not one of lab {lab.name}, which has {its}")
 
     @property
     def at_once(self) -> int:
@@ -63,11 +76,42 @@ class Plan:
         return max(1, machine.cores() // self.at_once)
 
     def parameters(self) -> dict[str, Any]:
-        return {"profile": self.profile, "seed": self.seed, "device": self.device}
+        return {"profile": self.profile, "seed": self.seed, "device": self.device, **self.extra}
 
     def key(self, lab: Lab) -> dict[str, Any]:
         """What a saved result must agree in to stand for this run of a lab."""
-        return {"source": lab.digest, **self.parameters()}
+        return {
+            "source": lab.digest,
+            "package": lab.package,
+            "versions": _versions(),
+            "profile": self.profile,
+            "seed": self.seed,
+            "device": self.device,
+            "parameters": dict(self.extra),
+        }
+
+
+def value(name: str, text: str) -> Any:
+    """What was typed for a parameter of the labs: a Python literal where it is one, else text.
+
+    Raises ValueError for a literal that the process of a lab cannot be sent, such as a set or an infinity.
+    """
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    try:
+        return json.loads(json.dumps(found, allow_nan=False))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"parameter={name!r}: {text} is no finite number, text, list or dict, nor None or a truth value"
+        ) from None
+
+
+def folder(profile: str, extra: Mapping[str, Any]) -> Path:
+    """Where the results go if nothing is said; with other parameters elsewhere, as they must not stand in for the usual ones."""
+    words = [profile, *(str(word) for pair in extra.items() for word in pair)]
+    return Path("runs") / "-".join(re.sub(r"[^\w.]+", "_", word) for word in words)[:120]
 
 
 def cost(plan: Plan) -> str:
@@ -160,6 +204,7 @@ def _one(
     plan: Plan, lab: Lab, workers: dict[str, subprocess.Popen[str]], board: Board, stop: threading.Event
 ) -> Result | None:
     """Run one lab in a process of its own and write its result; None where it was stopped."""
+    key = plan.key(lab)  # now: whoever edits while it runs has changed it
     plan.out.mkdir(parents=True, exist_ok=True)
     note, notebook = plan.out / f"{lab.name}.json", plan.out / f"{lab.name}.ipynb"
     note.unlink(missing_ok=True)
@@ -208,9 +253,8 @@ def _one(
         "status": "failed" if found["error"] else "ok",
         "seconds": seconds,
         **found,
-        **plan.key(lab),
+        **key,
         "threads": plan.threads,
-        "versions": _versions(),
     }
     write_atomic(note, (json.dumps(result, indent=1) + "\n").encode())
     board.done(lab.name, result)
@@ -234,6 +278,7 @@ def _environment(plan: Plan) -> dict[str, str]:
     )
 
 
+@cache
 def _versions() -> dict[str, str]:
     names = ("privlab", "torch", "torchvision", "timm", "numpy")
     found = {"python": ".".join(map(str, sys.version_info[:3]))}

@@ -10,7 +10,7 @@ import pytest
 from nbformat.v4 import new_output
 
 from privlab import __main__ as cli
-from privlab import ledger
+from privlab import catalogue, ledger, runner
 from privlab.records import MIME, Record, record
 
 PARAMETERS = '# %% tags=["parameters"]\nprofile = "laptop"\nseed = 0\ndevice = "auto"\n\n'
@@ -56,6 +56,10 @@ def test_run_writes_everything_and_shows_the_tables(labs, tmp_path, capsys):
     assert "rough cost: 6 s, 0.2 GB at most" in said and "no cost given for smoke: 00_start" in said
     assert "lu2022.theorem1.linear_system" in said and "REPRODUCED: " in said
     assert said.rstrip().endswith(f"all green; see {out}")
+    assert (
+        "claim lu2022.introduction.gradients_reveal names what lab 00 did not record: psnr[closed_form, one_image]\n"
+        in said
+    )
     files = {path.name for path in out.iterdir()}
     assert files == {"00_start.ipynb", "00_start.json", "05_april.ipynb", "05_april.json", "ledger.json"}
 
@@ -65,18 +69,61 @@ def test_run_writes_everything_and_shows_the_tables(labs, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "00_start: In [3], under 'no heading': KeyError: 'missing'" in said
     assert said.rstrip().endswith("1 of 1 labs failed: 00_start")
+    assert "what lab 05 did not record" in said and "what lab 00 did" not in said  # one that failed is not blamed
+    assert "not in this ledger" not in said
     verdicts = {j.claim.id: j.verdict for j in ledger.read(out / "ledger.json").judgements}
     assert verdicts["lu2022.theorem1.linear_system"] == "reproduced"
 
-    # the lab of one claim only, and nothing to do for it
+    # the lab of one claim only, and nothing to do for it; the other one is no longer what was run
+    (labs / "00_start.py").write_text(PARAMETERS + "# %%\n3\n")
     assert run("run", "--claim", "lu2022.theorem1.linear_system", "--labs", labs, "--out", out, "--resume") == 0
     said = capsys.readouterr().out
     assert "05_april  kept" in said and "00_start  started" not in said
+    assert f"not in this ledger: 00_start; what {out} holds of them is from before a change" in said
+
+
+def test_other_parameters_reach_the_lab_and_stay_out_of_the_usual_run(labs, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (labs / "00_start.py").write_text(
+        PARAMETERS.rstrip() + '\nvictim = ""\nwidths = ()\n\n# %%\nprint(victim, widths)\n'
+    )
+    assert run("run", "--labs", labs, "-p", "victim", "vit_tiny_patch16_224", "-p", "widths", "[8, None, 2.5]") == 0
+    assert (
+        capsys.readouterr()
+        .out.rstrip()
+        .endswith("all green; see runs/smoke-victim-vit_tiny_patch16_224-widths-_8_None_2.5_")
+    )
+    (folder,) = (tmp_path / "runs").iterdir()
+    kept = json.loads((folder / "00_start.json").read_text())
+    assert kept["parameters"] == {"victim": "vit_tiny_patch16_224", "widths": [8, None, 2.5]}
+    assert "vit_tiny_patch16_224 [8, None, 2.5]" in (folder / "00_start.ipynb").read_text()
+    given = {"victim": "vit_tiny_patch16_224", "widths": [8, None, 2.5]}
+    chosen = tuple(catalogue.labs(labs))
+    for extra, stands in ((given, True), ({"victim": "vit_tiny_patch16_224"}, False), ({}, False)):
+        plan = runner.Plan(chosen, folder, extra=extra)
+        assert (runner.saved(plan, chosen[0], "ok") is not None) == stands
+
+
+def test_a_lab_without_a_cell_of_parameters_fails_in_one_line_and_the_others_go_on(labs, tmp_path, capsys):
+    (labs / "01_bare.py").write_text("# %%\nprint('never run')\n")
+    assert run("run", "--labs", labs, "--out", tmp_path / "run") == 1
+    said = capsys.readouterr().out.splitlines()
+    told = '01_bare.py has 0 cells tagged "parameters"; it needs one, with profile, seed, device'
+    assert [line for line in said if line.startswith("01_bare: ")] == [f"01_bare: {told}"]
+    assert any(line.startswith("00_start  ok") for line in said)
+    assert said[-1] == "1 of 2 labs failed: 01_bare"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["run", "-p", "victm", "x"],
+            "privlab run: parameter='victm' is not one of lab 00_start, which has profile, seed, device",
+        ),
+        (["run", "-p", "seed", "1"], "privlab run: parameter='seed' has an option of its own; give --seed"),
+        (["run", "-p", "x", "{1, 2}"], "privlab run: parameter='x': {1, 2} is no finite number, text, list or dict"),
+        (["run", "-p", "x", "1e999"], "privlab run: parameter='x': 1e999 is no finite number"),
         (["run", "stat"], "privlab run: lab='stat' is not a lab; did you mean '00_start'? Known: 00_start"),
         (["run", "--profile", "smok"], "privlab run: profile='smok' is not a profile; did you mean 'smoke'?"),
         (["run", "--claim", "nothing"], "privlab run: claim='nothing' is not a claim; Known: "),
@@ -124,9 +171,53 @@ def runs(tmp_path):
 def test_report_against_a_baseline(runs, capsys):
     assert run("report", runs / "good", "--baseline", runs / "good") == 0
     said = capsys.readouterr()
-    assert said.err == "no verdict moved\n" and said.out.startswith("# The ledger")
+    assert "No verdict moved. 1 figure in both runs: 1 equal to the bit." in said.err
+    assert said.out.startswith("# The ledger")
     assert run("report", runs / "worse", "--baseline", runs / "good" / "ledger.json") == 1
-    assert "worse: lu2022.theorem1.linear_system: was reproduced, now not reproduced" in capsys.readouterr().err
+    assert "| worse | `lu2022.theorem1.linear_system` | reproduced | not reproduced |" in capsys.readouterr().err
+    assert run("report", runs / "worse", "--baseline", runs / "good", "--out", runs / "page") == 1
+    said = capsys.readouterr()
+    assert "| worse |" in said.out and said.out.endswith(f"wrote {runs / 'page'}\n") and not said.err
+
+
+def test_a_moved_figure_fails_only_where_it_is_told_to(runs, capsys):
+    for name, values in (("before", (1e-14, 2e-14, 3e-14, 2e-14)), ("after", (1e-18, 2e-18, 3e-18, 2e-18))):
+        records = [Record.read(bundle(*values)[MIME])]
+        ledger.write(runs / f"{name}.json", ledger.summarise(records, "smoke"))
+    both = ["report", runs / "after.json", "--baseline", runs / "before.json"]
+    assert run(*both) == 0
+    assert "| moved | lab 05 `relative_residual[theorem_1, float64]` | 1.861e-14" in capsys.readouterr().err
+    assert run(*both, "--strict") == 1
+    assert run("report", runs / "after.json", "--baseline", runs / "after.json", "--strict") == 0
+    capsys.readouterr()
+    assert run("report", runs / "after.json", "--strict") == 2
+    assert "nothing to be strict about without --baseline" in capsys.readouterr().err
+
+
+def test_a_baseline_of_another_version_is_compared_and_named(runs, capsys):
+    content = json.loads((runs / "good/ledger.json").read_text())
+    content["records"][0]["machine"] |= {"torch": "2.11.0", "privlab": "0.0.9"}
+    (runs / "old.json").write_text(json.dumps(content))
+    assert run("report", runs / "good", "--baseline", runs / "old.json") == 0
+    assert "Not the same: torch 2.11.0 -> " in (said := capsys.readouterr().err) and "privlab 0.0.9 -> 0.1.0" in said
+    content["format"] = 9
+    (runs / "old.json").write_text(json.dumps(content))
+    assert run("report", runs / "good", "--baseline", runs / "old.json") == 2
+    complained = capsys.readouterr().err
+    assert "old.json is no ledger that can be read here (it has the format 9, this privlab reads 1" in complained
+    assert complained.count("\n") == 1
+
+
+def test_history_in_each_format(runs, capsys):
+    for form, begins in (("md", "# History, profile smoke"), ("json", "["), ("csv", "profile,run"), ("latex", "% 1: ")):
+        assert run("history", runs, "--format", form) == 0
+        said = capsys.readouterr().out
+        assert said.startswith(begins) and "good" in said and "worse" in said
+        assert run("history", runs / "good", runs / "worse", "--format", form, "--out", runs / "page") == 0
+        assert (runs / "page").read_text() == said
+        capsys.readouterr()
+    assert run("history", runs, "--profile", "gpu") == 2
+    assert "the runs given are of the profiles smoke" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -159,7 +250,7 @@ def test_doctor_prints_its_findings(labs, capsys):
 
 
 def test_every_command_has_a_help_that_says_what_it_does():
-    for command in ("run", "pair", "report", "doctor"):
+    for command in ("run", "pair", "report", "history", "doctor"):
         text = subprocess.run(
             [sys.executable, "-m", "privlab", command, "--help"], capture_output=True, text=True, check=True
         ).stdout

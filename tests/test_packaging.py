@@ -28,11 +28,39 @@ def conda_list():
         yield CONDA_NAME.get(name, name).replace("_", "-"), entry[len(name) :]
 
 
-def test_environment_yml_lists_what_pyproject_lists():
+def test_environment_yml_lists_what_pyproject_lists_with_what_dp_needs():
     conda = {name: bounds for name, bounds in conda_list() if name not in ("python", "pip")}
-    assert conda.keys() == WANTED.keys()
+    wanted = WANTED | {r.name: r for r in map(Requirement, PROJECT["optional-dependencies"]["dp"])}
+    assert conda.keys() == wanted.keys()
     for name, bounds in conda.items():
-        assert set(filter(None, bounds.split(","))) == set(filter(None, str(WANTED[name].specifier).split(","))), name
+        assert set(filter(None, bounds.split(","))) == set(filter(None, str(wanted[name].specifier).split(","))), name
+
+
+def test_what_pip_adds_to_conda_asks_for_nothing_that_would_bring_another_torch():
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    (pip,) = (entry["pip"] for entry in listed if isinstance(entry, dict))
+    for name in (Requirement(entry).name for entry in pip):
+        asks = {
+            Requirement(line).name: Requirement(line) for line in metadata.requires(name) or [] if "extra" not in line
+        }
+        assert asks["torch"].specifier.contains("2.11.0"), name  # so pip is content with conda's
+        assert asks.keys() <= {"torch", "torchvision", "numpy", "scipy", "tqdm", "opt-einsum"}, name
+
+
+def test_binder_fetches_every_set_that_labs_00_to_05_use_at_smoke():
+    used = set()
+    for lab in sorted((ROOT / "labs").glob("0[0-5]_*.py")):
+        text = lab.read_text()
+        used |= set(re.findall(r'(?:data|attributes)\.load\("(\w+)"', text)) | set(
+            re.findall(r"metrics\.(lpips)\(", text)
+        )
+        used |= {"cifar10"} if '["cifar10"]' in text or 'or "cifar10"' in text else set()
+    fetched = re.search(r"fetch\.py (.+)", (ROOT / "postBuild").read_text()).group(1).split()
+    assert used == set(fetched)
+
+
+def test_binder_builds_fail_loudly_if_pip_brought_a_torch_of_its_own():
+    assert "torch.version.cuda is None" in (ROOT / "postBuild").read_text()
 
 
 def test_conda_comes_from_one_channel_and_leaves_the_package_to_postbuild():
@@ -138,7 +166,7 @@ def test_nothing_else_at_the_top():
         "book", "labs", "privlab", "data_scripts", "tests",
     }  # fmt: skip
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
-    top = {name.split("/")[0] for name in listed} - {".ci", ".gitignore", ".gitattributes"}
+    top = {name.split("/")[0] for name in listed} - {".ci", ".github", ".gitignore", ".gitattributes"}
     assert top <= allowed
 
 

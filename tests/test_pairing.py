@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privlab import pairing
+from privlab import launch, pairing
 
 LAB = """\
 # ---
@@ -123,3 +123,58 @@ def test_a_notebook_without_a_source_is_named_and_left_alone(tmp_path):
 def test_a_file_without_cells_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"notes\.py has no cell"):
         pairing.notebook(write(tmp_path, "x = 1\n", "notes.py"))
+
+
+PLACE = launch.Repository("https://github.com/someone/a-fork")
+SETTING = '[tool.privlab]\nrepository = "{}"\n'
+
+
+@pytest.fixture
+def labs(tmp_path, monkeypatch):
+    """A folder of one lab beside a pyproject.toml without an address, and no address in the environment."""
+    monkeypatch.delenv("PRIVLAB_REPOSITORY", raising=False)
+    (tmp_path / "pyproject.toml").write_text(SETTING.format(""))
+    (tmp_path / "labs").mkdir()
+    write(tmp_path / "labs", LAB)
+    return tmp_path / "labs"
+
+
+def test_without_an_address_a_notebook_has_the_cells_of_its_source_and_no_more(labs):
+    source = labs / "01_lab.py"
+    assert pairing.published(source, None) == pairing.notebook(source)
+    pairing.pair(labs)
+    assert "Colab" not in (labs / "01_lab.ipynb").read_text()
+
+
+def test_with_an_address_it_begins_with_links_and_is_set_up_before_its_first_code(labs):
+    plain, made = pairing.notebook(labs / "01_lab.py"), pairing.published(labs / "01_lab.py", PLACE)
+    assert "/a-fork/blob/main/labs/01_lab.ipynb" in made.cells[0].source
+    assert made.cells[1].source == "# 01 · title"
+    assert made.cells[2].source == launch.setup(PLACE) and made.cells[2].metadata.tags == ["setup"]
+    assert [c for i, c in enumerate(made.cells) if i not in (0, 2)] == plain.cells  # ids included
+    assert len({cell.id for cell in made.cells}) == len(made.cells)
+    nbformat.validate(made)
+
+
+def test_the_runner_never_sees_the_setup_cell(labs, monkeypatch):
+    (labs.parent / "pyproject.toml").write_text(SETTING.format(PLACE.address))
+    pairing.pair(labs)
+    assert "google.colab" in (labs / "01_lab.ipynb").read_text()
+    assert "google.colab" not in nbformat.writes(pairing.notebook(labs / "01_lab.py"))
+
+
+def test_setting_the_address_makes_every_notebook_stale_until_it_is_paired(labs):
+    pairing.pair(labs)
+    (labs.parent / "pyproject.toml").write_text(SETTING.format(PLACE.address))
+    assert pairing.stale(labs) == [labs / "01_lab.ipynb"]
+    assert pairing.pair(labs) == [labs / "01_lab.ipynb"] and pairing.stale(labs) == []
+
+
+def test_a_fork_may_build_with_its_own_address_before_or_after_pairing_with_it(labs, monkeypatch):
+    pairing.pair(labs)
+    monkeypatch.setenv("PRIVLAB_REPOSITORY", PLACE.address)
+    assert pairing.stale(labs) == []  # what is committed is still what the sources make
+    assert pairing.pair(labs) == [labs / "01_lab.ipynb"]
+    assert "a-fork" in (labs / "01_lab.ipynb").read_text() and pairing.stale(labs) == []
+    (labs / "01_lab.py").write_text(LAB.replace("42", "43"))
+    assert pairing.stale(labs) == [labs / "01_lab.ipynb"]

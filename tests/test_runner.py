@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,7 +116,8 @@ def test_each_result_is_written_beside_its_notebook(two_at_once):
     for lab in made.labs:
         written = json.loads((made.out / f"{lab.name}.json").read_text())
         assert written == results[lab.name]
-        assert written["source"] == lab.digest and (written["profile"], written["seed"], written["device"]) == (
+        assert written["source"] == lab.digest and written["package"] == lab.package and written["parameters"] == {}
+        assert (written["profile"], written["seed"], written["device"]) == (
             "smoke",
             7,
             "auto",
@@ -166,16 +168,58 @@ def test_resume_runs_what_failed_and_what_changed(two_at_once):
     assert kept(made, "02_env").cells[-1].source == "'changed'"
 
 
+def test_resume_runs_what_was_made_by_other_code_or_other_versions(tmp_path, monkeypatch):
+    labs, out = tmp_path / "labs", tmp_path / "run"
+    write(labs, "97_any", "from privlab import splits")
+    write(labs, "98_other", "1")
+    runner.run(plan(labs, out, jobs=2), Lines())
+    house = tmp_path / "privlab"
+    shutil.copytree(Path(catalogue.__file__).parent, house, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(catalogue, "_HOUSE", house)
+
+    def again() -> list[bool]:
+        return [runner.saved(made, lab, "ok") is not None for made in [plan(labs, out)] for lab in made.labs]
+
+    assert again() == [True, True]  # the same code elsewhere
+    (house / "plane.py").write_text("# no lab of these imports it\n")
+    assert again() == [True, True]
+    with open(house / "splits.py", "a") as module:
+        module.write("# changed\n")
+    assert again() == [False, True]  # only the lab that uses it
+    monkeypatch.setattr(runner, "_versions", lambda: {"torch": "9"})
+    assert again() == [False, False]
+
+
+def test_a_lab_whose_cell_of_parameters_is_missing_says_so_in_one_line(tmp_path):
+    write(tmp_path / "labs", "00_any", "1")
+    broken = plan(tmp_path / "labs", tmp_path / "run")
+    broken.labs[0].path.write_text("# %%\n1\n")
+    result = runner.run(broken, Lines())["00_any"]
+    assert result["status"] == "failed"
+    assert result["error"] == '00_any.py has 0 cells tagged "parameters"; it needs one, with profile, seed, device'
+    assert json.loads((tmp_path / "run/00_any.json").read_text())["status"] == "failed"
+
+
 def test_a_process_that_dies_is_a_failed_lab(tmp_path):
     write(tmp_path / "labs", "00_any", "1")
     broken = plan(tmp_path / "labs", tmp_path / "run")
-    broken.labs[0].path.write_text("# %%\n1\n")  # no parameters: the process of the lab refuses it
+    broken.key(broken.labs[0])  # read, and then gone
+    broken.labs[0].path.unlink()
     result = runner.run(broken, Lines())["00_any"]
     assert result["status"] == "failed"
-    assert result["error"].startswith(
-        'the process of the lab ended with status 1: ValueError: 00_any.py has 0 cells tagged "parameters"'
+    assert result["error"].startswith("the process of the lab ended with status 1: FileNotFoundError: ")
+
+
+def test_a_lab_that_is_edited_while_it_runs_is_not_taken_for_the_new_one(tmp_path):
+    write(
+        tmp_path / "labs",
+        "00_any",
+        "import pathlib\nlab = pathlib.Path('00_any.py')\nlab.write_text(lab.read_text() + '# late')",
     )
-    assert json.loads((tmp_path / "run/00_any.json").read_text())["status"] == "failed"
+    made = plan(tmp_path / "labs", tmp_path / "run")
+    assert runner.run(made, Lines())["00_any"]["status"] == "ok"
+    later = plan(tmp_path / "labs", tmp_path / "run")
+    assert runner.saved(later, later.labs[0], "ok") is None
 
 
 def test_ctrl_c_stops_the_kernels_and_resume_goes_on(tmp_path):
