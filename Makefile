@@ -8,7 +8,7 @@ BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test lab book bench pair lock clean
+.PHONY: help env run test lab book bench soak pair lock clean
 
 help:
 	@echo "make run    execute the labs on real images and judge the papers' claims (PROFILE=smoke|laptop|gpu|paper, JOBS=2, LABS='00 05')"
@@ -16,6 +16,7 @@ help:
 	@echo "make lab    open the labs in JupyterLab (loopback only, with a token)"
 	@echo "make book   build the book in book/_build/html"
 	@echo "make bench  measure what the book promises, beside other programs (two hours; BENCH_LIMIT=300 for less)"
+	@echo "make soak   the whole book at smoke twenty times over: not one flake (an hour or two; SOAK_ROUNDS=3 for less)"
 	@echo "make env    make .venv (every target does, once, if it is missing)"
 
 env: $(READY)
@@ -38,12 +39,16 @@ lab: env
 	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=labs
 
 book: env
+	@$(BIN)/python data_scripts/vendor.py || true
 	$(BIN)/sphinx-build -W --keep-going -b html book book/_build/html
 	@echo "Open book/_build/html/index.html"
 
 bench: env
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[bench]'
 	$(BIN)/python -m pytest tests/bench -s -m bench
+
+soak: env
+	$(BIN)/python tests/soak.py
 
 pair: env
 	$(BIN)/python -m privlab pair

@@ -1,0 +1,84 @@
+"""The whole book at smoke, again and again: does any lab ever fail, or give another number than before?  `make soak`.
+
+Each round runs every lab once, controls moved to their ends, two labs at a time. The first rounds begin with an empty store and train
+everything; the others find it trained. Each round is a line of runs/soak/soak.jsonl as soon as it is done; stopped, it goes on with the
+next round. Exit status 1 where a lab failed, or a figure differed from the first round's with the same seed on the same machine.
+
+SOAK_ROUNDS (20) and SOAK_COLD (3) make it shorter.
+"""
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from privlab import catalogue, drift, ledger
+from privlab.atomic import write_atomic
+from privlab.records import Machine
+
+ROUNDS, COLD = (int(os.environ.get(f"SOAK_{name}", default)) for name, default in (("ROUNDS", 20), ("COLD", 3)))
+OUT = Path("runs/soak")
+
+
+def one(number: int) -> dict:
+    """Round `number`, counted from 1: seconds, peak memory and error of each lab, and the figures that were others than in round 1."""
+    here, stored = OUT / f"{number:02d}", OUT / "store"
+    if number <= COLD:
+        shutil.rmtree(stored, ignore_errors=True)
+    command = [sys.executable, "-m", "privlab", "run", "--profile", "smoke", "--jobs", "2", "--resume", "--out", here]
+    done = subprocess.run(command, env=os.environ | {"PRIVLAB_STORE": str(stored)}, capture_output=True, text=True)
+    results = [json.loads((here / f"{lab.name}.json").read_text()) for lab in catalogue.labs(Path("labs"))]
+    found = ledger.read(here / "ledger.json")
+    differ = [
+        s for s in drift.shifts(found.records, ledger.read(OUT / "01/ledger.json").records) if s.what != drift.EQUAL
+    ]
+    return {
+        "round": number,
+        "store": "empty" if number <= COLD else "kept",
+        "status": done.returncode,
+        "when": found.when,
+        "labs": {r["lab"]: {k: r[k] for k in ("seconds", "peak_gb", "error")} for r in results},
+        "controls": sum(len(r["controls"]) for r in results),
+        "differ": [f"lab {s.lab}: {s.name}, {s.what}" for s in differ],
+    }
+
+
+def main() -> int:
+    log = OUT / "soak.jsonl"
+    rounds = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    OUT.mkdir(parents=True, exist_ok=True)
+    for number in range(len(rounds) + 1, ROUNDS + 1):
+        rounds.append(one(number))
+        with log.open("a") as file:
+            file.write(json.dumps(rounds[-1]) + "\n")
+        labs, failed = rounds[-1]["labs"], [name for name, lab in rounds[-1]["labs"].items() if lab["error"]]
+        slowest = max(labs, key=lambda name: labs[name]["seconds"])
+        print(
+            f"round {number}, store {rounds[-1]['store']}: {len(failed)} of {len(labs)} labs failed {failed or ''}; slowest {slowest} "
+            f"{labs[slowest]['seconds']:.0f} s; {rounds[-1]['controls']} controls moved; {len(rounds[-1]['differ'])} figures differ",
+            flush=True,
+        )
+    whole = {name: [r["labs"][name] for r in rounds if name in r["labs"]] for name in rounds[0]["labs"]}
+    table = {
+        name: {
+            "runs": len(runs),
+            "failed": sum(bool(run["error"]) for run in runs),
+            "seconds": [min(s := [run["seconds"] for run in runs]), statistics.median(s), max(s)],
+            "peak_gb": max(run["peak_gb"] or 0 for run in runs),
+        }
+        for name, runs in whole.items()
+    }
+    differ = sorted({text for r in rounds for text in r["differ"]})
+    result = {"machine": asdict(Machine.here()), "rounds": len(rounds), "cold": COLD, "labs": table, "differ": differ}
+    write_atomic(OUT / "soak.json", (json.dumps(result, indent=1) + "\n").encode())
+    flakes = sum(lab["failed"] for lab in table.values())
+    print(f"{len(rounds)} rounds: {flakes} failures, {len(differ)} figures that differed; see {OUT / 'soak.json'}")
+    return int(bool(flakes or differ or any(r["status"] for r in rounds)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
