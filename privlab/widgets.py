@@ -32,7 +32,7 @@ class Prediction:
             description="your guess",
             continuous_update=False,
             readout_format=".4g",
-            layout={"width": "24em"},
+            layout={"width": "24em", "max_width": "96%"},
         )
         self.moved = False
         self.slider.observe(self._move, "value")
@@ -142,7 +142,7 @@ def _control(name: str, values: tuple[Hashable, ...], start: Hashable | None) ->
             description=label,
             continuous_update=False,
             style=style,
-            layout={"width": "32em"},
+            layout={"width": "32em", "max_width": "96%"},
         )
     if len(values) <= 4:
         return ipywidgets.ToggleButtons(options=options, value=value, description=label, style=style)

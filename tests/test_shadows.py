@@ -16,7 +16,7 @@ import psutil
 import pytest
 import torch
 
-from privlab import data, fleet, representations, shadows, splits, training
+from privlab import data, fleet, processes, representations, shadows, splits, training
 from privlab.models import zoo
 from privlab.recipes import Recipe
 
@@ -349,14 +349,14 @@ LARGER = dict(embed_dim=96, depth=3, num_heads=3, patch_size=4)
 KILLS = 20
 
 
-def workers(process):
+def at_work():
+    """Workers and the process that forked them; a worker whose nursery was killed is nobody's child, so children are not enough."""
     found = []
-    for child in psutil.Process(process).children(recursive=True):
-        try:
-            if "privlab.worker" in " ".join(child.cmdline()):
-                found.append(child)
-        except psutil.Error:
-            pass
+    for pid in processes.pids():
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            if process.status() != psutil.STATUS_ZOMBIE and "privlab.worker" in " ".join(process.cmdline()):
+                found.append(process)
     return found
 
 
@@ -388,7 +388,7 @@ def test_twenty_kills_change_nothing_and_cost_an_epoch_each_at_most(images, tmp_
         for thread in threads:
             thread.start()
         while kills < KILLS and not ended.wait(drawn.uniform(0.2, 4.5)):
-            if alive := workers(psutil.Process().pid):
+            if alive := at_work():
                 drawn.choice(alive).kill()
                 kills += 1
         for thread in threads:

@@ -144,6 +144,7 @@ def test_every_claim_of_the_book_parses_and_can_go_either_way(one):
         0.3,
         0.5,
         0.9,
+        1.0,
         15.0,
         30.0,
         60.0,

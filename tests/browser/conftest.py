@@ -1,0 +1,204 @@
+"""JupyterLab on the loopback address and headless Chromium, for tests that see, click and type what a reader does."""
+
+import importlib.util
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+MISSING = [
+    *(program for program in ("chromium", "chromedriver") if not shutil.which(program)),
+    *(package for package in ("selenium", "jupyterlab", "axe_core_python") if not importlib.util.find_spec(package)),
+]
+
+
+def pytest_collection_modifyitems(items):
+    """Nothing here runs without a browser; what is missing is named."""
+    without = pytest.mark.skip(reason=f"this machine has no {' and no '.join(MISSING)}")
+    for item in items:
+        if MISSING and Path(__file__).parent in item.path.parents:
+            item.add_marker(without)
+
+
+@contextmanager
+def served(place, notebook, **environment):
+    """A server whose every file is in `place`, with a token; the address of its page for a notebook in place/root."""
+    quiet = place / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    quiet.parent.mkdir(parents=True)
+    quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # it would ask about news, and fetch them
+    own = {f"JUPYTER_{name}_DIR": str(place / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+    own |= {f"JUPYTERLAB_{name}_DIR": str(place / name.lower()) for name in ("SETTINGS", "WORKSPACES")}
+    own |= {"IPYTHONDIR": str(place / "ipython"), "HOME": str(place)}
+    token = secrets.token_hex(16)  # through the environment: other users can read a program's arguments
+    options = ["--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
+    with open(place / "server.log", "wb") as output:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={place / 'root'}"],
+            env=os.environ | own | environment | {"JUPYTER_TOKEN": token},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=place,
+        )
+    try:
+        url = address(server, place)
+        assert requests.get(f"{url}api/contents", timeout=5).status_code == 403  # without the token
+        yield f"{url}lab/tree/{notebook}?token={token}"
+    finally:
+        stop(server)
+
+
+def log(place):
+    file = place / "server.log"
+    return file.read_text(errors="replace")[-3000:] if file.exists() else "none"
+
+
+def address(server, place):
+    """Where the server listens, once it answers there; it says so in its runtime folder."""
+    for _ in range(600):
+        assert server.poll() is None, log(place)
+        for file in (place / "runtime").glob("jpserver-*.json"):
+            try:
+                found = json.loads(file.read_text())
+                assert found["hostname"] == "127.0.0.1"
+                if requests.get(f"{found['url']}login", timeout=5).ok:
+                    return found["url"]
+            except (ValueError, requests.RequestException):
+                pass  # half written, or not listening yet
+        time.sleep(0.1)
+    raise AssertionError(log(place))
+
+
+def stop(server):
+    """End the server, which ends its kernels; and whatever of them is left."""
+    children = psutil.Process(server.pid).children(recursive=True) if server.poll() is None else []
+    server.terminate()
+    try:
+        server.wait(20)
+    finally:
+        _, left = psutil.wait_procs(children, 5)
+        for process in [*left, server]:
+            process.kill()
+        server.wait()
+
+
+@contextmanager
+def chromium(place):
+    """Headless Chromium with a profile of its own, which reaches nothing but 127.0.0.1."""
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    for option in (
+        "headless=new",
+        "no-sandbox",  # where the tests run as root, as in a container, Chromium starts no other way
+        "disable-dev-shm-usage",
+        "disable-gpu",
+        "disable-background-networking",
+        "disable-component-update",
+        "no-first-run",
+        "no-proxy-server",
+        "host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+        "window-size=1280,1000",
+        f"user-data-dir={place / 'chromium'}",
+    ):
+        options.add_argument(f"--{option}")
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+class Reader:
+    """What a reader does on a page: see, wait, find a button, press a key."""
+
+    def __init__(self, driver, place):
+        self.driver, self.place = driver, place
+
+    def until(self, what, seconds=90):
+        from selenium.common import TimeoutException
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        try:
+            return WebDriverWait(self.driver, seconds, 0.1).until(lambda _: what())
+        except TimeoutException:
+            says = f"not within {seconds} s. The page:\n{self.text()}\nThe server:\n{log(self.place)}"
+            raise AssertionError(says) from None
+
+    def text(self):
+        return self.js("return document.body.innerText")
+
+    def js(self, code, *arguments):
+        return self.driver.execute_script(code, *arguments)
+
+    def alts(self, selector="img"):
+        return self.js("return [...document.querySelectorAll(arguments[0])].map(e => e.getAttribute('alt'))", selector)
+
+    def find(self, path):
+        return next((e for e in self.driver.find_elements("xpath", path) if e.is_displayed()), None)
+
+    def button(self, name):
+        return self.find(f"//button[normalize-space()='{name}']")
+
+    def menu(self, *names):
+        for name, bar in zip(names, ("MenuBar", *["Menu"] * len(names)), strict=False):
+            item = f"//div[contains(@class, 'lm-{bar}-itemLabel') and normalize-space()='{name}']"
+            self.until(lambda item=item: self.find(item)).click()
+
+    def press(self, key, held=None):
+        from selenium.webdriver import ActionChains
+
+        keys = ActionChains(self.driver)  # they go to whatever has the focus
+        (keys.key_down(held).send_keys(key).key_up(held) if held else keys.send_keys(key)).perform()
+
+    def resize(self, width, height=900):
+        """As a phone of that width would see it: a window does not get as narrow."""
+        view = dict(width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", view)
+
+    def complaints(self):
+        """What the page wrote to the console as an error since the last look."""
+        return [entry for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+    def barriers(self, *rules, within="body"):
+        """What axe-core finds against these rules: (rule, element, why)."""
+        self.js((resources.files("axe_core_python") / "axe.min.js").read_text())
+        run = "const [where, rules, done] = arguments; axe.run(where, {runOnly: rules, resultTypes: ['violations']}).then(done)"
+        found = self.driver.execute_async_script(run, within, list(rules))
+        return [
+            (rule["id"], node["html"][:300], node["failureSummary"]) for rule in found["violations"] for node in rule["nodes"]
+        ]
+
+
+@pytest.fixture
+def jupyter(tmp_path):
+    """A notebook of place/root opened in JupyterLab, as soon as its kernel is idle: jupyter("game.ipynb", NAME=VALUE)."""
+
+    @contextmanager
+    def opened(notebook, **environment):
+        with served(tmp_path, notebook, **environment) as url, chromium(tmp_path) as driver:
+            page = Reader(driver, tmp_path)
+            driver.get(url)
+            page.until(lambda: "| Idle" in page.text())
+            yield page
+
+    (tmp_path / "root").mkdir()
+    return opened
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """A browser without a network."""
+    with chromium(tmp_path) as driver:
+        yield Reader(driver, tmp_path)

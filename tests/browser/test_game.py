@@ -1,0 +1,61 @@
+"""The game played to its end in a real browser: JupyterLab on the loopback address, headless Chromium, clicks and keys."""
+
+import time
+
+import nbformat
+import psutil
+
+from privlab import preference, study
+
+CODE = """\
+import torch
+from privlab import game
+from privlab.study import Pair, Study
+
+pictures = torch.rand(3, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+of = Study([Pair(*three, f"person {i}") for i, three in enumerate(pictures)], seconds=30)
+game.play(of, "answers")
+"""
+
+
+def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
+    from selenium.webdriver.common.keys import Keys
+
+    answers = tmp_path / "root" / "answers"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])
+    notebook.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    nbformat.write(notebook, tmp_path / "root" / "game.ipynb")
+    with jupyter("game.ipynb") as page:
+        page.menu("Run", "Run All Cells")
+        page.until(lambda: page.button("Start"))
+        assert "3 pairs of pictures, 30 seconds for each" in page.text() and not page.button("left")
+        assert not answers.exists()
+        page.button("Start").click()
+        for number, choice in enumerate(("left", "right"), 1):
+            page.until(lambda n=number: f"Pair {n} of 3." in page.text())
+            reconstructions = [f"The {side} reconstruction, pair {number} of 3." for side in ("left", "right")]
+            page.until(lambda wanted=reconstructions: page.alts(".jp-OutputArea img")[1:] == wanted)
+            page.until(lambda: "28 s left" in page.text(), 15)  # the clock runs
+            assert page.text().count("full") == page.text().count("skip_4") == 0
+            page.button(choice).click()
+        page.until(lambda: "Pair 3 of 3." in page.text())
+        time.sleep(0.5)  # what comes at once is taken for a double click
+        assert page.driver.switch_to.active_element.text == "right"  # the focus has stayed on what was clicked
+        page.press(Keys.TAB, held=Keys.SHIFT)
+        assert page.driver.switch_to.active_element.text == "left"
+        page.press(Keys.ENTER)
+        page.until(lambda: "What this can show" in page.text())
+
+        (path,) = answers.iterdir()
+        played = study.read(path)
+        right = {"full": "skip_4", "skip_4": "full"}
+        expected = [
+            a.left if side == "left" else right[a.left]
+            for a, side in zip(played.answers, ("left", "right", "left"), strict=True)
+        ]
+        assert [a.choice for a in played.answers] == expected and all(1.5 < a.seconds < 30 for a in played.answers[:2])
+        found = preference.summary(answers)
+        assert found.sentence.replace("`", "") in page.text() and "69.51%" in page.text() and page.button("New game")
+        assert not page.button("left") and not page.button("Start")
+        assert page.complaints() == []
+    assert not psutil.Process().children(recursive=True)  # neither server nor kernel nor browser
