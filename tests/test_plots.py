@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import gc
 import io
+import itertools
 import math
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from colorspacious import cspace_convert, deltaE
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
@@ -182,6 +185,21 @@ def test_lines_differ_in_more_than_colour(figures: list[Figure]) -> None:
     for cue in ("get_marker", "get_color", "_dash_pattern"):
         assert len({str(getattr(line, cue)() if cue[0] == "g" else getattr(line, cue)) for line in drawn}) == 7
     assert [text.get_text() for text in figures[0].legends[0].get_texts()] == list(series)
+
+
+@pytest.mark.parametrize("deficiency", ["deuteranomaly", "protanomaly", "tritanomaly"])
+def test_colours_are_told_apart_by_colour_blind_readers(deficiency: str) -> None:
+    """As Machado et al. (2009) model total lack of one cone; a distance of 10 in CAM02-UCS is seen at a glance."""
+
+    def least(colours: Sequence[str]) -> float:
+        space = {"name": "sRGB1+CVD", "cvd_type": deficiency, "severity": 100}
+        seen = [np.clip(cspace_convert(to_rgb(c), space, "sRGB1"), 0, 1) for c in colours]
+        return min(deltaE(a, b, input_space="sRGB1") for a, b in itertools.combinations(seen, 2))
+
+    assert least(plots.COLOURS) > 10
+    assert (
+        least([f"tab:{c}" for c in ("blue", "orange", "green", "red", "purple", "brown", "pink")]) < 10
+    )  # it can fail
 
 
 def test_lines_show_what_they_are_given(figures: list[Figure]) -> None:

@@ -53,7 +53,9 @@ def test_a_batch_in_chunks_gives_the_same_images(attack, chunk):
     parts = list(attack.search(model, leak, chunk=chunk))
     for a, b in zip(whole, parts, strict=True):
         assert torch.allclose(a.images, b.images, atol=1e-8)
-        assert a.losses == pytest.approx(b.losses, rel=1e-5)  # L-BFGS divides by small differences: processors end 1e-7 apart
+        assert a.losses == pytest.approx(
+            b.losses, rel=1e-5
+        )  # L-BFGS divides by small differences: processors end 1e-7 apart
     assert whole[-1].evaluations == parts[-1].evaluations
 
 

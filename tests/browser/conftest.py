@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -16,8 +17,10 @@ import psutil
 import pytest
 import requests
 
+NAMES = ("chromium", "google-chrome", "chromium-browser")  # Debian's, and those of other systems
+BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
 MISSING = [
-    *(program for program in ("chromium", "chromedriver") if not shutil.which(program)),
+    *(name for name, path in (("chromium", BROWSER), ("chromedriver", shutil.which("chromedriver"))) if not path),
     *(package for package in ("selenium", "jupyterlab", "axe_core_python") if not importlib.util.find_spec(package)),
 ]
 
@@ -97,7 +100,7 @@ def chromium(place):
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
+    options.binary_location = BROWSER
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     for option in (
         "headless=new",
@@ -171,13 +174,21 @@ class Reader:
         """What the page wrote to the console as an error since the last look."""
         return [entry for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
 
+    def requests_outside(self):
+        """What a page asked of any network beyond 127.0.0.1 since the last look."""
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        return [u for u in asked if re.match("(https?|wss?|ftp):", u) and not u.startswith("http://127.0.0.1:")]
+
     def barriers(self, *rules, within="body"):
         """What axe-core finds against these rules: (rule, element, why)."""
         self.js((resources.files("axe_core_python") / "axe.min.js").read_text())
         run = "const [where, rules, done] = arguments; axe.run(where, {runOnly: rules, resultTypes: ['violations']}).then(done)"
         found = self.driver.execute_async_script(run, within, list(rules))
         return [
-            (rule["id"], node["html"][:300], node["failureSummary"]) for rule in found["violations"] for node in rule["nodes"]
+            (rule["id"], node["html"][:300], node["failureSummary"])
+            for rule in found["violations"]
+            for node in rule["nodes"]
         ]
 
 

@@ -1,0 +1,147 @@
+"""The built book in Chromium, from its files and without a network: what a reader sees, turns, searches, and reaches by keyboard."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WIDTHS = (1280, 390)
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """The whole book, with lab 05 as it was run here, and the others as they are before they run."""
+    place = tmp_path_factory.mktemp("book")
+    command = [sys.executable, "-m", "privlab", "run", "05", "--profile", "smoke", "--out", place / "run"]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"PRIVLAB_STORE": str(place / "store")}, check=True)
+    subprocess.run([sys.executable, ROOT / "data_scripts/vendor.py"], check=True)  # as `make book` does
+    built = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", ROOT / "book", place / "built"]
+    subprocess.run(built, cwd=ROOT, env=os.environ | {"PRIVLAB_RUN": str(place / "run")}, check=True)
+    return place / "built"
+
+
+def open_page(reader, page):
+    """A page of the book, once its formulas and controls stand."""
+    reader.driver.get(page.as_uri())
+    reader.until(lambda: reader.js("return document.readyState") == "complete", 30)
+    reader.js(
+        "window.settled = false; Promise.resolve(window.MathJax?.startup?.promise).then(() => window.settled = true)"
+    )
+    reader.until(lambda: reader.js("return window.settled"), 60)
+
+
+BOOK = "const book = document.querySelectorAll('.privlab-flipbook')[arguments[0]];"
+SHOWN = f"{BOOK} return [...book.querySelectorAll('img')].filter(e => e.offsetParent).map(e => e.alt)"
+CAPTION = f"{BOOK} return book.querySelector('figcaption').textContent"
+# Whatever sticks out of the window and is neither cut off nor scrolled by something around it.
+BEYOND = """
+const held = e => e && e !== document.body && (getComputedStyle(e).overflowX !== 'visible' || held(e.parentElement));
+const beyond = e => e.getBoundingClientRect().right > innerWidth + 1 && !held(e);
+return [...document.querySelectorAll('main *')].filter(beyond).map(e => e.outerHTML.slice(0, 200));
+"""
+
+
+def test_every_page_on_a_desk_and_on_a_telephone(book, reader):
+    pages = [p for p in sorted(book.rglob("*.html")) if "_static" not in p.parts]
+    assert len(pages) > 25
+    for width in WIDTHS:
+        reader.resize(width)
+        for page in pages:
+            open_page(reader, page)
+            where = (page.name, width)
+            assert reader.js("return document.documentElement.scrollWidth") <= width, (where, reader.js(BEYOND))
+            assert reader.js(BEYOND) == [], where
+            assert reader.complaints() == [], where
+            assert reader.requests_outside() == [], where
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_words_stand_out_and_everything_has_a_name(book, reader, theme):
+    for name in (
+        "index",
+        "glossary",
+        "_generated/ledger",
+        "_generated/benchmarks",
+        "_generated/labs/05_april_closed_form",
+    ):
+        open_page(reader, book / f"{name}.html")
+        reader.js("document.documentElement.dataset.theme = arguments[0]", theme)
+        rules = (
+            "color-contrast",
+            "image-alt",
+            "svg-img-alt",
+            "label",
+            "select-name",
+            "button-name",
+            "link-name",
+            "document-title",
+            "html-has-lang",
+        )
+        assert reader.barriers(*rules, within="main") == [], name
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_flipbook_turns_by_keyboard(book, reader, width):
+    from selenium.webdriver.common.keys import Keys
+
+    reader.resize(width)
+    open_page(reader, book / "_generated/labs/05_april_closed_form.html")
+    count = len(reader.driver.find_elements("css selector", ".privlab-flipbook"))
+    assert count
+    for n in range(count):
+        slider = reader.driver.find_elements("css selector", ".privlab-flipbook input")[n]
+        reader.js("arguments[0].focus()", slider)
+        seen = [(reader.js(SHOWN, n), reader.js(CAPTION, n), slider.get_attribute("aria-valuetext"))]
+        for _ in range(int(slider.get_attribute("max"))):
+            reader.press(Keys.ARROW_LEFT)
+            seen.append((reader.js(SHOWN, n), reader.js(CAPTION, n), slider.get_attribute("aria-valuetext")))
+        assert all(len(alts) == 1 for alts, _, _ in seen)  # one frame at a time
+        assert len({str(look) for look in seen}) == len(seen), "two positions of the slider look the same"
+        reader.press(Keys.END)
+        assert (reader.js(SHOWN, n), reader.js(CAPTION, n)) == seen[0][:2]
+
+
+def test_controls_rest_where_the_run_left_them(book, reader):
+    open_page(reader, book / "_generated/labs/05_april_closed_form.html")
+    reader.until(lambda: reader.driver.find_elements("css selector", ".jupyter-widgets .noUi-target"), 30)
+    handles = reader.js("return [...document.querySelectorAll('.noUi-target')].map(e => e.hasAttribute('disabled'))")
+    assert handles and all(handles)
+    assert "Here the controls rest" in reader.text() and reader.complaints() == []
+
+
+def test_search_finds_and_leads_there(book, reader):
+    from selenium.webdriver.common.keys import Keys
+
+    open_page(reader, book / "search.html")
+    reader.find("//main//input[@name='q']").click()
+    reader.press("bfloat16")
+    reader.press(Keys.ENTER)
+    reader.until(lambda: reader.driver.find_elements("css selector", "ul.search li a"), 30)
+    found = reader.js("return [...document.querySelectorAll('ul.search li a')].map(e => e.getAttribute('href'))")
+    assert any("00_start_here" in link for link in found) and all(
+        (book / link.split("?")[0].split("#")[0]).exists() for link in found
+    )
+
+
+def test_a_reader_without_a_mouse_gets_from_the_door_into_a_lab(book, reader):
+    from selenium.webdriver.common.keys import Keys
+
+    open_page(reader, book / "index.html")
+    reader.press(Keys.TAB)
+    assert "Skip to main content" in reader.js("return document.activeElement.textContent")
+    reader.press(Keys.ENTER)
+    for _ in range(120):
+        reader.press(Keys.TAB)
+        where = reader.js("return document.activeElement.getAttribute('href') || ''")
+        if where.endswith("labs/00_start_here.html"):
+            break
+    assert where.endswith("labs/00_start_here.html")
+    ring = reader.js(
+        "const look = getComputedStyle(document.activeElement); return [look.outlineStyle, look.boxShadow]"
+    )
+    assert ring != ["none", "none"]  # the eye can follow the focus
+    reader.press(Keys.ENTER)
+    reader.until(lambda: "Start here" in reader.driver.title, 30)
