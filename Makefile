@@ -33,7 +33,7 @@ test: env
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy privlab
 	$(BIN)/python -m privlab pair --check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lab: env
 	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=labs
