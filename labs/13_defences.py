@@ -19,7 +19,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 1.0 | 1.4 GB |
-# | laptop | 12 | 4.1 GB |
+# | laptop | 9 | 4.0 GB |
 # | gpu | 15 | 8 GB |
 # | paper | 300 | 16 GB |
 #
@@ -60,7 +60,7 @@ base = ("vit_base_patch16_224", dict(img_size=32, patch_size=4, num_classes=10))
 # victim; photographs, and steps of a search for each; members of a victim, pairs of victims, epochs, the epochs at which the undefended is looked at
 shape, repeats, steps, members, pairs, epochs, stops = {
     "smoke": (small, 2, 5, 48, 1, 2, (1,)),
-    "laptop": (small, 3, 4, 400, 1, 8, (2, 3, 4, 6)),
+    "laptop": (small, 3, 4, 300, 1, 6, (2, 3, 4)),
     "gpu": (whole, 4, 10, 2_000, 2, 20, (3, 6, 10, 15)),
     "paper": (base, 10, 20, 2_500, 4, 60, (5, 10, 20, 40)),
 }[profile]
@@ -977,7 +977,7 @@ page.show()
 # %% [markdown]
 # - **DP-SGD's rows** are of two kinds: its price is that of the training, its dB those of one image's message with as much noise, as a client would have to send it who trusts nobody.
 # - **Membership** is lab 01's threshold on the loss. Lab 02's likelihood ratio finds more, and needs dozens of models for each row.
-# - **Size.** A small ViT, 500 images, an accuracy of some 30%. The prices of noise are those of networks that have not learned much; at `gpu` a ViT-S learns from 2,000.
+# - **Size.** A small ViT, 300 images at `laptop`, an accuracy of some 30%. The prices of noise are those of networks that have not learned much; at `gpu` a ViT-S learns from 2,000.
 
 # %% [markdown]
 # ## Summary
