@@ -1,0 +1,42 @@
+"""A student who leaves an exercise open still gets to the end of the lab, also where later cells use the answer."""
+
+import ast
+from pathlib import Path
+
+import jupytext
+import pytest
+
+from privlab import execution, pairing, student
+
+LABS = sorted((Path(__file__).parents[2] / "labs").glob("[0-9]*.py"))
+
+
+def answers_used(source):
+    """Names that an exercise leaves to the student and that a cell which checks nothing uses."""
+    asked, used = set(), set()
+    for cell in (cell for cell in pairing.notebook(source).cells if cell.cell_type == "code"):
+        tree, tags = ast.parse(cell.source), cell.metadata.get("tags", [])
+        if "exercise" in tags:
+            asked |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+            asked |= {t.id for node in tree.body if isinstance(node, ast.Assign) for t in node.targets}
+        elif "solution" not in tags and "checks.verify" not in cell.source:
+            used |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return asked & used
+
+
+USING = [path for path in LABS if answers_used(path)]
+
+
+def test_the_labs_that_go_on_with_an_answer_are_found():
+    assert {"05", "08"} <= {path.name[:2] for path in USING} < {path.name[:2] for path in LABS}
+
+
+@pytest.mark.parametrize("path", USING, ids=lambda path: path.stem)
+def test_an_edition_with_every_exercise_open_runs_to_its_end(path, tmp_path, monkeypatch):
+    for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, "")  # so that what execute() sets is gone after the test
+    made, left_out = student.edition(path)
+    source = tmp_path / path.name
+    source.write_text(jupytext.writes(made, "py:percent"))
+    found = execution.execute(source, tmp_path / "out.ipynb", {"profile": "smoke", "seed": 0, "device": "cpu"})
+    assert left_out >= 3 and found["error"] is None, found["traceback"]
