@@ -1,4 +1,4 @@
-"""The committed measurements of `make bench` as tables: the benchmark page, and the table of the second-order chapter."""
+"""The committed measurements of `make bench` and `make soak` as tables: the benchmark page, and that of the second-order chapter."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BENCHES = {  # the files of `make bench`, and what a reader should know of each
 
 
 def page(baselines: Path) -> str:
-    """The committed measurements of `make bench`, bench_*.json in the folder, as tables."""
+    """The committed measurements of `make bench`, bench_*.json in the folder, and of `make soak`, soak.json, as tables."""
     made = [
         "# Benchmarks\n",
         "From `make bench`: medians, with the lowest and the highest. Seconds are of a shared machine: read the ratios.\n",
@@ -58,7 +58,31 @@ def page(baselines: Path) -> str:
         made.append("|---|---:|---:|---:|---|")
         made += [_bench_row(row) for row in found["rows"]]
         made.append("")
+    if (path := baselines / "soak.json").exists():
+        made += _soak(json.loads(path.read_text(encoding="utf-8")))
     return "\n".join(made)
+
+
+def _soak(found: dict) -> list[str]:
+    """The whole book at `smoke` again and again: how often each lab failed, and what it took."""
+    at, labs = found["machine"], found["labs"]
+    runs, failed = (sum(lab[of] for lab in labs.values()) for of in ("runs", "failed"))
+    return [
+        "## The same book again and again\n",
+        f"`make soak`: {found['rounds']} rounds of every lab at `smoke`, two at a time, each control moved to its ends; in "
+        f"{found['cold']} of them nothing had been trained before. Of {runs} runs {failed} failed. "
+        f"{len(found['differ']) or 'No'} figure{'s' * (len(found['differ']) != 1)} came out other than in the first round: "
+        f"{'; '.join(found['differ']) or 'same seed, same machine, same numbers'}.\n",
+        f"{at['device_name']}, {at['cpus']} cores, torch {at['torch']}.\n",
+        "| lab | runs | failed | seconds, median | range | peak GB |",
+        "|---|---:|---:|---:|---:|---:|",
+        *(
+            f"| {name} | {of['runs']} | {of['failed']} | {of['seconds'][1]:.0f} | {of['seconds'][0]:.0f} to {of['seconds'][2]:.0f} | "
+            f"{of['peak_gb']:.2f} |"
+            for name, of in labs.items()
+        ),
+        "",
+    ]
 
 
 def _place(net: str) -> tuple:

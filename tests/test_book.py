@@ -98,6 +98,9 @@ def house(tmp_path_factory):
     machine = json.loads((here / "baselines/bench_closed_form.json").read_text())["machine"]
     found = dict(date="2026-11-21", machine=machine, rows=BENCH, runs=[])
     (place / "book/baselines/bench_gradient.json").write_text(json.dumps(found))
+    lab = dict(runs=20, failed=1, seconds=[11.2, 12.6, 30.1], peak_gb=1.256)
+    soak = dict(machine=machine, rounds=20, cold=3, labs={"05_run": lab}, differ=["lab 05: psnr[a], lower"])
+    (place / "book/baselines/soak.json").write_text(json.dumps(soak))
     (place / "labs").mkdir()
     for name in ("05_run", "06_changed", "07_not_run"):
         (place / "labs" / f"{name}.py").write_text(LAB.replace("a lab", name))
@@ -144,6 +147,9 @@ def test_the_book_of_a_run(pages):
     assert rows["seconds, ours"][0] == "4.2 s" and rows["seconds, ours"][2] == "< half of theirs: not decided"
     closed = rows["patch_embedding, vit_base_patch16_224, float32"]
     assert closed[0].endswith(" dB") and closed[2] == "≥ 100 dB" and "ours takes" in closed[3]
+    assert rows["05_run"] == ["20", "1", "13", "11 to 30", "1.26"]
+    text = (pages / "_generated/benchmarks.html").read_text()
+    assert "Of 20 runs 1 failed. 1 figure came out other than in the first round: lab 05: psnr[a], lower." in text
 
 
 def cells(page: Path) -> dict[str, list[str]]:
