@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -208,6 +209,8 @@ def _follow(runner: int) -> None:
 
 
 def main() -> None:
+    # The runner interrupts us, and so does nobody else: also where it was itself started in the background, deaf to interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     request = json.load(sys.stdin)
 

@@ -233,7 +233,9 @@ def test_ctrl_c_stops_the_kernels_and_resume_goes_on(tmp_path):
         "pathlib.Path('pid').write_text(str(os.getpid()))",
         "time.sleep(0 if again else 600)",
     )
-    command = [sys.executable, "-m", "privlab", "run", "--labs", str(labs), "--out", str(out)]
+    hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # also where these tests run in the background
+    command = [sys.executable, "-c", hears + "from privlab.__main__ import main; raise SystemExit(main())"]
+    command += ["run", "--labs", str(labs), "--out", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     kernel = started(labs / "pid")
     process.send_signal(signal.SIGINT)
@@ -253,6 +255,24 @@ def test_ctrl_c_stops_the_kernels_and_resume_goes_on(tmp_path):
     results = runner.run(made, board)
     assert board.lines[0].startswith("00_quick  kept")
     assert results["01_long"]["status"] == "ok"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
+def test_a_lab_hears_its_runner_where_that_runs_deaf_in_the_background_of_a_script(tmp_path):
+    labs = tmp_path / "labs"
+    write(
+        labs, "00_long", "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(600)"
+    )
+    request = dict(source=str(labs / "00_long.py"), out=str(tmp_path / "out.ipynb"), parameters={}, timeout=None)
+    deaf = ["sh", "-c", 'trap "" INT; exec "$0" -m privlab.execution', sys.executable]
+    lab = subprocess.Popen(deaf, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    lab.stdin.write(json.dumps(request))
+    lab.stdin.close()
+    kernel = started(labs / "pid")
+    lab.send_signal(signal.SIGINT)
+    assert lab.wait(60) == 130
+    gone, alive = psutil.wait_procs([kernel], timeout=60)
+    assert gone and not alive
 
 
 def test_labs_do_not_outlive_a_runner_that_was_killed(tmp_path):
