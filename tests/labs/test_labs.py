@@ -23,7 +23,7 @@ def run(tmp_path_factory):
     """Every lab at smoke, two at once, in a folder of its own."""
     out = tmp_path_factory.mktemp("runs") / "smoke"
     command = [sys.executable, "-m", "privlab", "run", "--profile", "smoke", "--jobs", "2", "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=2300)
     return out, done
 
 
