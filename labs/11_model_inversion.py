@@ -21,7 +21,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 1.0 | 2.3 GB |
+# | smoke | 1.0 | 1.9 GB |
 # | laptop | 11 | 2.6 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 3000 | 12 GB |

@@ -18,7 +18,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 1.0 | 2.3 GB |
+# | smoke | 1.0 | 1.9 GB |
 # | laptop | 40 | 2.6 GB |
 # | gpu | 20 | 8 GB |
 # | paper | 4000 | 12 GB |
