@@ -1,4 +1,4 @@
-"""Labs as a reader runs them in JupyterLab: cell by cell, by keyboard alone, each control moved and its picture seen to change."""
+"""Labs as a reader runs them in JupyterLab: cell by cell, by keyboard, each control moved and its picture seen to change."""
 
 import shutil
 from pathlib import Path
@@ -85,7 +85,7 @@ def guess(page):
 
 
 def move(page, box, control):
-    """One step of a control by keyboard; waits until what its box shows is another."""
+    """One step of a control by key, once it has the focus (we put it there); waits until what its box shows is another."""
     from selenium.webdriver.common.keys import Keys
 
     before = page.js(DRAWN, box)
