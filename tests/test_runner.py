@@ -19,6 +19,7 @@ from privlab import catalogue, machine, runner
 from privlab.progress import Board
 from privlab.runner import Plan
 
+LONG = "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(600)"  # it says where it is, and stays
 HEAD = """\
 # %% [markdown]
 # # {name}
@@ -260,9 +261,7 @@ def test_ctrl_c_stops_the_kernels_and_resume_goes_on(tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
 def test_a_lab_hears_its_runner_where_that_runs_deaf_in_the_background_of_a_script(tmp_path):
     labs = tmp_path / "labs"
-    write(
-        labs, "00_long", "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(600)"
-    )
+    write(labs, "00_long", LONG)
     request = dict(source=str(labs / "00_long.py"), out=str(tmp_path / "out.ipynb"), parameters={}, timeout=None)
     deaf = ["sh", "-c", 'trap "" INT; exec "$0" -m privlab.execution', sys.executable]
     lab = subprocess.Popen(deaf, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -277,9 +276,7 @@ def test_a_lab_hears_its_runner_where_that_runs_deaf_in_the_background_of_a_scri
 
 def test_labs_do_not_outlive_a_runner_that_was_killed(tmp_path):
     labs = tmp_path / "labs"
-    write(
-        labs, "00_long", "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(600)"
-    )
+    write(labs, "00_long", LONG)
     command = [sys.executable, "-m", "privlab", "run", "--labs", str(labs), "--out", str(tmp_path / "run")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     kernel = started(labs / "pid")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 ROOT = Path(__file__).parents[2]
 WIDTHS = (1280, 390)
 
@@ -85,8 +86,6 @@ def test_words_stand_out_and_everything_has_a_name(book, reader, theme):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_flipbook_turns_by_keyboard(book, reader, width):
-    from selenium.webdriver.common.keys import Keys
-
     reader.resize(width)
     open_page(reader, book / "_generated/labs/05_april_closed_form.html")
     count = len(reader.driver.find_elements("css selector", ".privlab-flipbook"))
@@ -113,8 +112,6 @@ def test_controls_rest_where_the_run_left_them(book, reader):
 
 
 def test_search_finds_and_leads_there(book, reader):
-    from selenium.webdriver.common.keys import Keys
-
     open_page(reader, book / "search.html")
     reader.find("//main//input[@name='q']").click()
     reader.press("bfloat16")
@@ -127,8 +124,6 @@ def test_search_finds_and_leads_there(book, reader):
 
 
 def test_a_reader_without_a_mouse_gets_from_the_door_into_a_lab(book, reader):
-    from selenium.webdriver.common.keys import Keys
-
     open_page(reader, book / "index.html")
     reader.press(Keys.TAB)
     assert "Skip to main content" in reader.js("return document.activeElement.textContent")

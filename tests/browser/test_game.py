@@ -5,9 +5,11 @@ import time
 
 import nbformat
 import psutil
+import pytest
 
 from privlab import preference, study
 
+Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 CODE = """\
 import torch
 from privlab import game
@@ -20,8 +22,6 @@ game.play(of, "answers")
 
 
 def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
-    from selenium.webdriver.common.keys import Keys
-
     answers = tmp_path / "root" / "answers"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])
     notebook.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}

@@ -9,6 +9,7 @@ import pytest
 
 from privlab import sources
 
+Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 LABS = Path(__file__).parents[2] / "labs"
 
 # What is still to come: cells that run or wait, and the code cells that have run.
@@ -58,8 +59,6 @@ PROMPT = "return arguments[0].querySelector('.jp-InputPrompt').textContent"
 
 def run_cell(page, seconds=120):
     """Shift and Enter, which goes on to the next cell; of code, wait until it has run."""
-    from selenium.webdriver.common.keys import Keys
-
     code, cell = page.js(ACTIVE)
     page.press(Keys.ENTER, held=Keys.SHIFT)
     page.until(lambda: page.js(ACTIVE)[1] != cell, 20)
@@ -70,8 +69,6 @@ def run_cell(page, seconds=120):
 
 def guess(page):
     """Move the slider of the cell that has just run, and go on: back with Shift and Tab, an arrow, and j for the next cell."""
-    from selenium.webdriver.common.keys import Keys
-
     for _ in range(5):
         page.press(Keys.TAB, held=Keys.SHIFT)
         if page.js("return document.activeElement.matches('.noUi-handle')"):
@@ -86,8 +83,6 @@ def guess(page):
 
 def move(page, box, control):
     """One step of a control by key, once it has the focus (we put it there); waits until what its box shows is another."""
-    from selenium.webdriver.common.keys import Keys
-
     before = page.js(DRAWN, box)
     page.js(FOCUS, box, control)
     kind, low, high, now = page.js(WHICH)
@@ -100,8 +95,6 @@ def move(page, box, control):
 
 @pytest.mark.parametrize("name", ["00_start_here", "05_april_closed_form", "09_fourteen_steps"])
 def test_a_lab_by_keyboard(name, tmp_path, jupyter):
-    from selenium.webdriver.common.keys import Keys
-
     shutil.copy(LABS / f"{name}.ipynb", tmp_path / "root")
     place = dict(PRIVLAB_DATA=str(sources.folder()), PRIVLAB_STORE=str(tmp_path / "store"), OMP_NUM_THREADS="1")
     with jupyter(f"{name}.ipynb", **place) as page:

@@ -6,7 +6,7 @@ from pathlib import Path
 import jupytext
 import pytest
 
-from privlab import execution, pairing, student
+from privlab import pairing, student
 
 LABS = sorted((Path(__file__).parents[2] / "labs").glob("[0-9]*.py"))
 
@@ -32,11 +32,7 @@ def test_the_labs_that_go_on_with_an_answer_are_found():
 
 
 @pytest.mark.parametrize("path", USING, ids=lambda path: path.stem)
-def test_an_edition_with_every_exercise_open_runs_to_its_end(path, tmp_path, monkeypatch):
-    for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
-        monkeypatch.setenv(name, "")  # so that what execute() sets is gone after the test
+def test_an_edition_with_every_exercise_open_runs_to_its_end(path, execute_lab):
     made, left_out = student.edition(path)
-    source = tmp_path / path.name
-    source.write_text(jupytext.writes(made, "py:percent"))
-    found = execution.execute(source, tmp_path / "out.ipynb", {"profile": "smoke", "seed": 0, "device": "cpu"})
+    found, _ = execute_lab(jupytext.writes(made, "py:percent"))
     assert left_out >= 3 and found["error"] is None, found["traceback"]
