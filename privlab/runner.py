@@ -264,8 +264,11 @@ def _one(
 def _environment(plan: Plan) -> dict[str, str]:
     """What makes a run repeatable, and keeps parallel labs, and the processes of their fleets, off each other's cores."""
     pools = ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "NUMEXPR_NUM", "VECLIB_MAXIMUM")
+    # a lab runs in its own folder, from where a relative place would be another
+    places = {name: os.environ[name] for name in ("PRIVLAB_DATA", "PRIVLAB_STORE") if os.environ.get(name)}
     return (
         os.environ
+        | {name: str(Path(place).expanduser().absolute()) for name, place in places.items()}
         | {f"{pool}_THREADS": str(plan.threads) for pool in pools}
         | ({"PRIVLAB_CLUSTER": plan.cluster} if plan.cluster else {})
         | {

@@ -145,6 +145,17 @@ def test_a_lab_gets_its_share_of_cores_and_repeatable_surroundings(two_at_once):
     assert hashed == same.stdout.strip()
 
 
+def test_a_relative_place_is_seen_from_where_the_run_was_started(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVLAB_STORE", "models")
+    monkeypatch.setenv("PRIVLAB_DATA", "~/photographs")
+    write(tmp_path / "labs", "00_places", "from privlab import sources, store\nprint(store.folder(), sources.folder())")
+    made = plan(tmp_path / "labs", tmp_path / "out")
+    runner.run(made, Lines())
+    printed = kept(made, "00_places").cells[-1].outputs[0].text.split()
+    assert printed == [str(tmp_path / "models"), str(Path.home() / "photographs")]
+
+
 def test_resume_runs_what_failed_and_what_changed(two_at_once):
     made, before, _ = two_at_once
     labs = made.labs[0].path.parent
