@@ -67,10 +67,12 @@ def _soak(found: dict) -> list[str]:
     """The whole book at `smoke` again and again: how often each lab failed, and what it took."""
     at, labs = found["machine"], found["labs"]
     runs, failed = (sum(lab[of] for lab in labs.values()) for of in ("runs", "failed"))
+    made = " or ".join(map(str, sorted({*found["trained"]})))
     return [
         "## The same book again and again\n",
         f"`make soak`: {found['rounds']} rounds of every lab at `smoke`, two at a time, each control moved to its ends; in "
-        f"{found['cold']} of them nothing had been trained before. Of {runs} runs {failed} failed. "
+        f"{len(found['trained'])} of them nothing had been trained before, and {made} models and searches were made anew in each. "
+        f"Of {runs} runs {failed} failed. "
         f"{len(found['differ']) or 'No'} figure{'s' * (len(found['differ']) != 1)} came out other than in the first round: "
         f"{'; '.join(found['differ']) or 'same seed, same machine, same numbers'}.\n",
         f"{at['device_name']}, {at['cpus']} cores, torch {at['torch']}.\n",

@@ -2,7 +2,8 @@
 
 Each round runs every lab once, controls moved to their ends, two labs at a time. The first rounds begin with an empty store and train
 everything; the others find it trained. Each round is a line of runs/soak/soak.jsonl as soon as it is done; stopped, it goes on with the
-next round. Exit status 1 where a lab failed, or a figure differed from the first round's with the same seed on the same machine.
+next round. Exit status 1 where a lab failed, a figure differed from the first round's with the same seed on the same machine, or a
+round that began with an empty store trained nothing, and so had another.
 
 SOAK_ROUNDS (20) and SOAK_COLD (3) make it shorter.
 """
@@ -24,11 +25,17 @@ ROUNDS, COLD = (int(os.environ.get(f"SOAK_{name}", default)) for name, default i
 OUT = Path("runs/soak")
 
 
+def kept(stored: Path) -> int:
+    """How many finished models and searches a store holds."""
+    return sum(1 for _ in stored.rglob("complete.json"))
+
+
 def one(number: int) -> dict:
     """Round `number`, counted from 1: seconds, peak memory and error of each lab, and the figures that were others than in round 1."""
     here, stored = OUT / f"{number:02d}", OUT / "store"
     if number <= COLD:
         shutil.rmtree(stored, ignore_errors=True)
+    before = kept(stored)
     command = [sys.executable, "-m", "privlab", "run", "--profile", "smoke", "--jobs", "2", "--resume", "--out", here]
     done = subprocess.run(command, env=os.environ | {"PRIVLAB_STORE": str(stored)}, capture_output=True, text=True)
     results = [json.loads((here / f"{lab.name}.json").read_text()) for lab in catalogue.labs(Path("labs"))]
@@ -38,7 +45,8 @@ def one(number: int) -> dict:
     ]
     return {
         "round": number,
-        "store": "empty" if number <= COLD else "kept",
+        "store": "kept" if before else "empty",
+        "trained": kept(stored) - before,
         "status": done.returncode,
         "when": found.when,
         "labs": {r["lab"]: {k: r[k] for k in ("seconds", "peak_gb", "error")} for r in results},
@@ -58,8 +66,9 @@ def main() -> int:
         labs, failed = rounds[-1]["labs"], [name for name, lab in rounds[-1]["labs"].items() if lab["error"]]
         slowest = max(labs, key=lambda name: labs[name]["seconds"])
         print(
-            f"round {number}, store {rounds[-1]['store']}: {len(failed)} of {len(labs)} labs failed {failed or ''}; slowest {slowest} "
-            f"{labs[slowest]['seconds']:.0f} s; {rounds[-1]['controls']} controls moved; {len(rounds[-1]['differ'])} figures differ",
+            f"round {number}, store {rounds[-1]['store']}, {rounds[-1]['trained']} trained: {len(failed)} of {len(labs)} labs failed "
+            f"{failed or ''}; slowest {slowest} {labs[slowest]['seconds']:.0f} s; {rounds[-1]['controls']} controls moved; "
+            f"{len(rounds[-1]['differ'])} figures differ",
             flush=True,
         )
     whole = {name: [r["labs"][name] for r in rounds if name in r["labs"]] for name in rounds[0]["labs"]}
@@ -73,11 +82,18 @@ def main() -> int:
         for name, runs in whole.items()
     }
     differ = sorted({text for r in rounds for text in r["differ"]})
-    result = {"machine": asdict(Machine.here()), "rounds": len(rounds), "cold": COLD, "labs": table, "differ": differ}
+    trained = [r["trained"] for r in rounds if r["store"] == "empty"]
+    result = {
+        "machine": asdict(Machine.here()),
+        "rounds": len(rounds),
+        "trained": trained,
+        "labs": table,
+        "differ": differ,
+    }
     write_atomic(OUT / "soak.json", (json.dumps(result, indent=1) + "\n").encode())
     flakes = sum(lab["failed"] for lab in table.values())
     print(f"{len(rounds)} rounds: {flakes} failures, {len(differ)} figures that differed; see {OUT / 'soak.json'}")
-    return int(bool(flakes or differ or any(r["status"] for r in rounds)))
+    return int(bool(flakes or differ or any(r["status"] for r in rounds) or not all(trained)))
 
 
 if __name__ == "__main__":

@@ -99,7 +99,9 @@ def house(tmp_path_factory):
     found = dict(date="2026-11-21", machine=machine, rows=BENCH, runs=[])
     (place / "book/baselines/bench_gradient.json").write_text(json.dumps(found))
     lab = dict(runs=20, failed=1, seconds=[11.2, 12.6, 30.1], peak_gb=1.256)
-    soak = dict(machine=machine, rounds=20, cold=3, labs={"05_run": lab}, differ=["lab 05: psnr[a], lower"])
+    soak = dict(
+        machine=machine, rounds=20, trained=[71, 71, 71], labs={"05_run": lab}, differ=["lab 05: psnr[a], lower"]
+    )
     (place / "book/baselines/soak.json").write_text(json.dumps(soak))
     (place / "labs").mkdir()
     for name in ("05_run", "06_changed", "07_not_run"):
