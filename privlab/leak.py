@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,6 +17,9 @@ from privlab.data import Normalise, check_range
 __all__ = ["Gradients", "Leak", "Normalise", "observe", "preprocessing", "stateless"]
 
 Gradients = dict[str, Tensor]
+
+# The first forward derivative of a process has torch compile rules of its own, and warn of the compiler: nothing a reader could mend.
+warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
 
 
 @dataclass(frozen=True, repr=False)

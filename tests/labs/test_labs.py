@@ -48,6 +48,14 @@ def test_a_lab_is_green_within_its_memory(run, path):
 
 
 @pytest.mark.parametrize("path", LABS, ids=named)
+def test_a_lab_says_nothing_in_red(run, path):
+    """A warning in a page of the book frightens its reader, and carries a path of the machine that built it."""
+    cells = nbformat.read(run[0] / f"{path.stem}.ipynb", as_version=4).cells
+    outputs = [o for cell in cells for o in cell.get("outputs", [])]
+    assert len(outputs) > 10 and [o.text for o in outputs if o.get("name") == "stderr"] == []
+
+
+@pytest.mark.parametrize("path", LABS, ids=named)
 def test_every_claim_of_a_lab_is_judged(run, path):
     found = ledger.read(run[0] / "ledger.json")
     judged = {j.claim.id: j for j in found.judgements}
