@@ -162,6 +162,11 @@ def fingerprint(path: Path) -> str:
     return digest.hexdigest()
 
 
+def _nameless(path: Path) -> str:
+    """A path without the user's own folder, and so without a name, in it: notebooks keep what is printed, and are published."""
+    return str(Path("~") / path.relative_to(Path.home())) if path.is_relative_to(Path.home()) else str(path)
+
+
 # -- preparing ---------------------------------------------------------------------------------------------------------
 
 
@@ -186,7 +191,7 @@ def _prepare(source: Source, root: Path) -> None:
             print(f"  no: {error}", flush=True)
             continue
         shutil.rmtree(root / ".incoming" / source.name)
-        print(f"{source.name}: ready in {root / source.name}, from {origin}", flush=True)
+        print(f"{source.name}: ready in {_nameless(root / source.name)}, from {origin}", flush=True)
         return
     tried = "; ".join(f"({i}) {failure}" for i, failure in enumerate(failures, 1))
     raise RuntimeError(

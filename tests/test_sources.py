@@ -504,6 +504,17 @@ def test_a_file_with_the_wrong_digest_is_removed_and_both_digests_named(site, mo
     assert not (tmp_path / "faces").exists()
 
 
+def test_what_is_printed_names_no_user(site, monkeypatch, tmp_path, capsys):
+    content = orl_zip()
+    site.files["good.zip"] = content
+    file = File("faces.zip", digest(content), len(content), (f"{site.url}/good.zip",))
+    known(monkeypatch, source("faces", Origin("official", "orl", (file,)), classes=PEOPLE))
+    monkeypatch.setattr(sources.Path, "home", lambda: tmp_path)
+    sources.fetch("faces", tmp_path / "cache")
+    said = capsys.readouterr().out
+    assert f"faces: ready in {sources.Path('~/cache/faces')}, from" in said and str(tmp_path) not in said
+
+
 def test_a_second_address_and_then_a_package_stand_in(site, monkeypatch, tmp_path, capsys):
     content = orl_zip()
     site.files["good.zip"] = content
