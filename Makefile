@@ -53,7 +53,8 @@ soak: env
 pair: env
 	$(BIN)/python -m privlab pair
 
-lock: env
+lock:  # with the environment as it is: the change in pyproject.toml that asks for a new lock would have it made twice
+	@[ -x $(BIN)/uv ] || $(MAKE) env
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url \
 	  --all-extras --constraint data_scripts/pins.txt -o requirements.lock
 
