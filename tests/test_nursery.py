@@ -30,6 +30,7 @@ def tell(path):
 def module(tmp_path, monkeypatch):
     """A way to write a module that workers can import, and to start one of them."""
     made = []
+    processes.end_idle()  # those that tests before these left to wait, and with the last of them their nursery
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
 
