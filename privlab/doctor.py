@@ -164,7 +164,7 @@ def _profiles(labs: Path, torch: dict) -> Iterator[Finding]:
     gpu = max((gb for _, gb in torch.get("cuda", [])), default=0.0)
     for profile, (gb, gpu_gb) in _NEEDS.items():
         costs = _costs(labs, profile)
-        gb = max(costs.values(), default=gb) if not gpu_gb else gb
+        gb = max(costs.values(), default=gb)
         largest = (
             f" (the most is lab {max(costs, key=lambda lab: costs[lab])}, {max(costs.values()):.1f} GB)"
             if costs
