@@ -38,7 +38,7 @@ def ratio(
 
     task_lost, attack_lost: undefended less defended, a pair for each draw, in points; both in the same unit.
     level: of the interval, Fieller's (1954) for a ratio of means of pairs: all r for which attack_lost - r task_lost has a mean that
-        cannot be told from 0. The paper prints no interval; where the task loses little the ratio says nothing, and this shows it.
+        cannot be told from 0. The paper prints none for its ratios; where the task loses little the ratio says nothing, and this shows it.
     Raises ValueError for fewer than two pairs, lengths that differ, or numbers that are not finite.
     """
     x, y = np.asarray(task_lost, dtype=np.float64), np.asarray(attack_lost, dtype=np.float64)

@@ -193,7 +193,7 @@ def deep_inversion(steps: int = 2000, prior: nn.Module | None = None) -> Inversi
 
 
 def one_or_many(model: nn.Module, leak: Leak) -> Tensor:
-    """Labels as Lu et al. 2022 read them: of one image by Algorithm 1, line 3; of a batch by Yin et al.'s rule (section 4.1)."""
+    """Labels as Lu et al. 2022 read them: of one image by Algorithm 2, line 3; of a batch by Yin et al.'s rule (section 4.1)."""
     return (label_rules.row_products if leak.batch_size == 1 else label_rules.row_minimum)(model, leak)
 
 

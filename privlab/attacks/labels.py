@@ -1,7 +1,7 @@
 """Labels from one gradient without a search: rules that read them off the last linear layer, each with its reach.
 
     row_sum        Zhao et al. 2020 (iDLG), as it is mostly coded   one image, features that sum to more than 0
-    row_products   Lu et al. 2022, Algorithm 1, line 3              one image, any features, 3 classes or more
+    row_products   Lu et al. 2022, Algorithm 2, line 3              one image, any features, 3 classes or more
     row_minimum    Hatamizadeh et al. 2022, equation 2              distinct labels; sure for one image on features >= 0
     bias_minimum   no paper's: the same reading of the bias         distinct labels; sure for one image on any network
     bias_counts    after Wainakh et al. 2022 (LLG)                  any labels, repeats too; sure for one image on any network
@@ -51,7 +51,7 @@ def row_sum(model: nn.Module, leak: Leak) -> Tensor:
 
 
 def row_products(model: nn.Module, leak: Leak) -> Tensor:
-    """The row of the last layer's weight gradient that points away from every other: APRIL's rule (Lu et al. 2022, Algorithm 1).
+    """The row of the last layer's weight gradient that points away from every other: APRIL's rule (Lu et al. 2022, Algorithm 2).
 
     Why: for one image G_i . G_j = c_i c_j |f|^2. It is negative exactly where one of the two is the label's, whatever the signs in f.
 

@@ -53,7 +53,7 @@ def cosine_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
 
 
 def layer_norms(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-    """Sum over parameter tensors of the L2 norm of the difference, not squared (Hatamizadeh et al. 2022, eq. 3).
+    """Sum over parameter tensors of the L2 norm of the difference, not squared (Hatamizadeh et al. 2022, eq. 3; layers there).
 
     So a tensor with small gradients pulls as hard as one with large ones. Where a difference is zero throughout, so is its slope.
     """

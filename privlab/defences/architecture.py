@@ -87,7 +87,7 @@ def rolss() -> Cut:
 
 
 def rolss_plus() -> Cut:
-    """RoLSS, and the skips in the last tenth of the stage before it.  Source: Koh et al. 2024, section 10.4, Table 9."""
+    """RoLSS, and the skips in the last tenth of the stage before it.  Which tenth is ours.  Source: Koh et al. 2024, section 10.4."""
     return Cut(stages=((1, 0.0, 1.0), (2, 0.0, 0.1)))
 
 

@@ -6,7 +6,7 @@ a factor k it carries the first round(k n) of the n channels of each earlier fea
     layer i is given   [first round(k n) channels of each feature before its predecessor, its predecessor in full]
     the block gives    the same of all its features, the last layer in full
 
-and with k = 0 what is left is a chain, z_{i+1} = g_i(z_i) (Koh et al. 2024, sections 5.2 and 13.1). The paper says that channels are
+and with k = 0 what is left is a chain, z_{i+1} = g_i(z_i) (Koh et al. 2024, sections 10.1 and 13.1). The paper says that channels are
 limited, not which: that it is the first of each feature, and that the convolutions which read them shrink, is our reading.
 """
 

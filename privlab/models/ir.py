@@ -1,6 +1,6 @@
 """IR ResNets ("improved residual", the backbone of ArcFace-style face recognition): IR-152 is the target net of GMI, KEDMI and LOMMA.
 
-Koh et al. 2024 attack an "IR152" on 64 x 64 faces (section 4, tables 3 and 4) and cite the first ResNet paper for it, which has none. So
+Koh et al. 2024 attack an "IR152" on 64 x 64 faces (section 3.3, tables 3 and 12) and cite the first ResNet paper for it, which has none. So
 the layout is the field's (Deng et al. 2019, ArcFace, section 3.1), as the targets of those attacks use it. What was read into it:
 
 - A block is BatchNorm, convolution 3x3, PReLU, convolution 3x3 with the stride, BatchNorm. ArcFace's has one more BatchNorm before the
