@@ -551,7 +551,7 @@ page.show()
 # - Ask of each image how a model answers that has seen it, and one that has not.
 # - Raw logits, float64, eval mode, one question for all models: each shortcut costs the tail first.
 # - Report the true-positive rate at few false positives, with its interval and the number of non-members.
-# - With few models share the variance. With very few, or none "in", ask offline or use reference models.
+# - With few models share the variance. With none "in", ask offline or use reference models; with very few, try both.
 # - Exactly half must be kept on resume, and kept from the attack.
 
 # %% [markdown]

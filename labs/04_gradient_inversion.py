@@ -8,7 +8,7 @@
 #
 # A ResNet has no position embedding to solve for, and neither has a
 # Swin. There the server has to *search*: it makes up an image, computes the gradient that this image would have sent, and moves the image until
-# the two gradients look alike. You run this search on four architectures, and see one of them keep its image to itself.
+# the two gradients look alike. You run this search on four architectures, and see two of them keep their image to themselves.
 #
 # After it you can
 # - read an attack as a sum of terms, and say what each of its parts is for;
@@ -636,7 +636,7 @@ plots.lines(
 guess_newton.against((psnr_of(curved["ResNet"]) - psnr_of(plain["ResNet"])).mean().item())
 
 # %% [markdown]
-# At `laptop` (four photographs, 400 passes) Gauss-Newton leaves a sixth of the ResNet's message unmet and ends where Adam does, or a little below (-.7 ± 1.0 dB). Of the Swin's and the ConvNeXt's it leaves a quarter of a percent; on these the photographs disagree (4.0 ± 4.7 and 2.4 ± 7.3 dB over Adam).
+# At `laptop` (four photographs, 400 passes) Gauss-Newton leaves a sixth of the ResNet's message unmet and ends where Adam does, or a little below (-.7 ± 1.0 dB). Of the Swin's and the ConvNeXt's it leaves a quarter and a fifth of a percent; on these the photographs disagree (4.0 ± 4.7 and 2.4 ± 7.3 dB over Adam).
 #
 # The ViT with the large position embedding comes
 # back at 40 ± 8 dB, 17 ± 7 above Adam; the one with the small embedding does not, though its message is met to two percent (12 ± 2 dB). Lab 09 and the book's chapter on this search have more.
@@ -644,7 +644,7 @@ guess_newton.against((psnr_of(curved["ResNet"]) - psnr_of(plain["ResNet"])).mean
 # %% [markdown]
 # ## ImageNet
 #
-# Figure 5c of the paper repeats it on 224 x 224 photographs. On a CPU one such search takes hours, so it runs at `gpu` and `paper`.
+# Figure 5c of the paper repeats it on ImageNet photographs (here 224 x 224). On a CPU one such search takes hours, so it runs at `gpu` and `paper`.
 
 # %%
 large = {
@@ -939,7 +939,7 @@ page.show()
 # - For a ViT it hangs on the scale of the position embedding. With a ResNet, `train` mode costs the attack some dB more, and its first weights
 #   hardly any; a little training costs a few dB, with a Swin more.
 # - The label needs no search: of one image it can be read off the last layer, by a rule that fits the network.
-# - "The attack failed" is no proof of privacy: a search that knows the curvature gets further on smooth networks, for as many passes.
+# - "The attack failed" is no proof of privacy: a search that knows the curvature got much further on the ViT with the large position embedding, for as many passes; on Swin and ConvNeXt the photographs disagree.
 
 # %% [markdown]
 # ## Where to read on

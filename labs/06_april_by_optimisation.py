@@ -367,7 +367,7 @@ for which, dataset in (("mnist", "MNIST"), ("cifar10", "CIFAR-10")):
         print(f"{dataset:>8}, {name:>5}: printed {ssim:.3f}; as pixels {either[0]:.3f}, as normalised {either[1]:.3f}")
 
 # %% [markdown]
-# Normalised it is: in all eight rows that one is nearer. So the claims are judged by normalised MSE or by differences in decibels, where the unit drops out. In the figure the paper's numbers stand as decibels of pixels; they come from 1,500 steps.
+# Normalised it is: in all eight rows that one is nearer. So the claims are judged by normalised MSE or by differences in decibels, where the unit drops out. In the figure the paper's numbers stand as decibels of pixels; they come, as its Figure 2 has it, from 1,500 steps.
 
 # %%
 variance = sum(s**2 for s in photos.normalise.std) / 3
@@ -624,7 +624,7 @@ about = dict(**fresh, position_std=1.0, note="log10 of the condition of the toke
 page.record("log10_condition_difference", ["fresh", "std_0p02_less_std_1"], conditions[0.02] - conditions[1.0], **about)
 
 # %% [markdown]
-# The condition number falls with the scale, and the closed form does not care: 100 dB and more at either end. Here is why a search must care. Hold $G$ still. Then
+# The condition number falls with the scale (tenfold from .02 to 1, of three images), and the closed form does not care: 100 dB and more at either end. Here is why a search must care. Hold $G$ still. Then
 # the part of the squared distance that belongs to the patch embedding is
 #
 # $$\lVert G^\top (X' - X) \rVert^2 = \sum_i s_i^2\, \lVert u_i^\top (X' - X) \rVert^2 ,$$
@@ -797,7 +797,7 @@ page.record("psnr_difference", ["trained", "std_1_less_std_0p02"], trained_dB[1.
 #
 # - **Lu et al. 2022** see all attacks succeed on small images. The code that they name draws the embedding, the class token and all with 1. That fits, if their victims were fresh; they do not say.
 # - **Zhang et al. 2024** (Table 6) report 43.7 dB for a ViT-B and print no scale. With timm's fresh .02 none of our searches got anywhere near. Another scale, a larger model, or more steps: we cannot tell.
-# - **Hatamizadeh et al. 2022** attack *pretrained* ViTs and DeiTs with batches and reach 15.5 dB. No pretrained ViT could be had where this
+# - **Hatamizadeh et al. 2022** attack *trained* ViTs and DeiTs with batches and reach 15.5 dB. No pretrained ViT could be had where this
 #   book was written; as training closes the door by itself, scale need not be the reason there.
 
 # %% [markdown]
@@ -923,8 +923,8 @@ plots.lines(
 )  # fmt: skip
 
 # %% [markdown]
-# The figure has the shape of the paper's: the gradients' distance falls by orders, the image's error hardly. But look at "position_shared" in the ledger
-# below: *with* the position gradient the same loss ends with much the same error. A squared distance that has fallen a hundredfold says little about an
+# The figure has the shape of the paper's: the gradients' distance falls far (at `laptop` fifty-fold; the ledger asks for a hundred), the image's error hardly. But look at "position_shared" in the ledger
+# below: *with* the position gradient the same loss ends with much the same error. A squared distance that has fallen fifty-fold says little about an
 # image, whether or not that gradient was sent.
 
 # %% [markdown]

@@ -115,7 +115,7 @@ print(gradient.gradvit(prior=prior, patch=8))
 # %% [markdown]
 # Term by term:
 #
-# - **Gradients** (eq. 3): for each parameter tensor the *length* of the difference, not its square, and the lengths added. A tensor with small gradients
+# - **Gradients** (eq. 3): for each layer (here: each parameter tensor) the *length* of the difference, not its square, and the lengths added. A tensor with small gradients
 #   pulls as hard as one with large ones.
 # - **Labels** (eq. 2): read off the last layer before the search.
 # - **Image prior** (eq. 4, `statistics`): a ViT has no BatchNorm, so a separate network lends its own. It was trained on photographs, and its BatchNorm layers
@@ -160,7 +160,7 @@ grads = observe(judge, noise, classes).grads
 print(f"eq. 3 at the start: {objectives.layer_norms(None, grads, leak):.2f}")
 
 # %% [markdown]
-# EfficientNet-lite0's statistics are in the thousands. At the paper's weights, .2 for the prior and .004 for the gradients, the client's message would hardly count.
+# EfficientNet-lite0's statistics come to more than ten thousand. At the paper's weights, .2 for the prior and .004 for the gradients, the client's message would hardly count.
 # So without `moco` each mean counts in units of its running deviation and each variance in units of its running variance (`relative`),
 # images are enlarged to 64 pixels, and the weight is 1e-4: our choice, not the paper's. With `moco` the paper's settings are used unchanged.
 
@@ -650,7 +650,7 @@ for one, metric in itertools.product(("plus_patch", "one_seed"), ("psnr", "lpips
 guess_table.against((of("plus_patch", "psnr") - of("grad_plus_reg", "psnr")).mean().item())
 
 # %% [markdown]
-# At `laptop` (four batches of two, forty steps) every step of Table 2 had the paper's sign: the prior from the start on cost .51 ± .11 dB, the schedule won .45 ± .10 of it back, and the patch prior added .09 ± .02. But
+# At `laptop` (four batches of two, forty steps) every step of Table 2 had the paper's sign in PSNR (the gradient loss had not, the ledger says): the prior from the start on cost .51 ± .11 dB, the schedule won .45 ± .10 of it back, and the patch prior added .09 ± .02. But
 # the three together came to .03 ± .01 dB above the first row, where the paper has 4.1.
 
 # %% [markdown]
@@ -671,7 +671,7 @@ print({name: f"{value:.2g}" for name, value in swamped.trace[-1].items()})
 # %% [markdown]
 # ## GradViT beside other attacks
 #
-# Table 1 holds it against earlier attacks, on a ViT and on a ResNet. The paper's victims are pretrained, so here both are the *trained* ones of above; at `gpu` and `paper` ViT-B/16 and
+# Table 1 holds it against earlier attacks, on a ViT and on a ResNet. The paper's victims are trained ones (section 6.2 implies it), so here both are those of above; at `gpu` and `paper` ViT-B/16 and
 # ResNet-50, fresh unless `pretrained` is set.
 
 # %% [markdown]
@@ -1180,7 +1180,7 @@ for case in dict.fromkeys(case for case, _ in cases):
 
 # %% [markdown]
 # What the *algebra* says stands whatever the victim is; what a *search* adds to it hangs on how smooth the way is.
-# (At `laptop`, two batches each: the guess has 14.1 and 12.0 dB. At .02 L-BFGS ends at 7.5 and 10.8 dB and Adam at 16.5 and 13.9; on the trained ViT at 14.8 and 5.5, and at 16.2 and 12.4.)
+# (At `laptop`, two batches each: the guess has 14.1 (for the trained one 14.2) and 12.0 dB. At .02 L-BFGS ends at 7.5 and 10.8 dB and Adam at 16.5 and 13.9; on the trained ViT at 14.8 and 5.5, and at 16.2 and 12.4.)
 
 # %% [markdown]
 # ## Beyond the papers: a search that knows the curvature
@@ -1298,7 +1298,7 @@ guess_curved.against((dB["family", 2, 0] + dB["family", 2, 1] - by_way(2, "famil
 # %% [markdown]
 # ### Where it stopped
 #
-# Now the two victims on which L-BFGS fell below the guess, with DLG's plain distance, in which the tensor with the largest gradients decides. Here are the other terms, at .02 for both methods, in three fifths of the passes (for time).
+# Now the two victims on which L-BFGS fell below the guess (on the trained one in one batch of two), with DLG's plain distance, in which the tensor with the largest gradients decides. Here are the other terms, at .02 for both methods, in three fifths of the passes (for time).
 
 # %%
 shorter = replace(same_terms, steps=max(1, newton * 3 // 5))
@@ -1380,7 +1380,7 @@ page.show()
 #   paper's models; `paper` its steps. Registries hold twenty ImageNet samples, so batches of eight overlap.
 # - **The prior.** EfficientNet-lite0, relative, at 64 pixels and weight 1e-4, at every profile for want of MoCo's file. Give `moco` to have the paper's.
 # - **Registration** shifts by whole pixels, found by cross-correlation; the paper takes RANSAC-Flow, which is two networks of its own. It does not say how many seeds: two here.
-# - **Fresh victims** in the ablation and below it. The paper's are pretrained; Table 1's victims here are trained for a few epochs.
+# - **Fresh victims** in the ablation and below it. The paper's are trained (section 6.2 implies it); Table 1's victims here are trained for a few epochs.
 # - **Faces** are ORL's, and the face Transformer is fresh.
 # - **Labels** are handed over, in the order of the images.
 
@@ -1391,7 +1391,7 @@ page.show()
 # - The labels of a batch can be read from the bias, repeats included; the row minimum assumes that they differ.
 # - Weights of priors do not travel from network to network.
 # - The mean of public photographs has thirteen to sixteen decibels on the four batches of `laptop`. Hold a PSNR against that row, and beside LPIPS and identifiability.
-# - Algebra first, search second: inside the family a short search finds a small batch, where the victim is fresh and its position embedding large. Elsewhere the search stalls at the guess.
+# - Algebra first, search second: inside the family a short search finds a small batch, where the victim is fresh and its position embedding large. Elsewhere the better search ends one to two and a half decibels above the guess.
 # - Before you credit a method, give its terms to the other one. Gauss-Newton is far ahead of `annealed` in a long row among pixels; L-BFGS on the same terms is further.
 
 # %% [markdown]

@@ -719,7 +719,7 @@ for metric, score in (("psnr", metrics.psnr), ("fft2d", metrics.fft2d), ("lpips"
 #
 # - **Where.** Withholding a third costs this search some tenths of a decibel on the fresh victim, and on the trained one nothing that stands out from the spread. The fall of Table 4, 1.5 to 5 dB, is not there, nor its order.
 # - **What.** Attention against MLP is not one verdict but four. At the same price on a fresh victim the MLP is ahead after 80 steps; after 240 attention has caught up, and by how much it leads is within the spread (Table 6 above); at a tenth of
-#   the price the MLP is far ahead; on the trained victim with GradViT's distance attention is. "Attention leaks most" needs victim, distance, price and number of steps beside it.
+#   the price the MLP is far ahead; on the trained victim with GradViT's distance attention seems to be, within the spread. "Attention leaks most" needs victim, distance, price and number of steps beside it.
 
 # %% [markdown]
 # ### The other way round: one third alone
@@ -939,9 +939,9 @@ page.show()
 #
 # - **Size.** At `smoke` and `laptop` the victim is a ViT of three blocks and width 224 with patches of 8 pixels: wide enough that a patch (192 numbers) goes in without loss and that both closed forms
 #   have enough equations. At `gpu` and `paper` it is a ViT-B on 32-pixel images, with patches of 4. (Zhang et al. name no data set for Table 6; its numbers fit CIFAR-10. Nor do they name the patch size.)
-# - **Position embedding.** Its standard deviation is 1, but for the control. The papers do not state theirs; timm's is .02, and there our searches find next to nothing in any part.
+# - **Position embedding.** Its standard deviation is 1, but for the control. The papers do not state theirs; timm's is .02, and there our searches find next to nothing, in all parts or in the stem.
 # - **Steps.** 240 by part and 80 by depth at `laptop`, with lab 04's short attack, in place of 3,000 and 120,000. The comparisons are among searches of the same length.
-# - **Tables 4 and 5** have one image here and no image prior; the paper has a batch of 8 ImageNet photographs, a pretrained ViT-B/16 and the BatchNorm prior of lab 07. Of GradViT we take the distance alone. That does not
+# - **Tables 4 and 5** have one image here and no image prior; the paper has a batch of 8 ImageNet photographs, a trained ViT-B/16 and the BatchNorm prior of lab 07. Of GradViT we take the distance alone. That does not
 #   refute the paper's table. It does show that its order is no property of the gradients by themselves.
 # - **Labels** are given.
 # - The closed forms as rows of Table 6, the prices, the balanced parts, single thirds, and the rows are ours.
@@ -951,7 +951,7 @@ page.show()
 #
 # - Count first: the head's part is made of a vector of the network's width, and can never tell an image.
 # - A search with the stem alone can beat one with all gradients, which contain it: its distance hears the head. Balanced by part, all gradients do far better.
-# - The order of the parts hangs on the price of smoothness, the distance, the victim and the number of steps.
+# - The order of the parts hangs on the price of smoothness, the victim and the number of steps.
 # - Blocks repeat each other. No third is missed, and any third nearly suffices.
 # - By algebra two parts give the whole image, the stem and the first attention; of the latter, twice as many rows as there are tokens do.
 

@@ -217,7 +217,7 @@ def case(number, photo, victim, **how):
 
 
 repeats = [(photo, victim) for photo in range(photographs) for victim in range(victims)]
-moments = sorted({round(iterations * part) for part in (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)})  # of Figure 7
+moments = sorted({round(iterations * part) for part in (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)})  # as Figure 7 does
 
 
 def search(cases, title):
@@ -464,8 +464,8 @@ plots.dots(
 )  # fmt: skip
 
 # %% [markdown]
-# At `laptop` steps 8, 9, 10, 12 and 14 ended at 11.2, 14.0, 12.7, 12.0 and 16.8 dB at one price, and at 12.1, 14.0, 15.1, 16.5 and 20.7 at a fair one. So the order of the second half of the paper's table, LayerNorm included, is there after 80 iterations, once the price is
-# fair; what stays against the paper is GELU. In the first half hardly anything moves: patches of 4 x 4 *cost* the attacker .6 ± .2 dB, and 1.1 ± .6 where the resolution is kept.
+# At `laptop` steps 8, 9, 10, 12 and 14 ended at 11.2, 14.0, 12.7, 12.0 and 16.8 dB at one price, and at 12.1, 14.0, 15.1, 16.5 and 20.7 at a fair one. So that steps 10 and 12 give more away than 8, LayerNorm included, is there after 80 iterations, once the price is
+# fair; what stays against the paper is GELU, and step 14, which the paper has 5 dB below step 12. In the first half hardly anything moves: patches of 4 x 4 *cost* the attacker .6 ± .1 dB, and 1.1 ± .6 where the resolution is kept.
 
 # %% [markdown]
 # ## Was it the optimiser?
@@ -550,11 +550,11 @@ def hidden(adam, newton, step):
 checks.verify("09.hidden", hidden)
 
 # %% [markdown]
-# Two things can go wrong for an attacker, and the last column tells them apart. On a ReLU network the *message* is never met: the way there is full of kinks, and the search stops with a large part left. On a smooth one the message is met to three or four
+# Two things can go wrong for an attacker, and the last column tells them apart. On a ReLU network the *message* is never met: the way there is full of kinks, and the search stops with a large part left. On a smooth one the message is met to one or two
 # digits, and the picture may still be poor: many pictures send nearly this message, and where they differ only the assumption about photographs decides. The first is an optimiser's trouble. The second is the network's own.
 
 # %% [markdown]
-# At `laptop` (four repeats, 160 passes) .50 to .70 of the message is left on the ReLU steps, 1 to 8, and .02 to .04 on the smooth ones, 9 to 14. The jumps are there under either search: GELU brings 2.2 ± .4 dB (the paper loses 3), and taking
+# At `laptop` (four repeats, 160 passes) .50 to .70 of the message is left on the ReLU steps, 1 to 8, and .02 to .04 on the smooth ones, 9 to 14. GELU brings 2.2 ± .4 dB (the paper loses 3), and taking
 # two activations away 3.0 ± .7, of which Adam at one price saw nothing.
 
 # %% [markdown]
@@ -659,7 +659,7 @@ guess_rank.against(statistics.mean(agreement(ranks, fair)))
 
 # %% [markdown]
 # At `laptop` the four steps with GELU (9, 10, 12, 14) lie in one row of the last figure but one: the more directions count, the more was found. The three with ReLU (1, 4, 8) lie below that row; of what their messages tell, the
-# search finds less. GELU lowers the rank (by .56 ± .02), and yet the search gets further. The Jacobian at the truth knows nothing of kinks on the way there.
+# search finds less. GELU lowers the rank (to .56 ± .02 of ReLU's), and yet the search gets further. The Jacobian at the truth knows nothing of kinks on the way there.
 
 # %% [markdown]
 # ## Why? Second, whether downhill leads home
@@ -766,7 +766,7 @@ plots.dots(
 )  # fmt: skip
 
 # %% [markdown]
-# The steps' fields and what they leak have nothing to do with each other (rank correlation 0 at a fair price, for either victim at `laptop`). Step 14 sees least of all, .4%, and gives most away: its layer scale, a factor of one in a million on each branch, leaves next to nothing of a *fresh* network's blocks, so each place
+# The steps' fields and what they leak have nothing to do with each other (rank correlation 0 at a fair price, for either victim at `laptop`). Step 14 sees least of all, .4% (steps 1 to 3 hardly more), and gives most away: its layer scale, a factor of one in a million on each branch, leaves next to nothing of a *fresh* network's blocks, so each place
 # of the last map looks at little more than its own patch. Attention does see further; by this measure that is not why it leaks.
 
 # %% [markdown]

@@ -610,7 +610,7 @@ plots.dots(
 # "Patchify" turns out to be two changes that work against each other. Pooling by *maxima* costs the attacker several decibels: of nine values it lets one through, and the other eight leave no trace.
 # But a convolution of stride 4 looks at the image at a quarter as many places as one of stride 2, and that costs as much again. Squares without overlap cost a little more.
 #
-# Figure 9a is left with the difference of two larger numbers; no wonder that it comes out one way on one network, and the other way on another.
+# Figure 9a is left with the difference of two larger numbers; no wonder that its sign changes from network to network and stays within the spread on both.
 
 # %% [markdown]
 # ## The norm: Figure 9b
@@ -1060,12 +1060,12 @@ page.record("psnr_difference", ["gauss_newton", "step_9", "train_less_eval"], ga
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# At `laptop` (a quarter of the channels, 160 passes, three repeats) softplus of sharpness 1 in place of ReLU gives Gauss-Newton 1.5 ± .6 dB more, and Adam 1.2 ± .5. From a sharpness of 100 on softplus is *worse* for the attacker than ReLU itself, for either search: what
+# At `laptop` (a quarter of the channels, 160 passes, three repeats) softplus of sharpness 1 in place of ReLU gives Gauss-Newton 1.5 ± .7 dB more, and Adam 1.2 ± .5. From a sharpness of 100 on softplus is *worse* for the attacker than ReLU itself, for either search: what
 # counts is how fast a slope turns, not whether every derivative exists.
 
 # %% [markdown]
 # BatchNorm in train mode takes about 4 dB from Gauss-Newton on step 9, ReLU or GELU then makes no difference, and on step 10 Adam stands 3.8 dB ahead of it. Noise of a tenth of the message's norm takes nothing away that
-# 160 passes could have found. (Two repeats each, at 64 x 64 pixels.) So two defences work against the one search better than against the other; a third search might do better.
+# 160 passes could have found. (Two repeats each, at 64 x 64 pixels.) So a defence may work against one search and hardly against another; a third search might do better.
 
 # %% [markdown]
 # ## Membership: Figure 10, and Table 7's first row
@@ -1251,7 +1251,7 @@ page.show()
 # ## Summary
 #
 # - At one price for all, a table of designs is in part one of prices.
-# - At a fair price the attacker does the better the fewer activations there are, best with none. Of four switches the one behind the addition matters most.
+# - At a fair price the attacker does best with no activation and worst with all three; in between it hangs on which. Of four switches the one behind the addition matters most.
 # - GELU in place of ReLU brings him little: something with PyTorch's draw, where it is nearly a straight line, nothing with He's.
 # - "Patchify" is confounded: no maxima helps the attacker, a larger stride hurts him.
 # - A fresh BatchNorm in eval mode is nothing. LayerNorm gives the attacker more than BatchNorm in train mode does; against none at all it hangs on the network.

@@ -376,7 +376,7 @@ plots.dots(
 )  # fmt: skip
 
 # %% [markdown]
-# At `laptop` (three draws, 40 pictures each) the full network gives 70.0 ± 2.5% away, Skip-1 65.0 ± 6.6, Skip-2 70.0 ± 6.6, Skip-4 64.2 ± 12, and the one without any skips 53.3 ± 10. So the cut of the last stage costs something, 6 ± 10 points, but not more than that of stage 1, and three draws do not tell it from nothing.
+# At `laptop` (three draws, 40 pictures each) the full network gives 70.0 ± 2.5% away, Skip-1 65.0 ± 6.6, Skip-2 70.0 ± 6.6, Skip-4 64.2 ± 12, and the one without any skips 53.3 ± 10. So the cut of the last stage costs something, 6 ± 10 points, but hardly more than that of stage 1, and three draws do not tell it from nothing.
 #
 # Now look at the first column. Skip-4 is
 # right about 90% of its test photographs and full about 96; without any skips it is 77. Keep that in mind.
@@ -492,7 +492,7 @@ print(
 )
 
 # %% [markdown]
-# The identity holds to the last bit. And at `laptop` less gradient does arrive at the image: .82 of the full network's norm without stage 4's skips, .76 without any. But Adam divides a gradient by its own size, so the search's steps are as long as before. What can hurt it is the *direction*.
+# The identity holds to the last bit. And at `laptop` less gradient does arrive at the image, on average: .82 of the full network's norm without stage 4's skips, .76 without any, though not in each of the three draws. But Adam divides a gradient by its own size, so the search's steps are as long as before. What can hurt it is the *direction*.
 
 # %% [markdown]
 # ## RepVGG: the skips are gone, and it does not help
@@ -644,7 +644,7 @@ plots.images(some, alt="Digits 0 to 3 as found by the attack, two of each, one r
 # for Skip-4, and the DenseNet cannot be compared: no checkpoint of the one is as good as any of the other.
 
 # %% [markdown]
-# In networks of this size, then, skips help the attacker *because they help the network learn*. In the paper the cut networks are trained so long that they lose only 2 points of accuracy, and still give 10 to 35 points less away. A ResNet-101 with a StyleGAN may do that; it has not been run here.
+# In networks of this size, then, skips help the attacker *because they help the network learn*. In the paper cut ResNets are trained so long that they lose only 2 to 3 points of accuracy, and at equal accuracy still give 10 to 15 points less away (DenseNets lose 6 to 22, and give 30 to 35 less away). A ResNet-101 with a StyleGAN may do that; it has not been run here.
 
 # %% [markdown]
 # ## Exercise 1: why the victim is no judge
@@ -776,7 +776,7 @@ page.show()
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **People and prior.** The paper inverts classifiers of 530 actors (FaceScrub) with a StyleGAN2 trained on FFHQ. Neither is in any package registry; `faces` and `face_generator` take them where you have them. Eigenfaces of 200 photographs are a weak prior.
+# - **People and prior.** The paper inverts classifiers of 530 actors (FaceScrub) with a StyleGAN trained on FFHQ. Neither is in any package registry; `faces` and `face_generator` take them where you have them. Eigenfaces of 200 photographs are a weak prior.
 # - **Networks.** Narrow ResNets at `smoke` and `laptop`, the paper's own at `paper`. Ours are drawn with `zero_init_last=False`: timm starts the last BatchNorm of each branch at 0, and a block without its skip would then be 0 and never learn.
 # - **Step length.** PPA's .005 belongs to StyleGAN's w. In latents that are standard normal we take .1; .02, the only other value tried, was a little weaker.
 # - **Cost.** At the paper's size, ResNet-101 at 224 pixels, a step takes .59 s a candidate, eight candidates of a person in one batch, on one CPU core (`make bench`). PPA's 200 candidates and 50 steps are 100 minutes a person there; it was not measured on a GPU.

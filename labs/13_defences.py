@@ -255,7 +255,7 @@ for level in levels:
     page.record("psnr_difference", ["even", size(level), "informed_less_naive"], gain, **about)
 
 # %% [markdown]
-# Three things stand in this figure, at `laptop`. Algebra, naive or informed, is down to a guess at a hundredth. Averaging sixteen rounds gives it back a few decibels: so a client must not send the same batch twice. And the *search* hardly minds noise at which algebra has long given up, if it knows the noise; a naive one seems stopped much earlier. Whoever tests a defence with a naive search will call it ten times as good as it is.
+# Three things stand in this figure, at `laptop`. Algebra, naive or informed, is down to a guess at a hundredth. Averaging sixteen rounds gives it back two decibels there, and thirteen at a thousandth: so a client must not send the same batch twice. And the *search* hardly minds noise at which algebra has long given up, if it knows the noise; a naive one seems stopped much earlier. Whoever tests a defence with a naive search will call it ten times as good as it is.
 
 # %% [markdown]
 # ## Exercise 2: how often may you send it?
@@ -793,7 +793,7 @@ guess_needs.against(needs["Swin"].mean())
 pd.DataFrame({name: {f"noise {n:g}": cell(reached[name, n]) for n in noises} for name in fresh_pair}).T
 
 # %% [markdown]
-# In this reading the advice is right and nearly empty: the search on the ResNet is below 15 dB before there is any noise.
+# In this reading the advice is nearly empty: the search on the ResNet is below 15 dB before there is any noise, and one of two on the Swin as well.
 #
 # The second reading is the paper's own words, noise on the *parameters* of a network that is published. There the attack is membership. How much noise takes half of the attacker's advantage, and what does it cost?
 
@@ -956,7 +956,7 @@ for name, values in at_full_size.items():
 pd.DataFrame({"PSNR, dB": {name: ", ".join(f"{v:.1f}" for v in of) for name, of in at_full_size.items()}, "accuracy lost by the small victim": {name: cell(lost[name]) for name in at_full_size if name in lost}}).fillna("not measured")  # fmt: skip
 
 # %% [markdown]
-# Noise of a hundredth ends the small victim's algebra. This network's informed attacker keeps a recognisable photograph behind it, and the noise has to be ten times as large, or the rounding down to eight bits. (Why the large network holds out against noise was not measured.)
+# Noise of a hundredth ends the small victim's algebra. This network's informed attacker keeps a recognisable photograph behind it, and the noise has to be larger: of a tenth, each tensor in its own proportion, leaves 16 dB; rounding to eight bits leaves 13, a guess. (Why the large network holds out against noise was not measured.)
 
 # %% [markdown]
 # Withheld or fixed, the position embedding sends no gradient, and this form has nothing to solve; the other, `subspace`, needs $3p^2 \le$ width $- n - 1$, which a ViT-B/16 (768 on both sides) does not have. So for *this* network the APRIL paper's advice stops all algebra that we know of, at next to no cost, and a search at 224 pixels finds nothing in the time we gave it (`python -m privlab audit vit_base_patch16_224`). For a ViT of small patches the same advice does nothing (row *position withheld* of the matrix): the closed form goes through attention.
@@ -977,14 +977,14 @@ page.show()
 # %% [markdown]
 # - **DP-SGD's rows** are of two kinds: its price is that of the training, its dB those of one image's message with as much noise, as a client would have to send it who trusts nobody.
 # - **Membership** is lab 01's threshold on the loss. Lab 02's likelihood ratio finds more, and needs dozens of models for each row.
-# - **Size.** A small ViT, 300 images at `laptop`, an accuracy of some 30%. The prices of noise are those of networks that have not learned much; at `gpu` a ViT-S learns from 2,000.
+# - **Size.** A small ViT, 300 images at `laptop`, an accuracy of some 26%. The prices of noise are those of networks that have not learned much; at `gpu` a ViT-S learns from 2,000.
 
 # %% [markdown]
 # ## Summary
 #
 # - Hold a defence against somebody who knows it. Naive attacks make noise look ten times as good as it is.
-# - Algebra is stopped by little: on the small ViT by noise of a hundredth, on a ViT-B/16 by a tenth, or eight bits. A search is stopped by noise everywhere, or not at all.
-# - A fixed position embedding of low rank stops both, and costs less than noise. It is a change of design, as the paper asks for, and not one that it names.
+# - Algebra is stopped by little: on the small ViT by noise of a hundredth, on a ViT-B/16 by eight bits. A search is stopped by noise everywhere, or not at all.
+# - A fixed position embedding of low rank stops both, and cost less than noise of a like effect, though two draws do not decide that. It is a change of design, as the paper asks for, and not one that it names.
 # - Under one budget even noise is hard to beat. Measuring what each tensor tells, and spending by it, is a little better; spending on "the leaky layers" is worse than it sounds, because the rest is a copy.
 # - What protects the message costs accuracy, and what it takes from membership inference is about what stopping earlier takes.
 
