@@ -283,16 +283,14 @@ def _mark(given: argparse.Namespace) -> int:
         def began(count: int, unheld: list[str]) -> None:
             bar.reset(count)
             if unheld:
-                what = ", ".join(unheld)
-                tqdm.write(
-                    f"this system cannot keep an answer from these: {what}; mark in a container", file=sys.stderr
-                )
+                what = f"this system cannot keep an answer from these: {', '.join(unheld)}"
+                tqdm.write(f"{what}; mark in a container", file=sys.stderr)
 
         def done(row: marking.Row) -> None:
             rows.append(row)
             bar.update()
             earned = f"lab {row.lab}, {row.marks} of {len(row.verdicts)}" if row.lab else "no marks"
-            tqdm.write(f"{row.file}  {earned}  {row.seconds:.1f} s{'  ' + row.error if row.error else ''}")
+            tqdm.write(marking.shown(f"{row.file}  {earned}  {row.seconds:.1f} s  {row.error}".rstrip()))
 
         try:
             marking.mark(given.folder, given.out, given.jobs, given.timeout, given.memory, began, done)
@@ -301,6 +299,8 @@ def _mark(given: argparse.Namespace) -> int:
             return 130
     if shared := sorted({name for row in rows for name, v in row.verdicts.items() if v["where"] == "inside"}):
         print(f"judged in one process with the answer, so easier to fool: {', '.join(shared)} (see privlab/judge.py)")
+    if others := [p.name for p in marking.notebooks(given.folder)[1] if p.resolve() != given.out.resolve()]:
+        print(marking.shown(f"not marked, no notebooks by their names: {', '.join(others)}"))
     print(f"wrote {given.out}, {len(rows)} rows")
     return 0
 

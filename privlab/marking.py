@@ -54,17 +54,20 @@ class Row:
         return sum(verdict["state"] == "right" for verdict in self.verdicts.values())
 
 
-def notebooks(folder: Path) -> list[Path]:
-    """The notebooks in a folder and the folders in it, but for Jupyter's own copies.
+def notebooks(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The notebooks in a folder and the folders in it, and the files there that are none by their names.
 
-    Raises NotADirectoryError, FileNotFoundError where there is none.
+    Also a notebook is what a browser or a mail program made of its name, such as mine.ipynb.txt or MINE.IPYNB. Left out of both are
+    Jupyter's own copies and what macOS adds.  Raises NotADirectoryError, FileNotFoundError where there is none.
     """
     if not folder.is_dir():
         raise NotADirectoryError(f"{str(folder)!r} is not a folder; give the one that the returned notebooks are in")
-    found = sorted(p for p in folder.rglob("*.ipynb") if p.is_file() and ".ipynb_checkpoints" not in p.parts)
+    files = sorted(p for p in folder.rglob("*") if p.is_file() or p.is_symlink())
+    files = [p for p in files if not {".ipynb_checkpoints", "__MACOSX"} & set(p.parts) and not p.name.startswith(".")]
+    found = [p for p in files if ".ipynb" in p.name.lower()]
     if not found:
         raise FileNotFoundError(f"{str(folder)!r} holds no notebook (*.ipynb)")
-    return found
+    return found, [p for p in files if p not in found]
 
 
 def mark(
@@ -87,7 +90,7 @@ def mark(
             raise ValueError(f"{name}={value:g} marks nothing; give more than 0")
     if not hasattr(os, "fork"):
         raise OSError("answers are marked in forked processes, which this system lacks; use Linux, WSL or macOS")
-    paths = notebooks(folder)
+    paths, _ = notebooks(folder)
     rows: dict[Path, Row] = {}
     with contextlib.ExitStack() as started:
         judges = [started.enter_context(_judge()) for _ in range(min(jobs, len(paths)))]
@@ -97,6 +100,7 @@ def mark(
         unheld = judges[0]({})["unheld"]
         found = {path: _read(judges[0], path, folder) for path in paths}
         exercises = sorted({name for row, _ in found.values() for name in row.verdicts})
+        write_atomic(out, text([], exercises).encode())
         began(len(paths), unheld)
 
         def one(path: Path) -> Row:
@@ -126,6 +130,9 @@ def mark(
 def _read(ask: Ask, path: Path, folder: Path) -> tuple[Row, list[Any]]:
     """A row with nothing marked yet, and the code cells of the notebook."""
     row = Row(str(path.relative_to(folder)))
+    if path.is_symlink() or not path.resolve().is_relative_to(folder.resolve()):
+        row.error = "a link to another file, which is not marked; return the notebook itself"
+        return row, []
     try:
         said = ask({"read": str(path.resolve())})
     except Died:
@@ -175,8 +182,13 @@ def _told(verdict: dict[str, str]) -> str:
 
 def _no_formula(cell: str) -> str:
     """One line, that a spreadsheet takes for words: a cell that begins like this may be run as a formula."""
-    line = "".join(c if c.isprintable() else " " for c in cell).strip()
+    line = "".join(c if c.isprintable() else " " for c in shown(cell)).strip()
     return f"'{line}" if line[:1] in ("=", "+", "-", "@") else line
+
+
+def shown(words: str) -> str:
+    """Words that a terminal takes: a file's name need not be text (one in Latin-1 out of a zip is not)."""
+    return words.encode("utf-8", "backslashreplace").decode()
 
 
 # -- the process that judges ----------------------------------------------------------------------------------------------------

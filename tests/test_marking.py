@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -243,6 +244,14 @@ def returned(tmp_path_factory):
     (folder / "anna" / ".ipynb_checkpoints").mkdir()
     (folder / "anna" / ".ipynb_checkpoints" / "plain-checkpoint.ipynb").write_text(psnr(GOOD, ASKED))
     (folder / "report.pdf").write_bytes(b"%PDF")
+    (folder / "dora.ipynb.txt").write_text(psnr(GOOD, ASKED))  # as browsers and mail rename it
+    (folder / "EMIL.IPYNB").write_text(psnr(GOOD, ASKED))
+    (folder / "__MACOSX").mkdir()
+    (folder / "__MACOSX" / "._plain.ipynb").write_bytes(b"\0")
+    (folder / "fay.ipynb").symlink_to("plain.ipynb")
+    outside = tmp_path_factory.mktemp("outside") / "solved.ipynb"
+    outside.write_text(psnr(GOOD, ASKED))
+    (folder / "gus.ipynb").symlink_to(outside)
     return mark(folder)
 
 
@@ -262,6 +271,20 @@ def test_what_is_no_notebook_of_a_lab_is_told_in_its_row(returned, name):
     assert (row.lab, row.marks, row.verdicts) == ("", 0, {})
 
 
+@pytest.mark.parametrize("name", ["dora.ipynb", "EMIL"])
+def test_a_notebook_that_was_renamed_is_marked(returned, name):
+    assert (returned[name].marks, returned[name].error) == (1, "")
+
+
+@pytest.mark.parametrize("name", ["fay", "gus"])
+def test_a_link_earns_nothing_of_what_it_leads_to(returned, name):
+    assert returned[name].verdicts == {} and "a link to another file" in returned[name].error
+
+
+def test_files_of_jupyter_and_macos_are_no_returned_notebooks(returned):
+    assert not any("checkpoint" in name or name.startswith("._") for name in returned)
+
+
 def test_a_huge_file_is_not_even_read(returned):
     assert returned["huge"].error == "21 MB are more than the 20 that a notebook may have; clear its outputs"
 
@@ -274,7 +297,6 @@ def test_cells_that_are_no_text_are_left_out_and_named(returned):
 def test_a_notebook_with_exercises_of_two_labs_counts_for_one(returned):
     row = returned["=cmd|'x'!A0"]
     assert (row.lab, row.marks) == ("00", 1) and "exercises of lab 05 as well" in row.error
-    assert not any("checkpoint" in name for name in returned)
 
 
 def test_no_cell_of_the_table_is_a_formula():
@@ -315,9 +337,35 @@ def test_the_checks_that_share_a_process_with_the_answer_are_these(honest):
     assert sorted(honest[1]) == checks.names()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems take no such name")
+def test_a_name_that_is_no_text_spoils_no_other_row(tmp_path):
+    folder = tmp_path / "returned"
+    folder.mkdir()
+    (folder / "anna.ipynb").write_text(psnr(GOOD, ASKED))
+    for name in (b"M\xfcller.ipynb", b"M\xfcller.pdf"):  # Latin-1, out of a zip
+        (folder / os.fsdecode(name)).write_text("no notebook")
+    command = [sys.executable, "-m", "privlab", "mark", str(folder), "--out", str(tmp_path / "marks.csv")]
+    strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run(command, cwd=LABS.parent, env=strict, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    assert r"M\udcfcller.ipynb  no marks" in done.stdout and "anna.ipynb  lab 00, 1 of 3" in done.stdout
+    assert r"not marked, no notebooks by their names: M\udcfcller.pdf" in done.stdout
+    assert set(table(tmp_path / "marks.csv")) == {"anna", r"M\udcfcller"}
+
+
+def test_a_table_that_cannot_be_written_is_told_before_any_answer_runs(tmp_path):
+    (tmp_path / "anna.ipynb").write_text(psnr(GOOD, ASKED))
+    (tmp_path / "file").write_text("")
+    seen = []
+    with pytest.raises(OSError):
+        marking.mark(tmp_path, tmp_path / "file/marks.csv", began=lambda *a: seen.append("began"), done=seen.append)
+    assert seen == []
+
+
 def test_the_command_prints_a_line_a_notebook_and_what_is_easier_to_fool(tmp_path, capsys):
     (tmp_path / "anna.ipynb").write_text(psnr(GOOD, ASKED))
     (tmp_path / "ben.ipynb").write_text("no notebook")
+    (tmp_path / "report.pdf").write_bytes(b"%PDF")
     push = "import torch\ndef push(r, x, v):\n    return torch.zeros(6)\nchecks.verify('04.push', push)"
     (tmp_path / "cleo.ipynb").write_text(psnr(push))
     assert cli.main(["mark", str(tmp_path), "--out", str(tmp_path / "marks.csv")]) == 0
@@ -325,6 +373,7 @@ def test_the_command_prints_a_line_a_notebook_and_what_is_easier_to_fool(tmp_pat
     assert "anna.ipynb  lab 00, 1 of 3" in said and "cleo.ipynb  lab 04, 0 of 6" in said
     assert "ben.ipynb  no marks  0.0 s  no notebook: it is not JSON" in said
     assert "judged in one process with the answer, so easier to fool: 04.push (see" in said
+    assert "not marked, no notebooks by their names: report.pdf\n" in said
     assert said.rstrip().endswith(f"wrote {tmp_path / 'marks.csv'}, 3 rows")
 
 
