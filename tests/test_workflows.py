@@ -208,10 +208,33 @@ def test_a_run_goes_on_where_a_lab_was_left_and_keeps_its_status(tmp_path, statu
 
 @pytest.mark.parametrize("status", [0, 1])
 def test_the_report_decides_and_uses_a_baseline_where_there_is_one(tmp_path, status):
-    found, called = weekly(tmp_path, "what moved since the committed run", [status])
-    assert found == status
-    assert called == ["-m privlab report runs/gpu/2026-W47 --out runs/gpu/2026-W47/ledger.md"]
+    def reported():
+        found, called = weekly(tmp_path, "what moved since the committed run, or else since the week before", [status])
+        assert found == status
+        return called
+
+    (tmp_path / "runs/gpu/2026-W47").mkdir(parents=True)
+    (tmp_path / "runs/gpu/2026-W47/ledger.json").write_text("{}")
+    assert reported() == ["-m privlab report runs/gpu/2026-W47 --out runs/gpu/2026-W47/ledger.md"]
+    for week in ("2026-W45", "2026-W46"):
+        (tmp_path / "runs/gpu" / week).mkdir()
+        (tmp_path / "runs/gpu" / week / "ledger.json").write_text("{}")
+    assert "--baseline runs/gpu/2026-W46/ledger.json --out" in reported()[0]
     (tmp_path / "book/baselines").mkdir(parents=True)
     (tmp_path / "book/baselines/gpu.json").write_text("{}")
-    found, called = weekly(tmp_path, "what moved since the committed run", [status])
-    assert found == status and "--baseline book/baselines/gpu.json --out" in called[0]
+    assert "--baseline book/baselines/gpu.json --out" in reported()[0]
+
+
+def test_each_week_trains_anew_and_its_attempts_go_on(tmp_path):
+    (tmp_path / "runs/store/2026-W46/victim").mkdir(parents=True)
+    for _ in range(2):
+        assert weekly(tmp_path, "the week's folder", [0], GITHUB_OUTPUT=str(tmp_path / "output"))[0] == 0
+        out, store = (tmp_path / "output").read_text().splitlines()[-2:]
+        assert out.startswith("out=runs/gpu/20") and store == out.replace("out=runs/gpu", "store=runs/store")
+        place = tmp_path / store.removeprefix("store=")
+        assert list((tmp_path / "runs/store").iterdir()) == ([place] if place.exists() else [])
+        (place / "victim").mkdir(parents=True, exist_ok=True)
+    assert (place / "victim").exists()
+    workflow = read((ROOT / ".github/workflows/weekly.yml").read_text())
+    step = next(s for s in steps(workflow) if s.get("name") == "every lab")
+    assert step["env"]["PRIVLAB_STORE"] == "${{ steps.week.outputs.store }}"
