@@ -98,16 +98,19 @@ def as_csv(runs: Runs) -> str:
 
 def as_latex(runs: Runs) -> str:
     """A tabular for the booktabs package, to be put into a table or longtable; every text is escaped."""
-    columns = [f"verdict, {in_latex(label)}" if len(runs) > 1 else "verdict" for label in runs]
+    ends = [f", {in_latex(label)}" if len(runs) > 1 else "" for label in runs]
+    columns = [f"{name}{end}" for end in ends for name in ("ours", "verdict")]
     found = _by_id(runs)
-    lines = [rf"\begin{{tabular}}{{p{{.4\linewidth}}p{{.2\linewidth}}{'l' * len(runs)}}}", r"\toprule"]
+    each = r"p{.2\linewidth}l" * len(runs)
+    lines = [rf"\begin{{tabular}}{{p{{.4\linewidth}}p{{.2\linewidth}}{each}}}", r"\toprule"]
     lines.append(" & ".join(["claim", "in print", *columns]) + r" \\")
     for paper, claims in _papers(runs).items():
-        title = rf"\multicolumn{{{2 + len(runs)}}}{{l}}{{\emph{{{in_latex(PAPERS[paper])}}}}} \\"
+        title = rf"\multicolumn{{{2 + 2 * len(runs)}}}{{l}}{{\emph{{{in_latex(PAPERS[paper])}}}}} \\"
         lines += [r"\midrule", title, r"\midrule"]
         for c in claims:
-            verdicts = [found[label][c.id].verdict if c.id in found[label] else "not in this run" for label in runs]
-            lines.append(" & ".join(map(in_latex, [f"{c.statement} ({c.where})", _printed(c), *verdicts])) + r" \\")
+            judged = [found[label].get(c.id) for label in runs]
+            cells = [cell for j in judged for cell in (_ours(j), j.verdict if j else "not in this run")]
+            lines.append(" & ".join(map(in_latex, [f"{c.statement} ({c.where})", _printed(c), *cells])) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 

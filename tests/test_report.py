@@ -204,11 +204,15 @@ def test_csv_gives_back_what_went_in(text):
 
 def test_latex_is_a_booktabs_tabular():
     lines = report.as_latex({"smoke": SEVERAL, "gpu": SEVERAL[:1]}).splitlines()
-    assert lines[0] == r"\begin{tabular}{p{.4\linewidth}p{.2\linewidth}ll}" and lines[-1] == r"\end{tabular}"
+    assert (
+        lines[0] == r"\begin{tabular}{p{.4\linewidth}p{.2\linewidth}p{.2\linewidth}lp{.2\linewidth}l}"
+        and lines[-1] == r"\end{tabular}"
+    )
     assert lines[1] == r"\toprule" and lines[-2] == r"\bottomrule" and lines.count(r"\midrule") == 6
-    assert lines[2] == r"claim & in print & verdict, smoke & verdict, gpu \\"
+    assert lines[2] == r"claim & in print & ours, smoke & verdict, smoke & ours, gpu & verdict, gpu \\"
     body = [line for line in lines if line.endswith(r"\\") and "multicolumn" not in line]
-    assert len(body) == 4 and all(len(re.split(r"(?<!\\)&", line)) == 4 for line in body)
+    assert len(body) == 4 and all(len(re.split(r"(?<!\\)&", line)) == 6 for line in body)
+    assert r"psnr[a] = 40 $\pm$ 1.5 (n=4); psnr[b] = 20 (n=1) & reproduced" in "\n".join(lines)
     assert r"psnr[a] = 36.24 $\pm$ 5.21 dB" in "\n".join(lines)
     assert "not in this run" in next(line for line in body if "lu2022.two" in line)
 
