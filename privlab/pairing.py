@@ -42,12 +42,16 @@ def notebook(source: Path) -> NotebookNode:
     return made
 
 
-def published(source: Path, place: launch.Repository | None) -> NotebookNode:
-    """`notebook`, with the links and the setup cell of the repository that it is opened from, where there is one."""
+def published(source: Path, place: launch.Repository | None, links: bool = True) -> NotebookNode:
+    """`notebook`, with the links and the setup cell of the repository that it is opened from, where there is one.
+
+    links: False leaves the links out; they lead to the notebook that has the solutions.
+    """
     made = notebook(source)
     if place is None:
         return made
-    head = [new_markdown_cell(line)] if (line := launch.badges(place, f"labs/{source.stem}.ipynb")) else []
+    line = launch.badges(place, f"labs/{source.stem}.ipynb") if links else ""
+    head = [new_markdown_cell(line)] if line else []
     code = next((i for i, cell in enumerate(made.cells) if cell.cell_type == "code"), len(made.cells))
     setup = new_code_cell(launch.setup(place), metadata={"tags": ["setup"]})
     made.cells = [*head, *made.cells[:code], setup, *made.cells[code:]]

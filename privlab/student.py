@@ -1,7 +1,8 @@
 """The student edition of a lab, and the sheets that hand out its solutions later.
 
 The edition is the lab's notebook without the cells tagged `solution`; what is to be filled in, the hints and the checks stay, and cells
-keep their ids, so that an edition made again differs only where the lab does.
+keep their ids, so that an edition made again differs only where the lab does. Where the repository has an address, the cell that sets
+privlab up on Colab and Kaggle stands in it too.
 
 A sheet, NN_topic_solutions.ipynb, has the text, the solution and the check of each exercise asked for, and of the lab's imports those that
 they use. It stands beside the edition and replaces nothing: a student's own notebook, half filled in, stays as it is, the sheet runs in
@@ -19,7 +20,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from privlab import pairing, slicing
+from privlab import launch, pairing, slicing
 from privlab.atomic import write_atomic
 from privlab.catalogue import Lab, pick
 from privlab.sources import nearest
@@ -27,9 +28,9 @@ from privlab.sources import nearest
 SHEET = "_solutions"  # ends the name of a sheet
 
 
-def edition(source: Path) -> tuple[NotebookNode, int]:
-    """A lab's notebook without its solutions, and how many were left out."""
-    made = pairing.notebook(source)
+def edition(source: Path, place: launch.Repository | None = None) -> tuple[NotebookNode, int]:
+    """A lab's notebook without its solutions, with the setup cell of the repository where there is one; and how many were left out."""
+    made = pairing.published(source, place, links=False)
     kept = [cell for cell in made.cells if not _tagged(cell, "solution")]
     left_out = len(made.cells) - len(kept)
     made.cells = kept
@@ -41,13 +42,14 @@ def exercises(source: Path) -> list[str]:
     return [name for name, _ in _solved(pairing.notebook(source).cells)]
 
 
-def sheet(source: Path, wanted: Collection[str]) -> NotebookNode:
-    """A notebook with the solutions of the exercises named, such as {"05.noise"}, that runs by itself."""
+def sheet(source: Path, wanted: Collection[str], place: launch.Repository | None = None) -> NotebookNode:
+    """A notebook with the solutions of the exercises named, such as {"05.noise"}, that runs by itself; on Colab too, given a place."""
     made = pairing.notebook(source)
     parts = [cells for name, cells in _solved(made.cells) if name in wanted]
     title = made.cells[0].source.splitlines()[0].removeprefix("# ")
     code = [cell.source for cells in parts for cell in cells if cell.cell_type == "code"]
-    front = [new_markdown_cell(f"# Solutions: {title}"), new_code_cell(_imports(made.cells, code))]
+    sources = [*([launch.setup(place)] if place else []), _imports(made.cells, code)]
+    front = [new_markdown_cell(f"# Solutions: {title}"), *map(new_code_cell, sources)]
     for cell in front:
         cell.id = hashlib.sha256(cell.source.encode()).hexdigest()[:12]
     made.cells = list({cell.id: cell for cell in [*front, *(cell for cells in parts for cell in cells)]}.values())
@@ -64,12 +66,13 @@ def write(shelf: list[Lab], labs: list[str], solutions: list[str], out: Path) ->
         raise ValueError(f"out={str(out)!r} holds the labs themselves; choose another folder")
     chosen = pick(shelf, labs) if labs or not solutions else []
     sheets = _sheets(shelf, solutions)
+    place = launch.repository(shelf[0].path.parents[1])
     written = []
     for lab in chosen:
-        made, left_out = edition(lab.path)
+        made, left_out = edition(lab.path, place)
         written.append((_write(made, out / f"{lab.name}.ipynb"), left_out))
     for lab, names in sheets.items():
-        written.append((_write(sheet(lab.path, names), out / f"{lab.name}{SHEET}.ipynb"), len(names)))
+        written.append((_write(sheet(lab.path, names, place), out / f"{lab.name}{SHEET}.ipynb"), len(names)))
     return written
 
 

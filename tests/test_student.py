@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from privlab import __main__ as cli
-from privlab import catalogue, checks, pairing, slicing, student
+from privlab import catalogue, checks, launch, pairing, slicing, student
 
 LABS = Path(__file__).parents[1] / "labs"
 SHELF = catalogue.labs(LABS)
@@ -46,6 +46,16 @@ def test_the_command_writes_what_is_asked_for_and_says_so(tmp_path, capsys):
     assert b'"outputs": []' in before and b"right_hand_side(weight, gradient): ..." in before
     assert run("05", "--out", tmp_path) == 0
     assert (tmp_path / "05_april_closed_form.ipynb").read_bytes() == before
+
+
+def test_where_there_is_an_address_it_sets_itself_up_on_colab_and_links_to_no_solution(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_REPOSITORY", "https://github.com/o/n")
+    assert run("00", "--out", tmp_path, "--solutions", "00") == 0
+    for name in ("00_start_here", "00_start_here_solutions"):
+        cells = nbformat.read(tmp_path / f"{name}.ipynb", 4).cells
+        first = next(cell.source for cell in cells if cell.cell_type == "code")
+        assert first == launch.setup(launch.Repository("https://github.com/o/n", "main"))
+        assert not any("labs/00_start_here.ipynb" in cell.source for cell in cells)
 
 
 def test_solutions_go_to_a_sheet_and_leave_the_students_notebook_alone(tmp_path, capsys):
