@@ -141,7 +141,7 @@ def _bench_row(row: dict) -> str:
     }[unit]
 
     def shown(value: float | None) -> str:
-        return "never" if value is None else f"{value:,.{digits}f}"
+        return ("never" if unit == "steps" else "no number") if value is None else f"{value:,.{digits}f}"
 
     if "unit" in row:
         verdict = {True: "holds", False: "**does not hold**", None: "not decided"}[row["holds"]]

@@ -1,14 +1,18 @@
 """The runs that are committed with the book are read, explained where they failed, and say where their numbers come from."""
 
 import json
+import statistics
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
 
-from privlab import baselines, ledger, papers
+from privlab import baselines, catalogue, ledger, papers
 from privlab.records import Machine, record
 from privlab.verdicts import NOT_REPRODUCED
+
+ROOT = Path(__file__).parents[1]
 
 
 def run(values=(1.0, 2.0), lab="05", machine=None, when="2026-11-22T00:00:00+00:00", labs=None):
@@ -22,6 +26,28 @@ def test_what_is_committed_is_there_and_in_order():
     found = baselines.committed()
     assert list(found) == [p for p in papers.PROFILES if p in found] and {"smoke", "laptop"} <= found.keys()
     assert all(name == one.profile for name, one in found.items())
+
+
+def test_the_run_at_smoke_is_one_run_of_all_labs_on_one_machine_and_keeps_what_is_promised():
+    smoke = baselines.committed()["smoke"]
+    numbers = {lab.number for lab in catalogue.labs(ROOT / "labs")}
+    assert {r.lab for r in smoke.records} == numbers == smoke.labs.keys()
+    assert len({r.machine for r in smoke.records}) == 1
+    assert sum(took["seconds"] for took in smoke.labs.values()) < 2 * 600  # two at once, so within ten minutes
+    assert max(took["peak_gb"] for took in smoke.labs.values()) < 2.0
+
+
+def test_the_soak_that_is_committed_was_green():
+    soak = json.loads((ROOT / "book/baselines/soak.json").read_text())
+    rounds = [json.loads(line) for line in (ROOT / "book/baselines/soak.jsonl").read_text().splitlines()]
+    assert soak["rounds"] == len(rounds) >= 20 and soak["differ"] == []
+    assert soak["labs"].keys() == {lab.name for lab in catalogue.labs(ROOT / "labs")}
+    assert all(lab["failed"] == 0 and lab["runs"] == soak["rounds"] for lab in soak["labs"].values())
+    assert [one["trained"] for one in rounds if one["store"] == "empty"] == soak["trained"] and min(soak["trained"]) > 0
+    for name, lab in soak["labs"].items():
+        seconds = [one["labs"][name]["seconds"] for one in rounds]
+        assert lab["seconds"] == [min(seconds), statistics.median(seconds), max(seconds)]
+        assert all(one["labs"][name]["error"] is None for one in rounds)
 
 
 def test_none_is_committed_where_there_is_no_book(tmp_path):
