@@ -165,11 +165,7 @@ def _profiles(labs: Path, torch: dict) -> Iterator[Finding]:
     for profile, (gb, gpu_gb) in _NEEDS.items():
         costs = _costs(labs, profile)
         gb = max(costs.values(), default=gb)
-        largest = (
-            f" (the most is lab {max(costs, key=lambda lab: costs[lab])}, {max(costs.values()):.1f} GB)"
-            if costs
-            else ""
-        )
+        largest = f" (the most is lab {max(costs, key=lambda lab: costs[lab])}, {gb:.1f} GB)" if costs else ""
         needs = f"{gb:.1f} GB of memory" + (f" and a GPU with {gpu_gb:.0f} GB" if gpu_gb else "")
         lacks = [f"there are {total:.1f} GB of memory"] if total < gb else []
         if gpu < gpu_gb:

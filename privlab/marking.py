@@ -67,7 +67,7 @@ def notebooks(folder: Path) -> tuple[list[Path], list[Path]]:
     found = [p for p in files if ".ipynb" in p.name.lower()]
     if not found:
         raise FileNotFoundError(f"{str(folder)!r} holds no notebook (*.ipynb)")
-    return found, [p for p in files if p not in found]
+    return found, [p for p in files if ".ipynb" not in p.name.lower()]
 
 
 def mark(
@@ -130,7 +130,7 @@ def mark(
 def _read(ask: Ask, path: Path, folder: Path) -> tuple[Row, list[Any]]:
     """A row with nothing marked yet, and the code cells of the notebook."""
     row = Row(str(path.relative_to(folder)))
-    if path.is_symlink() or not path.resolve().is_relative_to(folder.resolve()):
+    if path.is_symlink():  # of a file; those of folders are not followed
         row.error = "a link to another file, which is not marked; return the notebook itself"
         return row, []
     try:
