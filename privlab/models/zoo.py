@@ -9,6 +9,7 @@ from typing import Any
 import timm
 import torch
 from timm.layers import set_fused_attn, use_fused_attn
+from timm.layers.activations import HardSigmoid
 from timm.models.resnet import ResNet
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
@@ -90,7 +91,8 @@ def build(
         the uncut model of the same seed, but for BatchNorm weights that timm sets to 0 in ResNets: see `models.skips`.
     changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
         Those of a step of the morph are `morph.build`'s, those of an IR net `ir.build`'s.
-    Attention is built unfused, because gradient attacks differentiate twice and the fused kernels have no second derivative.
+    Gradient attacks differentiate twice, so attention is built unfused, and torch's hard sigmoid (MobileNetV3's and GhostNet's gates) is
+    exchanged for timm's, which computes the same: torch's fused kernels of both have no second derivative.
     Raises ValueError for a name that is not there (with the nearest), an image size that the patch does not divide, or skips that the
     model does not have.
     """
@@ -115,13 +117,7 @@ def _uncut(
     if name in morph.NAMES and position == "learnable" and position_std is None and position_rank is None:
         step = morph.build(morph.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
         return step if bottleneck is None else _narrow(step, bottleneck, seed).eval()
-    ours = [*_NAMED, *ir.LAYERS, *vgg.PLANS]
-    if name not in ours and not timm.is_model(name):
-        known = [*ours, *morph.NAMES, *timm.list_models()]
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-        raise ValueError(
-            f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"
-        )
+    _check_name(name)
     timm_name, settings = _NAMED.get(name, (name, {}))
     settings = {**settings, **changes} | ({} if num_classes is None else {"num_classes": num_classes})
     stem = settings.pop("stem", "imagenet")
@@ -144,6 +140,8 @@ def _uncut(
                 model = vgg.build(name, **settings)
             else:
                 model = timm.create_model(timm_name, **settings)
+            for gate in [name for name, module in model.named_modules() if isinstance(module, nn.Hardsigmoid)]:
+                model.set_submodule(gate, HardSigmoid())
             if stem != "imagenet":
                 _small_stem(model, stem)
     finally:
@@ -171,6 +169,21 @@ def _read_cut(entry: Any) -> tuple[int, float, float | None]:
         )
     stage, k, *fraction = numbers
     return stage, k, fraction[0] if fraction else None
+
+
+def sized(name: str, side: int) -> dict[str, int]:
+    """What `build` must be told so that a model takes images of `side` pixels: img_size where it is built for one size, else nothing.
+
+    name: as for `build`. A ViT, a Swin and a Mixer are built for one size; a ResNet takes any.
+    Raises ValueError for a name that is not there (with the nearest).
+    """
+    if name in morph.NAMES:
+        return {}
+    _check_name(name)
+    timm_name, settings = _NAMED.get(name, (name, {}))
+    known = timm.get_pretrained_cfg(timm_name) if timm.is_model(timm_name) else None
+    fixed = known is not None and known.fixed_input_size
+    return {"img_size": side} if fixed and settings.get("img_size") != side else {}
 
 
 def embeds_positions(model: nn.Module) -> bool:
@@ -207,6 +220,16 @@ def _narrow(model: nn.Module, width: int, seed: int) -> nn.Module:
             name, nn.Sequential(nn.Linear(head.in_features, width), nn.Linear(width, head.out_features))
         )
     return model
+
+
+def _check_name(name: str) -> None:
+    ours = [*_NAMED, *ir.LAYERS, *vgg.PLANS]
+    if name not in ours and not timm.is_model(name):
+        known = [*ours, *morph.NAMES, *timm.list_models()]
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        raise ValueError(
+            f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"
+        )
 
 
 def _check_patches(size: object, patch: object) -> None:

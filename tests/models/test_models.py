@@ -19,7 +19,9 @@ X = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 # -- zoo ------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["resnet18", "vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224"])
+@pytest.mark.parametrize(
+    "name", ["resnet18", "vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224", "mobilenetv3_small_050"]
+)
 def test_a_stock_model_is_timms_own(name):
     ours = zoo.build(name, seed=3)
     theirs = timm.create_model(name).eval()
@@ -27,6 +29,15 @@ def test_a_stock_model_is_timms_own(name):
     x = torch.rand(1, 3, 224, 224)
     torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)  # attention is unfused in ours
     assert ours.normalise.mean == pytest.approx(theirs.pretrained_cfg["mean"])
+
+
+@pytest.mark.parametrize("name", ["mobilenetv3_small_050", "ghostnet_100", "vit_tiny_patch16_224"])
+def test_a_stock_model_can_be_differentiated_twice(name):
+    """A gradient attack follows the distance of two gradients back to the pixels; torch's own hard sigmoid cannot."""
+    model, x = zoo.build(name, 10, **zoo.sized(name, 32)), X.clone().requires_grad_()
+    sent = torch.autograd.grad(model(x).square().sum(), list(model.parameters()), create_graph=True)
+    (slope,) = torch.autograd.grad(sum(g.square().sum() for g in sent), x)
+    assert slope.isfinite().all() and slope.any()
 
 
 def test_the_seed_decides_and_the_callers_generator_is_left_alone():
@@ -62,6 +73,33 @@ def test_the_scale_of_the_position_embedding_is_a_knob():
 def test_unknown_names_are_answered_with_the_nearest():
     with pytest.raises(ValueError, match="'resnet5' is not in the zoo; nearest: resnet50"):
         zoo.build("resnet5")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("resnet18", {}),
+        ("mobilenetv3_small_050", {}),
+        ("repvgg_d2", {}),
+        ("vgg_narrow", {}),
+        ("vit_tiny_patch16_224", {"img_size": 64}),
+        ("deit_tiny_patch16_224.fb_in1k", {"img_size": 64}),
+        ("swin_tiny_patch4_window7_224", {"img_size": 64}),
+        ("mixer_s32_224", {"img_size": 64}),
+        ("swin_cifar", {"img_size": 64}),
+        ("convnext_cifar", {}),
+        ("morph_9", {}),
+    ],
+)
+def test_what_is_built_for_one_size_is_told_another(name, told):
+    assert zoo.sized(name, 64) == told
+    assert zoo.build(name, 10, **told)(torch.cat([X, X], 2).repeat(1, 1, 1, 2)).shape == (2, 10)
+
+
+def test_a_size_that_a_model_has_already_is_no_change():
+    assert zoo.sized("swin_cifar", 32) == zoo.sized("vit_cifar", 32) == {}
+    with pytest.raises(ValueError, match="'resnet5' is not in the zoo; nearest: resnet50"):
+        zoo.sized("resnet5", 32)
 
 
 @pytest.mark.parametrize(
