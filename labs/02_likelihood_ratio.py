@@ -43,11 +43,13 @@ from IPython.display import display
 
 from privlab import checks, data, distributions, ledger, plots, roc, shadows, splits, training, widgets
 from privlab.attacks import lira, rmia, signals
+from privlab.models import zoo
 
 # %% tags=["parameters"]
 profile = "smoke"
 seed = 0
 device = "auto"
+victim = ""  # beside the profile's networks, another model of timm: "mobilenetv3_small_050"
 part_minutes = 8  # at gpu: how long the trainings of one part may take
 
 # %%
@@ -58,7 +60,6 @@ small = {
 }
 full = {"ResNet": ("resnet50_cifar", {}), "Swin": ("swin_tiny_cifar", {})}
 larger = {"ResNet-101": ("resnet101_cifar", {}), "Swin-S": ("swin_small_cifar", {})}
-short = {name: name.lower().replace("-", "_") for name in (*full, *larger)}  # as the ledger writes them
 # families, image sets, models, images, images that no model sees, recipe
 family, sets, models, size, unseen, recipe = {
     "smoke": (small, ["cifar10"], 6, 400, 200, "membership_smoke"),
@@ -66,6 +67,9 @@ family, sets, models, size, unseen, recipe = {
     "gpu": (full, ["cifar10"], 8, 20_000, 5_000, "zhang2024_membership"),
     "paper": (full | larger, ["cifar10", "cifar100"], 64, 50_000, 10_000, "zhang2024_membership"),
 }[profile]
+if victim:  # recorded under its own name: no claim is about it
+    family = family | {victim: (victim, zoo.sized(victim, 32))}
+short = {name: name.lower().replace("-", "_").replace(".", "_") for name in family}  # as the ledger writes them
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 

@@ -62,6 +62,7 @@ from privlab.models import zoo
 profile = "smoke"
 seed = 0
 device = "auto"
+victim = ""  # beside the profile's networks, another model of timm: "mobilenetv3_small_050"
 faces = ""  # "utkface", "fairface" or "celeba", once data_scripts/faces.py has made yours ready
 part_minutes = 6  # at gpu: how long the trainings of one part may take
 
@@ -73,7 +74,6 @@ small = {
 }
 full = {"ResNet": ("resnet50_cifar", {}), "Swin": ("swin_tiny_cifar", {})}
 larger = {"ResNet-101": ("resnet101_cifar", {}), "Swin-S": ("swin_small_cifar", {})}
-key = {name: name.lower().replace("-", "_") for name in (*full, *larger)}  # as the ledger writes them
 # families, images, victims of each, recipe, epochs between two looks, epochs of the probe
 family, size, repeats, recipe, every, probe_epochs = {
     "smoke": (small, 1_600, 2, "attribute_smoke", 2, 10),
@@ -81,6 +81,9 @@ family, size, repeats, recipe, every, probe_epochs = {
     "gpu": (full, 20_000, 2, "zhang2024_attribute", 25, 100),
     "paper": (full | larger, 20_000, 5, "zhang2024_attribute", 10, 100),
 }[profile]
+if victim:  # recorded under its own name: no claim is about it
+    family = family | {victim: (victim, {})}
+key = {name: name.lower().replace("-", "_").replace(".", "_") for name in family}  # as the ledger writes them
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 
@@ -136,15 +139,9 @@ guess
 
 
 # %%
-def side_of(zoo_name, changes):
-    """A Swin has to be told the size of the photographs."""
-    side = known.pixels.shape[-1]
-    return {**changes, "img_size": side} if "swin" in zoo_name and side != 32 else changes
-
-
 def trained(zoo_name, changes, rows=keep, about=known, told=task, at=(), how=recipe):
     """A fleet of victims of one architecture; what enters their last layer is kept for every image."""
-    changes = {**side_of(zoo_name, changes), "num_classes": len(about.values[told])}
+    changes = {**changes, **zoo.sized(zoo_name, about.pixels.shape[-1]), "num_classes": len(about.values[told])}
     made = shadows.make(
         zoo_name, how, (about.pixels, about[told]), rows, model=changes, normalise=about.normalise,
         at=at, layers=(representations.LAST,), seed=seed, device=page.device,
@@ -225,7 +222,8 @@ def judged(features, k, kind="mlp", width=None, at="shadow_test"):
 def untrained(name, k):
     """What the images become inside the same architecture with fresh weights."""
     zoo_name, changes = family[name]
-    fresh = zoo.build(zoo_name, len(known.values[task]), seed=seed + k, **side_of(zoo_name, changes)).to(page.device)
+    changes = {**changes, **zoo.sized(zoo_name, known.pixels.shape[-1])}
+    fresh = zoo.build(zoo_name, len(known.values[task]), seed=seed + k, **changes).to(page.device)
     fresh.normalise = known.normalise
     return representations.read(fresh, known.pixels)[representations.LAST]
 

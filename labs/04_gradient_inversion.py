@@ -54,6 +54,7 @@ from privlab.models import zoo
 profile = "smoke"
 seed = 0
 device = "auto"
+victim = ""  # beside the profile's networks, another model of timm: "mobilenetv3_small_050"
 part_minutes = 9  # at gpu and paper: how long one part may take
 
 # %%
@@ -71,6 +72,8 @@ family, images, seeds, attack, side_repeats, side_steps, train_images, epochs = 
     "paper": (full, 20, 1, gradient.inverting_gradients(3_000), 4, 600, 50_000, 50),
 }[profile]
 smaller = {"ResNet": dict(channels=(16, 32, 64, 128)), "ViT": dict(depth=2)} if profile == "smoke" else {}
+if victim:  # recorded under its own name: no claim is about it
+    family, smaller = family | {victim: victim}, smaller | {victim: zoo.sized(victim, 32)}
 fresh = dict(mode="eval", victim="fresh")
 
 # %% [markdown]
@@ -107,7 +110,7 @@ for preset in (gradient.dlg(), gradient.idlg(), gradient.inverting_gradients(), 
 #   `gpu` and `paper` use the paper's own.
 
 # %% [markdown]
-# DLG's optimiser, L-BFGS, guesses the curvature from the slopes it has seen, and takes long steps by it; from some starts it flies off. So one starts
+# DLG's optimiser, *L-BFGS*, guesses the curvature from the slopes it has seen, and takes long steps by it; from some starts it flies off. So one starts
 # again from other noise, each time a **restart**, and keeps what has the lowest loss: the attacker can see its own loss, never the error.
 
 # %% [markdown]
@@ -120,14 +123,14 @@ for preset in (gradient.dlg(), gradient.idlg(), gradient.inverting_gradients(), 
 photos = data.load("cifar10_samples")
 
 
-def victim(name, number=0, train_mode=False, **more):
+def untrained(name, number=0, train_mode=False, **more):
     """A fresh victim of this family; `number` is that of its weights."""
     built = zoo.build(family[name], num_classes=10, seed=seed + number, **smaller.get(name, {}), **more)
     return built.train(train_mode).to(page.device)
 
 
 for name in family:
-    built = victim(name)
+    built = untrained(name)
     print(f"{name:>10}: {sum(p.numel() for p in built.parameters()) / 1e6:5.1f} M parameters, {type(built).__module__}")
 
 # %% [markdown]
@@ -147,7 +150,7 @@ guess
 
 # %%
 photo, label = photos.one(0)  # (1, 3, 32, 32) in [0, 1], and its class
-swin = victim("Swin")
+swin = untrained("Swin")
 leak = observe(swin, photo, label)
 player.watch(lambda: attack.search(swin, leak, seed=seed), truth=photo)
 
@@ -186,7 +189,7 @@ found = {}  # (family, image, number) -> result
 for image, number in itertools.product(range(images), range(seeds)):
     for name in family:
         about = dict(victim=family[name], changes=smaller.get(name, {}))
-        found[name, image, number] = invert(partial(victim, name, number), image, number, **about)
+        found[name, image, number] = invert(partial(untrained, name, number), image, number, **about)
         print(f"{name}, photograph {image}, weights {number}: {found[name, image, number]}")
 
 
@@ -260,7 +263,7 @@ guess.against(swin_ssim - resnet_ssim)
 # %% [markdown]
 # ## Measure it properly
 #
-# Each architecture is attacked several times, on other photographs and, at `smoke` and `laptop`, with other weights, and scored four ways: PSNR and MSE count pixels, SSIM compares structure, LPIPS asks a trained network how different the two look.
+# Each architecture is attacked several times, on other photographs and, at `smoke` and `laptop`, with other weights, and scored four ways: PSNR and MSE count pixels, SSIM compares structure, *LPIPS* asks a trained network how different the two look.
 
 
 # %%
@@ -302,7 +305,7 @@ plots.dots(
 # high as a recognisable but noisy picture (at `smoke`, with its few steps, you see just that). SSIM tells them apart.
 
 # %%
-key = {name: name.lower().replace("-", "_") for name in family}
+key = {name: name.lower().replace("-", "_").replace(".", "_") for name in family}
 scale_of = {name: 0.02 if name == "ViT" else None for name in family}  # of the position embedding
 for name, values in measured.items():
     about = dict(note=f"{family[name]}, {attack.steps} steps", position_std=scale_of[name], **fresh)
@@ -368,7 +371,7 @@ def repeats(name, train_mode=False, **more):
             results[image, number] = found[name, image, number]
             continue
         about = dict(victim=family[name], changes=smaller.get(name, {}) | more, train_mode=train_mode)
-        build = partial(victim, name, number, train_mode, **more)
+        build = partial(untrained, name, number, train_mode, **more)
         results[image, number] = invert(build, image, number, side, **about)
     return results
 
@@ -428,7 +431,7 @@ for name in trained:
 # (`zero_init_last`), so that no gradient reaches what lies inside. Is the ResNet's resistance due to either?
 
 # %%
-for name, built in {"small": victim("ResNet"), "ResNet-50": zoo.build("resnet50_cifar", seed=seed)}.items():
+for name, built in {"small": untrained("ResNet"), "ResNet-50": zoo.build("resnet50_cifar", seed=seed)}.items():
     sizes = {n: p.numel() for n, p in built.named_parameters()}
     message = observe(built, photo, label).grads
     silent = sum(sizes[n] for n, gradient_of in message.items() if not gradient_of.any())
@@ -460,7 +463,7 @@ page.record(
 # %%
 def right(name, number):
     """Rule -> the share of photographs whose label it reads off a fresh victim's gradient."""
-    model = victim(name, number)
+    model = untrained(name, number)
     head = [f"{labels.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
     hits = {rule: [] for rule in labels.RULES}
     for image in range(10 if profile == "smoke" else 20):
@@ -480,13 +483,13 @@ for name in ("ResNet", "Swin", "ViT"):
 
 # %% [markdown]
 # iDLG's rule, the smallest *sum* of a row, needs features that sum to more than zero. Behind a ReLU they do. A fresh Swin or
-# ViT ends in a LayerNorm, which takes their mean out: they sum to zero but for rounding, and rounding is what the rule reads. `privlab.attacks.labels` derives each rule and its reach.
+# ViT ends in a *LayerNorm*, which takes their mean out: they sum to zero but for rounding, and rounding is what the rule reads. `privlab.attacks.labels` derives each rule and its reach.
 
 # %% [markdown]
 # ## The first attack, on its own ground
 #
 # DLG attacked a small network with sigmoids, image *and* label at once. Here it is. Then we put two other
-# activations in place of the sigmoids: GELU, as smooth as a sigmoid, and ReLU. (The paper drew weights from -.5 to .5. At
+# *activations*, bends between layers, in place of the sigmoids: GELU, as smooth as a sigmoid, and ReLU. (The paper drew weights from -.5 to .5. At
 # that scale all but the sigmoid send gradients thirty times as long, and L-BFGS flies off whatever the activation; so we draw from -.1 to .1.)
 
 
@@ -526,7 +529,7 @@ for activation in (nn.Sigmoid, nn.GELU, nn.ReLU):
 # %% [markdown]
 # ## Was it the optimiser?
 #
-# Adam sees the slope of one number, the distance. But the server has more. It sees thousands of differences $r$ between the message it
+# *Adam*, the optimiser of all searches above but DLG's, sees the slope of one number, the distance. But the server has more. It sees thousands of differences $r$ between the message it
 # wants and the one it has, and it can ask how each of them moves with the image: the **Jacobian**, $J = \partial r / \partial x$. **Gauss-Newton** takes the step $s$ that would bring all of them to zero at once, were the message a linear function of the image:
 #
 # $$(J^\top J + \lambda D)\, s = -J^\top r$$
@@ -598,7 +601,7 @@ def by_adam(name, image, number):
     if (image, number) in known and repr(side) == repr(attack):
         return known[image, number]
     about = dict(victim=family[model], changes=smaller.get(model, {}) | rivals[name], train_mode=False)
-    return invert(partial(victim, model, number, **rivals[name]), image, number, side, **about)
+    return invert(partial(untrained, model, number, **rivals[name]), image, number, side, **about)
 
 
 plain = {name: {pair: by_adam(name, *pair) for pair in few} for name in rivals}
@@ -611,7 +614,7 @@ for name in rivals:
     about = dict(position_std=1.0 if "std" in name else scale_of[name], note=f"{newton_passes} passes", **fresh)
     page.record("psnr", ["gauss_newton", key_of], one, **about)
     page.record("psnr_difference", ["gauss_newton_less_adam", key_of], one - other, **about)
-    rest = [(r.score / len(list(victim(name.split(",")[0]).parameters()))) ** 0.5 for r in curved[name].values()]
+    rest = [(r.score / len(list(untrained(name.split(",")[0]).parameters()))) ** 0.5 for r in curved[name].values()]
     page.record("relative_residual", ["gauss_newton", key_of], rest, **about)
     rows[name] = {
         "Adam": metrics.summary(other),

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from PIL import Image
 
-from privlab import catalogue, ledger, pairing, papers
+from privlab import attributes, catalogue, data, identities, ledger, pairing, papers, sources
 from privlab.verdicts import NOT_RUN, VERDICTS
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +75,80 @@ def test_the_book_shows_every_lab_as_it_ran(run, tmp_path):
         assert "as it is before it runs" not in page and "<img" in page, path.stem
         assert all(alt.strip() for alt in re.findall(r'<img[^>]*?alt="([^"]*)"', page))
         assert len(re.findall(r"<img\b", page)) == len(re.findall(r'<img[^>]*?\balt="', page)), path.stem
+
+
+# Labs that take a model of the reader's: beside their own networks, or, where algebra needs a position embedding, a plain ViT.
+GUESTS = dict.fromkeys(("01", "02", "03", "04", "11"), "mobilenetv3_small_050") | dict.fromkeys(
+    ("00", "05"), "vit_tiny_patch16_224"
+)
+
+
+@pytest.fixture(scope="module")
+def visited(tmp_path_factory):
+    """The records of the labs that take a guest, run with one: lab -> records."""
+    found = []
+    for guest in sorted(set(GUESTS.values())):
+        out = tmp_path_factory.mktemp("guests") / guest
+        labs = [lab for lab, its in GUESTS.items() if its == guest]
+        command = [sys.executable, "-m", "privlab", "run", *labs, "-p", "victim", guest, "--jobs", "2"]
+        done = subprocess.run([*command, "--out", str(out)], cwd=ROOT, capture_output=True, text=True, timeout=1500)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+        found += ledger.read(out / "ledger.json").records
+    return {lab: [r for r in found if r.lab == lab] for lab in GUESTS}
+
+
+def test_every_lab_that_takes_a_guest_is_visited():
+    assert {path.name[:2] for path in LABS if re.search(r"^victim = ", path.read_text(), re.MULTILINE)} == set(GUESTS)
+
+
+@pytest.mark.parametrize("lab", sorted(GUESTS))
+def test_a_guest_is_measured_under_its_own_name_and_changes_nothing_else(run, visited, lab):
+    guest = GUESTS[lab]
+    own = {r.name: r.values for r in ledger.read(run[0] / "ledger.json").records if r.lab == lab}
+    theirs = {r.name: r.values for r in visited[lab]}
+    new = {name for name in theirs if guest in name}
+    assert new and not new & own.keys()
+    rest = {name: values for name, values in theirs.items() if name not in new}
+    assert rest == ({} if lab == "00" else own)  # in lab 00 it stands in place of the lab's own
+
+
+@pytest.fixture
+def faces(run, tmp_path):
+    """A data folder with what is fetched (by `run`) and two sets of a reader's own, in their authors' layouts.
+
+    The pictures are real, CIFAR-10's and ORL's; who and what is on them is made up. Only that the labs run on such files is tested.
+    """
+    folder, own = tmp_path / "data", tmp_path / "own"
+    folder.mkdir()
+    for known in sources.folder().iterdir():
+        (folder / known.name).symlink_to(known)
+    photos, orl = data.load("cifar10", "test"), data.load("orl")
+    for k in range(1_700):
+        file = own / f"utkface/{20 + k % 50}_{k % 2}_{k // 2 % 4}_{20170116174525000 + k}.jpg.chip.jpg"
+        save(photos.pixels[k], file)
+    for k in range(400):
+        person = f"facescrub/{'actors' if k < 50 else 'actresses'}/faces/P_{k // 10}/{k}.png"
+        save(orl.pixels[k], own / (person if k < 100 else f"ffhq/thumbnails128x128/00000/{k - 100:05d}.png"))
+    attributes.prepare("utkface", own / "utkface", to=folder, progress=False)
+    for name in ("facescrub", "ffhq"):
+        identities.prepare(name, own / name, 32, to=folder, progress=False)
+    return folder
+
+
+def save(pixels, file):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels.expand(3, -1, -1).permute(1, 2, 0).numpy()).save(file)
+
+
+@pytest.mark.parametrize(("name", "labs"), [("utkface", ["03"]), ("facescrub", ["11", "12"])])
+def test_a_lab_takes_the_readers_own_faces(faces, tmp_path, name, labs):
+    command = [sys.executable, "-m", "privlab", "run", *labs, "-p", "faces", name, "--jobs", "2"]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "out")],
+        cwd=ROOT, env=os.environ | {"PRIVLAB_DATA": str(faces)}, capture_output=True, text=True, timeout=900,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert {r.lab for r in ledger.read(tmp_path / "out/ledger.json").records if name in r.keys} == set(labs)
 
 
 @pytest.mark.parametrize("path", LABS, ids=named)
