@@ -65,7 +65,7 @@ named = [victim.replace(".", "_")] if victim else []  # recorded under its own n
 # | gradient inversion | the gradient of one training step | the training images themselves | 00, 04-10, 13 |
 # | model inversion | the trained model, weights and all | what does a person of this class look like? | 11, 12 |
 #
-# In every one we ask: does the *architecture* change the answer: a *CNN*, made of convolutions, or a *Transformer*, whose patches look at each other; with or without this or that block?
+# In every one we ask: does the *architecture* change the answer: a *CNN*, made of convolutions, or a *Transformer*, whose *patches*, small squares of the image, look at each other; with or without this or that block?
 
 # %% [markdown]
 # **Use it responsibly.** All data here are public, and the attacks are published. You learn them to measure what a model gives away before somebody else does,
@@ -85,8 +85,8 @@ print("profile:", profile, "· device:", page.device)
 # %% [markdown]
 # ## One photograph, one gradient
 #
-# Here is the **client**: it holds one photograph. It runs one training step on a Vision Transformer and sends the gradient of every
-# parameter to the **server**. That message is the **leak**; the photograph itself never moves.
+# Here is the **client**: it holds one photograph. It runs one training step on a Vision Transformer and sends the *gradient*, which
+# says how the loss moves with each parameter, to the **server**. That message is the **leak**; the photograph itself never moves.
 
 # %%
 photos = data.load("imagenet_samples")
@@ -108,7 +108,7 @@ for part, names in parts.group(vit).items():
 # ### Before you go on: predict
 #
 # The photograph has 150,528 numbers. The literature searches for it: GradViT, one of our four papers, takes 120,000 optimisation steps and
-# reaches 15.5 dB on eight at once. (**PSNR**, in *decibel*, measures likeness: 20 dB is recognisable, 30 dB looks clean, 50 dB is
+# reaches a **PSNR** of 15.5 *dB* on eight at once. (PSNR, in decibel, measures likeness: 20 dB is recognisable, 30 dB looks clean, 50 dB is
 # indistinguishable.)
 #
 # How far does a single *linear solve* get on one image?
@@ -145,7 +145,7 @@ plots.side_by_side(
 )
 
 # %% [markdown]
-# Nothing was searched, and the label was not needed. And the weights were fresh, that is, new and random: the leak is not something that the model
+# Nothing was searched, and the label was not needed. And the weights were *fresh*, that is, new and random: the leak is not something that the model
 # *learned*, it is how the model is *built*.
 
 # %% [markdown]

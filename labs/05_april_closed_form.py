@@ -683,7 +683,7 @@ page.record("psnr", ["subspace", "random_std1_patch4", "float32"], small_patches
 
 # %% [markdown]
 # The combinations form a space of dimension $n - \mathrm{rank}[E\;\mathbf 1]$, with $[E\;\mathbf 1]$ the embeddings as rows and a column of ones. Hence the
-# number of hidden directions of *every* patch is
+# number of *hidden directions*, changes of a patch that no equation feels, is for *every* patch
 #
 # $$h = \min\big(3p^2,\; n - \mathrm{rank}[E\;\mathbf 1]\big). \qquad\blacksquare$$
 #
