@@ -257,7 +257,7 @@ counted = {
 rows = list(itertools.product(("resnet", "vit"), ("fresh", "trained"), kinds))
 table = [[statistics.mean(counted[*row, size][rule]) for rule in rules for size in (2, 4, 8)] for row in rows]
 plots.heat(
-    table, rows=[", ".join(row) for row in rows], columns=[f"{rule.replace('_', chr(10))}\n{n}" for rule in rules for n in (2, 4, 8)],
+    table, rows=[", ".join(row) for row in rows], columns=[f"{rule.replace('minimum', 'min.').replace('_', chr(10))}\n{n}" for rule in rules for n in (2, 4, 8)],
     xlabel="rule, and images in the batch", ylabel="", unit="share of labels found", digits=".2f",
     alt="Share of labels found: " + "; ".join(
         f"{', '.join(row)}, four images: " + ", ".join(f"{rule} {statistics.mean(counted[*row, 4][rule]):.2f}" for rule in rules) for row in rows

@@ -254,8 +254,10 @@ def dots(
     if published:
         rows = [list(groups).index(name) for name in published]
         ax.plot([*published.values()], rows, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")
-    ax.set_yticks(range(len(groups)), list(groups))
+    ax.set_yticks(range(len(groups)), [textwrap.fill(name, 34, break_long_words=False) for name in groups])
     ax.set_ylim(len(groups) - 0.5, -0.5)
+    if not log:
+        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # few, as long names leave little room
     ax.grid(axis="y", visible=False)
     figure.legend(loc="outside upper left", ncols=3, frameon=False)
     return _picture(figure, alt)
@@ -335,13 +337,14 @@ def _chart(xlabel: str, ylabel: str, log: str, height: float = 3.4) -> tuple[Fig
 
 
 def _name_points(ax: Axes, shown: set[Any], log: bool) -> None:
-    """Ticks at the x values themselves, where they are few and stand apart; never between two whole numbers."""
+    """Ticks at the x values themselves, where they are few, short and stand apart; never between two whole numbers."""
     if any(isinstance(x, str) for x in shown):
         return
     ticks = np.array(sorted(shown))
     gaps = np.diff(np.log10(ticks) if log else ticks)
-    if len(ticks) <= 8 and (len(gaps) == 0 or gaps.min() >= gaps.sum() / 12):
-        ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    words = [f"{x:g}" for x in ticks]
+    if len(ticks) <= 8 and max(map(len, words)) <= 6 and (len(gaps) == 0 or gaps.min() >= gaps.sum() / 12):
+        ax.set_xticks(ticks, words)
         ax.minorticks_off()
     elif not log and (ticks == ticks.round()).all():
         ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
@@ -380,9 +383,23 @@ def _showable(name: str, values: np.ndarray, log: bool) -> None:
         raise ValueError(f"{name!r} holds {lost:.3g}, which a log axis cannot show; leave it out and say so")
 
 
+def _fold(figure: Figure) -> bool:
+    """Break the labels that are longer than their axis, as drawn, into lines that fit; whether there were any."""
+    folded = False
+    for ax in figure.axes:
+        for label, side in ((ax.xaxis.label, "width"), (ax.yaxis.label, "height")):
+            text, length, room = label.get_text(), getattr(label.get_window_extent(), side), getattr(ax.bbox, side)
+            if length > room and len(text.split()) > 1:
+                label.set_text(textwrap.fill(text, int(0.9 * len(text) * room / length), break_long_words=False))
+                folded = True
+    return folded
+
+
 def _picture(figure: Figure, alt: str) -> Picture:
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
+    if _fold(figure):
+        canvas.draw()
     opaque = np.asarray(canvas.buffer_rgba())[..., :3]
     file = io.BytesIO()
     Image.fromarray(opaque).save(

@@ -247,6 +247,42 @@ def test_dots_show_every_repeat(figures: list[Figure]) -> None:
     assert sorted(t.get_text() for t in figures[0].legends[0].get_texts()) == ["mean ± std", "one repeat", "the paper"]
 
 
+def apart(labels: Sequence[Text], side: str) -> bool:
+    """Whether labels along an axis leave a gap, where `side` is the direction of the axis: x or y."""
+    boxes = [label.get_window_extent() for label in labels if label.get_text()]
+    ends = sorted(getattr(box, f"interval{side}").tolist() for box in boxes)
+    return all(one[1] + 2 < other[0] for one, other in pairwise(ends))
+
+
+def test_a_label_longer_than_its_axis_is_broken_into_lines(figures: list[Figure]) -> None:
+    series = {f"{name}_patch16_224.augreg_in21k": ([1, 2], [1, 2]) for name in ("vit_tiny", "vit_small", "vit_base")}
+    words = "attack accuracy on the photographs that the victim never saw, over all of its epochs"
+    plots.lines(series, xlabel="epoch", ylabel=words, alt="Three lines.")
+    plots.dots({name: [1, 2] for name in series}, xlabel=words, alt="Three groups.")
+    for figure, label, side in ((figures[0], "yaxis", "height"), (figures[1], "xaxis", "width")):
+        (ax,) = figure.axes
+        drawn = getattr(ax, label).label
+        assert "\n" in drawn.get_text() and drawn.get_text().split() == words.split()
+        assert getattr(drawn.get_window_extent(), side) <= getattr(ax.bbox, side)
+        assert not any(drawn.get_window_extent().overlaps(legend.get_window_extent()) for legend in figure.legends)
+
+
+def test_long_names_of_groups_leave_room_for_the_numbers(figures: list[Figure]) -> None:
+    kinds = ("network, sorted", "labels, five pictures", "on the victim's training images")
+    names = [f"vit_tiny_patch16_224.augreg_in21k: {kind}" for kind in kinds]
+    plots.dots({name: [0.525 + k / 40, 0.675] for k, name in enumerate(names)}, xlabel="accuracy", alt="Three groups.")
+    (ax,) = figures[0].axes
+    assert [label.get_text().split() for label in ax.get_yticklabels()] == [name.split() for name in names]
+    assert ax.bbox.width > 0.5 * figures[0].bbox.width
+    assert apart(ax.get_xticklabels(), "x") and apart(ax.get_yticklabels(), "y")
+
+
+def test_x_values_with_many_digits_are_not_written_out(figures: list[Figure]) -> None:
+    x = [0.125, 0.46 / 3, 0.58 / 3, 0.65 / 3, 0.8 / 3, 0.34]
+    plots.lines({"a": (x, x)}, xlabel="overfitting level", ylabel="accuracy", alt="One line.")
+    assert apart(figures[0].axes[0].get_xticklabels(), "x")
+
+
 def test_heat_prints_its_numbers(figures: list[Figure]) -> None:
     DRAW["heat"]("A table.")
     assert [text.get_text() for text in figures[0].axes[0].texts] == ["1.0", "2.0", "3.0"]  # the NaN stays blank
