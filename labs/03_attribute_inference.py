@@ -82,7 +82,7 @@ family, size, repeats, recipe, every, probe_epochs = {
     "paper": (full | larger, 20_000, 5, "zhang2024_attribute", 10, 100),
 }[profile]
 if victim:  # recorded under its own name: no claim is about it
-    family = family | {victim: (victim, {})}
+    family = family | {victim: (victim, zoo.sized(victim, 32))}
 key = {name: name.lower().replace("-", "_").replace(".", "_") for name in family}  # as the ledger writes them
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None

@@ -390,7 +390,8 @@ def _fold(figure: Figure) -> bool:
         for label, side in ((ax.xaxis.label, "width"), (ax.yaxis.label, "height")):
             text, length, room = label.get_text(), getattr(label.get_window_extent(), side), getattr(ax.bbox, side)
             if length > room and len(text.split()) > 1:
-                label.set_text(textwrap.fill(text, int(0.9 * len(text) * room / length), break_long_words=False))
+                letters = max(int(0.9 * len(text) * room / length), 1)
+                label.set_text(textwrap.fill(text, letters, break_long_words=False))
                 folded = True
     return folded
 
