@@ -299,9 +299,7 @@ def heat(
     """
     values = np.asarray(matrix.detach().cpu() if isinstance(matrix, Tensor) else matrix, dtype=np.float64)
     if values.size == 0 or values.shape != (len(rows), len(columns)):
-        raise ValueError(
-            f"matrix: got shape {values.shape} for {len(rows)} rows and {len(columns)} columns; match them"
-        )
+        raise ValueError(f"matrix: got shape {values.shape} for {len(rows)} rows, {len(columns)} columns; match them")
     _showable("matrix", values, False)
     figure, ax = _chart(xlabel, ylabel, "", height=1.1 + 0.4 * len(rows))
     shades = ax.imshow(values, cmap="cividis", aspect="auto")
@@ -352,11 +350,7 @@ def _name_points(ax: Axes, shown: set[Any], log: bool) -> None:
 
 def _thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str, float]) -> None:
     line: dict[str, Any] = {"color": "#555555", "linestyle": (0, (1, 1)), "linewidth": 1.2, "zorder": 1}
-    text: dict[str, Any] = {
-        "textcoords": "offset points",
-        "zorder": 1.5,
-        "bbox": PAPER,
-    }  # over the grid, under the data
+    text: dict[str, Any] = {"textcoords": "offset points", "zorder": 1.5, "bbox": PAPER}  # between grid and data
     for label, y in across.items():
         ax.axhline(y, **line)
         ax.annotate(label, (1, y), (0, 4), ax.get_yaxis_transform(), ha="right", **text)
@@ -390,8 +384,7 @@ def _fold(figure: Figure) -> bool:
         for label, side in ((ax.xaxis.label, "width"), (ax.yaxis.label, "height")):
             text, length, room = label.get_text(), getattr(label.get_window_extent(), side), getattr(ax.bbox, side)
             if length > room and len(text.split()) > 1:
-                letters = max(int(0.9 * len(text) * room / length), 1)
-                label.set_text(textwrap.fill(text, letters, break_long_words=False))
+                label.set_text(textwrap.fill(text, int(0.9 * len(text) * room / length) or 1, break_long_words=False))
                 folded = True
     return folded
 
@@ -403,7 +396,5 @@ def _picture(figure: Figure, alt: str) -> Picture:
         canvas.draw()
     opaque = np.asarray(canvas.buffer_rgba())[..., :3]
     file = io.BytesIO()
-    Image.fromarray(opaque).save(
-        file, "PNG", compress_level=2
-    )  # higher levels take twice the time for a tenth of the size
+    Image.fromarray(opaque).save(file, "PNG", compress_level=2)  # higher: twice the time for a tenth of the size
     return Picture(file.getvalue(), alt, round(figure.get_figwidth() * 96))
