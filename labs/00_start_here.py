@@ -51,7 +51,7 @@ photos_to_try, model_name = {
     "paper": (20, "vit_base_patch16_224"),
 }[profile]
 model_name = victim or model_name
-named = [victim.replace(".", "_")] if victim else []  # recorded under its own name: no claim is about it
+named = [ledger.key(victim)] if victim else []  # recorded under its own name: no claim is about it
 
 # %% [markdown]
 # ## Who attacks whom

@@ -75,7 +75,7 @@ family, sets, size, repeats, recipe, every = {
 }[profile]
 if victim:  # recorded under its own name: no claim is about it
     family = family | {victim: (victim, zoo.sized(victim, 32))}
-key = {name: name.lower().replace("-", "_").replace(".", "_") for name in family}  # as the ledger writes them
+key = {name: ledger.key(name) for name in family}
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 

@@ -69,7 +69,7 @@ family, sets, models, size, unseen, recipe = {
 }[profile]
 if victim:  # recorded under its own name: no claim is about it
     family = family | {victim: (victim, zoo.sized(victim, 32))}
-short = {name: name.lower().replace("-", "_").replace(".", "_") for name in family}  # as the ledger writes them
+short = {name: ledger.key(name) for name in family}
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 

@@ -305,7 +305,7 @@ plots.dots(
 # high as a recognisable but noisy picture (at `smoke`, with its few steps, you see just that). SSIM tells them apart.
 
 # %%
-key = {name: name.lower().replace("-", "_").replace(".", "_") for name in family}
+key = {name: ledger.key(name) for name in family}
 scale_of = {name: 0.02 if name == "ViT" else None for name in family}  # of the position embedding
 for name, values in measured.items():
     about = dict(note=f"{family[name]}, {attack.steps} steps", position_std=scale_of[name], **fresh)

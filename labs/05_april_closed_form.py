@@ -57,7 +57,7 @@ how_many, seeds, stock = {
     "gpu": (10, 3, both),
     "paper": (20, 5, both),
 }[profile]
-stock = {victim: victim.replace(".", "_"), **stock} if victim else stock
+stock = {victim: ledger.key(victim), **stock} if victim else stock
 
 # %% [markdown]
 # ## Architecture A

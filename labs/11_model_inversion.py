@@ -90,12 +90,7 @@ family, staff, side, draws, recipe, at, best, attack = {
 }[profile]  # fmt: skip
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
-
-
-def key(name):
-    """As the ledger writes it."""
-    return name.lower().replace("-", "_").replace(".", "_")
-
+key = ledger.key
 
 # %% [markdown]
 # ## Private people, public people

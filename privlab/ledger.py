@@ -30,10 +30,15 @@ from privlab.verdicts import Judgement, judge
 if TYPE_CHECKING:
     from nbformat import NotebookNode  # two seconds that a lab need not wait
 
-__all__ = ["Ledger", "Page", "collect", "judge", "read", "render", "summarise", "write"]
+__all__ = ["Ledger", "Page", "collect", "judge", "key", "read", "render", "summarise", "write"]
 
 FORMAT = 1
 FORMS = ("md", "json", "csv", "tex")
+
+
+def key(name: str) -> str:
+    """A network's name as records have it: "ResNet-101" becomes resnet_101, timm's "resnet18.a1_in1k" resnet18_a1_in1k."""
+    return name.lower().replace("-", "_").replace(".", "_")
 
 
 class Page:

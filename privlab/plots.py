@@ -143,8 +143,7 @@ def _grid(rows: list[tuple[str, list[np.ndarray], list[str]]], alt: str) -> Pict
             _paste(canvas, cell, left, top, side)
             if wrapped[row]:
                 middle, below = (left + side / 2) / width, 1 - (top + tall[row] + 0.03) / total
-                text = "\n".join(wrapped[row][i])
-                figure.text(middle, below, text, ha="center", va="top", fontsize=10, linespacing=1.2)
+                figure.text(middle, below, "\n".join(wrapped[row][i]), ha="center", va="top", fontsize=10)
         top += tall[row] + under[row] + 2 * gap
     figure.figimage(canvas, origin="upper")
     return _picture(figure, alt)
@@ -298,8 +297,9 @@ def heat(
     Raises ValueError for a matrix that does not fit its rows and columns, infinite values or an empty alt.
     """
     values = np.asarray(matrix.detach().cpu() if isinstance(matrix, Tensor) else matrix, dtype=np.float64)
-    if values.size == 0 or values.shape != (len(rows), len(columns)):
-        raise ValueError(f"matrix: got shape {values.shape} for {len(rows)} rows, {len(columns)} columns; match them")
+    height, width = len(rows), len(columns)
+    if values.size == 0 or values.shape != (height, width):
+        raise ValueError(f"matrix: got shape {values.shape} for {height} rows and {width} columns; match them")
     _showable("matrix", values, False)
     figure, ax = _chart(xlabel, ylabel, "", height=1.1 + 0.4 * len(rows))
     shades = ax.imshow(values, cmap="cividis", aspect="auto")

@@ -49,6 +49,15 @@ def test_a_page_keeps_what_is_recorded_and_says_so(capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "word"), [("Swin", "swin"), ("ResNet-101", "resnet_101"), ("resnet18.a1_in1k", "resnet18_a1_in1k")]
+)
+def test_the_name_of_a_network_becomes_a_key(name, word):
+    page = ledger.Page("01", profile="smoke")
+    page.record("acc", [ledger.key(name)], [0.5], mode="eval", victim="fresh")
+    assert ledger.key(name) == word
+
+
 def test_a_cell_run_again_replaces_what_it_recorded():
     made = page()
     made.record("relative_residual", ["theorem_1", "float64"], [2e-15], **FRESH)

@@ -337,7 +337,7 @@ def test_bad_dots_and_heat() -> None:
         plots.dots({"a": [1, math.nan]}, xlabel="x", alt="x")
     with pytest.raises(ValueError, match="'a' holds an infinite value"):
         plots.dots({"a": [math.inf]}, xlabel="x", alt="x")
-    with pytest.raises(ValueError, match=r"matrix: got shape \(1, 2\) for 2 rows, 2 columns; match them"):
+    with pytest.raises(ValueError, match=r"matrix: got shape \(1, 2\) for 2 rows and 2 columns; match them"):
         plots.heat([[1, 2]], rows=["a", "b"], columns=["c", "d"], xlabel="", ylabel="", unit="", alt="x")
 
 

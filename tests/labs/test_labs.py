@@ -25,9 +25,15 @@ MEMORY_GB = 2.0  # Binder gives no more
 def run(tmp_path_factory):
     """Every lab at smoke, two at once, in a folder of its own."""
     out = tmp_path_factory.mktemp("runs") / "smoke"
-    command = [sys.executable, "-m", "privlab", "run", "--profile", "smoke", "--jobs", "2", "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=2300)
-    return out, done
+    return out, run_labs(out)
+
+
+def run_labs(out, *labs_and_parameters, **environment):
+    command = [sys.executable, "-m", "privlab", "run", *labs_and_parameters, "--profile", "smoke", "--jobs", "2"]
+    return subprocess.run(
+        [*command, "--out", str(out)],
+        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=2300,
+    )  # fmt: skip
 
 
 def named(path):
@@ -90,8 +96,7 @@ def visited(tmp_path_factory):
     for guest in sorted(set(GUESTS.values())):
         out = tmp_path_factory.mktemp("guests") / guest
         labs = [lab for lab, its in GUESTS.items() if its == guest]
-        command = [sys.executable, "-m", "privlab", "run", *labs, "-p", "victim", guest, "--jobs", "2"]
-        done = subprocess.run([*command, "--out", str(out)], cwd=ROOT, capture_output=True, text=True, timeout=1500)
+        done = run_labs(out, *labs, "-p", "victim", guest)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
         found += ledger.read(out / "ledger.json").records
     return {lab: [r for r in found if r.lab == lab] for lab in GUESTS}
@@ -142,11 +147,7 @@ def save(pixels, file):
 
 @pytest.mark.parametrize(("name", "labs"), [("utkface", ["03"]), ("facescrub", ["11", "12"])])
 def test_a_lab_takes_the_readers_own_faces(faces, tmp_path, name, labs):
-    command = [sys.executable, "-m", "privlab", "run", *labs, "-p", "faces", name, "--jobs", "2"]
-    done = subprocess.run(
-        [*command, "--out", str(tmp_path / "out")],
-        cwd=ROOT, env=os.environ | {"PRIVLAB_DATA": str(faces)}, capture_output=True, text=True, timeout=900,
-    )  # fmt: skip
+    done = run_labs(tmp_path / "out", *labs, "-p", "faces", name, PRIVLAB_DATA=str(faces))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert {r.lab for r in ledger.read(tmp_path / "out/ledger.json").records if name in r.keys} == set(labs)
 
