@@ -46,7 +46,7 @@ from privlab import checks, data, identify, ledger, metrics, papers, player, plo
 from privlab.attacks import gradient, labels, objectives, priors, spaces
 from privlab.attacks.second_order import GaussNewton
 from privlab.leak import observe
-from privlab.models import april, zoo
+from privlab.models import april, pretrained_networks, zoo
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -109,7 +109,7 @@ def batch_of(size, number):
 # \alpha_1 \mathcal R_{\text{patch}}(x) + \alpha_2 \mathcal R_{\text{reg}}(x) + \alpha_3 \mathcal R_{\text{prior}}(x) .$$
 
 # %%
-prior = priors.moco_v2(moco) if moco else priors.efficientnet_lite0()
+prior = pretrained_networks.moco_v2(moco) if moco else pretrained_networks.efficientnet_lite0()
 print(gradient.gradvit(prior=prior, patch=8))
 
 # %% [markdown]

@@ -15,7 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from privlab.data import check_range
-from privlab.leak import preprocessing, stateless
+from privlab.models.forward import preprocessing, stateless
 
 
 def numbers(target: float, minutes: float, steps: int | None) -> None:

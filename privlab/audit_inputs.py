@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from privlab import data, sources
-from privlab.leak import preprocessing
 from privlab.models import morph, zoo
+from privlab.models.forward import preprocessing
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 COUNT = 4  # images that are audited

@@ -18,8 +18,9 @@ from privlab.attacks import first_layer, gradient, sensitivity
 from privlab.attacks.descent import State
 from privlab.audit_report import Audit, Features, Part, Search
 from privlab.exposure import Exposure, defences, expose, word
-from privlab.leak import Leak, observe, preprocessing
+from privlab.leak import Leak, observe
 from privlab.models import parts
+from privlab.models.forward import preprocessing
 
 CELLS = 4  # squares a side of the grid whose brightness the parts are asked about
 BRIEF = 120.0  # seconds after which a search that no minutes were given to stops

@@ -11,14 +11,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import timm
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
 from torch import Tensor
 
-from privlab import metrics, sources
-from privlab.data import Normalise
+from privlab import metrics
+from privlab.models import pretrained_networks
 
 BY = ("pixels", "lpips", "features")
 PIXELS_AT_ONCE = 2**18  # of one channel: 256 images of 32 x 32, 16 of 128 x 128; some 200 MB for the networks
@@ -82,7 +80,7 @@ def perceptual(images: Tensor) -> Tensor:
     images: (batch, 1 or 3, height, width) in [0, 1] (clamped to it).  Returns (batch, numbers) float32, on the images' device.
     Source: Zhang et al. 2018, equation 1.
     """
-    network = metrics._perceptual_network("alex").to(images.device)
+    network = metrics.perceptual_network("alex").to(images.device)
     x = network.scaling_layer(images.clamp(0, 1).expand(-1, 3, -1, -1).float() * 2 - 1)
     points = []
     with torch.no_grad():
@@ -108,20 +106,15 @@ def pooled(images: Tensor) -> Tensor:
     if (short := min(height, width)) < FEATURES_SIDE:
         size = (round(height * FEATURES_SIDE / short), round(width * FEATURES_SIDE / short))
         x = F.interpolate(x, size, mode="bilinear", align_corners=False)
-    network = efficientnet_lite0().to(images.device)
+    network = imagenet_network().to(images.device)
     with torch.no_grad():
         return network.forward_head(network.forward_features(network.normalise(x)), pre_logits=True)
 
 
 @cache
-def efficientnet_lite0() -> Any:
-    """EfficientNet-lite0 trained on ImageNet (49 BatchNorm layers), in eval mode and frozen, its preprocessing in `.normalise`."""
-    state = load_file(sources.fetch("efficientnet_lite0") / "tf_efficientnet_lite0.safetensors")
-    with torch.device("meta"):  # draws no weights, so it leaves the caller's generator alone
-        network: Any = timm.create_model("tf_efficientnet_lite0")
-    network.load_state_dict(state, assign=True)
-    network.normalise = Normalise((127 / 255,) * 3, (128 / 255,) * 3)  # (255 x - 127) / 128 of pixels x in [0, 1]
-    return network.eval().requires_grad_(False)
+def imagenet_network() -> Any:
+    """EfficientNet-lite0, read once in a process."""
+    return pretrained_networks.efficientnet_lite0()
 
 
 def _pixels(images: Tensor) -> Tensor:

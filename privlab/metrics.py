@@ -97,7 +97,7 @@ def lpips(images: Tensor, truth: Tensor, net: Literal["alex", "vgg"] = "alex") -
     if truth.shape[1] not in (1, 3):
         raise ValueError(f"images: got {truth.shape[1]} channels; LPIPS takes 3 (colour) or 1 (grey)")
 
-    network = _perceptual_network(net).to(device)
+    network = perceptual_network(net).to(device)
     images, truth = (x.clamp(0, 1).expand(-1, 3, -1, -1).to(device, torch.float32) * 2 - 1 for x in (images, truth))
     with torch.no_grad():  # an image at a time: VGG's maps of a batch at 224 x 224 would not fit a small machine
         values = [network(image[None], true[None]) for image, true in zip(images, truth, strict=True)]
@@ -218,7 +218,7 @@ def _checked(images: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @cache
-def _perceptual_network(net: str) -> LPIPS:
+def perceptual_network(net: str) -> LPIPS:
     """LPIPS: the heads that its package ships, on the trunk that `sources` keeps.
 
     Built empty, on torch's "meta" device: the library would first draw a random VGG16, half a gigabyte of it.

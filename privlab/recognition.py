@@ -136,7 +136,7 @@ def at_equal_accuracy(one: Sequence[tuple[float, float]], other: Sequence[tuple[
 
 
 def embedded(embed: Callable[[Tensor], Tensor], found: Tensor, targets: Tensor, private: Labelled) -> Tensor:
-    """The same distance in another network's space, such as `facenet.embedder`'s: (n,)."""
+    """The same distance in another network's space, such as a face recogniser's: (n,)."""
     pixels, labels = batches.pair(private)
     rows = [embed(batches.unit(x, torch.float32)) for x in (found, pixels)]
     return nearest(rows[0], targets, rows[1], labels)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from privlab import sources, store
 from privlab.data import check_range
-from privlab.leak import preprocessing
+from privlab.models.forward import preprocessing
 
 LAST = "last"  # what enters the last Linear layer
 FORMAT = 1  # raise it when the same model and images begin to give other features

@@ -25,9 +25,10 @@ from tqdm.auto import tqdm
 
 from privlab import batches, optimisers, protection
 from privlab.batches import Labelled, subset
+from privlab.data import Normalise
 from privlab.data import load as load_images
-from privlab.leak import Normalise, preprocessing
 from privlab.models import zoo
+from privlab.models.forward import preprocessing
 from privlab.protection import Defence, Penalty
 from privlab.recipes import RECIPES, History, Recipe, learning_rate, named, steps
 from privlab.store import Run, digest, joined, key, parted

@@ -18,7 +18,6 @@ FLOORS = [
         "data",
         "attributes",
         "identities",
-        "facenet",
         "private",
         "splits",
         "queries",

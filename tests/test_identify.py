@@ -162,7 +162,7 @@ def test_bytes_and_floats_are_one(photos):
 
 def test_no_random_number_is_drawn(photos):
     before = torch.random.get_rng_state()
-    identify.efficientnet_lite0.cache_clear()
+    identify.imagenet_network.cache_clear()
     identify.ranks(photos[:1], photos[:1], photos[1:3], by="features")
     assert torch.equal(torch.random.get_rng_state(), before)
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from privlab.data import Normalise
-from privlab.leak import Leak, observe, preprocessing
+from privlab.leak import Leak, observe
 from privlab.models import zoo
+from privlab.models.forward import preprocessing
 
 
 @pytest.fixture(scope="module")

@@ -221,7 +221,7 @@ def test_lpips_at_its_smallest_sizes() -> None:
 
 def test_lpips_draws_no_random_numbers(photos: torch.Tensor) -> None:
     before = torch.random.get_rng_state()
-    metrics._perceptual_network.cache_clear()
+    metrics.perceptual_network.cache_clear()
     metrics.lpips(photos[:1], photos[:1])
     assert torch.equal(torch.random.get_rng_state(), before)
 
@@ -232,7 +232,7 @@ def test_lpips_says_what_sources_say_when_the_trunk_is_missing(
     def unreachable(name: str) -> None:
         raise RuntimeError(f"{name} could not be had")
 
-    metrics._perceptual_network.cache_clear()
+    metrics.perceptual_network.cache_clear()
     monkeypatch.setattr(sources, "fetch", unreachable)
     with pytest.raises(RuntimeError, match="lpips could not be had"):
         metrics.lpips(photos, photos)

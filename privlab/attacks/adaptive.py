@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from privlab.attacks import objectives
 from privlab.attacks.matching import Inversion
 from privlab.attacks.objectives import Objective
-from privlab.leak import Gradients, Leak
+from privlab.leak import Leak
+from privlab.models.forward import Gradients
 
 
 def averaged(leaks: Sequence[Leak]) -> Leak:

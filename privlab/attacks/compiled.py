@@ -16,7 +16,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from privlab.attacks.descent import twice_differentiable
 from privlab.attacks.terms import Term
-from privlab.leak import Gradients, Leak, functional
+from privlab.leak import Leak
+from privlab.models.forward import Gradients, functional
 
 BACKEND = "inductor"  # torch.compile's; "eager" runs the same list of operations as it stands
 

@@ -20,7 +20,7 @@ from privlab.attacks import generators, rounds
 from privlab.attacks.inversion_losses import max_margin
 from privlab.attacks.views import view
 from privlab.batches import Labelled
-from privlab.leak import preprocessing
+from privlab.models.forward import preprocessing
 
 FORMAT = 1  # raise it when the same settings begin to give another GAN
 

@@ -21,7 +21,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from privlab import machine
 from privlab.attacks import objectives
 from privlab.attacks.spaces import Pixels, Space
-from privlab.leak import Gradients, Leak
+from privlab.leak import Leak
+from privlab.models.forward import Gradients
 
 Residual = Callable[[Tensor, Gradients, Leak], list[Tensor]]  # tensors whose squares add up to a term's value
 

@@ -17,7 +17,8 @@ from torch.overrides import TorchFunctionMode
 
 from privlab.attacks.spaces import Pixels, Space
 from privlab.attacks.terms import Term
-from privlab.leak import Gradients, Leak, stateless
+from privlab.leak import Leak
+from privlab.models.forward import Gradients, stateless
 from privlab.store import from_bytes, to_bytes
 
 Checkpoint = dict[str, Tensor]

@@ -19,8 +19,8 @@ from privlab import batches, store, training
 from privlab.attacks import rounds
 from privlab.batches import Labelled
 from privlab.data import Normalise
-from privlab.leak import preprocessing
 from privlab.models import zoo
+from privlab.models.forward import preprocessing
 
 FORMAT = 1  # raise it when the same settings begin to give another student
 

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from privlab.attacks.closed_form import Recovery
-from privlab.leak import Leak, stateless
+from privlab.leak import Leak
+from privlab.models.forward import stateless
 
 
 def entered(weight: Tensor, bias: Tensor) -> Tensor:

@@ -158,7 +158,7 @@ def gradvit(
 
     First half: gradients alone, with the auxiliary terms. Second half: gradients at half the weight (eq. 5) and the statistics of a
     separate network (eq. 6).  For Table 2's rows take terms away: `gradvit(...).without("patches")`, `.unscheduled()`.
-    prior: the separate network, such as `priors.efficientnet_lite0()`; without it, there is no image prior.
+    prior: the separate network, such as `pretrained_networks.efficientnet_lite0()`; without it, there is no image prior.
     group: seeds that the registration holds together; the paper does not say how many.  1 leaves the registration out.
     patch: side of a patch in pixels; the victim's own if not given.  align: see `priors.Registration`.
     Pixels are put back into [0, 1] after each step, and no step length but Adam's .1 is named: the box is ours, as in every preset here.

@@ -21,7 +21,7 @@ from privlab.attacks.found import PARTS, Found, State, joined
 from privlab.attacks.generators import Generator, shown
 from privlab.attacks.inversion_losses import LOSSES, answer, cross_entropy, logit, max_margin, poincare, strayed
 from privlab.attacks.views import view
-from privlab.leak import preprocessing
+from privlab.models.forward import preprocessing
 
 __all__ = [
     "LOSSES",

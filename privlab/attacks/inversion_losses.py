@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab import representations
-from privlab.leak import preprocessing
+from privlab.models.forward import preprocessing
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:

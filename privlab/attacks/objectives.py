@@ -15,8 +15,9 @@ from zlib import crc32
 import torch
 from torch import Tensor, nn
 
-from privlab.leak import Gradients, Leak
+from privlab.leak import Leak
 from privlab.models import parts
+from privlab.models.forward import Gradients
 
 Objective = Callable[[Tensor, Gradients, Leak], Tensor]
 

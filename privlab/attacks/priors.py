@@ -7,11 +7,8 @@ Norms are taken over the whole batch, as the papers do; where one is zero, its s
 from __future__ import annotations
 
 import copy
-import os
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -20,10 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.linalg import vector_norm
 
-from privlab import identify
-from privlab.data import NORMALISE
-from privlab.leak import Leak, preprocessing, stateless
-from privlab.models import zoo
+from privlab.leak import Leak
+from privlab.models.forward import preprocessing, stateless
 
 # -- smooth, short, inside the range ---------------------------------------------------------------------------------------
 
@@ -130,14 +125,14 @@ class BatchNormStatistics:
     running mean) and of (variance - its running variance), each a vector of channels. The variance divides by the number of values,
     as BatchNorm does in training: our choice, the paper does not say. A single value a channel has 0.
 
-    network: trained, with BatchNorm2d layers. GradViT takes one that is not the victim: `efficientnet_lite0()`, `moco_v2(path)`. A copy
-        is made where it is in train mode, learns, or lies on another device or in another float format than the victim.
+    network: trained, with BatchNorm2d layers. GradViT takes one that is not the victim, see `models.pretrained_networks`. A copy is
+        made where it is in train mode, learns, or lies on another device or in another float format than the victim.
     size: resize the images to so many pixels a side first, bilinearly (smoothed where they shrink).
     relative: count means in units of the running deviation and variances in units of the running variance. The papers do not; but
         these differ a thousandfold between networks (and layers), and a weight that fits one of them fits no other.
     Its size hangs on the network: on efficientnet_lite0 8 photographs are at 5,100 and noise at 19,000, so a weight that a paper gives
     for its own network means something else here.
-    Images come as the victim takes them, and are mapped to pixels and from there to what the network takes (`leak.preprocessing`);
+    Images come as the victim takes them, and are mapped to pixels and from there to what the network takes (`forward.preprocessing`);
     grey ones are repeated over its channels.
     Raises ValueError for a network without running statistics, a size below 1, and, when prepared, one that images do not fit.
     """
@@ -150,7 +145,7 @@ class BatchNormStatistics:
         if not self._layers():
             raise ValueError(
                 f"network: {type(self.network).__name__} has no BatchNorm2d layer with running statistics; "
-                "give one that has, such as priors.efficientnet_lite0()"
+                "give one that has, such as pretrained_networks.efficientnet_lite0()"
             )
         if self.size is not None and self.size < 1:
             raise ValueError(f"size={self.size} leaves no pixels; give pixels a side, such as 224, or None")
@@ -209,36 +204,6 @@ def _still(network: nn.Module, like: Tensor | None) -> nn.Module:
     if there and not any(m.training for m in network.modules()) and not any(t.requires_grad for t in tensors):
         return network
     return copy.deepcopy(network).to(like).eval().requires_grad_(False)
-
-
-def efficientnet_lite0() -> Any:
-    """A copy of `identify.efficientnet_lite0`: an ImageNet classifier with 49 BatchNorm layers, small enough for a laptop."""
-    return copy.deepcopy(identify.efficientnet_lite0())
-
-
-def moco_v2(path: str | os.PathLike[str]) -> Any:
-    """The ResNet-50 of an official MoCo v2 checkpoint (Chen et al. 2020), GradViT's prior: 53 BatchNorm layers, eval mode, frozen.
-
-    path: the file of the project facebookresearch/moco, such as its moco_v2_800ep_pretrain.pth.tar.
-    The query encoder is taken and its projection head dropped. The preprocessing, ImageNet's, is in `.normalise`.
-    Raises FileNotFoundError where it is missing, ValueError for a file of another layout. It is read with weights_only=True.
-    """
-    origin = "give the ResNet-50 checkpoint of MoCo v2 from the project facebookresearch/moco"
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"path={os.fspath(path)!r} is no file; {origin}")
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
-        prefix = "module.encoder_q."
-        weights = {n.removeprefix(prefix): w for n, w in state.items() if n.startswith(prefix)}
-        network = zoo.build("resnet50", num_classes=0)
-        network.load_state_dict({n: w for n, w in weights.items() if not n.startswith("fc.")}, strict=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, AttributeError) as error:
-        why = str(error).strip().splitlines()[:2]
-        raise ValueError(
-            f"path={os.fspath(path)!r} is laid out otherwise; {origin} ({' '.join(map(str.strip, why))})"
-        ) from error
-    network.normalise = NORMALISE["imagenet_samples"]
-    return network.requires_grad_(False)
 
 
 # -- the victim's own opinion ---------------------------------------------------------------------------------------------------

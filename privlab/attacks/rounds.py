@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 
 from privlab import optimisers as memories
 from privlab import store
-from privlab.leak import preprocessing
+from privlab.models.forward import preprocessing
 
 Networks = Mapping[str, nn.Module]
 Optimisers = Mapping[str, torch.optim.Optimizer]

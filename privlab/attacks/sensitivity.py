@@ -18,7 +18,8 @@ from torch.func import grad, jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from privlab.data import check_range
-from privlab.leak import functional, observe, preprocessing
+from privlab.leak import observe
+from privlab.models.forward import functional, preprocessing
 
 SKETCH = (
     64  # rows kept for each column of the Jacobian: most singular values within some 1 / sqrt(64) of the whole one's

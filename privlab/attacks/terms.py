@@ -8,7 +8,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from privlab.leak import Gradients, Leak
+from privlab.leak import Leak
+from privlab.models.forward import Gradients
 
 Value = Callable[[Tensor, Gradients, Leak], Tensor]  # (normalised images, their gradients, the leak) -> scalar
 Stages = tuple[tuple[float, float], ...]

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from torch.func import grad, jvp
 
 from privlab.defences.perturbation import KINDS, check_relative, seeded
-from privlab.leak import Leak, functional, preprocessing
+from privlab.leak import Leak
 from privlab.models import parts
+from privlab.models.forward import functional, preprocessing
 from privlab.sources import nearest
 
 Group = str | tuple[str, ...]  # a part of a model, one parameter's name, "rest", "all"; or names of parameters

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from timm.models.resnet import BasicBlock, Bottleneck, ResNet
 from torch import Tensor, nn
 
-from privlab.leak import preprocessing, stateless
 from privlab.models import ir, skips
+from privlab.models.forward import preprocessing, stateless
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 

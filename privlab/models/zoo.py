@@ -16,8 +16,8 @@ from torch import nn
 
 from privlab import representations
 from privlab.data import NORMALISE, Normalise
-from privlab.leak import preprocessing
 from privlab.models import ir, morph, positions, repvgg, vgg
+from privlab.models.forward import preprocessing
 from privlab.models.skips import remove_last_fraction, scale
 
 # Victims for 32 x 32 images: timm's classes by timm's names, with what differs and the preprocessing. The small ones fit a laptop; the

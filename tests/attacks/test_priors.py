@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from privlab import data
-from privlab.attacks import priors
 from privlab.attacks.priors import (
     BatchNormStatistics,
     Classification,
@@ -27,7 +26,7 @@ from privlab.attacks.priors import (
 )
 from privlab.data import Normalise
 from privlab.leak import Leak, observe
-from privlab.models import april, zoo
+from privlab.models import april, pretrained_networks, zoo
 
 HALF = Normalise((0.5,), (0.25,))
 
@@ -264,7 +263,9 @@ def test_a_copy_only_when_needed():
 
 
 def test_networks_that_cannot_work_are_named():
-    with pytest.raises(ValueError, match=r"network: ConvNeXt has no BatchNorm2d layer.*priors\.efficientnet_lite0\(\)"):
+    with pytest.raises(
+        ValueError, match=r"network: ConvNeXt has no BatchNorm2d layer.*pretrained_networks\.efficientnet_lite0\(\)"
+    ):
         BatchNormStatistics(zoo.build("convnext_cifar"))
     with pytest.raises(ValueError, match="no BatchNorm2d layer with running statistics"):
         BatchNormStatistics(nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False)))
@@ -298,7 +299,7 @@ def test_grey_images_are_repeated_over_the_channels():
 
 def test_efficientnet_lite0_knows_photographs():
     before = torch.get_rng_state()
-    network = priors.efficientnet_lite0()
+    network = pretrained_networks.efficientnet_lite0()
     assert torch.equal(torch.get_rng_state(), before)
     photos = data.load("imagenet_samples")
     images = torch.cat([photos.one(i, 224)[0] for i in range(4)])
@@ -339,7 +340,7 @@ def moco(tmp_path_factory):
 def test_moco_v2_reads_the_query_encoder(moco):
     expected, path, _ = moco
     before = torch.get_rng_state()
-    network = priors.moco_v2(path)
+    network = pretrained_networks.moco_v2(path)
     assert torch.equal(torch.get_rng_state(), before)
     x = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     assert torch.equal(network(x), expected(x)) and network(x).shape == (1, 2048)
@@ -352,7 +353,7 @@ def test_moco_v2_says_what_is_wrong_with_a_file(moco, tmp_path):
     _, _, state = moco
     path = tmp_path / "other.pth"
     with pytest.raises(FileNotFoundError, match=r"path='.*other\.pth' is no file; give .*facebookresearch/moco"):
-        priors.moco_v2(path)
+        pretrained_networks.moco_v2(path)
     small = {n: t for n, t in state.items() if t.numel() < 100}
     contents = [
         small,
@@ -365,11 +366,11 @@ def test_moco_v2_says_what_is_wrong_with_a_file(moco, tmp_path):
     for content in contents:
         torch.save(content, path)
         with pytest.raises(ValueError, match=r"path='.*' is laid out otherwise; give .*MoCo v2"):
-            priors.moco_v2(path)
+            pretrained_networks.moco_v2(path)
     for content in (b"", b"<html>not found</html>"):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="is laid out otherwise"):
-            priors.moco_v2(path)
+            pretrained_networks.moco_v2(path)
 
 
 # -- the victim's own opinion ------------------------------------------------------------------------------------------------------

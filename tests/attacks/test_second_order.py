@@ -15,8 +15,9 @@ from privlab.attacks import curvature, gradient, objectives, priors, second_orde
 from privlab.attacks.second_order import GaussNewton
 from privlab.attacks.terms import Term
 from privlab.data import Normalise
-from privlab.leak import Leak, functional, observe
+from privlab.leak import Leak, observe
 from privlab.models import april, morph
+from privlab.models.forward import functional
 
 LABEL = torch.tensor([1])
 

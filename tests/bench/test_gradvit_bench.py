@@ -29,9 +29,9 @@ import torch
 
 from privlab import data, machine, metrics
 from privlab.atomic import write_atomic
-from privlab.attacks import gradient, priors
+from privlab.attacks import gradient
 from privlab.leak import observe
-from privlab.models import zoo
+from privlab.models import pretrained_networks, zoo
 from privlab.records import Machine
 
 pytestmark = pytest.mark.bench
@@ -50,7 +50,7 @@ TV = 1e-4
 OUT = Path("runs/bench/bench_gradvit.json")
 KEPT = json.loads(OUT.read_text()) if OUT.exists() else {"rows": [], "runs": []}
 ROWS, RUNS = KEPT["rows"], KEPT["runs"]
-prior = functools.cache(priors.efficientnet_lite0)
+prior = functools.cache(pretrained_networks.efficientnet_lite0)
 PRESETS = {
     "dlg": gradient.dlg,
     "idlg": gradient.idlg,

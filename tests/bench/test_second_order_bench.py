@@ -30,8 +30,9 @@ from privlab.attacks import curvature, gradient, objectives
 from privlab.attacks.descent import twice_differentiable
 from privlab.attacks.second_order import SQUARES, TERMS, GaussNewton
 from privlab.attacks.spaces import Pixels
-from privlab.leak import functional, observe
+from privlab.leak import observe
 from privlab.models import april, morph, zoo
+from privlab.models.forward import functional
 from privlab.records import Machine
 
 pytestmark = pytest.mark.bench
