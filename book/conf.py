@@ -29,7 +29,8 @@ sys.path[:0] = [
 import benchmarks  # noqa: E402
 import pages  # noqa: E402
 
-from privlab import __version__, catalogue, launch, ledger  # noqa: E402
+from privlab import __version__, ledger  # noqa: E402
+from privlab.runner import catalogue, launch_buttons  # noqa: E402
 
 MATHJAX, MANAGER = "vendor/mathjax/tex-svg-full.js", "vendor/widgets/embed.js"
 HAVE = {script: (BOOK / "_static" / script).is_file() for script in (MATHJAX, MANAGER)}
@@ -75,7 +76,7 @@ def write_pages(app: Sphinx) -> None:
     for left in generated.glob("**/*.*"):
         left.unlink()
     (generated / "labs").mkdir(parents=True, exist_ok=True)
-    place = launch.repository(ROOT)
+    place = launch_buttons.repository(ROOT)
     for lab in catalogue.labs(ROOT / "labs"):
         nbformat.write(pages.page(lab, RUN, place, HAVE[MANAGER]), generated / "labs" / f"{lab.name}.ipynb")
     for name, text in (

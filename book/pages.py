@@ -7,23 +7,23 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from privlab import catalogue, launch, pairing, stills
+from privlab.runner import catalogue, launch_buttons, pairing, static_pages
 
 
-def page(lab: catalogue.Lab, run: Path, place: launch.Repository | None, manager: bool) -> NotebookNode:
+def page(lab: catalogue.Lab, run: Path, place: launch_buttons.Repository | None, manager: bool) -> NotebookNode:
     """A lab for readers: solutions folded away, controls at rest, no traces of the runner.
 
     place: the repository, for the buttons.  manager: whether the page may ask for the widget manager.
     """
-    made = stills.executed(lab, run)
+    made = static_pages.executed(lab, run)
     was_run, made = made is not None, made or pairing.notebook(lab.path)
-    kept = stills.rest(made)
+    kept = static_pages.rest(made)
     for cell in made.cells:
         if "solution" in cell.metadata.get("tags", []):
             cell.metadata.tags = [*cell.metadata.tags, "hide-cell"]
             cell.metadata.mystnb = {"code_prompt_show": "Show the solution", "code_prompt_hide": "Hide the solution"}
     if kept and manager:
-        made.metadata.widgets = {stills.STATE: {"version_major": 2, "version_minor": 0, "state": kept}}
+        made.metadata.widgets = {static_pages.STATE: {"version_major": 2, "version_minor": 0, "state": kept}}
     made.cells[:1] = _head(made.cells[0], lab, place)
     if not was_run:
         note = "> The lab as it is before it runs: open it in Jupyter, or `make run` and build the book again."
@@ -31,10 +31,10 @@ def page(lab: catalogue.Lab, run: Path, place: launch.Repository | None, manager
     return made
 
 
-def _head(first: NotebookNode, lab: catalogue.Lab, place: launch.Repository | None) -> list[NotebookNode]:
+def _head(first: NotebookNode, lab: catalogue.Lab, place: launch_buttons.Repository | None) -> list[NotebookNode]:
     """The first cell, with the links between its title and the rest."""
     title, _, rest = first.source.partition("\n")
-    found = launch.links(place, f"labs/{lab.name}.ipynb")
+    found = launch_buttons.links(place, f"labs/{lab.name}.ipynb")
     links = [f"[{'See on' if name == 'GitHub' else 'Open in'} {name}]({address})" for name, address in found.items()]
     for path, what in ((lab.path.with_suffix(".ipynb"), "notebook"), (lab.path, "source")):
         if path.exists():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from privlab import attributes
+from privlab.data import attributes
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from privlab import sources
+from privlab.data import sources
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from privlab import identities
+from privlab.data import identities
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ import nbformat
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from privlab.atomic import write_atomic
+from privlab.compute.atomic import write_atomic
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "book/_static"

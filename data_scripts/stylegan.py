@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from privlab.attacks import stylegan
+from privlab.attacks.model_inversion import stylegan2
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
     parser.add_argument("--to", metavar="DIR", help="the folder to write in (default: beside it)")
     options = parser.parse_args()
     try:
-        print(stylegan.convert(options.network, options.to))
+        print(stylegan2.convert(options.network, options.to))
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -22,8 +22,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from privlab import downloads, sources
-from privlab.atomic import write_atomic
+from privlab.compute.atomic import write_atomic
+from privlab.data import downloads, sources
 
 ROOT = Path(__file__).resolve().parents[1]
 VENDOR = ROOT / "book/_static/vendor"

@@ -30,10 +30,12 @@
 # %%
 import torch
 
-from privlab import checks, data, ledger, machine, metrics, plots, widgets
-from privlab.attacks import closed_form
+from privlab import data, ledger, metrics, models
+from privlab.attacks.gradient_inversion import closed_form
+from privlab.compute import machine
 from privlab.leak import observe
-from privlab.models import parts, zoo
+from privlab.models import parts
+from privlab.notebook import checks, plots, widgets
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -91,7 +93,7 @@ print("profile:", profile, "· device:", page.device)
 # %%
 photos = data.load("imagenet_samples")
 photo, label = photos.one(3, size=224)  # (1, 3, 224, 224) in [0, 1]
-vit = zoo.build(model_name, num_classes=1000, seed=seed).to(page.device)
+vit = models.build(model_name, num_classes=1000, seed=seed).to(page.device)
 leak = observe(vit, photo, label)
 leak
 
@@ -182,7 +184,7 @@ def repeat(precision):
     scores = []
     for i in range(photos_to_try):
         image, true_class = photos.one(i, size=224)
-        victim = zoo.build(model_name, num_classes=1000, seed=seed + i).to(page.device)
+        victim = models.build(model_name, num_classes=1000, seed=seed + i).to(page.device)
         received = observe(victim, image, true_class, names=["pos_embed", "patch_embed.proj.weight"]).rounded(precision)
         scores.append(metrics.psnr(closed_form.patch_embedding(victim, received).images, image))
     return torch.cat(scores)  # (photos_to_try,)

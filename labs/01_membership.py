@@ -45,9 +45,12 @@ import torch
 from IPython.display import display
 from scipy.stats import spearmanr
 
-from privlab import checks, data, distributions, ledger, plots, queries, roc, shadows, splits, training, widgets
-from privlab.attacks import membership, signals
-from privlab.models import zoo
+from privlab import data, ledger, training
+from privlab import models as models_module
+from privlab.attacks.membership_inference import network_based, signals
+from privlab.metrics import roc
+from privlab.notebook import checks, plots, widgets
+from privlab.training import batches, queries, shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -74,7 +77,7 @@ family, sets, size, repeats, recipe, every = {
     "paper": (full | larger, ["cifar10", "cifar100"], 50_000, 3, "zhang2024_membership", 50),
 }[profile]
 if victim:  # recorded under its own name: no claim is about it
-    family = family | {victim: (victim, zoo.sized(victim, 32))}
+    family = family | {victim: (victim, models_module.sized(victim, 32))}
 key = {name: ledger.key(name) for name in family}
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
@@ -90,7 +93,7 @@ deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 # knows every member, so he can see how a model answers for images that it knows. That takes four sets of one size which share no image:
 
 # %%
-print(getsource(splits.four_way))
+print(getsource(data.four_way))
 
 # %% [markdown]
 # ### Before you go on: predict
@@ -112,11 +115,11 @@ guess
 # %%
 def images_of(name):
     """The first `size` training images of a set, as a pair of pixels and labels."""
-    return training.subset(data.load(name), range(size))
+    return batches.subset(data.load(name), range(size))
 
 
 labels = {name: images_of(name)[1] for name in sets}
-parts = {name: [splits.four_way(labels[name], seed=seed + k) for k in range(repeats)] for name in sets}
+parts = {name: [data.four_way(labels[name], seed=seed + k) for k in range(repeats)] for name in sets}
 
 
 def keep_matrix(name):
@@ -135,7 +138,7 @@ def keep_matrix(name):
 print(recipe)
 fleets = {}
 for name, (architecture, (zoo_name, changes)) in itertools.product(sets, family.items()):
-    fleets[name, architecture] = shadows.make(
+    fleets[name, architecture] = shadow_models.make(
         zoo_name, recipe, images_of(name), keep_matrix(name), model={**changes, "num_classes": len(data.load(name).classes)},
         normalise=data.NORMALISE[name], at=range(every, recipe.epochs, every), seed=seed, device=page.device,
     )  # fmt: skip
@@ -194,7 +197,7 @@ for architecture in list(family)[:2]:
     logits, truth, members = answers(main, architecture, 0)
     losses = -signals.loss(logits, truth)
     histograms.append(
-        distributions.histogram(
+        plots.histogram(
             {f"members of {architecture}": losses[members], f"non-members of {architecture}": losses[~members]},
             xlabel="loss", alt=f"Loss of the {architecture} on members and non-members: the medians are "
             f"{losses[members].median():.2f} and {losses[~members].median():.2f}.",
@@ -238,7 +241,7 @@ def look(architecture, loss_below):
     said = f"{tp} of {tp + fn} members are found and {fp} of {fp + tn} non-members accused; balanced accuracy"
     said = f"{said} {(tp / (tp + fn) + tn / (fp + tn)) / 2:.3f}"
     alt = f"Threshold {loss_below} on the loss of the {architecture}: {said}."
-    return widgets.Sentence(said), distributions.confusion(tp, fn, fp, tn, alt=alt)
+    return widgets.Sentence(said), plots.confusion(tp, fn, fp, tn, alt=alt)
 
 
 widgets.explore(look, start={"loss_below": 0.5}, architecture=tuple(family), loss_below=tuple(thresholds))
@@ -283,9 +286,9 @@ pd.DataFrame(table, index=["threshold of the shadow model", "oracle's threshold"
 # %%
 def with_class_thresholds(name, architecture, m, score=signals.modified_entropy, at=None):
     said, truth, known = answers(name, architecture, m ^ 1, at)
-    thresholds = membership.class_thresholds(score(said, truth), truth, known)
+    thresholds = network_based.class_thresholds(score(said, truth), truth, known)
     said, truth, members = answers(name, architecture, m, at)
-    return roc.accuracy(membership.by_class(score(said, truth), truth, thresholds), members, 0.0)
+    return roc.accuracy(network_based.by_class(score(said, truth), truth, thresholds), members, 0.0)
 
 
 # %% [markdown]
@@ -295,16 +298,16 @@ def with_class_thresholds(name, architecture, m, score=signals.modified_entropy,
 # layers learns on the shadow model's answers who is a member.
 
 # %%
-print(getsource(membership.network).split('"""')[0], "...", getsource(membership._inputs), sep="\n")
+print(getsource(network_based.network).split('"""')[0], "...", getsource(network_based._inputs), sep="\n")
 said, truth, known = answers(main, "Swin", 1)
-attack = membership.network(said, truth, known, seed=seed)
+attack = network_based.network(said, truth, known, seed=seed)
 attack
 
 
 # %%
 @cache
 def by_network(name, architecture, m, at=None, sort=False):
-    attack = membership.network(*answers(name, architecture, m ^ 1, at), sort=sort, seed=seed)
+    attack = network_based.network(*answers(name, architecture, m ^ 1, at), sort=sort, seed=seed)
     said, truth, members = answers(name, architecture, m, at)
     return roc.accuracy(attack(said, truth), members, 0.5)
 
@@ -329,7 +332,7 @@ def by_labels(name, architecture, m, pixels):
         places = torch.cat([place[:some] for place in mine])
         built = fleets[name, architecture].model(model).to(page.device)
         said = torch.stack([training.logits(built, x).cpu() for x in queries.apply(pixels[places], asked)])
-        scores = membership.augmentation_gap(said, labels[name][places])
+        scores = network_based.augmentation_gap(said, labels[name][places])
         found.append((scores, fleets[name, architecture].keep[model][places]))
     return roc.accuracy(*found[1], roc.best_threshold(*found[0]))
 
@@ -511,7 +514,7 @@ with warnings.catch_warnings():
     for a, several in scores_of.items():
         rates[a] = [roc.tpr_at(scores, members, fpr=0.01) for scores, members in several]
         print(f"{a:>9}: {rates[a][0]}")
-distributions.roc(
+plots.roc(
     {a: [roc.curve(*each) for each in several] for a, several in scores_of.items()},
     mark=(0.01,),
     alt="ROC of the loss threshold on logarithmic axes; at 1% false positives it finds "

@@ -41,9 +41,12 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from privlab import checks, data, distributions, ledger, plots, roc, shadows, splits, training, widgets
-from privlab.attacks import lira, rmia, signals
-from privlab.models import zoo
+from privlab import data, ledger, training
+from privlab import models as models_module
+from privlab.attacks.membership_inference import lira, rmia, signals
+from privlab.metrics import roc
+from privlab.notebook import checks, plots, widgets
+from privlab.training import batches, shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -68,7 +71,7 @@ family, sets, models, size, unseen, recipe = {
     "paper": (full | larger, ["cifar10", "cifar100"], 64, 50_000, 10_000, "zhang2024_membership"),
 }[profile]
 if victim:  # recorded under its own name: no claim is about it
-    family = family | {victim: (victim, zoo.sized(victim, 32))}
+    family = family | {victim: (victim, models_module.sized(victim, 32))}
 short = {name: ledger.key(name) for name in family}
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
@@ -80,14 +83,14 @@ deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 # half of the models. Drawn with a coin, some would be in almost none.
 
 # %%
-print(getsource(splits.in_out))
+print(getsource(data.in_out))
 
 # %% [markdown]
 # Here the models come in *pairs*: what the one is trained on the other is not (the trap below says why). The last columns are images
 # that no model sees; one attack needs them.
 
 # %%
-keep = torch.cat([splits.in_out(size, models, seed, pairs=True), torch.zeros(models, unseen, dtype=torch.bool)], dim=1)
+keep = torch.cat([data.in_out(size, models, seed, pairs=True), torch.zeros(models, unseen, dtype=torch.bool)], dim=1)
 audited = keep[:, :size]  # the images that may be members
 print(
     f"{models} models; each image in {audited.sum(0).unique().tolist()} of them; {audited.sum(1).tolist()} images a model"
@@ -96,7 +99,7 @@ print(
 
 def images_of(name):
     """The first training images of a set, then some of its test images: a pair of pixels and labels."""
-    seen, other = training.subset(data.load(name), range(size)), training.subset(data.load(name, "test"), range(unseen))
+    seen, other = batches.subset(data.load(name), range(size)), batches.subset(data.load(name, "test"), range(unseen))
     return torch.cat([seen[0], other[0]]), torch.cat([seen[1], other[1]])
 
 
@@ -110,7 +113,7 @@ def images_of(name):
 fleets = {}
 for name in sets:
     for architecture, (zoo_name, changes) in family.items():
-        fleets[name, architecture] = shadows.make(
+        fleets[name, architecture] = shadow_models.make(
             zoo_name, recipe, images_of(name), keep, model={**changes, "num_classes": len(data.load(name).classes)},
             normalise=data.NORMALISE[name], seed=seed, queries=("image", "mirror"), device=page.device,
         )  # fmt: skip
@@ -168,9 +171,7 @@ def look(architecture, image):
     said_so = f"image {image}, {kind}: the target {truth} trained on it; in {fit[0]:.1f} ± {fit[1]:.1f}, out {fit[2]:.1f} ± {fit[3]:.1f}"
     photo = plots.side_by_side(photos.one(image)[0], titles=[said_so], alt=f"Photograph {image}, {kind}.")
     alt = f"{architecture}, {said_so}."
-    return photo, distributions.gaussians(
-        *values, fit, said[0, image, 0].item(), xlabel="margin of the true class", alt=alt
-    )
+    return photo, plots.gaussians(*values, fit, said[0, image, 0].item(), xlabel="margin of the true class", alt=alt)
 
 
 widgets.explore(look, architecture=tuple(family), image=tuple(shown))
@@ -237,9 +238,7 @@ for architecture in list(family)[:2]:  # one figure each: four bands would lie o
     shown = {name: several for name, several in curves.items() if name.startswith(architecture)}
     said = ", ".join(f"{name} {at_one[name]:.1%}" for name in shown)
     display(
-        distributions.roc(
-            shown, alt=f"ROC on logarithmic axes, mean and range over targets; at 1% false positives: {said}."
-        )
+        plots.roc(shown, alt=f"ROC on logarithmic axes, mean and range over targets; at 1% false positives: {said}.")
     )
 
 # %%
@@ -423,7 +422,7 @@ def on_noise(pairs, online=True, variance="per-example", count=8, images=20_000,
         noise = torch.randn(
             count, images, 1, generator=torch.Generator().manual_seed(seed + repeat), dtype=torch.float64
         )
-        rows = splits.in_out(images, count, seed + repeat, pairs=pairs)
+        rows = data.in_out(images, count, seed + repeat, pairs=pairs)
         scored = lira.every_target(noise, rows, online=online, variance=variance, pairs=pairs)
         found.append(statistics.mean(roc.auc(s, k) for s, k in zip(scored, rows, strict=True)))
     return found

@@ -42,21 +42,14 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from privlab import (
-    attributes,
-    checks,
-    distributions,
-    ledger,
-    plots,
-    representations,
-    roc,
-    shadows,
-    splits,
-    training,
-    widgets,
-)
-from privlab.attacks import attribute
-from privlab.models import zoo
+from privlab import data, ledger, models, training
+from privlab.attacks import attribute_inference
+from privlab.data import attributes
+from privlab.metrics import roc
+from privlab.models import representations
+from privlab.notebook import checks, plots, widgets
+from privlab.notebook.plots import distributions
+from privlab.training import shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -82,7 +75,7 @@ family, size, repeats, recipe, every, probe_epochs = {
     "paper": (full | larger, 20_000, 5, "zhang2024_attribute", 10, 100),
 }[profile]
 if victim:  # recorded under its own name: no claim is about it
-    family = family | {victim: (victim, zoo.sized(victim, 32))}
+    family = family | {victim: (victim, models.sized(victim, 32))}
 key = {name: ledger.key(name) for name in family}
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
@@ -117,7 +110,7 @@ print(
 # As in lab 01 the photographs are cut into four parts that share none: the victim's training and test images, and two of the attacker's, one to fit the probe on and one to judge it.
 
 # %%
-parts = [splits.four_way(known[hidden], seed=seed + k) for k in range(repeats)]
+parts = [data.four_way(known[hidden], seed=seed + k) for k in range(repeats)]
 keep = torch.zeros(repeats, len(known), dtype=torch.bool)  # which victim is trained on which image
 for k, part in enumerate(parts):
     keep[k, part.victim_train] = True
@@ -141,8 +134,8 @@ guess
 # %%
 def trained(zoo_name, changes, rows=keep, about=known, told=task, at=(), how=recipe):
     """A fleet of victims of one architecture; what enters their last layer is kept for every image."""
-    changes = {**changes, **zoo.sized(zoo_name, about.pixels.shape[-1]), "num_classes": len(about.values[told])}
-    made = shadows.make(
+    changes = {**changes, **models.sized(zoo_name, about.pixels.shape[-1]), "num_classes": len(about.values[told])}
+    made = shadow_models.make(
         zoo_name, how, (about.pixels, about[told]), rows, model=changes, normalise=about.normalise,
         at=at, layers=(representations.LAST,), seed=seed, device=page.device,
     )  # fmt: skip
@@ -195,9 +188,9 @@ for name in ("ResNet", "Swin"):
 # The paper's is a "two-layer MLP", which we read as two layers of weights. Beside it stands a *linear* probe, which can only weigh features. Features are standardised first:
 
 # %%
-print(getsource(attribute.probe).split('"""')[0], "...", sep="\n")
+print(getsource(attribute_inference.probe).split('"""')[0], "...", sep="\n")
 features, part = victims["Swin"].features(0), parts[0]
-fitted = attribute.probe(features[part.shadow_train], known[hidden][part.shadow_train], seed=seed)
+fitted = attribute_inference.probe(features[part.shadow_train], known[hidden][part.shadow_train], seed=seed)
 print(fitted)
 print(fitted.score(features[part.shadow_test], known[hidden][part.shadow_test]))
 
@@ -213,7 +206,7 @@ print(fitted.score(features[part.shadow_test], known[hidden][part.shadow_test]))
 def judged(features, k, kind="mlp", width=None, at="shadow_test"):
     """Fit a probe on the auxiliary images of split k, and judge it on others."""
     part, labels = parts[k], known[hidden]
-    fitted = attribute.probe(features[part.shadow_train], labels[part.shadow_train], kind, width, seed)
+    fitted = attribute_inference.probe(features[part.shadow_train], labels[part.shadow_train], kind, width, seed)
     places = getattr(part, at)
     return fitted.score(features[places], labels[places])
 
@@ -222,8 +215,8 @@ def judged(features, k, kind="mlp", width=None, at="shadow_test"):
 def untrained(name, k):
     """What the images become inside the same architecture with fresh weights."""
     zoo_name, changes = family[name]
-    changes = {**changes, **zoo.sized(zoo_name, known.pixels.shape[-1])}
-    fresh = zoo.build(zoo_name, len(known.values[task]), seed=seed + k, **changes).to(page.device)
+    changes = {**changes, **models.sized(zoo_name, known.pixels.shape[-1])}
+    fresh = models.build(zoo_name, len(known.values[task]), seed=seed + k, **changes).to(page.device)
     fresh.normalise = known.normalise
     return representations.read(fresh, known.pixels)[representations.LAST]
 
@@ -322,7 +315,7 @@ of_probe = {name: np.zeros((repeats, probe_epochs)) for name in family}
 for name, k in itertools.product(family, range(repeats)):
     features, part, labels = victims[name].features(k), parts[k], known[hidden]
     auxiliary, attacked = ((features[places], labels[places]) for places in (part.shadow_train, part.shadow_test))
-    of_probe[name][k] = attribute.over_epochs(auxiliary, attacked, probe_epochs, seed)
+    of_probe[name][k] = attribute_inference.over_epochs(auxiliary, attacked, probe_epochs, seed)
 of_victim = {
     name: np.array([[judged(victims[name].features(k, at=at), k).accuracy for at in epochs] for k in range(repeats)])
     for name in family
@@ -436,7 +429,7 @@ def look(architecture, layer, probe):
     score, rows = judged(features, 0, probe), parts[0].shadow_test[:400]
     dots = distributions.flat(features[rows])
     pictures = [
-        distributions.cloud(
+        plots.cloud(
             {value: dots[known[told][rows] == n] for n, value in enumerate(known.values[told])},
             alt=f"{architecture}, {chosen}: 400 photographs on the plane of two principal components, coloured by {told}.",
         )
@@ -445,7 +438,9 @@ def look(architecture, layer, probe):
     return widgets.Sentence(f"{chosen}, {features.shape[1]} features, {probe} probe: {score}"), *pictures
 
 
-widgets.explore(look, start={"layer": places[-1]}, architecture=tuple(small), layer=places, probe=attribute.KINDS)
+widgets.explore(
+    look, start={"layer": places[-1]}, architecture=tuple(small), layer=places, probe=attribute_inference.KINDS
+)
 
 # %% [markdown]
 # ## Real faces: who, and glasses
@@ -494,7 +489,7 @@ def glasses_probe(features, k, same_people):
     else:
         mine = (torch.randperm(40, generator=shuffle) < 20).repeat_interleave(5)
     worn = orl["glasses"][unseen]
-    fitted = attribute.probe(features[unseen][mine], worn[mine], "linear", seed=seed)
+    fitted = attribute_inference.probe(features[unseen][mine], worn[mine], "linear", seed=seed)
     return fitted.score(features[unseen][~mine], worn[~mine])
 
 

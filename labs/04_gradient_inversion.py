@@ -44,11 +44,15 @@ import timm
 import torch
 from torch import nn
 
-from privlab import checks, data, flipbook, inversions, ledger, metrics, papers, player, plots, store, training, widgets
-from privlab.attacks import gradient, labels, objectives, priors
-from privlab.attacks.second_order import GaussNewton
+from privlab import compute, data, ledger, metrics, training
+from privlab import models as models_module
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import GaussNewton, cases, label_recovery, objectives, priors
+from privlab.attacks.gradient_inversion import results as results_module
 from privlab.leak import observe
-from privlab.models import zoo
+from privlab.ledger import papers
+from privlab.notebook import checks, flipbook, player, plots, widgets
+from privlab.training import trainer
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -66,14 +70,14 @@ full = {
 }  # fmt: skip
 # victims, images, seeds, the attack; then for the side experiments: repeats, steps, training images, epochs
 family, images, seeds, attack, side_repeats, side_steps, train_images, epochs = {
-    "smoke": (small, 1, 2, gradient.annealed(32), 1, 32, 128, 2),
-    "laptop": (small, 4, 2, gradient.annealed(200), 4, 200, 800, 3),
-    "gpu": (full, 4, 1, gradient.inverting_gradients(3_000), 4, 300, 10_000, 15),
-    "paper": (full, 20, 1, gradient.inverting_gradients(3_000), 4, 600, 50_000, 50),
+    "smoke": (small, 1, 2, gradient_inversion.annealed(32), 1, 32, 128, 2),
+    "laptop": (small, 4, 2, gradient_inversion.annealed(200), 4, 200, 800, 3),
+    "gpu": (full, 4, 1, gradient_inversion.inverting_gradients(3_000), 4, 300, 10_000, 15),
+    "paper": (full, 20, 1, gradient_inversion.inverting_gradients(3_000), 4, 600, 50_000, 50),
 }[profile]
 smaller = {"ResNet": dict(channels=(16, 32, 64, 128)), "ViT": dict(depth=2)} if profile == "smoke" else {}
 if victim:  # recorded under its own name: no claim is about it
-    family, smaller = family | {victim: victim}, smaller | {victim: zoo.sized(victim, 32)}
+    family, smaller = family | {victim: victim}, smaller | {victim: models_module.sized(victim, 32)}
 fresh = dict(mode="eval", victim="fresh")
 
 # %% [markdown]
@@ -98,7 +102,12 @@ print(getsource(objectives.cosine_distance), getsource(priors.total_variation), 
 # An attack is a tuple of such terms and a handful of numbers. Print one, and you read the method section of its paper:
 
 # %%
-for preset in (gradient.dlg(), gradient.idlg(), gradient.inverting_gradients(), gradient.annealed()):
+for preset in (
+    gradient_inversion.dlg(),
+    gradient_inversion.idlg(),
+    gradient_inversion.inverting_gradients(),
+    gradient_inversion.annealed(),
+):
     print(preset, end="\n\n")
 
 # %% [markdown]
@@ -125,7 +134,7 @@ photos = data.load("cifar10_samples")
 
 def untrained(name, number=0, train_mode=False, **more):
     """A fresh victim of this family; `number` is that of its weights."""
-    built = zoo.build(family[name], num_classes=10, seed=seed + number, **smaller.get(name, {}), **more)
+    built = models_module.build(family[name], num_classes=10, seed=seed + number, **smaller.get(name, {}), **more)
     return built.train(train_mode).to(page.device)
 
 
@@ -163,16 +172,16 @@ player.watch(lambda: attack.search(swin, leak, seed=seed), truth=photo)
 # %%
 def kept_run(attack, **about):
     """Where a search is kept at gpu and paper, under a name made of all that it depends on."""
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=gradient.FORMAT)
+    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results_module.FORMAT)
     settings = dict(attack=repr(attack), seed=seed, device=page.device, **versions, **about)
-    return store.Run("inversion", settings) if profile in ("gpu", "paper") else None
+    return compute.Run("inversion", settings) if profile in ("gpu", "paper") else None
 
 
 def invert(build, image, number, attack=attack, source=photos, size=None, **about):
     """One search for one photograph in the gradient of the victim that `build` makes; `about` says which victim that is."""
     kept = kept_run(attack, set=source.name, image=image, size=size, number=number, **about)
     if kept is not None and kept.complete:
-        return gradient.kept(kept)
+        return results_module.kept(kept)
     left = None if kept is None else deadline - time.monotonic()
     if left is not None and left <= 0:
         raise TimeoutError(
@@ -359,7 +368,7 @@ guess_scale = widgets.predict("standard deviation 1 minus .02:", low=-15, high=1
 guess_scale
 
 # %%
-side = gradient.annealed(side_steps)
+side = gradient_inversion.annealed(side_steps)
 pairs = [(k % images, k % seeds) for k in range(side_repeats)]  # (photograph, number of the victim)
 
 
@@ -407,7 +416,7 @@ for name in ("ResNet", "Swin"):
 
 # %%
 state = f"trained {epochs} epochs on {train_images} images"
-of_training = dict(recipe=repr(recipe), images=train_images, trainer=training.FORMAT)
+of_training = dict(recipe=repr(recipe), images=train_images, trainer=trainer.FORMAT)
 for name in trained:
     about = dict(victim=family[name], changes=smaller.get(name, {}), **of_training)
     results = {pair: invert(partial(trained.get, name), *pair, side, **about) for pair in pairs}
@@ -431,7 +440,10 @@ for name in trained:
 # (`zero_init_last`), so that no gradient reaches what lies inside. Is the ResNet's resistance due to either?
 
 # %%
-for name, built in {"small": untrained("ResNet"), "ResNet-50": zoo.build("resnet50_cifar", seed=seed)}.items():
+for name, built in {
+    "small": untrained("ResNet"),
+    "ResNet-50": models_module.build("resnet50_cifar", seed=seed),
+}.items():
     sizes = {n: p.numel() for n, p in built.named_parameters()}
     message = observe(built, photo, label).grads
     silent = sum(sizes[n] for n, gradient_of in message.items() if not gradient_of.any())
@@ -464,11 +476,11 @@ page.record(
 def right(name, number):
     """Rule -> the share of photographs whose label it reads off a fresh victim's gradient."""
     model = untrained(name, number)
-    head = [f"{labels.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
-    hits = {rule: [] for rule in labels.RULES}
+    head = [f"{label_recovery.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
+    hits = {rule: [] for rule in label_recovery.RULES}
     for image in range(10 if profile == "smoke" else 20):
         message = observe(model, *photos.one(image), names=head)
-        for rule, read in labels.RULES.items():
+        for rule, read in label_recovery.RULES.items():
             hits[rule].append(read(model, replace(message, labels=None)).item() == message.labels.item())
     return {rule: statistics.mean(hit) for rule, hit in hits.items()}
 
@@ -476,14 +488,17 @@ def right(name, number):
 # %%
 for name in ("ResNet", "Swin", "ViT"):
     shares = [right(name, number) for number in range(4)]
-    print(f"{name:>7}:", ", ".join(f"{rule} {statistics.mean(s[rule] for s in shares):.0%}" for rule in labels.RULES))
-    for rule in labels.RULES:
+    print(
+        f"{name:>7}:",
+        ", ".join(f"{rule} {statistics.mean(s[rule] for s in shares):.0%}" for rule in label_recovery.RULES),
+    )
+    for rule in label_recovery.RULES:
         share = [s[rule] for s in shares]
         page.record("label_accuracy", [rule, key[name]], share, **fresh, position_std=scale_of[name])
 
 # %% [markdown]
 # iDLG's rule, the smallest *sum* of a row, needs features that sum to more than zero. Behind a ReLU they do. A fresh Swin or
-# ViT ends in a *LayerNorm*, which takes their mean out: they sum to zero but for rounding, and rounding is what the rule reads. `privlab.attacks.labels` derives each rule and its reach.
+# ViT ends in a *LayerNorm*, which takes their mean out: they sum to zero but for rounding, and rounding is what the rule reads. `privlab.attacks.gradient_inversion.label_recovery` derives each rule and its reach.
 
 # %% [markdown]
 # ## The first attack, on its own ground
@@ -508,7 +523,7 @@ def lenet(activation, number):
 
 
 # %%
-dlg, tries = (gradient.dlg(8), 1) if profile == "smoke" else (gradient.dlg(30), 3)
+dlg, tries = (gradient_inversion.dlg(8), 1) if profile == "smoke" else (gradient_inversion.dlg(30), 3)
 for activation in (nn.Sigmoid, nn.GELU, nn.ReLU):
     results, name = {}, activation.__name__
     for number in range(tries):
@@ -571,7 +586,7 @@ def newton_case(name, image, number):
     model = name.split(",")[0]
     changes = dict(num_classes=10) | smaller.get(model, {}) | rivals[name]
     settings = dict(steps=newton_passes, passes=newton_passes)
-    return inversions.Case(
+    return cases.Case(
         family[model], (image,), "gauss_newton", settings, changes, seed + number, seed + number, photos.name, "train"
     )
 
@@ -581,7 +596,7 @@ left = max(1.0, deadline - time.monotonic()) if profile in ("gpu", "paper") else
 tasks = [newton_case(name, *pair) for name in rivals for pair in few]
 shots = tuple(range(newton_passes + 1))
 answers = iter(
-    inversions.run(
+    cases.run(
         tasks,
         "Gauss-Newton",
         device=page.device,
@@ -658,7 +673,7 @@ on_imagenet = {name: [] for name in large}
 for image in range({"gpu": 2, "paper": 20}.get(profile, 0)):
     source = data.load("imagenet_samples")
     for name, model in large.items():
-        stock = partial(zoo.build, model, num_classes=1000, seed=seed + image)
+        stock = partial(models_module.build, model, num_classes=1000, seed=seed + image)
         result = invert(stock, image, image, source=source, size=224, victim=model)
         on_imagenet[name].append(metrics.psnr(result.images, source.one(image, size=224)[0]).item())
 
@@ -912,7 +927,7 @@ def push(r, x, v):
 checks.verify("04.push", push)
 
 # %% [markdown]
-# `privlab.attacks.curvature` is little more. `torch.func.jvp` does the same; on a CPU it takes several times as long here, since it computes $r$ anew for each $v$.
+# `privlab.attacks.gradient_inversion.curvature` is little more. `torch.func.jvp` does the same; on a CPU it takes several times as long here, since it computes $r$ anew for each $v$.
 
 # %% [markdown]
 # ## The paper, and here

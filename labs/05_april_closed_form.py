@@ -35,11 +35,12 @@ import warnings
 
 import torch
 
-from privlab import checks, data, flipbook, ledger, metrics, plots, widgets
-from privlab.attacks import closed_form
+from privlab import data, ledger, metrics, models
+from privlab.attacks.gradient_inversion import closed_form
 from privlab.defences import perturbation
 from privlab.leak import observe
-from privlab.models import april, zoo
+from privlab.models import april
+from privlab.notebook import checks, flipbook, plots, widgets
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -532,7 +533,7 @@ def stock_scores(name, computed, sent=None):
     """PSNR of the patch-embedding form on a stock model whose gradients are `computed` in one float format and `sent` in another."""
     scores = []
     for s in range(seeds):
-        victim = zoo.build(name, num_classes=1000, seed=seed + s).to(page.device, computed)
+        victim = models.build(name, num_classes=1000, seed=seed + s).to(page.device, computed)
         for i in range(how_many):
             image, true_class = samples.one(i, size=224)
             received = observe(victim, image, true_class, names=needs[closed_form.patch_embedding]).rounded(
@@ -557,7 +558,7 @@ for name, short in stock.items():
 
 # %%
 warnings.filterwarnings("ignore", "width 192 is not above")
-tiny = zoo.build("deit_tiny_patch16_224", num_classes=1000, seed=seed)
+tiny = models.build("deit_tiny_patch16_224", num_classes=1000, seed=seed)
 image, true_class = samples.one(1, size=224)
 answer = closed_form.patch_embedding(tiny, observe(tiny, image, true_class))
 print(f"rank {answer.rank} of {answer.unknowns}: {metrics.psnr(answer.images, image).item():.1f} dB")

@@ -41,11 +41,17 @@ import timm
 import torch
 from torch.nn import functional as F
 
-from privlab import checks, data, flipbook, ledger, metrics, papers, player, plots, store, training, widgets
-from privlab.attacks import closed_form, gradient, labels, objectives
+from privlab import compute, data, ledger, metrics, training
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import closed_form, label_recovery, matching, objectives, presets
+from privlab.attacks.gradient_inversion import results as results_module
+from privlab.compute import store
 from privlab.defences import perturbation
 from privlab.leak import observe
+from privlab.ledger import papers
 from privlab.models import april
+from privlab.notebook import checks, flipbook, player, plots, widgets
+from privlab.training import trainer
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -82,11 +88,11 @@ batches = (2,) if profile == "smoke" else (2, 4)
 # %%
 def attacks(steps):
     """The four of the paper's Table 1, with Adam, a step length of .1 and the label read off."""
-    like_april = dict(optimiser="adam", lr=0.1, schedule=gradient.cosine, boxed=True, labels=gradient.one_or_many)
-    inverting = replace(gradient.inverting_gradients(steps), labels=gradient.one_or_many)
+    like_april = dict(optimiser="adam", lr=0.1, schedule=matching.cosine, boxed=True, labels=presets.one_or_many)
+    inverting = replace(gradient_inversion.inverting_gradients(steps), labels=presets.one_or_many)
     return {
-        "dlg": replace(gradient.dlg(steps), **like_april), "ig": inverting,
-        "tag": gradient.tag(steps), "april": gradient.april(steps),
+        "dlg": replace(gradient_inversion.dlg(steps), **like_april), "ig": inverting,
+        "tag": gradient_inversion.tag(steps), "april": gradient_inversion.april(steps),
     }  # fmt: skip
 
 
@@ -135,7 +141,7 @@ for source, changes, more in ((photos, {}, []), (data.load("mnist_samples"), dig
         for image in range(len(source)):
             message = observe(model, *source.one(image), names=["head.weight"])
             right.append(
-                labels.row_products(model, replace(message, labels=None)).item() == source.labels[image].item()
+                label_recovery.row_products(model, replace(message, labels=None)).item() == source.labels[image].item()
             )
         shares.append(sum(right) / len(right))
     page.record("label_accuracy", ["dot_product_rule", "batch_1", *more], shares, **fresh, position_std=1.0)
@@ -159,7 +165,7 @@ guess = widgets.predict("cosine between the position gradients of noise and phot
 guess
 
 # %%
-start = next(gradient.april(steps[0]).search(victim(), leak, seed=seed))
+start = next(gradient_inversion.april(steps[0]).search(victim(), leak, seed=seed))
 print("the losses at the start:", start.losses)
 guess.against(-start.losses["position"])
 
@@ -198,7 +204,7 @@ page.record("slope_share", ["position", "alpha_1"], share, **fresh, position_std
 def balanced(attack, model, leak, number):
     """The same APRIL with alpha = what the distance has to fall / what the cosine has to rise, from this start."""
     losses = next(attack.search(model, leak, seed=seed + number)).losses
-    return gradient.april(attack.steps, losses["gradients"] / max(1 + losses["position"], 1e-6))
+    return gradient_inversion.april(attack.steps, losses["gradients"] / max(1 + losses["position"], 1e-6))
 
 
 # %% [markdown]
@@ -234,13 +240,13 @@ done = {}  # settings -> what was found, so that no search is done twice
 
 def once(begin, **about):
     """What a search found; `begin()` gives attack, server's model, message and seed where it was not done before."""
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=gradient.FORMAT)
+    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results_module.FORMAT)
     settings = dict(seed=seed, device=page.device, **versions, **about)
     key = store.key(settings)
     if key not in done:
-        kept = store.Run("inversion", settings) if profile in ("gpu", "paper") else None
+        kept = compute.Run("inversion", settings) if profile in ("gpu", "paper") else None
         if kept is not None and kept.complete:
-            return gradient.kept(kept)
+            return results_module.kept(kept)
         left = None if kept is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             raise TimeoutError("this part's time is over, and what was found is kept: run the lab again to go on")
@@ -286,7 +292,7 @@ def all_photos(attack, harm="nothing", **how):
 
 # %%
 four = attacks(steps[0])
-by_alpha = {f"{a:g}": invert(gradient.april(steps[0], a), 0, "unlabelled") for a in (1.0, 1e2, 1e4, 1e6)}
+by_alpha = {f"{a:g}": invert(gradient_inversion.april(steps[0], a), 0, "unlabelled") for a in (1.0, 1e2, 1e4, 1e6)}
 by_alpha = {"0": invert(four["dlg"], 0, "unlabelled"), **by_alpha}
 by_alpha["balanced"] = invert(four["april"], 0, "unlabelled", alpha="balanced")
 for name, result in by_alpha.items():
@@ -493,7 +499,7 @@ def invert_batch(size, number):
     result = once(begin, attack=repr(four["april"]), alpha="balanced", batch=size, number=number, changes=shape)
     read, wanted = result.labels.tolist(), truth.tolist()
     order = [read.index(y) if y in read else k for k, y in enumerate(wanted)]
-    return result.images[order], images, labels.overlap(result.labels.cpu(), truth)
+    return result.images[order], images, label_recovery.overlap(result.labels.cpu(), truth)
 
 
 # %%
@@ -526,8 +532,8 @@ for size, number in itertools.product(batches, range(2)):
     model = victim(number=number)
     head = replace(observe(model, images, truth, names=["head.weight", "head.bias"]), labels=None)
     shares = {
-        rule.__name__: labels.overlap(rule(model, head).cpu(), truth)
-        for rule in (labels.row_minimum, labels.bias_counts)
+        rule.__name__: label_recovery.overlap(rule(model, head).cpu(), truth)
+        for rule in (label_recovery.row_minimum, label_recovery.bias_counts)
     }
     print(f"a batch of {size}:", ", ".join(f"{rule} {share:.0%}" for rule, share in shares.items()))
 
@@ -547,7 +553,7 @@ guess = widgets.predict("PSNR at a standard deviation of 1 less that at .02:", l
 guess
 
 # %%
-side = replace(gradient.annealed(side_steps), labels=gradient.one_or_many)
+side = replace(gradient_inversion.annealed(side_steps), labels=presets.one_or_many)
 of_scale = {std: all_photos(side, position_std=std) for std in scales}
 bare = {std: all_photos(side.without("smoothness"), position_std=std) for std in (scales[0], 1.0, scales[-1])}
 scale_dB = {std: psnr_of(results) for std, results in of_scale.items()}
@@ -767,7 +773,7 @@ plots.heat(
 
 # %%
 recipe = replace(training.RECIPES["smoke"], epochs=epochs)
-of_training = dict(recipe=repr(recipe), images=train_images, trainer=training.FORMAT)
+of_training = dict(recipe=repr(recipe), images=train_images, trainer=trainer.FORMAT)
 trained, trained_dB = {}, {}
 for std in (0.02, 1.0):
     body = dict(embed_dim=shape["width"], depth=shape["depth"], position_std=std)

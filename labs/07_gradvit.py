@@ -42,11 +42,16 @@ import timm
 import torch
 import torch.nn.functional as F
 
-from privlab import checks, data, identify, ledger, metrics, papers, player, plots, store, training, widgets
-from privlab.attacks import gradient, labels, objectives, priors, spaces
-from privlab.attacks.second_order import GaussNewton
+from privlab import compute, data, ledger, metrics, models, training
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, matching, objectives, priors, search_spaces
+from privlab.attacks.gradient_inversion import results as results_module
 from privlab.leak import observe
-from privlab.models import april, pretrained_networks, zoo
+from privlab.ledger import papers
+from privlab.metrics import identification, image_quality
+from privlab.models import april, pretrained_networks
+from privlab.notebook import checks, player, plots, widgets
+from privlab.training import trainer
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -110,7 +115,7 @@ def batch_of(size, number):
 
 # %%
 prior = pretrained_networks.moco_v2(moco) if moco else pretrained_networks.efficientnet_lite0()
-print(gradient.gradvit(prior=prior, patch=8))
+print(gradient_inversion.gradvit(prior=prior, patch=8))
 
 # %% [markdown]
 # Term by term:
@@ -170,7 +175,7 @@ fitted = dict() if moco else dict(size=64, relative=True, image=1e-4)
 
 def gradvit(steps, **changes):
     """The preset with this lab's prior; images of 224 pixels are not resized."""
-    return gradient.gradvit(steps, prior, **{**fitted, **changes})
+    return gradient_inversion.gradvit(steps, prior, **{**fitted, **changes})
 
 
 # %% [markdown]
@@ -231,20 +236,20 @@ rules = ("row_minimum", "bias_minimum", "bias_counts")
 
 def read_off(model, size, repeated, trials=10 if profile == "smoke" else 40):
     """Rule -> the share of labels it finds, one number a trial."""
-    head = [f"{labels.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
+    head = [f"{label_recovery.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
     found = {rule: [] for rule in rules}
     for trial in range(trials):
         images, classes = photos.sample(size, 1000 * seed + trial) if repeated else batch_of(size, 100 + trial)
         message = observe(model, images, classes, names=head)
         for rule in rules:
-            read = labels.RULES[rule](model, replace(message, labels=None))
-            found[rule].append(labels.overlap(read.cpu(), classes))
+            read = label_recovery.RULES[rule](model, replace(message, labels=None))
+            found[rule].append(label_recovery.overlap(read.cpu(), classes))
     return found
 
 
 # %%
 victims = {("vit", "fresh"): small_vit(0), ("vit", "trained"): trained["vit"], ("resnet", "trained"): trained["resnet"]}
-victims["resnet", "fresh"] = zoo.build("resnet_cifar", seed=seed, **narrow).to(page.device)
+victims["resnet", "fresh"] = models.build("resnet_cifar", seed=seed, **narrow).to(page.device)
 kinds = {"distinct": False, "repeated": True}
 counted = {
     (who, learnt, kind, size): read_off(model, size, repeated)
@@ -523,7 +528,7 @@ def main_batch(number, size=batch):
 def stock(name, number):
     """A victim of full size from timm."""
     more = dict(pretrained=True) if pretrained else {}
-    return zoo.build(name, num_classes=1000, seed=seed + number, **more)
+    return models.build(name, num_classes=1000, seed=seed + number, **more)
 
 
 main_state = dict(mode="eval", victim="pretrained" if large and pretrained else "fresh")
@@ -533,11 +538,11 @@ main_std = 0.02 if large else 1.0
 # %%
 def kept_run(attack, **about):
     """Where a search is kept at gpu and paper, under a name made of all that it depends on."""
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=gradient.FORMAT)
+    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results_module.FORMAT)
     settings = dict(
         attack=repr(attack), seed=seed, device=page.device, moco=bool(moco), pretrained=pretrained, **versions, **about
     )
-    return store.Run("inversion", settings) if large else None
+    return compute.Run("inversion", settings) if large else None
 
 
 # %%
@@ -545,7 +550,7 @@ def invert(attack, build, images, classes, number, space=None, start=None, **abo
     """One search for one batch; `about` says of which victim and batch."""
     kept = kept_run(attack, number=number, batch=len(images), shape=list(images.shape), **about)
     if kept is not None and kept.complete:
-        return gradient.kept(kept)
+        return results_module.kept(kept)
     left = None if kept is None else deadline - time.monotonic()
     if left is not None and left <= 0:
         raise TimeoutError(
@@ -562,7 +567,7 @@ def invert(attack, build, images, classes, number, space=None, start=None, **abo
 # %%
 def quality(found, images):
     """The metrics of Tables 1 and 2, each the mean over a batch."""
-    return {m: getattr(metrics, m)(found, images).mean().item() for m in ("psnr", "fft2d", "lpips")}
+    return {m: getattr(image_quality, m)(found, images).mean().item() for m in ("psnr", "fft2d", "lpips")}
 
 
 def scores(attack, result, images):
@@ -661,7 +666,7 @@ guess_table.against((of("plus_patch", "psnr") - of("grad_plus_reg", "psnr")).mea
 # And the paper's weight of .2 as it stands, with the network at hand (one batch):
 
 # %%
-as_printed = gradient.gradvit(steps, prior, size=whole.terms[1].value.size)
+as_printed = gradient_inversion.gradvit(steps, prior, size=whole.terms[1].value.size)
 swamped = invert(as_printed, partial(vit_of, 0), *main_batch(0), 0, victim=main_vit)
 print(
     f"weight .2: {metrics.psnr(swamped.images, images).mean():.1f} dB, fitted {ablation['plus_patch', 0]['psnr']:.1f} dB"
@@ -690,7 +695,7 @@ other_vit = vit_of if large else lambda number: trained["vit"]
 def generator(normalise):
     """The first principal components of public images, in the preprocessing of a model."""
     seen = F.interpolate(public.take(range(300))[0], main_batch(0)[0].shape[-1], mode="bilinear")
-    return spaces.components(seen, 100, normalise).to(seen.to(page.device))
+    return search_spaces.components(seen, 100, normalise).to(seen.to(page.device))
 
 
 # %%
@@ -699,14 +704,17 @@ def attacks_on(name, model):
     own = model if name == "resnet" else None  # whose BatchNorm statistics there are
     listed = {
         "gradvit": gradvit(steps, patch=None if name == "vit" else 16 if large else 8, **as_it_comes),
-        "gradinversion": gradient.gradinversion(steps, prior=own),
-        "inverting_gradients": gradient.inverting_gradients(steps),
-        "annealed": gradient.annealed(steps),
+        "gradinversion": gradient_inversion.gradinversion(steps, prior=own),
+        "inverting_gradients": gradient_inversion.inverting_gradients(steps),
+        "annealed": gradient_inversion.annealed(steps),
     }
     listed = {k: (attack, None) for k, attack in listed.items()}
     if own is not None:
-        listed["deep_inversion"] = gradient.deep_inversion(steps, prior=own), None
-        listed["latent_projection"] = replace(gradient.annealed(steps), boxed=False), generator(model.normalise)
+        listed["deep_inversion"] = gradient_inversion.deep_inversion(steps, prior=own), None
+        listed["latent_projection"] = (
+            replace(gradient_inversion.annealed(steps), boxed=False),
+            generator(model.normalise),
+        )
     return listed
 
 
@@ -880,7 +888,7 @@ def ranked(which, by, change=lambda x: x):
     found = {}
     for size in which:
         some, truth = (torch.cat([in_batches[size, n][k] for n in range(few)]) for k in (0, 1))
-        found[size] = identify.ranks(change(some).to(page.device), truth, others, by=by).view(few, size)
+        found[size] = identification.ranks(change(some).to(page.device), truth, others, by=by).view(few, size)
     return found
 
 
@@ -894,7 +902,7 @@ guess_iip = widgets.predict("share of photographs identified by LPIPS, out of th
 guess_iip
 
 # %%
-ranks = {by: ranked(sizes, by) for by in identify.BY}
+ranks = {by: ranked(sizes, by) for by in identification.BY}
 for by, found_ranks in ranks.items():
     middle = {size: found_ranks[size].double().median().item() for size in sizes}
     print(f"{by}: median rank by batch size {middle}, of {distractors[by == 'features']:,} and more")
@@ -922,7 +930,7 @@ guess_iip.against(iip["lpips"][sizes[-1]].mean().item())
 # %%
 count = {"smoke": 64, "laptop": 128}.get(profile, 256)
 shown_to_it = {"smoke": 300, "laptop": 2_000}.get(profile, 5_000)
-linear = spaces.components(public.take(range(shown_to_it))[0], count)
+linear = search_spaces.components(public.take(range(shown_to_it))[0], count)
 
 
 def refined(found):
@@ -960,7 +968,7 @@ def people(size, number):
 
 def face_vit(number):
     if large:
-        return zoo.build("face_transformer", seed=seed + number, in_chans=1)
+        return models.build("face_transformer", seed=seed + number, in_chans=1)
     return small_vit(number, width=192, channels=1, num_classes=40)
 
 
@@ -980,7 +988,7 @@ if large:
     strangers = torch.cat([faces.one(i, size=face_side)[0] for i in range(400)])
     for size in (4, 8):
         others = [strangers[~torch.isin(faces.labels, people(size, n)[1])] for n in range(few)]  # of other people
-        shares = [identify.iip(*of_faces[size, n], others[n]) for n in range(few)]
+        shares = [metrics.iip(*of_faces[size, n], others[n]) for n in range(few)]
         page.record("iip", ["faces", f"batch_{size}"], shares, **at_02)
 
 # %% [markdown]
@@ -1019,12 +1027,12 @@ def shrunk(images):
 
 
 public_patches = shrunk(public.take(range(500))[0])
-lbfgs = gradient.Inversion(
-    (gradient.Term("gradients", 1.0, objectives.squared_distance),),
+lbfgs = gradient_inversion.Inversion(
+    (gradient_inversion.Term("gradients", 1.0, objectives.squared_distance),),
     newton,
     lr=1.0,
     optimiser="lbfgs",
-    schedule=gradient.constant,
+    schedule=matching.constant,
     boxed=False,
 )
 
@@ -1033,7 +1041,7 @@ lbfgs = gradient.Inversion(
 def family_of(model, images, classes):
     """The family of a batch in the coordinates of public patches, how near it comes to the truth, and a start inside it."""
     leak = observe(model, images, classes)
-    exact = spaces.family(model, leak)
+    exact = search_spaces.family(model, leak)
     back = leak.normalise.inverse(exact.images(exact.begin(leak.normalise(images.double().to(page.device)))))
     family = exact.expected(public_patches)
     draw = torch.Generator().manual_seed(seed)
@@ -1060,7 +1068,7 @@ def ways(size, number, **changes):
     results = {"family, L-BFGS": inside}
     results["pixels, L-BFGS"] = invert(lbfgs, build, images, classes, number, None, start, way="pixels", **about)
     equal = inside.evaluations
-    results["annealed"] = invert(gradient.annealed(equal), build, images, classes, number, **about)
+    results["annealed"] = invert(gradient_inversion.annealed(equal), build, images, classes, number, **about)
     if size == 2:
         results["GradViT"] = invert(gradvit(math.ceil(equal / 2)), build, images, classes, number, **about)
     return results, known, images
@@ -1129,7 +1137,7 @@ page.record("psnr_difference", ["family", "guess_less_mean_photograph", "batch_2
 # %%
 others, both = public.pixels[len(public) - distractors[0] :], [hybrid[2, n] for n in range(hybrid_sizes[2])]
 for by in () if tiny else ("pixels", "lpips"):
-    shares = [identify.iip(results["family, L-BFGS"].images, images, others, by=by) for results, _, images in both]
+    shares = [metrics.iip(results["family, L-BFGS"].images, images, others, by=by) for results, _, images in both]
     page.record("iip", ["family", by, "batch_2"], shares, **at_1, note=f"{distractors[0]:,} distractors")
 
 # %% [markdown]
@@ -1140,8 +1148,11 @@ for by in () if tiny else ("pixels", "lpips"):
 
 
 # %%
-adam = gradient.Inversion(
-    (gradient.Term("gradients", 1.0, objectives.cosine_distance),), 20 * newton, schedule=gradient.cosine, boxed=False
+adam = gradient_inversion.Inversion(
+    (gradient_inversion.Term("gradients", 1.0, objectives.cosine_distance),),
+    20 * newton,
+    schedule=matching.cosine,
+    boxed=False,
 )
 
 
@@ -1164,7 +1175,7 @@ for number in range(2):
     cases["std_0p02", number] = inside(build, unseen + number, victim=f"{shape}, std .02")
     if not tiny:  # at smoke the trained victim takes other images
         cases["trained", number] = inside(
-            learnt, unseen + number, victim=f"trained ViT, {state}, {recipe!r}, {training.FORMAT}"
+            learnt, unseen + number, victim=f"trained ViT, {state}, {recipe!r}, {trainer.FORMAT}"
         )
 for (case, number), known in cases.items():
     print(f"{case}, batch {number}:", {name: f"{dB:.1f} dB" for name, dB in known.items()})
@@ -1207,8 +1218,8 @@ def newton_for(result):
     return GaussNewton(steps=passes, passes=passes)
 
 
-matched = gradient.Term("gradients", 1.0, objectives.relative_distance)
-smooth = gradient.Term("smoothness", 0.3, priors.squared_variation, of="images", end=1e-5)
+matched = gradient_inversion.Term("gradients", 1.0, objectives.relative_distance)
+smooth = gradient_inversion.Term("smoothness", 0.3, priors.squared_variation, of="images", end=1e-5)
 same_terms = replace(lbfgs, terms=(matched, smooth))
 print(newton_for(hybrid[2, 0][0]["family, L-BFGS"]))
 print(same_terms)
@@ -1323,7 +1334,7 @@ for n in pair:
     attack = newton_for(result)
     _, gains["gauss_newton", "std_0p02", n] = above_guess(build, unseen + n, attack, **about)
     if not tiny:
-        about = dict(victim=f"trained ViT, {state}, {recipe!r}, {training.FORMAT}")
+        about = dict(victim=f"trained ViT, {state}, {recipe!r}, {trainer.FORMAT}")
         _, gains["gauss_newton", "trained", n] = above_guess(learnt, unseen + n, attack, **about)
 print({" ".join(map(str, case)): f"{gained:.1f} dB above the guess" for case, gained in gains.items()})
 

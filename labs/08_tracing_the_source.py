@@ -40,10 +40,15 @@ import torch
 import torch.nn.functional as F
 from torch import func
 
-from privlab import checks, data, flipbook, ledger, metrics, papers, plots, store, training, widgets
-from privlab.attacks import closed_form, gradient, labels, objectives
+from privlab import compute, data, ledger, metrics, models, training
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import closed_form, label_recovery, objectives
+from privlab.attacks.gradient_inversion import results as results_module
+from privlab.attacks.gradient_inversion.closed_form import vit
 from privlab.leak import observe
-from privlab.models import parts, zoo
+from privlab.ledger import papers
+from privlab.models import parts
+from privlab.notebook import checks, flipbook, plots, widgets
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -74,7 +79,7 @@ fresh = dict(mode="eval", victim="fresh", position_std=1.0)
 
 # %%
 with torch.device("meta"):  # names and shapes, no numbers
-    stock = zoo.build("vit_base_patch16_224")
+    stock = models.build("vit_base_patch16_224")
 print({part: len(names) for part, names in parts.group(stock).items()})
 
 # %%
@@ -83,7 +88,7 @@ photos = data.load("cifar10_samples")
 
 def victim(number=0, **changes):
     """A fresh victim; `number` is that of its weights."""
-    built = zoo.build(shape[0], seed=seed + number, **(dict(position_std=1.0) | shape[1] | changes))
+    built = models.build(shape[0], seed=seed + number, **(dict(position_std=1.0) | shape[1] | changes))
     built.normalise = photos.normalise
     return built.to(page.device)
 
@@ -165,8 +170,8 @@ print(", ".join(f"{name} ({len(names)})" for name, names in selections().items()
 def attack(price=1.0, steps=steps):
     """Lab 04's searches, with a multiple of their price of smoothness."""
     if profile in ("gpu", "paper"):
-        return gradient.inverting_gradients(steps, tv=1e-4 * price)
-    return gradient.annealed(steps, tv=(0.02 * price, 1e-5 * price))
+        return gradient_inversion.inverting_gradients(steps, tv=1e-4 * price)
+    return gradient_inversion.annealed(steps, tv=(0.02 * price, 1e-5 * price))
 
 
 def by_cosine(search, model, leak):
@@ -197,7 +202,7 @@ def closed_forms(model, leak):
     )
     for form, required in needs.items():
         if all(name in leak.grads for name in required):
-            found[form] = getattr(closed_form, form)(model, leak).clamped.cpu()
+            found[form] = getattr(vit, form)(model, leak).clamped.cpu()
     return found
 
 
@@ -241,9 +246,9 @@ guess
 # %%
 def kept_run(search, **about):
     """Where a search is kept at gpu and paper, under a name made of all that it depends on."""
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=gradient.FORMAT)
+    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results_module.FORMAT)
     settings = dict(attack=repr(search), seed=seed, device=page.device, **versions, **about)
-    return store.Run("inversion", settings) if profile in ("gpu", "paper") else None
+    return compute.Run("inversion", settings) if profile in ("gpu", "paper") else None
 
 
 def message_of(model, image, chosen, batch):
@@ -262,7 +267,7 @@ def invert(chosen, k, build=victim, how=by_cosine, price=1.0, steps=steps, batch
     about |= dict(shape=shape, victim=about.get("victim", "fresh"), chosen=chosen, how=how.__name__, k=k, batch=batch)
     kept = kept_run(search, **about)
     if kept is not None and kept.complete:
-        return gradient.kept(kept)
+        return results_module.kept(kept)
     left = None if kept is None else deadline - time.monotonic()
     if left is not None and left <= 0:
         raise TimeoutError(
@@ -443,7 +448,7 @@ def patch_colours(patch=8, size=32):
 
 
 # %%
-tiny = zoo.build(
+tiny = models.build(
     small[0], seed=seed, position_std=1.0, **small[1]
 )  # the small victim at every profile: a Jacobian is large
 tiny_leak = observe(tiny, photo.cpu(), label.cpu())
@@ -798,7 +803,7 @@ guess_rows
 @cache
 def rows_of(k):
     """A small victim (at every profile), and the gradient of its first attention for photograph k."""
-    build = zoo.build(small[0], seed=seed + k, position_std=1.0, **small[1])
+    build = models.build(small[0], seed=seed + k, position_std=1.0, **small[1])
     return build, observe(build, *photos.one(k), names=["blocks.0.attn.qkv.weight"])
 
 
@@ -907,7 +912,7 @@ checks.verify("08.label", tells_label)
 hits = []
 for k in range(max(repeats, 4)):
     message = message_of(victim(k), k, "head", 1).only(["head.bias"])
-    hits.append(labels.bias_minimum(victim(k), replace(message, labels=None)).item() == message.labels.item())
+    hits.append(label_recovery.bias_minimum(victim(k), replace(message, labels=None)).item() == message.labels.item())
 print(f"{sum(hits)} of {len(hits)} labels read off ten numbers")
 page.record("label_accuracy", ["head_bias"], [float(hit) for hit in hits], **fresh)
 

@@ -47,12 +47,18 @@ import timm
 import torch
 from torch import nn
 
-from privlab import checks, data, flipbook, inversions, ledger, metrics, plots, roc, shadows, splits, training, widgets
-from privlab.attacks import gradient, membership, objectives
-from privlab.drawing import blocks
+from privlab import data, ledger, metrics, training
+from privlab.attacks.gradient_inversion import cases as inversions
+from privlab.attacks.gradient_inversion import objectives
+from privlab.attacks.gradient_inversion import results as results_module
+from privlab.attacks.membership_inference import network_based
+from privlab.compute import Run
 from privlab.leak import observe
-from privlab.models import morph
-from privlab.store import Run
+from privlab.metrics import roc
+from privlab.models import morph, morph_steps
+from privlab.notebook import checks, flipbook, plots, widgets
+from privlab.notebook.plots import blocks
+from privlab.training import batches, shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -168,7 +174,7 @@ inversions.PRESETS[preset](**settings())
 # %%
 def case(k, base=9, price=1.0, train=False, draw="pytorch", **changes):
     """The search for photograph k in the message of fresh victim k: step `base` with these designs changed."""
-    own = morph.STEPS[base]
+    own = morph_steps.STEPS[base]
     if changes.get("activations") == "000" and not own.stem_activation:
         changes = {name: value for name, value in changes.items() if name != "activation"}  # of no kind
     changes = {name: value for name, value in changes.items() if getattr(own, name) != value}  # what differs
@@ -222,7 +228,7 @@ guess_third
 
 # %%
 deadline = time.monotonic() + 60 * part_minutes
-KINDS, PATTERNS = ("relu", "gelu"), morph.PATTERNS[::-1]  # 111 first
+KINDS, PATTERNS = ("relu", "gelu"), morph_steps.PATTERNS[::-1]  # 111 first
 sixteen = {(kind, p): (9, dict(activation=kind, activations=p)) for p in PATTERNS for kind in KINDS}
 pictures = search(sixteen, "searches for Figure 8")
 by_pattern = {name: scores(results) for name, results in pictures.items()}
@@ -396,7 +402,7 @@ guess_kind.against(
 # %%
 def kept_run(attack, **about):
     """Where a search is kept at gpu and paper, under a name made of all that it depends on."""
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=gradient.FORMAT)
+    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results_module.FORMAT)
     about |= dict(attack=repr(attack), seed=seed, device=page.device, shape=shape, **versions)
     return Run("inversion", about) if full_size else None
 
@@ -409,7 +415,7 @@ def invert(build, k, about, price, source=photos, size=None, hide=None):
     attack = inversions.PRESETS[preset](**settings(price))
     kept = kept_run(attack, victim=about, set=source.name, size=size, k=k, hidden=hide and hide.__name__)
     if kept is not None and kept.complete:
-        return gradient.kept(kept)
+        return results_module.kept(kept)
     left = None if kept is None else deadline - time.monotonic()
     if left is not None and left <= 0:
         raise TimeoutError("this part's time is over; what was found is kept: run the lab again, and it goes on")
@@ -1105,15 +1111,15 @@ networks, size, halves, members_epochs, every = {
 members_recipe = replace(members_recipe, epochs=members_epochs)
 
 # %%
-pixels, classes = training.subset(data.load("cifar10"), range(size))
-parts = [splits.four_way(classes, seed=seed + k) for k in range(halves)]
+pixels, classes = batches.subset(data.load("cifar10"), range(size))
+parts = [data.four_way(classes, seed=seed + k) for k in range(halves)]
 keep = torch.zeros(2 * halves, size, dtype=torch.bool)  # row 2k: the victim of split k; row 2k + 1: its shadow model
 for k, part in enumerate(parts):
     keep[2 * k, part.victim_train], keep[2 * k + 1, part.shadow_train] = True, True
 
 fleets = {}
 for name, (zoo_name, changes) in networks.items():
-    fleets[name] = shadows.make(
+    fleets[name] = shadow_models.make(
         zoo_name, members_recipe, (pixels, classes), keep, model={**changes, "num_classes": 10}, normalise=data.NORMALISE["cifar10"],
         at=range(every, members_epochs, every), seed=seed, device=page.device,
     )  # fmt: skip
@@ -1136,7 +1142,7 @@ def answers(name, m, at=None):
 @cache
 def attacked(name, m, at=None):
     """Accuracy of the network-based attack on model m, fitted on its partner; and the model's overfitting level."""
-    network = membership.network(*answers(name, m ^ 1, at), seed=seed)
+    network = network_based.network(*answers(name, m ^ 1, at), seed=seed)
     logits, truth, members = answers(name, m, at)
     right = (logits.argmax(1) == truth).double()
     return roc.accuracy(network(logits, truth), members, 0.5), (right[members].mean() - right[~members].mean()).item()

@@ -46,22 +46,22 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from privlab import (
-    attributes,
-    checks,
-    data,
-    distributions,
-    identities,
-    ledger,
-    plots,
-    private,
-    recognition,
-    shadows,
-    training,
-    widgets,
+from privlab import data, ledger, models, training
+from privlab.attacks import model_inversion
+from privlab.attacks.model_inversion import (
+    cases,
+    evaluation,
+    generator_files,
+    generators,
+    gradient_flow,
+    losses,
+    results,
+    stylegan2,
 )
-from privlab.attacks import campaign, generators, inversion, shelf, stylegan
-from privlab.models import flow, repvgg, skips, zoo
+from privlab.data import attributes, identities, private_public
+from privlab.models import repvgg, skip_connections
+from privlab.notebook import checks, plots, widgets
+from privlab.training import shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -83,10 +83,10 @@ gpu_sized = {
 printed = {f"ResNet-{n}": (f"resnet{n}", dict(zero_init_last=False)) for n in (34, 50, 101, 152)} | {f"DenseNet-{n}": (f"densenet{n}", {}) for n in (121, 161, 169, 201)}  # fmt: skip
 # architectures, private people, side in pixels, draws of people, recipe, epochs looked at beside the last, pictures shown of a person, attack
 family, staff, side, draws, recipe, at, best, attack = {
-    "smoke": (tiny, 8, 32, 2, "identities_smoke", (4,), 1, inversion.ppa(lr=0.1, pool=200, candidates=2, kept=2, steps=15, views=4)),
-    "laptop": (small, 20, 32, 3, "identities_laptop", (8, 15), 2, inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
-    "gpu": (gpu_sized, 20, 64, 3, "identities", (10, 20), 5, inversion.ppa(lr=0.1, candidates=20, kept=20)),
-    "paper": (printed, None, 224, 3, "koh2024_ppa", (20, 40, 60), 50, inversion.ppa(candidates=200, kept=50, at_once=25)),
+    "smoke": (tiny, 8, 32, 2, "identities_smoke", (4,), 1, model_inversion.ppa(lr=0.1, pool=200, candidates=2, kept=2, steps=15, views=4)),
+    "laptop": (small, 20, 32, 3, "identities_laptop", (8, 15), 2, model_inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
+    "gpu": (gpu_sized, 20, 64, 3, "identities", (10, 20), 5, model_inversion.ppa(lr=0.1, candidates=20, kept=20)),
+    "paper": (printed, None, 224, 3, "koh2024_ppa", (20, 40, 60), 50, model_inversion.ppa(candidates=200, kept=50, at_once=25)),
 }[profile]  # fmt: skip
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
@@ -113,7 +113,7 @@ def photographs():
 pixels, who, outside, normalise = photographs()
 seeds = range(seed, seed + draws)
 # of everybody else's set all are private, and one photograph of ten is held out, as in PPA
-cast = private.cast(
+cast = private_public.cast(
     pixels, who, len(who.unique()) if faces else staff or 20, 0.1 if faces else 3, seeds, public=outside
 )
 people = len(cast.draws[0].people)
@@ -140,7 +140,7 @@ print(getsource(generators.Eigenfaces.synthesise))
 
 def prior_of(draw):
     if face_generator:
-        return stylegan.StyleGAN2(*face_generator, crop=800, resize=side, clip=False)
+        return stylegan2.StyleGAN2(*face_generator, crop=800, resize=side, clip=False)
     return generators.eigenfaces(draw.public[:2_000], 100)
 
 
@@ -167,14 +167,14 @@ if not face_generator:
 # A victim is a small ResNet: four stages of blocks, each block $z_{i+1} = z_i + g_i(z_i)$. The summand $z_i$ is the **skip connection**. We train the network as it is (*full*), and with the skips of stage 1, 2 or 4 removed (*Skip-1*, *Skip-2*, *Skip-4*, as the paper writes it): these blocks are $z_{i+1} = g_i(z_i)$. (The paper leaves stage 3 out, which has the most blocks.) At `laptop` also with none left at all; at `smoke` without Skip-2.
 
 # %%
-print(getsource(skips._times))
+print(getsource(skip_connections._times))
 variants = {f"skip_{stage}": ((stage, 0),) for stage in ((1, 4) if profile == "smoke" else (1, 2, 4))}
 if profile != "smoke":
     variants["none_left"] = tuple((stage, 0) for stage in (1, 2, 3, 4))
 variants = {"full": ()} | variants
 for name, (zoo_name, changes) in family.items():
     for variant, cut in variants.items():
-        size = sum(p.numel() for p in zoo.build(zoo_name, people, skips=cut, **changes).parameters())
+        size = sum(p.numel() for p in models.build(zoo_name, people, skips=cut, **changes).parameters())
         print(f"{name}, {variant}: {size / 1e6:.2f} M parameters")
 
 # %% [markdown]
@@ -188,7 +188,7 @@ def fleet(zoo_name, changes, rows=None, of=None, how=recipe, seen=at):
     of = of or cast
     changes = {**changes, "in_chans": of.pixels.shape[1]}
     rows = of.keep() if rows is None else rows
-    return shadows.make(
+    return shadow_models.make(
         zoo_name, how, (of.pixels, of.labels), rows, model=changes, normalise=normalise if of is cast else data.NORMALISE["mnist"],
         at=seen, weights=bool(seen), seed=seed, device=page.device,
     )  # fmt: skip
@@ -213,7 +213,7 @@ if profile == "laptop":  # as VGG, it looks at every pixel before it halves the 
 elif profile != "smoke":
     plain = {"VGG-16": ("vgg16_bn", {}), "RepVGG-A0": ("repvgg_a0", {})}
 if victim:  # recorded under its own name: no claim is about it
-    plain[victim] = (victim, zoo.sized(victim, side))
+    plain[victim] = (victim, models.sized(victim, side))
 for name, made in plain.items():
     victims[name, "full"] = fleet(*made, how=replace(recipe, epochs=3) if profile == "smoke" else recipe, seen=())
 panel = judging(cast, recipe)
@@ -225,7 +225,7 @@ def remaining():
 
 
 def train(fleets):
-    shadows.train_all(fleets, budget=remaining())
+    shadow_models.train_all(fleets, budget=remaining())
     if unfinished := [each for each in fleets if not all(run.complete for run in each.runs)]:
         raise TimeoutError(f"this part's time is over; run the lab again, and it goes on from here: {unfinished[0]}")
 
@@ -234,7 +234,7 @@ train([panel, *victims.values()])
 
 
 # %%
-judges = recognition.judges(panel, cast)
+judges = evaluation.judges(panel, cast)
 twins = [judge.accuracy for judge in judges]
 about = dict(mode="eval", victim=f"trained {recipe.epochs} epochs", note=f"{source}, {side} pixels, eigenfaces")
 page.record("acc", [source, "judge"], [100 * t for t in twins], unit="percent", **about)
@@ -252,8 +252,8 @@ print(f"the judge's twin is right about {statistics.mean(twins):.1%} of the phot
 
 # %%
 print(attack)
-print(getsource(inversion.ModelInversion.select))
-print(getsource(inversion.poincare).split('"""')[0], "...", getsource(inversion.poincare).split('"""')[2], sep="")
+print(getsource(model_inversion.ModelInversion.select))
+print(getsource(losses.poincare).split('"""')[0], "...", getsource(losses.poincare).split('"""')[2], sep="")
 
 # %% [markdown]
 # ### Predict
@@ -265,19 +265,19 @@ guess = widgets.predict("attack accuracy on the full network:", low=0.0, high=1.
 guess
 
 # %%
-kept = [shelf.keep(p) for p in priors]
+kept = [generator_files.keep(p) for p in priors]
 chunk = people if people <= 50 else 10  # at paper: ten people at a time, so that an interruption costs no more
 targets = [range(a, min(a + chunk, people)) for a in range(0, people, chunk)]
 
 
 def attempts(of, m, at=None):
-    return [campaign.Attempt(of, m, at, kept[m], some, attack, seed + m) for some in targets]
+    return [cases.Attempt(of, m, at, kept[m], some, attack, seed + m) for some in targets]
 
 
 cells = [(net, m, when) for net in victims for m in range(draws) for when in (*(at if net[0] in family else ()), None)]
 orders = [attempts(victims[net], m, when) for net, m, when in cells]
-shots = iter(campaign.wage(list(itertools.chain(*orders)), budget=remaining()))
-everything = {cell: inversion.joined([next(shots) for _ in order]) for cell, order in zip(cells, orders, strict=True)}
+shots = iter(cases.wage(list(itertools.chain(*orders)), budget=remaining()))
+everything = {cell: results.joined([next(shots) for _ in order]) for cell, order in zip(cells, orders, strict=True)}
 found = {cell: of.best(best) for cell, of in everything.items()}
 full = found[(first, "full"), 0, None]
 print(full)
@@ -394,7 +394,7 @@ def cut_and_attack(**boxes):
     else:
         again = fleet(zoo_name, {**changes, "skips": cut}, cast.keep()[:1], seen=())
         again.train(progress=False)
-        result = inversion.joined(campaign.wage(attempts(again, 0), progress=False)).best(best)
+        result = results.joined(cases.wage(attempts(again, 0), progress=False)).best(best)
     title = "cut: " + (", ".join(str(stage) for stage, _ in cut) or "none")
     return beside(result, judges[0], 0, title) if cut else beside(full, judges[0], 0)
 
@@ -412,7 +412,7 @@ widgets.explore(cut_and_attack, start={"stage_4": True}, **boxes)
 # %%
 shown = [v for v in ("full", "skip_4", "none_left") if v in variants]
 sure = {v: torch.cat([found[(first, v), m, None].likelihood for m in range(draws)]) for v in shown}
-distributions.histogram(
+plots.histogram(
     sure, xlabel="probability that the victim gives its target", bins=20,
     alt="How sure the victims are of what was found for them, means: " + ", ".join(f"{v} {x.mean():.2f}" for v, x in sure.items()),
 )  # fmt: skip
@@ -437,17 +437,17 @@ pd.DataFrame(agree).T.round(3)
 
 # %%
 points = {(v, m): [(over_draws(first, v, "acc", w)[m], over_draws(first, v, "attacc", w)[m]) for w in (*at, None)] for v in variants for m in range(draws)}  # fmt: skip
-distributions.cloud(
+plots.cloud(
     {v: np.concatenate([points[v, m] for m in range(draws)]) for v in variants},
     xlabel="task accuracy (%)", ylabel="attack accuracy (%)",
     alt="Attack accuracy against task accuracy, a dot for each checkpoint of each draw. Both rise together; the kinds of network overlap.",
 )  # fmt: skip
 
 # %%
-print(getsource(recognition.at_equal_accuracy).split('"""')[2])
+print(getsource(evaluation.at_equal_accuracy).split('"""')[2])
 for v in cuts:
-    each = [recognition.at_equal_accuracy(points["full", m], points[v, m]) for m in range(draws)]
-    pooled = recognition.at_equal_accuracy(*(list(itertools.chain(*(points[w, m] for m in range(draws)))) for w in ("full", v)))  # fmt: skip
+    each = [evaluation.at_equal_accuracy(points["full", m], points[v, m]) for m in range(draws)]
+    pooled = evaluation.at_equal_accuracy(*(list(itertools.chain(*(points[w, m] for m in range(draws)))) for w in ("full", v)))  # fmt: skip
     if not np.isnan(each).any():
         page.record("attacc_at_equal_acc", [source, key(first), f"full_less_{v}"], each, unit="percentage_points", **about)  # fmt: skip
     print(
@@ -465,14 +465,14 @@ for v in cuts:
 
 # %%
 model, faces_now = victims[first, "full"].model(0), found[(first, "full"), 0, None]
-parts_back = flow.split(model, faces_now.first, faces_now.targets, inversion.poincare)
+parts_back = gradient_flow.split(model, faces_now.first, faces_now.targets, losses.poincare)
 page.record(
     "relative_error", ["block_gradient", "skip_part_plus_branch_part"], [row.error for row in parts_back], **about
 )
 pd.DataFrame([vars(row) for row in parts_back]).set_index("block").round(6)
 
 # %%
-norms = {v: [flow.norms(victims[first, v].model(m), found[(first, v), m, None].first, found[(first, v), m, None].targets, inversion.poincare) for m in range(draws)] for v in variants}  # fmt: skip
+norms = {v: [gradient_flow.norms(victims[first, v].model(m), found[(first, v), m, None].first, found[(first, v), m, None].targets, losses.poincare) for m in range(draws)] for v in variants}  # fmt: skip
 where = ["input", *(stage for stage in norms["full"][0] if stage != "input")]  # from the image to the last stage
 typical = {v: [float(np.mean([each[place].median() for each in of])) for place in where] for v, of in norms.items()}
 places = ["image", *(f"stage {stage}" for stage in where[1:])]
@@ -513,7 +513,7 @@ folded = repvgg.fold(branched)
 print(repvgg.branches(branched), "->", repvgg.branches(folded))
 x = full.images[:4].double().requires_grad_()
 answers = [net(normalise(x)) for net in (branched, folded)]
-backs = [torch.autograd.grad(inversion.poincare(y, full.targets[:4]).sum(), x)[0] for y in answers]
+backs = [torch.autograd.grad(losses.poincare(y, full.targets[:4]).sum(), x)[0] for y in answers]
 errors = {"output": answers, "input_gradient": backs}
 for name, (one_way, other) in errors.items():
     page.record("max_abs_error", ["repvgg", name], (one_way - other).abs().flatten(1).max(1).values, **about)
@@ -577,7 +577,7 @@ digits_each, gan_epochs, gan_channels, gan_images, digit_draws = {
 }[profile]  # fmt: skip
 mnist = data.load("mnist")
 padded = torch.nn.functional.pad(mnist.pixels[:30_000], (2, 2, 2, 2))  # (30,000, 1, 32, 32)
-numbers = private.cast(padded, mnist.labels[:30_000], range(5), digits_each // 4, range(seed, seed + digit_draws), each=digits_each, public=gan_images)  # fmt: skip
+numbers = private_public.cast(padded, mnist.labels[:30_000], range(5), digits_each // 4, range(seed, seed + digit_draws), each=digits_each, public=gan_images)  # fmt: skip
 # one a draw: how a GAN's training happened to end matters as much as anything else here
 gans = [generators.dcgan(draw.public, epochs=gan_epochs, seed=seed + m, channels=gan_channels, device=page.device) for m, draw in enumerate(numbers.draws)]  # fmt: skip
 plots.images(
@@ -590,17 +590,17 @@ how = training.RECIPES["digits_smoke" if profile == "smoke" else "digits"]
 counting = {v: fleet("resnet18", {**small["ResNet"][1], "skips": variants[v]}, of=numbers, how=how, seen=()) for v in shown}  # fmt: skip
 counted = judging(numbers, how)
 train([counted, *counting.values()])
-gan_folders = [shelf.keep(gan) for gan in gans]
+gan_folders = [generator_files.keep(gan) for gan in gans]
 strokes = attack.but(candidates=attack.candidates * 4, kept=attack.kept * 4)
-tries = {(v, m): campaign.Attempt(of, m, None, gan_folders[m], range(5), strokes, seed + m) for v, of in counting.items() for m in range(digit_draws)}  # fmt: skip
+tries = {(v, m): cases.Attempt(of, m, None, gan_folders[m], range(5), strokes, seed + m) for v, of in counting.items() for m in range(digit_draws)}  # fmt: skip
 written = {
     cell: of.best(4 * best)
-    for cell, of in zip(tries, campaign.wage(list(tries.values()), budget=remaining()), strict=True)
+    for cell, of in zip(tries, cases.wage(list(tries.values()), budget=remaining()), strict=True)
 }
 
 
 # %%
-readers = recognition.judges(counted, numbers)
+readers = evaluation.judges(counted, numbers)
 print(
     f"the judge's twin reads {statistics.mean(reader.accuracy for reader in readers):.1%} of the digits that it has not seen"
 )

@@ -41,27 +41,26 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-# %%
-from privlab import (
-    attributes,
-    checks,
-    data,
-    game,
-    identities,
-    ledger,
-    plane,
-    plots,
-    preference,
-    private,
-    recognition,
-    shadows,
-    study,
-    tradeoff,
-    training,
-    widgets,
+from privlab import data, ledger, training
+from privlab.attacks import model_inversion
+from privlab.attacks.model_inversion import (
+    cases,
+    conditional_gan,
+    distillation,
+    evaluation,
+    gans,
+    generator_files,
+    generators,
+    results,
+    stylegan2,
 )
-from privlab.attacks import adversaries, campaign, conditional, distillation, generators, inversion, shelf, stylegan
+
+# %%
+from privlab.data import attributes, identities, private_public
 from privlab.defences import architecture, perturbation, regularisers
+from privlab.metrics import tradeoff
+from privlab.notebook import checks, plots, user_study, widgets
+from privlab.training import shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -78,10 +77,10 @@ tiny = {**narrow, "layers": (1, 1, 1, 1)}
 whole = dict(zero_init_last=False) if printed.startswith("resnet") else {}
 # network, private people, side in pixels, draws of people, recipe, full epochs of TTS, epochs to stop after, factors of SSF beside .2, pictures shown of a person, attack
 network, staff, side, draws, recipe, full_epochs, stops, factors, best, attack = {
-    "smoke": (("resnet18", tiny), 8, 32, 2, "identities_smoke", 1, (3, 5), (), 1, inversion.ppa(lr=0.1, pool=200, candidates=2, kept=2, steps=15, views=4)),
-    "laptop": (("resnet18", narrow), 20, 32, 3, "identities_laptop", 2, (4, 8, 15), (0.05, 0.5), 2, inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
-    "gpu": (("resnet18", dict(zero_init_last=False)), 20, 64, 5, "identities", 2, (5, 10, 20), (0.01, 0.05, 0.1, 0.5, 0.8), 5, inversion.ppa(lr=0.1, candidates=20, kept=20)),
-    "paper": ((printed.replace("_", ""), whole), None, 224, 3, "koh2024_ppa", 5, (10, 20, 40), (0.01, 0.1, 0.5), 50, inversion.ppa(candidates=200, kept=50, at_once=25)),
+    "smoke": (("resnet18", tiny), 8, 32, 2, "identities_smoke", 1, (3, 5), (), 1, model_inversion.ppa(lr=0.1, pool=200, candidates=2, kept=2, steps=15, views=4)),
+    "laptop": (("resnet18", narrow), 20, 32, 3, "identities_laptop", 2, (4, 8, 15), (0.05, 0.5), 2, model_inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
+    "gpu": (("resnet18", dict(zero_init_last=False)), 20, 64, 5, "identities", 2, (5, 10, 20), (0.01, 0.05, 0.1, 0.5, 0.8), 5, model_inversion.ppa(lr=0.1, candidates=20, kept=20)),
+    "paper": ((printed.replace("_", ""), whole), None, 224, 3, "koh2024_ppa", 5, (10, 20, 40), (0.01, 0.1, 0.5), 50, model_inversion.ppa(candidates=200, kept=50, at_once=25)),
 }[profile]  # fmt: skip
 recipe = training.RECIPES[recipe]
 
@@ -123,7 +122,7 @@ def photographs():
 
 pixels, who, outside, normalise = photographs()
 seeds = range(seed, seed + draws)
-cast = private.cast(pixels, who, len(who.unique()) if faces else staff or 20, 0.1 if faces else 3, seeds, public=outside)  # fmt: skip
+cast = private_public.cast(pixels, who, len(who.unique()) if faces else staff or 20, 0.1 if faces else 3, seeds, public=outside)  # fmt: skip
 people = len(cast.draws[0].people)
 where = [faces or "orl", *([printed] if profile == "paper" else [])]  # as the ledger names them
 print(cast)
@@ -132,7 +131,7 @@ print(cast)
 def fleet(zoo_name, changes, defences=(), how=recipe, rows=None, of=None, scale=normalise, seen=()):
     """Networks of one kind, one for each draw; seen: epochs after which to keep the weights too."""
     of = of or cast
-    return shadows.make(
+    return shadow_models.make(
         zoo_name, how, (of.pixels, of.labels), of.keep() if rows is None else rows, model={**changes, "in_chans": of.pixels.shape[1]},
         normalise=scale, at=seen, weights=True, seed=seed, defences=defences, device=page.device,
     )  # fmt: skip
@@ -171,7 +170,7 @@ little = profile == "smoke"
 judge_size = dict(growth_rate=12 if little else 16, block_config=(2, 2, 2) if little else (4, 4, 4)) if side < 100 else {}  # fmt: skip
 longer = replace(recipe, epochs=recipe.epochs * 3 // 2, batch_size=20 if little else recipe.batch_size)
 panel = fleet("densenet121", judge_size, how=longer, rows=cast.panel())
-shadows.train_all([panel, *victims.values()])
+shadow_models.train_all([panel, *victims.values()])
 
 # %% [markdown]
 # ### Predict
@@ -189,12 +188,12 @@ guess
 # %%
 def prior_of(draw):
     if face_generator:
-        return stylegan.StyleGAN2(*face_generator, crop=800, resize=side, clip=False)
+        return stylegan2.StyleGAN2(*face_generator, crop=800, resize=side, clip=False)
     return generators.eigenfaces(draw.public[:2_000], 100)
 
 
-kept = [shelf.keep(prior_of(draw)) for draw in cast.draws]
-judges = recognition.judges(panel, cast)
+kept = [generator_files.keep(prior_of(draw)) for draw in cast.draws]
+judges = evaluation.judges(panel, cast)
 chunk = people if people <= 50 else 10
 
 
@@ -204,9 +203,9 @@ def brought(nets, only=None):
     rows = range(draws) if only is None else [only]
     cells = [(name, m) for name in nets for m in rows]
     parts = [range(a, min(a + chunk, people)) for a in range(0, people, chunk)]
-    orders = [campaign.Attempt(nets[name][0], m, nets[name][1], kept[m], some, attack, seed + m) for name, m in cells for some in parts]  # fmt: skip
-    shots = iter(campaign.wage(orders))
-    return {cell: inversion.joined([next(shots) for _ in parts]).best(best) for cell in cells}
+    orders = [cases.Attempt(nets[name][0], m, nets[name][1], kept[m], some, attack, seed + m) for name, m in cells for some in parts]  # fmt: skip
+    shots = iter(cases.wage(orders))
+    return {cell: results.joined([next(shots) for _ in parts]).best(best) for cell in cells}
 
 
 def judged(nets, found):
@@ -281,7 +280,7 @@ def gallery(name, m=0, n=6, found=found, verdicts=verdicts):
     return plots.images({"private": first, title: of.images[of.places(n)]}, alt=alt, captions={title: words})
 
 
-plane.plane(
+plots.plane(
     points, {name: gallery(name) for name in points},
     alt="Task accuracy against attack accuracy, means: " + "; ".join(f"{name} {p[:, 0].mean():.0f} and {p[:, 1].mean():.0f}" for name, p in points.items()),
 )  # fmt: skip
@@ -364,7 +363,7 @@ guess_k
 
 # %%
 dial = {f"SSF, k={k:g}": (fleet(zoo_name, changes, (architecture.ssf(k),)), None) for k in factors}
-shadows.train_all([of for of, _ in dial.values()])
+shadow_models.train_all([of for of, _ in dial.values()])
 found_k = brought(dial) if dial else {}
 verdicts_k, points_k = judged(dial, found_k)
 told(points_k, dict.fromkeys(points_k, points["none"]))
@@ -426,7 +425,7 @@ if profile != "smoke":
         recipe if faces else replace(recipe, epochs=80, lr=1e-3, warmup_epochs=8)
     )  # in half as many it learns less than a ResNet
     mixers = {name: fleet(mixed[0], {**mixed[1], "skips": cut}, how=slower) for name, cut in stage_cuts.items()}
-    shadows.train_all(list(mixers.values()))
+    shadow_models.train_all(list(mixers.values()))
     mixers = {name: (of, None) for name, of in mixers.items()}
     found_mixed = brought(mixers)
     verdicts_mixed, points_mixed = judged(mixers, found_mixed)
@@ -462,11 +461,11 @@ short = dict(lr=0.1, steps=20 if profile == "smoke" else 60)
 take = 2 if profile == "smoke" else 8
 one_each = dict(candidates=take, kept=take, **short)
 presets = {
-    "GMI": inversion.gmi(**one_each),
-    "KEDMI": inversion.kedmi(**one_each),
-    "LOMMA": inversion.lomma(inversion.kedmi(**one_each)),
-    "PLG-MI": inversion.plg_mi(**one_each),
-    "PPA": inversion.ppa(**short, pool=500, candidates=2 * take, kept=take, views=10),
+    "GMI": model_inversion.gmi(**one_each),
+    "KEDMI": model_inversion.kedmi(**one_each),
+    "LOMMA": model_inversion.lomma(model_inversion.kedmi(**one_each)),
+    "PLG-MI": model_inversion.plg_mi(**one_each),
+    "PPA": model_inversion.ppa(**short, pool=500, candidates=2 * take, kept=take, views=10),
 }
 fields = pd.DataFrame({name: preset.settings() for name, preset in presets.items()}).fillna("")
 fields[fields.astype(str).nunique(axis=1) > 1]
@@ -481,14 +480,16 @@ each, gan_images, gan_epochs, channels, labelled, digit_draws = {
 on, seeds = "mnist", range(seed, seed + digit_draws)
 if faces == "celeba_people":  # the paper's own case, IR152 on CelebA
     on, mine = faces, identities.load(faces, 64)
-    numbers = private.cast(mine.pixels, mine.labels, 1_000, 0.1, seeds, public=30_000)
+    numbers = private_public.cast(mine.pixels, mine.labels, 1_000, 0.1, seeds, public=30_000)
     body, how, scale = ("ir152", {}), training.RECIPES["koh2024_ir152"], mine.normalise
 else:
     mnist = data.load("mnist")
     padded = torch.nn.functional.pad(mnist.pixels[:30_000], (2, 2, 2, 2))  # (30,000, 1, 32, 32)
     if profile in ("smoke", "laptop"):
         padded = torch.nn.functional.avg_pool2d(padded.float(), 2).round().byte()
-    numbers = private.cast(padded, mnist.labels[:30_000], range(5), each // 4, seeds, each=each, public=gan_images)
+    numbers = private_public.cast(
+        padded, mnist.labels[:30_000], range(5), each // 4, seeds, each=each, public=gan_images
+    )
     body, scale = ("resnet18", tiny if profile == "smoke" else narrow), data.NORMALISE["mnist"]
     how = replace(training.RECIPES["digits_smoke"], epochs=6) if profile == "smoke" else training.RECIPES["digits"]
 classes = range(len(numbers.draws[0].people))
@@ -500,8 +501,8 @@ if profile != "smoke":
     counting["RoLSS"] = fleet(*body, (architecture.rolss(),), **there)
 longer = replace(how, epochs=how.epochs * 3 // 2)
 judge_of_digits = fleet("densenet121", {} if on == faces else dict(growth_rate=12, block_config=(2, 2, 2)), rows=numbers.panel(), **there | dict(how=longer))  # fmt: skip
-shadows.train_all([judge_of_digits, *counting.values()])
-readers = recognition.judges(judge_of_digits, numbers)
+shadow_models.train_all([judge_of_digits, *counting.values()])
+readers = evaluation.judges(judge_of_digits, numbers)
 print({name: [round(of.right(m, draw.test), 3) for m, draw in enumerate(numbers.draws)] for name, of in counting.items()})  # fmt: skip
 
 # %% [markdown]
@@ -519,7 +520,7 @@ def grow(done, adversary):
 
 
 target = counting["none"].model(0).to(page.device)
-watched = adversaries.kedmi(numbers.draws[0].public, target, epochs=gan_epochs, seed=seed, watch=grow, **gan)
+watched = gans.kedmi(numbers.draws[0].public, target, epochs=gan_epochs, seed=seed, watch=grow, **gan)
 if not grown:
     grow(gan_epochs, watched)
 
@@ -528,9 +529,9 @@ if not grown:
 def equipped(name, m):
     """What the attacks on this victim need: their generators, and LOMMA's students."""
     victim, public, mine = counting[name].model(m).to(page.device), numbers.draws[m].public, dict(seed=seed + m, **gan)
-    gmi = adversaries.gmi(public, epochs=gan_epochs, **mine)
-    kedmi = adversaries.kedmi(public, victim, epochs=gan_epochs, **mine)
-    plg_mi = conditional.plg_mi(public, victim, epochs=gan_epochs, each=labelled, **mine)
+    gmi = gans.gmi(public, epochs=gan_epochs, **mine)
+    kedmi = gans.kedmi(public, victim, epochs=gan_epochs, **mine)
+    plg_mi = conditional_gan.plg_mi(public, victim, epochs=gan_epochs, each=labelled, **mine)
     taught = dict(seed=seed, epochs=2 if profile == "smoke" else 3, batch_size=64, device=page.device)
     students = {"resnet18": dict(narrow, channels=(8, 16, 32, 64), in_chans=public.shape[1])}
     if profile != "smoke":
@@ -543,10 +544,10 @@ def equipped(name, m):
 cells = list(itertools.product(counting, range(digit_draws)))
 tools = {cell: equipped(*cell) for cell in cells}
 orders = {
-    (name, attack_name, m): campaign.Attempt(counting[name], m, None, shelf.keep(tools[name, m][attack_name][0]), classes, preset, seed + m, tools[name, m][attack_name][1])
+    (name, attack_name, m): cases.Attempt(counting[name], m, None, generator_files.keep(tools[name, m][attack_name][0]), classes, preset, seed + m, tools[name, m][attack_name][1])
     for (name, m), (attack_name, preset) in itertools.product(cells, presets.items())
 }  # fmt: skip
-written = dict(zip(orders, campaign.wage(list(orders.values())), strict=True))
+written = dict(zip(orders, cases.wage(list(orders.values())), strict=True))
 
 # %% [markdown]
 # ### Predict
@@ -597,19 +598,19 @@ plots.images(rows, alt="Digits 0 to 4 as found behind the full network, one of e
 # %%
 photos, owners = cast.photographs(0)
 pairs = [
-    study.Pair(
+    user_study.Pair(
         photos[owners == k][0],
         *(found[name, 0].images[found[name, 0].targets == k][0] for name in ("none", "RoLSS")),
         person=f"person {k}",
     )
     for k in range(min(people, 12))
 ]
-asking = study.Study(pairs, names=("none", "RoLSS"))
-game.play(asking)
+asking = user_study.Study(pairs, names=("none", "RoLSS"))
+user_study.play(asking)
 
 # %%
 try:
-    display(preference.summary("runs/study", asking))
+    display(user_study.summary("runs/study", asking))
 except (FileNotFoundError, ValueError) as nobody:
     print(nobody)
 

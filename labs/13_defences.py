@@ -39,11 +39,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from privlab import checks, data, inversions, ledger, metrics, plane, plots, roc, shadows, splits, training, widgets
-from privlab.attacks import adaptive, closed_form, gradient, labels, signals
-from privlab.defences import budget, messages, perturbation
+from privlab import data, ledger, metrics, training
+from privlab import models as models_module
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import adaptive, closed_form, label_recovery
+from privlab.attacks.gradient_inversion import cases as inversions
+from privlab.attacks.membership_inference import signals
+from privlab.defences import noise_budget, perturbation, updates
 from privlab.leak import observe
-from privlab.models import parts, zoo
+from privlab.metrics import roc
+from privlab.models import parts
+from privlab.notebook import checks, plots, widgets
+from privlab.training import batches, shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -75,7 +82,7 @@ about = dict(mode="eval", victim="fresh", position_std=1.0)
 
 # %%
 photos = data.load("cifar10", "test")
-print(getsource(gradient.quasi_newton).split('"""')[2])
+print(getsource(gradient_inversion.quasi_newton).split('"""')[2])
 
 
 def decibels(image, k):
@@ -99,7 +106,7 @@ print(f"the guess: {metrics.summary(guessed)} dB")
 # %%
 @cache
 def victim(k=0):
-    return zoo.build(shape[0], seed=seed + k, position_std=1.0, **shape[1]).to(page.device)
+    return models_module.build(shape[0], seed=seed + k, position_std=1.0, **shape[1]).to(page.device)
 
 
 def clean(k=0):
@@ -128,9 +135,9 @@ print(leak, f"\nalgebra: {decibels(algebra(leak, 0), 0):.0f} dB")
 # A defence of a message is one object here. It makes the message that the server receives. It goes into a training, where each step takes the defended gradient: that is its price. And it tells what an **informed attacker** knows, the size of the noise in each tensor. A defence that holds only while nobody knows of it does not hold.
 
 # %%
-noisy = messages.sent("spread", shares={"all": 1.0}, relative=0.01)
+noisy = updates.sent("spread", shares={"all": 1.0}, relative=0.01)
 print(noisy(leak, victim()), dict(list(noisy.deviations(leak, victim()).items())[:2]), sep="\n")
-print(*messages.WAYS, sep=", ")
+print(*updates.WAYS, sep=", ")
 
 # %% [markdown]
 # `relative=0.01` says: the noise, as one long vector, is a hundredth as long as the message. That is the **budget**. `shares` says which part of its energy, its squared length, goes where; "all" spends it evenly on all numbers.
@@ -168,7 +175,7 @@ guess_thousandth
 
 # %%
 levels = (0.001, 1.0) if profile == "smoke" else (0.001, 0.01, 0.1, 1.0)
-even = {level: messages.sent("spread", shares={"all": 1.0}, relative=level) for level in levels}
+even = {level: updates.sent("spread", shares={"all": 1.0}, relative=level) for level in levels}
 
 
 # %%
@@ -314,11 +321,11 @@ checks.verify("13.weigh", weigh)
 
 
 # %%
-print(getsource(budget.measured).split('"""')[2])
+print(getsource(noise_budget.measured).split('"""')[2])
 
 # %%
 numbers = {name: p.numel() for name, p in victim().named_parameters()}
-measured = budget.measured(victim())
+measured = noise_budget.measured(victim())
 by_part = {
     part: {"share of the numbers": sum(numbers[n] for n in names) / sum(numbers.values()), "measured": sum(measured[n] for n in names)}
     for part, names in parts.group(victim()).items()
@@ -342,8 +349,8 @@ WAYS = {
 def spent(way, level):
     """A defence that spends this budget in this way."""
     if way == "own":
-        return messages.sent("gaussian", relative=level)
-    return messages.sent("spread", shares=WAYS[way], relative=level)
+        return updates.sent("gaussian", relative=level)
+    return updates.sent("spread", shares=WAYS[way], relative=level)
 
 
 # %% [markdown]
@@ -356,10 +363,12 @@ def look(noise, rounds, **weights):
     if not total:
         return widgets.Sentence("Nothing is spent on noise: give some part a weight.")
     shares = {part: weight / total for part, weight in weights.items() if weight}
-    defence = messages.sent("spread", shares=shares, relative=noise)
+    defence = updates.sent("spread", shares=shares, relative=noise)
     leak = adaptive.averaged([defence(clean(), victim(), seed + n) for n in range(rounds)])
     known = defence.deviations(leak, victim(), rounds)
-    search = adaptive.tempered(gradient.annealed(2) if profile == "smoke" else gradient.quasi_newton(1), leak, known)
+    search = adaptive.tempered(
+        gradient_inversion.annealed(2) if profile == "smoke" else gradient_inversion.quasi_newton(1), leak, known
+    )
     pictures = {
         "algebra": algebra(leak, 0, known),
         "a short search": search.run(victim(), leak, seed=seed, snapshots=0, progress=False).images.cpu(),
@@ -428,8 +437,8 @@ plots.dots(
 # Now each defence goes into a training. Every step takes the gradient that a server would have got. The attack on the trained network is membership inference: does the loss tell who was in? Of everything we need pairs: victims that are each other's shadow model, as in lab 01.
 
 # %%
-pixels, classes = training.subset(photos, range(4 * members))
-halves = [splits.four_way(classes, seed=seed + k) for k in range(pairs)]
+pixels, classes = batches.subset(photos, range(4 * members))
+halves = [data.four_way(classes, seed=seed + k) for k in range(pairs)]
 keep = torch.zeros(2 * pairs, len(classes), dtype=torch.bool)  # rows 2k and 2k + 1: a pair
 for k, part in enumerate(halves):
     keep[2 * k, part.victim_train], keep[2 * k + 1, part.shadow_train] = True, True
@@ -440,7 +449,7 @@ print(recipe)
 # %%
 def fleet(defences=(), at=(), network=shape, **changes):
     changes = {**network[1], **changes, "num_classes": 10} | (dict(position_std=1.0) if network is shape else {})
-    return shadows.make(
+    return shadow_models.make(
         network[0], recipe, (pixels, classes), keep, model=changes, normalise=photos.normalise, at=at, weights=network is not shape or not defences,
         seed=seed, defences=defences, device=page.device,
     )  # fmt: skip
@@ -456,18 +465,18 @@ if profile != "smoke":  # to find the noise for an epsilon takes seconds
     of_one_image = (
         multiplier * sum(numbers.values()) ** 0.5
     )  # length of the noise over that of one image's cut gradient
-    asked["DP-SGD"] = messages.sent("spread", shares={"all": 1.0}, relative=of_one_image)
+    asked["DP-SGD"] = updates.sent("spread", shares={"all": 1.0}, relative=of_one_image)
     print(f"epsilon 50: a deviation of {multiplier:.2f} on each number; of one image's message {of_one_image:,.0f} times the length")  # fmt: skip
 
 # %%
 asked |= {
-    "bfloat16": messages.sent("bfloat16"),
-    "rounded to 8 bits": messages.sent("low_bits", bits=8),
-    "rounded to 2 bits": messages.sent("low_bits", bits=2),
-    "largest 1%": messages.sent("sparse", share=0.01),
-    "clipped": messages.sent("clipped", norm=1.0),
-    "position withheld": messages.sent("withheld", words=["position"]),
-    "stem withheld": messages.sent("withheld", words=["stem"]),
+    "bfloat16": updates.sent("bfloat16"),
+    "rounded to 8 bits": updates.sent("low_bits", bits=8),
+    "rounded to 2 bits": updates.sent("low_bits", bits=2),
+    "largest 1%": updates.sent("sparse", share=0.01),
+    "clipped": updates.sent("clipped", norm=1.0),
+    "position withheld": updates.sent("withheld", words=["position"]),
+    "stem withheld": updates.sent("withheld", words=["stem"]),
 }
 chosen = ["none", "largest 1%", "position withheld", "even 1", "leaky 1"]
 if profile != "smoke":
@@ -479,7 +488,7 @@ fleets = {}
 for name in trained:
     defences = () if name == "none" else (private_steps,) if name == "DP-SGD" else (asked[name],)
     fleets[name] = fleet(defences, at=stops if name == "none" else ())
-shadows.train_all(list(fleets.values()), jobs=jobs, progress=False)
+shadow_models.train_all(list(fleets.values()), jobs=jobs, progress=False)
 
 # %% [markdown]
 # ### Predict
@@ -533,7 +542,7 @@ moved = sorted(after, key=lambda name: -np.abs(after[name] - after["none"])[:, :
     : 13 - len(stops)
 ]  # those that changed most
 drawn = {"none": after["none"], **{name: after[name] for name in moved}, **stopped}
-plane.plane(
+plots.plane(
     {name: of[:, :2] for name, of in drawn.items()},
     ylabel="AUC of membership (%; 50 is a coin)",
     alt="Task accuracy against membership AUC, means: " + "; ".join(f"{name} {of[:, 0].mean():.0f} and {of[:, 1].mean():.0f}" for name, of in drawn.items()),
@@ -581,7 +590,7 @@ found |= searched([(name, False, 1) for name in chosen] + [(name, True, 1) for n
 def told_label(name, k):
     """Whether the smallest bias gradient still names the label."""
     leak = clean(k) if asked[name] is None else asked[name](clean(k), victim(k), seed + k)
-    return float(labels.bias_minimum(victim(k), replace(leak, labels=None)).item() == photos.one(k)[1].item())
+    return float(label_recovery.bias_minimum(victim(k), replace(leak, labels=None)).item() == photos.one(k)[1].item())
 
 
 def forms(name, informed):
@@ -713,7 +722,7 @@ EMBEDDINGS = {
 if profile == "smoke":
     EMBEDDINGS = {"fixed, rank 4": EMBEDDINGS["fixed, rank 4"]}
 embedded = {name: fleet(**changes) for name, changes in EMBEDDINGS.items()}
-shadows.train_all(list(embedded.values()), jobs=jobs, progress=False)
+shadow_models.train_all(list(embedded.values()), jobs=jobs, progress=False)
 cells = list(itertools.product(EMBEDDINGS, range(repeats)))
 results = inversions.run([inversions.Case(shape[0], (k,), attack, dict(steps=steps), {**shape[1], "position_std": 1.0, **EMBEDDINGS[name]}, victim=seed + k, seed=seed + k, split="test") for name, k in cells], "searches behind other embeddings", device=page.device, jobs=jobs, progress=False)  # fmt: skip
 by_embedding = {cell: result for cell, result in zip(cells, results, strict=True)}
@@ -722,7 +731,7 @@ by_embedding = {cell: result for cell, result in zip(cells, results, strict=True
 rows = {}
 for name, changes in EMBEDDINGS.items():
     nets = [
-        zoo.build(shape[0], seed=seed + k, position_std=1.0, **shape[1], **changes).to(page.device)
+        models_module.build(shape[0], seed=seed + k, position_std=1.0, **shape[1], **changes).to(page.device)
         for k in range(repeats)
     ]
     by_forms = [decibels(algebra(observe(net, *photos.one(k)), k, model=net), k) for k, net in enumerate(nets)]
@@ -766,7 +775,7 @@ iterations = {"smoke": 2, "laptop": 50}.get(profile, 1_000)
 # %%
 def behind_noise(name, level, k):
     of, changes = fresh_pair[name]
-    sent = messages.sent("gaussian", relative=level).settings() if level else {}
+    sent = updates.sent("gaussian", relative=level).settings() if level else {}
     return inversions.Case(of, (k,), "annealed", dict(steps=iterations), changes, victim=seed + k, seed=seed + k, split="test", sent=sent)  # fmt: skip
 
 
@@ -807,7 +816,7 @@ if profile in ("gpu", "paper"):
 released = {"ViT": fleets["none"]} | {name: fleet(network=of) for name, of in families.items()}
 if profile == "smoke":
     released.pop("Swin")
-shadows.train_all(list(released.values()), jobs=jobs, progress=False)
+shadow_models.train_all(list(released.values()), jobs=jobs, progress=False)
 weight_noises = (0.0, 0.2) if profile == "smoke" else (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
@@ -892,7 +901,7 @@ inverted = {name: np.maximum(by_search[name, "annealed"], by_search[name, "quasi
 
 # %%
 swapped = {name: fleet(network=("morph_12", {**quarter, **changes})) for name, changes in SWAPS.items()}
-shadows.train_all(list(swapped.values()), jobs=jobs, progress=False)
+shadow_models.train_all(list(swapped.values()), jobs=jobs, progress=False)
 designs = {name: np.array([membership(of, m) for m in models]) for name, of in swapped.items()}
 rows = {}
 for name, of in designs.items():
@@ -913,7 +922,7 @@ pd.DataFrame(rows).T
 # %%
 stock_name, stock_photos = ("vit_small_patch32_224", 1) if profile == "smoke" else ("vit_base_patch16_224", 2)
 samples = data.load("imagenet_samples")
-stock = zoo.build(stock_name, seed=seed).to(page.device)
+stock = models_module.build(stock_name, seed=seed).to(page.device)
 reads = ["pos_embed", "patch_embed.proj.weight"]
 
 
@@ -928,11 +937,11 @@ def stock_message(k):
 # %%
 MEASURES = {
     "none": None,
-    "bfloat16": messages.sent("bfloat16"),
-    "rounded to 8 bits": messages.sent("low_bits", bits=8),
-    "rounded to 2 bits": messages.sent("low_bits", bits=2),
+    "bfloat16": updates.sent("bfloat16"),
+    "rounded to 8 bits": updates.sent("low_bits", bits=8),
+    "rounded to 2 bits": updates.sent("low_bits", bits=2),
 }
-MEASURES |= {f"even {level:g}": level for level in (0.001, 0.01)} | {f"own {level:g}": messages.sent("gaussian", relative=level) for level in (0.01, 0.1)}  # fmt: skip
+MEASURES |= {f"even {level:g}": level for level in (0.001, 0.01)} | {f"own {level:g}": updates.sent("gaussian", relative=level) for level in (0.01, 0.1)}  # fmt: skip
 
 
 # %%
@@ -940,7 +949,7 @@ def exposed(name, k, part, factor):
     """What the form finds, knowing the defence, in dB; noise that is even over the whole message is scaled to the part that is read."""
     defence = MEASURES[name]
     if isinstance(defence, float):
-        defence = messages.sent("spread", shares={"all": 1.0}, relative=defence * factor)
+        defence = updates.sent("spread", shares={"all": 1.0}, relative=defence * factor)
     leak = part if defence is None else defence(part, stock, seed + k)
     known = None if defence is None else defence.deviations(leak, stock) or None
     return metrics.psnr(

@@ -35,7 +35,9 @@ import pandas as pd
 from IPython.display import Markdown
 from scipy.stats import t
 
-from privlab import baselines, checks, drift, ledger, papers, plots, records, report, verdicts, widgets
+from privlab import ledger
+from privlab.ledger import baselines, comparison, papers, records, report, verdicts
+from privlab.notebook import checks, plots, widgets
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -405,7 +407,7 @@ def since(run):
         return widgets.Sentence(
             f"No baseline of the profile {now.profile} is committed yet; this run could be the first."
         )
-    return Markdown(str(drift.compare(now, kept[now.profile])))
+    return Markdown(str(comparison.compare(now, kept[now.profile])))
 
 
 widgets.explore(since, run=tuple(shelf))

@@ -3,7 +3,7 @@
 The floors, from the ground up: metrics, sources, data, papers and store; models and leak; training; attacks and defences;
 ledger, plots, widgets and the audit; runner. A module imports from its own floor or from below it.
 
-`privlab.audit(model, images, labels)` turns the whole book on one model of yours; see `privlab.auditing`.
+`privlab.audit(model, images, labels)` turns the whole book on one model of yours; see `privlab.auditing.stages`.
 """
 
 from __future__ import annotations

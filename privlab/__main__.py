@@ -194,7 +194,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from privlab import catalogue, fleet, runner
+    from privlab.compute import tasks
+    from privlab.runner import catalogue, runner
 
     shelf = catalogue.labs(given.labs)
     profile = catalogue.profile(given.profile)
@@ -210,7 +211,7 @@ def _run(given: argparse.Namespace) -> int:
         tuple(chosen), out, profile, given.seed, given.device, given.jobs, timeout, given.resume, given.cluster, extra
     )
     if plan.cluster:
-        fleet.reach(plan.cluster).close()  # told now, and not by each lab in turn
+        tasks.reach(plan.cluster).close()  # told now, and not by each lab in turn
     names = ", ".join(lab.name for lab in chosen)
     print(f"{names} at the profile {profile}, seed {given.seed}, {plan.at_once} at once, threads each: {plan.threads}")
     print(runner.cost(plan), flush=True)
@@ -222,7 +223,7 @@ def _run(given: argparse.Namespace) -> int:
         print(f"\nstopped; what is complete stays in {out}, the same command with --resume goes on", file=sys.stderr)
         return 130
 
-    from privlab import summary  # brings torch, which must not stand beside the labs in memory
+    from privlab.ledger import summary  # brings torch, which must not stand beside the labs in memory
 
     alone = {lab: replace(plan, labs=(lab,), extra=extra if lab in chosen else {}) for lab in shelf}
     everything = {lab.name: runner.saved(one, lab, "ok", "failed") for lab, one in alone.items()}
@@ -246,7 +247,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _pair(given: argparse.Namespace) -> int:
-    from privlab import pairing
+    from privlab.runner import pairing
 
     if not given.labs.is_dir():
         raise FileNotFoundError(
@@ -263,11 +264,12 @@ def _pair(given: argparse.Namespace) -> int:
 
 
 def _student(given: argparse.Namespace) -> int:
-    from privlab import catalogue, student
+    from privlab.runner import catalogue
+    from privlab.teaching import student_edition
 
     shelf = catalogue.labs(given.labs)
-    for path, solutions in student.write(shelf, given.labs_wanted, given.solutions, given.out):
-        what = "with" if path.stem.endswith(student.SHEET) else "without"
+    for path, solutions in student_edition.write(shelf, given.labs_wanted, given.solutions, given.out):
+        what = "with" if path.stem.endswith(student_edition.SHEET) else "without"
         print(f"wrote {path}, {what} {solutions} solutions")
     return 0
 
@@ -275,7 +277,7 @@ def _student(given: argparse.Namespace) -> int:
 def _mark(given: argparse.Namespace) -> int:
     from tqdm.auto import tqdm
 
-    from privlab import marking
+    from privlab.teaching import marking
 
     rows: list[marking.Row] = []
     with tqdm(unit="notebook", disable=None) as bar:
@@ -298,7 +300,9 @@ def _mark(given: argparse.Namespace) -> int:
             print(f"\nstopped; {given.out} has the {len(rows)} notebooks that are marked", file=sys.stderr)
             return 130
     if shared := sorted({name for row in rows for name, v in row.verdicts.items() if v["where"] == "inside"}):
-        print(f"judged in one process with the answer, so easier to fool: {', '.join(shared)} (see privlab/judge.py)")
+        print(
+            f"judged in one process with the answer, so easier to fool: {', '.join(shared)} (see privlab/teaching/marking/grader.py)"
+        )
     if others := [p.name for p in marking.notebooks(given.folder)[1] if p.resolve() != given.out.resolve()]:
         print(marking.shown(f"not marked, no notebooks by their names: {', '.join(others)}"))
     print(f"wrote {given.out}, {len(rows)} rows")
@@ -306,7 +310,7 @@ def _mark(given: argparse.Namespace) -> int:
 
 
 def _slides(given: argparse.Namespace) -> int:
-    from privlab import slides
+    from privlab.teaching import slides
 
     for path in slides.write_all(given.labs, given.labs_wanted, given.run, given.out):
         print(f"wrote {path}")
@@ -314,7 +318,8 @@ def _slides(given: argparse.Namespace) -> int:
 
 
 def _report(given: argparse.Namespace) -> int:
-    from privlab import drift, ledger
+    from privlab import ledger
+    from privlab.ledger import comparison
 
     def read(path: Path) -> ledger.Ledger:
         return ledger.read(path / "ledger.json" if path.is_dir() else path)
@@ -331,7 +336,7 @@ def _report(given: argparse.Namespace) -> int:
             raise ValueError(
                 f"baseline={str(given.baseline)!r} is a run at {baseline.profile}; none of the runs given is"
             )
-        found = [drift.compare(run, baseline) for run in same]
+        found = [comparison.compare(run, baseline) for run in same]
         # beside the report where it is printed, so that JSON or CSV can still be piped
         print("\n\n".join(map(str, found)), file=sys.stdout if given.out else sys.stderr)
     _put(text, given.out)
@@ -339,7 +344,7 @@ def _report(given: argparse.Namespace) -> int:
 
 
 def _history(given: argparse.Namespace) -> int:
-    from privlab import history
+    from privlab.ledger import history
 
     runs = history.read(given.runs, given.profile)
     _put(history.render(runs, "tex" if given.format == "latex" else given.format), given.out)
@@ -348,7 +353,7 @@ def _history(given: argparse.Namespace) -> int:
 
 def _put(text: str, out: Path | None) -> None:
     """Print a text, or write it to a file and say so."""
-    from privlab.atomic import write_atomic
+    from privlab.compute.atomic import write_atomic
 
     if out:
         write_atomic(out, text.encode())
@@ -356,7 +361,7 @@ def _put(text: str, out: Path | None) -> None:
 
 
 def _doctor(given: argparse.Namespace) -> int:
-    from privlab import doctor
+    from privlab.runner import doctor
 
     broken = False
     for finding in doctor.examine(given.labs):
@@ -366,15 +371,15 @@ def _doctor(given: argparse.Namespace) -> int:
 
 
 def _audit(given: argparse.Namespace) -> int:
-    from privlab import audit, audit_checks, audit_inputs
-    from privlab.atomic import write_atomic
+    from privlab.auditing import audit, inputs, validation
+    from privlab.compute.atomic import write_atomic
 
-    audit_checks.numbers(15.0, given.minutes, None)  # told now, and not after the model is built
+    validation.numbers(15.0, given.minutes, None)  # told now, and not after the model is built
     out = given.out or Path("runs") / f"audit_{given.name}"
     try:
-        model = audit_inputs.named(given.name, given.classes, given.weights, given.seed)
-        shape = audit_inputs.input_shape(model, given.name)
-        images, labels, public = audit_inputs.photographs(given.images, model, shape, given.seed)
+        model = inputs.named(given.name, given.classes, given.weights, given.seed)
+        shape = inputs.input_shape(model, given.name)
+        images, labels, public = inputs.photographs(given.images, model, shape, given.seed)
         made = audit(
             model,
             images,

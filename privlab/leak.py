@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab.data import Normalise, check_range
+from privlab.data import Normalise
+from privlab.data.images import check_range
 from privlab.models.forward import Gradients, preprocessing, stateless
 
 __all__ = ["Leak", "observe"]

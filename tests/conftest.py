@@ -16,18 +16,18 @@ settings.load_profile("privlab")
 @pytest.fixture
 def figures(monkeypatch):
     """The matplotlib figures behind the pictures that a test draws."""
-    from privlab import plots  # not at the top: few tests draw
+    from privlab.notebook.plots import image_grids  # not at the top: few tests draw
 
     seen = []
-    render = plots._picture
-    monkeypatch.setattr(plots, "_picture", lambda figure, alt: seen.append(figure) or render(figure, alt))
+    render = image_grids._picture
+    monkeypatch.setattr(image_grids, "_picture", lambda figure, alt: seen.append(figure) or render(figure, alt))
     return seen
 
 
 @pytest.fixture
 def execute_lab(tmp_path, monkeypatch):
     """Runs the source of a lab, jupytext's, as the headless runner does: what was found, and the notebook as text."""
-    from privlab import execution
+    from privlab.runner import execution
 
     for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
         monkeypatch.setenv(name, "")  # so that what execute() sets is gone after the test

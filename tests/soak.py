@@ -17,9 +17,11 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from privlab import catalogue, drift, ledger
-from privlab.atomic import write_atomic
-from privlab.records import Machine
+from privlab import ledger
+from privlab.compute.atomic import write_atomic
+from privlab.ledger import comparison
+from privlab.ledger.records import Machine
+from privlab.runner import catalogue
 
 ROUNDS, COLD = (int(os.environ.get(f"SOAK_{name}", default)) for name, default in (("ROUNDS", 20), ("COLD", 3)))
 OUT = Path("runs/soak")
@@ -41,7 +43,9 @@ def one(number: int) -> dict:
     results = [json.loads((here / f"{lab.name}.json").read_text()) for lab in catalogue.labs(Path("labs"))]
     found = ledger.read(here / "ledger.json")
     differ = [
-        s for s in drift.shifts(found.records, ledger.read(OUT / "01/ledger.json").records) if s.what != drift.EQUAL
+        s
+        for s in comparison.shifts(found.records, ledger.read(OUT / "01/ledger.json").records)
+        if s.what != comparison.EQUAL
     ]
     return {
         "round": number,

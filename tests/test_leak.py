@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from privlab import models
 from privlab.data import Normalise
 from privlab.leak import Leak, observe
-from privlab.models import zoo
 from privlab.models.forward import preprocessing
 
 
 @pytest.fixture(scope="module")
 def small():
-    return zoo.build("vit_cifar", depth=1, embed_dim=64, num_heads=4)
+    return models.build("vit_cifar", depth=1, embed_dim=64, num_heads=4)
 
 
 def images(n=1, size=32, seed=0):
@@ -60,7 +60,7 @@ def test_observe_leaves_the_client_as_it_was(small):
 
 def test_observe_leaves_running_statistics_alone():
     """A client normalises by its batch in train mode; that the server's model counted along would be a second leak, or a bug."""
-    model = zoo.build("resnet_cifar", channels=(4, 4, 8, 8)).train()
+    model = models.build("resnet_cifar", channels=(4, 4, 8, 8)).train()
     before = {n: b.clone() for n, b in model.named_buffers()}
     leak = observe(model, images(2), torch.tensor([0, 1]))
     assert model.training and all(torch.equal(b, before[n]) for n, b in model.named_buffers())
@@ -74,7 +74,7 @@ def test_observe_leaves_running_statistics_alone():
 
 
 def test_a_part_in_train_mode_counts_nowhere_either():
-    model = zoo.build("resnet_cifar", channels=(4, 4, 8, 8))
+    model = models.build("resnet_cifar", channels=(4, 4, 8, 8))
     model.bn1.train()
     before = model.bn1.running_mean.clone()
     observe(model, images(2), torch.tensor([0, 1]))
@@ -95,7 +95,7 @@ def test_moving_a_leak_keeps_what_it_says_of_the_wire():
 
 
 def test_frozen_parameters_do_not_leak():
-    model = zoo.build("vit_cifar", depth=1, embed_dim=64, num_heads=4, position="random")
+    model = models.build("vit_cifar", depth=1, embed_dim=64, num_heads=4, position="random")
     assert "pos_embed" not in observe(model, images(), torch.tensor([0])).grads
 
 
@@ -124,12 +124,12 @@ def test_rounding_keeps_the_container_and_notes_the_format(small):
 
 
 def test_a_double_model_leaks_in_double(small):
-    leak = observe(zoo.build("vit_cifar", depth=1, embed_dim=64, num_heads=4).double(), images(), torch.tensor([0]))
+    leak = observe(models.build("vit_cifar", depth=1, embed_dim=64, num_heads=4).double(), images(), torch.tensor([0]))
     assert leak.precision is torch.float64 and leak["pos_embed"].dtype is torch.float64
 
 
 def test_a_model_that_learns_nothing_sends_nothing():
-    frozen = zoo.build("vit_cifar", depth=1, embed_dim=64, num_heads=4).requires_grad_(False)
+    frozen = models.build("vit_cifar", depth=1, embed_dim=64, num_heads=4).requires_grad_(False)
     with pytest.raises(ValueError, match="VisionTransformer learns no parameter"):
         observe(frozen, images(), torch.tensor([0]))
 

@@ -1,1 +1,5 @@
-"""The attacks, one idea a file."""
+"""The four threat models; none of them imports another."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
-"""The defences, one idea a file."""
+"""What a client or a trainer does against the attacks, one idea a file."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,9 +12,9 @@ from typing import Any
 from timm.models.densenet import DenseNet
 from torch import nn
 
-from privlab.models import skips
-from privlab.protection import Defence
-from privlab.recipes import Recipe
+from privlab.models import skip_connections
+from privlab.training import Recipe
+from privlab.training.defence import Defence
 
 ADDITIVE, CONCATENATIVE = 0.2, 0.01  # SSF's k: Koh et al. 2024, section 5.2
 
@@ -56,13 +56,13 @@ class Cut(Defence):
             )
         if not self._done(model):
             for stage, k, _ in self._found(model):
-                skips.scalable(model, stage, k)
+                skip_connections.scalable(model, stage, k)
 
     def shape(self, model: nn.Module, epoch: int) -> bool:
         if epoch < self.after or self._done(model):
             return False
         for stage, k, fraction in self._found(model):  # all found first: a stage that is cut counts no longer
-            skips.cut(model, stage, k, fraction)
+            skip_connections.cut(model, stage, k, fraction)
         model.cuts = (*getattr(model, "cuts", ()), self)  # type: ignore[assignment]
         return True
 
@@ -71,7 +71,7 @@ class Cut(Defence):
 
     def _found(self, model: nn.Module) -> list[tuple[int, float, float]]:
         """(stage as `skips` counts it, k, fraction) of each."""
-        known = list(skips.stages(model))[::-1]
+        known = list(skip_connections.stages(model))[::-1]
         if far := [place for place, _, _ in self.stages if place > len(known)]:
             raise ValueError(
                 f"stages: place {far[0]} from the end is asked for, and {type(model).__name__} has shortcuts in "

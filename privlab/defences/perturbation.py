@@ -28,10 +28,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from privlab import recipes
 from privlab.leak import Leak
-from privlab.protection import Defence
-from privlab.recipes import Recipe
+from privlab.training import Recipe, recipes
+from privlab.training.defence import Defence
 
 Draw = Callable[[Tensor, torch.Generator | None], Tensor]  # noise of variance 1, shaped like a tensor
 

@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab import representations
-from privlab.protection import Defence, Penalty
-from privlab.recipes import Recipe
-from privlab.sources import nearest
+from privlab.data.sources import nearest
+from privlab.models import representations
+from privlab.training import Recipe
+from privlab.training.defence import Defence, Penalty
 
 EPSILON = 1e-5  # of normalised HSIC: how much of each kernel's spectrum counts as noise
 

@@ -48,7 +48,7 @@ def build(
     The defaults are the paper's for CIFAR-10: width 384, 4 heads, depth 4, 4 x 4 patches (section 4 says four patches; the code it
     names counts patches a row, so 16 and a class token). For ImageNet: image_size=224, patch_size=16, width=768, depth=12, heads=12.
     Architecture "b" is timm's ViT with nothing changed. The scale inside the softmax is the usual one (equation 4 prints it outside).
-    position, position_std, position_rank: see `privlab.models.positions.draw`.
+    position, position_std, position_rank: see `privlab.models.position_embeddings.draw`.
     normalise: the preprocessing; CIFAR-10's for small colour images, ImageNet's for large ones, none for grey ones if not given.
     """
     if architecture not in ("a", "b"):

@@ -29,7 +29,7 @@ from timm.layers import DropPath, LayerNorm2d
 from torch import Tensor, nn
 
 from privlab.data import NORMALISE
-from privlab.models.steps import NAMES, PATTERNS, STEPS, Diff, Step, diff, variant
+from privlab.models.morph_steps import NAMES, PATTERNS, STEPS, Diff, Step, diff, variant
 
 __all__ = [
     "NAMES",

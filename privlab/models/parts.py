@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from torch import fx, nn
 
-from privlab.sources import nearest
+from privlab.data.sources import nearest
 
 PARTS = ("stem", "attention", "mlp", "conv", "norm", "head")
 WORDS = (*PARTS, "position", "activation")

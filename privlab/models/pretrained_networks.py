@@ -11,8 +11,7 @@ import timm
 import torch
 from safetensors.torch import load_file
 
-from privlab import sources
-from privlab.data import NORMALISE, Normalise
+from privlab.data import NORMALISE, Normalise, sources
 from privlab.models import zoo
 
 

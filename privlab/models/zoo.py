@@ -14,11 +14,10 @@ from timm.models.resnet import ResNet
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from privlab import representations
 from privlab.data import NORMALISE, Normalise
-from privlab.models import ir, morph, positions, repvgg, vgg
+from privlab.models import ir_resnet, morph, morph_steps, position_embeddings, representations, repvgg, vgg
 from privlab.models.forward import preprocessing
-from privlab.models.skips import remove_last_fraction, scale
+from privlab.models.skip_connections import remove_last_fraction, scale
 
 # Victims for 32 x 32 images: timm's classes by timm's names, with what differs and the preprocessing. The small ones fit a laptop; the
 # four large ones have the parameter counts that Zhang et al. 2024 print (section 3.2: 23.52, 42.51, 27.51 and 48.80 million).
@@ -114,8 +113,8 @@ def _uncut(
     **changes: object,
 ) -> Any:
     """`build` without `skips`."""
-    if name in morph.NAMES and position == "learnable" and position_std is None and position_rank is None:
-        step = morph.build(morph.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
+    if name in morph_steps.NAMES and position == "learnable" and position_std is None and position_rank is None:
+        step = morph.build(morph_steps.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
         return step if bottleneck is None else _narrow(step, bottleneck, seed).eval()
     _check_name(name)
     timm_name, settings = _NAMED.get(name, (name, {}))
@@ -134,8 +133,8 @@ def _uncut(
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
             model: Any
-            if name in ir.LAYERS:
-                model = ir.build(name, seed=seed, **settings)
+            if name in ir_resnet.LAYERS:
+                model = ir_resnet.build(name, seed=seed, **settings)
             elif name in vgg.PLANS:
                 model = vgg.build(name, **settings)
             else:
@@ -151,12 +150,12 @@ def _uncut(
     if isinstance(model, VisionTransformer):
         patch = model.patch_embed.patch_size[0]  # the model's own, where none was given
         _check_patches(settings.get("img_size"), patch)
-    if name in FACES or name in ir.LAYERS:
+    if name in FACES or name in ir_resnet.LAYERS:
         model.normalise = Normalise((0.5,), (0.5,))
     else:
         model.normalise = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
     if position != "learnable" or position_std is not None or position_rank is not None:
-        positions.place(model, position, position_std, position_rank, seed)
+        position_embeddings.place(model, position, position_std, position_rank, seed)
     return model.eval()
 
 
@@ -177,7 +176,7 @@ def sized(name: str, side: int) -> dict[str, int]:
     name: as for `build`. A ViT, a Swin and a Mixer are built for one size; a ResNet takes any.
     Raises ValueError for a name that is not there (with the nearest).
     """
-    if name in morph.NAMES:
+    if name in morph_steps.NAMES:
         return {}
     _check_name(name)
     timm_name, settings = _NAMED.get(name, (name, {}))
@@ -223,9 +222,9 @@ def _narrow(model: nn.Module, width: int, seed: int) -> nn.Module:
 
 
 def _check_name(name: str) -> None:
-    ours = [*_NAMED, *ir.LAYERS, *vgg.PLANS]
+    ours = [*_NAMED, *ir_resnet.LAYERS, *vgg.PLANS]
     if name not in ours and not timm.is_model(name):
-        known = [*ours, *morph.NAMES, *timm.list_models()]
+        known = [*ours, *morph_steps.NAMES, *timm.list_models()]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise ValueError(
             f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from privlab import store
+from privlab import compute
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def stop_behind_save(monkeypatch):
     """
 
     def stop(n):
-        save, saved = store.Run.save, []
+        save, saved = compute.Run.save, []
 
         def interrupted(self, name, tensors):
             save(self, name, tensors)
@@ -21,7 +21,7 @@ def stop_behind_save(monkeypatch):
             if len(saved) == n:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(store.Run, "save", interrupted)
+        monkeypatch.setattr(compute.Run, "save", interrupted)
         return saved
 
     return stop

@@ -17,10 +17,21 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from privlab import attributes, data, private, recognition, shadows, training
-from privlab.atomic import write_atomic
-from privlab.attacks import adversaries, campaign, conditional, distillation, generators, inversion, shelf
-from privlab.records import Machine
+from privlab import data, training
+from privlab.attacks import model_inversion
+from privlab.attacks.model_inversion import (
+    cases,
+    conditional_gan,
+    distillation,
+    evaluation,
+    gans,
+    generator_files,
+    generators,
+)
+from privlab.compute.atomic import write_atomic
+from privlab.data import attributes, private_public
+from privlab.ledger.records import Machine
+from privlab.training import shadow_models
 
 pytestmark = pytest.mark.bench
 
@@ -61,11 +72,11 @@ def stage(kind):
     """The cast, the recipe and the normalisation of a set, at 32 pixels."""
     if kind == "orl":
         orl = attributes.load("orl", size=32)
-        cast = private.cast(orl.pixels, orl["person"], 20, 3, SEEDS)
+        cast = private_public.cast(orl.pixels, orl["person"], 20, 3, SEEDS)
         return cast, training.RECIPES["identities"], data.NORMALISE["orl"]
     mnist = data.load("mnist")
     pixels = F.pad(mnist.pixels[:30_000], (2, 2, 2, 2))
-    cast = private.cast(pixels, mnist.labels[:30_000], range(5), 200, SEEDS, each=600, public=6_000)
+    cast = private_public.cast(pixels, mnist.labels[:30_000], range(5), 200, SEEDS, each=600, public=6_000)
     return cast, training.RECIPES["digits"], data.NORMALISE["mnist"]
 
 
@@ -73,11 +84,11 @@ def judges(cast, recipe, normalise):
     """A DenseNet on all private photographs of each draw, believed as far as its twin on the training part is right."""
     settings = dict(growth_rate=16, block_config=(4, 4, 4, 4), in_chans=1)
     recipe = replace(recipe, epochs=recipe.epochs * 3 // 2)
-    made = shadows.make(
+    made = shadow_models.make(
         "densenet121", recipe, (cast.pixels, cast.labels), cast.panel(), model=settings, normalise=normalise, seed=100
     )
     made.train(jobs=1)
-    return recognition.judges(made, cast)
+    return evaluation.judges(made, cast)
 
 
 def attacks(kind, model, public, people):
@@ -87,19 +98,19 @@ def attacks(kind, model, public, people):
     teach = dict(seed=0, epochs=taught, batch_size=rest["batch_size"], device=DEVICE)
     take = max(1, 40 // people)
     short = dict(candidates=take, kept=take, steps=60, lr=0.1)  # of steps as long as PPA's
-    kedmi, kedmi_s = timed(lambda: adversaries.kedmi(public, model, epochs=gan, **rest))
-    gmi, gmi_s = timed(lambda: adversaries.gmi(public, epochs=gan, **rest))
-    plg_mi, plg_mi_s = timed(lambda: conditional.plg_mi(public, model, epochs=guided, each=each, **rest))
+    kedmi, kedmi_s = timed(lambda: gans.kedmi(public, model, epochs=gan, **rest))
+    gmi, gmi_s = timed(lambda: gans.gmi(public, epochs=gan, **rest))
+    plg_mi, plg_mi_s = timed(lambda: conditional_gan.plg_mi(public, model, epochs=guided, each=each, **rest))
     dcgan, dcgan_s = timed(lambda: generators.dcgan(public, epochs=gan, **rest))
     beside, students_s = timed(
         lambda: [distillation.distil(model, name, public, model=size, **teach) for name, size in STUDENTS.items()]
     )
-    ppa = inversion.ppa(lr=0.1, pool=500, candidates=2 * take, kept=take, views=10)
+    ppa = model_inversion.ppa(lr=0.1, pool=500, candidates=2 * take, kept=take, views=10)
     return {
-        "GMI": (inversion.gmi(**short), gmi, [], gmi_s),
-        "KEDMI": (inversion.kedmi(**short), kedmi, [], kedmi_s),
-        "PLG-MI": (inversion.plg_mi(**short), plg_mi, [], plg_mi_s),
-        "LOMMA": (inversion.lomma(inversion.kedmi(**short)), kedmi, beside, kedmi_s + students_s),
+        "GMI": (model_inversion.gmi(**short), gmi, [], gmi_s),
+        "KEDMI": (model_inversion.kedmi(**short), kedmi, [], kedmi_s),
+        "PLG-MI": (model_inversion.plg_mi(**short), plg_mi, [], plg_mi_s),
+        "LOMMA": (model_inversion.lomma(model_inversion.kedmi(**short)), kedmi, beside, kedmi_s + students_s),
         "PPA": (ppa, dcgan, [], dcgan_s),
     }
 
@@ -117,7 +128,7 @@ def test_what_each_attack_brings_back(kind, variant):
         pytest.skip(f"{OUT} holds it")
     cast, recipe, normalise = stage(kind)
     asked = judges(cast, recipe, normalise)
-    fleet = shadows.make(
+    fleet = shadow_models.make(
         "resnet18", recipe, (cast.pixels, cast.labels), cast.keep(), model={**NARROW, "skips": VARIANTS[variant]}, normalise=normalise,
         weights=True, seed=0, device=DEVICE,
     )  # fmt: skip
@@ -125,8 +136,8 @@ def test_what_each_attack_brings_back(kind, variant):
     for i, draw in enumerate(cast.draws):
         model, people = fleet.model(i).to(DEVICE), len(draw.people)
         for name, (attack, generator, beside, trained) in attacks(kind, model, draw.public, people).items():
-            attempt = campaign.Attempt(fleet, i, None, shelf.keep(generator), range(people), attack, i, beside)
-            (found,), seconds = timed(lambda attempt=attempt: campaign.wage([attempt], jobs=1, progress=False))
+            attempt = cases.Attempt(fleet, i, None, generator_files.keep(generator), range(people), attack, i, beside)
+            (found,), seconds = timed(lambda attempt=attempt: cases.wage([attempt], jobs=1, progress=False))
             verdict = asked[i].score(found.images, found.targets, model)
             line = dict(
                 set=kind,

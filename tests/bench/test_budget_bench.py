@@ -14,13 +14,16 @@ import numpy as np
 import pytest
 import torch
 
-from privlab import data, inversions, metrics, roc, shadows, splits, training
-from privlab.atomic import write_atomic
-from privlab.attacks import closed_form, signals
-from privlab.defences import budget, messages
+from privlab import data, metrics, models, training
+from privlab.attacks.gradient_inversion import cases as inversions
+from privlab.attacks.gradient_inversion import closed_form
+from privlab.attacks.membership_inference import signals
+from privlab.compute.atomic import write_atomic
+from privlab.defences import noise_budget, updates
 from privlab.leak import observe
-from privlab.models import zoo
-from privlab.records import Machine
+from privlab.ledger.records import Machine
+from privlab.metrics import roc
+from privlab.training import batches, shadow_models
 
 pytestmark = pytest.mark.bench
 
@@ -46,14 +49,14 @@ LOW_RANK = dict(position="low_rank", position_rank=4)
 
 
 def defence(way, level):
-    shares = {"even": {"all": 1.0}, "leaky": dict.fromkeys(READ, 1 / 3), "measured": budget.measured(victim(0))}
+    shares = {"even": {"all": 1.0}, "leaky": dict.fromkeys(READ, 1 / 3), "measured": noise_budget.measured(victim(0))}
     if way == "own":
-        return messages.sent("gaussian", relative=level)
-    return messages.sent("spread", shares=shares.get(way, {way: 1.0}), relative=level)
+        return updates.sent("gaussian", relative=level)
+    return updates.sent("spread", shares=shares.get(way, {way: 1.0}), relative=level)
 
 
 def victim(k, **changes):
-    return zoo.build("vit_cifar", seed=FIRST + k, **SHAPE, **changes)
+    return models.build("vit_cifar", seed=FIRST + k, **SHAPE, **changes)
 
 
 def found(sent, photos, **changes):
@@ -106,8 +109,8 @@ def at_cost(costs, values, cost):
 
 def test_ways_to_spend():
     photos = data.load("cifar10", "test")
-    pixels, classes = training.subset(photos, range(4 * MEMBERS))
-    parts = [splits.four_way(classes, seed=FIRST + k) for k in range(DRAWS // 2)]
+    pixels, classes = batches.subset(photos, range(4 * MEMBERS))
+    parts = [data.four_way(classes, seed=FIRST + k) for k in range(DRAWS // 2)]
     keep = torch.zeros(DRAWS, len(classes), dtype=torch.bool)
     for k, part in enumerate(parts):
         keep[2 * k, part.victim_train], keep[2 * k + 1, part.shadow_train] = True, True
@@ -115,13 +118,13 @@ def test_ways_to_spend():
         (way, s): defence(way, s) for way, several in STRENGTHS.items() for s in several
     }
     fleets = {
-        kind: shadows.make(
+        kind: shadow_models.make(
             "vit_cifar", RECIPE, (pixels, classes), keep, normalise=photos.normalise, seed=FIRST, defences=(sent,) if sent else (),
             model={**SHAPE, "num_classes": 10, **(LOW_RANK if kind == HIDING else {})}, at=STOPS if kind == ("none", 0.0) else (),
         )
         for kind, sent in kinds.items()
     }  # fmt: skip
-    shadows.train_all(list(fleets.values()), jobs=1)
+    shadow_models.train_all(list(fleets.values()), jobs=1)
     guess = torch.nn.functional.interpolate(photos.pixels[5_000:6_000].float().mean(0, keepdim=True) / 255, size=32)
     guessed = np.array([metrics.psnr(guess, photos.one(FIRST + k)[0]).item() for k in range(DRAWS)])
 

@@ -15,12 +15,12 @@ from statistics import median
 import pytest
 import torch
 
-from privlab import data, metrics
-from privlab.atomic import write_atomic
-from privlab.attacks import closed_form
+from privlab import data, metrics, models
+from privlab.attacks.gradient_inversion import closed_form
+from privlab.compute.atomic import write_atomic
 from privlab.leak import observe
-from privlab.models import april, zoo
-from privlab.records import Machine
+from privlab.ledger.records import Machine
+from privlab.models import april
 
 pytestmark = pytest.mark.bench
 IMAGES, SEEDS = 4, 2
@@ -75,7 +75,7 @@ def test_patch_embedding_on_stock_models(name):
         computed = torch.float64 if sent is torch.float64 else torch.float32
         ours, theirs, seconds, their_seconds = [], [], [], []
         for seed in range(SEEDS):
-            model = zoo.build(name, num_classes=1000, seed=seed).to(computed)
+            model = models.build(name, num_classes=1000, seed=seed).to(computed)
             for i in range(IMAGES):
                 image, label = photos.one(i, size=224)
                 leak = observe(model, image, label, names=["pos_embed", "patch_embed.proj.weight"]).rounded(sent)

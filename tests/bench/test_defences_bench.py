@@ -14,11 +14,14 @@ from statistics import mean, median
 import numpy as np
 import pytest
 
-from privlab import attributes, data, private, recognition, shadows, training
-from privlab.atomic import write_atomic
-from privlab.attacks import campaign, generators, inversion, shelf
+from privlab import data, training
+from privlab.attacks import model_inversion
+from privlab.attacks.model_inversion import cases, evaluation, generator_files, generators
+from privlab.compute.atomic import write_atomic
+from privlab.data import attributes, private_public
 from privlab.defences import architecture, regularisers
-from privlab.records import Machine
+from privlab.ledger.records import Machine
+from privlab.training import shadow_models
 
 pytestmark = pytest.mark.bench
 
@@ -56,10 +59,10 @@ KEPT = json.loads(OUT.read_text()) if OUT.exists() else {"rows": [], "runs": []}
 def test_defences_beside_stopping_earlier(family):
     zoo_name, draws, kinds = FAMILIES[family]
     orl = attributes.load("orl", size=32)
-    cast = private.cast(orl.pixels, orl["person"], 20, 3, SEEDS)
+    cast = private_public.cast(orl.pixels, orl["person"], 20, 3, SEEDS)
 
     def fleet(name, changes, how, rows, defences=(), at=()):
-        return shadows.make(
+        return shadow_models.make(
             name, how, (cast.pixels, cast.labels), rows, model=changes, normalise=data.NORMALISE["orl"], at=at, weights=True, seed=3,
             defences=defences,
         )  # fmt: skip
@@ -72,18 +75,18 @@ def test_defences_beside_stopping_earlier(family):
         )
         for kind, (changes, defences, *how) in kinds.items()
     }
-    shadows.train_all([panel, *fleets.values()], jobs=1)
-    judges = recognition.judges(panel, cast)
-    kept = [shelf.keep(generators.eigenfaces(draw.public[:2_000], 100)) for draw in cast.draws]
-    attack = inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)  # lab 12's at laptop
+    shadow_models.train_all([panel, *fleets.values()], jobs=1)
+    judges = evaluation.judges(panel, cast)
+    kept = [generator_files.keep(generators.eigenfaces(draw.public[:2_000], 100)) for draw in cast.draws]
+    attack = model_inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)  # lab 12's at laptop
     nets = {kind: (of, None) for kind, of in fleets.items()} | {f"stopped at {n}": (fleets["none"], n) for n in STOPS}
     orders = {
-        (name, m): campaign.Attempt(of, m, at, kept[m], range(20), attack, seed=SEEDS[m])
+        (name, m): cases.Attempt(of, m, at, kept[m], range(20), attack, seed=SEEDS[m])
         for name, (of, at) in nets.items()
         for m in range(draws)
     }
     runs, points = [], {}
-    for (name, m), found in zip(orders, campaign.wage(list(orders.values()), jobs=1), strict=True):
+    for (name, m), found in zip(orders, cases.wage(list(orders.values()), jobs=1), strict=True):
         (of, at), best = nets[name], found.best(2)
         points[name, m] = of.right(m, cast.draws[m].test, at), judges[m].score(best.images, best.targets).accuracy
         runs.append(dict(family=family, kind=name, draw=SEEDS[m], acc=points[name, m][0], attacc=points[name, m][1]))

@@ -18,10 +18,11 @@ from statistics import median
 import pytest
 import torch
 
-from privlab import data, machine, shadows, splits, training
-from privlab.atomic import write_atomic
-from privlab.recipes import Recipe
-from privlab.records import Machine
+from privlab import data
+from privlab.compute import machine
+from privlab.compute.atomic import write_atomic
+from privlab.ledger.records import Machine
+from privlab.training import Recipe, batches, shadow_models
 
 pytestmark = pytest.mark.bench
 
@@ -33,8 +34,8 @@ OUT = Path("runs/bench/bench_fleet.json")
 
 
 def fleet(folder):
-    images = training.subset(data.load("cifar10"), range(IMAGES))
-    return shadows.make("vit_cifar", RECIPE, images, splits.in_out(IMAGES, MODELS, 0), model=TINY, folder=folder)
+    images = batches.subset(data.load("cifar10"), range(IMAGES))
+    return shadow_models.make("vit_cifar", RECIPE, images, data.in_out(IMAGES, MODELS, 0), model=TINY, folder=folder)
 
 
 def alone(made):
@@ -53,7 +54,7 @@ def by_a_pool(made):
     """What one would write without `fleet`: the same tasks, no retry and no progress."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, spawn, initializer=one_thread) as pool:
-        list(pool.map(partial(shadows.train, str(made.folder)), range(MODELS)))
+        list(pool.map(partial(shadow_models.train, str(made.folder)), range(MODELS)))
 
 
 WAYS = {"one process": alone, "two processes": by_two, "ProcessPoolExecutor(2)": by_a_pool}

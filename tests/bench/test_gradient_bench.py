@@ -23,12 +23,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from privlab import data, metrics
-from privlab.atomic import write_atomic
-from privlab.attacks import gradient
+from privlab import data, metrics, models
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import priors
+from privlab.compute.atomic import write_atomic
 from privlab.leak import observe
-from privlab.models import zoo
-from privlab.records import Machine
+from privlab.ledger.records import Machine
 
 pytestmark = pytest.mark.bench
 
@@ -46,8 +46,8 @@ TARGET = 20.0  # dB
 TV = 1e-4
 PEER = "breaching 0.1.2"
 OURS = {
-    "annealed(200)": gradient.annealed(200),
-    "inverting_gradients(300)": gradient.inverting_gradients(300),
+    "annealed(200)": gradient_inversion.annealed(200),
+    "inverting_gradients(300)": gradient_inversion.inverting_gradients(300),
 }
 OUT = Path("runs/bench/bench_gradient.json")
 ROWS, RUNS = [], []
@@ -90,7 +90,7 @@ def middle(values):
 
 def victim(name, std, i, seed):
     """A fresh model, an image (1, 3, 32, 32) with its label, and what a step on it sends."""
-    model = zoo.build(name, seed=seed, position_std=std)
+    model = models.build(name, seed=seed, position_std=std)
     image, label = data.load("cifar10_samples").one(i)
     return model, image, observe(model, image, label)
 
@@ -172,7 +172,7 @@ def test_the_two_smoothness_terms_differ_by_the_border_alone():
 
     x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     theirs = TotalVariation(dict(dtype=x.dtype, device=x.device), scale=their_tv(x))(x).item()
-    ours = TV * gradient.total_variation(x).item()
+    ours = TV * priors.total_variation(x).item()
     assert theirs == pytest.approx(ours + border(x), rel=1e-5)
     assert border(x) < ours / 10
 
@@ -186,7 +186,7 @@ def now():
 def our_steps(model, leak, start):
     """Seconds a step from the first state to the last, by both clocks, and the loss at the start."""
     losses, stamps = [], []
-    for state in gradient.inverting_gradients(STEPS, TV).search(model, leak, start=start):
+    for state in gradient_inversion.inverting_gradients(STEPS, TV).search(model, leak, start=start):
         stamps.append(now())
         losses.append(state.loss)
     return (stamps[-1] - stamps[0]) / STEPS, losses[0]

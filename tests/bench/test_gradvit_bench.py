@@ -27,12 +27,13 @@ import psutil
 import pytest
 import torch
 
-from privlab import data, machine, metrics
-from privlab.atomic import write_atomic
-from privlab.attacks import gradient
+from privlab import data, metrics, models
+from privlab.attacks import gradient_inversion
+from privlab.compute import machine
+from privlab.compute.atomic import write_atomic
 from privlab.leak import observe
-from privlab.models import pretrained_networks, zoo
-from privlab.records import Machine
+from privlab.ledger.records import Machine
+from privlab.models import pretrained_networks
 
 pytestmark = pytest.mark.bench
 
@@ -52,13 +53,13 @@ KEPT = json.loads(OUT.read_text()) if OUT.exists() else {"rows": [], "runs": []}
 ROWS, RUNS = KEPT["rows"], KEPT["runs"]
 prior = functools.cache(pretrained_networks.efficientnet_lite0)
 PRESETS = {
-    "dlg": gradient.dlg,
-    "idlg": gradient.idlg,
-    "inverting_gradients": gradient.inverting_gradients,
-    "tag": gradient.tag,
-    "april": gradient.april,
-    "gradinversion": gradient.gradinversion,
-    "gradvit": lambda steps: gradient.gradvit(steps, prior()),
+    "dlg": gradient_inversion.dlg,
+    "idlg": gradient_inversion.idlg,
+    "inverting_gradients": gradient_inversion.inverting_gradients,
+    "tag": gradient_inversion.tag,
+    "april": gradient_inversion.april,
+    "gradinversion": gradient_inversion.gradinversion,
+    "gradvit": lambda steps: gradient_inversion.gradvit(steps, prior()),
 }
 
 
@@ -94,7 +95,7 @@ def row(what, values, unit, note="", promise=None, holds=None):
 def step(preset, name, batch, chunk):
     """GiB of one step: {"step": above what model and leak take, "whole": of the process, or on a GPU of all tensors}."""
     victims = {"vit_cifar": dict(num_classes=10), "vit_base_patch16_224": dict(num_classes=1000)}
-    model = zoo.build(name, **victims[name]).to(DEVICE)
+    model = models.build(name, **victims[name]).to(DEVICE)
     pictures = torch.rand(batch, 3, *model.patch_embed.img_size, generator=torch.Generator().manual_seed(0))
     leak = observe(model, pictures[:1], torch.tensor([0]))
     grads = {n: g / batch for n, g in leak.grads.items()}
@@ -166,7 +167,7 @@ def clock():
 def our_steps(model, leak, start, compiled):
     """Seconds a step from the first state to the last, and the loss at the start."""
     stamps, losses = [], []
-    for state in gradient.inverting_gradients(STEPS, TV).search(model, leak, start=start, compiled=compiled):
+    for state in gradient_inversion.inverting_gradients(STEPS, TV).search(model, leak, start=start, compiled=compiled):
         stamps.append(clock())
         losses.append(state.loss)
     return (stamps[-1] - stamps[0]) / STEPS, losses[0]
@@ -222,14 +223,14 @@ if DEVICE == "cuda":
 def test_seconds_of_a_compiled_step(what, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # nothing compiled before
     name, changes, batch = VICTIMS[what]
-    model = zoo.build(name, **changes).to(DEVICE)
+    model = models.build(name, **changes).to(DEVICE)
     start, pictures = torch.rand(2, batch, 3, *model.patch_embed.img_size, generator=torch.Generator().manual_seed(0))
     leak = observe(model, pictures, torch.arange(batch))
 
     def compile():
         """Seconds until the first state, more than a step."""
         began = time.perf_counter()
-        next(gradient.inverting_gradients(STEPS, TV).search(model, leak, start=start, compiled=True))
+        next(gradient_inversion.inverting_gradients(STEPS, TV).search(model, leak, start=start, compiled=True))
         return time.perf_counter() - began
 
     first, again = compile(), compile()
@@ -262,7 +263,7 @@ def test_seconds_of_a_compiled_step(what, tmp_path, monkeypatch):
 
 def victim(std, i, seed):
     """A fresh model, an image (1, 3, 32, 32), and what a step on it sends, label included."""
-    model = zoo.build("vit_cifar", seed=seed, position_std=std)
+    model = models.build("vit_cifar", seed=seed, position_std=std)
     image, label = data.load("cifar10_samples").one(i)
     return model, image, observe(model, image, label)
 

@@ -21,9 +21,9 @@ import torch
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-from privlab.atomic import write_atomic
-from privlab.attacks import lira, rmia
-from privlab.records import Machine
+from privlab.attacks.membership_inference import lira, rmia
+from privlab.compute.atomic import write_atomic
+from privlab.ledger.records import Machine
 
 pytestmark = pytest.mark.bench
 MODELS, SAMPLES, QUERIES, POPULATION = 64, 50_000, 2, 10_000

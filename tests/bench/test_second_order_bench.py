@@ -24,16 +24,17 @@ import torch.nn.functional as F
 from torch.func import grad, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from privlab import data, metrics
-from privlab.atomic import write_atomic
-from privlab.attacks import curvature, gradient, objectives
-from privlab.attacks.descent import twice_differentiable
-from privlab.attacks.second_order import SQUARES, TERMS, GaussNewton
-from privlab.attacks.spaces import Pixels
+from privlab import data, metrics, models
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import GaussNewton, curvature, matching, objectives
+from privlab.attacks.gradient_inversion.descent import twice_differentiable
+from privlab.attacks.gradient_inversion.gauss_newton import SQUARES, TERMS
+from privlab.attacks.gradient_inversion.search_spaces import Pixels
+from privlab.compute.atomic import write_atomic
 from privlab.leak import observe
-from privlab.models import april, morph, zoo
+from privlab.ledger.records import Machine
+from privlab.models import april, morph
 from privlab.models.forward import functional
-from privlab.records import Machine
 
 pytestmark = pytest.mark.bench
 
@@ -58,9 +59,9 @@ PROMISED = {
 }
 NETS = {
     "vit_std_0p02": functools.partial(vit, position_std=0.02),
-    "swin": functools.partial(zoo.build, "swin_cifar"),
-    "convnext": functools.partial(zoo.build, "convnext_cifar"),
-    "resnet": functools.partial(zoo.build, "resnet_cifar"),
+    "swin": functools.partial(models.build, "swin_cifar"),
+    "convnext": functools.partial(models.build, "convnext_cifar"),
+    "resnet": functools.partial(models.build, "resnet_cifar"),
 } | {
     f"morph_{n}": functools.partial(morph.build, n, **QUARTER) for n in (8, 9, 10, 12, 14, 1, 2, 3, 4, 5, 6, 7, 11, 13)
 }
@@ -69,17 +70,17 @@ DOUBLE = ("vit_std_1", "vit_std_0p02")  # float64; the others float32, as a clie
 
 
 def adam(passes):
-    return gradient.annealed(passes // 2), 2
+    return gradient_inversion.annealed(passes // 2), 2
 
 
 def lbfgs(passes):
     gradients, smoothness = TERMS  # what Gauss-Newton minimises; the fading by the step, since L-BFGS has no other
-    made = gradient.Inversion(
+    made = gradient_inversion.Inversion(
         (gradients, replace(smoothness, end=1e-6)),
         passes // 40,
         lr=1.0,
         optimiser="lbfgs",
-        schedule=gradient.constant,
+        schedule=matching.constant,
         boxed=False,
     )
     return made, 2

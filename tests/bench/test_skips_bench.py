@@ -17,11 +17,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from privlab import attributes, data, private, recognition, shadows, training
-from privlab.atomic import write_atomic
-from privlab.attacks import campaign, generators, inversion, shelf
-from privlab.models import flow, zoo
-from privlab.records import Machine
+from privlab import data, models, training
+from privlab.attacks import model_inversion
+from privlab.attacks.model_inversion import cases, evaluation, generator_files, generators, gradient_flow
+from privlab.compute.atomic import write_atomic
+from privlab.data import attributes, private_public
+from privlab.ledger.records import Machine
+from privlab.training import shadow_models
 
 pytestmark = pytest.mark.bench
 
@@ -79,10 +81,10 @@ def stage(kind, side):
     """The cast, the recipe and the normalisation of a set; the classes to attack."""
     if kind == "orl":
         orl = attributes.load("orl", size=side)
-        return private.cast(orl.pixels, orl["person"], 20, 3, range(DRAWS)), FACES, data.NORMALISE["orl"]
+        return private_public.cast(orl.pixels, orl["person"], 20, 3, range(DRAWS)), FACES, data.NORMALISE["orl"]
     mnist = data.load("mnist")
     pixels = F.pad(mnist.pixels[:30_000], (2, 2, 2, 2))
-    cast = private.cast(pixels, mnist.labels[:30_000], range(5), 200, range(DRAWS), each=600, public=10_000)
+    cast = private_public.cast(pixels, mnist.labels[:30_000], range(5), 200, range(DRAWS), each=600, public=10_000)
     return cast, DIGITS, data.NORMALISE["mnist"]
 
 
@@ -92,11 +94,11 @@ def judges(cast, recipe, normalise):
     size = dict(growth_rate=12, block_config=(2, 2, 2)) if small else dict(growth_rate=16, block_config=(4, 4, 4))
     settings = dict(size, in_chans=1)
     recipe = replace(recipe, epochs=recipe.epochs * 3 // 2)
-    made = shadows.make(
+    made = shadow_models.make(
         "densenet121", recipe, (cast.pixels, cast.labels), cast.panel(), model=settings, normalise=normalise, seed=100
     )
     made.train(jobs=1)
-    return recognition.judges(made, cast)
+    return evaluation.judges(made, cast)
 
 
 @pytest.mark.parametrize("cell", [c for c in CELLS if c in os.environ.get("BENCH_CELLS", c).split(";")])
@@ -110,13 +112,13 @@ def test_where_skips_matter(cell):
     chosen = {v: VARIANTS[v] for v in ("full", "skip_4", "none_left")} if side > 32 else VARIANTS
     early = max(1, recipe.epochs * 3 // 8)
     fleets = {
-        variant: shadows.make(
+        variant: shadow_models.make(
             name, recipe, (cast.pixels, cast.labels), cast.keep(), model={**changes, "skips": skips}, normalise=normalise, at=(early,),
             weights=True, seed=0, device=DEVICE,
         )
         for variant, skips in chosen.items()
     }  # fmt: skip
-    shadows.train_all(fleets.values(), jobs=1)
+    shadow_models.train_all(fleets.values(), jobs=1)
     if prior == "dcgan":
         priors = [
             generators.dcgan(draw.public, epochs=8, seed=i, channels=16, device=DEVICE)
@@ -124,20 +126,20 @@ def test_where_skips_matter(cell):
         ]
     else:
         priors = [generators.eigenfaces(draw.public[:2_000], 100) for draw in cast.draws]
-    kept = [shelf.keep(prior) for prior in priors]
+    kept = [generator_files.keep(prior) for prior in priors]
     people = len(cast.draws[0].people)
-    attack = inversion.ppa(lr=0.1, pool=500, candidates=80 // people, kept=40 // people, views=10)
+    attack = model_inversion.ppa(lr=0.1, pool=500, candidates=80 // people, kept=40 // people, views=10)
     attempts = {
-        (variant, i, at): campaign.Attempt(fleet, i, at, kept[i], range(people), attack, seed=i)
+        (variant, i, at): cases.Attempt(fleet, i, at, kept[i], range(people), attack, seed=i)
         for variant, fleet in fleets.items()
         for i in range(DRAWS)
         for at in (early, None)
     }
-    for (variant, i, at), found in zip(attempts, campaign.wage(list(attempts.values()), jobs=1), strict=True):
+    for (variant, i, at), found in zip(attempts, cases.wage(list(attempts.values()), jobs=1), strict=True):
         model = fleets[variant].model(i, at)
         acc = fleets[variant].right(i, cast.draws[i].test, at)
         verdict = asked[i].score(found.images, found.targets, model)
-        back = flow.norms(model, found.first, found.targets)
+        back = gradient_flow.norms(model, found.first, found.targets)
         RUNS.append(
             dict(
                 cell=cell,
@@ -159,7 +161,7 @@ def test_where_skips_matter(cell):
         last, full = ([r for r in mine if (r["variant"], r["epochs"]) == (v, recipe.epochs)] for v in (variant, "full"))
         drop = mean(a["attacc"] - b["attacc"] for a, b in zip(full, last, strict=True))
         points = [[(r["acc"], r["attacc"]) for r in mine if r["variant"] == v] for v in ("full", variant)]
-        equal = recognition.at_equal_accuracy(*points)
+        equal = evaluation.at_equal_accuracy(*points)
         note = f"task {mean(r['acc'] for r in last):.3f}; {drop:.3f} below full, {equal:.3f} at equal task accuracy"
         row(f"{cell}: {variant}", [r["attacc"] for r in last], "attack accuracy", note)
     row(f"{cell}: the judges", [judge.accuracy for judge in asked], "held-out accuracy")
@@ -168,11 +170,11 @@ def test_where_skips_matter(cell):
 @pytest.mark.parametrize("name", ["resnet18", "resnet101"])
 def test_what_a_step_of_ppa_costs_at_224_pixels(name):
     """Seconds of one step divided by the candidates in it, all of one class in one batch, eigenfaces of 100 components as the generator."""
-    model = zoo.build(name, 530).to(DEVICE)
+    model = models.build(name, 530).to(DEVICE)
     rows = torch.rand(120, 3, 224, 224, generator=torch.Generator().manual_seed(0))
     prior = generators.eigenfaces(rows, 100).to(DEVICE)
     for candidates in (1, 8):
-        attack = inversion.ppa(pool=candidates, candidates=candidates, kept=candidates, steps=4, views=0)
+        attack = model_inversion.ppa(pool=candidates, candidates=candidates, kept=candidates, steps=4, views=0)
         times, began = [], None
         for state in attack.search(model, prior, [0]):
             if DEVICE == "cuda":

@@ -7,7 +7,7 @@ import nbformat
 import psutil
 import pytest
 
-from privlab import preference, study
+from privlab.notebook import user_study
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 CODE = """\
@@ -48,14 +48,14 @@ def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
         page.until(lambda: "What this can show" in page.text())
 
         (path,) = answers.iterdir()
-        played = study.read(path)
+        played = user_study.read(path)
         right = {"full": "skip_4", "skip_4": "full"}
         expected = [
             a.left if side == "left" else right[a.left]
             for a, side in zip(played.answers, ("left", "right", "left"), strict=True)
         ]
         assert [a.choice for a in played.answers] == expected and all(1.5 < a.seconds < 30 for a in played.answers[:2])
-        found = preference.summary(answers)
+        found = user_study.summary(answers)
         assert found.sentence.replace("`", "") in page.text() and "69.51%" in page.text() and page.button("New game")
         assert not page.button("left") and not page.button("Start")
         assert page.complaints() == []

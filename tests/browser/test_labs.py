@@ -7,7 +7,7 @@ import nbformat
 import psutil
 import pytest
 
-from privlab import sources
+from privlab.data import sources
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 LABS = Path(__file__).parents[2] / "labs"

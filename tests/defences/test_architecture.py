@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from privlab import training
+from privlab import models, training
 from privlab.defences import architecture
-from privlab.models import skips, zoo
-from privlab.recipes import Recipe
+from privlab.models import skip_connections
+from privlab.training import Recipe
 
 RECIPE = Recipe(epochs=2, batch_size=8, lr=2e-3)
 PIXELS = torch.randint(0, 256, (16, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
@@ -23,7 +23,7 @@ BUILD = {
 
 
 def build(name="resnet18", **more):
-    return zoo.build(name, seed=1, **BUILD[name], **more)
+    return models.build(name, seed=1, **BUILD[name], **more)
 
 
 def shaped(defence, name="resnet18", epoch=0):
@@ -90,7 +90,7 @@ def test_tts_is_full_first_and_cut_afterwards_with_the_weights_of_the_first_stag
     model = build()
 
     def watch(epoch):
-        forms.append(skips.stages(model))
+        forms.append(skip_connections.stages(model))
         weights.append({n: p.clone() for n, p in model.state_dict().items()})
 
     recipe = replace(RECIPE, epochs=3)
@@ -109,7 +109,7 @@ def test_tts_is_full_first_and_cut_afterwards_with_the_weights_of_the_first_stag
     )  # until then it is the full model
     before = copy.deepcopy(kept[1])
     assert architecture.tts(2, 1).shape(before, 2) and not architecture.tts(2, 1).shape(kept[1], 1)
-    assert same(before, skips.remove(kept[1], 4))
+    assert same(before, skip_connections.remove(kept[1], 4))
 
 
 def test_cuts_can_be_combined():
@@ -140,9 +140,9 @@ def test_cuts_can_be_combined():
             lambda: fit(build("vit_cifar"), architecture.rolss_plus()),
             "place 2 from the end is asked for, and VisionTransformer",
         ),
-        (lambda: fit(zoo.build("vgg_narrow"), architecture.rolss()), "VGG has no skip connections"),
+        (lambda: fit(models.build("vgg_narrow"), architecture.rolss()), "VGG has no skip connections"),
         (
-            lambda: fit(zoo.build("repvgg_a0", num_classes=3), architecture.ssf()),
+            lambda: fit(models.build("repvgg_a0", num_classes=3), architecture.ssf()),
             "k=0.2: RepVGG's identity branch can be removed",
         ),
         (lambda: fit(build(skips=[(i, 0) for i in (1, 2, 3, 4)]), architecture.rolss()), "in 0 of its stages"),

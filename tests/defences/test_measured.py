@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.func import functional_call, grad, jacrev
 
-from privlab.defences import budget
+from privlab import models
+from privlab.defences import noise_budget
 from privlab.leak import observe
-from privlab.models import zoo
 
 SHAPE = (1, 4, 4)
 NAMES = ("1.weight", "1.bias", "3.weight", "3.bias")
@@ -41,7 +41,7 @@ def sensitivities(model, directions):
 def test_shares_by_the_jacobian(model, directions):
     told, numbers = sensitivities(model, directions), {n: p.numel() for n, p in model.named_parameters()}
     roots = {n: (told[n] * numbers[n]) ** 0.5 for n in NAMES}
-    shares = budget.measured(model, SHAPE, directions)
+    shares = noise_budget.measured(model, SHAPE, directions)
     assert shares == pytest.approx({n: root / sum(roots.values()) for n, root in roots.items()}, rel=1e-5)
     assert sum(shares.values()) == pytest.approx(1) and min(shares.values()) > 0
 
@@ -51,24 +51,24 @@ def test_nothing_tells_less_to_somebody_who_weighs(model):
     told, numbers = sensitivities(model, 3), {n: p.numel() for n, p in model.named_parameters()}
 
     def learnt(shares):
-        deviations = budget.rates(numbers, shares)
+        deviations = noise_budget.rates(numbers, shares)
         return sum(told[n] / deviations[n] ** 2 for n in NAMES)
 
-    least = learnt(budget.measured(model, SHAPE, 3))
+    least = learnt(noise_budget.measured(model, SHAPE, 3))
     draw = np.random.default_rng(0)
     others = [dict(zip(NAMES, draw.dirichlet(np.ones(4)) * 0.999 + 0.00025, strict=True)) for _ in range(300)]
     assert all(learnt(shares) >= least * (1 - 1e-6) for shares in others)
-    assert learnt(budget.UNIFORM) > 1.02 * least
+    assert learnt(noise_budget.UNIFORM) > 1.02 * least
 
 
 def test_the_model_stays_as_it_was():
-    net = zoo.build("resnet_cifar", layers=(1, 1, 1, 1), channels=(4, 4, 8, 8)).train()
+    net = models.build("resnet_cifar", layers=(1, 1, 1, 1), channels=(4, 4, 8, 8)).train()
     before = copy.deepcopy(net.state_dict())
-    shares = budget.measured(net, directions=1)
+    shares = noise_budget.measured(net, directions=1)
     assert all(torch.equal(before[n], t) for n, t in net.state_dict().items()) and net.training
     assert all(p.grad is None for p in net.parameters()) and shares.keys() == dict(net.named_parameters()).keys()
     leak = observe(net.eval(), torch.rand(1, 3, 32, 32), torch.tensor([1]))
-    assert budget.spread(leak, shares, 0.1).norm > 0  # they are shares that spread takes
+    assert noise_budget.spread(leak, shares, 0.1).norm > 0  # they are shares that spread takes
 
 
 def test_a_message_that_does_not_depend_on_the_image():
@@ -81,4 +81,4 @@ def test_a_message_that_does_not_depend_on_the_image():
             return self.bias.expand(len(x), 3) + 0 * x.sum()
 
     with pytest.raises(ValueError, match="no gradient changes with the image"):
-        budget.measured(Deaf(), SHAPE)
+        noise_budget.measured(Deaf(), SHAPE)

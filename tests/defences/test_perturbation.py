@@ -5,9 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privlab import models
 from privlab.defences import perturbation
 from privlab.leak import Leak
-from privlab.models import parts, zoo
+from privlab.models import parts
 
 KINDS = [perturbation.gaussian, perturbation.laplacian]
 
@@ -132,7 +133,7 @@ def test_numbers_of_bits_that_are_none(bits):
 
 
 def resnet():
-    return zoo.build("resnet18", layers=(1, 1, 1, 1), channels=(32, 32, 32, 32), num_classes=3)
+    return models.build("resnet18", layers=(1, 1, 1, 1), channels=(32, 32, 32, 32), num_classes=3)
 
 
 def test_noise_on_weights_is_relative_tensor_by_tensor_and_leaves_all_else():

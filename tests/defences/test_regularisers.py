@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributions import Normal, kl_divergence
 
-from privlab import representations, training
+from privlab import models as models_module
+from privlab import training
 from privlab.defences import architecture, regularisers
 from privlab.defences.regularisers import bido, coco, hsic, mid
-from privlab.models import zoo
-from privlab.recipes import Recipe
+from privlab.models import forward, representations
+from privlab.training import Recipe, trainer
 
 MEASURES = [hsic, coco]
 RECIPE = Recipe(epochs=2, batch_size=8, lr=2e-3)
@@ -31,7 +32,7 @@ BUILD = {
 
 
 def build(name="resnet18"):
-    return zoo.build(name, seed=1, **BUILD[name])
+    return models_module.build(name, seed=1, **BUILD[name])
 
 
 def fit(model, *defences, recipe=RECIPE, images=(PIXELS, LABELS)):
@@ -160,7 +161,7 @@ def test_the_loss_of_bido_by_hand(name, a1, a2):
     measure = dict(zip(("hsic", "coco"), MEASURES, strict=True))[name]
     history = fit(copy.deepcopy(model), bido(a1, a2, name, sigma=2.0), recipe=STILL)
     model.train()
-    z = x = training.preprocessing(model)(PIXELS.double() / 255)
+    z = x = forward.preprocessing(model)(PIXELS.double() / 255)
     expected = 0.0
     for step in (
         nn.Sequential(model.conv1, model.bn1, model.act1),
@@ -211,7 +212,7 @@ def test_more_weight_on_the_image_leaves_less_of_it_in_the_features():
         fit(model, *defences, recipe=recipe)
         model.train()
         with bido(1.0, 0.0).listen(model) as penalty, torch.no_grad():
-            x = training.preprocessing(model)(PIXELS.float() / 255)
+            x = forward.preprocessing(model)(PIXELS.float() / 255)
             model(x)
             left.append(penalty(x, LABELS).item())
     assert left[1] < 0.9 * left[0]
@@ -255,10 +256,10 @@ def test_the_loss_of_mid_by_hand():
     history = fit(copy.deepcopy(model), mid(0.25, 4), recipe=STILL)
     channel, head = model.fc
     model.train()
-    with training._own_generators(torch.device("cpu")):
-        generator = training._seed(torch.device("cpu"), 0, 0)
-        rows = training.batches.order(16, STILL, generator)[0]
-        x = training.preprocessing(model)(PIXELS[rows].double() / 255)
+    with trainer._own_generators(torch.device("cpu")):
+        generator = trainer._seed(torch.device("cpu"), 0, 0)
+        rows = trainer.batches.order(16, STILL, generator)[0]
+        x = forward.preprocessing(model)(PIXELS[rows].double() / 255)
         code = channel.code(model.global_pool(model.forward_features(x)))
         mu, sigma = code[:, :4], F.softplus(code[:, 4:] - 5)
         z = mu + sigma * torch.randn(16, 4, dtype=torch.float64)
@@ -295,7 +296,7 @@ def test_more_weight_lets_less_through():
         model = build()
         fit(model, mid(weight, 4), recipe=Recipe(epochs=30, batch_size=16, lr=5e-2, weight_decay=0))
         with mid(1.0, 4).listen(model) as penalty, torch.no_grad():
-            x = training.preprocessing(model)(PIXELS.float() / 255)
+            x = forward.preprocessing(model)(PIXELS.float() / 255)
             model(x)
             told.append(penalty(x, LABELS).item())
     assert told[1] < told[0] / 2

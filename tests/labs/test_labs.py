@@ -13,8 +13,11 @@ import nbformat
 import pytest
 from PIL import Image
 
-from privlab import attributes, catalogue, data, identities, ledger, pairing, papers, sources
-from privlab.verdicts import NOT_RUN, VERDICTS
+from privlab import data, ledger
+from privlab.data import attributes, identities, sources
+from privlab.ledger import papers
+from privlab.ledger.verdicts import NOT_RUN, VERDICTS
+from privlab.runner import catalogue, pairing
 
 ROOT = Path(__file__).parents[2]
 LABS = sorted((ROOT / "labs").glob("[0-9]*.py"))

@@ -6,7 +6,8 @@ from pathlib import Path
 import jupytext
 import pytest
 
-from privlab import pairing, student
+from privlab.runner import pairing
+from privlab.teaching import student_edition
 
 LABS = sorted((Path(__file__).parents[2] / "labs").glob("[0-9]*.py"))
 
@@ -33,6 +34,6 @@ def test_the_labs_that_go_on_with_an_answer_are_found():
 
 @pytest.mark.parametrize("path", USING, ids=lambda path: path.stem)
 def test_an_edition_with_every_exercise_open_runs_to_its_end(path, execute_lab):
-    made, left_out = student.edition(path)
+    made, left_out = student_edition.edition(path)
     found, _ = execute_lab(jupytext.writes(made, "py:percent"))
     assert left_out >= 3 and found["error"] is None, found["traceback"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from privlab import pairing
+from privlab.runner import pairing
 
 ROOT = Path(__file__).parents[2]
 LABS = sorted((ROOT / "labs").glob("[0-9]*.py"))

@@ -4,8 +4,9 @@ import pytest
 import timm
 from torch import nn
 
+from privlab import models
 from privlab.leak import Leak
-from privlab.models import april, morph, parts, zoo
+from privlab.models import april, morph, parts
 
 
 def layers(names):
@@ -17,7 +18,7 @@ def test_positions():
     assert parts.position(april.build("b", depth=1)) == ["cls_token", "pos_embed"]
     distilled = timm.create_model("deit_tiny_distilled_patch16_224", depth=1)
     assert parts.position(distilled) == ["cls_token", "pos_embed", "dist_token"]
-    assert parts.position(zoo.build("swin_cifar")) == []  # its biases belong to attention
+    assert parts.position(models.build("swin_cifar")) == []  # its biases belong to attention
 
 
 SMALL = dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16))
@@ -45,7 +46,7 @@ SMALL = dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16))
     ],
 )  # fmt: skip
 def test_what_stands_before_activations(name, changes, expected):
-    found = parts.activation(zoo.build(name, **changes))
+    found = parts.activation(models.build(name, **changes))
     assert layers(found) == expected
     assert all(f"{layer}.weight" in found and f"{layer}.bias" in found for layer in expected)
 
@@ -84,7 +85,7 @@ def test_what_cannot_be_traced_is_told():
 
 
 def test_names_of_several_parts_in_the_models_order():
-    model = zoo.build("vit_cifar", depth=1)
+    model = models.build("vit_cifar", depth=1)
     assert parts.names(model, "head", "position") == [*parts.position(model), *parts.head(model)]
     assert set(parts.names(model, "activation")) < set(parts.names(model, "mlp"))
     for word in parts.PARTS:
@@ -94,7 +95,7 @@ def test_names_of_several_parts_in_the_models_order():
 
 def test_names_are_of_what_is_sent():
     """A frozen position embedding is in no message, so leak.without must not be asked for it."""
-    model = zoo.build("vit_cifar", depth=1, position="random")
+    model = models.build("vit_cifar", depth=1, position="random")
     sent = {name: p for name, p in model.named_parameters() if p.requires_grad}
     assert "pos_embed" in parts.stem(model) and "pos_embed" not in parts.names(model, "stem")
     left = Leak(sent, 1, (3, 32, 32)).without(parts.names(model, "stem", "norm"))
@@ -111,4 +112,4 @@ def test_names_are_of_what_is_sent():
 )
 def test_words_that_do_not_fit(words, message):
     with pytest.raises(ValueError, match=message):
-        parts.names(zoo.build("resnet18", **SMALL), *words)
+        parts.names(models.build("resnet18", **SMALL), *words)

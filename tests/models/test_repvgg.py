@@ -7,7 +7,8 @@ import timm
 import torch
 from torch import nn
 
-from privlab.models import repvgg, skips, zoo
+from privlab import models
+from privlab.models import repvgg, skip_connections
 
 FULL = ["repvgg_a0", "repvgg_a1", "repvgg_a2", "repvgg_b0"]  # 9 to 28 million parameters
 LARGE = ["repvgg_b1", "repvgg_b3", "repvgg_d2"]  # 57 to 131 million: narrow here, in full in `make bench`
@@ -30,7 +31,7 @@ def answers(model, x):
     ],
 )
 def test_folding_keeps_outputs_and_input_gradients(name, settings, stirred):
-    model = stirred(zoo.build(name, num_classes=7, **settings).double())
+    model = stirred(models.build(name, num_classes=7, **settings).double())
     folded = repvgg.fold(model)
     x = torch.rand(2, 3, 32, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     for before, after in zip(answers(model, x), answers(folded, x), strict=True):
@@ -45,7 +46,7 @@ def test_folding_keeps_outputs_and_input_gradients(name, settings, stirred):
 
 def test_a_kernel_folded_by_hand(stirred):
     """Equations 4 to 7: gamma / sigma of each branch times its kernel; the identity's is 1 at the centre of its own channel."""
-    model = stirred(zoo.build("repvgg_a0", num_classes=7, width_factor=0.25).double())
+    model = stirred(models.build("repvgg_a0", num_classes=7, width_factor=0.25).double())
     block, folded = model.stages[0][1], repvgg.fold(model).stages[0][1].reparam_conv
 
     def factor(norm):
@@ -62,7 +63,7 @@ def test_a_kernel_folded_by_hand(stirred):
 
 
 def test_folding_leaves_the_model_and_fits_evaluation_only(stirred):
-    model = stirred(zoo.build("repvgg_a0", num_classes=7, width_factor=0.25).double()).train()
+    model = stirred(models.build("repvgg_a0", num_classes=7, width_factor=0.25).double()).train()
     state = copy.deepcopy(model.state_dict())
     folded = repvgg.fold(model)
     assert model.training and not folded.training
@@ -74,14 +75,14 @@ def test_folding_leaves_the_model_and_fits_evaluation_only(stirred):
 
 
 def test_a_net_without_identity_branches_folds_too(stirred):
-    cut = skips.remove(stirred(zoo.build("repvgg_a0", num_classes=7, width_factor=0.25).double()), 3)
+    cut = skip_connections.remove(stirred(models.build("repvgg_a0", num_classes=7, width_factor=0.25).double()), 3)
     x = torch.rand(2, 3, 32, 32, dtype=torch.float64)
     torch.testing.assert_close(repvgg.fold(cut)(x), cut(x), rtol=1e-10, atol=1e-12)
 
 
 def test_d2_by_hand():
     with torch.device("meta"):
-        model, with_attention = zoo.build("repvgg_d2", 1000), timm.create_model("repvgg_d2se")
+        model, with_attention = models.build("repvgg_d2", 1000), timm.create_model("repvgg_d2se")
     inside, total, identities = 3, 0, 0
     for depth, width in ((1, 64), (8, 160), (14, 320), (24, 640), (1, 2560)):  # the stem, then the stages
         for i in range(depth):
@@ -94,11 +95,11 @@ def test_d2_by_hand():
     assert repvgg.branches(model) == {"3x3": 48, "1x1": 48, "identity": identities, "folded": 0} and identities == 43
     attention = sum(p.numel() for name, p in with_attention.named_parameters() if ".attn." in name)
     assert sum(p.numel() for p in with_attention.parameters()) == total + attention and attention > 0
-    assert zoo.build("repvgg_d2", 5, width_factor=0.125).normalise.mean == (0.485, 0.456, 0.406)
+    assert models.build("repvgg_d2", 5, width_factor=0.125).normalise.mean == (0.485, 0.456, 0.406)
 
 
 def test_bad_input():
     with pytest.raises(ValueError, match="ResNet has no RepVGG blocks, so nothing folds"):
         repvgg.fold(timm.create_model("resnet18", channels=(4, 4, 4, 4)))
     with pytest.raises(ValueError, match="folded already"):
-        repvgg.fold(repvgg.fold(zoo.build("repvgg_a0", width_factor=0.25)))
+        repvgg.fold(repvgg.fold(models.build("repvgg_a0", width_factor=0.25)))

@@ -4,11 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from privlab.models import skips, vgg, zoo
+from privlab import models
+from privlab.models import skip_connections, vgg
 
 
 def test_it_is_a_chain_of_two_convolutions_at_each_width():
-    model = zoo.build("vgg_narrow", 7, in_chans=1)
+    model = models.build("vgg_narrow", 7, in_chans=1)
     convolutions = [m for m in model.features if isinstance(m, nn.Conv2d)]
     assert [(m.in_channels, m.out_channels) for m in convolutions] == [
         (1, 16), (16, 16), (16, 32), (32, 32), (32, 64), (64, 64), (64, 128), (128, 128)
@@ -19,7 +20,7 @@ def test_it_is_a_chain_of_two_convolutions_at_each_width():
 
 
 def test_the_head_is_small_and_the_seed_decides_the_weights():
-    one, same, other = (zoo.build("vgg_narrow", 7, seed=seed) for seed in (0, 0, 1))
+    one, same, other = (models.build("vgg_narrow", 7, seed=seed) for seed in (0, 0, 1))
     assert sum(p.numel() for p in one.parameters()) < 3e5
     for a, b, c in zip(one.parameters(), same.parameters(), other.parameters(), strict=True):
         assert torch.equal(a, b)
@@ -28,4 +29,4 @@ def test_the_head_is_small_and_the_seed_decides_the_weights():
 
 def test_there_is_nothing_to_cut():
     with pytest.raises(ValueError, match="VGG has no skip connections"):
-        skips.remove(vgg.build("vgg_narrow"), 4)
+        skip_connections.remove(vgg.build("vgg_narrow"), 4)

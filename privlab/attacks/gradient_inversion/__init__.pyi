@@ -1,0 +1,41 @@
+from . import adaptive, cases, closed_form, label_recovery, objectives, priors, results, search_spaces, sensitivity
+from .gauss_newton import GaussNewton
+from .matching import Inversion
+from .presets import (
+    annealed,
+    april,
+    deep_inversion,
+    dlg,
+    gradinversion,
+    gradvit,
+    idlg,
+    inverting_gradients,
+    quasi_newton,
+    tag,
+)
+from .terms import Term
+
+__all__ = [
+    "GaussNewton",
+    "Inversion",
+    "Term",
+    "adaptive",
+    "annealed",
+    "april",
+    "cases",
+    "closed_form",
+    "deep_inversion",
+    "dlg",
+    "gradinversion",
+    "gradvit",
+    "idlg",
+    "inverting_gradients",
+    "label_recovery",
+    "objectives",
+    "priors",
+    "quasi_newton",
+    "results",
+    "search_spaces",
+    "sensitivity",
+    "tag",
+]

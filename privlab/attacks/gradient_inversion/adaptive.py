@@ -1,0 +1,189 @@
+"""The attacker who knows the defence: what he does with noise whose size, tensor by tensor, is no secret.
+
+A defence that is safe only while nobody knows of it is not safe. `deviations`, an argument of most functions here, is what
+`defences.budget.deviations` gives: parameter name -> standard deviation of the noise in each number. The closed forms take the same
+mapping as it is: closed_form.patch_embedding(model, leak, noise=deviations).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from privlab.attacks.gradient_inversion import objectives
+from privlab.attacks.gradient_inversion.matching import Inversion
+from privlab.attacks.gradient_inversion.objectives import Objective
+from privlab.leak import Leak
+from privlab.models.forward import Gradients
+
+
+def averaged(leaks: Sequence[Leak]) -> Leak:
+    """The mean of several rounds in which a client sent the same batch at the same weights, each time with fresh noise.
+
+    n rounds cut the noise to 1 / sqrt(n), and the deviations with it; what rounding or clipping took stays lost.
+    Returns a leak with the labels of the first.
+    Raises ValueError for no leak, and for leaks of other parameters, batches or labels than the first.
+    """
+    leaks = list(leaks)
+    if not leaks:
+        raise ValueError("leaks=[] has no round; give one leak or more")
+    first = leaks[0]
+    for number, leak in enumerate(leaks[1:], start=2):
+        same = (
+            {n: g.shape for n, g in leak.grads.items()} == {n: g.shape for n, g in first.grads.items()}
+            and (leak.batch_size, leak.image_shape) == (first.batch_size, first.image_shape)
+            and _alike(leak, first)
+        )
+        if not same:
+            raise ValueError(
+                f"leaks: round {number} ({leak!r}) is not of the batch and the parameters of the first ({first!r}); "
+                "give rounds of one batch and one model"
+            )
+    return replace(first, grads={n: torch.stack([leak.grads[n] for leak in leaks]).mean(0) for n in first.grads})
+
+
+def weighted(
+    leak: Leak, deviations: Mapping[str, float], objective: Objective = objectives.squared_distance, floor: float = 1e-3
+) -> objectives.Weighted:
+    """An objective that hears each tensor by 1 / the standard deviation of its noise; see `weights`.
+
+    With the squared distance it is, but for the floor, twice the negative logarithm of the likelihood under normal noise: no other weights
+    tell more where the message depends linearly on what is sought (Gauss and Markov).
+    """
+    return objectives.weighted(objective, weights(leak, deviations, floor))
+
+
+def weights(leak: Leak, deviations: Mapping[str, float], floor: float = 1e-3) -> dict[str, float]:
+    """Factors for `objectives.weighted`: 1 / hypot(deviation, floor * size), size being the root mean square of all the leak's numbers.
+
+    deviations: of names that the leak holds; others count for nothing, and a name that is missing has no noise.
+    floor: a positive number; smaller noise is as good as none. Without it a tensor without noise would weigh infinitely more than others.
+        Tensors without noise weigh alike, so an attack on a clean message stays what it was.
+    Raises ValueError for deviations that are negative or not finite, a floor of 0 or less, and a leak of zeros.
+    """
+    if not 0 < floor < math.inf:
+        raise ValueError(f"floor={floor} is no share of a gradient's size; give a positive number, such as 1e-3")
+    known, size = _checked(leak, deviations), leak.norm.item() / sum(g.numel() for g in leak.grads.values()) ** 0.5
+    if not size:
+        raise ValueError("leak: its gradients are zero throughout, so there is nothing to weigh")
+    return {name: 1 / math.hypot(deviation, floor * size) for name, deviation in known.items()}
+
+
+def informed(attack: Inversion, leak: Leak, deviations: Mapping[str, float], floor: float = 1e-3) -> Inversion:
+    """The same search, each of its terms on gradients weighed as in `weighted`; it has to be run on this leak.
+
+    A squared distance is then in units of the noise, so priors want another weight; a cosine distance stays between 0 and 2.
+    """
+    factors = weights(leak, deviations, floor)
+    return _hearing(attack, lambda value: objectives.weighted(value, factors))
+
+
+def tempered(attack: Inversion, leak: Leak, deviations: Mapping[str, float], share: float = 0.03) -> Inversion:
+    """The same search, its terms on gradients now the squared distance, each tensor's over its size and the noise in it.
+
+    The weights are 1 / hypot(|g|, |noise| / share), for each tensor of the message. Without noise that is `objectives.relative_distance`,
+    its floor included: it hears every tensor alike, is best for a search on a clean message, and the first to be drowned, since small
+    tensors drown first. One whose noise is `share` of it or more counts as its noise does. A search never meets a message exactly, so noise
+    below what it leaves over costs nothing: `share` is about that. With share towards 0 the noise alone decides, as in `weights`, which are
+    right and hard to search by; but here a tensor counts as one, however many numbers it has.
+
+    deviations: as above; it has to be run on this leak.  share: above 0.
+    Raises ValueError as `weights`.
+    """
+    if not 0 < share < math.inf:
+        raise ValueError(f"share={share} is no share of a gradient; give a positive number, such as 0.03")
+    known, floor = _checked(leak, deviations), objectives.FLOOR * leak.norm.item()
+    if not floor:
+        raise ValueError("leak: its gradients are zero throughout, so there is nothing to weigh")
+    sizes = {name: max(g.norm().item(), floor) for name, g in leak.grads.items()}
+    noises = {name: known[name] * g.numel() ** 0.5 for name, g in leak.grads.items()}
+    factors = {name: 1 / math.hypot(size, noises[name] / share) for name, size in sizes.items()}
+    heard = objectives.weighted(objectives.squared_distance, factors)
+    return _hearing(attack, lambda _: heard)
+
+
+def arrived(attack: Inversion) -> Inversion:
+    """The same search, comparing only the numbers of a message that are not 0: for messages of which most was not sent."""
+    return _hearing(attack, lambda value: Heard(value, what_arrived))
+
+
+def unclipped(attack: Inversion) -> Inversion:
+    """The same search, its gradient brought to the length of the message before they are compared: for one that was cut to a length.
+
+    Which way the message points is all that clipping leaves, and all that it takes is the length, which tells next to nothing.
+    """
+    return _hearing(attack, lambda value: Heard(value, at_its_length))
+
+
+def what_arrived(grads: Gradients, leak: Leak) -> Gradients:
+    """The attacker's numbers, 0 where the message has 0."""
+    return {n: grads[n].where(g != 0, 0.0) for n, g in leak.grads.items()}
+
+
+def at_its_length(grads: Gradients, leak: Leak) -> Gradients:
+    """The attacker's numbers, all of them times the factor that makes them as long as the message."""
+    mine = torch.stack([grads[n].square().sum() for n in leak.grads]).sum().sqrt()
+    return {n: grads[n] * (leak.norm / mine) for n in leak.grads}
+
+
+@dataclass(frozen=True, repr=False)
+class Heard:
+    """An objective that looks at what `hear` makes of the attacker's gradients."""
+
+    objective: Objective
+    hear: Callable[[Gradients, Leak], Gradients]
+
+    def __call__(self, images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+        return self.objective(images, self.hear(grads, leak), leak)
+
+    def prepare(self, model: nn.Module, leak: Leak) -> Heard | None:
+        inner = getattr(self.objective, "prepare", None)
+        objective = inner(model, leak) if inner else self.objective
+        return None if objective is None else Heard(objective, self.hear)
+
+    def __repr__(self) -> str:
+        return f"{self.hear.__name__}({getattr(self.objective, '__name__', repr(self.objective))})"
+
+
+def _hearing(attack: Inversion, heard: Callable[[Objective], Objective]) -> Inversion:
+    """The same search, each of its terms on gradients with what `heard` makes of its objective."""
+    terms = [replace(t, value=heard(t.value)) if t.of == "gradients" else t for t in attack.terms]
+    return replace(attack, terms=tuple(terms))
+
+
+def dropped(leak: Leak, deviations: Mapping[str, float], above: float = 0.5) -> Leak:
+    """The leak without the tensors that are mostly noise: for attacks that cannot weigh.
+
+    above: tensors go whose noise has a greater standard deviation than this share of the root mean square of the numbers received, in which
+        the noise itself is counted: pure noise has a share of about 1. A positive number; .7 keeps what is at least half signal.
+    Raises ValueError where nothing would be left, for another `above`, and for deviations that are negative or not finite.
+    """
+    if not 0 < above < math.inf:
+        raise ValueError(f"above={above} is no share of a gradient's size; give a positive number, such as 0.5")
+    known = _checked(leak, deviations)
+    sizes = {name: g.double().square().mean().sqrt().item() for name, g in leak.grads.items()}
+    shares = {name: known[name] / size if size else float(known[name] > 0) for name, size in sizes.items()}
+    cleanest = min(shares, key=lambda name: shares[name])
+    if shares[cleanest] > above:
+        raise ValueError(
+            f"above={above} leaves no gradient; the cleanest, {cleanest!r}, has a share of noise of {shares[cleanest]:.2g}"
+        )
+    return leak.without([name for name, share in shares.items() if share > above])
+
+
+def _alike(leak: Leak, other: Leak) -> bool:
+    if leak.labels is None or other.labels is None:
+        return leak.labels is other.labels
+    return torch.equal(leak.labels, other.labels)
+
+
+def _checked(leak: Leak, deviations: Mapping[str, float]) -> dict[str, float]:
+    """The deviation of each gradient of the leak."""
+    for name, size in deviations.items():
+        if not 0 <= size < math.inf:
+            raise ValueError(f"deviations[{name!r}]={size} is no standard deviation; give 0 or more")
+    return {name: deviations.get(name, 0.0) for name in leak.grads}

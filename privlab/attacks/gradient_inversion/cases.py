@@ -1,0 +1,213 @@
+"""Many gradient inversions, each an independent task: a fresh victim of the zoo, photographs, an attack by the name of its preset.
+
+A `Case` holds plain values only, so any worker can do it: on this machine's cores, on a cluster, today or after an interruption. What it
+found is kept in the store under a name made of all that it depends on, and never searched for twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import timm
+import torch
+from torch import Tensor, nn
+
+from privlab import compute, data, models
+from privlab.attacks.gradient_inversion import adaptive, matching, presets, results, sensitivity
+from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
+from privlab.attacks.gradient_inversion.results import Result
+from privlab.compute import tasks as fleet
+from privlab.defences import perturbation
+from privlab.leak import Leak, observe
+from privlab.training import defence as protection
+
+PRESETS: dict[str, Callable[..., matching.Inversion | GaussNewton]] = {"gauss_newton": GaussNewton} | {
+    preset.__name__: preset
+    for preset in (
+        presets.dlg,
+        presets.idlg,
+        presets.inverting_gradients,
+        presets.annealed,
+        presets.quasi_newton,
+        presets.tag,
+        presets.april,
+    )
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A victim, its photographs, and a search.
+
+    model, changes, victim: what `zoo.build` takes: name, changes, and seed of the weights; `train` puts it in train mode.
+    data, split, images, side: the named set, and the places of the batch's photographs; resized to `side` pixels if given.
+    attack, settings: a name of `PRESETS`, and what it takes, such as dict(steps=600).  seed: of the noise it begins with.
+    noise: what the client adds to its message, see `perturbation.gaussian`; drawn by the victim's seed.
+    sent: a defence of the message, by its settings (`messages.sent(...).settings()`); drawn by the victim's seed.
+    rounds: messages of the same photographs, each with noise of its own, that the attacker takes the mean of.
+    informed: whether he knows the defence: noise is weighed (`adaptive.tempered`), zeros of a sparse message are no numbers, and a
+        clipped one has no length.
+    """
+
+    model: str
+    images: tuple[int, ...]
+    attack: str = "inverting_gradients"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    victim: int = 0
+    seed: int = 0
+    data: str = "cifar10"
+    split: str = "test"
+    side: int | None = None
+    train: bool = False
+    noise: float = 0.0
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    rounds: int = 1
+    informed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.attack not in PRESETS:
+            raise ValueError(f"attack={self.attack!r} is no preset that a worker knows; there are {', '.join(PRESETS)}")
+        if not self.images:
+            raise ValueError("images=() leaves nothing to look for; give the place of one photograph or more")
+        if self.rounds < 1:
+            raise ValueError(f"rounds={self.rounds} brings no message; give 1 or more")
+        if self.noise and self.rounds > 1:
+            raise ValueError(
+                f"rounds={self.rounds} are of a defence given as `sent`, and noise={self.noise} is drawn once; give that noise as `sent`"
+            )
+        if self.informed and (not self.sent or self.noise or self.attack == "gauss_newton"):
+            raise ValueError(
+                "informed=True is for a defence given as `sent`, and for searches that can weigh tensors; give those"
+            )
+
+    def plain(self) -> dict[str, Any]:
+        """All of it as plain JSON, for a worker and for the name that its result is kept under."""
+        late = ("sent", "rounds", "informed")  # left out where nothing is set, as in what was kept before
+        return {k: v for k, v in asdict(self).items() if k not in late or v != getattr(BARE, k)}
+
+    def message(self, model: nn.Module) -> tuple[Leak, dict[str, float]]:
+        """What the attacker receives, or the mean of what he receives, and what he may know of the noise in it."""
+        leak = observe(model, *self.batch())
+        if self.noise:
+            leak = perturbation.gaussian(leak, self.noise, self.victim)
+        if not self.sent:
+            return leak, {}
+        defence: Any = protection.opened(self.sent)
+        mean = adaptive.averaged([defence(leak, model, self.victim + 1_000_003 * n) for n in range(self.rounds)])
+        return mean, defence.deviations(mean, model, self.rounds)
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """The client's photographs, (batch, channels, height, width) in [0, 1], and their labels."""
+        photos = data.load(self.data, self.split)
+        images, labels = zip(*(photos.one(i, size=self.side) for i in self.images), strict=True)
+        return torch.cat(images), torch.cat(labels)
+
+    def build(self, device: str = "cpu") -> nn.Module:
+        return models.build(self.model, seed=self.victim, **self.changes).to(device).train(self.train)
+
+
+BARE = Case("", (0,))
+
+
+def run(
+    cases: Sequence[Case],
+    title: str = "inversions",
+    *,
+    device: str = "cpu",
+    snapshots: Sequence[int] = (),
+    jobs: int | None = None,
+    budget: float | None = None,
+    progress: bool = True,
+) -> list[Result]:
+    """What each case finds, in the order of the cases; those that are kept already are not searched for again.
+
+    device: "cpu" or "cuda".  snapshots: steps at which pictures are kept on the way.  jobs, progress: see `fleet.run`.
+    budget: seconds, after which searches stop at a checkpoint, to go on from there in the next call.
+    Prints one line about what was done.  Raises TimeoutError where the budget was over before all were done.
+    """
+    settings = [{**case.plain(), "device": device, "snapshots": list(snapshots)} for case in cases]
+    return [results.kept(kept) for kept in _done("invert", settings, title, jobs, budget, progress)]
+
+
+def spectra(
+    cases: Sequence[Case],
+    block: int = 4,
+    title: str = "spectra",
+    *,
+    device: str = "cpu",
+    jobs: int | None = None,
+    budget: float | None = None,
+    progress: bool = True,
+) -> list[Tensor]:
+    """`sensitivity.spectrum` at the photograph of each case; its attack does not matter. Kept, and fanned out, as in `run`."""
+    plain = [{k: v for k, v in case.plain().items() if k not in ("attack", "settings", "seed")} for case in cases]
+    settings = [{**case, "device": device, "block": block} for case in plain]
+    return [kept.load("spectrum")["singular"] for kept in _done("sense", settings, title, jobs, budget, progress)]
+
+
+def invert(budget: float | None = None, **arguments: Any) -> None:
+    """Do one case of `run` and keep what it finds: what a worker is told to do."""
+    kept, device, snapshots, case = _taken("invert", arguments)
+    if not kept.complete:
+        model = case.build(device)
+        attack: Any = PRESETS[case.attack](**case.settings)
+        leak, deviations = case.message(model)
+        if case.informed:
+            attack = adaptive.tempered(attack, leak, deviations)
+            hears = {"sparse": adaptive.arrived, "clipped": adaptive.unclipped}.get(case.sent["arguments"]["by"])
+            attack = hears(attack) if hears else attack
+        attack.run(model, leak, seed=case.seed, snapshots=snapshots, store=kept, budget=budget, progress=False)
+
+
+def sense(budget: float | None = None, **arguments: Any) -> None:
+    """Do one case of `spectra`; a single one takes seconds and is not interrupted by a budget."""
+    block = arguments["block"]
+    kept, device, _, case = _taken("sense", arguments)
+    if not kept.complete:
+        kept.save("spectrum", {"singular": sensitivity.spectrum(case.build(device), *case.batch(), block=block)})
+        kept.finish()
+
+
+def _done(
+    call: str, settings: Sequence[dict[str, Any]], title: str, jobs: int | None, budget: float | None, progress: bool
+) -> list[compute.Run]:
+    runs = [_run(call, arguments) for arguments in settings]
+    tasks = {
+        kept.path: fleet.Task(
+            name=f"{arguments['model']} {arguments['changes']}, photographs {arguments['images']}",
+            call=f"privlab.attacks.gradient_inversion.cases:{call}",
+            arguments=arguments,
+            finished=partial(getattr, kept, "complete"),
+            steps=partial(_steps, kept),
+            total=1,
+        )
+        for kept, arguments in zip(runs, settings, strict=True)
+    }
+    gpu = any(arguments["device"] == "cuda" for arguments in settings)
+    report = fleet.run(list(tasks.values()), title, jobs=jobs, gpu=gpu, budget=budget, progress=progress)
+    print(repr(report).replace("trained", "done"))
+    if report.left:
+        raise TimeoutError(
+            f"{report.left} of {len(tasks)} are left; what was found is kept: run this again, and it goes on from there"
+        )
+    return runs
+
+
+def _taken(call: str, arguments: dict[str, Any]) -> tuple[compute.Run, str, Sequence[int], Case]:
+    """The run of these arguments, and what they say."""
+    own = {k: v for k, v in arguments.items() if k not in ("device", "snapshots", "block")}
+    case = Case(**{**own, "images": tuple(own["images"])})
+    return _run(call, arguments), arguments["device"], arguments.get("snapshots", ()), case
+
+
+def _run(call: str, arguments: Mapping[str, Any]) -> compute.Run:
+    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results.FORMAT)
+    return compute.Run("inversion" if call == "invert" else "spectrum", {**arguments, "versions": versions})
+
+
+def _steps(kept: compute.Run) -> int:
+    return int(kept.complete)

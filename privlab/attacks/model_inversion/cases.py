@@ -1,0 +1,112 @@
+"""One model inversion attack on every model of a fleet, in parallel, each kept as soon as it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from privlab import compute
+from privlab.attacks.model_inversion import distillation, generator_files
+from privlab.attacks.model_inversion.results import PARTS, Found
+from privlab.attacks.model_inversion.search import FORMAT, ModelInversion
+from privlab.compute import store
+from privlab.compute import tasks as fleet
+from privlab.training import shadow_models
+
+
+class Attempt(NamedTuple):
+    """One attack to be made: on model m of a fleet, as it was after epoch `at` (the last if None), with a generator that was kept.
+
+    generator: the folder that `shelf.keep` returned.  targets: classes.  attack, seed: see `ModelInversion.run`.
+    beside: folders of models distilled from the target, see `distillation.distil`.
+    """
+
+    fleet: shadow_models.Fleet
+    m: int
+    at: int | None
+    generator: str
+    targets: Sequence[int]
+    attack: ModelInversion
+    seed: int
+    beside: Sequence[str] = ()
+
+    def arguments(self) -> dict[str, Any]:
+        """All of it as plain JSON, for a worker."""
+        rest = {"targets": list(self.targets), "attack": self.attack.settings(), "seed": self.seed}
+        if self.beside:  # only then, as attempts without have long been kept
+            rest["beside"] = list(self.beside)
+        return {"folder": str(self.fleet.folder), "m": self.m, "at": self.at, "generator": self.generator, **rest}
+
+    @property
+    def run(self) -> compute.Run:
+        """Where the result is kept: under all that it depends on."""
+        # Fleet, generator and distilled models by what they are, wherever they lie.
+        names: dict[str, Any] = {"folder": store.key(self.fleet.settings)[:32], "generator": Path(self.generator).name}
+        if self.beside:
+            names["beside"] = [Path(each).name for each in self.beside]
+        told = self.arguments() | names
+        return compute.Run("inversion", {"format": FORMAT, **told, "torch": torch.__version__.split("+")[0]})
+
+    @property
+    def found(self) -> Found:
+        """What the attack brought back.  Raises FileNotFoundError where it was not made."""
+        run = self.run
+        return Found(**run.load("found"), trace=run.read("trace"))
+
+
+def wage(
+    attempts: Sequence[Attempt], *, jobs: int | None = None, budget: float | None = None, progress: bool = True
+) -> list[Found]:
+    """Make the attacks that are missing, and return what all of them found, in order; see `fleet.run` for the arguments.
+
+    Raises TimeoutError when the budget is over before all of them are made; those that are, are kept.
+    """
+    tasks = [
+        fleet.Task(
+            name=f"inversion of {each.fleet.settings['model']['name']} {each.m}",
+            call="privlab.attacks.model_inversion.cases:work",
+            arguments=each.arguments(),
+            finished=(done := partial(getattr, each.run, "complete")),
+            steps=done,
+            total=1,
+        )
+        for each in attempts
+    ]
+    gpu = any(each.fleet.settings["device"] == "cuda" for each in attempts)
+    print(fleet.run(tasks, f"{len(tasks)} attacks", jobs=jobs, gpu=gpu, budget=budget, progress=progress, verb="made"))
+    if undone := [task.name for task in tasks if not task.finished()]:
+        raise TimeoutError(
+            f"budget={budget:g} s are over with {len(undone)} of {len(tasks)} attacks to go; call again to go on"
+        )
+    return [each.found for each in attempts]
+
+
+def work(
+    folder: str,
+    m: int,
+    at: int | None,
+    generator: str,
+    targets: Sequence[int],
+    attack: dict[str, Any],
+    seed: int,
+    budget: float | None = None,
+    beside: Sequence[str] = (),
+) -> None:
+    """What a worker is told to do: one attack, from its arguments to its file. It takes seconds; a budget is not looked at."""
+    settings: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in attack.items()
+    }
+    made = Attempt(shadow_models.load(folder), m, at, generator, targets, ModelInversion(**settings), seed, beside)
+    if made.run.complete:
+        return
+    device = made.fleet.settings["device"]
+    model, prior = made.fleet.model(m, at).to(device), generator_files.opened(generator).to(device)
+    others = [distillation.opened(each).to(device) for each in beside]
+    found, run = made.attack.run(model, prior, targets, seed, others), made.run
+    run.save("found", {name: getattr(found, name) for name in PARTS})
+    run.note("trace", found.trace)
+    run.finish()

@@ -1,0 +1,107 @@
+"""Students of a target model, which an attack asks beside it: what convinces all of them shows less of the one model's quirks.
+
+LOMMA (Nguyen et al. 2023) calls them augmented models, and the trouble that they are against overfitting to the target.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from privlab import compute, models, training
+from privlab.compute import store
+from privlab.data import Normalise
+from privlab.models.forward import preprocessing
+from privlab.training import batches, epoch_loop, trainer
+from privlab.training.batches import Labelled
+
+FORMAT = 1  # raise it when the same settings begin to give another student
+
+
+def distil(
+    target: nn.Module,
+    student: str,
+    images: Labelled | Tensor,
+    *,
+    epochs: int,
+    seed: int,
+    model: Mapping[str, Any] | None = None,
+    batch_size: int = 64,
+    lr: float = 1e-3,
+    temperature: float = 1.0,
+    device: str | torch.device = "cpu",
+    root: Any = None,
+    watch: epoch_loop.Watch | None = None,
+    progress: bool = True,
+) -> str:
+    """Teach a network of the zoo to answer public images as the target does; returns its folder in the run store, for `opened`.
+
+    It is trained once, and goes on where it was interrupted. It takes over the target's preprocessing; its classes are the target's.
+    student, model: what `zoo.build` takes: the name, and the changes.  images: public, (n, channels, height, width), bytes or in [0, 1].
+    epochs, batch_size, lr: Adam's, at a constant rate.  temperature: of both sides (Hinton et al. 2015); 1 in LOMMA.
+    watch: see `adversaries.gmi`.  The loss is `divergence`.
+    Raises ValueError for images that the target does not take, fewer than a batch, or a temperature that is not positive.
+    """
+    pixels = batches.pixels(images)
+    epoch_loop.enough(pixels, batch_size, epochs)
+    if not temperature > 0:
+        raise ValueError(f"temperature={temperature} is not positive; try 1.0")
+    normalise = preprocessing(target)
+    taught = training.logits(target, pixels).to(device)  # (n, classes)
+    told: dict[str, Any] = {"name": student, "changes": {"num_classes": taught.shape[1], **(model or {})}}
+    told |= {"mean": list(normalise.mean), "std": list(normalise.std)}
+    config = {
+        "format": FORMAT, "target": epoch_loop.fingerprint(target), "student": told, "images": store.digest(pixels), "epochs": epochs,
+        "seed": seed, "batch_size": batch_size, "lr": lr, "temperature": temperature, "device": torch.device(device).type,
+        "on": trainer.versions(),
+    }  # fmt: skip
+    run = compute.Run("distilled", config, root)
+    made = _built(told, seed).to(device)
+    optimiser, pixels = torch.optim.Adam(made.parameters(), lr), pixels.to(device)
+
+    def step(rows: Tensor, draw: torch.Generator) -> None:
+        rows = rows.to(pixels.device)
+        said = made(normalise(batches.unit(pixels[rows], torch.float32)))
+        epoch_loop.step(optimiser, divergence(said, taught[rows], temperature))
+
+    if not run.complete:
+        run.note("settings", told)
+    epoch_loop.kept(
+        run,
+        {"weights": made},
+        lambda: epoch_loop.train(
+            {"weights": made}, {"weights": optimiser}, step, len(pixels), epochs=epochs, batch_size=batch_size, seed=seed, run=run,
+            title=f"{student}, taught by the target", watch=epoch_loop.shown(watch, made), progress=progress,
+        ),
+    )  # fmt: skip
+    return str(run.path)
+
+
+def divergence(said: Tensor, taught: Tensor, temperature: float = 1.0) -> Tensor:
+    """KL divergence of the student's answer from the teacher's, both logits (n, classes) over the temperature; a mean over the images.
+
+    Times the square of the temperature, so that gradients keep their size (Hinton et al. 2015).
+    """
+    soft = F.log_softmax(taught / temperature, 1)
+    return F.kl_div(F.log_softmax(said / temperature, 1), soft, reduction="batchmean", log_target=True) * temperature**2
+
+
+def opened(folder: str) -> nn.Module:
+    """The student that `distil` put into this folder, on the CPU and in eval mode."""
+    path = Path(folder)
+    made = _built(json.loads((path / "settings.json").read_bytes()))
+    made.load_state_dict(safetensors.torch.load_file(path / "weights.safetensors"))
+    return made.eval().requires_grad_(False)
+
+
+def _built(told: Mapping[str, Any], seed: int = 0) -> nn.Module:
+    made: Any = models.build(told["name"], seed=seed, **told["changes"])
+    made.normalise = Normalise(tuple(told["mean"]), tuple(told["std"]))
+    return made

@@ -1,0 +1,152 @@
+"""How far reconstructions show the people behind a model, as the field measures it: a network that the attacker never saw is asked.
+
+The target model itself is no judge: the attack has driven its answer to the target, and noise can do that. So a second network of another
+architecture is trained on all private photographs, and what counts is whom *it* sees, and how near the pictures are to the private
+ones in its features (Koh et al. 2024, section 14; the measures are those of PPA and KEDMI).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from privlab import training
+from privlab.compute import store
+from privlab.data.private_public import Cast
+from privlab.models import representations
+from privlab.training import batches
+from privlab.training.batches import Labelled
+from privlab.training.shadow_models import Fleet
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge says of each of n pictures.
+
+    top1, top5: (n,) bool, whether the target is the judge's first choice, or among its first five.
+    knn: (n,) Euclidean distance to the nearest private photograph of the target, in the judge's features.
+    delta: (n,) the square of it, as PPA prints it.  likelihood: (n,) the judge's probability for the target.
+    """
+
+    top1: Tensor = field(repr=False)
+    top5: Tensor = field(repr=False)
+    knn: Tensor = field(repr=False)
+    likelihood: Tensor = field(repr=False)
+
+    @property
+    def delta(self) -> Tensor:
+        return self.knn.square()
+
+    @property
+    def accuracy(self) -> float:
+        """Attack accuracy: the share of pictures in which the judge sees the target (AttAcc, from 0 to 1)."""
+        return self.top1.double().mean().item()
+
+    def __repr__(self) -> str:
+        return (
+            f"attack accuracy {self.accuracy:.3f} (top 5: {self.top5.double().mean():.3f}), KNN distance {self.knn.mean():.2f}, "
+            f"{len(self.top1)} pictures"
+        )
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The evaluation model with the private photographs' features; make one with `judge`.
+
+    accuracy: the share of photographs that it was not trained on which a network like it gets right: how far its word can be trusted.
+    """
+
+    model: nn.Module = field(repr=False)
+    accuracy: float
+    features: Tensor = field(repr=False)  # (private photographs, width)
+    labels: Tensor = field(repr=False)
+
+    def score(self, images: Tensor, targets: Tensor, target_model: nn.Module | None = None) -> Verdict:
+        """Hold pictures (n, channels, height, width) in [0, 1] against the classes (n,) that they were made for.
+
+        target_model: the model under attack, to make sure that it is not the judge.
+        Raises ValueError if it is, by its weights; and for a class that the judge does not know.
+        """
+        if target_model is not None and _same(self.model, target_model):
+            raise ValueError(
+                f"target_model: this {type(target_model).__name__} is the judge itself, and would call any search a success; "
+                "train an evaluation model of another architecture"
+            )
+        with torch.no_grad():
+            said = training.logits(self.model, images).cpu()
+        if (out := targets[(targets < 0) | (targets >= said.shape[1])]).numel():
+            raise ValueError(f"targets: class {int(out[0])} is none of the judge's; it has 0 to {said.shape[1] - 1}")
+        first = said.topk(min(5, said.shape[1]), dim=1).indices  # (n, 5)
+        found = representations.read(self.model, images)[representations.LAST]
+        return Verdict(
+            top1=first[:, 0] == targets,
+            top5=(first == targets[:, None]).any(1),
+            knn=nearest(found, targets, self.features, self.labels),
+            likelihood=said.softmax(1)[torch.arange(len(targets)), targets],
+        )
+
+
+def judge(model: nn.Module, accuracy: float, private: Labelled) -> Judge:
+    """An evaluation model, trained on these private photographs (all of them), and its held-out accuracy, measured on a twin."""
+    pixels, labels = batches.pair(private)
+    return Judge(model.eval(), accuracy, representations.read(model, pixels)[representations.LAST], labels)
+
+
+def judges(panel: Fleet, cast: Cast) -> list[Judge]:
+    """A judge for each draw of people, out of a trained fleet with `cast.panel()` as its keep matrix; its accuracy is its twin's."""
+    n = len(cast.draws)
+    held_out = [panel.right(n + i, draw.test) for i, draw in enumerate(cast.draws)]
+    return [judge(panel.model(i), held_out[i], cast.photographs(i)) for i in range(n)]
+
+
+def nearest(features: Tensor, targets: Tensor, private: Tensor, labels: Tensor) -> Tensor:
+    """Euclidean distance of each row of features (n, width) to the nearest private one (m, width) of its own class: (n,).
+
+    Koh et al. 2024, section 14, "KNN distance"; its square is the delta of PPA.  Raises ValueError for a class without photographs.
+    """
+    distance = torch.cdist(features.double(), private.double())  # (n, m)
+    distance = distance.masked_fill(targets[:, None] != labels[None], torch.inf)
+    shortest = distance.min(1).values
+    if shortest.isinf().any():
+        raise ValueError(f"targets: there is no private photograph of class {int(targets[shortest.isinf()][0])}")
+    return shortest
+
+
+def at_equal_accuracy(one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> float:
+    """How much more an attack gets out of one kind of model than out of another that is as good at its task.
+
+    one, other: (task accuracy, attack accuracy) of several checkpoints of each. Those outside the range of task accuracies that both have
+    do not count; through the rest go two straight lines of one slope, by least squares, and what is returned is how far the first runs
+    above the second.  nan where the ranges share no checkpoint of the one or of the other.
+    Source: Koh et al. 2024, section 3.2 and figure 3, which compare checkpoints of similar accuracy; the lines are ours.
+    """
+    if not one or not other:
+        return float("nan")
+    points = [torch.tensor(list(side), dtype=torch.float64).reshape(-1, 2) for side in (one, other)]
+    low, high = max(side[:, 0].min() for side in points), min(side[:, 0].max() for side in points)
+    points = [side[(side[:, 0] >= low) & (side[:, 0] <= high)] for side in points]
+    if any(len(side) == 0 for side in points):
+        return float("nan")
+    (x1, y1), (x2, y2) = means = [side.mean(0) for side in points]
+    around = torch.cat([side - mean for side, mean in zip(points, means, strict=True)])
+    spread = around[:, 0].square().sum()
+    slope = (around[:, 0] * around[:, 1]).sum() / spread if spread > 0 else torch.zeros(())
+    return float((y1 - y2) - slope * (x1 - x2))
+
+
+def embedded(embed: Callable[[Tensor], Tensor], found: Tensor, targets: Tensor, private: Labelled) -> Tensor:
+    """The same distance in another network's space, such as a face recogniser's: (n,)."""
+    pixels, labels = batches.pair(private)
+    rows = [embed(batches.unit(x, torch.float32)) for x in (found, pixels)]
+    return nearest(rows[0], targets, rows[1], labels)
+
+
+def _same(one: nn.Module, other: nn.Module) -> bool:
+    def weights(model: nn.Module) -> Any:
+        return store.digest(*model.state_dict().values())
+
+    return one is other or weights(one) == weights(other)

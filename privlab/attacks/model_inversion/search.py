@@ -1,0 +1,393 @@
+"""Model inversion: what the people look like that a classifier was trained to tell apart, out of the classifier alone.
+
+An attack is put together from a prior over images (`generators`), a first choice among random latents, a loss that the target model's
+answer is to lower, small changes of the picture on the way (so that it convinces from more than one view), and a last choice.
+`ppa`, `gmi`, `kedmi`, `plg_mi` and `lomma` are such compositions. The attacker has the target model's weights and public images; of the
+private ones he sees none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from privlab.attacks.model_inversion.generators import Generator, shown
+from privlab.attacks.model_inversion.losses import LOSSES, answer, cross_entropy, logit, max_margin, poincare, strayed
+from privlab.attacks.model_inversion.results import PARTS, Found, State, joined
+from privlab.attacks.model_inversion.views import view
+from privlab.models import representations
+from privlab.models.forward import preprocessing
+
+__all__ = [
+    "LOSSES",
+    "PARTS",
+    "Found",
+    "ModelInversion",
+    "State",
+    "cross_entropy",
+    "gmi",
+    "joined",
+    "kedmi",
+    "logit",
+    "lomma",
+    "max_margin",
+    "plg_mi",
+    "poincare",
+    "ppa",
+    "view",
+]
+
+FORMAT = 1  # raise it when the same settings begin to give other images
+_AT_ONCE = 256  # pictures in one pass where no gradient is taken
+_USUAL = 500  # pictures that say what the target's features usually are
+_LATER = ("realism", "fitted", "anchor")  # settings that attacks kept in stores were made without, at their defaults
+
+
+@dataclass(frozen=True)
+class ModelInversion:
+    """An attack, as a composition; `ppa` is one.
+
+    pool: random latents among which the first choice is made.  candidates: latents that are searched from for each class.
+    kept: how many of them the last choice keeps.
+    at_once: pictures in one pass; a class's candidates stay together as long as they are not more. It changes memory and not the result.
+    loss: a name in LOSSES.  steps, lr, betas: Adam's.  drops: the rate falls to a tenth after these shares of the steps.
+    share: of a picture that each step looks at, see `view`.
+    views, view_share: how many views of each candidate the last choice takes the mean over; 0 takes the picture as it is.
+    realism: weight of -log D, D being how real the generator's own discriminator finds the picture.
+    fitted: search for a Gaussian around each candidate, its mean and its log-variance, from a fresh draw each step; a picture is one draw.
+    anchor: weight of `inversion_losses.strayed`, against a fresh draw each step from the Gaussian of the features of 500 pictures of the
+        generator, which stand for the public ones.
+    """
+
+    loss: str = "poincare"
+    pool: int = 2000
+    candidates: int = 8
+    kept: int = 4
+    steps: int = 50
+    lr: float = 0.005
+    betas: tuple[float, float] = (0.1, 0.1)
+    drops: tuple[float, ...] = (0.6, 0.8)
+    share: tuple[float, float] = (0.9, 1.0)
+    views: int = 100
+    view_share: tuple[float, float] = (0.5, 0.9)
+    at_once: int = 256
+    realism: float = 0.0
+    fitted: bool = False
+    anchor: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss={self.loss!r} is not known; there are {', '.join(map(repr, LOSSES))}")
+        if not 1 <= self.kept <= self.candidates <= self.pool:
+            raise ValueError(
+                f"kept={self.kept}, candidates={self.candidates}, pool={self.pool}: the candidates come from the pool, and some are kept"
+            )
+        if self.at_once < 1 or self.steps < 1:
+            raise ValueError(f"at_once={self.at_once}, steps={self.steps}: give 1 or more of each")
+        for name in ("realism", "anchor"):
+            if getattr(self, name) < 0:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} is out of range; give a weight such as 0.01, or 0 for none"
+                )
+        if self.views < 0:
+            raise ValueError(f"views={self.views} is out of range; give 1 or more, or 0 for the picture as it is")
+        for name in ("share", "view_share"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high <= 1:
+                raise ValueError(f"{name}={(low, high)} are no shares of a picture; try (0.9, 1.0)")
+
+    def search(
+        self,
+        model: nn.Module,
+        generator: Generator,
+        targets: Sequence[int] | Tensor,
+        seed: int = 0,
+        beside: Sequence[nn.Module] = (),
+    ) -> Iterator[State]:
+        """Step by step: the latents of all candidates of all targets, (targets x candidates, width), class after class.
+
+        Each class is searched for as if it were alone: draws depend on the seed and the step and not on the other classes.
+        """
+        wanted = _checked(model, generator, targets, beside)
+        if self.realism and not hasattr(generator, "realism"):
+            raise ValueError(
+                f"realism={self.realism}: this {type(generator).__name__} has no discriminator to ask; give a generator of adversaries.gmi "
+                "or adversaries.kedmi, or realism=0"
+            )
+        models = [model, *beside]
+        w = self.select(model, generator, wanted, seed)
+        labels = wanted.repeat_interleave(self.candidates).to(w.device)
+        usual = self.usual(model, generator, seed) if self.anchor else None
+        # Log-variances, at first as large as those of the generator's own latents.
+        spread = torch.zeros_like(w, requires_grad=True) if self.fitted else None
+        optimiser = torch.optim.Adam([w.requires_grad_()] + ([] if spread is None else [spread]), self.lr, self.betas)
+        drops = [round(self.steps * part) for part in self.drops]
+        rate = torch.optim.lr_scheduler.MultiStepLR(optimiser, drops)
+        draw, own = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2)
+        whole = max(self.at_once // self.candidates * self.candidates, min(self.at_once, self.candidates))
+        for step in range(self.steps):
+            losses, gradients = [], []
+            seen = draw.get_state()
+            z = self.drawn(w, spread, own)
+            around = None if usual is None else usual[0] + usual[1] * _noise(usual[0].shape, own, w)
+            for part, names in zip(z.detach().split(whole), labels.split(whole), strict=True):
+                draw.set_state(seen)  # all candidates are looked at through the same view
+                part.requires_grad_()
+                images = shown(generator, part, names)
+                loss = self.objective(
+                    models, generator, images, view(images, self.share, draw), names, around
+                )  # (part,)
+                gradients.append(torch.autograd.grad(loss.sum(), part)[0])
+                losses.append(loss.detach())
+            if step == 0:
+                yield _state(0, w, losses, spread)
+            optimiser.zero_grad()
+            z.backward(torch.cat(gradients))
+            optimiser.step()
+            rate.step()
+            yield _state(step + 1, w, losses, spread)
+
+    def run(
+        self,
+        model: nn.Module,
+        generator: Generator,
+        targets: Sequence[int] | Tensor,
+        seed: int = 0,
+        beside: Sequence[nn.Module] = (),
+    ) -> Found:
+        """The whole attack on these classes; see `search`.
+
+        model: the target, in eval mode from here on; its weights are not touched.  generator: see `generators`.
+        beside: models that have learnt the target's answers, see `distillation`; the loss is the mean over the target and them.
+        Raises ValueError for a class that the model does not have, or a generator whose images do not fit it.
+        """
+        trace = []
+        for state in self.search(model, generator, targets, seed, beside):
+            if state.step == 0:
+                began = state.latents
+            trace.append(state.loss.mean().item())
+        labels = torch.as_tensor(targets).long().repeat_interleave(self.candidates).to(began.device)
+        with torch.no_grad():
+            latents = self.drawn(state.latents, state.spread, torch.Generator().manual_seed(seed + 3))
+            images = _pictures(generator, latents, labels)
+            score = self.convincing(model, images, labels, seed)
+            best = self.choose(score)  # (n,) places
+            likelihood = _likelihood(model, images[best], labels[best])
+            first = _pictures(generator, began[best], labels[best])
+        rows = (images[best], labels[best], latents[best], likelihood, score[best], first)
+        whole: dict[str, Any] = {name: part.cpu() for name, part in zip(PARTS, rows, strict=True)}
+        return Found(**whole, trace=trace)
+
+    @torch.no_grad()
+    def select(self, model: nn.Module, generator: Generator, targets: Tensor, seed: int) -> Tensor:
+        """The first choice: of `pool` random latents those that the model takes for each class, by the mean over picture and mirror image.
+
+        Returns (targets x candidates, width), class after class, the best first.
+        """
+        pool = generator.map(generator.sample(self.pool, seed))
+        targets = targets.to(pool.device)
+
+        def said(shown_as: Tensor) -> Tensor:
+            rows = []
+            for w in pool.split(_AT_ONCE):
+                images = shown(generator, w, shown_as.expand(len(w)))
+                rows.append((_softmax(model, images) + _softmax(model, images.flip(-1))) / 2)
+            return torch.cat(rows)  # (pool, classes)
+
+        if getattr(generator, "conditional", False):  # shows each latent under each class
+            likely = torch.stack([said(target)[:, target] for target in targets], dim=1)
+        else:
+            likely = said(targets[0])[:, targets]
+        best = likely.topk(self.candidates, dim=0).indices  # (candidates, targets)
+        return pool[best.T.flatten()].clone()
+
+    def objective(
+        self,
+        models: Sequence[nn.Module],
+        generator: Any,
+        images: Tensor,
+        seen: Tensor,
+        targets: Tensor,
+        around: Tensor | None,
+    ) -> Tensor:
+        """What the search lowers, (n,): the loss of a view `seen`, the mean over the models, and what is added to it.
+
+        around: the features (width,) that those of the first model, the target, are held against.
+        """
+        told = [answer(models[0], seen)] if around is not None else []
+        logits = [said for said, _ in told] + [model(preprocessing(model)(seen)) for model in models[len(told) :]]
+        loss: Tensor = torch.stack([LOSSES[self.loss](said, targets) for said in logits]).mean(0)
+        if around is not None:
+            loss = loss + self.anchor * strayed(told[0][1], around)
+        if self.realism:
+            loss = loss + self.realism * F.softplus(-generator.realism(images))
+        return loss
+
+    def drawn(self, mean: Tensor, spread: Tensor | None, draw: torch.Generator) -> Tensor:
+        """Latents from Gaussians of these means and log-variances, (n, width) both, the same noise for each class; the means without."""
+        if spread is None:
+            return mean
+        noise = _noise((self.candidates, mean.shape[1]), draw, mean)
+        return mean + (spread / 2).exp() * noise.repeat(len(mean) // self.candidates, 1)
+
+    @torch.no_grad()
+    def usual(self, model: nn.Module, generator: Generator, seed: int) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation (width,) of the target's features over pictures of the generator, of all classes in turn."""
+        pool = generator.map(generator.sample(_USUAL, seed + 4))
+        labels = torch.arange(len(pool), device=pool.device) % getattr(generator, "classes", 1)
+        features = representations.read(model, _pictures(generator, pool, labels))[representations.LAST]
+        return features.mean(0).to(pool), features.std(0).to(pool)
+
+    def choose(self, score: Tensor) -> Tensor:
+        """The last choice: of each class's candidates the `kept` with the highest score; their places (targets x kept,)."""
+        best = score.view(-1, self.candidates).topk(self.kept, dim=1).indices  # (targets, kept)
+        return (best + torch.arange(len(best), device=best.device)[:, None] * self.candidates).flatten()
+
+    @torch.no_grad()
+    def convincing(self, model: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
+        """Mean probability of the target over `views` of each picture, the same views for all of them: (n,)."""
+        if self.views == 0:
+            return _likelihood(model, images, labels)
+        draw = torch.Generator().manual_seed(seed + 1)
+        total = torch.zeros(len(images), device=images.device)
+        for _ in range(self.views):
+            total += _likelihood(model, view(images, self.view_share, draw, (0.8, 1.2), mirror=True), labels)
+        return total / self.views
+
+    def but(self, **changes: Any) -> ModelInversion:
+        """The same attack with some settings changed."""
+        return replace(self, **changes)
+
+    def settings(self) -> dict[str, Any]:
+        """The fields as they are kept, those added later only where they say something.  `ModelInversion(**settings)` undoes it."""
+        told = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
+        return {name: value for name, (value, default) in told.items() if name not in _LATER or value != default}
+
+
+# -- presets: the candidates of all but PPA begin anywhere, no picture is chosen in the end but by the target's likelihood -----------------
+
+
+def ppa(**changes: Any) -> ModelInversion:
+    """Plug & Play Attacks (Struppek et al. 2022), the attack of most of Koh et al. 2024: Poincaré loss, Adam .005 with betas (.1, .1),
+    50 steps with drops at 30 and 40, one crop of 90 to 100% of the area a step, the last choice over 100 crops of 50 to 90%.
+
+    Their step length belongs to StyleGAN's w; latents of eigenfaces or of a DCGAN are standard normal and need a longer one (`lr`).
+    They search from 200 latents and keep 50; the numbers here are smaller (`candidates`, `kept`).
+    """
+    return ModelInversion(**changes)
+
+
+def gmi(**changes: Any) -> ModelInversion:
+    """Generative model inversion (Zhang et al. 2020): realism + 100 x cross-entropy, 1,500 steps of .02 from each of 5 random latents.
+
+    For the generator of `adversaries.gmi`. Adam takes the place of their momentum, and latents are not held inside [-1, 1].
+    """
+    return _bare(dict(loss="cross_entropy", realism=0.01, steps=1500) | changes)
+
+
+def kedmi(**changes: Any) -> ModelInversion:
+    """Knowledge-enriched distributional inversion (Chen et al. 2021): GMI's losses, 2,400 steps, for the mean and variance of a Gaussian.
+
+    For the generator of `adversaries.kedmi`. They fit one Gaussian a class, from mean 0, and draw 5 pictures; here it is one a candidate.
+    """
+    return gmi(**(dict(fitted=True, steps=2400) | changes))
+
+
+def plg_mi(**changes: Any) -> ModelInversion:
+    """Pseudo-label guided inversion (Yuan et al. 2023): the margin alone, 600 steps of .1 in the latents of the class, changed pictures.
+
+    For the generator of `conditional.plg_mi`. Of their changes (crops of 80 to 100%, colours, flips, turns, two a step) here is one crop.
+    """
+    return _bare(dict(loss="max_margin", lr=0.1, steps=600, share=(0.8, 1.0)) | changes)
+
+
+def lomma(on: ModelInversion | None = None, **changes: Any) -> ModelInversion:
+    """LOMMA (Nguyen et al. 2023) on top of GMI's or KEDMI's search (`on`; KEDMI if not given): the target's logit, held by its features.
+
+    Its other half, models distilled from the target, is what `run` takes as `beside`; see `distillation`.
+    """
+    settings: dict[str, Any] = dict(loss="logit", anchor=1.0)
+    return kedmi(**(settings | changes)) if on is None else on.but(**(settings | changes))
+
+
+def _bare(settings: dict[str, Any]) -> ModelInversion:
+    """Without PPA's choices and crops: every candidate is kept, and there are no more latents to begin from than candidates."""
+    n = settings.get("candidates", 5)
+    plain: dict[str, Any] = dict(
+        candidates=n, kept=n, pool=n, lr=0.02, betas=(0.9, 0.999), drops=(), share=(1.0, 1.0), views=0
+    )
+    return ModelInversion(**(plain | settings))
+
+
+def _checked(
+    model: nn.Module, generator: Generator, targets: Sequence[int] | Tensor, beside: Sequence[nn.Module]
+) -> Tensor:
+    """The targets as a tensor, if the models, which are in eval mode from here on, and the generator fit together."""
+    wanted = torch.as_tensor(targets)
+    if wanted.ndim != 1 or len(wanted) == 0 or wanted.is_floating_point() or len(wanted.unique()) < len(wanted):
+        raise ValueError(f"targets={targets!r}: give one or more different classes, as whole numbers")
+    model.eval()
+    with torch.no_grad():
+        image = _one(generator)
+        try:
+            logits = model(preprocessing(model)(image))
+        except (RuntimeError, ValueError, AssertionError) as error:
+            raise ValueError(
+                f"generator: its images are {tuple(generator.shape)}, which this {type(model).__name__} does not take ({error}); "
+                "give a generator of the target's own input size"
+            ) from None
+    known = getattr(model, "image_shape", None)
+    if known and tuple(known) != tuple(generator.shape):
+        raise ValueError(
+            f"generator: its images are {tuple(generator.shape)}, and the target was trained on {tuple(known)}; fit one for that size"
+        )
+    if getattr(generator, "classes", logits.shape[1]) != logits.shape[1]:
+        raise ValueError(
+            f"generator: it draws {getattr(generator, 'classes', 0)} classes, and the target has {logits.shape[1]}; train one for it"
+        )
+    if (out := wanted[(wanted < 0) | (wanted >= logits.shape[1])]).numel():
+        raise ValueError(f"targets: class {int(out[0])} is none of the target's; it has 0 to {logits.shape[1] - 1}")
+    for i, each in enumerate(beside):
+        with torch.no_grad():
+            classes = _softmax(each.eval(), image).shape[1]
+        if classes != logits.shape[1]:
+            raise ValueError(
+                f"beside[{i}]: it has {classes} classes and the target {logits.shape[1]}; distil one from this target"
+            )
+    return wanted.long()
+
+
+def _one(generator: Generator) -> Tensor:
+    """One of its images, (1, *shape)."""
+    w = generator.map(generator.sample(1, 0))
+    return shown(generator, w, torch.zeros(1, dtype=torch.long, device=w.device))
+
+
+def _noise(shape: Sequence[int], draw: torch.Generator, like: Tensor) -> Tensor:
+    """Standard normal numbers, drawn on the CPU so that devices agree."""
+    return torch.randn(tuple(shape), generator=draw).to(like)
+
+
+def _state(step: int, w: Tensor, losses: list[Tensor], spread: Tensor | None) -> State:
+    return State(step, w.detach().clone(), torch.cat(losses), None if spread is None else spread.detach().clone())
+
+
+def _softmax(model: nn.Module, images: Tensor) -> Tensor:
+    return model(preprocessing(model)(images)).softmax(1)
+
+
+def _likelihood(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """The model's probability for each picture's target, (n,)."""
+    parts = zip(images.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True)
+    return torch.cat([_softmax(model, some)[torch.arange(len(some)), wanted] for some, wanted in parts])
+
+
+def _pictures(generator: Generator, latents: Tensor, labels: Tensor) -> Tensor:
+    """As a file would hold them: a generator whose pixels leave [0, 1], as StyleGAN2's may in the search, is cut off here."""
+    parts = zip(latents.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True)
+    return torch.cat([shown(generator, w, names) for w, names in parts]).clamp(0, 1)

@@ -1,0 +1,280 @@
+"""StyleGAN2 as a generator of faces: the authors' code and weights, from files that you have (Karras et al. 2020).
+
+Neither is part of this package. You need a checkout of https://github.com/NVlabs/stylegan2-ada-pytorch, whose code then runs in your
+process, and one of its networks (`ffhq.pkl`). That file is a pickle, which can run anything when it is opened, so `convert` reads it
+with an unpickler that knows tensors and settings alone, and writes them down: NAME.safetensors, and NAME.json beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import pickle
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from torch import Tensor
+
+from privlab.attacks.model_inversion.generators import normal
+from privlab.compute.atomic import write_atomic
+
+HOME = "https://github.com/NVlabs/stylegan2-ada-pytorch"
+_PACKAGES = ("training", "torch_utils", "dnnlib")  # what a checkout calls its own
+
+
+class StyleGAN2:
+    """A generator (see `generators`) that searches in W: one style for all layers, as in PPA (Struppek et al. 2022).
+
+    checkout: the folder of the authors' repository.  weights: NAME.safetensors from `convert`, with NAME.json beside it.
+    psi: how far styles are pulled to their mean, 1 not at all (PPA: 0.5). It holds for every layer, as the same style does; PPA looks at
+        candidates with the first 8 layers pulled and begins the search from that one style in all of them.
+    crop: side of the square cut out of the middle, in pixels (PPA: 800 of 1024); None leaves all.
+    resize: the side that this is resized to, bilinear and antialiased (PPA: 224); None leaves it.
+    clip: whether pixels beyond [0, 1] are cut off. There is no gradient where they are, so PPA's searches for faces go without.
+    On a GPU the authors' code compiles two operations when it is first used, and does without where it cannot.
+    Raises FileNotFoundError where the checkout or the weights are not there, ValueError for weights that do not fit, for a network with
+    classes, and for a crop that is larger than the image.
+    """
+
+    def __init__(
+        self,
+        checkout: str | os.PathLike[str],
+        weights: str | os.PathLike[str],
+        psi: float = 0.5,
+        crop: int | None = None,
+        resize: int | None = None,
+        clip: bool = True,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        settings, tensors = _read(Path(weights).expanduser())
+        if settings.get("c_dim"):
+            raise ValueError(
+                f"weights={str(weights)!r}: this network draws {settings['c_dim']} classes; take one without"
+            )
+        self.network = _build(Path(checkout).expanduser(), settings)
+        try:
+            self.network.load_state_dict(tensors)
+        except RuntimeError as error:
+            raise ValueError(f"weights={str(weights)!r} do not fit the checkout's Generator: {error}") from error
+        self.network.eval().requires_grad_(False).to(device)
+        side = int(self.network.img_resolution)
+        if crop is not None and not 0 < crop <= side:
+            raise ValueError(f"crop={crop}: the images have {side} pixels a side; give 1 to {side}, or None")
+        if resize is not None and resize < 1:
+            raise ValueError(f"resize={resize} is not a number of pixels; try 224, or None")
+        self.psi, self.crop, self.resize, self.clip = psi, crop, resize, clip
+        places = {
+            "checkout": str(Path(checkout).expanduser().absolute()),
+            "weights": str(Path(weights).expanduser().absolute()),
+        }
+        self.settings = {
+            **places,
+            "psi": psi,
+            "crop": crop,
+            "resize": resize,
+            "clip": clip,
+        }  # what makes the same again
+        self.width = int(self.network.z_dim)
+        last = resize or crop or side
+        self.shape = (int(settings["img_channels"]), last, last)
+
+    def to(self, device: str | torch.device) -> StyleGAN2:
+        """Move the network to another device, and return this."""
+        self.network.to(device)
+        return self
+
+    def __repr__(self) -> str:
+        return f"StyleGAN2({self.width} -> {'x'.join(map(str, self.shape))}, psi={self.psi}, crop={self.crop}, resize={self.resize})"
+
+    def sample(self, n: int, seed: int) -> Tensor:
+        """Standard normal latents z, (n, width)."""
+        return normal(n, self.width, seed, next(self.network.parameters()))
+
+    def map(self, z: Tensor) -> Tensor:
+        """Their styles w, (n, w_dim), pulled to the mean by psi."""
+        return self.network.mapping(z, None, truncation_psi=self.psi)[:, 0]  # the rows of all layers are the same
+
+    def synthesise(self, w: Tensor) -> Tensor:
+        """The images (n, *shape) of styles (n, w_dim), with fixed noise and in float32; differentiable in w."""
+        rows = w[:, None].expand(-1, self.network.num_ws, -1)  # (n, layers, w_dim)
+        images = self.network.synthesis(rows, noise_mode="const", force_fp32=True) / 2 + 0.5
+        if self.crop is not None:
+            before = (images.shape[-1] - self.crop) // 2
+            images = images[..., before : before + self.crop, before : before + self.crop]
+        if self.resize is not None:
+            images = F.interpolate(images, (self.resize,) * 2, mode="bilinear", align_corners=False, antialias=True)
+        return images.clamp(0, 1) if self.clip else images
+
+
+def _read(weights: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    beside = weights.with_suffix(".json")
+    if missing := [path.name for path in (weights, beside) if not path.is_file()]:
+        raise FileNotFoundError(
+            f"weights={str(weights)!r}: no {' and no '.join(missing)} in {weights.parent}. Fetch a network of {HOME} (ffhq.pkl), and run "
+            f"python data_scripts/stylegan.py ffhq.pkl --to {weights.parent}"
+        )
+    if weights.suffix != ".safetensors":
+        raise ValueError(
+            f"weights={str(weights)!r} is no .safetensors file; python data_scripts/stylegan.py makes one of a .pkl"
+        )
+    try:
+        return json.loads(beside.read_text(encoding="utf-8")), safetensors.torch.load_file(weights)
+    except (SafetensorError, ValueError) as error:
+        raise ValueError(f"weights={str(weights)!r} cannot be read ({error}); convert the network again") from error
+
+
+def _build(checkout: Path, settings: dict[str, Any]) -> Any:
+    if not checkout.is_dir():
+        raise FileNotFoundError(f"checkout={str(checkout)!r} is no folder; give that of git clone {HOME}")
+    if not (checkout / "training" / "networks.py").is_file():
+        raise FileNotFoundError(
+            f"checkout={str(checkout)!r} lacks training/networks.py; give the folder of git clone {HOME}"
+        )
+    with _importable(checkout), torch.random.fork_rng(devices=[]):  # networks begin with random weights
+        try:
+            generator = importlib.import_module("training.networks").Generator
+        except (ImportError, AttributeError) as error:
+            raise ImportError(
+                f"checkout={str(checkout)!r}: its training/networks.py cannot be used ({error})"
+            ) from error
+        try:
+            return generator(**settings)
+        except TypeError as error:
+            raise ValueError(
+                f"checkout={str(checkout)!r}: its Generator does not take these settings: {error}"
+            ) from error
+
+
+@contextlib.contextmanager
+def _importable(checkout: Path) -> Iterator[None]:
+    """The checkout's packages by their own, common, names; afterwards whatever had these names has them again."""
+
+    def take() -> dict[str, Any]:
+        return {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in _PACKAGES}
+
+    before, place = take(), str(checkout.resolve())
+    sys.path.insert(0, place)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(place)
+        take()
+        sys.modules.update(before)
+
+
+# -- from a pickle -----------------------------------------------------------------------------------------------------
+
+
+def convert(network: str | os.PathLike[str], to: str | os.PathLike[str] | None = None) -> Path:
+    """Write the averaged generator (G_ema) of a network pickle as NAME.safetensors and NAME.json; no code in the pickle is run.
+
+    network: a .pkl as the authors hand it out.  to: the folder to write in; beside the pickle if not given.
+    Returns the path of the .safetensors file.
+    Raises FileNotFoundError where there is no such file, ValueError for one that asks for anything but tensors and settings (it names
+    what), or that holds no StyleGAN2 generator.
+    """
+    path = Path(network).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"network={str(network)!r} is no file; the authors' networks are linked from {HOME}")
+    try:
+        with path.open("rb") as file:
+            held = _Reader(file).load()
+    except Exception as error:  # a pickle that was made up can fail in any way
+        raise ValueError(f"network={str(network)!r} cannot be read: {error}") from error
+    generator = held.get("G_ema") if isinstance(held, dict) else None
+    if not isinstance(generator, _Network) or generator.kind != "Generator":
+        raise ValueError(
+            f"network={str(network)!r} has no Generator under 'G_ema'; it is no StyleGAN2 network of {HOME}"
+        )
+    try:
+        if generator.state["_init_args"]:
+            raise ValueError("its settings have no names")
+        settings = json.dumps(generator.state["_init_kwargs"], indent=1)
+        tensors = {name: tensor.detach().clone().contiguous() for name, tensor in _tensors(generator)}
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise ValueError(f"network={str(network)!r}: its Generator is not laid out as StyleGAN2's ({error})") from error
+    place = (Path(to).expanduser() if to else path.parent) / f"{path.stem}.safetensors"
+    write_atomic(place, safetensors.torch.save(tensors))
+    write_atomic(place.with_suffix(".json"), (settings + "\n").encode())
+    return place
+
+
+class _Network:
+    """What the authors' pickles hold in place of a module: its class, its state, and its source, which is left alone."""
+
+    def __init__(self, held: dict[str, Any]) -> None:
+        self.kind, self.state = held["class_name"], held["state"]
+
+
+class _Settings(dict):
+    """In place of dnnlib's EasyDict."""
+
+
+class _Ignored:
+    """In place of what is not needed: takes any arguments, and any state."""
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def __setstate__(self, _: Any) -> None: ...
+
+
+def _tensor(*parts: Any) -> Tensor:
+    return torch._utils._rebuild_tensor_v2(*parts)
+
+
+def _parameter(tensor: Tensor, *_: Any) -> Tensor:
+    return tensor
+
+
+def _storage(held: bytes) -> Any:
+    return torch.load(io.BytesIO(held), map_location="cpu", weights_only=True)
+
+
+def _ordered(*items: Any) -> OrderedDict[Any, Any]:
+    return OrderedDict(*items)
+
+
+class _Reader(pickle.Unpickler):
+    """Everything that these pickles may ask for; each is replaced by something of ours that runs nothing."""
+
+    KNOWN: dict[str, Callable[..., Any]] = {  # noqa: RUF012
+        "torch_utils.persistence._reconstruct_persistent_obj": _Network,
+        "dnnlib.util.EasyDict": _Settings,
+        "torch._utils._rebuild_tensor_v2": _tensor,
+        "torch._utils._rebuild_parameter": _parameter,
+        "torch.storage._load_from_bytes": _storage,
+        "collections.OrderedDict": _ordered,
+        "builtins.set": set,
+        "__builtin__.set": set,
+        "numpy.dtype": _Ignored,
+        "numpy.core.multiarray.scalar": _Ignored,
+        "numpy._core.multiarray.scalar": _Ignored,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (asked := f"{module}.{name}") not in self.KNOWN:
+            raise pickle.UnpicklingError(f"it asks for {asked}, which no StyleGAN2 network needs; refused")
+        return self.KNOWN[asked]
+
+
+def _tensors(network: _Network, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers under the names of a state dict."""
+    state = network.state
+    passing = state.get("_non_persistent_buffers_set", ())
+    for name, tensor in [*state["_parameters"].items(), *state["_buffers"].items()]:
+        if tensor is not None and name not in passing:
+            yield prefix + name, tensor
+    for name, inner in state["_modules"].items():
+        if inner is not None:
+            yield from _tensors(inner, f"{prefix}{name}.")

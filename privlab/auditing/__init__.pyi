@@ -1,0 +1,4 @@
+from .report import Audit
+from .stages import audit
+
+__all__ = ["Audit", "audit"]

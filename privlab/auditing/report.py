@@ -1,0 +1,333 @@
+"""What an audit found, and how it is read: as text, as plain data, in a notebook, and as one page of HTML."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from privlab import metrics
+from privlab.auditing import exposure, html
+from privlab.auditing.exposure import Defence, Solve
+from privlab.auditing.html import Section
+from privlab.compute.atomic import write_atomic
+from privlab.notebook import plots
+from privlab.notebook.plots import Picture
+
+SHOWN = 4  # pictures a row
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the message.  share: of the squared norm of the gradient, mean over the images.
+
+    change: how far it moves when one square of the image gets a tenth brighter, over its own norm (root mean square over the squares).
+    rank, condition: of these changes, see `sensitivity.told_apart`; None where the part's gradient is zero.
+    """
+
+    name: str
+    tensors: int
+    numbers: int
+    share: float
+    change: float | None
+    rank: float | None
+    condition: float | None
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search for the first image.  planned, steps: those it was meant to take, and those it took.
+
+    ended: "steps", "time", "interrupted", "not finite", or why it could not be run.  psnr, ssim: of what it found, None where it found
+    nothing; SSIM is None for images below its window.  baseline: what it is held against, with its scores.
+    """
+
+    planned: int
+    steps: int
+    seconds: float
+    ended: str
+    psnr: float | None
+    ssim: float | None
+    baseline: str
+    baseline_psnr: float
+    baseline_ssim: float | None
+
+
+@dataclass(frozen=True)
+class Features:
+    """What the last linear layer gives away: its input, from its two gradients.  error: relative, of the first image's."""
+
+    layer: str
+    width: int
+    error: float
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """What `privlab.audit` found. It prints as text and shows itself in a notebook.
+
+    model, settings, versions: plain dicts.  levels: for each image, the PSNR above which a closed form counts as a leak: the target, or
+    that of a flat picture where this is higher.  solves: every closed form on every image.  needs: form -> the gradients that it reads.
+    why: form -> why it does not apply.  defences: nothing where nothing leaks.  seconds: by stage.  peak_gb: of the process so far.
+    pictures: name -> (images, channels, height, width) in [0, 1], on the CPU.
+    """
+
+    model: dict[str, Any]
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    levels: tuple[float, ...]
+    solves: tuple[Solve, ...]
+    needs: dict[str, tuple[str, ...]]
+    why: dict[str, str]
+    features: Features | None
+    defences: tuple[Defence, ...]
+    parts: tuple[Part, ...]
+    search: Search
+    seconds: dict[str, float]
+    peak_gb: float
+    pictures: dict[str, Tensor] = field(compare=False)
+
+    @property
+    def leaks(self) -> list[Solve]:
+        """The closed forms, image by image, that are above the image's level as the gradients were computed."""
+        return exposure.leaking(self.solves, self.model["precision"], self.levels)
+
+    def json(self) -> dict[str, Any]:
+        """All but the pictures as plain data that strict JSON can carry: an infinite number is the text "inf"."""
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "pictures"}
+        return {name: _plain(value) for name, value in fields.items()}
+
+    def text(self) -> str:
+        """The report in lines for a terminal."""
+        return html.text(_title(self), headline(self), sections(self, pictures=False))
+
+    def page(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report with its pictures as one HTML file, which refers to no other; returns its path."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, html.page(_title(self), headline(self), sections(self)).encode())
+        return path
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return f"<div>{html.body(_title(self), headline(self), sections(self), 3)}</div>"
+
+
+# -- in words ----------------------------------------------------------------------------------------------------------------
+
+
+def headline(audit: Audit) -> str:
+    """The first thing to know, in a sentence or two."""
+    if leaks := audit.leaks:
+        best = max(leaks, key=lambda s: s.psnr)
+        count = len({s.image for s in leaks})
+        return (
+            f"Without a search, closed forms get above {audit.settings['target']:g} dB on {count} of {len(audit.levels)} images, each from "
+            f"its own gradient. The best is {best.form}, at {_dB(best.psnr)}; 30 look clean."
+        )
+    return (
+        "No closed form of this book reads an image from one image's gradient of this model. That is no proof that it is safe: a longer "
+        "search, or algebra that we do not know, may."
+    )
+
+
+def sections(audit: Audit, pictures: bool = True) -> list[Section]:
+    """The report, in the order that it is read.  pictures: whether to draw them too."""
+    made = [_algebra(audit), _search(audit), _parts(audit), _defences(audit), _limits(audit)]
+    if pictures and audit.pictures["truth"].shape[1] in (1, 3):
+        made[0] = dataclasses.replace(made[0], pictures=_read_back(audit))
+        made[1] = dataclasses.replace(made[1], pictures=_searched(audit))
+    return made
+
+
+def _algebra(audit: Audit) -> Section:
+    computed = audit.model["precision"]
+    rows, notes = [], []
+    for form in dict.fromkeys(s.form for s in audit.solves):
+        bare, short = ([s for s in audit.solves if s.form == form and s.how == how] for how in (computed, "bfloat16"))
+        condition = _short(statistics.median(s.condition for s in bare))
+        psnrs = [_range([s.psnr for s in solves]) for solves in (bare, short)]
+        rows.append((form, *psnrs, _rank(bare), _rank(short), condition))
+        notes += [f"{form}: {note}." for note in dict.fromkeys(s.note for s in bare if s.note)]
+    notes += [f"{row[0]} reads the gradients of {' and '.join(audit.needs[row[0]])}." for row in rows]
+    for reason in dict.fromkeys(audit.why.values()):
+        forms = [form for form, why in audit.why.items() if why == reason]
+        verb = "does" if len(forms) == 1 else "do"
+        notes.append(f"{', '.join(forms)} {verb} not apply: {reason.removeprefix('model: ')}.")
+    if f := audit.features:
+        back = "come back" if f.error < 0.01 else "do not come back"
+        notes.append(
+            f"The {f.width:,} features that enter {f.layer!r}, the last linear layer, {back} from its own two gradients (relative error "
+            f"{f.error:.0e}), whatever stands before it; lab 03 asks what features tell of a person."
+        )
+    said = (
+        "Linear systems that the gradient of one image satisfies. PSNR: median over the images, and the range. Rank: of the unknowns, the "
+        "directions that stand above the rounding; the others stay hidden. Condition: largest over smallest singular value."
+    )
+    head = ("closed form", f"PSNR, {computed}", "PSNR, bfloat16", f"rank, {computed}", "rank, bfloat16", "condition")
+    return Section("Closed forms", [said if rows else "None applies."], head, rows, notes)
+
+
+def _search(audit: Audit) -> Section:
+    s, title = audit.search, "A search on a small budget"
+    said = "A lower bound, no verdict. Gradient matching (`gradient.annealed`) from noise on image 0, its label and all gradients known."
+    if s.psnr is None:
+        return Section(title, [said, f"It found nothing: {s.ended}."])
+    found, held = (s.psnr, s.ssim), (s.baseline_psnr, s.baseline_ssim)
+    named = ((f"the search, {s.steps} steps", found), (f"{s.baseline}, which looks at no gradient", held))
+    rows = [(name, _dB(psnr), "" if ssim is None else f"{ssim:.2f}") for name, (psnr, ssim) in named]
+    stopped = {"steps": "", "time": "; its time was over", "interrupted": "; it was interrupted"}
+    after = f"{s.steps} of {s.planned} steps in {s.seconds:.0f} s{stopped.get(s.ended, f'; {s.ended}')}."
+    if s.psnr <= s.baseline_psnr:
+        after += " By PSNR it is not above the picture that looks at no gradient. So few steps seldom are, at large sizes above all."
+    else:
+        after += f" It is {s.psnr - s.baseline_psnr:.1f} dB above the picture that looks at no gradient."
+    after += " Minutes buy more steps."
+    return Section(title, [said], ("", "PSNR", "SSIM"), rows, [after])
+
+
+def _parts(audit: Audit) -> Section:
+    rows = []
+    for p in audit.parts:
+        told = ("its gradient is zero", "", "")
+        if p.change is not None and p.rank is not None and p.condition is not None:
+            told = (_percent(p.change), f"{p.rank:.1f}", _short(p.condition))
+        rows.append((p.name, str(p.tensors), f"{p.numbers:,}", _percent(p.share), *told))
+    said = (
+        "Share: of the squared length of the gradient. The other columns ask what a part says of image 0: each square of a 4 x 4 grid "
+        "gets a tenth of the range brighter (or darker), and the gradient is taken anew. Change: how far the part moves, over its length. "
+        "Effective rank: how many of the 16 changes are unlike each other (16: all show, and alike). Condition: the clearest mixture of "
+        "them over the faintest. All this is near this one image, and no score of how much can be read back."
+    )
+    head = ("part", "tensors", "numbers", "share", "change", "effective rank", "condition")
+    return Section("Which parts speak of the image", [said], head, rows)
+
+
+def _defences(audit: Audit) -> Section:
+    title, level = "Which defence costs least", f"{audit.settings['target']:g} dB"
+    if not audit.defences:
+        said = f"No closed form gets above {level} (or above a flat picture's score, where that is higher), so there is nothing to stop."
+        return Section(title, [said, "Noise against a search is lab 13's subject."])
+    rows = []
+    for d in audit.defences:
+        name = f"withhold {', '.join(d.withheld)}" if d.withheld else d.name
+        left = "no leak left" if d.psnr is None else _dB(d.psnr)
+        rows.append((name, f"{d.energy:.1g}", f"{d.numbers:,}", left, "yes" if d.holds else "no"))
+    noise, kept = exposure.cheapest(audit.defences)
+    least = f"{noise.name} ({noise.energy:.1g} of the gradient's energy)" if noise else "none of those tried is enough"
+    all_of_it = audit.model["learnable"]
+    fewest = (
+        f"{', '.join(kept.withheld)} ({kept.numbers:,} of {all_of_it:,}, {_percent(kept.numbers / all_of_it)})"
+        if kept
+        else "none"
+    )
+    said = (
+        f"A defence holds where no closed form gets above {level} on any image, or above a flat picture's score where that is higher. The "
+        "noise is Gaussian, stated by its norm over the gradient's, and the attacker knows its size. Energy is the square of that."
+    )
+    after = [
+        f"Least noise: {least}. Fewest numbers withheld: {fewest}.",
+        "What a defence costs in accuracy is not measured here, nor what it leaves to a search or to algebra that we do not know.",
+    ]
+    head = ("defence", "energy of noise", "numbers withheld", "highest PSNR left", "holds")
+    return Section(title, [said], head, rows, after)
+
+
+def _limits(audit: Audit) -> Section:
+    m, s, took = audit.model, audit.settings, audit.seconds
+    size = "x".join(map(str, m["image_shape"]))
+    stages = ", ".join(f"{stage} {seconds:.0f}" for stage, seconds in took.items() if stage != "all")
+    said = [
+        f"{m['name']} ({m['kind']}): {m['learnable']:,} of {m['parameters']:,} parameters learn; {m['precision']} on {m['device']}. "
+        f"{s['images']} images of {size}, each by itself, of the classes {', '.join(map(str, s['labels']))}. Seed {s['seed']}.",
+        "Not looked at: batches and several local steps, where images hide among each other; train mode; membership and attribute "
+        "inference, which need the training data (labs 01 to 03); model inversion (lab 11); other searches and priors (labs 06, 07).",
+        f"{took['all']:.0f} s ({stages}); {audit.peak_gb:.1f} GB at most. {', '.join(f'{k} {v}' for k, v in audit.versions.items())}.",
+    ]
+    return Section("What was looked at, and what was not", said)
+
+
+# -- in pictures -------------------------------------------------------------------------------------------------------------
+
+
+def _read_back(audit: Audit) -> list[Picture]:
+    if not audit.solves:
+        return []
+    truth = audit.pictures["truth"][:SHOWN]
+    rows: dict[str, Tensor] = {"the images": truth}
+    captions: dict[str, list[str]] = {}
+    noise, _ = exposure.cheapest(audit.defences)
+    for how in dict.fromkeys([audit.model["precision"], "bfloat16", *([noise.name] if noise else [])]):
+        if how in audit.pictures:
+            title = f"read back, {how}" + (" (the least noise that holds)" if noise and how == noise.name else "")
+            rows[title] = audit.pictures[how][:SHOWN]
+            captions[title] = [_dB(score) for score in metrics.psnr(rows[title], truth).tolist()]
+    alt = f"{len(truth)} images, and below each what the best closed form made of its gradient. "
+    alt += "; ".join(f"{title}: {', '.join(below)}" for title, below in captions.items()) + "."
+    return [plots.images(rows, alt, captions)]
+
+
+def _searched(audit: Audit) -> list[Picture]:
+    s = audit.search
+    if s.psnr is None:
+        return []
+    shown = [audit.pictures["truth"][:1], audit.pictures["search"], audit.pictures["baseline"]]
+    titles = ["image 0", f"the search, {_dB(s.psnr)}", f"{s.baseline}, {_dB(s.baseline_psnr)}"]
+    return [plots.side_by_side(*shown, titles=titles, alt=f"Three pictures side by side: {'; '.join(titles)}.")]
+
+
+# -- numbers as words --------------------------------------------------------------------------------------------------------
+
+
+def _title(audit: Audit) -> str:
+    return f"What a gradient of {audit.model['name']} gives away"
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _dB(value: float) -> str:
+    return "exact" if math.isinf(value) else f"{value:.1f} dB"
+
+
+def _range(values: Sequence[float]) -> str:
+    spread = f" ({min(values):.1f} to {max(values):.1f})" if len(values) > 1 else ""
+    return _dB(statistics.median(values)) + spread
+
+
+def _rank(solves: Sequence[Solve]) -> str:
+    least = min(solves, key=lambda s: s.rank)
+    hidden = least.unknowns - least.rank
+    return f"{least.rank} of {least.unknowns}" + (f", {hidden} hidden" if hidden else "")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
+
+
+def _short(number: float) -> str:
+    return (
+        "infinite"
+        if math.isinf(number)
+        else f"{number:.2g}"
+        if number < 100
+        else f"{number:,.0f}"
+        if number < 1e5
+        else f"{number:.0e}"
+    )

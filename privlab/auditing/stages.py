@@ -1,0 +1,268 @@
+"""The whole book turned on one model of yours: what one image's gradient gives away, by which part, and what would stop it."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+
+import timm
+import torch
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from privlab import __version__, metrics
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import sensitivity
+from privlab.attacks.gradient_inversion.closed_form import first_layer
+from privlab.attacks.gradient_inversion.descent import State
+from privlab.auditing import validation
+from privlab.auditing.exposure import Exposure, defences, expose, word
+from privlab.auditing.report import Audit, Features, Part, Search
+from privlab.compute import machine
+from privlab.leak import Leak, observe
+from privlab.metrics import image_quality
+from privlab.models import parts, representations
+from privlab.models.forward import preprocessing
+
+CELLS = 4  # squares a side of the grid whose brightness the parts are asked about
+BRIEF = 120.0  # seconds after which a search that no minutes were given to stops
+STEPS = ((128**2, 16), (64**2, 64), (0, 200))  # of a short search, by the least number of pixels
+SLACK = 0.5  # dB: what is so near to a flat picture's score shows no more than that
+
+
+def audit(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor | Sequence[int],
+    *,
+    name: str | None = None,
+    public: Tensor | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    target: float = 15.0,
+    minutes: float = 0.0,
+    steps: int | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Audit:
+    """Attack an image classifier by what this book knows, through the gradients of single images, and report.
+
+        report = privlab.audit(model.eval(), images, labels)    # report.page("audit.html"), report.json()
+
+    model: any nn.Module that takes (batch, channels, height, width) and returns (batch, classes), in eval mode. Its weights, mode and
+        statistics stay as they are. It is given pixels normalised as its `normalise` says, else as timm's `pretrained_cfg` does, else as
+        they are; so for a model of your own set `model.normalise = privlab.data.Normalise(mean, std)`. One that returns more than logits
+        wants a module around it that returns them alone.
+    images: (n, channels, height, width) in [0, 1], a handful: closed forms take each, parts and search the first.
+    labels: (n,) class indices; the search is told them, as an attacker can read them from the last layer (lab 04).
+    name: what the report calls the model; its class if not given.
+    public: (m, channels, height, width), other images that anybody has; the search is held against their mean, or a grey image.
+    groups: part -> names of parameters. If not given: `models.parts` for timm's models, the model's own children for others.
+    target: dB; a defence holds where no closed form gets above it on any image.
+    minutes: of search; 0 is a short one, its steps by the image's size, which ends after two minutes at the latest.
+    steps: of the search, for a repeat that does not hang on the machine's speed; by the size and `minutes` if not given.
+    seed: of the noise, the sketch and the search.  progress: show a bar. Ctrl-C during the search, which comes last, ends that alone.
+    Raises ValueError for a model that returns anything else than one (batch, classes), learns nothing or is in train mode where that
+    matters; images outside [0, 1] or that do not fit it; labels that it does not know; minutes below 0.
+    """
+    began = time.perf_counter()
+    labels = torch.as_tensor(labels)
+    validation.numbers(target, minutes, steps)
+    validation.model(model)
+    validation.images(model, images, labels, public)
+    images = images.detach().cpu().float().clamp(0, 1)  # a hundredth beside it passed for rounding
+    learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    validation.groups(model, groups)
+    groups = {part: [n for n in names if n in learnable] for part, names in (groups or _groups(model)).items()}
+    groups = {part: names for part, names in groups.items() if names}
+    flat = preprocessing(model).inverse(torch.zeros_like(images)).clamp(0, 1)
+    levels = [max(target, score + SLACK) for score in metrics.psnr(flat, images).tolist()]
+    first = next(iter(learnable.values()))
+    seconds: dict[str, float] = {}
+
+    with tqdm(total=len(images) + CELLS**2, desc="closed forms", disable=not progress, leave=False) as bar:
+        exposures, shares, features = _algebra(model, images, labels, levels, groups, seed, bar)
+        sizes = {n: p.numel() for n, p in learnable.items()}
+        stopping = defences(exposures, word(first.dtype), levels, sizes)
+        seconds["closed forms and defences"] = time.perf_counter() - began
+        bar.set_description("parts")
+        told = _parts(model, images[:1], labels[:1], groups, sizes, shares, seed, bar)
+        seconds["parts"] = time.perf_counter() - began - sum(seconds.values())
+        bar.set_description("search")
+        base = torch.full_like(images[:1], 0.5) if public is None else public.cpu().float().mean(0, keepdim=True)
+        based = "a grey image" if public is None else f"the mean of {len(public)} public images"
+        search, found = _search(model, images[:1], labels[:1], base, based, minutes, steps, seed, bar)
+        seconds["search"] = time.perf_counter() - began - sum(seconds.values())
+
+    shown = {how: torch.cat([e.shown[how] for e in exposures]) for how in _in_all(exposures)}
+    return Audit(
+        model=dict(
+            name=name or type(model).__name__,
+            kind=f"{type(model).__module__}.{type(model).__name__}",
+            parameters=sum(p.numel() for p in model.parameters()),
+            learnable=sum(sizes.values()),
+            precision=word(first.dtype),
+            device=str(first.device),
+            image_shape=list(images.shape[1:]),
+        ),
+        settings=dict(
+            images=len(images), labels=labels.tolist(), public=0 if public is None else len(public),
+            target=target, minutes=minutes, steps=search.planned, seed=seed,
+        ),
+        versions=dict(privlab=__version__, torch=torch.__version__, timm=timm.__version__, python=platform.python_version()),
+        levels=tuple(levels),
+        solves=tuple(s for e in exposures for s in e.solves),
+        needs=exposures[0].needs,
+        why={form: why for form, why in exposures[0].why.items() if all(form in e.why for e in exposures)},
+        features=features,
+        defences=tuple(stopping),
+        parts=tuple(told),
+        search=search,
+        seconds={**seconds, "all": time.perf_counter() - began},
+        peak_gb=machine.peak_gb(),
+        pictures={"truth": images, **shown, "baseline": base} | ({} if found is None else {"search": found}),
+    )  # fmt: skip
+
+
+def _groups(model: nn.Module) -> dict[str, list[str]]:
+    """Parts by kind of layer where the names are timm's; otherwise the model's children, from where there are several."""
+    if type(model).__module__.split(".")[0] in ("timm", "privlab"):
+        return parts.group(model)
+    names, depth = [n for n, _ in model.named_parameters()], 1
+    while len({tuple(n.split(".")[:depth]) for n in names}) == 1 and depth < max(n.count(".") for n in names):
+        depth += 1
+    found: dict[str, list[str]] = {}
+    for n in names:
+        found.setdefault(".".join(n.split(".")[:depth]), []).append(n)
+    return found
+
+
+def _algebra(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    levels: Sequence[float],
+    groups: Mapping[str, Sequence[str]],
+    seed: int,
+    bar: tqdm,
+) -> tuple[list[Exposure], dict[str, float], Features | None]:
+    """Closed forms on each image; each part's share of the squared gradient, mean over the images; what the head gives away."""
+    exposures, shares, features = [], dict.fromkeys(groups, 0.0), None
+    for i, (image, label) in enumerate(zip(images.split(1), labels.split(1), strict=True)):
+        leak = observe(model, image, label)
+        squares = {n: g.double().square().sum().item() for n, g in leak.grads.items()}
+        validation.gradient(sum(squares.values()), i)
+        for part, names in groups.items():
+            shares[part] += sum(squares[n] for n in names) / sum(squares.values()) / len(images)
+        exposures.append(expose(model, leak, image, levels[i], seed + i, i))
+        features = features or _features(model, leak, image)
+        bar.update()
+    return exposures, shares, features
+
+
+def _features(model: nn.Module, leak: Leak, image: Tensor) -> Features | None:
+    """What enters the last linear layer, from its two gradients, beside what did; None where there is no such layer with a bias."""
+    try:
+        name = representations.last_linear(model)
+        found = first_layer.entered(leak[f"{name}.weight"], leak[f"{name}.bias"]).cpu()
+        true = representations.read(model, image)[representations.LAST][0].double()  # (width,)
+    except ValueError:
+        return None
+    return Features(name, len(true), ((found - true).norm() / true.norm()).item())
+
+
+def _parts(
+    model: nn.Module,
+    image: Tensor,
+    label: Tensor,
+    groups: Mapping[str, Sequence[str]],
+    sizes: Mapping[str, int],
+    shares: Mapping[str, float],
+    seed: int,
+    bar: tqdm,
+) -> list[Part]:
+    """What each part says of the image, see `sensitivity.told_apart`."""
+
+    def edits() -> Iterator[Tensor]:
+        for edited in sensitivity.brightened(image, CELLS):
+            yield edited
+            bar.update()
+
+    speaking = {part: names for part, names in groups.items() if shares[part] > 0}
+    singular = sensitivity.told_apart(model, image, label, edits(), speaking, seed)
+    found = []
+    for part, names in groups.items():
+        s = singular.get(part)
+        change = rank = condition = None
+        if s is not None and s[0] > 0:
+            change = s.square().mean().sqrt().item()
+            rank, condition = sensitivity.effective_rank(s), sensitivity.condition(s)
+        numbers = sum(sizes[n] for n in names)
+        found.append(Part(part, len(names), numbers, shares[part], change, rank, condition))
+    return found
+
+
+def _search(
+    model: nn.Module,
+    image: Tensor,
+    label: Tensor,
+    base: Tensor,
+    based: str,
+    minutes: float,
+    steps: int | None,
+    seed: int,
+    bar: tqdm,
+) -> tuple[Search, Tensor | None]:
+    """Gradient matching for one image, as long as it may; what it found is None where there was nothing to find it with."""
+    leak = observe(model, image, label)
+    planned = steps or next(n for pixels, n in STEPS if image[0, 0].numel() >= pixels)
+    best: State | None = None
+    done, ended, began = 0, "steps", time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*fused kernel.*")
+            if minutes and not steps:
+                planned = max(planned, int(60 * minutes / _seconds_a_step(model, leak, seed)))
+            bar.total += planned
+            for state in gradient_inversion.annealed(planned).search(model, leak, seed=seed):
+                if math.isfinite(state.score) and (best is None or state.score < best.score):
+                    best = state
+                done, ended = state.step, state.reason or ended
+                bar.update(min(done, 1))
+                if not steps and not state.reason and time.perf_counter() - began > max(BRIEF, 75 * minutes):
+                    ended = "time"
+                    break
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        ended = "interrupted"
+    except (NotImplementedError, RuntimeError) as error:  # a layer without a second derivative, or no memory for one
+        ended = f"it could not be run: {str(error).splitlines()[0]}"
+    found = None if best is None else best.images.cpu().float()
+    (psnr, ssim), (base_psnr, base_ssim) = _scores(found, image), _scores(base, image)
+    took = time.perf_counter() - began
+    return Search(planned, done, took, ended, psnr, ssim, based, base_psnr or 0.0, base_ssim), found
+
+
+def _seconds_a_step(model: nn.Module, leak: Leak, seed: int) -> float:
+    """Of the second step, which has nothing left to set up."""
+    states = gradient_inversion.annealed(3).search(model, leak, seed=seed)
+    next(states), next(states)
+    began = time.perf_counter()
+    next(states)
+    return time.perf_counter() - began
+
+
+def _scores(found: Tensor | None, image: Tensor) -> tuple[float | None, float | None]:
+    """PSNR and SSIM, this where the image is large enough for its window."""
+    if found is None:
+        return None, None
+    large = min(image.shape[2:]) >= image_quality.SSIM_WINDOW
+    return metrics.psnr(found, image).item(), metrics.ssim(found, image).item() if large else None
+
+
+def _in_all(exposures: Sequence[Exposure]) -> list[str]:
+    """The ways of sending of which there is a picture for every image."""
+    return [how for how in exposures[0].shown if all(how in e.shown for e in exposures)]

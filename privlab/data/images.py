@@ -1,0 +1,190 @@
+"""Named image sets as tensors: pixels, labels, class names, and the normalisation that goes with each."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from privlab.data import sources
+
+
+def check_range(argument: str, pixels: Tensor, remedy: str) -> None:
+    """Raise ValueError, naming the argument, for pixels that are not finite and in [0, 1] (a hundredth beside it is rounding)."""
+    low, high = pixels.min().item(), pixels.max().item()
+    if not (low >= -0.01 and high <= 1.01):  # not: so that NaN is caught too
+        raise ValueError(f"{argument}: pixels go from {low:.4g} to {high:.4g}; {remedy}")
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """Per-channel (x - mean) / std and its inverse; preprocessing is public, so the attacker knows it too.
+
+    mean, std: one value a channel, for pixels in [0, 1]; a single value serves every channel. The default does nothing.
+    Images are (batch, channels, height, width), on any device and of any float type; so are the results.
+    """
+
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", tuple(float(m) for m in self.mean))
+        object.__setattr__(self, "std", tuple(float(s) for s in self.std))
+        if not self.mean or len(self.mean) != len(self.std):
+            raise ValueError(f"mean={self.mean} and std={self.std} differ in length; give one of each a channel")
+        if min(self.std) <= 0:
+            raise ValueError(f"std={self.std} holds a value that is not positive; the inverse would not exist")
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return (images - self._row(self.mean, images)) / self._row(self.std, images)
+
+    def inverse(self, images: Tensor) -> Tensor:
+        """What `__call__` made of the images, undone: back to pixels in [0, 1]."""
+        return images * self._row(self.std, images) + self._row(self.mean, images)
+
+    @staticmethod
+    def _row(values: tuple[float, ...], like: Tensor) -> Tensor:
+        if like.dim() != 4 or len(values) not in (1, like.shape[1]):
+            raise ValueError(
+                f"images of shape {tuple(like.shape)} do not fit a normalisation of {len(values)} channels; "
+                f"give (batch, {len(values)}, height, width)"
+            )
+        return like.new_tensor(values).view(1, -1, 1, 1)
+
+
+_CIFAR10 = Normalise((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+_CIFAR100 = Normalise((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+_MNIST = Normalise((0.1307,), (0.3081,))
+_FASHION_MNIST = Normalise((0.2860,), (0.3530,))
+
+# Mean and standard deviation over every pixel of the training images, computed by us from the sets (a test repeats it);
+# CIFAR-100's are the values in common use, which we could not recompute where only package registries are reached, and
+# ImageNet's are those of torchvision and timm. Many codes give .2023/.1994/.2010 for CIFAR-10: that is the mean of each
+# image's own deviation, not the deviation of the pixels.
+NORMALISE = {
+    "cifar10": _CIFAR10,
+    "cifar10_samples": _CIFAR10,
+    "cifar100": _CIFAR100,
+    "cifar100_samples": _CIFAR100,
+    "mnist": _MNIST,
+    "mnist_samples": _MNIST,
+    "fashion_mnist": _FASHION_MNIST,
+    "fashion_mnist_samples": _FASHION_MNIST,
+    "orl": Normalise((0.4416,), (0.1958,)),
+    "imagenet_samples": Normalise((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Images:
+    """One split of a set. The pixels stay on disk until they are asked for.
+
+    pixels: uint8 (images, channels, height, width), mapped from the file: reading some touches those alone.
+    labels: int64 (images,), each an index into `classes`.
+    """
+
+    name: str
+    split: str
+    pixels: Tensor
+    labels: Tensor
+    classes: tuple[str, ...]
+    normalise: Normalise
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        shape = "x".join(str(n) for n in self.pixels.shape[1:])
+        return f"Images({self.name}, {self.split}: {len(self):,} of {shape}, {len(self.classes)} classes)"
+
+    def take(self, indices: slice | Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
+        """The images at these places, in this order.
+
+        indices: a slice, or whole numbers (a list, an array, a tensor) from -len to len - 1.
+        Returns images (n, channels, height, width), float32 in [0, 1], and labels (n,), int64.
+        Raises ValueError for an index outside the set.
+        """
+        if isinstance(indices, slice):
+            rows = torch.arange(len(self))[indices]
+        else:
+            rows = torch.as_tensor(indices)
+            if rows.numel() == 0:
+                rows = rows.long()
+            if rows.dim() != 1 or rows.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+                raise ValueError(f"indices={indices!r} is not a list of whole numbers; give a list, or a slice")
+            rows = rows.long()
+            outside = rows[(rows < -len(self)) | (rows >= len(self))]
+            if outside.numel():
+                raise ValueError(
+                    f"indices holds {int(outside[0])}, and {self.name}/{self.split} has {len(self):,} images; "
+                    f"give 0 to {len(self) - 1}"
+                )
+            rows = rows % max(len(self), 1)
+        return self.pixels[rows].float() / 255, self.labels[rows]
+
+    def one(self, i: int, size: int | None = None) -> tuple[Tensor, Tensor]:
+        """One image as a batch of one.
+
+        i: its place in the set.  size: resize it to size x size pixels (bilinear, antialiased, so values stay in
+        [0, 1]); None leaves it as it is. A set that is not square (orl) is squeezed.
+        Returns image (1, channels, height, width), float32 in [0, 1], and label (1,).
+        """
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+            raise ValueError(f"size={size!r} is not a number of pixels; try 224, or None for the stored size")
+        image, label = self.take([i])
+        if size is not None and image.shape[-2:] != (size, size):
+            image = F.interpolate(image, (size, size), mode="bilinear", align_corners=False, antialias=True).clamp(0, 1)
+        return image, label
+
+    def sample(self, n: int, seed: int) -> tuple[Tensor, Tensor]:
+        """n different images, drawn with equal chances by a generator of this seed alone.
+
+        Returns images (n, channels, height, width), float32 in [0, 1], and labels (n,), in the order drawn.
+        """
+        if not 0 < n <= len(self):
+            raise ValueError(f"n={n} distinct images of {self.name}/{self.split} do not exist; give 1 to {len(self)}")
+        return self.take(torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))[:n])
+
+
+def names() -> list[str]:
+    """The sets that `load` knows."""
+    return sorted(NORMALISE)
+
+
+def load(name: str, split: str = "train", to: str | os.PathLike[str] | None = None) -> Images:
+    """One split of a named set; it is fetched first where it is missing, which says so.
+
+    name: one of `names()`.  split: "train" or "test"; orl and the samples have no published split and are all "train".
+    to: the folder that holds the sets; by default $PRIVLAB_DATA, or the user's cache.
+    Raises ValueError for a name or a split that does not exist, and for a file whose contents do not fit together.
+    """
+    if name not in NORMALISE:
+        if name in sources.names():
+            raise ValueError(f"name={name!r} holds weights, not images; sources.fetch({name!r}) gives its folder")
+        raise ValueError(f"name={name!r} is not a known image set{sources.nearest(name, names())}")
+    splits = [file.removesuffix(".safetensors") for file in sources.describe(name).layout]
+    if split not in splits:
+        raise ValueError(f"split={split!r} does not exist in {name!r}; it has {' and '.join(map(repr, splits))}")
+    return read(sources.fetch(name, to) / f"{split}.safetensors", name, split)
+
+
+def read(path: os.PathLike[str], name: str, split: str) -> Images:
+    """Map a ready file (see `sources.toml` for the layout) and check that its parts fit together."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            pixels, labels = file.get_tensor("images"), file.get_tensor("labels")
+            classes = tuple(json.loads(file.metadata()["classes"]))
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); remove its folder and fetch {name!r} again") from error
+    if pixels.dim() != 4 or len(pixels) != len(labels) or len(labels) == 0:
+        raise ValueError(f"{path} holds images {tuple(pixels.shape)} and labels {tuple(labels.shape)}; fetch it again")
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= len(classes):
+        raise ValueError(f"{path} holds labels from {low} to {high} for {len(classes)} classes; fetch it again")
+    return Images(name, split, pixels, labels, classes, NORMALISE[name])

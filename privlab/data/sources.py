@@ -1,0 +1,313 @@
+"""Where the images and weights come from: find them, check them, lay them out, once a machine.
+
+`sources.toml` is the list. A prepared source is a folder of safetensors files beside a manifest that says where they
+came from; `fetch` makes it and hands it out, `verify` hashes it again. A folder appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import difflib
+import errno
+import functools
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from privlab.data import downloads
+from privlab.data.downloads import File, Origin
+
+Where = str | os.PathLike[str] | None
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One entry of `sources.toml`.
+
+    disk: bytes of the prepared folder.  layout: file -> what is in it.  origins: where to have it, in the order tried.
+    contents: file -> SHA-256 over its tensors, whatever the origin.
+    classes: the class names, or whose they are ("cifar10", "imagenet-1k", "person 1 to 40").
+    """
+
+    name: str
+    title: str
+    about: str
+    cite: str
+    licence: str
+    home: str
+    disk: int
+    layout: dict[str, str]
+    origins: tuple[Origin, ...]
+    contents: dict[str, str] = field(default_factory=dict)
+    classes: tuple[str, ...] | str = ()
+
+
+@functools.cache
+def catalogue() -> dict[str, Source]:
+    """Every source of `sources.toml`, by name."""
+    table = tomllib.loads((Path(__file__).parent / "sources.toml").read_text(encoding="utf-8"))
+    return {name: _source(name, entry) for name, entry in table.items()}
+
+
+def _source(name: str, entry: dict[str, Any]) -> Source:
+    origins = tuple(
+        Origin(**origin | {"files": tuple(File(**_frozen(file)) for file in origin["files"])})
+        for origin in entry["origins"]
+    )
+    return Source(name, **_frozen(entry) | {"origins": origins})
+
+
+def _frozen(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+
+
+def names() -> list[str]:
+    """The names that `fetch` knows."""
+    return list(catalogue())
+
+
+def describe(name: str) -> Source:
+    """What `sources.toml` says of a source. Raises ValueError, with the nearest name, for one that it does not list."""
+    if name not in catalogue():
+        raise ValueError(f"name={name!r} is not a known source{nearest(name, names())}")
+    return catalogue()[name]
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The end of a message about an unknown name: the likeliest known one, and all of them."""
+    close = difflib.get_close_matches(str(name), known, 1, 0.5)
+    return (f"; did you mean {close[0]!r}?" if close else ";") + f" Known: {', '.join(known)}"
+
+
+def folder(to: Where = None) -> Path:
+    """Where the sources are kept: `to`, or $PRIVLAB_DATA, or the user's cache. It need not exist yet."""
+    return Path(to or os.environ.get("PRIVLAB_DATA") or Path.home() / ".cache" / "privlab" / "data").expanduser()
+
+
+def complete(name: str, to: Where = None) -> bool:
+    """Whether a prepared source is there: its manifest, and each file in full size. Reads no file through."""
+    source, place = describe(name), folder(to) / name
+    try:
+        files = json.loads((place / MANIFEST).read_text(encoding="utf-8"))["files"]
+        return all(
+            (place / file).stat().st_size == files[file]["size"]
+            and source.contents.get(file, files[file]["contents"]) == files[file]["contents"]
+            for file in source.layout
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def fetch(name: str, to: Where = None) -> Path:
+    """The folder with a source's ready files; where it is missing or damaged, download and prepare it first.
+
+    name: one of `names()`.  to: the folder that holds the sources, see `folder`.
+    PRIVLAB_OFFICIAL=0 in the environment skips the authors' addresses and goes straight to the packages.
+    Raises ValueError for an unknown name, PermissionError where the folder is read-only and lacks the source, OSError
+    for a full disk, RuntimeError where no origin delivered (it names each, and why).
+    """
+    source, root = describe(name), folder(to)
+    place = root / name
+    if complete(name, to):
+        return place
+    with _alone(root, name):
+        if complete(name, to):  # another process was faster
+            return place
+        if place.exists():
+            print(f"{name}: {place} is damaged or of an older layout; preparing it again")
+        _prepare(source, root)
+    return place
+
+
+def verify(name: str, to: Where = None) -> None:
+    """Hash every prepared file of a source again.
+
+    Raises FileNotFoundError where the source is not there, ValueError where a file is not what was written.
+    """
+    source, place = describe(name), folder(to) / name
+    if not (place / MANIFEST).is_file():
+        raise FileNotFoundError(f"{name!r} is not in {folder(to)}; fetch it first")
+    recorded = json.loads((place / MANIFEST).read_text(encoding="utf-8"))["files"]
+    cure = f"remove {place} and fetch {name!r} again"
+    for file in source.layout:
+        if file not in recorded or not (place / file).is_file():
+            raise ValueError(f"{place / file} is missing; {cure}")
+        if (digest := downloads.sha256(place / file)) != recorded[file]["sha256"]:
+            raise ValueError(f"{place / file}: SHA-256 is {digest}, expected {recorded[file]['sha256']}; {cure}")
+        expected = source.contents.get(file, recorded[file]["contents"])
+        if (digest := fingerprint(place / file)) != expected:
+            raise ValueError(f"{place / file}: its tensors hash to {digest}, expected {expected}; {cure}")
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 over the tensors of a safetensors file: name, type, shape and bytes of each, in order of name."""
+    from safetensors import safe_open
+
+    digest = hashlib.sha256()
+    with safe_open(path, framework="numpy") as file:
+        for name in sorted(file.keys()):
+            array = file.get_tensor(name)
+            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(array.data)
+    return digest.hexdigest()
+
+
+def _nameless(path: Path) -> str:
+    """A path without the user's own folder, and so without a name, in it: notebooks keep what is printed, and are published."""
+    return str(Path("~") / path.relative_to(Path.home())) if path.is_relative_to(Path.home()) else str(path)
+
+
+# -- preparing ---------------------------------------------------------------------------------------------------------
+
+
+def _prepare(source: Source, root: Path) -> None:
+    failures = []
+    for origin in source.origins:
+        if origin.by == "official" and os.environ.get("PRIVLAB_OFFICIAL") == "0":
+            failures.append("the official address was skipped (PRIVLAB_OFFICIAL=0)")
+            continue
+        incoming = root / ".incoming" / source.name / origin.by
+        incoming.mkdir(parents=True, exist_ok=True)
+        _room(source, origin, root)
+        size = f", {origin.size / 1e6:.0f} MB" if origin.size > 1e6 else ""
+        print(f"{source.name}: trying {origin}{size}", flush=True)
+        try:
+            paths = downloads.get(origin, incoming)
+            _lay_out(source, origin, paths, root)
+        except Exception as error:  # whatever is wrong with one origin, the next may do
+            if getattr(error, "errno", None) == errno.ENOSPC:
+                raise OSError(errno.ENOSPC, f"the disk of {root} is full; {_room_cure(source, origin)}") from error
+            failures.append(f"{origin}: {error}")
+            print(f"  no: {error}", flush=True)
+            continue
+        shutil.rmtree(root / ".incoming" / source.name)
+        print(f"{source.name}: ready in {_nameless(root / source.name)}, from {origin}", flush=True)
+        return
+    tried = "; ".join(f"({i}) {failure}" for i, failure in enumerate(failures, 1))
+    raise RuntimeError(
+        f"{source.name} could not be had: {tried}. What would do: a network that reaches one of these, or the folder "
+        f"{source.name} copied from a machine that has it, and PRIVLAB_DATA set to the folder that holds the copy"
+    )
+
+
+def _lay_out(source: Source, origin: Origin, paths: list[Path], root: Path) -> None:
+    """Turn downloads into the source's folder, beside its place, and move it there in one step."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    from privlab.data import readers
+
+    try:
+        arrays = readers.read(origin.reader, paths)
+        if arrays.keys() != source.layout.keys():
+            raise ValueError(f"it gave {sorted(arrays)}, expected {sorted(source.layout)}")
+        names = {"classes": json.dumps(_classes(source))} if source.classes else None
+        with tempfile.TemporaryDirectory(dir=root / ".incoming" / source.name) as work:
+            fresh = Path(work) / source.name
+            fresh.mkdir()
+            files = {}
+            for file, tensors in arrays.items():
+                ordered = {key: np.asarray(value, order="C") for key, value in tensors.items()}
+                save_file(ordered, fresh / file, metadata=names)
+                (fresh / file).chmod(0o644)  # safetensors writes for the owner alone, and a class shares one folder
+                files[file] = _record(source, file, fresh / file)
+            manifest = {
+                "source": source.name,
+                "origin": str(origin),
+                "downloaded": [
+                    {"file": path.name, "sha256": downloads.sha256(path), "expected": file.sha256}
+                    for path, file in zip(paths, origin.files, strict=True)
+                ],
+                "files": files,
+                "prepared": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            }
+            (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+            _swap(fresh, root / source.name, Path(work) / "old")
+    except Exception as error:  # a download without a published digest may hold anything
+        if getattr(error, "errno", None):  # the disk's fault, not the file's
+            raise
+        for path in paths:
+            path.unlink(missing_ok=True)
+        raise ValueError(f"{', '.join(p.name for p in paths)} could not be read ({error}); removed") from error
+
+
+def _record(source: Source, file: str, path: Path) -> dict[str, Any]:
+    contents = fingerprint(path)
+    if source.contents.get(file, contents) != contents:
+        raise ValueError(f"the tensors of {file} hash to {contents}, expected {source.contents[file]}")
+    return {"size": path.stat().st_size, "sha256": downloads.sha256(path), "contents": contents}
+
+
+def _swap(fresh: Path, place: Path, old: Path) -> None:
+    if place.exists():  # a folder that is not empty cannot be replaced in one step
+        os.replace(place, old)
+    os.replace(fresh, place)
+
+
+def _classes(source: Source) -> list[str]:
+    if source.classes == "imagenet-1k":
+        from timm.data import ImageNetInfo  # the names as timm ships them, in ImageNet's order
+
+        info = ImageNetInfo("imagenet-1k")
+        return [info.index_to_description(i) for i in range(info.num_classes())]
+    if source.classes == "person 1 to 40":
+        return [f"person {i}" for i in range(1, 41)]
+    if isinstance(source.classes, str):
+        return _classes(describe(source.classes))
+    return list(source.classes)
+
+
+# -- disk and neighbours -----------------------------------------------------------------------------------------------
+
+
+def _need(source: Source, origin: Origin) -> int:
+    """Bytes that preparing may take at its peak: a client keeps up to three copies of what it downloads."""
+    return source.disk + origin.size * (1 if origin.by == "official" else 3)
+
+
+def _room_cure(source: Source, origin: Origin) -> str:
+    need = _need(source, origin) / 1e6
+    return f"preparing {source.name} takes {need:.0f} MB for a while; free some, or set PRIVLAB_DATA to another disk"
+
+
+def _room(source: Source, origin: Origin, root: Path) -> None:
+    free = shutil.disk_usage(root).free
+    if free < _need(source, origin):
+        message = f"{free / 1e6:.0f} MB are free in {root}, and {_room_cure(source, origin)}"
+        raise OSError(errno.ENOSPC, message)
+
+
+@contextlib.contextmanager
+def _alone(root: Path, name: str) -> Iterator[None]:
+    """Let one process at a time prepare a source; the others wait, and find it done."""
+    from filelock import FileLock, Timeout
+
+    try:
+        (root / ".incoming").mkdir(parents=True, exist_ok=True)
+        lock = FileLock(root / ".incoming" / f"{name}.lock")
+        try:
+            lock.acquire(timeout=0.1)
+        except Timeout:
+            print(f"{name}: another process is fetching it; waiting", flush=True)
+            lock.acquire()
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        raise PermissionError(
+            f"{name!r} is not in {root}, and nothing can be written there ({error.strerror or error}); have its owner "
+            f"run python data_scripts/fetch.py {name} --to {root}, or point PRIVLAB_DATA at a folder of your own"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()

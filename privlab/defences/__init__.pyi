@@ -1,0 +1,3 @@
+from . import architecture, noise_budget, perturbation, regularisers, updates
+
+__all__ = ["architecture", "noise_budget", "perturbation", "regularisers", "updates"]

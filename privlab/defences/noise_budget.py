@@ -1,0 +1,172 @@
+"""One budget of noise for a whole message, and where in the message it is spent; `messages` spends it on each step of a training.
+
+The noise has an expected squared norm, its energy, of (relative * |g|)^2, g being all gradients as one long vector. `shares` says what
+part of that energy goes to which group of parameters; inside a group every number gets noise of the same standard deviation:
+
+    variance = share * (relative * |g|)^2 / (numbers in the group)
+
+Noises are independent, so a parameter in two groups has the sum of two variances, and the energy is the budget's all the same. Zhang et
+al. 2024 (section 7.2) propose more noise for the layers that leak more, at a lower total, and leave it to future work; they give no
+formula, this one is ours. `perturbation.gaussian` is another way to spend: each tensor gets energy in proportion to its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import grad, jvp
+
+from privlab.data.sources import nearest
+from privlab.defences.perturbation import KINDS, check_relative, seeded
+from privlab.leak import Leak
+from privlab.models import parts
+from privlab.models.forward import functional, preprocessing
+
+Group = str | tuple[str, ...]  # a part of a model, one parameter's name, "rest", "all"; or names of parameters
+
+UNIFORM: Mapping[Group, float] = {"all": 1.0}
+
+
+def spread(
+    leak: Leak,
+    shares: Mapping[Group, float],
+    relative: float,
+    seed: int | None = 0,
+    kind: str = "gaussian",
+    model: nn.Module | None = None,
+) -> Leak:
+    """Noise on a message under one budget, spent group by group.
+
+    shares: group -> share of the noise's energy, 0 or more, 1 together, such as {"stem": 0.5, "rest": 0.5}; `UNIFORM` is {"all": 1}. A
+        group is a word of `parts.WORDS` (then `model` is needed), the name of one parameter, a tuple of names, "rest" for what no other
+        key names, or "all". Only parameters that are in the message count; what is in no group gets no noise.
+    relative: expected norm of the noise over the norm of the message, 0 or more, about: the root of its expected square.
+    kind: "gaussian", or "laplacian" with heavier tails at the same energy.
+    seed: a tensor's noise is the same up to its size whatever the shares are, so that two ways to spend can be compared pair by pair. None
+        draws from torch's own generator.
+    Raises ValueError for shares that are negative or do not add up to 1, a group that does not exist or has no parameter in the message,
+    another kind, a negative `relative`.
+    """
+    sizes, draw = deviations(leak, shares, relative, model), _draw(kind)
+    generator = seeded(seed)
+    noise = {name: draw(g, generator).to(g) for name, g in leak.grads.items()}
+    return replace(leak, grads={name: g + sizes[name] * noise[name] for name, g in leak.grads.items()})
+
+
+def deviations(
+    leak: Leak, shares: Mapping[Group, float], relative: float, model: nn.Module | None = None
+) -> dict[str, float]:
+    """Standard deviation of the noise in each number of a tensor: parameter name -> 0 or more. Arguments and errors as in `spread`.
+
+    An attacker may know it, since a defence should not have to be secret. He receives the noisy message alone, of expected squared norm
+    (1 + relative^2) |g|^2: its deviations at relative / sqrt(1 + relative^2) are, but for chance, those that the client added.
+    """
+    check_relative(relative, "the message's norm")
+    sizes = rates({name: g.numel() for name, g in leak.grads.items()}, shares, model)
+    norm = relative * leak.norm.item()
+    return {name: norm * rate for name, rate in sizes.items()}
+
+
+def rates(
+    numbers: Mapping[str, int], shares: Mapping[Group, float], model: nn.Module | None = None
+) -> dict[str, float]:
+    """Standard deviation of each tensor's noise for an energy of 1 in all.  numbers: parameter name -> how many numbers it has."""
+    check_shares(shares)
+    variances = dict.fromkeys(numbers, 0.0)
+    for group, share in shares.items():
+        names = _names(group, shares, numbers, model)
+        total = sum(numbers[name] for name in names)
+        for name in names:
+            variances[name] += share / total
+    return {name: math.sqrt(variance) for name, variance in variances.items()}
+
+
+def measured(model: nn.Module, shape: tuple[int, int, int] = (3, 32, 32), directions: int = 8) -> dict[str, float]:
+    """Shares of a budget by what each gradient tells of an image: parameter name -> share, 1 together.
+
+    A tensor's sensitivity a is the squared change of its gradient along random directions in the image, at a grey one (of class 0), so it
+    takes the model alone. Somebody who weighs each tensor by its noise learns the sum of a / deviation^2. Under one energy, the sum of
+    numbers * deviation^2, that is least for deviation^2 in proportion to sqrt(a / numbers): shares in proportion to sqrt(a * numbers).
+
+    shape: of an image, (channels, height, width).  directions: 1 or more; their seeds are 0, 1, ...
+    Raises ValueError where no gradient changes. Not in the papers.
+    """
+    learnable = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+    first = next(iter(learnable.values()))
+    grey, label = torch.full((1, *shape), 0.5).to(first), torch.zeros(1, dtype=torch.int64, device=first.device)
+    x, forward = preprocessing(model)(grey), functional(model)
+
+    def sent(x: Tensor) -> dict[str, Tensor]:
+        return grad(lambda parameters: F.cross_entropy(forward(parameters, x), label))(learnable)
+
+    told = dict.fromkeys(learnable, 0.0)
+    for seed in range(directions):
+        along = torch.randn(1, *shape, generator=torch.Generator().manual_seed(seed)).to(first)
+        for name, change in jvp(sent, (x,), (along,))[1].items():
+            told[name] += change.square().sum().item()
+    roots = {name: (told[name] * p.numel()) ** 0.5 for name, p in learnable.items()}
+    if not (total := math.fsum(roots.values())):
+        raise ValueError("model: no gradient changes with the image, so there is nothing to spend noise on")
+    return {name: root / total for name, root in roots.items()}
+
+
+def check_shares(shares: Mapping[Group, float]) -> None:
+    """Raise ValueError unless the shares are 0 or more, and 1 together."""
+    if not isinstance(shares, Mapping) or not shares:
+        raise ValueError(f"shares={shares!r} spends nothing; give group -> share, such as {{'stem': 0.5, 'rest': 0.5}}")
+    for group, share in shares.items():
+        if not 0 <= share < math.inf:
+            raise ValueError(f"shares[{group!r}]={share} is no share of a budget; give 0 to 1")
+    if abs((total := math.fsum(shares.values())) - 1) > 1e-6:
+        say = f"divide each by {total:g}" if total else "give 1 to one of them"
+        raise ValueError(f"shares add up to {total:g}, and a budget is spent whole; {say}")
+
+
+def _names(
+    group: Group, shares: Mapping[Group, float], known: Collection[str], model: nn.Module | None
+) -> Collection[str]:
+    """The parameters of one group, of those known."""
+    if isinstance(group, str):
+        names = _named(group, shares, known, model)
+    else:
+        names = list(dict.fromkeys(group))
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(
+                f"shares: the message holds no gradient named {unknown[0]!r}; it has {len(known)}, such as {next(iter(known), None)!r}"
+            )
+    if not names:
+        raise ValueError(
+            f"shares[{group!r}]={shares[group]}: the message holds no parameter of it; leave it out and give its share to another"
+        )
+    return names
+
+
+def _named(
+    word: str, shares: Mapping[Group, float], known: Collection[str], model: nn.Module | None
+) -> Collection[str]:
+    if word == "all":
+        return known
+    if word == "rest":
+        others = [other for other in shares if other != "rest"]
+        taken = {name for other in others for name in _names(other, shares, known, model)}
+        return [name for name in known if name not in taken]
+    if word in known:
+        return [word]
+    if word not in parts.WORDS:
+        raise ValueError(f"shares: {word!r} is no group{nearest(word, [*parts.WORDS, 'rest', 'all'])}")
+    if model is None:
+        raise ValueError(
+            f"shares: {word!r} is a part of a model, which has to be looked at; give model=... too, or a tuple of names"
+        )
+    return [name for name in parts.names(model, word) if name in known]
+
+
+def _draw(kind: str) -> Callable[[Tensor, torch.Generator | None], Tensor]:
+    if kind not in KINDS:
+        raise ValueError(f"kind={kind!r} is no noise{nearest(kind, [*KINDS])}")
+    return KINDS[kind]

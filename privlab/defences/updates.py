@@ -1,0 +1,173 @@
+"""One defence of a client's message, used three ways: on the message, on each step of a training, and told to an attacker.
+
+    defence = messages.sent("gaussian", relative=0.1)
+    leak = defence(observe(model, images, labels), model)        # what the server receives
+    training.fit(model, ..., defences=(defence,))                # what it costs, were every step's gradient sent like this
+    defence.deviations(leak, model)                              # what one who knows the defence knows of the noise
+
+In a training the gradient of a whole batch is the message: that of a client with so many images, and not the mean of many noisy ones.
+It promises nothing, as no image's part is bounded; noise that does is `perturbation.dp`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from privlab.data.sources import nearest
+from privlab.defences import noise_budget, perturbation
+from privlab.leak import Leak
+from privlab.models import parts
+from privlab.training import Recipe
+from privlab.training.defence import Defence
+
+
+def gaussian(leak: Leak, model: nn.Module, seed: int | None, relative: float) -> Leak:
+    return perturbation.gaussian(leak, relative, seed)
+
+
+def laplacian(leak: Leak, model: nn.Module, seed: int | None, relative: float) -> Leak:
+    return perturbation.laplacian(leak, relative, seed)
+
+
+def spread(
+    leak: Leak,
+    model: nn.Module,
+    seed: int | None,
+    shares: Mapping[noise_budget.Group, float],
+    relative: float,
+    kind: str = "gaussian",
+) -> Leak:
+    return noise_budget.spread(leak, shares, relative, seed, kind, model)
+
+
+def clipped(leak: Leak, model: nn.Module, seed: int | None, norm: float) -> Leak:
+    return perturbation.clipped(leak, norm)
+
+
+def sparse(leak: Leak, model: nn.Module, seed: int | None, share: float) -> Leak:
+    return perturbation.sparse(leak, share)
+
+
+def low_bits(leak: Leak, model: nn.Module, seed: int | None, bits: int) -> Leak:
+    return perturbation.low_bits(leak, bits)
+
+
+def bfloat16(leak: Leak, model: nn.Module, seed: int | None) -> Leak:
+    return leak.rounded(torch.bfloat16)
+
+
+def withheld(leak: Leak, model: nn.Module, seed: int | None, words: Sequence[str]) -> Leak:
+    return leak.without(set(parts.names(model, *words)) & set(leak.grads))
+
+
+WAYS: dict[str, Callable[..., Leak]] = {
+    way.__name__: way for way in (gaussian, laplacian, spread, clipped, sparse, low_bits, bfloat16, withheld)
+}
+
+
+@dataclass(frozen=True)
+class Message(Defence):
+    """See `sent`."""
+
+    by: str
+    given: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.by not in WAYS:
+            raise ValueError(f"by={self.by!r} is no way to send a message{nearest(self.by, [*WAYS])}")
+        given: dict[str, Any] = {n: list(v) if isinstance(v, tuple) else v for n, v in self.given}  # JSON has lists
+        known = [*inspect.signature(WAYS[self.by]).parameters.values()][3:]
+        if unknown := given.keys() - {p.name for p in known}:
+            raise ValueError(
+                f"{self.by}: {sorted(unknown)[0]!r} is no setting of it; give {', '.join(p.name for p in known) or 'none'}"
+            )
+        if lacking := [p.name for p in known if p.default is p.empty and p.name not in given]:
+            raise ValueError(f"{self.by}: {lacking[0]} is missing; give messages.sent({self.by!r}, {lacking[0]}=...)")
+        object.__setattr__(self, "given", tuple((p.name, given[p.name]) for p in known if p.name in given))
+        if self.by == "spread":
+            noise_budget.check_shares(given["shares"])
+            if wrong := [group for group in given["shares"] if not isinstance(group, str)]:
+                raise ValueError(
+                    f"shares: {wrong[0]!r} is no word; groups are parts, single parameters, 'rest' or 'all'"
+                )
+            given = given | {"shares": noise_budget.UNIFORM}
+        if self.by == "withheld":
+            if not isinstance(given["words"], list) or not given["words"]:
+                raise ValueError(
+                    f"words={given['words']!r} is no list of parts; give one or more, such as ['position']"
+                )
+            for word in given["words"]:
+                if word not in parts.WORDS:
+                    raise ValueError(f"words: {word!r} is no part of a model{nearest(word, [*parts.WORDS])}")
+        else:  # numbers out of range are told here, and not after an epoch
+            WAYS[self.by](_leak({"w": torch.ones(2)}), nn.Identity(), 0, **given)
+
+    def __call__(self, leak: Leak, model: nn.Module, seed: int | None = 0) -> Leak:
+        """What the server receives in place of this leak.  seed: of the noise; None draws from torch's own generator.
+
+        Raises ValueError for a group or part that the model or the message lacks.
+        """
+        return WAYS[self.by](leak, model, seed, **dict(self.given))
+
+    def deviations(self, leak: Leak, model: nn.Module, rounds: int = 1) -> dict[str, float]:
+        """What an attacker who knows the defence reads off the message that he received: parameter name -> standard deviation of its error.
+
+        rounds: of how many messages with noise of their own the leak is the mean (`adaptive.averaged`); rounding errs alike in all of them.
+        Empty where there is no noise, or where he knows it without (`Leak.precision`). Noise that is relative to the gradient has, but
+        for chance, a share of relative / sqrt(rounds + relative^2) in what arrives; rounding errs by 1 / sqrt(12) of a step.
+        """
+        given = dict(self.given)
+        if self.by == "low_bits":
+            steps = 2 ** given["bits"] - 1
+            return {name: (g.max() - g.min()).item() / steps / 12**0.5 for name, g in leak.grads.items()}
+        if "relative" not in given:
+            return {}
+        received = given["relative"] / math.hypot(rounds**0.5, given["relative"])
+        if self.by == "spread":
+            return noise_budget.deviations(leak, given["shares"], received, model)
+        return {name: received * g.norm().item() / g.numel() ** 0.5 for name, g in leak.grads.items()}
+
+    def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
+        self(_leak({name: torch.ones_like(p) for name, p in _learnable(model).items()}), model)
+
+    def disturb(self, model: nn.Module) -> Callable[[], None]:
+        learnable = _learnable(model)
+
+        def send() -> None:
+            grads = {name: p.grad for name, p in learnable.items() if p.grad is not None}
+            received = self(_leak(grads), model, seed=None).grads
+            for name in grads:
+                learnable[name].grad = received.get(name)  # without one, the server leaves the parameter where it is
+
+        return send
+
+    def __repr__(self) -> str:
+        return f"messages.sent({', '.join([repr(self.by), *(f'{name}={value!r}' for name, value in self.given)])})"
+
+
+def sent(by: str, **settings: Any) -> Message:
+    """A defence of messages.
+
+    by: one of `WAYS`, and its settings: "gaussian" or "laplacian" (relative); "spread" (shares, relative, kind; groups are words), see
+        `budget.spread`; "clipped" (norm), "sparse" (share), "low_bits" (bits), see `perturbation`; "bfloat16"; "withheld" (words), see
+        `parts.names`. In a training, what is withheld is never learnt: it stays as it was drawn.
+    Raises ValueError for another way, settings that it lacks or misses, and numbers out of range; and a training with it, for groups and
+    parts that the model lacks.
+    """
+    return Message(by, tuple(settings.items()))
+
+
+def _learnable(model: nn.Module) -> dict[str, nn.Parameter]:
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def _leak(grads: dict[str, Tensor]) -> Leak:
+    """Gradients as a message; of which images no defence here asks."""
+    return Leak(grads, 1, (1, 1, 1))

@@ -1,0 +1,5 @@
+"""What was measured, held against what the papers claim."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,20 @@
+from . import baselines, comparison, history, papers, records, report, verdicts
+from .runs import Ledger, Page, collect, key, read, render, summarise, write
+
+__all__ = [
+    "Ledger",
+    "Page",
+    "baselines",
+    "collect",
+    "comparison",
+    "history",
+    "key",
+    "papers",
+    "read",
+    "records",
+    "render",
+    "report",
+    "summarise",
+    "verdicts",
+    "write",
+]

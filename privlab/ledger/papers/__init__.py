@@ -1,0 +1,195 @@
+"""What the four papers print: every numbered table as a CSV, and the claims that a lab can put to the test.
+
+One row a printed cell, digits as printed. README.md beside this file says what the columns mean, what the extraction of the
+papers' texts lost, and where the papers contradict themselves or each other.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "KINDS",
+    "PAPERS",
+    "PROFILES",
+    "Claim",
+    "Explanation",
+    "Printed",
+    "claims",
+    "explanations",
+    "table",
+    "tables",
+]
+
+PAPERS = {
+    "zhang2024": "Zhang et al. 2024, How Does a Deep Learning Model Architecture Impact Its Privacy?",
+    "koh2024": "Koh et al. 2024, On the Vulnerability of Skip Connections to Model Inversion Attacks",
+    "lu2022": "Lu et al. 2022, APRIL: Finding the Achilles' Heel on Privacy for Vision Transformers",
+    "hatamizadeh2022": "Hatamizadeh et al. 2022, GradViT: Gradient Inversion of Vision Transformers",
+    "privlab": "Beyond the papers",
+}
+PROFILES = ("smoke", "laptop", "gpu", "paper")  # from the cheapest up
+KINDS = ("ordering", "magnitude", "identity", "trend")
+
+_HERE = Path(__file__).parent
+
+
+def tables() -> list[str]:
+    """Names of all tables, such as "lu2022_table1"."""
+    return sorted(p.stem for p in _HERE.glob("*.csv"))
+
+
+def table(name: str) -> pd.DataFrame:
+    """One published table, a row a printed cell.
+
+    Settings are text. In a table of results, `mean` and `std` are numbers (NaN where the paper prints none, `note` says why)
+    and `mean_text`, `std_text` are the same as printed, trailing zeros included.
+    Raises ValueError for a name that is not one of `tables()`.
+    """
+    import pandas as pd  # here, so that whoever only wants the claims need not wait for it
+
+    frame = pd.DataFrame(_rows(name), dtype=str)
+    for column in [c for c in ("mean", "std") if c in frame]:
+        frame[f"{column}_text"] = frame[column]
+        frame[column] = pd.to_numeric(frame[column])
+    return frame
+
+
+@cache
+def _rows(name: str) -> list[dict[str, str]]:
+    if name not in tables():
+        raise ValueError(f"name={name!r} is not a table of the papers; try one of {', '.join(tables())}")
+    with open(_HERE / f"{name}.csv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number in print, behind a name of a claim's comparison.  std, unit: None where the paper gives none."""
+
+    name: str
+    mean: float
+    std: float | None
+    unit: str | None
+    where: str
+
+    def __str__(self) -> str:
+        spread = "" if self.std is None else f" ± {self.std:g}"
+        unit = f" {self.unit}" if self.unit in ("dB", "percent") else ""
+        return f"{self.name} = {self.mean:g}{spread}{unit}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something a paper says (or, where paper is "privlab", this book) that a lab can test.
+
+    id: paper.place.slug.  where: the table, figure, theorem or section.  lab: two digits.  kind: one of KINDS.
+    statement: in our own words.  compare: the comparison that decides, in the grammar of `privlab.ledger.verdicts`.
+    profile: the smallest one at which it could be decided, and profile_why.  numbers: the printed values behind `compare`.
+    printed: what the paper shows where it prints no number.  note: ours.
+    holds_on_printed_numbers: whether `compare` holds on `numbers`; None where some name has no printed value.
+    """
+
+    id: str
+    paper: str
+    where: str
+    lab: str
+    kind: str
+    statement: str
+    compare: str
+    profile: str
+    profile_why: str
+    numbers: tuple[Printed, ...] = ()
+    printed: str = ""
+    note: str = ""
+    holds_on_printed_numbers: bool | None = None
+
+
+def claims(lab: str | None = None, path: Path | None = None) -> list[Claim]:
+    """The claims of one lab ("05"), or of all.
+
+    path: another list in the same format; the package's own if not given.
+    Raises ValueError for an entry that breaks the format, naming its id: an unknown field, profile or kind, an id given
+    twice, a printed number that is not in the table it points to.
+    """
+    entries = yaml.safe_load((path or _HERE / "claims.yaml").read_text(encoding="utf-8"))["claims"]
+    found: dict[str, Claim] = {}
+    for entry in entries:
+        claim = _claim(entry)
+        if claim.id in found:
+            raise ValueError(f"claim {claim.id} is listed twice; give each its own id")
+        found[claim.id] = claim
+    return [c for c in found.values() if lab in (None, c.lab)]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a claim did not reproduce, as far as we found out.  evidence: ids of the claims that hold it up; none makes it a guess."""
+
+    because: str
+    evidence: tuple[str, ...] = ()
+
+
+def explanations(path: Path | None = None) -> dict[str, Explanation]:
+    """The best explanation found, by the id of the claim that did not reproduce.
+
+    path: another list in the same format; the package's own if not given.
+    Raises ValueError for an id, among the claims or the evidence, that no claim has.
+    """
+    entries = yaml.safe_load((path or _HERE / "explanations.yaml").read_text(encoding="utf-8"))["explanations"]
+    known = {claim.id for claim in claims()}
+    for name, entry in entries.items():
+        if unknown := [n for n in (name, *entry.get("evidence", ())) if n not in known]:
+            raise ValueError(f"explanation of {name}: there is no claim {unknown[0]!r}")
+        if not entry.get("because"):
+            raise ValueError(f"explanation of {name}: because={entry.get('because')!r} says nothing; give a sentence")
+    return {name: Explanation(entry["because"], tuple(entry.get("evidence", ()))) for name, entry in entries.items()}
+
+
+def _claim(entry: dict[str, Any]) -> Claim:
+    name = entry.get("id", "without an id")
+    known = [f.name for f in fields(Claim)]
+    if unknown := sorted(entry.keys() - set(known)):
+        raise ValueError(f"claim {name} has a field {unknown[0]!r}; the fields are {', '.join(known)}")
+    if missing := [f for f in known[:9] if not isinstance(entry.get(f), str)]:
+        raise ValueError(f"claim {name}: {missing[0]}={entry.get(missing[0])!r}; give it as text")
+    for field, allowed in (("paper", PAPERS), ("kind", KINDS), ("profile", PROFILES)):
+        if entry[field] not in allowed:
+            raise ValueError(f"claim {name}: {field}={entry[field]!r}; try one of {', '.join(allowed)}")
+    if not name.startswith(entry["paper"] + "."):
+        raise ValueError(f"claim {name}: its id starts with its paper, as in {entry['paper']}.{name}")
+    if not (len(entry["lab"]) == 2 and entry["lab"].isdigit()):
+        raise ValueError(f"claim {name}: lab={entry['lab']!r}; give two digits as text, such as '05'")
+    return Claim(**{**entry, "numbers": tuple(_printed(name, number) for number in entry.get("numbers", ()))})
+
+
+def _printed(claim: str, number: dict[str, Any]) -> Printed:
+    """A printed number: looked up in its table, which then is the one source, or taken from the entry where it stands in prose."""
+    where = f"claim {claim}: {number['name']}"
+    if not number.get("file"):
+        return Printed(
+            number["name"], float(number["mean"]), number.get("std"), number.get("unit"), number["cell"]["prose"]
+        )
+    stem = number["file"].removesuffix(".csv")
+    rows = _rows(stem)
+    if unknown := [c for c in number["cell"] if c not in rows[0]]:
+        raise ValueError(f"{where} names a column {unknown[0]!r}; {stem} has {', '.join(rows[0])}")
+    found = [row for row in rows if all(row[c] == str(value) for c, value in number["cell"].items())]
+    if len(found) != 1:
+        raise ValueError(f"{where} fits {len(found)} cells of {stem}; a cell is the one that {number['cell']} picks")
+    (cell,) = found
+    if not cell["mean"]:
+        raise ValueError(f"{where} points to an empty cell of {stem} ({cell['note']}); leave it out of numbers")
+    if "mean" in number and float(number["mean"]) != float(cell["mean"]):
+        raise ValueError(f"{where} is given as {number['mean']}; {stem} has {cell['mean']}")
+    std = float(cell["std"]) if cell["std"] else None
+    return Printed(number["name"], float(cell["mean"]), std, cell["unit"], f"Table {stem.split('_table')[1]}")

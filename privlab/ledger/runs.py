@@ -1,0 +1,211 @@
+"""The ledger: what a lab measured, held against what a paper claims.
+
+A lab opens a page, records what it *measured*, and shows what the measurements say about the claims of its paper. The
+runner collects the records of executed notebooks and writes `ledger.json`; a report is made from one or more of those.
+
+    page = ledger.Page("05", profile=profile, seed=seed, device=device)
+    page.record("psnr", ["closed_form", "one_image"], psnrs, mode="eval", victim="fresh")
+    page.show()
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from IPython import get_ipython
+from IPython.display import publish_display_data
+from torch import Tensor
+
+from privlab.compute import atomic
+from privlab.ledger import papers, report
+from privlab.ledger.papers import PROFILES, Claim, Printed
+from privlab.ledger.records import MIME, Figure, Machine, Record, record
+from privlab.ledger.verdicts import Judgement, judge
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode  # two seconds that a lab need not wait
+
+__all__ = ["Ledger", "Page", "collect", "judge", "key", "read", "render", "summarise", "write"]
+
+FORMAT = 1
+FORMS = ("md", "json", "csv", "tex")
+
+
+def key(name: str) -> str:
+    """A network's name as records have it: "ResNet-101" becomes resnet_101, timm's "resnet18.a1_in1k" resnet18_a1_in1k."""
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+class Page:
+    """One lab's page in the ledger, for one run of it.
+
+    lab: two digits.  profile: one of smoke, laptop, gpu, paper.  device: a torch device, or "auto" for CUDA where there is
+    a card and the CPU elsewhere; `page.device` then says which.
+    Raises ValueError for a lab or profile out of form.
+    """
+
+    def __init__(self, lab: str, *, profile: str, seed: int = 0, device: str | torch.device = "cpu") -> None:
+        if not (isinstance(lab, str) and len(lab) == 2 and lab.isdigit()):
+            raise ValueError(f"lab={lab!r}; give its two digits as text, such as '05'")
+        if profile not in PROFILES:
+            raise ValueError(f"profile={profile!r}; try one of {', '.join(PROFILES)}")
+        if str(device) == "auto":
+            device = (
+                "cuda" if torch.cuda.is_available() else "cpu"
+            )  # Apple's MPS has no float64, and the proofs need it
+        if str(device).startswith("mps"):
+            raise ValueError(f"device={device!r} has no float64, which the labs need; try 'cpu'")
+        self.lab, self.profile, self.seed, self.device = lab, profile, int(seed), str(device)
+        self.machine = Machine.here(self.device)
+        self._records: dict[str, Record] = {}
+
+    @property
+    def records(self) -> list[Record]:
+        """What is on the page, in order. A name recorded again, as when a cell is run again, replaces the earlier one."""
+        return list(self._records.values())
+
+    def record(
+        self,
+        metric: str,
+        keys: Sequence[str],
+        values: float | Sequence[float] | Tensor,
+        *,
+        mode: str,
+        victim: str,
+        position_std: float | None = None,
+        unit: str | None = None,
+        seconds: float | None = None,
+        note: str = "",
+    ) -> None:
+        """Put a measured quantity on the page and into the notebook's output.  See `records.record` for the arguments."""
+        made = record(
+            metric, keys, values, mode=mode, victim=victim, position_std=position_std, unit=unit, seconds=seconds, note=note,
+            lab=self.lab, profile=self.profile, seed=self.seed, device=self.device, machine=self.machine,
+        )  # fmt: skip
+        self._records[made.name] = made
+        if get_ipython() is None:
+            print(made.bundle()["text/plain"])
+        else:
+            publish_display_data(made.bundle())
+
+    def judgements(self) -> list[Judgement]:
+        """A verdict for each claim of this lab."""
+        return [judge(c, self.records, self.profile, ran=True) for c in papers.claims(self.lab)]
+
+    def show(self, paper: str | None = None) -> report.Panel:
+        """Every claim of this lab, or those of one paper, with the paper's number, ours and the verdict."""
+        title = (
+            f"Lab {self.lab}, profile {self.profile}: what was claimed and what was measured. "
+            "± is a standard deviation over n repeats, ×÷ the same as a factor, for errors, which are averaged in logs."
+        )
+        found = self.judgements()
+        return report.Panel(title, tuple(j for j in found if paper in (None, j.claim.paper)))
+
+
+def collect(notebook: NotebookNode) -> list[Record]:
+    """Read the records back from an executed notebook (nbformat 4).
+
+    Raises ValueError where two cells recorded the same name, or a record was written by another version of the format.
+    """
+    found: dict[str, Record] = {}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if (content := output.get("data", {}).get(MIME)) is not None:
+                made = Record.read(content)
+                if made.name in found:
+                    raise ValueError(f"lab {made.lab} records {made.name} twice; give one of them another key")
+                found[made.name] = made
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """One run of the book, judged.  when: ISO 8601, UTC.  records: all that was measured, used by a claim or not.
+
+    labs: what each took, lab -> {"seconds", "peak_gb", "gpu_peak_gb", "threads"}; some lack in runs of before.
+    """
+
+    profile: str
+    when: str
+    judgements: tuple[Judgement, ...]
+    records: tuple[Record, ...]
+    labs: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+
+
+def summarise(
+    records: Iterable[Record],
+    profile: str,
+    ran: Collection[str] | None = None,
+    claims: Iterable[Claim] | None = None,
+    labs: Mapping[str, Mapping[str, float | None]] | None = None,
+) -> Ledger:
+    """Judge every claim by what a run of the book recorded.
+
+    ran: labs that were run ("05"), whether they recorded anything or not; those with records if not given.
+    claims: the package's own if not given.  labs: what each took, see `Ledger`.
+    """
+    records = tuple(records)
+    ran = {r.lab for r in records} if ran is None else ran
+    chosen = papers.claims() if claims is None else claims
+    judgements = tuple(judge(c, records, profile, ran=c.lab in ran) for c in chosen)
+    return Ledger(profile, datetime.now(UTC).isoformat(timespec="seconds"), judgements, records, dict(labs or {}))
+
+
+def write(path: Path | str, ledger: Ledger) -> None:
+    """Write a ledger.json, whole or not at all."""
+    atomic.write_atomic(path, (_dumps(ledger) + "\n").encode())
+
+
+def read(path: Path | str) -> Ledger:
+    """Read a ledger.json back, with the verdicts that were passed then.
+
+    Raises FileNotFoundError, or ValueError for a file that is no ledger of this format.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; a run of the labs writes it")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or "format" not in content:
+            raise ValueError("it has no field 'format'")
+        if content["format"] != FORMAT:
+            raise ValueError(f"it has the format {content['format']}, this privlab reads {FORMAT}")
+        judgements = tuple(_judgement(j) for j in content["judgements"])
+        records = tuple(Record.read(r) for r in content["records"])
+        return Ledger(content["profile"], content["when"], judgements, records, content.get("labs", {}))
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"it has no field {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path} is no ledger that can be read here ({why}); run the labs again") from None
+
+
+def render(ledgers: Sequence[Ledger], form: str) -> str:
+    """One or more ledgers as a Markdown page, JSON, CSV or LaTeX, side by side.
+
+    form: "md", "json", "csv" or "tex".  Raises ValueError for another form, or no ledger.
+    """
+    if not ledgers:
+        raise ValueError("ledgers is empty; give at least one")
+    if form not in FORMS:
+        raise ValueError(f"form={form!r}; try one of {', '.join(FORMS)}")
+    if form == "json":
+        return "[" + ",\n".join(_dumps(ledger) for ledger in ledgers) + "]\n"
+    profiles = [ledger.profile for ledger in ledgers]
+    labels = profiles if len(set(profiles)) == len(profiles) else [f"{x.profile}, {x.when}" for x in ledgers]
+    runs = {label: ledger.judgements for label, ledger in zip(labels, ledgers, strict=True)}
+    return {"md": report.as_markdown, "csv": report.as_csv, "tex": report.as_latex}[form](runs)
+
+
+def _dumps(ledger: Ledger) -> str:
+    return json.dumps({"format": FORMAT, **asdict(ledger)}, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _judgement(content: dict[str, Any]) -> Judgement:
+    claim = dict(content["claim"])
+    claim["numbers"] = tuple(Printed(**n) for n in claim["numbers"])
+    return Judgement(**{**content, "claim": Claim(**claim), "ours": tuple(Figure(**f) for f in content["ours"])})

@@ -1,0 +1,242 @@
+"""How a claim is judged: the grammar of its comparison, and what the spread of the repeats allows one to say.
+
+A claim of the papers is about means: "the PSNR of Swin-T is above that of ResNet-50" speaks of images in general, not of
+the few that were tried. So the question is what the repeats say about the means behind them.
+
+    1. Each recorded name has n repeats, with a mean and a standard deviation s. What they tell about the true mean is
+       Student's t distribution with n - 1 degrees of freedom, around the mean, of width s / sqrt(n).
+    2. The mean of each name is drawn 4,000 times from it, each name by itself, and the whole comparison is put to each draw.
+    3. Holds in 95% of the draws or more: reproduced. In 5% or less: not reproduced. Between: inconclusive, the spread covers
+       the difference.
+
+So two names whose true means are equal end in a decisive verdict about once in ten times, five in a hundred each way, as in
+a pair of one-sided tests at 5%; with `and`, min and max nothing has to be worked out anew. The draws are evenly spaced
+quantiles in an order shuffled by the name, hence the same in every run, and a mean that moves up moves all its draws up.
+
+Errors such as an MSE spread over decades. Their arithmetic mean is the worst repeat in disguise, and its t distribution
+reaches below zero. Names in `records.IN_LOGS` are therefore drawn in logs, and the claim is about geometric means: the
+typical error. Averaging PSNR, which is a log of the MSE, is the same thing. A PSNR itself is drawn as it is.
+
+One repeat far off on the good side, an exact image above all, would widen the distribution on both sides and so take away
+from what all repeats agree in. With five repeats or more a mean is therefore kept within their range: that all five lie on
+one side of a typical value has a chance of 1 in 32. In simulations (normal, skewed, heavy-tailed, with outliers; 4 to 8
+repeats) two equal means then still end in a decision in about 5% of cases each way, and no more.
+
+An identity is not about means. It must hold in every repeat, and one repeat is enough to judge it.
+
+What this leaves out: repeats of one image under several seeds are less independent than n suggests, which makes verdicts
+too firm; names measured on the same images vary together, which makes comparisons of them too cautious. A lab that wants
+the paired comparison records the difference.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import hashlib
+import keyword
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from scipy.special import stdtrit
+
+from privlab.ledger.papers import PROFILES, Claim
+from privlab.ledger.records import Figure, Record
+
+__all__ = ["VERDICTS", "Comparison", "Judgement", "holds_on_printed_numbers", "judge", "parse"]
+
+REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
+NOT_RUN = "not run at this profile"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
+DRAWS = 4_000
+SURE = 0.95
+IN_RANGE = 5  # repeats from which on a mean is kept within their range
+
+Values = Mapping[str, Any]  # name -> number or array of numbers
+Compiled = Callable[[Values], Any]
+
+_COMPARE: Final[dict[type, Callable]] = {
+    ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal,
+    ast.NotEq: np.not_equal,
+}  # fmt: skip
+_ARITHMETIC: Final[dict[type, Callable]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: np.divide,
+}  # fmt: skip
+_EXTREMES: Final[dict[str, Callable]] = {"min": np.minimum, "max": np.maximum}
+_WORD = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim's verdict at a profile.  share: of the draws that hold, where there were any; ours: what it was judged by."""
+
+    claim: Claim
+    profile: str
+    verdict: str
+    reason: str
+    share: float | None = None
+    ours: tuple[Figure, ...] = ()
+
+
+def judge(claim: Claim, records: Iterable[Record], profile: str, ran: bool | None = None) -> Judgement:
+    """Hold what a lab recorded against a claim.
+
+    records: of any labs and profiles; those of the claim's lab at this profile count.
+    profile: the one that was run.  ran: whether the claim's lab was run; if not given, whether it recorded anything.
+    Raises ValueError for a comparison outside of the grammar, or an unknown profile.
+    """
+    if profile not in PROFILES:
+        raise ValueError(f"profile={profile!r}; try one of {', '.join(PROFILES)}")
+    comparison = parse(claim.compare, claim.id)
+    mine = {r.name: r for r in records if r.lab == claim.lab and r.profile == profile}
+    used = [mine[n] for n in comparison.names if n in mine]
+    ours = tuple(r.figure for r in used)
+    if PROFILES.index(profile) < PROFILES.index(claim.profile):
+        return Judgement(claim, profile, NOT_RUN, f"needs the profile {claim.profile}: {claim.profile_why}", None, ours)
+    if not (bool(mine) if ran is None else ran):
+        return Judgement(claim, profile, NOT_RUN, f"lab {claim.lab} was not run")
+    if missing := [n for n in comparison.names if n not in mine]:
+        near = difflib.get_close_matches(missing[0], mine, n=1)
+        hint = f"; there is {near[0]}" if near else ""
+        return Judgement(claim, profile, INCONCLUSIVE, f"not recorded: {', '.join(missing)}{hint}", None, ours)
+    if claim.kind == "identity":
+        return Judgement(claim, profile, *_each_repeat(comparison, used), None, ours)
+    if single := [r.name for r in used if len(r.values) < 2]:
+        return Judgement(claim, profile, INCONCLUSIVE, f"one value of {single[0]}, so no spread; repeat it", None, ours)
+    share = float(np.mean(comparison({r.name: _draws(r) for r in used})))
+    said = f"holds in {share:.1%} of {DRAWS:,} draws of the means"
+    if share >= SURE:
+        return Judgement(claim, profile, REPRODUCED, said, share, ours)
+    if share <= 1 - SURE + 1e-12:
+        return Judgement(claim, profile, NOT_REPRODUCED, said, share, ours)
+    return Judgement(claim, profile, INCONCLUSIVE, f"{said}: the spread covers the difference", share, ours)
+
+
+def holds_on_printed_numbers(claim: Claim) -> bool | None:
+    """Whether the paper's own numbers satisfy the comparison; None where one of its names has no number in print."""
+    comparison = parse(claim.compare, claim.id)
+    printed = {n.name: n.mean for n in claim.numbers}
+    return bool(comparison(printed)) if printed.keys() >= set(comparison.names) else None
+
+
+def _each_repeat(comparison: Comparison, used: list[Record]) -> tuple[str, str]:
+    """Verdict and reason for an identity: repeats of several names belong together in their order, a single value to all."""
+    counts = {len(r.values) for r in used} - {1}
+    if len(counts) > 1:
+        return INCONCLUSIVE, f"{' and '.join(map(str, sorted(counts)))} repeats cannot be held against each other"
+    n = max(counts, default=1)
+    holds = np.broadcast_to(comparison({r.name: np.array(r.values) for r in used}), (n,))
+    if holds.all():
+        return REPRODUCED, "holds in the one repeat" if n == 1 else f"holds in all {n} repeats"
+    return NOT_REPRODUCED, f"fails in {int((~holds).sum())} of {n} repeats"
+
+
+def _draws(record: Record) -> np.ndarray:
+    """(DRAWS,) means that the repeats allow, on the scale of the values."""
+    scaled = np.array(record.scaled)
+    error = scaled.std(ddof=1) / math.sqrt(len(scaled))
+    quantiles = stdtrit(
+        len(scaled) - 1, (np.arange(DRAWS) + 0.5) / DRAWS
+    )  # Student's t; scipy.stats takes 2 s to import
+    seed = int.from_bytes(hashlib.sha256(record.name.encode()).digest()[:8], "big")
+    means = scaled.mean() + error * np.random.default_rng(seed).permutation(quantiles)
+    if len(scaled) >= IN_RANGE:
+        means = means.clip(scaled.min(), scaled.max())
+    return np.exp(means.clip(-700, 700)) if record.logs else means
+
+
+# -- the grammar ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A parsed comparison.  names: what it needs, in order of appearance.  Call it with a number or an array for each name."""
+
+    text: str
+    names: tuple[str, ...]
+    compiled: Compiled
+
+    def __call__(self, values: Values) -> Any:
+        with np.errstate(all="ignore"):  # a division by zero gives inf or NaN, and comparisons with NaN do not hold
+            return self.compiled(values)
+
+
+def parse(text: str, claim: str = "given here") -> Comparison:
+    """Read a comparison such as `psnr[cifar10, swin_t] > psnr[cifar10, resnet_50] + 10`; nothing of it is ever evaluated as code.
+
+    It knows comparisons (chained too), and, or, not, + - * /, unary minus, numbers, min, max, abs, and metric[key, ...].
+    claim: its id, for the message.  Raises ValueError naming the claim and the piece that is anything else.
+    """
+    names: dict[str, None] = {}
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"claim {claim}: compare={text[:200]!r} does not parse ({type(error).__name__})") from None
+    try:
+        compiled = _truth(tree.body, claim, names)
+    except RecursionError:
+        raise ValueError(f"claim {claim}: compare={text[:200]!r} is nested too deeply") from None
+    return Comparison(text, tuple(names), compiled)
+
+
+def _truth(node: ast.expr, claim: str, names: dict[str, None]) -> Compiled:
+    match node:
+        case ast.BoolOp(op=op, values=values):
+            parts = [_truth(v, claim, names) for v in values]
+            join = np.logical_and if isinstance(op, ast.And) else np.logical_or
+            return lambda env: functools.reduce(join, [part(env) for part in parts])
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = _truth(operand, claim, names)
+            return lambda env: np.logical_not(inner(env))
+        case ast.Compare(left=left, ops=ops, comparators=rest) if all(type(op) in _COMPARE for op in ops):
+            terms = [_number(n, claim, names) for n in (left, *rest)]
+            tests = [_COMPARE[type(op)] for op in ops]
+
+            def chain(env: Values) -> Any:
+                values = [term(env) for term in terms]
+                return functools.reduce(np.logical_and, map(lambda test, a, b: test(a, b), tests, values, values[1:]))
+
+            return chain
+    raise _outside(node, claim, "a comparison, and, or, not")
+
+
+def _number(node: ast.expr, claim: str, names: dict[str, None]) -> Compiled:
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool) and abs(value) < 1e308:
+            return lambda env: float(value)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            inner = _number(operand, claim, names)
+            return lambda env: -inner(env)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            a, b, apply = _number(left, claim, names), _number(right, claim, names), _ARITHMETIC[type(op)]
+            return lambda env: apply(a(env), b(env))
+        case ast.Call(func=ast.Name(id=("min" | "max") as extreme), args=[_, _, *_] as args, keywords=[]):
+            parts = [_number(arg, claim, names) for arg in args]
+            return lambda env: functools.reduce(_EXTREMES[extreme], [part(env) for part in parts])
+        case ast.Call(func=ast.Name(id="abs"), args=[arg], keywords=[]):
+            inner = _number(arg, claim, names)
+            return lambda env: abs(inner(env))
+        case ast.Subscript(value=ast.Name(id=metric), slice=ast.Tuple(elts=[_, *_] as keys)):
+            return _name(node, claim, names, metric, keys)
+        case ast.Subscript(value=ast.Name(id=metric), slice=ast.Name() as key):
+            return _name(node, claim, names, metric, [key])
+    raise _outside(node, claim, "a number, + - * /, min, max, abs, metric[key, ...]")
+
+
+def _name(node: ast.expr, claim: str, names: dict[str, None], metric: str, keys: list[ast.expr]) -> Compiled:
+    words = [metric, *(k.id if isinstance(k, ast.Name) else "" for k in keys)]
+    if not all(_WORD.fullmatch(w) and not keyword.iskeyword(w) for w in words):
+        raise _outside(node, claim, "snake-case names in metric[key, ...]")
+    name = f"{metric}[{', '.join(words[1:])}]"
+    names[name] = None
+    return lambda env: env[name]
+
+
+def _outside(node: ast.expr, claim: str, expected: str) -> ValueError:
+    return ValueError(f"claim {claim}: {ast.unparse(node)!r} is outside of the grammar; expected {expected}")

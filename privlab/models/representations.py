@@ -1,0 +1,142 @@
+"""What a model makes of an image on its way to an answer: the features that enter its last layer, or leave any named one.
+
+This is what leaves a phone when a model is split between phone and server, and what a feature store keeps. Hooks read it and are taken
+off again: the model is afterwards what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from privlab import compute
+from privlab.compute import store
+from privlab.data import sources
+from privlab.data.images import check_range
+from privlab.models.forward import preprocessing
+
+LAST = "last"  # what enters the last Linear layer
+FORMAT = 1  # raise it when the same model and images begin to give other features
+
+
+def last_linear(model: nn.Module) -> str:
+    """The name of the Linear layer that was added to the model last: its head.  Raises ValueError where there is none."""
+    names = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    if not names:
+        raise ValueError(
+            f"model: {type(model).__name__} has no Linear layer, so no last one; name a layer, such as one of "
+            f"{', '.join([name for name, _ in model.named_modules() if name][:5])}"
+        )
+    return names[-1]
+
+
+def stages(model: nn.Module) -> list[str]:
+    """The layers after which an image has come one stage further, from the first to the last, then `LAST`.
+
+    They are timm's own, from `model.feature_info`.  Raises ValueError for a model that has none.
+    """
+    told = [info["module"] for info in getattr(model, "feature_info", [])]
+    if not told:
+        raise ValueError(
+            f"model: {type(model).__name__} does not say where its stages end (timm's feature_info); give the names of layers yourself"
+        )
+    return [*told, LAST]
+
+
+@torch.no_grad()
+def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batch_size: int = 500) -> dict[str, Tensor]:
+    """Features of each image, all layers from one pass: {layer: (n, width) float32, on the CPU}.
+
+    model: its mode and its hooks stay as they were; it is asked in eval mode, in its own float type, through its own normalisation.
+    images: (n, channels, height, width), bytes or floats in [0, 1].
+    layers: `LAST` for what enters the last Linear layer (Zhang et al. 2024 say "the representation" and no more), or names as in
+        `model.named_modules()` for what leaves them. A map or a row of tokens is averaged over its places, so that a feature is a channel.
+    Raises ValueError for a layer that does not exist (with the nearest), that gives several tensors, or that runs never or twice in a pass.
+    """
+    if images.ndim != 4 or len(images) == 0:
+        raise ValueError(
+            f"images: got shape {tuple(images.shape)}; give (n, channels, height, width), one image or more"
+        )
+    if images.is_floating_point():
+        check_range("images", images, "give values in [0, 1], or bytes")
+    like, normalise = next(model.parameters()), preprocessing(model)
+    parts: dict[str, list[Tensor]] = {layer: [] for layer in layers}
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with _listening(model, parts):
+            for done, batch in enumerate(images.split(batch_size), start=1):
+                x = batch.to(like.device)
+                model(normalise(x.to(like.dtype) if x.is_floating_point() else x.to(like.dtype) / 255))
+                if odd := [layer for layer, seen in parts.items() if len(seen) != done]:
+                    times = len(parts[odd[0]]) - done + 1
+                    raise ValueError(
+                        f"layers: {odd[0]!r} ran {times} times in one pass, so it has no single output; name a layer around or inside it"
+                    )
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+    return {layer: torch.cat(seen) for layer, seen in parts.items()}
+
+
+def kept(
+    model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), root: str | None = None
+) -> dict[str, Tensor]:
+    """`read`, from the run store if the same weights were asked about the same images before.
+
+    root: of the store; `store.folder()` if not given.
+    """
+    weights = model.state_dict()
+    config = {
+        "format": FORMAT,
+        "model": [f"{model}{preprocessing(model)}", store.digest(*weights.values()), *weights],
+        "images": store.digest(images),
+        "layers": list(layers),
+        "device": next(model.parameters()).device.type,
+    }
+    run = compute.Run("features", config, root)
+    if not run.complete:
+        run.save("features", read(model, images, layers))
+        run.finish()
+    return run.load("features")
+
+
+@contextmanager
+def _listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None]:
+    """Hooks that add what passes by to the lists in `parts`; off again at the end, whatever happens."""
+    known = {name: module for name, module in model.named_modules() if name}
+    for layer in parts:
+        if layer != LAST and layer not in known:
+            raise ValueError(f"layers: {layer!r} is no layer of this model{sources.nearest(layer, [LAST, *known])}")
+
+    def hear(layer: str, module: nn.Module, told: object) -> None:
+        if not isinstance(told, Tensor):
+            raise ValueError(f"layers: {layer!r} gives a {type(told).__name__}, not one tensor; name a layer inside it")
+        parts[layer].append(_channels(told, module, model).float().cpu())
+
+    hooks = []
+    try:
+        for layer in parts:
+            if layer == LAST:
+                head = known[last_linear(model)]
+                hooks.append(head.register_forward_pre_hook(lambda m, given: hear(LAST, m, given[0])))
+            else:
+                hooks.append(known[layer].register_forward_hook(lambda m, _, out, layer=layer: hear(layer, m, out)))
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _channels(x: Tensor, module: nn.Module, model: nn.Module) -> Tensor:
+    """(n, width): an average over places, wherever the channels stand."""
+    if x.ndim <= 2:
+        return x.reshape(len(x), -1)
+    first = isinstance(module, (nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm))
+    last = isinstance(module, (nn.Linear, nn.LayerNorm)) or getattr(model, "output_fmt", "NCHW") == "NHWC"
+    if x.ndim == 3 or (last and not first):  # tokens (n, places, width), or Swin's maps (n, height, width, channels)
+        return x.flatten(1, -2).mean(1)
+    return x.flatten(2).mean(2)

@@ -1,0 +1,19 @@
+"""The checks of the labs, a file lab_NN.py for each. A check takes an answer and yields what is wrong with it; nothing means right."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+
+Check = Callable[[object], Iterator[str]]
+
+
+def labs() -> list[str]:
+    """The numbers of the labs that have exercises, such as "00"."""
+    return sorted(name[4:] for _, name, _ in pkgutil.iter_modules(__path__) if name.startswith("lab_"))
+
+
+def of(lab: str) -> dict[str, Check]:
+    """The checks of one lab, by name; only its own file is loaded, since some need what takes a second to import."""
+    return importlib.import_module(f"privlab.notebook.exercises.lab_{lab}").CHECKS

@@ -1,0 +1,110 @@
+"""Checks of lab 00: what a server sees, how a reconstruction is scored, which gradients are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from timm.models.vision_transformer import VisionTransformer
+
+from privlab import models
+from privlab.attacks.gradient_inversion import closed_form
+from privlab.leak import Leak, observe
+
+SEEN = {"architecture", "weights", "gradients", "batch size", "preprocessing"}
+UNSEEN = {
+    "images": "the images never leave the client: that is the promise of federated learning",
+    "random seed of the client": "what the client drew at random stays on the client",
+    "loss": "the client computes the loss and keeps it; only its gradient is sent",
+}
+
+
+def threat(answer: object) -> Iterator[str]:
+    if not isinstance(answer, (set, frozenset, list, tuple)):
+        yield f"Give a set of words; this is a {type(answer).__name__}."
+        return
+    given = {str(word) for word in answer}
+    if not given:
+        yield "The set is empty. Start with what the server sent to the client in the first place."
+    for word, why in UNSEEN.items():
+        if word in given:
+            yield f"Take out '{word}': {why}."
+    if strange := sorted(given - SEEN - UNSEEN.keys()):
+        yield f"'{strange[0]}' is not on the list above."
+    if missing := sorted(SEEN - given):
+        hint = {
+            "weights": "the server sent them to the client itself",
+            "architecture": "the server sent the model to the client itself",
+            "gradients": "they are the whole point of the client's message",
+            "batch size": "the server needs it to weigh the average over clients",
+            "preprocessing": "it is part of the recipe that every client follows",
+        }
+        yield f"'{missing[0]}' is missing: {hint[missing[0]]}."
+
+
+def psnr(answer: object) -> Iterator[str]:
+    black = torch.zeros(1, 3, 4, 4)
+    grey = torch.full((1, 3, 4, 4), 0.1)
+    yield from _number(answer, (grey, black), 20.0, {
+        -20.0: "The sign is wrong: a smaller error must give a larger PSNR.",
+        46.0517: "That is the natural logarithm; decibels take the one to base 10.",
+        10.0: "Square the differences before you average them.",
+        2.0: "Decibels are ten times the logarithm.",
+        40.0: "That squares twice: 20 log10 goes with the root of the mean squared error, 10 log10 with the mean itself.",
+        3.1876: "That sums over the pixels; PSNR takes their mean, or it would change with the size of the image.",
+    })  # fmt: skip
+    half = torch.cat([torch.full((1, 3, 4, 2), 0.2), torch.zeros(1, 3, 4, 2)], dim=-1)
+    yield from _number(answer, (half, black), 16.9897, {
+        20.0: "Right for an error that is the same everywhere, wrong for one that is not: average the squares, not the differences.",
+    })  # fmt: skip
+
+
+def enough(answer: object) -> Iterator[str]:
+    if isinstance(answer, str) or not isinstance(answer, (set, frozenset, list, tuple)):
+        yield "Give the set of parameter names that the server needs."
+        return
+    names = set(answer)
+    needed = {"pos_embed", "patch_embed.proj.weight"}
+    model, leak = _small_leak()
+    if strange := sorted(n for n in names if n not in leak.grads):
+        yield f"The leak has no gradient named '{strange[0]}'; look at sorted(leak.grads)."
+        return
+    try:
+        closed_form.patch_embedding(model, leak.only(names))
+    except ValueError as error:
+        yield f"With these alone the solve stops: {error}."
+        return
+    if extra := sorted(names - needed):
+        yield f"It works, but '{extra[0]}' is not needed: leave it out and try again."
+
+
+def _number(answer: object, arguments: tuple, right: float, mistakes: dict[float, str]) -> Iterator[str]:
+    """Yield why answer(*arguments) is not `right`; `mistakes` maps the values that known slips give to what to say."""
+    if not callable(answer):
+        yield f"Give a function; this is a {type(answer).__name__}."
+        return
+    call: Callable = answer
+    value = call(*arguments)
+    if value is None:
+        yield "Nothing is written yet; replace the dots."
+        return
+    if isinstance(value, torch.Tensor) and value.numel() != 1:
+        yield f"Give one number; this has the shape {tuple(value.shape)}."
+        return
+    value = float(value)
+    if abs(value - right) <= 1e-3 * max(1.0, abs(right)):
+        return
+    for wrong, why in mistakes.items():
+        if abs(value - wrong) <= 1e-3 * max(1.0, abs(wrong)):
+            yield why
+            return
+    yield f"For the example it should be {right:.6g}, and yours gives {value:.6g}."
+
+
+def _small_leak() -> tuple[VisionTransformer, Leak]:
+    model = models.build("vit_cifar", depth=1, embed_dim=64, num_heads=4)
+    generator = torch.Generator().manual_seed(0)
+    return model, observe(model, torch.rand(1, 3, 32, 32, generator=generator), torch.tensor([0]))
+
+
+CHECKS = {"00.threat": threat, "00.psnr": psnr, "00.enough": enough}

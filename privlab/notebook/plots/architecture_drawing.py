@@ -1,0 +1,160 @@
+"""A block of a network as a stack of boxes, two of them side by side, with what changed marked in words, by an outline and by hatching."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+from privlab.notebook.plots import image_grids
+from privlab.notebook.plots.image_grids import Picture
+
+HEIGHT, WIDTH, GAP = 0.42, 2.7, 0.16  # of a box, in inches
+LEFT = 0.55  # room for the shortcut
+FACES = {
+    "convolution": "#cfe3f3",
+    "norm": "#e4e4e4",
+    "activation": "#fbd9b0",
+    "other": "#ffffff",
+}  # light: told apart by their text
+
+
+def kind(layer: str) -> str:
+    """What a line of `morph.outline` is: "convolution", "norm", "activation" or "other"."""
+    if layer.endswith("Norm"):
+        return "norm"
+    if layer in ("ReLU", "GELU"):
+        return "activation"
+    return "convolution" if " x " in layer and not layer.startswith("maximum") else "other"
+
+
+def marks(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
+    """A word for each layer, "" where it stays: "gone" or "changed" in the first, "new" or "changed" in the second.
+
+    A layer counts as changed where one of the same kind stands in its place.
+    """
+    old, new = ["gone"] * len(before), ["new"] * len(after)
+    for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            old[a:b], new[c:d] = [""] * (b - a), [""] * (d - c)
+        elif tag == "replace":
+            rest = list(range(c, d))
+            for i in range(a, b):
+                match = next((j for j in rest if kind(after[j]) == kind(before[i])), None)
+                if match is not None:
+                    old[i] = new[match] = "changed"
+                    rest = [j for j in rest if j > match]
+    return old, new
+
+
+def blocks(
+    before: Sequence[str], after: Sequence[str], titles: Sequence[str], shortcuts: Sequence[str] = ("", "")
+) -> Picture:
+    """Two blocks side by side, each from the top down, its shortcut as a line at the left.
+
+    before, after: the layers in order, as `morph.outline` says them; "add the shortcut" is where the line ends.
+    titles: of the two.  shortcuts: what stands in the shortcut, "" for nothing.
+    The alt text names all layers and what changed.
+    """
+    if len(titles) != 2 or len(shortcuts) != 2:
+        raise ValueError(f"titles={titles!r}, shortcuts={shortcuts!r}: give one for each of the two blocks")
+    stacks, words = (before, after), marks(before, after)
+    rows = max(len(before), len(after))
+    width, height = 2 * (LEFT + WIDTH + 0.95), rows * (HEIGHT + GAP) + 0.75
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    axes.axis("off")
+    for column, (layers, told) in enumerate(zip(stacks, words, strict=True)):
+        left = column * width / 2 + LEFT
+        axes.text(left + WIDTH / 2, 0.2, titles[column], ha="center", va="center", fontsize=10.5, fontweight="bold")
+        for row, (layer, mark) in enumerate(zip(layers, told, strict=True)):
+            _box(axes, left, 0.5 + row * (HEIGHT + GAP), layer, mark)
+            if row:
+                _arrow(
+                    axes,
+                    left + WIDTH / 2,
+                    0.5 + row * (HEIGHT + GAP) - GAP,
+                    left + WIDTH / 2,
+                    0.5 + row * (HEIGHT + GAP),
+                )
+        if "add the shortcut" in layers:
+            _shortcut(axes, left, layers.index("add the shortcut"), shortcuts[column])
+    return image_grids._picture(figure, _alt(stacks, words, titles))
+
+
+def _box(axes: Axes, left: float, top: float, layer: str, mark: str) -> None:
+    style: dict[str, Any] = dict(
+        linewidth=2.2 if mark else 0.8,
+        edgecolor="#000000" if mark else "#777777",
+        hatch="///" if mark == "gone" else None,
+    )
+    axes.add_patch(
+        FancyBboxPatch(
+            (left, top), WIDTH, HEIGHT, boxstyle="round,pad=0,rounding_size=0.08", facecolor=FACES[kind(layer)], **style
+        )
+    )
+    axes.text(
+        left + WIDTH / 2,
+        top + HEIGHT / 2,
+        layer,
+        ha="center",
+        va="center",
+        fontsize=9.5,
+        bbox=_plate(mark, kind(layer)),
+    )
+    axes.text(left + WIDTH + 0.1, top + HEIGHT / 2, mark, ha="left", va="center", fontsize=9.5, fontweight="bold")
+
+
+def _plate(mark: str, layer: str) -> dict[str, Any] | None:
+    """Behind text on hatching, so that it can be read."""
+    return dict(facecolor=FACES[layer], edgecolor="none", pad=1.5) if mark == "gone" else None
+
+
+def _shortcut(axes: Axes, left: float, row: int, told: str) -> None:
+    top, end, line = 0.42, 0.5 + row * (HEIGHT + GAP) + HEIGHT / 2, left - 0.3
+    axes.plot(
+        [left + WIDTH / 2, line, line, left - 0.06],
+        [top, top, end, end],
+        color="#333333",
+        linewidth=1.3,
+        solid_capstyle="round",
+    )
+    _arrow(axes, left - 0.12, end, left, end)
+    _arrow(axes, left + WIDTH / 2, top, left + WIDTH / 2, 0.5)
+    axes.text(
+        line - 0.12,
+        (top + end) / 2,
+        f"shortcut{': ' + told if told else ''}",
+        rotation=90,
+        ha="center",
+        va="center",
+        fontsize=9,
+    )
+
+
+def _arrow(axes: Axes, x: float, y: float, to_x: float, to_y: float) -> None:
+    axes.add_patch(
+        FancyArrowPatch(
+            (x, y),
+            (to_x, to_y),
+            arrowstyle="-|>",
+            mutation_scale=9,
+            linewidth=1.0,
+            color="#333333",
+            shrinkA=0,
+            shrinkB=0,
+        )
+    )
+
+
+def _alt(stacks: Sequence[Sequence[str]], words: Sequence[Sequence[str]], titles: Sequence[str]) -> str:
+    said = []
+    for layers, told, title in zip(stacks, words, titles, strict=True):
+        parts = [f"{layer}{f' ({mark})' if mark else ''}" for layer, mark in zip(layers, told, strict=True)]
+        said.append(f"{title}: {', '.join(parts)}")
+    return f"Two blocks as stacks of layers. {'. '.join(said)}."

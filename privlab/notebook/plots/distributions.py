@@ -1,0 +1,288 @@
+"""Figures of membership and attribute inference: losses of members beside those of others, ROC curves, one image's Gaussians, a table of
+verdicts, and features as dots on a plane.
+
+Each returns a `plots.Picture` and insists on `alt`, and tells its series apart by dash or hatching as well as by colour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+
+from privlab.metrics.roc import Curve
+from privlab.notebook.plots import image_grids
+from privlab.notebook.plots.image_grids import COLOURS, DASHES, MARKERS, Picture, Values
+
+IN, OUT = COLOURS[1], COLOURS[0]  # members, whoever draws them, and the others
+HATCHES = ("////", "\\\\\\\\")  # of two groups; more would be a thicket
+LINE = dict[str, Any](color="black", linestyle=(0, (1, 1)), linewidth=2)  # the one value that a figure is about
+RUG = (-0.1, -0.21)  # where the ticks of the two groups stand, in heights of the highest curve
+GRID = 1_000  # points of a curve on its log axis: closer than the picture's own, so its steps show
+
+
+def histogram(
+    groups: Mapping[str, Values],
+    *,
+    xlabel: str,
+    alt: str,
+    log: bool = False,
+    bins: int = 40,
+    threshold: float | None = None,
+) -> Picture:
+    """How the values of up to seven groups are spread, one outline over the other: members' losses and non-members', say.
+
+    groups: name -> values, of any number; each outline encloses the area 1, so groups of different size compare.
+    log: whether the axis of the values is logarithmic. Its bins are then equally wide there, and heights count a decade of values.
+    bins: how many, the same for all groups, from the smallest value of all to the largest.
+    threshold: a value to mark, where an attack says "member" on one side.
+    Raises ValueError for a group without values, NaN or infinite ones, values <= 0 on a log axis, fewer than 2 bins, none or
+    more than seven groups, or an empty alt.
+    Source: Zhang et al. 2024, figure 12.
+    """
+    columns = _columns("groups", groups, log)
+    if bins < 2:
+        raise ValueError(f"bins={bins} shows no shape; give 2 or more, such as 40")
+    if threshold is not None and (not math.isfinite(threshold) or (log and threshold <= 0)):
+        raise ValueError(
+            f"threshold={threshold} has no place on {'a log' if log else 'an'} axis; give one among the values"
+        )
+    place = {name: np.log10(values) if log else values for name, values in columns.items()}
+    edges = np.histogram_bin_edges(np.concatenate([*place.values()]), bins)
+    figure, ax = image_grids._chart(xlabel, "density (per decade)" if log else "density", "x" if log else "")
+    pair = len(columns) == 2  # members and others, who keep their colours from figure to figure
+    colours, hatches = ((IN, OUT), HATCHES) if pair else (COLOURS, [""] * len(columns))
+    for (name, values), colour, dash, hatch in zip(place.items(), colours, DASHES, hatches, strict=False):
+        heights = np.histogram(values, edges, density=True)[0]
+        shown = 10**edges if log else edges
+        ground, pattern = (colour, 0.16), (colour, 0.45)
+        ax.stairs(heights, shown, fill=True, facecolor=ground, edgecolor=pattern, hatch=hatch, linewidth=0)
+        ax.stairs(heights, shown, color=colour, linestyle=dash, linewidth=1.8, label=f"{name} ({len(values):,})")
+    ax.set_ylim(bottom=0)
+    if threshold is not None:
+        ax.axvline(threshold, **LINE, label=f"threshold {threshold:.3g}")
+    if log:
+        _decades(ax.xaxis, *ax.get_xlim(), "{:g}".format)
+    return _finish(figure, alt)
+
+
+def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float] = (0.001, 0.01)) -> Picture:
+    """ROC curves on two log axes, where the false positive rates that matter take up half of the width.
+
+    curves: name -> one curve a target or seed (of `privlab.metrics.roc.curve`, or anything with .fpr and .tpr); up to seven names. Several
+        are drawn as their mean at each FPR with a band from the lowest to the highest.
+    mark: FPRs where a dotted line stands, as long as they lie on the axis.
+    A curve starts at the lowest FPR that it resolves, one false positive: left of it nothing was measured, and left of all of them
+    the axis ends. A TPR of zero has no place on a log axis, so a curve that starts there comes up from below.
+    Raises ValueError for none or more than seven names, a name without curves, rates that are not rising from 0 to 1, a mark
+    outside (0, 1), or an empty alt.
+    Source: Carlini et al. 2022; Zhang et al. 2024, figure 2.
+    """
+    _several("curves", curves)
+    for name, several in curves.items():
+        if len(several) == 0:
+            raise ValueError(f"curves: {name!r} holds none; give at least one")
+        for curve in several:
+            _check_rates(name, curve)
+    if wrong := [rate for rate in mark if not 0 < rate < 1]:
+        raise ValueError(f"mark={wrong[0]} is no false positive rate to mark; give one between 0 and 1, such as .001")
+    left = min(0.1, *(_first(curve) for several in curves.values() for curve in several))  # .1: there is always an axis
+    grid = np.geomspace(left, 1, GRID)
+    figure, ax = image_grids._chart("false positive rate", "true positive rate", "xy", height=4.8)
+    ax.plot([left, 1], [left, 1], color="#777777", linewidth=1, zorder=1, label="chance")
+    for (name, several), colour, dash in zip(curves.items(), COLOURS, DASHES, strict=False):
+        rates = np.stack([_at(grid, curve) for curve in several])  # (curves, points)
+        low, mean, high = (np.maximum(line, left / 100) for line in (rates.min(0), rates.mean(0), rates.max(0)))
+        label = name if len(several) == 1 else f"{name} (mean of {len(several)})"
+        ax.plot(grid, mean, color=colour, linestyle=dash, linewidth=1.8, label=label)
+        if len(several) > 1:
+            ax.fill_between(grid, low, high, color=colour, alpha=0.18, linewidth=0)
+    if any(len(several) > 1 for several in curves.values()):
+        ax.fill_between([], [], color="#777777", alpha=0.3, linewidth=0, label="lowest to highest")
+    image_grids._thresholds(ax, {}, {f"FPR {100 * rate:g}%": rate for rate in mark if rate >= left})
+    for axis in (ax.xaxis, ax.yaxis):
+        _decades(axis, left, 1, lambda rate: f"{100 * rate:.12g}%")
+    return _finish(figure, alt)
+
+
+def gaussians(
+    values_in: Values, values_out: Values, fit: Sequence[float], target: float, *, xlabel: str, alt: str
+) -> Picture:
+    """One image in the likelihood-ratio attack: what the shadow models say of it, the Gaussians fitted to that, and the target's answer.
+
+    values_in, values_out: (models,), the image's margins in the models that were trained on it and in those that were not; ticks.
+    fit: mean and standard deviation inside, then outside, however they were estimated; curves.
+    target: the margin in the attacked model; an upright line. Above the chart stands how many times likelier the "in" curve makes it.
+    Raises ValueError for no values, values that are not finite, a standard deviation that is not positive, or an empty alt.
+    Source: Carlini et al. 2022, algorithm 1.
+    """
+    from scipy.stats import norm  # not at the top: it takes two seconds to import, and sklearn one
+
+    groups = _columns("values", {"in": values_in, "out": values_out}, log=False)
+    if len(fit) != 4 or not np.isfinite([*fit, target]).all() or min(fit[1], fit[3]) <= 0:
+        wanted = (
+            "give finite (mean_in, std_in, mean_out, std_out), the standard deviations above 0, and a finite target"
+        )
+        raise ValueError(f"fit={tuple(fit)}, target={target}: {wanted}")
+    mean_in, std_in, mean_out, std_out = (float(number) for number in fit)
+    fits = {"in": (mean_in, std_in, IN, "-", "trained"), "out": (mean_out, std_out, OUT, "--", "not trained")}
+    bells = [
+        mean + std * np.linspace(-4, 4, 200) for mean, std, *_ in fits.values()
+    ]  # so that a narrow one is not missed
+    x = np.sort(np.concatenate([*bells, *groups.values(), [target]]))
+    peak = max(norm.pdf(0, scale=std) for std in (std_in, std_out))
+    figure, ax = image_grids._chart(xlabel, "density", "", height=3.7)
+    for row, (name, (mean, std, colour, dash, whose)) in enumerate(fits.items()):
+        density, values = norm.pdf(x, mean, std), groups[name]
+        label = f"{len(values):,} model{'s' * (len(values) > 1)} {whose} on it: {mean:.3g} ± {std:.3g}"
+        ax.plot(x, density, color=colour, linestyle=dash, linewidth=1.8, label=label)
+        ax.fill_between(x, density, color=colour, alpha=0.1, linewidth=0)
+        ax.vlines(values, (RUG[row] - 0.03) * peak, (RUG[row] + 0.03) * peak, color=colour, linewidth=1.1)
+    ax.axhline(0, color="#999999", linewidth=0.8)
+    ax.axvline(target, **LINE, label=f"the target: {target:.3g}")
+    ax.set_ylim(-0.27 * peak, 1.08 * peak)
+    heights = [tick for tick in ax.get_yticks() if 0 <= tick <= peak]
+    ax.set_yticks([*heights, *(row * peak for row in RUG)], [*(f"{tick:.3g}" for tick in heights), *fits])
+    ratio = norm.logpdf(target, mean_in, std_in) - norm.logpdf(target, mean_out, std_out)
+    ax.set_title(_verdict(ratio), loc="left", fontsize=11)
+    return _finish(figure, alt)
+
+
+def confusion(tp: int, fn: int, fp: int, tn: int, *, alt: str) -> Picture:
+    """What one threshold makes of members and non-members: four counts, each with its share of the row, shaded by it.
+
+    tp, fn: members that the attack calls members, and non-members.  fp, tn: the same of non-members.
+    Raises ValueError for counts below 0 or no whole numbers, no members, no non-members, or an empty alt.
+    """
+    for name, count in {"tp": tp, "fn": fn, "fp": fp, "tn": tn}.items():
+        if isinstance(count, bool) or int(count) != count or count < 0:
+            raise ValueError(f"{name}={count!r} is no count; give whole numbers of 0 or more")
+    table = np.array([[tp, fn], [fp, tn]], dtype=np.int64)
+    totals = table.sum(axis=1)
+    for kind, total in zip(("members (tp + fn)", "non-members (fp + tn)"), totals, strict=True):
+        if total == 0:
+            raise ValueError(f"there are no {kind}; give the counts of both kinds")
+    shares = table / totals[:, None]
+    figure, ax = image_grids._chart("", "", "", height=2.6)
+    sides = [-0.5, 0.5, 1.5]  # and the light end of the colours, so that black reads well on all of them
+    ax.pcolormesh(sides, sides, shares, cmap="Blues", vmin=0, vmax=2.6, edgecolor="white", linewidth=3)
+    ax.invert_yaxis()
+    for (row, column), number in np.ndenumerate(table):
+        rate = (("TPR", "FNR"), ("FPR", "TNR"))[row][column]
+        ax.text(column, row - 0.1, f"{number:,}", ha="center", va="center", fontsize=15, fontweight="bold")
+        ax.text(column, row + 0.22, f"{rate} {100 * shares[row, column]:.3g}%", ha="center", va="center", fontsize=11)
+    ax.set_xticks([0, 1], ["called a member", "called a non-member"])
+    ax.set_yticks([0, 1], [f"{totals[0]:,} members", f"{totals[1]:,} non-members"])
+    ax.set_xlabel(f"balanced accuracy {(shares[0, 0] + shares[1, 1]) / 2:.3f}", fontsize=11)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0, labelsize=11, labeltop=True, labelbottom=False)
+    return image_grids._picture(figure, alt)
+
+
+# -- what they are given -------------------------------------------------------------------------------------------------
+
+
+def flat(features: Values) -> np.ndarray:
+    """Features (n, width) on the plane in which they vary most, (n, 2): the first two principal components, standardised features."""
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import StandardScaler
+
+    values = np.asarray(features, dtype=np.float64)
+    if values.ndim != 2 or min(values.shape) < 2:
+        raise ValueError(f"features: got shape {values.shape}; give (n, width), two images and two features or more")
+    return PCA(2, svd_solver="full").fit_transform(StandardScaler().fit_transform(values))
+
+
+def cloud(groups: Mapping[str, Values], *, alt: str, xlabel: str = "", ylabel: str = "") -> Picture:
+    """A dot an image on a plane, up to fourteen groups told apart by colour and marker; see `flat`.
+
+    groups: name -> places (n, 2); a group without images has a legend and no dot.
+    xlabel, ylabel: of the axes; without them the plane has no units, and no ticks.
+    Raises ValueError for places of another shape, NaN or infinite ones, none or more than fourteen groups, or an empty alt.
+    """
+    if not 1 <= len(groups) <= 2 * len(MARKERS):
+        raise ValueError(f"groups: got {len(groups)}; give 1 to {2 * len(MARKERS)}, as more cannot be told apart")
+    figure, ax = image_grids._chart(xlabel, ylabel, "", height=3.9)
+    for n, (name, places) in enumerate(groups.items()):
+        dots = np.asarray(places, dtype=np.float64)
+        if dots.ndim != 2 or dots.shape[1] != 2 or not np.isfinite(dots).all():
+            raise ValueError(f"groups: {name!r} has shape {dots.shape}; give finite places (n, 2)")
+        colour, marker = COLOURS[n % len(COLOURS)], MARKERS[(n + n // len(COLOURS)) % len(MARKERS)]
+        face = "none" if n >= len(COLOURS) else colour  # the second seven are open
+        ax.plot(*dots.T, marker, color=colour, mfc=face, ms=5, alpha=0.75, linestyle="none", label=name)
+    if not xlabel and not ylabel:
+        ax.set_xticks([])
+        ax.set_yticks([])
+    return _finish(figure, alt, most=5)
+
+
+def _several(argument: str, groups: Mapping[str, object]) -> None:
+    if not 1 <= len(groups) <= len(COLOURS):
+        raise ValueError(f"{argument}: got {len(groups)}; give 1 to {len(COLOURS)}, as more cannot be told apart")
+
+
+def _columns(argument: str, groups: Mapping[str, Values], log: bool) -> dict[str, np.ndarray]:
+    _several(argument, groups)
+    columns = {name: image_grids._numbers(name, values) for name, values in groups.items()}
+    for name, values in columns.items():
+        if len(values) == 0 or np.isnan(values).any():
+            raise ValueError(f"{argument}: {name!r} holds {'NaN' if len(values) else 'no values'}; give finite ones")
+        image_grids._showable(name, values, log)
+    return columns
+
+
+def _check_rates(name: str, curve: Curve) -> None:
+    for rates in (curve.fpr, curve.tpr):
+        inside = rates.ndim == 1 and len(rates) > 1 and (rates >= 0).all() and (np.diff(rates) >= 0).all()
+        if not inside or rates[-1] != 1 or len(curve.fpr) != len(curve.tpr):
+            raise ValueError(
+                f"curves: {name!r} holds rates that do not rise to 1; give what privlab.metrics.roc.curve returns"
+            )
+
+
+def _at(grid: np.ndarray, curve: Curve) -> np.ndarray:
+    """The TPR at the lowest threshold whose FPR is no more than each of the grid's; NaN left of the first false positive."""
+    last = np.searchsorted(curve.fpr, grid, side="right") - 1
+    return np.where(grid >= _first(curve), curve.tpr[last.clip(0)], np.nan)
+
+
+def _first(curve: Curve) -> float:
+    return float(curve.fpr[curve.fpr > 0][0])
+
+
+def _decades(axis: Axis, low: float, high: float, written: Callable[[float], str]) -> None:
+    """Ticks of a log axis from low to high: each decade, or 1, 2 and 5 where there are few; and hairlines at the other digits.
+
+    matplotlib's own small ticks take as long to draw as all the rest of a figure.
+    """
+    ax, upright = axis.axes, axis is axis.axes.xaxis
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    step = 1 + len(powers) // 9
+    digits = (1, 2, 5) if len(powers) <= 3 else (1,)
+    ticks = [digit * 10.0**power for power in powers[::step] for digit in digits]
+    axis.set_ticks([], minor=True)
+    axis.set_ticks(ticks, [written(tick) for tick in ticks])
+    draw, across = (ax.vlines, ax.get_xaxis_transform()) if upright else (ax.hlines, ax.get_yaxis_transform())
+    between = [digit * 10.0**power for power in powers for digit in range(2, 10) if step == 1]
+    draw(between, 0, 1, transform=across, color="#f0f0f0", linewidth=0.6, zorder=0.5)
+    (ax.set_xlim if upright else ax.set_ylim)(low, high)
+
+
+def _verdict(ratio: float) -> str:
+    size = abs(ratio)
+    times = f"{math.exp(size):.2g}" if size < 4 else f"{math.exp(size):,.0f}" if size < 9 else f"e^{size:,.0f}"
+    sides = ("in", "out") if ratio > 0 else ("out", "in")
+    verdict = f"{times} times as likely {sides[0]} as {sides[1]}" if size >= 0.05 else "as likely in as out"
+    return f"log-likelihood ratio {ratio:+,.2f}: {verdict}"
+
+
+def _finish(figure: Figure, alt: str, most: int = 3) -> Picture:
+    """Put the legend above the chart, in as many columns as its longest name leaves room for, and take the picture."""
+    labels = figure.axes[0].get_legend_handles_labels()[1]
+    columns = max(1, 95 // (max(map(len, labels)) + 7))
+    figure.legend(loc="outside upper left", ncols=min(columns, most), handlelength=3.2, frameon=False)
+    return image_grids._picture(figure, alt)

@@ -1,0 +1,3 @@
+from . import catalogue, doctor, launch_buttons, pairing, static_pages
+
+__all__ = ["catalogue", "doctor", "launch_buttons", "pairing", "static_pages"]

@@ -1,0 +1,181 @@
+"""What labs there are, which of them a person means, and what each costs at a profile."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import itertools
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+from privlab.data.sources import nearest
+from privlab.ledger import papers
+from privlab.runner import pairing
+
+_COST = re.compile(r"^\|\s*(\w+)\s*\|\s*([\d.]+)\s*\|\s*([\d.]+)\s*GB\s*\|", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a lab's head promises for one profile: minutes, and peak memory in GB."""
+
+    minutes: float
+    gb: float
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab by its source, labs/NN_topic.py."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """NN_topic, the stem that its results carry too."""
+        return self.path.stem
+
+    @property
+    def number(self) -> str:
+        """The two digits that claims name it by."""
+        return self.name[:2]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the source."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    @cached_property
+    def package(self) -> str:
+        """SHA-256 over the modules of privlab that the lab imports, and those that they import, and so on."""
+        reached, waiting = {}, {"privlab", f"privlab.notebook.exercises.lab_{self.number}", *_imports(self.path)}
+        while waiting:
+            name = waiting.pop()
+            if name not in reached and (path := _module(name)):
+                reached[name] = path
+                if name != "privlab":  # which brings `audit`, to those who ask for it only
+                    waiting |= _imports(path)
+            elif name == "privlab.audit":
+                waiting |= {"privlab.auditing.stages"}
+        whole = hashlib.sha256()
+        for name, path in sorted(reached.items()):
+            whole.update(f"{name}\n".encode() + hashlib.sha256(path.read_bytes()).digest())
+        return whole.hexdigest()
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """What can be set from outside: the names that its cell tagged "parameters" gives a value."""
+        cells = [c.source for c in pairing.notebook(self.path).cells if "parameters" in c.metadata.get("tags", [])]
+        try:
+            nodes = [node for cell in cells for node in ast.parse(cell).body]
+        except (SyntaxError, ValueError):
+            return ()
+        set_by = [node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)] for node in nodes]
+        plain = [target for targets in set_by for target in targets]
+        return tuple(target.id for target in plain if isinstance(target, ast.Name))
+
+    @cached_property
+    def costs(self) -> dict[str, Cost]:
+        """Profile -> cost, from rows like `| smoke | 0.4 | 1.1 GB |` above the first code."""
+        cells = pairing.notebook(self.path).cells
+        head = itertools.takewhile(lambda cell: cell.cell_type == "markdown", cells)
+        rows = _COST.findall("\n".join(cell.source for cell in head))
+        return {profile: Cost(float(minutes), float(gb)) for profile, minutes, gb in rows}
+
+
+def labs(folder: Path) -> list[Lab]:
+    """Every lab of a folder, in order.  Raises FileNotFoundError where there is none."""
+    found = [Lab(path) for path in sorted(folder.glob("[0-9][0-9]_*.py"))]
+    if not found:
+        raise FileNotFoundError(
+            f"labs={str(folder)!r} holds no lab (NN_topic.py); run from the repository, or give --labs FOLDER"
+        )
+    return found
+
+
+def pick(found: list[Lab], wanted: list[str]) -> list[Lab]:
+    """The labs that a person names by number ("5", "05"), name ("05_april") or path; all where none is named.
+
+    Raises ValueError with the nearest name for one that is not there.
+    """
+    by_name = {key: lab for lab in found for key in (lab.name, lab.number, lab.name[3:])}
+    chosen = []
+    for name in wanted:
+        stem = Path(name).stem.zfill(2)
+        if stem not in by_name:
+            raise ValueError(f"lab={name!r} is not a lab{nearest(stem, [lab.name for lab in found])}")
+        chosen.append(by_name[stem])
+    return [lab for lab in found if lab in chosen] if wanted else found
+
+
+_HOUSE = Path(__file__).parents[1]
+
+
+def _module(name: str) -> Path | None:
+    """The file of a module of this package, or of what stands at a room's door; None for what is inside a module, and for data."""
+    inside = _HOUSE.joinpath(*name.split(".")[1:])
+    for path in (
+        inside.with_suffix(".py"),
+        inside / "__init__.py",
+        inside.parent / f"{_door(inside.parent).get(inside.name)}.py",
+    ):
+        if path.is_file():
+            return path
+    return None
+
+
+@cache
+def _door(room: Path) -> dict[str, str]:
+    """Name at a room's door -> the module that has it, from its `__init__.pyi`."""
+    stub = room / "__init__.pyi"
+    nodes = ast.parse(stub.read_bytes()).body if stub.is_file() else []
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+@cache
+def _imports(path: Path) -> frozenset[str]:
+    """Modules of this package that a file imports, wherever in it, with the packages they lie in; names inside them come too."""
+    names: set[str] = set()
+    local: dict[str, str] = {}  # what a name of this file stands for
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return frozenset()  # it will not run either, and says so then
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            local |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):  # what is taken through a room's door: gradient_inversion.objectives.tag
+            head, _, rest = ast.unparse(node).partition(".")
+            names.add(f"{local.get(head, head)}.{rest}")
+    ours = [name.split(".") for name in names | set(local.values()) if name.split(".")[0] == "privlab"]
+    return frozenset(".".join(parts[:i]) for parts in ours for i in range(1, len(parts) + 1))
+
+
+def profile(name: str) -> str:
+    """The name of a profile, checked.  Raises ValueError with the nearest for an unknown one."""
+    if name not in papers.PROFILES:
+        raise ValueError(f"profile={name!r} is not a profile{nearest(name, list(papers.PROFILES))}")
+    return name
+
+
+def labs_of_claim(found: list[Lab], claim_id: str) -> list[Lab]:
+    """The labs that measure what one claim needs.
+
+    Raises ValueError for an unknown claim, with the nearest, and for one whose lab is not there yet.
+    """
+    claims = {claim.id: claim for claim in papers.claims()}
+    if claim_id not in claims:
+        raise ValueError(f"claim={claim_id!r} is not a claim{nearest(claim_id, list(claims))}")
+    number = claims[claim_id].lab
+    chosen = [lab for lab in found if lab.number == number]
+    if not chosen:
+        raise ValueError(
+            f"claim={claim_id!r} is measured by lab {number}, which is not among {', '.join(lab.name for lab in found)}"
+        )
+    return chosen

@@ -1,0 +1,103 @@
+"""A lab's source (labs/NN_topic.py, py:percent) and the notebook made from it, with cell ids that stay put.
+
+jupytext draws new random ids at each conversion, so a notebook that did not change would show up in every diff. Here an
+id is a hash of the cell's kind, its source, and how many equal cells stand before it: editing one cell changes one id.
+
+The notebook of a repository that has an address also gets two cells that its source lacks, and that no headless run sees:
+where it can be opened, and what sets it up on Colab and Kaggle (see `privlab.runner.launch_buttons`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from privlab.compute.atomic import write_atomic
+from privlab.runner import launch_buttons
+
+_METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def notebook(source: Path) -> NotebookNode:
+    """The notebook of a lab's source: no outputs, tags kept, ids from content, the same metadata everywhere.
+
+    Raises ValueError, naming the file, where the source is not a py:percent lab.
+    """
+    text = source.read_text(encoding="utf-8")
+    if "# %%" not in text:
+        raise ValueError(f"{source} has no cell; a lab is py:percent, its cells begin with '# %%'")
+    made = jupytext.reads(text, fmt="py:percent")
+    made.metadata = nbformat.from_dict(_METADATA)
+    made.nbformat, made.nbformat_minor = 4, 5
+    _number(made)
+    return made
+
+
+def published(source: Path, place: launch_buttons.Repository | None, links: bool = True) -> NotebookNode:
+    """`notebook`, with the links and the setup cell of the repository that it is opened from, where there is one.
+
+    links: False leaves the links out; they lead to the notebook that has the solutions.
+    """
+    made = notebook(source)
+    if place is None:
+        return made
+    line = launch_buttons.badges(place, f"labs/{source.stem}.ipynb") if links else ""
+    head = [new_markdown_cell(line)] if line else []
+    code = next((i for i, cell in enumerate(made.cells) if cell.cell_type == "code"), len(made.cells))
+    setup = new_code_cell(launch_buttons.setup(place), metadata={"tags": ["setup"]})
+    made.cells = [*head, *made.cells[:code], setup, *made.cells[code:]]
+    _number(made)
+    return made
+
+
+def _number(made: NotebookNode) -> None:
+    seen: Counter[str] = Counter()
+    for cell in made.cells:
+        content = f"{cell.cell_type}\n{cell.source}"
+        cell.id = hashlib.sha256(f"{seen[content]}\n{content}".encode()).hexdigest()[:12]
+        seen[content] += 1
+
+
+def text(source: Path, place: launch_buttons.Repository | None = None) -> str:
+    """What the .ipynb beside a lab's source has to hold, byte for byte."""
+    return nbformat.writes(published(source, place)).rstrip("\n") + "\n"
+
+
+def stale(folder: Path) -> list[Path]:
+    """The notebooks of a folder that are not what their source makes: missing, changed, run, or without a source.
+
+    The address in them may be the one that pyproject.toml beside the folder sets, or the environment's: a fork that builds its
+    book with PRIVLAB_REPOSITORY has not changed a lab.
+    """
+    places = {launch_buttons.repository(folder.parent), launch_buttons.repository(folder.parent, {})}
+    sources = {path.with_suffix(".ipynb"): path for path in sorted(folder.glob("*.py"))}
+    without = [path for path in sorted(folder.glob("*.ipynb")) if path not in sources]
+    return without + [
+        path for path, source in sources.items() if not any(_same(path, text(source, place)) for place in places)
+    ]
+
+
+def pair(folder: Path) -> list[Path]:
+    """Write the notebook of every source in a folder where it is not what is wanted here; the paths written."""
+    place = launch_buttons.repository(folder.parent)
+    made = {source.with_suffix(".ipynb"): text(source, place) for source in sorted(folder.glob("*.py"))}
+    changed = [path for path, content in made.items() if not _same(path, content)]
+    for path in changed:
+        write_atomic(path, made[path].encode())
+    return changed
+
+
+def _same(path: Path, content: str) -> bool:
+    try:
+        return path.read_bytes() == content.encode()
+    except FileNotFoundError:
+        return False

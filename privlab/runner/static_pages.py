@@ -1,0 +1,146 @@
+"""A lab that was run, for pages without a kernel: controls at rest where they stood, and what they showed.
+
+A saved slider that moves and changes nothing is worse than none. No widget of the labs does anything by the widget manager
+alone: each asks Python for a picture. So the saved state of the *controls* goes into the page, disabled, 10 to 70 KB a lab, and
+the manager draws them as the notebook does. What they showed stays plain HTML: it is in the page once, and is read, printed
+and searched without a script. Where scripts are off, or the manager was not to be had, a list says where the controls stood.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+from privlab.ledger import records
+from privlab.runner import catalogue
+
+VIEW, STATE = "application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json"
+Models = dict[str, dict[str, Any]]
+
+_NOTE = "Live in the notebook. Here the controls rest where they stood."
+_PICTURE = re.compile(r"<(img|svg|figure|canvas)\b")
+
+
+def executed(lab: catalogue.Lab, run: Path) -> NotebookNode | None:
+    """The notebook that a run left of a lab, if it is green and of the source as it stands."""
+    try:
+        result = json.loads((run / f"{lab.name}.json").read_text(encoding="utf-8"))
+        fits = result["status"] == "ok" and result["source"] == lab.digest
+        return nbformat.read(run / f"{lab.name}.ipynb", as_version=4) if fits else None
+    except FileNotFoundError:
+        return None
+
+
+def rest(made: NotebookNode) -> Models:
+    """Take out of a notebook, in place, what needs a kernel or is the runner's; the models that its controls at rest need."""
+    saved = made.metadata.pop("widgets", {}).get(STATE, {}).get("state", {})
+    made.metadata.pop("papermill", None)
+    made.cells = [cell for cell in made.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+    kept: Models = {}
+    for cell in made.cells:
+        if cell.cell_type == "code":
+            outputs: list[NotebookNode] = []
+            for output in cell.outputs:
+                output.get("data", {}).pop(records.MIME, None)  # the line of text beside it says the same
+                shown, models = still(output, saved)
+                outputs, kept = outputs + shown, kept | models
+            cell.outputs = outputs
+    return kept | _looks(kept, saved)
+
+
+def still(output: NotebookNode, saved: Models) -> tuple[list[NotebookNode], Models]:
+    """An output as a page shows it, and the models that the widget manager needs for its controls.
+
+    saved: the widget state of the notebook, model id -> model.
+    """
+    if VIEW not in (data := output.get("data", {})):
+        return [output], {}
+    root = data[VIEW]["model_id"]
+    models = {name: json.loads(json.dumps(saved[name])) for name in _reach(root, saved)}
+    inside, stood = [], []
+    for model in models.values():
+        state = model["state"]
+        inside += [nbformat.from_dict(shown) for shown in state.get("outputs") or []]
+        if _pictured(model):  # the frame of a player
+            inside.append(new_output("display_data", {"text/html": state["value"]}))
+        if "disabled" in state:
+            state["disabled"] = True
+        stood += [text] if (text := _stood(state)) else []
+    if not any("disabled" in model["state"] for model in models.values()):
+        return inside, {}  # no control, such as a bar of progress, which has long come to its end
+    kept = _controls(root, models)
+    view = {"model_id": root, "version_major": 2, "version_minor": 0}
+    script = f'<script type="{VIEW}">{json.dumps(view)}</script>' if kept else ""
+    items = "".join(f"<li>{text}</li>" for text in stood)
+    block = (
+        f'<div class="privlab-controls" role="group" aria-label="Controls, at rest">{script}'
+        f'<ul class="privlab-stood">{items}</ul><p class="privlab-live">{_NOTE}</p></div>'
+    )
+    return [new_output("display_data", {"text/html": block, "text/plain": _NOTE}), *inside], kept
+
+
+def _reach(root: str, saved: Models) -> Iterator[str]:
+    """A model's id and those of all inside it, in the order of the page; not those of layouts and styles."""
+    if root in saved:
+        yield root
+        for child in _children(saved[root]):
+            yield from _reach(child, saved)
+
+
+def _children(model: dict[str, Any]) -> list[str]:
+    return [child.removeprefix("IPY_MODEL_") for child in model["state"].get("children") or []]
+
+
+def _pictured(model: dict[str, Any]) -> bool:
+    return model.get("model_name") == "HTMLModel" and bool(_PICTURE.search(str(model["state"].get("value"))))
+
+
+def _controls(root: str, models: Models) -> Models:
+    """The models without outputs, pictures, and boxes that hold nothing else; empty where nothing is left."""
+    if root not in models:
+        return {}
+    model = models[root]
+    if model.get("model_name") == "OutputModel" or _pictured(model):
+        return {}
+    kept: Models = {}
+    if "children" in model["state"]:
+        inside = [found for child in _children(model) if (found := _controls(child, models))]
+        if not inside:
+            return {}
+        for found in inside:
+            kept |= found
+        model["state"]["children"] = [f"IPY_MODEL_{c}" for c in _children(model) if c in kept]
+    return {root: model} | kept
+
+
+def _looks(models: Models, saved: Models) -> Models:
+    """The layouts and styles that these models name, without what they leave open, which is most of what was saved of them."""
+    named = {name for model in models.values() for name in re.findall(r"IPY_MODEL_(\w+)", json.dumps(model["state"]))}
+    look = {name: saved[name] for name in named - models.keys() if name in saved}
+    return {
+        name: {**model, "state": {key: value for key, value in model["state"].items() if value is not None}}
+        for name, model in look.items()
+    }
+
+
+def _stood(state: dict[str, Any]) -> str:
+    """Where a control stood, as HTML; the question of a prediction as it is; empty for what is neither."""
+    name = html.escape(state.get("description") or "")
+    if "_options_labels" in state and state.get("index") is not None:
+        return f"{name}: {html.escape(str(state['_options_labels'][state['index']]))}"
+    if "max" in state and "min" in state:  # a guess: where its slider stood says nothing
+        return f"{name}, from {state['min']:g} to {state['max']:g}"
+    if isinstance(state.get("value"), bool):
+        return f"{name}: {'yes' if state['value'] else 'no'}"
+    if "disabled" in state and name:
+        return f"{name}: {html.escape(str(state['value']))}" if state.get("value") else name
+    text = str(state.get("value") or "")
+    return html.escape(re.sub(r"<[^>]+>", "", text)) if not _PICTURE.search(text) else ""

@@ -1,0 +1,3 @@
+from . import marking, slides, student_edition
+
+__all__ = ["marking", "slides", "student_edition"]

@@ -1,0 +1,254 @@
+"""Marks for a folder of returned notebooks: a table with one row a notebook, whatever is in them.
+
+The notebooks are read before any answer runs, so that none can change another. Every answer then runs alone, shut in, and apart from the
+check that asks it: see `judge` and `jail` for what holds and what does not. This process never runs, and hardly reads, what is in them;
+it alone holds the table, and writes it anew after each row.
+
+Only what an answer needs is run, in the order of the notebook: not the lab. So a returned notebook may be renamed, have cells added, split,
+or stripped of their tags; what finds an exercise is the name in `checks.verify("05.noise", ...)`, and the last such call counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import queue
+import site
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import privlab
+from privlab.compute.atomic import write_atomic
+
+SECONDS, MEMORY = 20.0, 2.0  # for one answer, unless told otherwise; GB
+Ask = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Died(Exception):
+    """The process that judges was lost."""
+
+
+@dataclass
+class Row:
+    """What a returned notebook earned. verdicts: exercise -> {"state": right, wrong, open or failed; "why"; "where"}."""
+
+    file: str
+    lab: str = ""
+    verdicts: dict[str, dict[str, str]] = field(default_factory=dict)
+    error: str = ""
+    seconds: float = 0.0
+
+    @property
+    def marks(self) -> int:
+        """One for each right answer."""
+        return sum(verdict["state"] == "right" for verdict in self.verdicts.values())
+
+
+def notebooks(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The notebooks in a folder and the folders in it, and the files there that are none by their names.
+
+    Also a notebook is what a browser or a mail program made of its name, such as mine.ipynb.txt or MINE.IPYNB. Left out of both are
+    Jupyter's own copies and what macOS adds.  Raises NotADirectoryError, FileNotFoundError where there is none.
+    """
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{str(folder)!r} is not a folder; give the one that the returned notebooks are in")
+    files = sorted(p for p in folder.rglob("*") if p.is_file() or p.is_symlink())
+    files = [p for p in files if not {".ipynb_checkpoints", "__MACOSX"} & set(p.parts) and not p.name.startswith(".")]
+    found = [p for p in files if ".ipynb" in p.name.lower()]
+    if not found:
+        raise FileNotFoundError(f"{str(folder)!r} holds no notebook (*.ipynb)")
+    return found, [p for p in files if ".ipynb" not in p.name.lower()]
+
+
+def mark(
+    folder: Path,
+    out: Path,
+    jobs: int = 1,
+    seconds: float = SECONDS,
+    memory: float = MEMORY,
+    began: Callable[[int, list[str]], None] = lambda count, unheld: None,
+    done: Callable[[Row], None] = lambda row: None,
+) -> list[Row]:
+    """Mark every notebook of a folder, and leave the table in `out`, as CSV; it grows row by row, so a stop loses nothing.
+
+    jobs: notebooks at a time, 1 GB each.  seconds: of a processor, for one answer.  memory: for one answer, GB beside that.
+    began: told how many notebooks there are, and what this system cannot keep an answer from.  done: told each row.
+    Raises ValueError, OSError before anything is run.
+    """
+    for name, value in (("jobs", jobs), ("timeout", seconds), ("memory", memory)):
+        if not value > 0:
+            raise ValueError(f"{name}={value:g} marks nothing; give more than 0")
+    if not hasattr(os, "fork"):
+        raise OSError("answers are marked in forked processes, which this system lacks; use Linux, WSL or macOS")
+    paths, _ = notebooks(folder)
+    rows: dict[Path, Row] = {}
+    with contextlib.ExitStack() as started:
+        judges = [started.enter_context(_judge()) for _ in range(min(jobs, len(paths)))]
+        free: queue.SimpleQueue[Ask] = queue.SimpleQueue()
+        for ask in judges:
+            free.put(ask)
+        unheld = judges[0]({})["unheld"]
+        found = {path: _read(judges[0], path, folder) for path in paths}
+        exercises = sorted({name for row, _ in found.values() for name in row.verdicts})
+        write_atomic(out, text([], exercises).encode())
+        began(len(paths), unheld)
+
+        def one(path: Path) -> Row:
+            ask = free.get()
+            try:
+                return _marked(ask, *found[path], seconds, memory)
+            finally:
+                free.put(ask)
+
+        with ThreadPoolExecutor(len(judges)) as pool:
+            waiting = {pool.submit(one, path): path for path in paths}
+            try:
+                for future in as_completed(waiting):
+                    row = rows[waiting[future]] = future.result()
+                    table = text([rows[path] for path in paths if path in rows], exercises)
+                    write_atomic(out, table.encode("utf-8", "backslashreplace"))
+                    done(row)
+            except BaseException:  # Ctrl-C among them
+                pool.shutdown(wait=False, cancel_futures=True)
+                for ask in judges:
+                    with contextlib.suppress(Died):
+                        ask({"stop": True})
+                raise
+    return [rows[path] for path in paths]
+
+
+def _read(ask: Ask, path: Path, folder: Path) -> tuple[Row, list[Any]]:
+    """A row with nothing marked yet, and the code cells of the notebook."""
+    row = Row(str(path.relative_to(folder)))
+    if path.is_symlink():  # of a file; those of folders are not followed
+        row.error = "a link to another file, which is not marked; return the notebook itself"
+        return row, []
+    try:
+        said = ask({"read": str(path.resolve())})
+    except Died:
+        said = {"error": "cannot be read: it ended the process that read it"}
+    if why := said.get("error") or said.get("failed"):
+        row.error = why
+        return row, []
+    row.lab, row.error = said["lab"], said["note"]
+    row.verdicts = {name: {"state": "open", "why": "", "where": ""} for name in said["exercises"]}
+    return row, said["cells"]
+
+
+def _marked(ask: Ask, row: Row, cells: list[Any], seconds: float, memory: float) -> Row:
+    began = time.monotonic()
+    for name in row.verdicts:
+        try:
+            verdict = ask({"name": name, "cells": cells, "seconds": seconds, "memory": memory})
+        except Died:
+            verdict = {"state": "failed", "why": "it ended the process that judges it", "where": ""}
+        row.verdicts[name] = verdict
+        if verdict["state"] == "failed":
+            row.error = "; ".join(filter(None, (row.error, f"{name} {verdict['why']}")))
+    row.seconds = time.monotonic() - began
+    return row
+
+
+# -- the table ------------------------------------------------------------------------------------------------------------------
+
+
+def text(rows: list[Row], exercises: list[str]) -> str:
+    """The table as CSV, a column for each exercise of the labs that were returned."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(["file", "lab", "marks", "of", *exercises, "error", "seconds"])
+    for row in rows:
+        told = [_told(row.verdicts[name]) if name in row.verdicts else "" for name in exercises]
+        plain = [row.file, row.lab, row.marks, len(row.verdicts), *told, row.error, f"{row.seconds:.1f}"]
+        writer.writerow([_no_formula(str(cell)) for cell in plain])
+    return lines.getvalue()
+
+
+def _told(verdict: dict[str, str]) -> str:
+    if verdict["state"] == "open":
+        return "open: nothing is written yet"
+    return verdict["state"] + (f": {verdict['why']}" if verdict["why"] else "")
+
+
+def _no_formula(cell: str) -> str:
+    """One line, that a spreadsheet takes for words: a cell that begins like this may be run as a formula."""
+    line = "".join(c if c.isprintable() else " " for c in shown(cell)).strip()
+    return f"'{line}" if line[:1] in ("=", "+", "-", "@") else line
+
+
+def shown(words: str) -> str:
+    """Words that a terminal takes: a file's name need not be text (one in Latin-1 out of a zip is not)."""
+    return words.encode("utf-8", "backslashreplace").decode()
+
+
+# -- the process that judges ----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _judge() -> Iterator[Ask]:
+    """A function that asks a process of its own, which is started anew where it was lost.  It raises Died."""
+    house = str(Path(privlab.__file__).parents[1])  # this privlab, and no file of that name where the notebooks are
+    code = f"import sys; sys.path.insert(0, {house!r}); from privlab.teaching.marking import grader; grader.main()"
+    one = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}  # what has threads cannot be forked
+    process: subprocess.Popen[str] | None = None
+    stopped = False
+
+    with tempfile.TemporaryDirectory(prefix="privlab_marks_") as home:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PRIVLAB_", "PYTHON"))}
+        environment = kept | one | {"HOME": home, "PYTHONUSERBASE": site.getuserbase(), "CUDA_VISIBLE_DEVICES": ""}
+
+        def ask(task: dict[str, Any]) -> dict[str, Any]:
+            nonlocal process, stopped
+            stopped = stopped or "stop" in task
+            if stopped:
+                _end(process)
+                raise Died
+            if process is None or process.poll() is not None:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", code],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env=environment,
+                    cwd=home,
+                    start_new_session=True,  # an interrupt is for us
+                )
+            assert process.stdin and process.stdout
+            try:
+                process.stdin.write(json.dumps(task) + "\n")
+                process.stdin.flush()
+                line = process.stdout.readline()
+            except OSError:
+                line = ""
+            if not line:
+                _end(process)
+                raise Died
+            return dict(json.loads(line))
+
+        try:
+            yield ask
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[str] | None) -> None:
+    if process is None:
+        return
+    process.terminate()  # it ends what it forked
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(5)
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):
+            pipe.close()  # type: ignore[union-attr]

@@ -1,0 +1,169 @@
+"""Shut the process that runs somebody else's answer in: it may compute, and nothing else. Linux; other systems have less, see `close_in`.
+
+What holds it, each without any privilege and for good:
+- limits of the kernel: memory and processor time, no core dump, and no byte into any file (a pipe is none);
+- seccomp: a list of the system calls that computing takes. Left out are all that start a process or a thread, send a signal, open a
+  socket, or write, make, rename, cut, or remove a file, look into another process, or change limits, groups and mounts. They fail with
+  PermissionError;
+- Landlock: of all files it can read those of Python, of the system and of this package, so neither other notebooks nor your papers.
+
+What is not held: it can read the clock and see which processes there are, and it can use up what its limits leave it. Nor is it known to
+hold against a fault of the kernel's own: who marks the work of enemies takes a virtual machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import math
+import os
+import platform
+import resource
+import signal
+import struct
+import sys
+from pathlib import Path
+
+import privlab
+
+# The system calls of a process that computes: its number on x86-64, and on 64-bit ARM (None: it has none).
+# fmt: off
+CALLS: dict[str, tuple[int | None, int | None]] = {
+    "read": (0, 63), "write": (1, 64), "close": (3, 57), "lseek": (8, 62), "pread64": (17, 67), "readv": (19, 65), "writev": (20, 66),
+    "stat": (4, None), "fstat": (5, 80), "lstat": (6, None), "newfstatat": (262, 79), "statx": (332, 291), "statfs": (137, 43),
+    "fstatfs": (138, 44), "access": (21, None), "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, None),
+    "readlinkat": (267, 78), "getdents64": (217, 61), "getcwd": (79, 17), "ioctl": (16, 29), "dup": (32, 23), "dup2": (33, None),
+    "dup3": (292, 24), "pipe": (22, None), "pipe2": (293, 59), "poll": (7, None), "ppoll": (271, 73), "select": (23, None),
+    "pselect6": (270, 72), "memfd_create": (319, 279), "close_range": (436, 436), "mmap": (9, 222), "mprotect": (10, 226),
+    "munmap": (11, 215), "brk": (12, 214), "mremap": (25, 216), "msync": (26, 227), "mincore": (27, 232), "madvise": (28, 233),
+    "mbind": (237, 235), "get_mempolicy": (239, 236), "set_mempolicy": (238, 237), "membarrier": (324, 283), "futex": (202, 98),
+    "set_robust_list": (273, 99), "rseq": (334, 293), "sched_yield": (24, 124), "sched_getaffinity": (204, 123), "getcpu": (309, 168),
+    "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "rt_sigpending": (127, 136),
+    "sigaltstack": (131, 132), "restart_syscall": (219, 128), "nanosleep": (35, 101), "clock_nanosleep": (230, 115),
+    "clock_gettime": (228, 113), "clock_getres": (229, 114), "gettimeofday": (96, 169), "time": (201, None), "times": (100, 153),
+    "setitimer": (38, 103), "getitimer": (36, 102), "alarm": (37, None), "pause": (34, None), "getpid": (39, 172), "gettid": (186, 178),
+    "getppid": (110, 173), "getuid": (102, 174), "geteuid": (107, 175), "getgid": (104, 176), "getegid": (108, 177), "uname": (63, 160),
+    "sysinfo": (99, 179), "getrusage": (98, 165), "getrlimit": (97, 163), "getrandom": (318, 278), "arch_prctl": (158, None),
+    "exit": (60, 93), "exit_group": (231, 94),
+}
+# fmt: on
+OPEN, OPENAT, FCNTL = (2, None), (257, 56), (72, 25)  # these only with some of their arguments
+TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+HARMLESS = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    1030,
+)  # of fcntl: copies of descriptors, and their flags; not: whom a descriptor sends a signal to
+ARCHITECTURES = {
+    "x86_64": (0, 0xC000003E),
+    "aarch64": (1, 0xC00000B7),
+}  # the column above, and what the kernel calls it
+_ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
+_LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06  # of the kernel's filter language (BPF)
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+_READ_FILE, _READ_DIR, _ALL_OF_FILES = 1 << 2, 1 << 3, (1 << 13) - 1
+
+
+def close_in(seconds: float, memory: float) -> list[str]:
+    """Shut this process in, for good, with whatever the system has for it.
+
+    seconds: of processor time.  memory: GB beyond what it takes now.
+    Returns what could not be held, in words: nothing, on a Linux of 2021 (5.13) or later.
+    """
+    die_with_parent()
+    limit(seconds, memory)
+    unheld = []
+    if not _landlock(_readable()):
+        unheld.append("read other files, such as other notebooks")
+    if not _seccomp():
+        unheld += ["change or remove files", "start processes", "send signals", "use the network"]
+        if os.getuid():
+            _lower(resource.RLIMIT_NPROC, 0)
+    return unheld
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when the one that forked it ends (Linux)."""
+    if sys.platform == "linux":
+        _libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def limit(seconds: float, memory: float) -> None:
+    """The limits of the kernel: processor time in seconds, and memory in GB beyond what this process takes now."""
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_FSIZE, 0)
+    _lower(resource.RLIMIT_NOFILE, 64)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))  # SIGXCPU, then SIGKILL
+    with contextlib.suppress(OSError):  # no /proc: not Linux
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        _lower(resource.RLIMIT_AS, pages * resource.getpagesize() + int(memory * 1e9))
+
+
+def _lower(what: int, to: int) -> None:
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(what, (to, to))
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _readable() -> list[Path]:
+    """What an answer may read: Python and its packages, the system's libraries, and this package."""
+    prefixes = {Path(p) / lib for p in (sys.prefix, sys.base_prefix) for lib in ("lib", "lib64")}
+    packages = {Path(p) for p in sys.path if Path(p).name in ("site-packages", "dist-packages")}
+    system = {Path(p) for p in ("/usr", "/lib", "/lib64", "/etc", "/proc", "/sys/devices/system", "/dev/null", "/dev/urandom")}  # fmt: skip
+    return sorted(p for p in prefixes | packages | system | {Path(privlab.__file__).parent} if p.exists())
+
+
+def _landlock(readable: list[Path]) -> bool:
+    """Nothing can be done with any file but to read these, and what is below them; whether the kernel has that."""
+    if sys.platform != "linux":
+        return False
+    libc = _libc()
+    rules = struct.pack("Q", _ALL_OF_FILES)
+    ruleset = libc.syscall(_LANDLOCK_CREATE, rules, ctypes.c_size_t(len(rules)), 0)
+    if ruleset < 0:
+        return False
+    for path in readable:
+        at = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        allowed = _READ_FILE | (_READ_DIR if path.is_dir() else 0)
+        libc.syscall(_LANDLOCK_ADD, ruleset, 1, struct.pack("=Qi", allowed, at), 0)
+        os.close(at)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    held = libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0) == 0
+    os.close(ruleset)
+    return held
+
+
+def _seccomp() -> bool:
+    """Only the calls above, and files only to read; whether the kernel has that for this processor."""
+    if sys.platform != "linux" or platform.machine() not in ARCHITECTURES:
+        return False
+    program = b"".join(struct.pack("HBBI", *line) for line in _filter(*ARCHITECTURES[platform.machine()]))
+    buffer = ctypes.create_string_buffer(program, len(program))
+    libc = _libc()
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
+    return libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0) == 0
+
+
+def _filter(column: int, architecture: int) -> list[tuple[int, int, int, int]]:
+    """The program that the kernel runs before each call: (what, lines to skip if so, if not, number)."""
+    lines = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    for numbers in CALLS.values():
+        if (number := numbers[column]) is not None:
+            lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
+    for numbers, argument in ((OPEN, 1), (OPENAT, 2)):
+        if (number := numbers[column]) is not None:
+            lines += [(_EQUAL, 0, 4, number), (_LOAD, 0, 0, 16 + 8 * argument), (_ANY_BIT, 0, 1, TO_WRITE)]
+            lines += [(_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW)]
+    commands = [line for c in HARMLESS for line in ((_EQUAL, 0, 1, c), (_RETURN, 0, 0, _ALLOW))]
+    lines += [(_EQUAL, 0, 1 + len(commands), FCNTL[column] or 0), (_LOAD, 0, 0, 16 + 8), *commands]
+    return [*lines, (_RETURN, 0, 0, _REFUSE)]

@@ -1,0 +1,164 @@
+"""Slides from a lab that was run, by its own structure; one HTML file a lab, beside the scripts that it needs.
+
+A heading begins a slide, and a picture, table or control gets one to itself. Of the prose, lists, tables, formulas and short
+paragraphs stay; of a long paragraph the first sentence does, and all of it goes into the speaker's notes (press S). Code is
+left out, and so are solutions, hints and long printouts: a teacher who wants those opens the lab.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from privlab.compute.atomic import write_atomic
+from privlab.runner import catalogue, static_pages
+
+WORDS, LINES = 30, 12  # the longest paragraph, and the longest printout, that a slide shows
+
+_BLOCKS = re.compile(r"\n\s*\n")
+_HEADINGS = re.compile(r"\n(?=#+ )")
+_STAYS = re.compile(
+    r"^\s*([-*|>]\s|\|\S|\d+\.\s|\$\$|<(?!details|summary)|!\[)", re.MULTILINE
+)  # lists, tables, formulas, HTML
+_RICH = ("text/html", "image/png", "image/svg+xml")
+
+# nbconvert's own template loads jQuery, RequireJS, Mermaid, MathJax and a font from outside; this is all that slides need.
+_TEMPLATE = """\
+{% extends 'reveal/index.html.j2' %}
+{% block html_head_js %}{% endblock %}
+{% block jupyter_widgets %}{% endblock %}
+{% block html_head_js_mathjax %}
+<script>MathJax = {tex: {inlineMath: [['$', '$'], ['\\\\(', '\\\\)']]}, options: {enableMenu: false}};</script>
+<script defer src="vendor/mathjax/tex-svg-full.js"></script>
+{% endblock %}
+{% block html_head_css %}<style>
+.reveal { font: 20px/1.4 system-ui, sans-serif; color: #222; }
+.reveal h1 { font-size: 2em; } .reveal h2 { font-size: 1.6em; } .reveal h3 { font-size: 1.3em; }
+.reveal .slides { text-align: left; }
+.reveal .slides > section:not(.stack), .reveal .slides > section > section { box-sizing: border-box; height: 720px; overflow-y: auto; }
+.reveal img { max-height: 60vh; object-fit: contain; object-position: left; }
+.reveal .jp-InputPrompt, .reveal .jp-OutputPrompt { display: none; }
+.privlab-stood { margin: 0; } .privlab-live { color: #595959; font-size: .8em; margin: 0; }
+:focus-visible { outline: 3px solid #0072b2; outline-offset: 2px; }
+</style>{% endblock %}
+{% block footer_js %}
+<script src="vendor/reveal/reveal.js"></script>
+<script src="vendor/reveal/notes.js"></script>
+<script>
+Reveal.initialize({
+  hash: true, slideNumber: 'c/t', plugins: [RevealNotes], width: 1120, height: 720, center: false, navigationMode: 'linear'
+});
+</script>
+{% endblock %}
+"""
+
+
+def write_all(labs: Path, wanted: list[str], run: Path, out: Path) -> list[Path]:
+    """Write the slides of the labs that a person names, or of all; the paths.  Raises as `catalogue.pick` and `write` do."""
+    vendor = labs.parent / "book/_static/vendor"
+    return [write(lab, run, vendor, out) for lab in catalogue.pick(catalogue.labs(labs), wanted)]
+
+
+def write(lab: catalogue.Lab, run: Path, vendor: Path, out: Path) -> Path:
+    """Write the slides of a lab as a run left it; the path of the file.
+
+    vendor: the folder that data_scripts/vendor.py fills.  out: the folder for the file, and for the scripts beside it.
+    Raises FileNotFoundError where the run has no green result of the lab's present source, or a script is missing.
+    """
+    made = static_pages.executed(lab, run)
+    if made is None:
+        raise FileNotFoundError(
+            f"run={str(run)!r} has no green result of {lab.name} as it stands; python -m privlab run {lab.number} --out {run}"
+        )
+    for part in ("reveal", "mathjax"):
+        if not (vendor / part).is_dir():
+            raise FileNotFoundError(f"{vendor / part} is missing; python data_scripts/vendor.py fetches it")
+        shutil.copytree(vendor / part, out / "vendor" / part, dirs_exist_ok=True)
+    path = out / f"{lab.name}.html"
+    write_atomic(path, page(made, lab.name).encode())
+    return path
+
+
+def page(made: NotebookNode, name: str) -> str:
+    """The HTML of a lab's slides; the notebook is changed."""
+    from nbconvert.exporters import SlidesExporter
+
+    exporter = SlidesExporter(raw_template=_TEMPLATE, exclude_input=True)
+    exporter.reveal_url_prefix, exporter.reveal_theme = "vendor/reveal", "none"
+    found, _ = exporter.from_notebook_node(deck(made), {"metadata": {"name": name}})
+    found = found.replace("vendor/reveal/dist/reveal.css", "vendor/reveal/reveal.css")
+    return re.sub(r'<link [^>]*id="theme"[^>]*>\n?', "", found)
+
+
+def deck(made: NotebookNode) -> NotebookNode:
+    """A lab's notebook with the slide that each cell belongs to; changed in place."""
+    static_pages.rest(made)
+    cells: list[NotebookNode] = []
+    taken = False  # whether the slide has its picture
+    for cell in made.cells:
+        if "solution" in cell.metadata.get("tags", []) or cell.source.startswith("checks."):
+            continue
+        if cell.cell_type == "markdown":
+            for part in _HEADINGS.split(cell.source):
+                shown, notes = prose(part)
+                title = re.match(r"#+", shown)
+                taken = taken and title is None
+                if shown:
+                    kind = "-" if title is None else "subslide" if len(title[0]) > 2 else "slide"
+                    cells.append(_as(new_markdown_cell(shown), kind))
+                if notes:
+                    cells.append(_as(new_markdown_cell(notes), "notes"))
+        elif cell.cell_type == "code" and (outputs := [o for o in cell.outputs if _worth(o)]):
+            cell.outputs, rich = outputs, any(_is_rich(o) for o in outputs)
+            cells.append(_as(cell, "subslide" if rich and taken else "-"))
+            taken = taken or rich
+    for cell in cells:
+        cell.pop("id", None)
+    made.cells, made.nbformat_minor = cells, 4  # the last format whose cells have no ids
+    return made
+
+
+def prose(text: str) -> tuple[str, str]:
+    """What of a cell's Markdown a slide shows, and what goes into the speaker's notes."""
+    text = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    shown, notes = [], []
+    for block in filter(str.strip, _BLOCKS.split(text)):
+        if heading := re.match(r"#+ .*(?:\n|$)", block):
+            shown.append(heading[0].strip())
+            block = block[heading.end() :]
+        if block.startswith("| profile"):  # what a run costs, which no audience needs
+            notes.append(block)
+        elif _STAYS.search(block):
+            shown.append(block)
+        elif block.strip():
+            first = block if len(block.split()) <= WORDS else _first(block)
+            shown += [first] if first else []
+            notes += [block] if first != block else []
+    return "\n\n".join(shown).strip(), "\n\n".join(notes).strip()
+
+
+def _first(paragraph: str) -> str:
+    """Its first sentence, if that is short, whole and no aside."""
+    found = re.match(r"[^(].*?[.?!](?=\s|$)", paragraph, re.DOTALL)
+    fits = found and len(found[0].split()) <= WORDS and found[0].count("$") % 2 == 0
+    return found[0] if found and fits else ""
+
+
+def _as(cell: NotebookNode, kind: str) -> NotebookNode:
+    cell.metadata["slideshow"] = {"slide_type": kind}
+    return cell
+
+
+def _is_rich(output: NotebookNode) -> bool:
+    return any(kind in output.get("data", {}) for kind in _RICH)
+
+
+def _worth(output: NotebookNode) -> bool:
+    """Pictures, tables and controls; of what is printed, the short."""
+    text = output.get("text") or output.get("data", {}).get("text/plain", "")
+    short = 0 < len(text.splitlines()) <= LINES and not text.startswith("recorded ")  # what went into the ledger
+    return _is_rich(output) or (output.get("name") != "stderr" and short)

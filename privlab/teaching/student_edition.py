@@ -1,0 +1,132 @@
+"""The student edition of a lab, and the sheets that hand out its solutions later.
+
+The edition is the lab's notebook without the cells tagged `solution`; what is to be filled in, the hints and the checks stay, and cells
+keep their ids, so that an edition made again differs only where the lab does. Where the repository has an address, the cell that sets
+privlab up on Colab and Kaggle stands in it too.
+
+A sheet, NN_topic_solutions.ipynb, has the text, the solution and the check of each exercise asked for, and of the lab's imports those that
+they use. It stands beside the edition and replaces nothing: a student's own notebook, half filled in, stays as it is, the sheet runs in
+seconds without the lab, and a teacher can give out one exercise today and the next one tomorrow.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Collection
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from privlab.compute.atomic import write_atomic
+from privlab.data.sources import nearest
+from privlab.runner import launch_buttons, pairing
+from privlab.runner.catalogue import Lab, pick
+from privlab.teaching.marking import slicing
+
+SHEET = "_solutions"  # ends the name of a sheet
+
+
+def edition(source: Path, place: launch_buttons.Repository | None = None) -> tuple[NotebookNode, int]:
+    """A lab's notebook without its solutions, with the setup cell of the repository where there is one; and how many were left out."""
+    made = pairing.published(source, place, links=False)
+    kept = [cell for cell in made.cells if not _tagged(cell, "solution")]
+    left_out = len(made.cells) - len(kept)
+    made.cells = kept
+    return made, left_out
+
+
+def exercises(source: Path) -> list[str]:
+    """The names of a lab's exercises that have a solution, in the order of the lab."""
+    return [name for name, _ in _solved(pairing.notebook(source).cells)]
+
+
+def sheet(source: Path, wanted: Collection[str], place: launch_buttons.Repository | None = None) -> NotebookNode:
+    """A notebook with the solutions of the exercises named, such as {"05.noise"}, that runs by itself; on Colab too, given a place."""
+    made = pairing.notebook(source)
+    parts = [cells for name, cells in _solved(made.cells) if name in wanted]
+    title = made.cells[0].source.splitlines()[0].removeprefix("# ")
+    code = [cell.source for cells in parts for cell in cells if cell.cell_type == "code"]
+    sources = [*([launch_buttons.setup(place)] if place else []), _imports(made.cells, code)]
+    front = [new_markdown_cell(f"# Solutions: {title}"), *map(new_code_cell, sources)]
+    for cell in front:
+        cell.id = hashlib.sha256(cell.source.encode()).hexdigest()[:12]
+    made.cells = list({cell.id: cell for cell in [*front, *(cell for cells in parts for cell in cells)]}.values())
+    return made
+
+
+def write(shelf: list[Lab], labs: list[str], solutions: list[str], out: Path) -> list[tuple[Path, int]]:
+    """Write the edition of labs, and sheets; the paths, with how many solutions were left out of an edition or are in a sheet.
+
+    shelf: every lab there is.  labs: numbers or names; all, where neither these nor solutions are given.
+    solutions: labs, or exercises such as "05.noise".  Raises ValueError for what is none, and for an `out` that holds the labs themselves.
+    """
+    if any(out.resolve() == lab.path.parent.resolve() for lab in shelf):
+        raise ValueError(f"out={str(out)!r} holds the labs themselves; choose another folder")
+    chosen = pick(shelf, labs) if labs or not solutions else []
+    sheets = _sheets(shelf, solutions)
+    place = launch_buttons.repository(shelf[0].path.parents[1])
+    written = []
+    for lab in chosen:
+        made, left_out = edition(lab.path, place)
+        written.append((_write(made, out / f"{lab.name}.ipynb"), left_out))
+    for lab, names in sheets.items():
+        written.append((_write(sheet(lab.path, names, place), out / f"{lab.name}{SHEET}.ipynb"), len(names)))
+    return written
+
+
+def _sheets(shelf: list[Lab], solutions: list[str]) -> dict[Lab, list[str]]:
+    """For each lab the exercises whose solutions are wanted, in the order of the labs."""
+    known = {name: lab for lab in shelf for name in exercises(lab.path)} if solutions else {}
+    names = set()
+    for wanted in solutions:
+        if wanted in known:
+            names.add(wanted)
+        elif "." in wanted:
+            raise ValueError(f"solutions={wanted!r} is no exercise{nearest(wanted, list(known))}")
+        else:
+            (lab,) = pick(shelf, [wanted])
+            names |= {name for name, its in known.items() if its == lab}
+    return {lab: [n for n in known if known[n] == lab and n in names] for lab in shelf if lab in map(known.get, names)}
+
+
+def _tagged(cell: NotebookNode, tag: str) -> bool:
+    return tag in cell.metadata.get("tags", [])
+
+
+def _solved(cells: list[NotebookNode]) -> list[tuple[str, list[NotebookNode]]]:
+    """(exercise, its cells: text, solution and check) for each solution."""
+    found = []
+    for k, cell in enumerate(cells):
+        if not _tagged(cell, "solution"):
+            continue
+        check, name = next((c, name) for c in cells[k:] if c.cell_type == "code" for name in _checked(c.source))
+        text: list[NotebookNode] = []
+        for above in reversed(cells[:k]):
+            if above.cell_type == "markdown":
+                text.insert(0, above)
+            if text and (above.cell_type == "code" or above.source.startswith("#")):
+                break
+        found.append((name, [*text, cell, check]))
+    return found
+
+
+def _checked(source: str) -> list[str]:
+    return [name for name, _ in slicing.checked(ast.parse(source))]
+
+
+def _imports(cells: list[NotebookNode], code: list[str]) -> str:
+    """The lab's imports, and of each only the names that the code uses."""
+    statements, _ = slicing.statements([(k, c.source) for k, c in enumerate(cells) if c.cell_type == "code"])
+    imports = [s for s in statements if isinstance(s.node, slicing.IMPORTS)]
+    own, _ = slicing.statements(list(enumerate(code)))
+    names = {name for s in own for name in s.reads | s.later}
+    return ast.unparse(slicing.needed(imports, names, len(imports)))
+
+
+def _write(made: NotebookNode, path: Path) -> Path:
+    nbformat.validate(made)
+    write_atomic(path, (nbformat.writes(made).rstrip("\n") + "\n").encode())
+    return path

@@ -1,0 +1,118 @@
+"""Training of networks that no labels teach, an epoch at a time: GANs, and students of a target model.
+
+Every epoch draws from its own seed, so a checkpoint at its end needs no generator's state, and what was interrupted goes on to the bits
+that it would have reached. `training.fit` does the same for classifiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from privlab import compute
+from privlab.compute import store
+from privlab.models.forward import preprocessing
+from privlab.training import optimisers as memories
+
+Networks = Mapping[str, nn.Module]
+Optimisers = Mapping[str, torch.optim.Optimizer]
+Step = Callable[[Tensor, torch.Generator], None]  # places of a batch's images (batch,), and where to draw from
+Watch = Callable[[int, Any], object]  # epochs done, and what is trained: for a gallery that grows
+
+
+def train(
+    networks: Networks,
+    optimisers: Optimisers,
+    step: Step,
+    n: int,
+    *,
+    epochs: int,
+    batch_size: int,
+    seed: int,
+    run: compute.Run,
+    title: str,
+    watch: Callable[[int], object] | None = None,
+    progress: bool = True,
+) -> None:
+    """Take a step for each whole batch of n images in random order, so many times over; what is left over sits the epoch out.
+
+    networks: all that is trained, by name.  optimisers: one for each network, under the same names.
+    step: one step of all networks.  run: keeps a checkpoint each epoch; from there a second call goes on.
+    watch: called after each epoch with how many are done, the networks in eval mode, before the epoch is kept. It may raise to stop.
+    """
+    begun = 0
+    if "checkpoint" in run.names():
+        held = store.parted(run.load("checkpoint"))
+        begun = int(held["done"]["epochs"])
+        for name, net in networks.items():
+            net.load_state_dict(held[name])
+            memories.remember(optimisers[name], held[f"{name} optimiser"])
+    for epoch in tqdm(
+        range(begun, epochs), title, epochs, initial=begun, unit="epoch", disable=not progress, leave=False
+    ):
+        draw = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+        for net in networks.values():
+            net.train()
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed * 1_000_003 + epoch)  # for dropout
+            order = torch.randperm(n, generator=draw)
+            for rows in order[: n // batch_size * batch_size].split(batch_size):
+                step(rows, draw)
+        if watch:
+            for net in networks.values():
+                net.eval()
+            watch(epoch + 1)
+        states = {name: net.state_dict() for name, net in networks.items()}
+        states |= {f"{name} optimiser": memories.memory(o) for name, o in optimisers.items()}
+        run.save("checkpoint", store.joined({**states, "done": {"epochs": torch.tensor(epoch + 1)}}))
+
+
+def kept(run: compute.Run, networks: Networks, trained: Callable[[], None]) -> None:
+    """Train networks unless the run holds them, and read them from there: in eval mode, and with nothing left to learn."""
+    if not run.complete:
+        if not networks.keys() <= set(run.names()):  # else it was killed behind its last epoch
+            trained()
+            for name, net in networks.items():
+                run.save(name, net.state_dict())
+        run.save("checkpoint", {})  # no longer needed
+        run.finish()
+    for name, net in networks.items():
+        net.load_state_dict(run.load(name))
+        net.eval().requires_grad_(False)
+
+
+def shown(watch: Watch | None, made: nn.Module) -> Callable[[int], object] | None:
+    """The same watch, for `train`, which does not know what all its networks make up."""
+    return None if watch is None else lambda done: watch(done, made)
+
+
+def step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    """One step down this loss."""
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()
+
+
+def square(pixels: Tensor, batch_size: int, epochs: int) -> tuple[int, int, int]:
+    """The shape of public images, if they are square and enough of them for one batch.  Raises ValueError otherwise."""
+    channels, height, width = pixels.shape[1:]
+    if height != width:
+        raise ValueError(f"images: {height}x{width} pixels are not square; give sides of 16, 32, 64 or 128")
+    enough(pixels, batch_size, epochs)
+    return int(channels), int(height), int(width)
+
+
+def enough(pixels: Tensor, batch_size: int, epochs: int) -> None:
+    """Raise ValueError where there is nothing to train: no epoch, or not one whole batch."""
+    if len(pixels) < batch_size or epochs < 1:
+        raise ValueError(f"epochs={epochs}, {len(pixels)} images: give one epoch or more, and {batch_size} images")
+
+
+def fingerprint(model: nn.Module) -> list[Any]:
+    """What a target model is, for the key of a run: its structure, the names of its weights, and their digest."""
+    weights = model.state_dict()
+    return [f"{model}{preprocessing(model)}", store.digest(*weights.values()), *weights]

@@ -1,0 +1,215 @@
+"""How to train and how it went, as data: the papers' recipes, two of our own for small models, and a history an epoch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from privlab.data.sources import nearest
+
+_CHOICES = {
+    "optimiser": ("adamw", "adam", "sgd"),
+    "schedule": ("cosine", "constant", "steps"),
+    "augment": ("none", "flip", "crop_flip", "resized_crop"),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train: all that the result depends on beside the model, the images and the seed.
+
+    epochs: passes over the images.  batch_size: images a step.
+    optimiser: "adamw" or "adam" (with `betas`) or "sgd" (with `momentum`); weight_decay falls on every parameter, as torch does it.
+    lr: the highest learning rate.  schedule: "cosine" falls to 0 over the steps, "constant" stays, "steps" falls to a tenth after 75% and
+    again after 90% of the epochs; see `learning_rate`.
+    warmup_epochs: the rate first rises linearly for so long.
+    mixup, cutmix: alpha of their Beta distribution, 0 for off; with both on, each batch takes one of them by a fair coin (timm).
+    label_smoothing: share of the target that is spread over all classes.
+    augment: "none", "flip" (left to right, every other image), "crop_flip" (and shifted by up to 1/8 of the side, black outside),
+        "resized_crop" (flip, a square of 85 to 100% of the area at full size again, torchvision's ColorJitter: how PPA trains targets).
+    clip_norm: the norm that a step's gradient is cut to; None for off.  source: where the recipe stands in print.
+    Raises ValueError for a value that trains nothing or does not exist.
+    """
+
+    epochs: int
+    batch_size: int = 256
+    optimiser: str = "adamw"
+    lr: float = 1e-3
+    weight_decay: float = 0.05
+    betas: tuple[float, float] = (0.9, 0.999)
+    momentum: float = 0.9
+    schedule: str = "cosine"
+    warmup_epochs: float = 0
+    mixup: float = 0.0
+    cutmix: float = 0.0
+    label_smoothing: float = 0.0
+    augment: str = "none"
+    clip_norm: float | None = None
+    source: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        for name, unit in (("epochs", "pass"), ("batch_size", "image")):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name}={value!r} trains nothing; give a whole number, 1 {unit} or more")
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not known{nearest(getattr(self, name), [*known])}")
+        for name, fits, say in (
+            ("lr", self.lr > 0, "a positive number, such as 1e-3"),
+            ("weight_decay", self.weight_decay >= 0, "0 or more, such as 0.05"),
+            ("momentum", 0 <= self.momentum < 1, "a number from 0 to below 1, such as 0.9"),
+            ("warmup_epochs", 0 <= self.warmup_epochs < self.epochs, f"0 to below epochs={self.epochs}"),
+            ("mixup", self.mixup >= 0, "0 for off, or an alpha such as 0.8"),
+            ("cutmix", self.cutmix >= 0, "0 for off, or an alpha such as 1.0"),
+            ("label_smoothing", 0 <= self.label_smoothing < 1, "a share from 0 to below 1, such as 0.1"),
+            ("clip_norm", self.clip_norm is None or self.clip_norm > 0, "a positive norm, such as 1.0, or None"),
+        ):
+            value = getattr(self, name)
+            if not fits or (value is not None and not math.isfinite(value)):
+                raise ValueError(f"{name}={value!r} is out of range; give {say}")
+        object.__setattr__(self, "betas", tuple(self.betas))
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas={self.betas} are no pair of numbers from 0 to below 1; try (0.9, 0.999)")
+
+    def settings(self) -> dict[str, Any]:
+        """All fields but the source: what a training depends on, to be kept as JSON.  `Recipe(**settings)` undoes it."""
+        return {name: value for name, value in asdict(self).items() if name != "source"}
+
+
+RECIPES: dict[str, Recipe] = {
+    "zhang2024_membership": Recipe(
+        epochs=300, batch_size=256, optimiser="adamw", lr=1e-3, weight_decay=0.05, betas=(0.9, 0.999), schedule="cosine",
+        mixup=0.8, cutmix=1.0, label_smoothing=0.0, source="Zhang et al. 2024, Table 1, membership inference"
+    ),
+    # The table has no schedule for this one, so the rate stays; augmentation is "None".
+    "zhang2024_attribute": Recipe(
+        epochs=100, batch_size=256, optimiser="sgd", lr=0.01, weight_decay=5e-4, momentum=0.9, schedule="constant",
+        augment="none", source="Zhang et al. 2024, Table 1, attribute inference"
+    ),
+    "smoke": Recipe(
+        epochs=8, batch_size=32, lr=2e-3, warmup_epochs=1, source="ours: 2,000 images in seconds"
+    ),
+    "laptop": Recipe(
+        epochs=20, batch_size=64, lr=2e-3, warmup_epochs=1, augment="flip", source="ours: 10,000 images in a minute or two"
+    ),
+    # Shadow models: the paper's recipe with fewer epochs and, for small models, a smaller batch and a higher rate.
+    "membership_smoke": Recipe(
+        epochs=6, batch_size=32, lr=2e-3, warmup_epochs=1, source="ours: some hundred images in seconds; no mixup, which takes epochs"
+    ),
+    # Victims of attribute inference: the task is easy, and the small networks know nearly all of their images after eight epochs.
+    "attribute_smoke": Recipe(
+        epochs=4, batch_size=32, lr=2e-3, warmup_epochs=1, source="ours: some hundred images in seconds"
+    ),
+    "attribute_laptop": Recipe(
+        epochs=8, batch_size=64, lr=2e-3, warmup_epochs=1, source="ours: some thousand images in half a minute"
+    ),
+    "faces_smoke": Recipe(
+        epochs=10, batch_size=20, lr=2e-3, warmup_epochs=1, source="ours: two hundred faces in seconds"
+    ),
+    "faces": Recipe(
+        epochs=40, batch_size=20, lr=2e-3, warmup_epochs=2, source="ours: two hundred faces in seconds"
+    ),
+    # Targets of model inversion. Table 12 of Koh et al. 2024 names Adam at 1e-3, MultiStepLR, 100 epochs, batches of 128, and the kinds of
+    # augmentation; milestones and ranges are those of PPA's settings, which the paper says it follows.
+    "koh2024_ppa": Recipe(
+        epochs=100, batch_size=128, optimiser="adam", lr=1e-3, weight_decay=0.0, betas=(0.9, 0.999), schedule="steps",
+        augment="resized_crop", source="Koh et al. 2024, Table 12, all but IR152"
+    ),
+    "koh2024_ir152": Recipe(
+        epochs=100, batch_size=64, optimiser="sgd", lr=0.01, weight_decay=1e-4, momentum=0.9, schedule="constant",
+        augment="flip", source="Koh et al. 2024, Table 12, IR152 (decay and momentum are KEDMI's)"
+    ),
+    "identities": Recipe(
+        epochs=40, batch_size=20, lr=2e-3, warmup_epochs=2, augment="crop_flip", source="ours: seven photographs each of twenty people"
+    ),
+    "identities_laptop": Recipe(
+        epochs=30, batch_size=20, lr=2e-3, warmup_epochs=2, augment="crop_flip", source="ours: the same, three quarters as long"
+    ),
+    "identities_smoke": Recipe(
+        epochs=8, batch_size=10, lr=2e-3, warmup_epochs=1, augment="crop_flip", source="ours: the same, in seconds"
+    ),
+    "digits_smoke": Recipe(
+        epochs=3, batch_size=20, lr=2e-3, warmup_epochs=0.5, source="ours: some hundred digits in seconds"
+    ),
+    "digits": Recipe(
+        epochs=6, batch_size=64, lr=2e-3, warmup_epochs=0.5, source="ours: thousands of digits in half a minute"
+    ),
+    "membership_laptop": Recipe(
+        epochs=30, batch_size=64, lr=2e-3, warmup_epochs=1, mixup=0.8, cutmix=1.0,
+        source="ours, after Zhang et al. 2024, Table 1: thousands of images, a tenth of the epochs"
+    ),
+}  # fmt: skip
+
+
+@dataclass
+class History:
+    """What a training was like, one number an epoch; `dataclasses.asdict` makes it plain JSON.
+
+    objective: mean of the loss that was minimised, over the batches as they were mixed, smoothed and augmented, in train mode.
+    train_loss, train_accuracy, test_loss, test_accuracy: cross-entropy and share of right answers after the epoch, in eval mode, on
+        images as they are: samples of the training and of the test images (see `fit`). Without a test set its lists stay empty.
+    lr: the learning rate of the epoch's first step.  seconds: what the epoch took, measuring included.
+    """
+
+    objective: list[float] = field(default_factory=list)
+    train_loss: list[float] = field(default_factory=list)
+    train_accuracy: list[float] = field(default_factory=list)
+    test_loss: list[float] = field(default_factory=list)
+    test_accuracy: list[float] = field(default_factory=list)
+    lr: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.objective)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "History: nothing trained yet"
+        test = f", test {self.test_accuracy[-1]:.3f} ({self.test_loss[-1]:.3g})" if self.test_loss else ""
+        return (
+            f"History: {len(self)} epochs in {sum(self.seconds):.3g} s; accuracy (loss) at the end: "
+            f"train {self.train_accuracy[-1]:.3f} ({self.train_loss[-1]:.3g}){test}"
+        )
+
+    @property
+    def gap(self) -> list[float]:
+        """Train less test accuracy, an epoch each: the overfitting level of Zhang et al. 2024, section 4.2."""
+        if len(self.test_accuracy) != len(self):
+            raise ValueError("there is no test accuracy to take a gap to; give fit() a test set")
+        return [a - b for a, b in zip(self.train_accuracy, self.test_accuracy, strict=True)]
+
+
+def named(recipe: Recipe | str) -> Recipe:
+    """A recipe, or the one in RECIPES that bears this name.  Raises ValueError, with the nearest, for a name that is not there."""
+    if isinstance(recipe, str):
+        if recipe not in RECIPES:
+            raise ValueError(f"recipe={recipe!r} is not known{nearest(recipe, sorted(RECIPES))}")
+        return RECIPES[recipe]
+    return recipe
+
+
+def learning_rate(recipe: Recipe, step: int, images: int) -> float:
+    """The learning rate of one step, counted from 0 over the whole training of so many images.
+
+    Warm-up: lr (step + 1) / w over the first w steps. Then "cosine": lr (1 + cos(pi t)) / 2, t rising from 0 at the first step to 1 just
+    behind the last (Loshchilov & Hutter 2017, eq. 5, without restarts). The papers say "cosine annealing" and leave open whether by
+    step or by epoch; here by step. "steps": a tenth from the epoch on that lies behind 75% of all, a hundredth behind 90%.
+    """
+    total = recipe.epochs * steps(recipe, images)
+    warmup = round(recipe.warmup_epochs * steps(recipe, images))
+    if step < warmup:
+        return recipe.lr * (step + 1) / warmup
+    if recipe.schedule == "constant":
+        return recipe.lr
+    if recipe.schedule == "steps":
+        epoch = step // steps(recipe, images)
+        return recipe.lr * 0.1 ** sum(epoch >= round(share * recipe.epochs) for share in (0.75, 0.9))
+    return recipe.lr * (1 + math.cos(math.pi * (step - warmup) / (total - warmup))) / 2
+
+
+def steps(recipe: Recipe, images: int) -> int:
+    """Steps an epoch; a last batch of one image joins the one before."""
+    whole, rest = divmod(images, recipe.batch_size)
+    return whole + (rest > 1)

@@ -1,0 +1,353 @@
+"""Fleets of shadow models: one architecture, one recipe, one set, and a keep matrix that says which model is trained on which image.
+
+A fleet lives in one folder that holds all its workers need: the settings, the images, the keep matrix, and a run for each model. The
+matrix is written before the first training and never drawn again, so "each sample in exactly half of the models" outlives any
+interruption. A model is one task: its row and its seed give weights, and the raw logits of every image for every query.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from privlab import compute, models
+from privlab.compute import atomic, store
+from privlab.compute import tasks as fleet
+from privlab.data import Images, Normalise
+from privlab.models import representations
+from privlab.training import batches, defence, trainer
+from privlab.training.batches import Labelled
+from privlab.training.defence import Defence
+from privlab.training.queries import apply as asked
+from privlab.training.recipes import Recipe, named
+
+FORMAT = 1  # raise it when the same settings begin to give other logits
+_SETTINGS, _IMAGES, _KEEP = "settings.json", "images.safetensors", "keep.safetensors"
+SAMPLE = 64  # members that the curve of each epoch is measured on; the accuracies that matter come from the logits
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Models that share everything but their row of the keep matrix and their seed.
+
+    folder: where it lives.  settings: as in its settings.json.  keep: (models, n) bool.
+    pixels, labels: the n images that are asked about, members or not.
+    """
+
+    folder: Path
+    settings: dict[str, Any]
+    keep: Tensor
+    pixels: Tensor
+    labels: Tensor
+
+    def __repr__(self) -> str:
+        made = sum(run.complete for run in self.runs)
+        return (
+            f"Fleet of {len(self.keep)} {self.settings['model']['name']} on {len(self.labels):,} images: {made} trained, "
+            f"{len(self.keep) - made} to go ({self.folder.name[:8]})"
+        )
+
+    @cached_property
+    def runs(self) -> list[compute.Run]:
+        """One run a model, in the order of the rows of `keep`."""
+        key = store.key(self.settings)
+        return [compute.Run("shadow", {"fleet": key, "model": m}, self.folder) for m in range(len(self.keep))]
+
+    @property
+    def at(self) -> list[int]:
+        """The epochs after which logits are kept; the last one always is."""
+        return self.settings["at"]
+
+    def train(
+        self, *, jobs: int | None = None, cluster: str | None = None, budget: float | None = None, progress: bool = True
+    ) -> None:
+        """Train what is missing, and print one line about what was trained and what reused; see `fleet.run` for the arguments.
+
+        The folder must be on a disk that every machine of the cluster sees under the same path.
+        """
+        train_all([self], jobs=jobs, cluster=cluster, budget=budget, progress=progress)
+
+    def tasks(self) -> list[fleet.Task]:
+        """The training of each model, for `fleet.run`."""
+        return [
+            fleet.Task(
+                name=f"{self.settings['model']['name']} {m}",
+                call="privlab.training.shadow_models:train",
+                arguments={"folder": str(self.folder), "model": m},
+                finished=partial(getattr, run, "complete"),
+                steps=partial(trainer.epochs_done, run),
+                total=self.settings["recipe"]["epochs"],
+            )
+            for m, run in enumerate(self.runs)
+        ]
+
+    def model(self, m: int, at: int | None = None) -> nn.Module:
+        """One of the trained models, in eval mode, on the CPU; as it was after epoch `at` where `make` was told to keep the weights.
+
+        Its form is that of then, too: behind `architecture.tts`, an early one has its skips.
+        """
+        built: Any = _build(self.settings, m)
+        built.image_shape = tuple(self.pixels.shape[1:])
+        at = self.at[-1] if at is None else at
+        if at != self.at[-1] and (at not in self.at or not self.settings.get("weights")):
+            raise ValueError(
+                f"at={at} is no epoch whose weights were kept; give weights=True and at=({at},) to shadows.make"
+            )
+        defence.shaped(built, _defences(self.settings), at - 1)
+        built.load_state_dict(self._kept(m, "weights" if at == self.at[-1] else f"weights_{at}"))
+        return built.eval()
+
+    def logits(self, m: int, at: int | None = None) -> Tensor:
+        """What model m said of every image after epoch `at` (the last if not given): (queries, n, classes), raw and float32.
+
+        Of earlier epochs the first query alone was kept: (1, n, classes).
+        """
+        at = self.at[-1] if at is None else at
+        if at not in self.at:
+            raise ValueError(f"at={at} is no epoch whose logits were kept; this fleet has {self.at}")
+        return self._kept(m, f"logits_{at}")["logits"]
+
+    def features(self, m: int, layer: str = representations.LAST, at: int | None = None) -> Tensor:
+        """What every image became inside model m after epoch `at` (the last if not given): (n, width), see `representations.read`."""
+        layers, at = self.settings.get("layers", []), self.at[-1] if at is None else at
+        if layer not in layers or at not in self.at:
+            raise ValueError(
+                f"layer={layer!r}, at={at}: no features of it were kept; this fleet has {layers or 'no layers'} after epochs {self.at}; "
+                f"give layers=({layer!r},) to shadows.make"
+            )
+        return self._kept(m, f"features_{at}")[layer]
+
+    def signal(self, read: Callable[[Tensor, Tensor], Tensor], at: int | None = None) -> Tensor:
+        """A score that is read off the logits, such as `signals.margin`, for all models: (models, n, queries), float64.
+
+        read: takes logits (queries, n, classes) and labels (n,), returns (queries, n). One model's logits are held at a time.
+        """
+        return torch.stack([read(self.logits(m, at), self.labels).T for m in range(len(self.keep))])
+
+    def accuracy(self, at: int | None = None) -> tuple[Tensor, Tensor]:
+        """Each model's share of right answers on its members and on all other images, by the first query: two times (models,)."""
+        right = torch.stack([self.logits(m, at)[0].argmax(1) == self.labels for m in range(len(self.keep))]).double()
+        inside, outside = self.keep.double(), (~self.keep).double()
+        return (right * inside).sum(1) / inside.sum(1), (right * outside).sum(1) / outside.sum(1)
+
+    def right(self, m: int, places: Tensor, at: int | None = None) -> float:
+        """The share of the images in these places, indices or (n,) bool, that model m gets right, by the first query: 0 to 1."""
+        return (self.logits(m, at)[0].argmax(1) == self.labels)[places].double().mean().item()
+
+    def _kept(self, m: int, name: str) -> dict[str, Tensor]:
+        if not 0 <= m < len(self.keep):
+            raise ValueError(f"m={m} is no model of this fleet; give 0 to {len(self.keep) - 1}")
+        if not self.runs[m].complete:
+            raise ValueError(f"m={m} is not trained yet; call train() first ({self!r})")
+        return self.runs[m].load(name)
+
+
+def train_all(
+    fleets: Sequence[Fleet],
+    *,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    budget: float | None = None,
+    progress: bool = True,
+) -> None:
+    """Train what is missing of several fleets, in one go over the same workers, and print one line; see `fleet.run`."""
+    tasks = [task for each in fleets for task in each.tasks()]
+    names = list(dict.fromkeys(each.settings["model"]["name"] for each in fleets))
+    gpu = any(each.settings["device"] == "cuda" for each in fleets)
+    title = f"{len(tasks)} {', '.join(names)}"
+    print(fleet.run(tasks, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress))
+
+
+def make(
+    name: str,
+    recipe: Recipe | str,
+    images: Labelled,
+    keep: Tensor,
+    *,
+    model: Mapping[str, Any] | None = None,
+    normalise: Normalise | None = None,
+    seed: int = 0,
+    queries: Sequence[str] = ("image",),
+    at: Sequence[int] = (),
+    layers: Sequence[str] = (),
+    weights: bool = False,
+    defences: Sequence[Defence] = (),
+    device: str = "cpu",
+    folder: Path | str | None = None,
+) -> Fleet:
+    """A fleet, with its folder; nothing is trained yet.
+
+    name, model: what `zoo.build` takes, and the changes.  recipe: a Recipe or its name.
+    images: n images that are all asked about; a model is trained on those of its row alone.
+    keep: (models, n) bool, from `splits.in_out` or from the parts of `splits.four_way`.
+    normalise: the set's; that of `images`, or the model's own, if not given.
+    seed: model m's first weights and its training are seeded by (seed, m).
+    queries: names of `privlab.training.queries` that each image is asked by.
+    at: epochs whose logits are kept beside the last one's, of the first query alone.
+    layers: whose features are kept, too, of each image as it is, after the same epochs; see `representations.read`.
+    weights: whether the model itself is kept after these epochs, too; of the last one it always is.
+    defences: of all models, see `training.fit`.
+    device: "cpu" or "cuda".  folder: where the fleet shall live; by default one in the store that is named by its settings.
+    Raises ValueError for a keep matrix that does not fit, a model without members, an epoch outside the recipe, defences that do not
+    fit the training, and for a folder that holds a fleet of other settings: it names the first that differs, and touches nothing.
+    """
+    recipe, normalise = named(recipe), normalise or (images.normalise if isinstance(images, Images) else None)
+    pixels, labels = batches.pair(images)
+    keep = torch.as_tensor(keep)
+    _check_keep(keep, len(labels))
+    classes = len(images.classes) if isinstance(images, Images) else int(labels.max()) + 1
+    epochs = sorted({*at, recipe.epochs})
+    if epochs[0] < 1 or epochs[-1] > recipe.epochs:
+        raise ValueError(
+            f"at={list(at)} leaves the training, which has {recipe.epochs} epochs; give 1 to {recipe.epochs}"
+        )
+    list(asked(pixels[:1], queries))  # an unknown query is told here
+    settings: dict[str, Any] = {
+        "format": FORMAT,
+        "model": {"name": name, "changes": {"num_classes": classes, **(model or {})}},
+        "normalise": normalise and asdict(normalise),
+        "recipe": recipe.settings(),
+        "seed": seed,
+        "images": [len(labels), store.digest(pixels, labels)],
+        "keep": [len(keep), store.digest(keep)],
+        "queries": list(queries),
+        "at": epochs,
+        "device": torch.device(device).type,
+        "versions": trainer.versions(),
+    }
+    if layers:
+        settings["layers"] = list(layers)
+    if weights:
+        settings["weights"] = True
+    if defences:
+        settings["defences"] = [each.settings() for each in defences]
+    built = _build(settings, 0)  # a wrong name, change, defence or layer is told here, and not by every worker
+    defence.checked(defences, built, recipe, int(keep.sum(1).min()))
+    for epoch in epochs:
+        changed = defence.shaped(built, defences, epoch - 1)
+        if layers and (changed or epoch == epochs[0]):
+            representations.read(built, pixels[:1], layers)
+    path = Path(folder) if folder else store.folder() / "fleet" / store.key(settings)[:32]
+    return _settled(path.absolute(), settings, pixels, labels, keep)
+
+
+def load(folder: Path | str) -> Fleet:
+    """The fleet that lives in a folder, whatever trained it.
+
+    Raises FileNotFoundError where there is none, ValueError where its files are not what its settings say.
+    """
+    folder = Path(folder)
+    if missing := [name for name in (_SETTINGS, _IMAGES, _KEEP) if not (folder / name).exists()]:
+        raise FileNotFoundError(
+            f"folder={str(folder)!r} holds no fleet on this machine ({missing[0]} is missing); workers of a cluster need it on a disk "
+            "that all machines share: give such a folder to shadows.make"
+        )
+    settings = json.loads((folder / _SETTINGS).read_bytes())
+    images = safetensors.torch.load_file(folder / _IMAGES)
+    keep = safetensors.torch.load_file(folder / _KEEP)["keep"]
+    found = Fleet(folder, settings, keep, images["pixels"], images["labels"])
+    for name, held in (("images", (found.pixels, found.labels)), ("keep", (keep,))):
+        if store.digest(*held) != settings[name][1]:
+            raise ValueError(
+                f"folder={str(folder)!r}: its {name} are not those it was made with; remove it and make it again"
+            )
+    return found
+
+
+def train(folder: str, model: int, budget: float | None = None) -> None:
+    """Train one model of the fleet in a folder, from where it stands, and keep its logits: what a worker is told to do.
+
+    Raises TimeoutError when the budget, in seconds, is over.
+    """
+    fleet = load(folder)
+    run, settings = fleet.runs[model], fleet.settings
+    if run.complete:
+        return
+    if settings["versions"] != trainer.versions():
+        raise RuntimeError(
+            f"this worker has {trainer.versions()}, and the fleet was made with {settings['versions']}; "
+            "install the same versions everywhere"
+        )
+    built = _build(settings, model).to(settings["device"])
+
+    def watch(epoch: int) -> None:
+        if epoch in fleet.at:
+            names = settings["queries"] if epoch == fleet.at[-1] else settings["queries"][:1]
+            said = [trainer.logits(built, pixels) for pixels in asked(fleet.pixels, names)]
+            run.save(f"logits_{epoch}", {"logits": torch.stack(said).float()})  # (queries, n, classes)
+            if layers := settings.get("layers"):
+                run.save(f"features_{epoch}", representations.read(built, fleet.pixels, layers))
+            if settings.get("weights") and epoch != fleet.at[-1]:
+                run.save(f"weights_{epoch}", built.state_dict())
+
+    trainer.fit(
+        built,
+        batches.subset((fleet.pixels, fleet.labels), fleet.keep[model]),
+        Recipe(**settings["recipe"]),
+        seed=_seed(settings, model),
+        defences=_defences(settings),
+        sample=SAMPLE,
+        run=run,
+        watch=watch,
+        budget=budget,
+        progress=False,
+    )
+
+
+def _build(settings: Mapping[str, Any], model: int) -> nn.Module:
+    built = models.build(settings["model"]["name"], seed=_seed(settings, model), **settings["model"]["changes"])
+    # In this format a ResNet takes .6 of the time on a CPU, and a Transformer what it took.
+    built = built.to(memory_format=torch.channels_last)
+    if settings["normalise"]:
+        built.normalise = Normalise(**settings["normalise"])
+    return built
+
+
+def _defences(settings: Mapping[str, Any]) -> list[Defence]:
+    return [defence.opened(each) for each in settings.get("defences", [])]
+
+
+def _seed(settings: Mapping[str, Any], model: int) -> int:
+    """Of a model's weights and training: no two models of two fleets share one, as seed + model would."""
+    return int(np.random.SeedSequence([settings["seed"], model]).generate_state(1)[0])
+
+
+def _check_keep(keep: Tensor, images: int) -> None:
+    if keep.dtype != torch.bool or keep.ndim != 2 or keep.shape[1] != images:
+        raise ValueError(
+            f"keep: got {tuple(keep.shape)} of {keep.dtype}; give (models, {images}) truth values, one column an image"
+        )
+    if len(few := (keep.sum(1) < 2).nonzero().flatten()):
+        m = int(few[0])
+        raise ValueError(
+            f"keep: model {m} would be trained on {int(keep[m].sum())} images; give each row two members or more"
+        )
+
+
+def _settled(folder: Path, settings: dict[str, Any], pixels: Tensor, labels: Tensor, keep: Tensor) -> Fleet:
+    """Write what is not there yet, the settings first: from then on the folder belongs to them."""
+    settings = json.loads(json.dumps(settings))  # as they will be read: tuples become lists
+    if not (folder / _SETTINGS).exists():
+        if folder.is_dir() and (others := sorted(p.name for p in folder.glob("[!.]*"))):
+            raise ValueError(f"folder={str(folder)!r} holds {others[0]} and no fleet; give an empty or a new folder")
+        atomic.write_atomic(folder / _SETTINGS, json.dumps(settings, indent=1).encode())
+    held = json.loads((folder / _SETTINGS).read_bytes())
+    for name in [*settings, "defences"]:
+        if held.get(name) != settings.get(name):
+            raise ValueError(
+                f"folder={str(folder)!r} holds a fleet with {name}={held.get(name)!r}, not {settings.get(name)!r}; "
+                "give another folder, or none: the store then keeps each fleet under its own name"
+            )
+    for name, tensors in ((_IMAGES, {"pixels": pixels, "labels": labels}), (_KEEP, {"keep": keep})):
+        if not (folder / name).exists():
+            atomic.write_atomic(folder / name, safetensors.torch.save({n: t.contiguous() for n, t in tensors.items()}))
+    return load(folder)

@@ -1,0 +1,395 @@
+"""One small trainer for every victim and shadow model: recipes as data, a history an epoch, checkpoints that resume bit for bit.
+
+Every epoch draws from generators seeded by (seed, epoch) alone. So a checkpoint at the end of an epoch needs no generator's state,
+what is measured between two epochs cannot change the next one, and an interrupted training that goes on ends as the uninterrupted
+one does, to the bit, on the same device with the same number of threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import timm
+import torch
+import torch.nn.functional as F
+from timm.data import Mixup
+from timm.loss import SoftTargetCrossEntropy
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from privlab import models
+from privlab.compute import Run
+from privlab.compute.store import digest, joined, key, parted
+from privlab.data import Normalise
+from privlab.data import load as load_images
+from privlab.models.forward import preprocessing
+from privlab.training import batches, defence, optimisers
+from privlab.training.batches import Labelled, subset
+from privlab.training.defence import Defence, Penalty
+from privlab.training.recipes import RECIPES, History, Recipe, learning_rate, named, steps
+
+__all__ = [
+    "RECIPES",
+    "History",
+    "Recipe",
+    "epochs_done",
+    "evaluate",
+    "fit",
+    "learning_rate",
+    "logits",
+    "subset",
+    "victim",
+]
+
+FORMAT = 1  # raise it when the same recipe begins to give other weights or another history: stored victims are then trained anew
+
+
+def fit(
+    model: nn.Module,
+    images: Labelled,
+    recipe: Recipe | str,
+    *,
+    seed: int,
+    defences: Sequence[Defence] = (),
+    test: Labelled | None = None,
+    sample: int = 1_000,
+    run: Run | None = None,
+    watch: Callable[[int], object] | None = None,
+    budget: float | None = None,
+    progress: bool = True,
+) -> History:
+    """Train a model in place on these images, all of them and no others, and leave it in eval mode.
+
+    images, test: a set, or a pair of pixels (n, channels, height, width), bytes or floats in [0, 1], and labels (n,); `subset` makes
+        a pair of the members of a set. The pixels are kept on the model's device and normalised batch by batch.
+    recipe: a Recipe, or a name in RECIPES.  seed: decides the order, the augmentation and the dropout; not the model's first weights.
+    defences: of `privlab.defences`, such as (architecture.rolss(), regularisers.bido(.1, 2)); the model has their form afterwards. When
+        its form changes on the way, the optimiser keeps what it knows of the parameters that are left, and the rate goes on falling.
+    sample: how many images the curves are measured on after each epoch, of `images` and of `test` each; drawn by the seed, the same
+        in all epochs. More costs time and changes no weight.
+    run: where to keep a checkpoint each epoch. Call again with a fresh model and the same arguments to go on after an interruption; a
+        complete run is loaded and nothing is trained.
+    watch: called with the number of epochs done after each of them, before the epoch is kept: what it saves of an epoch is there
+        before the epoch counts. It may draw and measure as it likes; the next epoch does not see it.
+    budget: seconds for this call; when they are over an epoch is brought to its end and kept, and TimeoutError says how to go on.
+    Each epoch sees each image once. A last batch of one image joins the batch before it, since BatchNorm cannot take it; in an odd batch
+    the image in the middle is left unmixed, since mixup pairs the first with the last. The caller's random states stay as they are.
+    Raises ValueError for labels that the model has no class for, a batch larger than the set, a run that holds another training, defences
+    that do not fit the training or each other;
+    FloatingPointError when the loss is no longer a number.
+    """
+    recipe = named(recipe)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed={seed!r} is no seed; give a whole number from 0 up")
+    if sample < 1:
+        raise ValueError(f"sample={sample} measures nothing; give 1 or more images")
+    if budget is not None and run is None:
+        raise ValueError(f"budget={budget:g} without a run would lose what was trained; give run=store.Run(...) too")
+    end = None if budget is None else time.monotonic() + budget
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if not parameters:
+        raise ValueError(f"model: {type(model).__name__} has no parameter to learn; unfreeze some")
+    train, held_out = batches.pair(images), None if test is None else batches.pair(test)
+    device = parameters[0].device
+    pixels, labels = train[0].to(device), train[1].to(device)
+    classes = _check(model, recipe, pixels, labels)
+    defences = defence.checked(defences, model, recipe, len(labels))
+    curves = {"train": batches.sample((pixels, labels), sample, seed)}
+    if held_out is not None:
+        curves["test"] = batches.sample(held_out, sample, seed)
+
+    # The form first, then the weights: what a run holds was written behind its last epoch.
+    defence.shaped(model, defences, max(0, epochs_done(run) - 1) if run else 0, seed)
+    optimiser = optimisers.build(recipe, model)
+    history = History()
+    if run:
+        history = _resume(run, _settings(recipe, seed, train, held_out, sample, defences), model, optimiser)
+    mix = batches.mixup(recipe, classes)
+    title = f"{type(model).__name__} on {len(labels):,}"
+    bar = tqdm(total=recipe.epochs, initial=len(history), desc=title, unit="epoch", disable=not progress, leave=False)
+    with _own_generators(device), bar:
+        try:
+            for epoch in range(len(history), recipe.epochs):
+                began = time.perf_counter()
+                if defence.shaped(model, defences, epoch, seed):
+                    optimiser = optimisers.carried(optimiser, optimisers.build(recipe, model))
+                history.lr.append(learning_rate(recipe, epoch * steps(recipe, len(labels)), len(labels)))
+                history.objective.append(_epoch(model, pixels, labels, recipe, optimiser, mix, epoch, seed, defences))
+                for name, some in curves.items():
+                    for what, value in zip(("loss", "accuracy"), evaluate(model, some), strict=True):
+                        getattr(history, f"{name}_{what}").append(value)
+                history.seconds.append(time.perf_counter() - began)
+                if bad := [name for name, curve in vars(history).items() if curve and not math.isfinite(curve[-1])]:
+                    raise FloatingPointError(
+                        f"{bad[0]} is {getattr(history, bad[0])[-1]} in epoch {epoch + 1} of {recipe.epochs}: training diverged at "
+                        f"lr={recipe.lr:g}; try lr={recipe.lr / 10:g}, or clip_norm=1.0"
+                    )
+                if watch:
+                    watch(epoch + 1)
+                if run and epoch + 1 < recipe.epochs:
+                    run.save("checkpoint", _checkpoint(model, optimiser, history))
+                    if end is not None and time.monotonic() >= end:
+                        raise TimeoutError(
+                            f"budget={budget:g} s are over after epoch {epoch + 1} of {recipe.epochs}; the run holds it: "
+                            "call again to go on"
+                        )
+                bar.set_postfix_str(f"train {history.train_accuracy[-1]:.2f}")
+                bar.update()
+        finally:
+            model.eval()
+    spent = {name: what for each in defences for name, what in each.record(recipe, len(labels)).items()}
+    for kind, numbers in spent.items() if progress else ():
+        print(f"{kind}: {', '.join(f'{name} {number:.4g}' for name, number in numbers.items())}")
+    if run and not run.complete:
+        run.save("weights", model.state_dict())
+        run.note("history", dataclasses.asdict(history))
+        if spent:
+            run.note("defences", spent)
+        run.save("checkpoint", {})  # no longer needed, and three times the size of the weights
+        run.finish()
+    return history
+
+
+def epochs_done(run: Run) -> int:
+    """How many epochs of a training a run holds so far; reads no more than the head of a file."""
+    if "history" in run.names():
+        return len(run.read("history")["lr"])
+    return run.shapes("checkpoint").get("history.lr", (0,))[0]
+
+
+def victim(
+    name: str,
+    recipe: Recipe | str,
+    *,
+    data: str = "cifar10",
+    images: int | Sequence[int] | Tensor = 2_000,
+    test: int | Sequence[int] | Tensor | None = 1_000,
+    seed: int = 0,
+    model: Mapping[str, Any] | None = None,
+    root: Any = None,
+    device: str | torch.device = "cpu",
+    sample: int = 1_000,
+    progress: bool = True,
+) -> tuple[nn.Module, History]:
+    """A trained model of the zoo, in eval mode, with its history: trained once, kept in the store, and reused from then on.
+
+    name, model: what `zoo.build` takes, and the changes, such as dict(embed_dim=24).  seed: of the first weights and of `fit`.
+    data: a named set; its normalisation becomes the model's.
+    images: the members, as places in its train split; a number n stands for the first n.
+    test: the same in its test split; None for no test curves, as for sets that have no such split.
+    recipe, sample, progress: see `fit`.  root: of the store; `store.folder()` if not given.
+    The key holds all that the result depends on: the recipe, the seed, the pixels and labels themselves, the structure of the
+    model, versions of torch and timm, the kind of device. It leaves out the number of threads, which moves the last bits.
+    Prints one line that says whether the victim was trained or reused.
+    """
+    recipe, changes = named(recipe), dict(model or {})
+    train = load_images(data)
+    changes.setdefault("num_classes", len(train.classes))
+    built = models.build(name, seed=seed, **changes).to(device)
+    built.normalise = train.normalise
+    members = subset(train, range(images) if isinstance(images, int) else images)
+    held_out = None
+    if test is not None:
+        held_out = subset(load_images(data, "test"), range(test) if isinstance(test, int) else test)
+    shapes = {n: tuple(t.shape) for n, t in built.state_dict().items()}
+    config = {
+        "model": {"name": name, **changes, "structure": key({"": f"{built}{shapes}{built.normalise}"})},
+        "training": _settings(recipe, seed, members, held_out, sample),
+        "on": [torch.device(device).type, *versions().values()],
+    }
+    run = Run("victim", config, root)
+    reused = run.complete
+    history = fit(built, members, recipe, seed=seed, test=held_out, sample=sample, run=run, progress=progress)
+    how = f"{'reused, trained' if reused else 'trained'} on {len(members[1]):,} images of {data}"
+    print(f"{name}: {how} in {sum(history.seconds):.3g} s (run victim/{run.path.name[:8]})")
+    return built, history
+
+
+@torch.no_grad()
+def logits(model: nn.Module, images: Labelled | Tensor, batch_size: int = 500) -> Tensor:
+    """What the model says of each image, (n, classes), on the model's device: in eval mode and without gradients; its mode is kept.
+
+    images: a set, a pair as in `fit`, or pixels alone.
+    """
+    pixels = batches.pixels(images)
+    like, normalise = next(model.parameters()), preprocessing(model)
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        return torch.cat(
+            [model(normalise(batches.unit(x.to(like.device), like.dtype))) for x in pixels.split(batch_size)]
+        )
+    except AssertionError as error:  # timm's word for a wrong size
+        raise ValueError(f"images: shape {tuple(pixels.shape)} does not fit the model; {error}") from error
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def evaluate(model: nn.Module, images: Labelled, batch_size: int = 500) -> tuple[float, float]:
+    """(mean cross-entropy, share of right answers) of a model on these images, in eval mode; its mode is kept."""
+    pixels, labels = batches.pair(images)
+    said = logits(model, pixels, batch_size).cpu().double()  # (n, classes)
+    labels = labels.cpu()
+    return F.cross_entropy(said, labels).item(), (said.argmax(1) == labels).double().mean().item()
+
+
+def _epoch(
+    model: nn.Module,
+    pixels: Tensor,
+    labels: Tensor,
+    recipe: Recipe,
+    optimiser: torch.optim.Optimizer,
+    mix: Mixup | None,
+    epoch: int,
+    seed: int,
+    defences: Sequence[Defence],
+) -> float:
+    """One pass over the images; returns the mean of the loss that it minimised."""
+    normalise, dtype = preprocessing(model), next(model.parameters()).dtype
+    generator = _seed(pixels.device, seed, epoch)
+    way = defence.steps(defences, recipe, len(labels))
+    order = way.order(generator) if way else batches.order(len(labels), recipe, generator)
+    first, seen, losses = epoch * steps(recipe, len(labels)), sum(map(len, order)), []
+    disturbances = defence.disturbances(model, defences)
+    model.train()
+    with defence.listening(model, defences) as penalty:
+        for step, rows in enumerate(order, start=first):
+            for group in optimiser.param_groups:
+                group["lr"] = learning_rate(recipe, step, len(labels))
+            rows = rows.to(pixels.device)
+            x = batches.augmented(pixels[rows], recipe.augment, generator) if len(rows) else pixels[rows]
+            x = batches.unit(x, dtype)  # (batch, channels, height, width)
+            optimiser.zero_grad()
+            if way:
+                loss = way.gradients(model, normalise(x), labels[rows])
+            else:
+                loss = _loss(model, normalise, x, labels[rows], recipe, mix, penalty)
+                loss.backward()
+            for disturb in disturbances:
+                disturb()
+            if recipe.clip_norm is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
+            optimiser.step()
+            losses.append(loss.detach() * (len(rows) / max(1, seen)))
+    return torch.stack(losses).cpu().double().sum().item()
+
+
+def _loss(
+    model: nn.Module,
+    normalise: Normalise,
+    x: Tensor,
+    labels: Tensor,
+    recipe: Recipe,
+    mix: Mixup | None,
+    penalty: Penalty | None,
+) -> Tensor:
+    """What a step minimises on a batch (batch, channels, height, width) in [0, 1]."""
+    if mix is not None:
+        x, targets = batches.mixed(mix, x, labels)  # targets: (batch, classes)
+        return SoftTargetCrossEntropy()(model(normalise(x)), targets)
+    x = normalise(x)
+    loss = F.cross_entropy(model(x), labels, label_smoothing=recipe.label_smoothing)
+    return loss if penalty is None else loss + penalty(x, labels)
+
+
+def _seed(device: torch.device, seed: int, epoch: int) -> torch.Generator:
+    """Seed the global generators, which dropout (torch) and mixup (NumPy) draw from, and return one for order and augmentation."""
+    words = np.random.SeedSequence([seed, epoch]).generate_state(3, np.uint64)
+    np.random.seed(words[:1].view(np.uint32))
+    torch.default_generator.manual_seed(int(words[1]))
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index].manual_seed(int(words[1]))
+    return torch.Generator().manual_seed(int(words[2]))
+
+
+@contextlib.contextmanager
+def _own_generators(device: torch.device) -> Iterator[None]:
+    """Leave the caller's random states as they were, and let cuDNN repeat itself meanwhile."""
+    numpy_state, cudnn = np.random.get_state(), torch.backends.cudnn
+    before = cudnn.deterministic, cudnn.benchmark
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        cudnn.deterministic, cudnn.benchmark = True, False
+        try:
+            yield
+        finally:
+            cudnn.deterministic, cudnn.benchmark = before
+            np.random.set_state(numpy_state)
+
+
+def _checkpoint(model: nn.Module, optimiser: torch.optim.Optimizer, history: History) -> dict[str, Tensor]:
+    """All in one file, since files are whole one by one."""
+    curves = {name: torch.tensor(v, dtype=torch.float64) for name, v in dataclasses.asdict(history).items()}
+    return joined({"model": model.state_dict(), "optimiser": optimisers.memory(optimiser), "history": curves})
+
+
+def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer) -> History:
+    """Bring model and optimiser to where the run stands."""
+    if "training" not in run.names():
+        run.note("training", settings)
+    held = run.read("training")
+    if other := [n for n in {**held, **settings} if key({"": held.get(n)}) != key({"": settings.get(n)})]:
+        raise ValueError(
+            f"run: {run!r} of a training with {other[0]}={held.get(other[0])!r}, not {settings.get(other[0])!r}; "
+            "give each training a run with a config of its own"
+        )
+    if "history" in run.names():
+        _load(model, run.load("weights"), run)
+        return History(**run.read("history"))
+    kept = run.load("checkpoint") if "checkpoint" in run.names() else {}
+    if not kept:
+        return History()
+    parts = parted(kept)
+    _load(model, parts["model"], run)
+    optimisers.remember(optimiser, parts.get("optimiser", {}))
+    return History(**{name: tensor.tolist() for name, tensor in parts["history"].items()})
+
+
+def _load(model: nn.Module, weights: dict[str, Tensor], run: Run) -> None:
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        why = " ".join(str(error).split())[:200]
+        raise ValueError(f"run: {run!r} of another model than this {type(model).__name__}; {why}") from None
+
+
+def _settings(
+    recipe: Recipe,
+    seed: int,
+    train: tuple[Tensor, Tensor],
+    test: tuple[Tensor, Tensor] | None,
+    sample: int,
+    defences: Sequence[Defence] = (),
+) -> dict[str, Any]:
+    """What weights and history depend on beside the model, as JSON; sets stand by their contents, not by what they are called."""
+    sets = {name: some and [len(some[1]), digest(*some)] for name, some in (("images", train), ("test", test))}
+    settings = {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": sample, **sets}
+    return settings | ({"defences": [each.settings() for each in defences]} if defences else {})
+
+
+def versions() -> dict[str, str]:
+    """Of what a training's bits depend on beside the machine."""
+    return {"torch": torch.__version__.split("+")[0], "timm": timm.__version__}
+
+
+def _check(model: nn.Module, recipe: Recipe, pixels: Tensor, labels: Tensor) -> int:
+    """The number of the model's classes, if it can be trained on these."""
+    if recipe.batch_size > len(labels):
+        raise ValueError(
+            f"batch_size={recipe.batch_size} is more than the {len(labels)} images; give {len(labels)} or less"
+        )
+    if recipe.batch_size == 1 and any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules()):
+        raise ValueError(
+            f"batch_size=1: the BatchNorm in {type(model).__name__} takes its mean over a batch; give 2 or more images a batch"
+        )
+    classes = logits(model, pixels[:1]).shape[1]
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise ValueError(f"labels go from {low} to {high}; this model knows the classes 0 to {classes - 1}")
+    return classes

@@ -1,0 +1,473 @@
+"""The theorems, the three closed forms, where they stop, and the rank rule as a law over random embeddings."""
+
+import dataclasses
+import warnings
+
+import pytest
+import timm
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timm.layers import set_fused_attn
+
+from privlab import data, models
+from privlab.attacks.gradient_inversion import closed_form
+from privlab.attacks.gradient_inversion.closed_form import vit
+from privlab.leak import observe
+from privlab.models import april
+
+
+@pytest.fixture(scope="module")
+def photos():
+    return data.load("cifar10_samples")
+
+
+def psnr(images, truth):
+    return -10 * torch.log10((images - truth.double()).square().mean()).item()
+
+
+def relative(a, b):
+    return ((a - b).norm() / b.norm()).item()
+
+
+# -- the theorems ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_theorem_1(bias):
+    """(dL/dZ)^T Z = Wq^T dWq + Wk^T dWk + Wv^T dWv, for any loss, batch of one, with or without biases."""
+    torch.manual_seed(0)
+    set_fused_attn(False)
+    attention = timm.layers.Attention(24, num_heads=3, qkv_bias=bias).double()
+    set_fused_attn(True)
+    z = torch.randn(1, 7, 24, dtype=torch.float64, requires_grad=True)
+    attention(z).pow(3).sin().sum().backward()
+    left = z.grad[0].T @ z[0].detach()
+    w, g = attention.qkv.weight.detach(), attention.qkv.weight.grad
+    right = sum(w[i : i + 24].T @ g[i : i + 24] for i in (0, 24, 48))
+    assert relative(left, right) < 1e-12
+
+
+def test_theorem_2(photos):
+    """The position embedding's gradient is the slope of the loss at the input of attention, along any direction."""
+    model = april.build("a", depth=2, width=64).double()
+    image, label = photos.one(0)
+    sent = observe(model, image, label)["pos_embed"][0]
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        direction = torch.randn(sent.shape, generator=generator, dtype=torch.float64)
+        direction = direction / direction.norm() + sent / sent.norm()
+
+        def loss(step, direction=direction):
+            nudge = model.blocks[0].attn.register_forward_pre_hook(lambda _, args: (args[0] + step * direction,))
+            logits = model(model.normalise(image.double())).detach()
+            nudge.remove()
+            return torch.nn.functional.cross_entropy(logits, label)
+
+        h = 1e-3
+        slope = (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h)
+        assert abs(slope - (sent * direction).sum()) / sent.norm() < 1e-8
+
+
+def test_a_batch_adds_its_gradients_up(photos):
+    """Why one image: with two, the position gradient is a sum, and no token gradient can be read off."""
+    model = april.build("a", depth=1, width=64).double()
+    x, y = photos.take([0, 1])
+    each = [observe(model, x[i : i + 1], y[i : i + 1])["pos_embed"] for i in (0, 1)]
+    assert relative(observe(model, x, y)["pos_embed"], (each[0] + each[1]) / 2) < 1e-10
+
+
+# -- recoveries -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "at_least"), [(torch.float64, 200), (torch.float32, 70)])
+def test_attention_on_architecture_a(photos, dtype, at_least):
+    model = april.build("a").to(dtype)
+    x, y = photos.one(2)
+    recovery = closed_form.attention(model, observe(model, x, y))
+    assert psnr(recovery.images, x) > at_least
+    assert recovery.images.dtype is torch.float64 and recovery.images.shape == x.shape
+    assert recovery.rank == recovery.unknowns == 17 and recovery.hidden == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "at_least"),
+    [
+        ("vit_small_patch32_224", 100),
+        ("deit_small_patch16_224", 85),
+        ("deit_tiny_distilled_patch16_224", 85),
+        ("deit3_small_patch16_224", 60),  # its layer scale of 1e-6 makes the tokens' gradients nearly equal
+    ],
+)
+def test_patch_embedding_on_stock_models(name, at_least):
+    """Distilled DeiT has two prefix tokens, DeiT III gives its class token no position embedding; both are handled."""
+    size = 224 if "tiny" not in name else 160  # at 160 pixels the tiny model has fewer patches (100) than width (192)
+    x, y = data.load("imagenet_samples").one(3, size=size)
+    model = models.build(name, img_size=size)
+    names = ["pos_embed", "patch_embed.proj.weight"]
+    leak = observe(model, x, y, names=names)
+    assert psnr(closed_form.patch_embedding(model, leak).images, x) > at_least
+    if at_least > 80:
+        assert psnr(closed_form.patch_embedding(model, leak.rounded(torch.bfloat16)).images, x) > 25
+
+
+@pytest.mark.parametrize("patch", [4, 8])
+def test_subspace_breaks_a_frozen_random_embedding(photos, patch):
+    model = april.build("b", patch_size=patch, position="random", position_std=1.0)
+    x, y = photos.one(1)
+    leak = observe(model, x, y)
+    assert "pos_embed" not in leak.grads
+    assert psnr(closed_form.subspace(model, leak).images, x) > 80
+
+
+def test_subspace_with_an_affine_norm(photos):
+    """After training gamma and beta are not 1 and 0: sigma becomes an unknown as well."""
+    model = april.build("b", position="random", position_std=1.0).double()
+    generator = torch.Generator().manual_seed(0)
+    norm = model.blocks[0].norm1
+    norm.weight.data += 0.3 * torch.rand(norm.weight.shape, generator=generator)
+    norm.bias.data += 0.1 * torch.randn(norm.bias.shape, generator=generator)
+    x, y = photos.one(1)
+    recovery = closed_form.subspace(model, observe(model, x, y))
+    assert recovery.unknowns == 3 * 8 * 8 + 1
+    assert psnr(recovery.images, x) > 100
+
+
+def test_subspace_needs_no_labels_and_no_other_gradient(photos):
+    model = april.build("b", position="random", position_std=1.0).double()
+    leak = observe(model, *photos.one(1)).only(["blocks.0.attn.qkv.weight"])
+    recovery = closed_form.subspace(model, dataclasses.replace(leak, labels=None))
+    assert psnr(recovery.images, photos.one(1)[0]) > 150
+
+
+def test_the_label_does_not_matter_to_the_linear_systems(photos):
+    model = april.build("b").double()
+    x, _ = photos.one(0)
+    for label in (0, 7):
+        leak = observe(model, x, torch.tensor([label]))
+        assert psnr(closed_form.patch_embedding(model, leak).images, x) > 150
+
+
+def test_pixels_are_exact_when_the_width_allows(photos):
+    """Equation 11: width 192 = 3 * 8 * 8 is the narrowest that gives every pixel back."""
+    x, _ = photos.one(0)
+    for width, exact in ((192, True), (188, False)):
+        model = april.build("a", width=width, depth=1).double()
+        normalised = model.normalise(x.double())
+        patches = torch.nn.functional.unfold(normalised, 8, stride=8)[0].T
+        embedded = model.patch_embed(normalised)[0].detach()
+        assert (relative(closed_form.pixels(model, embedded), patches) < 1e-8) == exact
+
+
+def test_rows_of_one_size_err_alike(photos):
+    """Scaling the rows of a gradient leaves its row space as it is, and the answer with it, but for rounding."""
+    model = april.build("b", position="random", position_std=1.0)
+    x, y = photos.one(1)
+    leak = observe(model, x, y, names=["blocks.0.attn.qkv.weight"])
+    g = leak["blocks.0.attn.qkv.weight"]
+    scale = torch.rand(len(g), 1, generator=torch.Generator().manual_seed(0)) + 0.5
+    scaled = dataclasses.replace(leak, grads={"blocks.0.attn.qkv.weight": g.double() * scale.double()})
+    plain = dataclasses.replace(leak, grads={"blocks.0.attn.qkv.weight": g.double()})
+    a, b = (closed_form.subspace(model, received, noise=1e-7).images for received in (plain, scaled))
+    torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+def test_knowing_the_noise_helps(photos):
+    """A damped solve beats an undamped one where noise has drowned small singular values."""
+    from privlab.defences import perturbation
+
+    model = april.build("a")
+    gains = []
+    for i in range(4):
+        x, y = photos.one(i)
+        leak = perturbation.gaussian(observe(model, x, y), 1e-3, seed=i)
+        knows, naive = (psnr(closed_form.attention(model, leak, noise=n).images, x) for n in (1e-3, 0.0))
+        gains.append(knows - naive)
+    assert min(gains) > 0
+
+
+FORMS = {
+    "attention": ["pos_embed", "blocks.0.attn.qkv.weight"],
+    "patch_embedding": ["pos_embed", "patch_embed.proj.weight"],
+    "subspace": ["blocks.0.attn.qkv.weight"],
+}
+
+
+def noisy_case(form, photos, number, std):
+    """A victim that the form fits, a message, and the same with noise of these deviations."""
+    model = {
+        "attention": lambda: april.build("a", depth=2, position_std=1.0),
+        "patch_embedding": lambda: models.build(
+            "vit_cifar", depth=2, patch_size=4
+        ),  # ill-conditioned, as the usual small embedding is
+        "subspace": lambda: models.build("vit_cifar", depth=2, position_std=1.0),
+    }[form]()
+    x, y = photos.one(number)
+    clean = observe(model, x, y, names=FORMS[form])
+    draw = torch.Generator().manual_seed(number)
+    grads = {n: g + std.get(n, 0.0) * torch.randn(g.shape, generator=draw) for n, g in clean.grads.items()}
+    return x, model, clean, dataclasses.replace(clean, grads=grads)
+
+
+def sizes(leak, share):
+    return {n: share * g.square().mean().sqrt().item() for n, g in leak.grads.items()}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_noise_known_tensor_by_tensor(form, photos):
+    """To know its size in numbers is worth no less than as a share, and to know it right more than to think it small or large."""
+    solve, gains = getattr(vit, form), []
+    for number in range(3):
+        std = sizes(noisy_case(form, photos, number, {})[2], 3e-3)
+        x, model, _, noisy = noisy_case(form, photos, number, std)
+        found = {
+            share: psnr(solve(model, noisy, noise={n: share * s for n, s in std.items()}).images, x)
+            for share in (1e-3, 1, 100)
+        }
+        gains.append(
+            [found[1] - found[1e-3], found[1] - found[100], found[1] - psnr(solve(model, noisy, 3e-3).images, x)]
+        )
+    small, large, share = torch.tensor(gains).median(0).values.tolist()
+    # the subspace of a tensor that is noisy all over is the same whatever the size; attention's rows err alike either way
+    assert small > -0.1 and large > 3 and share > {"attention": -0.5, "patch_embedding": 2, "subspace": 5}[form]
+
+
+def test_noise_in_one_tensor_alone(photos):
+    """Noise in the position embedding's gradient: an attacker who thinks that all tensors have it does worse."""
+    for number in range(3):
+        std = {"pos_embed": sizes(noisy_case("attention", photos, number, {})[2], 1e-2)["pos_embed"]}
+        x, model, clean, noisy = noisy_case("attention", photos, number, std)
+        elsewhere = {"blocks.0.attn.qkv.weight": sizes(clean, 0.3)["blocks.0.attn.qkv.weight"]}
+        right, wrong = (psnr(closed_form.attention(model, noisy, n).images, x) for n in (std, {**std, **elsewhere}))
+        assert right > wrong + 0.5
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_known_of_these_tensors_is_nothing_known(form, photos):
+    """To the bit: names of other tensors, and zeros."""
+    _, model, clean, _ = noisy_case(form, photos, 0, {})
+    solve = getattr(vit, form)
+    plain = solve(model, clean).images
+    for nothing in ({}, {"head.weight": 1.0}, dict.fromkeys(FORMS[form], 0.0)):
+        assert torch.equal(solve(model, clean, noise=nothing).images, plain)
+    for bad in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=r"noise\['.*weight'\]=.* is no standard deviation; give 0 or more"):
+            solve(model, clean, noise={FORMS[form][-1]: bad})
+
+
+# -- where they stop ------------------------------------------------------------------------------------------------------
+
+
+def test_half_the_width_hides_half_the_image(photos):
+    x, y = photos.one(0)
+    model = april.build("a", patch_size=4, width=32, depth=2).double()  # 65 tokens, width 32
+    with pytest.warns(UserWarning, match="width 32 is below the 65 tokens: rank 32"):
+        recovery = closed_form.attention(model, observe(model, x, y))
+    assert recovery.rank == 32 and recovery.unknowns == 65
+    assert psnr(recovery.images, x) < 30
+
+
+def test_narrow_models_warn_with_the_rank(photos):
+    model = april.build("b", patch_size=4, width=48, depth=2).double()
+    with pytest.warns(UserWarning, match="width 48 is not above the 64 patches: rank 47"):
+        closed_form.patch_embedding(model, observe(model, *photos.one(0)))
+    with pytest.raises(ValueError, match="width 48 leaves no equation beside its 65 tokens"):
+        closed_form.subspace(model, observe(model, *photos.one(0)))
+    wider = april.build("b", patch_size=4, width=80, depth=2).double()
+    with pytest.warns(UserWarning, match="width 80 less 65 tokens leaves 14 equations for the 48 pixels"):
+        closed_form.subspace(wider, observe(wider, *photos.one(0)))
+
+
+@pytest.mark.parametrize(("width", "open_directions"), [(32, 33), (63, 2), (64, 1), (65, 0)])
+def test_the_width_counts_one_less_than_it_is(photos, width, open_directions):
+    """Token gradients come back through a LayerNorm and sum to zero over the width: rank width - 1, against 64 patches."""
+    model = models.build("vit_cifar", patch_size=4, embed_dim=width, num_heads=1, depth=3).double()
+    leak = observe(model, *photos.one(0))
+    assert leak["pos_embed"][0, 1:].sum(-1).abs().max() < 1e-10
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert closed_form.patch_embedding(model, leak).hidden == open_directions
+
+
+def test_one_block_is_not_enough(photos):
+    """With one block and a class token, the first gradient has rank 1 + 2 heads at most: one query, and keys and values by head."""
+    model = april.build("b", depth=1, heads=4, position="random", position_std=1.0).double()
+    gradient = observe(model, *photos.one(0))["blocks.0.attn.qkv.weight"]
+    assert torch.linalg.matrix_rank(gradient, rtol=1e-10) <= 1 + 2 * 4
+
+
+def test_architecture_b_breaks_the_attention_form_and_is_told(photos):
+    model = april.build("b").double()
+    x, y = photos.one(0)
+    with pytest.warns(UserWarning, match="Theorem 1 does not hold; try closed_form.patch_embedding"):
+        recovery = closed_form.attention(model, observe(model, x, y))
+    assert psnr(recovery.images, x) < 20
+    assert psnr(closed_form.patch_embedding(model, observe(model, x, y)).images, x) > 150
+
+
+@pytest.mark.parametrize(
+    ("form", "model"),
+    [
+        (closed_form.attention, april.build("a").double()),
+        (closed_form.patch_embedding, april.build("b").double()),
+        (closed_form.subspace, april.build("b", position="random", position_std=1.0).double()),
+    ],
+    ids=["attention", "patch_embedding", "subspace"],
+)
+def test_batches_are_refused_and_would_fail(photos, form, model):
+    x, y = photos.take([0, 1])
+    leak = observe(model, x, y)
+    with pytest.raises(ValueError, match="leak: it averages 2 images"):
+        form(model, leak)
+    wrong = form(model, dataclasses.replace(leak, batch_size=1)).clamped
+    assert max(psnr(wrong, x[:1]), psnr(wrong, x[1:])) < 15
+
+
+def test_models_without_the_precondition_are_named(photos):
+    frozen = april.build("b", position="sinusoid_2d", depth=1, width=64)
+    x, y = photos.one(0)
+    with pytest.raises(ValueError, match="VisionTransformer has no learnable position embedding"):
+        closed_form.patch_embedding(frozen, observe(frozen, x, y))
+    resnet = models.build("resnet18", num_classes=10)
+    for form, says in [
+        (closed_form.attention, "ResNet is no VisionTransformer of timm"),
+        (closed_form.subspace, "ResNet is no VisionTransformer of timm"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            form(resnet, observe(resnet, x, y))
+    plain = april.build("a", depth=1, width=64)
+    with pytest.raises(ValueError, match="PlainBlock, does not stand right behind the embedding with a norm"):
+        closed_form.subspace(plain, observe(plain, x, y))
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "says"),
+    [
+        (
+            "vit_base_patch32_clip_224",
+            closed_form.subspace,
+            "does not stand right behind the embedding",
+        ),  # a norm before block 0
+        (
+            "vit_base_patch16_rpn_224",
+            closed_form.subspace,
+            "does not stand right behind the embedding",
+        ),  # norms behind attention
+        ("vit_small_patch16_18x2_224", closed_form.attention, "ParallelThingsBlock, has no attention to read"),
+        ("vit_small_r26_s32_224", closed_form.patch_embedding, "not made from the image by one linear layer"),
+    ],
+)
+def test_stock_models_that_do_not_fit_are_named(name, form, says):
+    model = models.build(name, num_classes=10, **({} if "r26" in name else {"depth": 2}))
+    x, y = data.load("imagenet_samples").one(0, size=224)
+    names = [n for n, _ in model.named_parameters() if n.startswith(("pos_embed", "patch_embed", "blocks.0.attn.qkv"))]
+    with pytest.raises(ValueError, match=says):
+        form(model, observe(model, x, y % 10, names=names))
+
+
+def test_a_leak_of_another_model_and_an_empty_one_are_named(photos):
+    model, other = (april.build("b", width=width, depth=2) for width in (64, 96))
+    leak = observe(other, *photos.one(0))
+    with pytest.raises(ValueError, match="give the model that the client trained"):
+        closed_form.patch_embedding(model, leak)
+    nothing = dataclasses.replace(leak, grads={n: torch.zeros_like(g) for n, g in leak.grads.items()})
+    with pytest.raises(ValueError, match="'pos_embed' is zero everywhere"):
+        closed_form.patch_embedding(other, nothing)
+
+
+@pytest.mark.parametrize("noise", [-1.0, float("nan"), float("inf")])
+def test_noise_is_a_share(photos, noise):
+    model = april.build("a", depth=2, width=64)
+    with pytest.raises(ValueError, match="is no share of the gradient's size"):
+        closed_form.attention(model, observe(model, *photos.one(0)), noise=noise)
+
+
+@pytest.mark.parametrize(("width", "hidden"), [(113, 1), (114, 0)])
+def test_the_subspace_form_loses_one_equation(photos, width, hidden):
+    """48 pixels and 65 tokens: 113 - 65 = 48 equations, of which one says nothing."""
+    model = models.build(
+        "vit_cifar", patch_size=4, embed_dim=width, num_heads=1, depth=2, position="random", position_std=1.0
+    ).double()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        recovery = closed_form.subspace(model, observe(model, *photos.one(0), names=["blocks.0.attn.qkv.weight"]))
+    assert recovery.hidden == closed_form.hidden_directions(model) == hidden
+    assert any("leaves 47 equations" in str(w.message) for w in caught) == bool(hidden)
+
+
+def test_a_batch_spans_n_directions_an_image_and_one_for_the_class_token(photos):
+    model = april.build("b", position="random", position_std=1.0).double()
+    for batch in (1, 2, 3):
+        gradient = observe(model, *photos.take(range(batch)), names=["blocks.0.attn.qkv.weight"])[
+            "blocks.0.attn.qkv.weight"
+        ]
+        assert torch.linalg.matrix_rank(gradient, rtol=1e-9) == 16 * batch + 1
+
+
+def test_repeated_patches_hide_more_than_the_rule_says():
+    """A black border makes normed tokens dependent where the embedding is: the rule is for patches in general position."""
+    model = april.build("b", position="sinusoid_2d").double()
+    image = torch.zeros(1, 3, 32, 32)
+    image[..., 8:24, 8:24] = torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    recovery = closed_form.subspace(model, observe(model, image, torch.tensor([0])))
+    assert recovery.hidden > closed_form.hidden_directions(model) == 9
+
+
+def test_missing_and_broken_gradients_are_named(photos):
+    model = april.build("a", depth=1, width=64)
+    leak = observe(model, *photos.one(0))
+    with pytest.raises(ValueError, match=r"no gradient named 'blocks.0.attn.qkv.weight'"):
+        closed_form.attention(model, leak.only(["pos_embed"]))
+    leak.grads["pos_embed"][:] = float("nan")
+    with pytest.raises(ValueError, match="'pos_embed' holds NaN"):
+        closed_form.attention(model, leak)
+
+
+# -- the rank rule --------------------------------------------------------------------------------------------------------
+
+
+def hidden(photos, index=0, **position):
+    """Directions that the subspace form leaves open: predicted from the model alone, and counted in the solve."""
+    model = april.build("b", width=256, depth=2, **position).double()
+    leak = observe(model, *photos.one(index), names=["blocks.0.attn.qkv.weight"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return closed_form.hidden_directions(model), closed_form.subspace(model, leak).hidden
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 16), st.sampled_from([0.02, 1.0]), st.integers(0, 10_000), st.integers(0, 19))
+def test_rank_rule_over_random_embeddings(rank, std, seed, index):
+    """hidden = min(3 p^2, n - rank[E 1]); a random E of rank r < n has rank[E 1] = r + 1."""
+    photos = data.load("cifar10_samples")
+    predicted, counted = hidden(photos, index, position="low_rank", position_rank=rank, position_std=std, seed=seed)
+    assert predicted == counted == max(16 - (rank + 1), 0)
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [(dict(position="none"), 15), (dict(position="sinusoid_2d"), 9), (dict(position="random", position_std=1.0), 0)],
+)
+def test_rank_rule_for_named_embeddings(photos, position, expected):
+    assert hidden(photos, **position) == (expected, expected)
+
+
+def test_patch_pixels_bound_what_can_hide():
+    assert closed_form.hidden_directions(april.build("b", patch_size=4, position="sinusoid_2d")) == 48
+    assert closed_form.hidden_directions(april.build("b", patch_size=4, position="none")) == 48
+
+
+def test_what_hides_is_the_mixed_differences_of_the_patches(photos):
+    """The error of the recovery lies in the span of sum_i a_i x_i, over all a with zero sum and sum_i a_i e_i = 0."""
+    model = april.build("b", width=256, depth=2, position="sinusoid_2d").double()
+    x, y = photos.one(4)
+    recovery = closed_form.subspace(model, observe(model, x, y, names=["blocks.0.attn.qkv.weight"]))
+    patches = [torch.nn.functional.unfold(model.normalise(i.double()), 8, stride=8)[0].T for i in (x, recovery.images)]
+    known = torch.cat([model.pos_embed[0, 1:], torch.ones(16, 1).double()], dim=1).detach()
+    null = torch.linalg.svd(known.T).Vh[
+        torch.linalg.matrix_rank(known, rtol=1e-10) :
+    ]  # (9, 16): rows are combinations a
+    basis = torch.linalg.qr((null @ patches[0]).T).Q  # (192, 9)
+    error = patches[1] - patches[0]
+    assert error.norm() / patches[0].norm() > 0.1
+    assert relative(error @ basis @ basis.T, error) < 1e-5

@@ -1,0 +1,413 @@
+"""The attacker who knows the defence: averages, weights by hand and as a law, what is dropped or never came, searches that are told."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privlab import metrics, models
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import closed_form, objectives
+from privlab.attacks.gradient_inversion.adaptive import (
+    Heard,
+    arrived,
+    averaged,
+    dropped,
+    informed,
+    tempered,
+    unclipped,
+    weighted,
+    weights,
+    what_arrived,
+)
+from privlab.defences import updates
+from privlab.defences.noise_budget import UNIFORM, deviations, spread
+from privlab.leak import Leak, observe
+from privlab.models import april, parts
+
+
+def leak(**grads):
+    return Leak({n: torch.tensor(g, dtype=torch.float64) for n, g in grads.items()}, 1, (1, 1, 1))
+
+
+# -- averages ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_mean_by_hand():
+    mean = averaged([leak(a=[1.0, 2.0], b=[0.0]), leak(a=[3.0, 2.0], b=[1.0]), leak(a=[5.0, 2.0], b=[2.0])])
+    assert mean["a"].tolist() == [3, 2] and mean["b"].tolist() == [1]
+    one = leak(a=[1.0, 2.0])
+    assert torch.equal(averaged(iter([one]))["a"], one["a"])
+
+
+@pytest.mark.parametrize("rounds", [4, 25])
+@pytest.mark.parametrize("kind", ["gaussian", "laplacian"])
+def test_n_rounds_cut_the_noise_by_the_root_of_n(rounds, kind):
+    sent = Leak({"a": torch.ones(20_000), "b": torch.ones(30_000)}, 1, (1, 1, 1))
+    shares = {"a": 0.8, "b": 0.2}
+    mean = averaged([spread(sent, shares, 0.5, seed, kind) for seed in range(rounds)])
+    for name, std in deviations(sent, shares, 0.5).items():
+        left = (mean[name] - sent[name]).square().mean().sqrt().item()
+        assert left == pytest.approx(std / rounds**0.5, rel=0.05)
+
+
+A = leak(a=[1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        leak(b=[1.0, 2.0]),
+        leak(a=[1.0, 2.0, 3.0]),
+        replace(A, batch_size=2),
+        replace(A, image_shape=(3, 1, 1)),
+        replace(A, labels=torch.tensor([1])),
+    ],
+)
+def test_rounds_of_something_else(other):
+    with pytest.raises(ValueError, match="leaks: round 3 .* is not of the batch and the parameters of the first"):
+        averaged([A, A, other])
+    labelled = replace(A, labels=torch.tensor([1]))
+    averaged([labelled, labelled])
+    with pytest.raises(ValueError, match="leaks: round 2"):
+        averaged([labelled, replace(A, labels=torch.tensor([0]))])
+
+
+def test_no_round():
+    with pytest.raises(ValueError, match=r"leaks=\[\] has no round"):
+        averaged([])
+
+
+# -- weights -------------------------------------------------------------------------------------------------------------------
+
+
+def test_weights_by_hand():
+    """The size of all three numbers is 6: a floor of a tenth is .6."""
+    sent = leak(a=[2.0, 10.0], b=[2.0])
+    assert weights(sent, {"a": 0.8, "b": 0.0}, floor=0.1) == pytest.approx({"a": 1.0, "b": 1 / 0.6})
+    assert weights(sent, {"a": 30.0, "elsewhere": 1.0}, floor=1e-9) == pytest.approx({"a": 1 / 30, "b": 1 / 6e-9})
+    assert len(set(weights(sent, {}).values())) == 1 and weights(sent, {"a": 0.5, "b": 0.5}, 1e-9)[
+        "a"
+    ] == pytest.approx(2)
+
+
+def test_weighted_is_the_likelihood():
+    """Sum of squared differences over variances."""
+    sent, ours = leak(a=[3.0, 4.0], b=[2.0]), leak(a=[2.0, 6.0], b=[5.0])
+    value = weighted(sent, {"a": 0.5, "b": 3.0}, floor=1e-9)(None, ours.grads, sent)
+    assert value.item() == pytest.approx((1 + 4) / 0.25 + 9 / 9)
+    by_norm = weighted(sent, {"a": 0.5, "b": 3.0}, objectives.layer_norms, floor=1e-9)(None, ours.grads, sent)
+    assert by_norm.item() == pytest.approx(5**0.5 / 0.5 + 3 / 3)
+
+
+def test_weighing_wins_where_noise_is_unequal():
+    """A message that is linear in x, two tensors with noise of .1 and 2. The objective is a quadratic form, so one step of Newton's finds
+    its minimum. Over 200 draws: the covariance of weighted least squares, by Gauss and Markov; plain squares do four times worse."""
+    draw = torch.Generator().manual_seed(0)
+    linear = {n: torch.randn(rows, 4, generator=draw, dtype=torch.float64) for n, rows in (("a", 8), ("b", 30))}
+    std = {"a": 0.1, "b": 2.0}
+    x = torch.randn(4, generator=draw, dtype=torch.float64)
+    errors, bends = {"weighted": [], "plain": []}, {}
+    for _ in range(200):
+        sent = Leak(
+            {n: m @ x + std[n] * torch.randn(len(m), generator=draw).double() for n, m in linear.items()}, 1, (1, 1, 1)
+        )
+        for name, value in (("weighted", weighted(sent, std, floor=1e-9)), ("plain", objectives.squared_distance)):
+
+            def loss(guess, value=value, sent=sent):
+                return value(None, {n: m @ guess for n, m in linear.items()}, sent)
+
+            guess = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+            (slope,) = torch.autograd.grad(loss(guess), guess)
+            if name not in bends:  # the same for all draws
+                bends[name] = torch.autograd.functional.hessian(loss, guess)
+            errors[name].append((-torch.linalg.solve(bends[name], slope) - x).square().sum().item())
+    mean = {name: sum(some) / len(some) for name, some in errors.items()}
+    covariance = torch.linalg.inv(sum(m.T @ m / std[n] ** 2 for n, m in linear.items()))
+    assert mean["weighted"] == pytest.approx(covariance.trace().item(), rel=0.25)
+    assert mean["weighted"] < mean["plain"] / 4
+
+
+# -- tempered weights ----------------------------------------------------------------------------------------------------------
+
+SEARCH = gradient_inversion.annealed(10)
+
+
+def heard(message, known, **more):
+    """What a tempered search compares."""
+    return tempered(SEARCH, message, known, **more).terms[0].value
+
+
+def drawn(seed, *sizes):
+    draw = torch.Generator().manual_seed(seed)
+    grads = {
+        n: size * torch.randn(3 + i, generator=draw).double()
+        for i, (n, size) in enumerate(zip("abc", sizes, strict=False))
+    }
+    return Leak(grads, 1, (1, 1, 1))
+
+
+def test_tempered_weights_by_hand():
+    """|a| = 5 and noise of 2 on it, so 2 / .5 = 4 more; |b| = 3 and none; c is drowned, with noise of 60 on it."""
+    message = leak(a=[3.0, 4.0, 0.0, 0.0], b=[1.0, 2.0, 2.0], c=[0.6, 0.8, 0.0, 0.0])
+    value = heard(message, {"a": 1.0, "c": 30.0, "elsewhere": 7.0}, share=0.5)
+    assert value.weights == pytest.approx({"a": 1 / 41**0.5, "b": 1 / 3, "c": 0.5 / 60}, rel=1e-4)
+    ours = {"a": message["a"] + 2, "b": message["b"] - 1, "c": message["c"] + 1}
+    expected = 16 / 41 + 3 / 9 + 4 / (1 + 120**2)
+    assert value(None, ours, message).item() == pytest.approx(expected)
+
+
+@given(st.integers(0, 10**6), st.floats(-3, 3), st.floats(-8, 3))
+def test_without_noise_it_is_the_relative_distance(seed, large, small):
+    """Tensors below the floor included, and one of zeros, of which a search on a clean message keeps away likewise."""
+    message, ours = drawn(seed, 10**large, 10**small, 0.0), drawn(seed + 1, 10**large, 10**small, 1e-7).grads
+    expected = objectives.relative_distance(None, ours, message).item()
+    assert heard(message, {})(None, ours, message).item() == pytest.approx(expected, rel=1e-9)
+    assert heard(message, {"a": 0.0}, share=1e-3)(None, ours, message).item() == pytest.approx(expected, rel=1e-9)
+
+
+def test_next_to_nothing_is_not_blown_up():
+    """A gradient that is zero but for rounding, such as that of a bias in front of a norm."""
+    message = leak(a=[3.0, 4.0], b=[1e-12, 0.0])
+    assert heard(message, {}).weights == pytest.approx({"a": 0.2, "b": 1 / 5e-6})
+
+
+@given(st.floats(-3, 3), st.floats(0.01, 0.3), st.integers(0, 10**6))
+def test_a_drowned_tensor_counts_as_its_noise_does(size, share, seed):
+    message = drawn(seed, 1.0, 1e-4)
+    known = 10**size * share  # |noise| / share is twice that or more, beside 1e-3 at most
+    found = heard(message, {"b": known}, share=share).weights
+    assert found["b"] == pytest.approx(share / (known * 4**0.5), rel=0.2 if size < -2 else 1e-3)
+    assert found["a"] == pytest.approx(1 / message["a"].norm().item())  # whatever the noise elsewhere
+
+
+@given(st.floats(-4, 4), st.integers(0, 10**6))
+def test_the_unit_of_a_message_does_not_matter(exponent, seed):
+    factor, known = 10**exponent, {"a": 0.3, "b": 0.02}
+    message, ours = drawn(seed, 1.0, 0.1, 3.0), drawn(seed + 1, 1.0, 0.1, 3.0).grads
+    longer = replace(message, grads={n: factor * g for n, g in message.grads.items()})
+    one = heard(message, known)(None, ours, message)
+    other = heard(longer, {n: factor * std for n, std in known.items()})
+    assert other(None, {n: factor * g for n, g in ours.items()}, longer).item() == pytest.approx(one.item(), rel=1e-9)
+
+
+def test_only_terms_on_gradients_are_tempered():
+    told = tempered(SEARCH, A, {"a": 0.1})
+    assert told.terms[1:] == SEARCH.terms[1:] and replace(told, terms=SEARCH.terms) == SEARCH
+    assert replace(told.terms[0], value=SEARCH.terms[0].value) == SEARCH.terms[0]
+
+
+# -- what arrived --------------------------------------------------------------------------------------------------------------
+
+OBJECTIVES = [
+    objectives.squared_distance,
+    objectives.relative_distance,
+    objectives.cosine_distance,
+    objectives.layer_norms,
+    objectives.tag(0.1),
+    objectives.weighted(objectives.squared_distance, {"a": 3.0}),
+]
+each_objective = pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: getattr(o, "__name__", repr(o)))
+
+
+@each_objective
+def test_of_a_dense_message_all_counts(objective):
+    message, ours = drawn(1, 1.0, 2.0), drawn(2, 1.0, 2.0).grads
+    assert all(g.all() for g in message.grads.values())
+    assert torch.equal(Heard(objective, what_arrived)(None, ours, message), objective(None, ours, message))
+
+
+@each_objective
+def test_what_did_not_arrive_is_not_compared(objective):
+    """Neither its value nor its slope; what arrived is compared as it was, against the same message."""
+    message = leak(a=[1.0, 0.0, -2.0], b=[0.0, 3.0])
+    ours = {"a": [1.5, 9.0, -1.0], "b": [7.0, 2.0]}
+    other = {"a": [1.5, -5.0, -1.0], "b": [-0.1, 2.0]}
+    without = {"a": [1.5, 0.0, -1.0], "b": [0.0, 2.0]}
+    ours, other, without = (
+        {n: torch.tensor(g).double().requires_grad_() for n, g in g.items()} for g in (ours, other, without)
+    )
+    found = Heard(objective, what_arrived)(None, ours, message)
+    assert torch.equal(found, Heard(objective, what_arrived)(None, other, message))
+    assert torch.equal(found, objective(None, without, message)) and not torch.equal(
+        found, objective(None, ours, message)
+    )
+    slopes = torch.autograd.grad(found, [*ours.values()])
+    for slope, g in zip(slopes, message.grads.values(), strict=True):
+        assert torch.equal(slope != 0, g != 0)
+
+
+def test_arrived_by_hand():
+    message = leak(a=[1.0, 0.0, -2.0], b=[0.0, 0.0])
+    ours = leak(a=[2.0, 9.0, 1.0], b=[5.0, 5.0]).grads
+    assert Heard(objectives.squared_distance, what_arrived)(None, ours, message).item() == 1 + 9
+
+
+@each_objective
+def test_a_clipped_message_is_searched_as_before(objective):
+    """Value for value: what the search sees of a message at a tenth of its length is what it saw, in the message's units."""
+    message, ours = drawn(1, 1.0, 2.0), drawn(2, 1.0, 2.0).grads
+    (term,) = [t.value for t in unclipped(SEARCH).terms if t.of == "gradients"]
+    heard = replace(term, objective=objective)
+    scaled = [heard(None, {n: factor * g for n, g in ours.items()}, message) for factor in (0.1, 1.0, 30.0)]
+    torch.testing.assert_close(scaled, [scaled[0]] * 3)
+    same = heard(None, {n: 7.0 * g for n, g in message.grads.items()}, message)
+    assert same.item() == pytest.approx(0, abs=1e-6) and scaled[0].item() > 1e-3
+
+
+def test_unclipped_by_hand():
+    (term,) = [t.value for t in unclipped(SEARCH).terms if t.of == "gradients"]
+    heard = replace(term, objective=objectives.squared_distance)
+    found = heard(None, leak(a=[0.0, 30.0], b=[40.0]).grads, leak(a=[5.0, 0.0], b=[0.0]))
+    assert found.item() == pytest.approx(5**2 + 3**2 + 4**2)
+
+
+def test_a_search_for_what_arrived():
+    """Terms on images stay; one that has to look at the model first does, or is left out."""
+    attack = gradient_inversion.april(3)
+    sparse = arrived(attack)
+    assert [t.name for t in sparse.terms] == ["gradients", "position"]
+    assert repr(sparse.terms[0].value) == "what_arrived(squared_distance)"
+    assert repr(sparse.terms[1].value) == "what_arrived(position_direction)"
+    assert arrived(SEARCH).terms[1:] == SEARCH.terms[1:] and arrived(SEARCH).terms[0].value == Heard(
+        objectives.cosine_distance, what_arrived
+    )
+    model = models.build("vit_cifar", embed_dim=16, depth=1, num_heads=2)
+    sent = observe(model, torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(1)), torch.tensor([3]))
+    assert sparse.terms[1].value.prepare(model, sent) == sparse.terms[1].value
+    with pytest.warns(UserWarning, match="so position_direction is left out"):
+        assert sparse.terms[1].value.prepare(model, sent.without(["pos_embed"])) is None
+    both = arrived(tempered(SEARCH, sent, {})).terms[0].value
+    assert both.prepare(model, sent) == both
+    with pytest.raises(ValueError, match="weights: the leak holds no gradient named"):
+        both.prepare(model, sent.without(["pos_embed"]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: weights(A, {}, floor=0), "floor=0 is no share of a gradient's size; give a positive number"),
+        (lambda: weights(A, {"a": -1.0}), r"deviations\['a'\]=-1.0 is no standard deviation; give 0 or more"),
+        (lambda: weights(A, {"a": math.inf}), r"deviations\['a'\]=inf is no standard deviation"),
+        (lambda: weights(leak(a=[0.0]), {"a": 1.0}), "leak: its gradients are zero throughout"),
+        (
+            lambda: tempered(SEARCH, A, {}, share=0),
+            "share=0 is no share of a gradient; give a positive number, such as 0.03",
+        ),
+        (lambda: tempered(SEARCH, A, {}, share=math.inf), "share=inf is no share of a gradient"),
+        (lambda: tempered(SEARCH, A, {"a": -1.0}), r"deviations\['a'\]=-1.0 is no standard deviation"),
+        (lambda: tempered(SEARCH, leak(a=[0.0]), {}), "leak: its gradients are zero throughout"),
+        (lambda: tempered(SEARCH, leak(a=[0.0]), {"a": 1.0}), "leak: its gradients are zero throughout"),
+        (lambda: dropped(A, {"a": math.nan}), r"deviations\['a'\]=nan is no standard deviation"),
+        (lambda: dropped(A, {}, above=0), "above=0 is no share of a gradient's size"),
+        (
+            lambda: dropped(A, {"a": 10.0}, above=0.5),
+            "above=0.5 leaves no gradient; the cleanest, 'a', has a share of noise of 6.3",
+        ),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# -- what is dropped -----------------------------------------------------------------------------------------------------------
+
+
+def test_tensors_of_noise_are_dropped():
+    """Sizes 5 and 2, and one tensor of zeros, which is dropped if noise is known in it: there should be some."""
+    sent = leak(a=[5.0, -5.0], b=[2.0], c=[0.0, 0.0])
+    known = {"a": 2.0, "b": 1.0, "elsewhere": 9.0}
+    assert [*dropped(sent, known, above=0.5).grads] == ["a", "b", "c"]
+    assert [*dropped(sent, known, above=0.45).grads] == ["a", "c"]
+    assert [*dropped(sent, {**known, "c": 1e-9}, above=0.45).grads] == ["a"]
+
+
+def test_half_signal_is_a_share_of_seven_tenths():
+    clean = Leak({"a": torch.ones(10_000), "b": torch.ones(10_000)}, 1, (1, 1, 1))
+    shares = {"a": 0.6, "b": 0.4}
+    noisy = spread(clean, shares, 1.0)  # |noise| = |gradient|: variances 1.2 and .8 beside a signal of 1
+    assert [*dropped(noisy, deviations(clean, shares, 1.0), above=0.5**0.5).grads] == ["b"]
+
+
+# -- in an attack --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def victim():
+    model = models.build("vit_cifar", embed_dim=64, depth=2, num_heads=2, position_std=1.0)
+    photo = torch.rand(1, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    photo = torch.nn.functional.interpolate(photo, (32, 32), mode="bicubic").clamp(0, 1)
+    return model, photo, observe(model, photo, torch.tensor([3]))
+
+
+def test_rounds_undo_noise_in_the_closed_form(victim):
+    model, photo, sent = victim
+    rounds = [spread(sent, {"stem": 1.0}, 3e-5, seed, model=model) for seed in range(16)]
+    std = deviations(sent, {"stem": 1.0}, 3e-5, model)
+    less = {name: size / 4 for name, size in std.items()}
+    one = metrics.psnr(closed_form.patch_embedding(model, rounds[0], noise=std).images, photo)
+    all_of_them = metrics.psnr(closed_form.patch_embedding(model, averaged(rounds), noise=less).images, photo)
+    assert all_of_them > one + 3  # 12 dB, if the error were proportional to the noise
+
+
+def test_a_search_that_is_told(victim):
+    """Terms on gradients are weighed, others are as they were. Half of the message is noise, in two parts of five: who knows which does as
+    well as on the rest alone, nearly as well as without noise, and better than who does not know."""
+    model, photo, sent = victim
+    shares = {"attention": 0.5, "mlp": 0.5}
+    noisy, std = spread(sent, shares, 1.0, 1, model=model), deviations(sent, shares, 1.0, model)
+    attack = gradient_inversion.inverting_gradients(40)
+    told = informed(attack, noisy, std)
+    assert told.terms[1:] == attack.terms[1:] and told.steps == 40 and len(told.terms) == 2
+    assert repr(told.terms[0].value) == repr(weighted(noisy, std, objectives.cosine_distance))
+    rest = dropped(noisy, std)
+    assert {*rest.grads} == {*sent.grads} - {*parts.names(model, "attention", "mlp")}
+    cases = dict(naive=(attack, noisy), told=(told, noisy), rest=(attack, rest), clean=(attack, sent))
+    found = {n: metrics.psnr(a.run(model, m, progress=False).images, photo).item() for n, (a, m) in cases.items()}
+    assert found["told"] > found["naive"] + 1 and abs(found["told"] - found["rest"]) < 0.2
+    assert abs(found["told"] - found["clean"]) < 0.5
+
+
+def test_even_noise_changes_no_search(victim):
+    """The same noise everywhere is weighed alike."""
+    _, _, sent = victim
+    found = weights(spread(sent, UNIFORM, 10.0), deviations(sent, UNIFORM, 10.0))
+    assert max(found.values()) == pytest.approx(min(found.values()), rel=1e-12)
+
+
+# -- searches behind defences of a message ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A ViT on 8 x 8 pixels, a third of a second a search, and three smooth photographs."""
+    model = april.build("b", width=32, depth=1, heads=2, image_size=8, patch_size=4, position_std=1.0)
+    coarse = torch.rand(3, 3, 3, 3, generator=torch.Generator().manual_seed(0))
+    return model, torch.nn.functional.interpolate(coarse, (8, 8), mode="bicubic").clamp(0, 1)
+
+
+def found(attack, model, message, photo):
+    return metrics.psnr(attack.run(model, message, snapshots=0, progress=False).images, photo).item()
+
+
+def test_one_who_knows_of_even_noise_ends_nearer(small):
+    """The same noise in each number drowns small tensors first, which the relative distance hears as loud as all others. Three decibels."""
+    model, photos = small
+    defence, attack = updates.sent("spread", shares={"all": 1.0}, relative=0.005), gradient_inversion.quasi_newton(3)
+    for seed, photo in enumerate(photos.split(1)[:2]):
+        message = defence(observe(model, photo, torch.tensor([1])), model, seed)
+        told = tempered(attack, message, defence.deviations(message, model))
+        assert found(told, model, message, photo) > found(attack, model, message, photo) + 1.5
+
+
+def test_one_who_knows_what_was_not_sent_ends_nearer(small):
+    model, photos = small
+    defence, attack = updates.sent("sparse", share=0.1), gradient_inversion.quasi_newton(3)
+    for photo in photos.split(1)[2:3]:
+        message = defence(observe(model, photo, torch.tensor([1])), model)
+        told = arrived(tempered(attack, message, defence.deviations(message, model)))
+        assert found(told, model, message, photo) > found(attack, model, message, photo) + 3

@@ -1,0 +1,265 @@
+"""Inversions as tasks: the same as by hand, kept, spread, stopped by a budget and gone on with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from privlab import data
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import GaussNewton, adaptive, presets, results, sensitivity
+from privlab.attacks.gradient_inversion import cases as inversions
+from privlab.attacks.gradient_inversion.cases import Case
+from privlab.defences import perturbation, updates
+from privlab.leak import observe
+from privlab.models import morph
+
+SMALL = dict(width=0.05, depths=(1, 1, 1, 1))
+EVEN = updates.sent("spread", shares={"all": 1.0}, relative=0.1)
+
+
+@pytest.fixture(autouse=True)
+def store_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path))
+
+
+def case(**changes) -> Case:
+    return replace(Case("morph_10", (3,), settings=dict(steps=4), changes=SMALL, victim=5, seed=6), **changes)
+
+
+def by_hand(steps: int = 4) -> results.Result:
+    model = morph.build(10, seed=5, **SMALL)
+    leak = observe(model, *data.load("cifar10", "test").one(3))
+    return gradient_inversion.inverting_gradients(steps).run(model, leak, seed=6, snapshots=[0, 2], progress=False)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_same_as_by_hand_in_the_order_of_the_cases(jobs, capsys):
+    cases = [case(), case(seed=7), case(attack="annealed"), case()]
+    found = inversions.run(cases, "four", snapshots=[0, 2], jobs=jobs, progress=False)
+    expected = by_hand()
+    assert torch.equal(found[0].images, expected.images) and torch.equal(found[3].images, expected.images)
+    assert [s.step for s in found[0].snapshots] == [s.step for s in expected.snapshots]
+    assert not torch.equal(found[1].images, found[0].images) and not torch.equal(found[2].images, found[0].images)
+    assert "four: 3 done in" in capsys.readouterr().out
+
+
+def test_gauss_newton_against_noise_as_by_hand():
+    settings = dict(steps=2, inner=3)
+    (found,) = inversions.run([case(attack="gauss_newton", settings=settings, noise=0.1)], jobs=1, progress=False)
+    model = morph.build(10, seed=5, **SMALL)
+    leak = perturbation.gaussian(observe(model, *data.load("cifar10", "test").one(3)), 0.1, seed=5)
+    expected = GaussNewton(**settings).run(model, leak, seed=6, progress=False)
+    assert torch.equal(found.images, expected.images) and found.evaluations == expected.evaluations
+
+
+def test_what_is_kept_is_not_searched_for_again(capsys, monkeypatch):
+    first = inversions.run([case()], jobs=1, progress=False)
+    monkeypatch.setattr(inversions, "PRESETS", {"inverting_gradients": None})  # a search would fail
+    again = inversions.run([case()], jobs=1, progress=False)
+    assert torch.equal(first[0].images, again[0].images) and "1 reused" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        dict(images=(4,)),
+        dict(victim=6),
+        dict(settings=dict(steps=5)),
+        dict(changes=dict(SMALL, activations="111")),
+        dict(train=True),
+        dict(noise=0.1),
+        dict(side=64),
+        dict(sent=EVEN.settings()),
+        dict(rounds=2),
+    ],
+)
+def test_all_that_a_result_depends_on_is_in_its_name(change):
+    assert name(case()) != name(case(**change)) and name(case(**change)) == name(case(**change))
+
+
+def name(one: Case) -> str:
+    return inversions._run("invert", {**one.plain(), "device": "cpu"}).path.name
+
+
+def test_what_is_known_of_a_defence_is_in_the_name_of_a_result():
+    """And what it is called by is what it says, not how it was written down."""
+    cases = [
+        case(sent=EVEN.settings()),
+        case(sent=replace(EVEN, given=(*EVEN.given[:1], ("relative", 0.2))).settings()),
+        case(sent=EVEN.settings(), rounds=2),
+        case(sent=EVEN.settings(), informed=True),
+    ]
+    assert len({name(each) for each in cases}) == 4
+    told = json.loads(json.dumps(EVEN.settings()))
+    assert name(case(sent=told)) == name(cases[0]) and case(sent=told).message(cases[0].build())[0].norm > 0
+
+
+def test_what_was_kept_before_there_were_defences_keeps_its_name():
+    before = dict(
+        model="morph_10",
+        images=(3,),
+        attack="inverting_gradients",
+        settings=dict(steps=4),
+        changes=SMALL,
+        victim=5,
+        seed=6,
+        data="cifar10",
+        split="test",
+        side=None,
+        train=False,
+        noise=0.0,
+    )
+    assert case().plain() == case(sent={}, rounds=1, informed=False).plain() == before
+    assert case(noise=0.1).plain() == before | dict(noise=0.1)
+    full = case(sent=EVEN.settings(), rounds=2, informed=True)
+    assert full.plain() == before | dict(sent=EVEN.settings(), rounds=2, informed=True)
+    assert case(rounds=2).plain() == before | dict(rounds=2)
+
+
+# -- behind a defence of the message -------------------------------------------------------------------------------------------
+
+
+def clean():
+    """The victim of `case`, and what its client has to tell."""
+    model = morph.build(10, seed=5, **SMALL)
+    return model, observe(model, *data.load("cifar10", "test").one(3))
+
+
+def equal(one, other) -> bool:
+    return [*one.grads] == [*other.grads] and all(torch.equal(g, other.grads[n]) for n, g in one.grads.items())
+
+
+@pytest.mark.parametrize(
+    "defence",
+    [
+        EVEN,
+        updates.sent("low_bits", bits=4),
+        updates.sent("sparse", share=0.1),
+        updates.sent("withheld", words=["stem"]),
+    ],
+    ids=str,
+)
+def test_the_attacker_receives_what_the_defence_sends(defence):
+    """Drawn by the victim's seed, and told as much as the defence tells."""
+    model, leak = clean()
+    received, known = case(sent=defence.settings()).message(model)
+    assert equal(received, defence(leak, model, 5)) and not equal(received, leak)
+    assert known == defence.deviations(received, model)
+    behind, _ = case(sent=defence.settings(), noise=0.2).message(model)
+    assert equal(behind, defence(perturbation.gaussian(leak, 0.2, 5), model, 5))
+
+
+def test_without_a_defence_nothing_is_known():
+    model, leak = clean()
+    received, known = case().message(model)
+    assert equal(received, leak) and known == {}
+    received, known = case(noise=0.2).message(model)
+    assert equal(received, perturbation.gaussian(leak, 0.2, 5)) and known == {}
+
+
+@pytest.mark.parametrize("relative", [0.1, 3.0])
+def test_rounds_are_averaged_and_leave_as_much_noise_as_is_told(relative):
+    """A root of nine less than one message has, by the norm of the mean, in which a ninth of the noise's energy is left."""
+    model, leak = clean()
+    defence = updates.sent("spread", shares={"all": 1.0}, relative=relative)
+    several = case(sent=defence.settings(), rounds=9)
+    received, known = several.message(model)
+    rounds = [defence(leak, model, 5 + 1_000_003 * n) for n in range(9)]
+    assert equal(received, adaptive.averaged(rounds)) and not equal(rounds[0], rounds[1])
+    errors = torch.cat([(received[n] - g).flatten() for n, g in leak.grads.items()])
+    assert len({*known.values()}) == 1 and known.keys() == leak.grads.keys()
+    assert errors.square().mean().sqrt().item() == pytest.approx(next(iter(known.values())), rel=0.03)
+    _, of_one = replace(several, rounds=1).message(model)
+    assert next(iter(of_one.values())) == pytest.approx(3 * next(iter(known.values())), rel=0.03)
+
+
+def test_rounds_of_the_same_rounding_are_one():
+    model, _ = clean()
+    one = case(sent=updates.sent("low_bits", bits=4).settings())
+    first, known = one.message(model)
+    mean, still = replace(one, rounds=4).message(model)
+    assert all(torch.allclose(mean[n], g, rtol=1e-6) for n, g in first.grads.items()) and still == pytest.approx(known)
+
+
+@pytest.mark.parametrize(
+    ("attack", "defence", "rounds"),
+    [
+        (dict(attack="quasi_newton", settings=dict(steps=1)), EVEN, 3),
+        (dict(attack="quasi_newton", settings=dict(steps=1)), updates.sent("sparse", share=0.1), 1),
+        (dict(attack="annealed", settings=dict(steps=2)), updates.sent("low_bits", bits=2), 1),
+        (dict(attack="quasi_newton", settings=dict(steps=1)), updates.sent("clipped", norm=0.1), 1),
+    ],
+    ids=["spread", "sparse", "low_bits", "clipped"],
+)
+def test_an_informed_search_as_by_hand(attack, defence, rounds):
+    """Zeros of a sparse message are no numbers, and only of that; and one who is not informed searches another way."""
+    told = case(**attack, sent=defence.settings(), rounds=rounds, informed=True)
+    naive = replace(told, informed=False)
+    found = inversions.run([told, naive], jobs=1, progress=False)
+    model, _ = clean()
+    leak, known = told.message(model)
+    plain = getattr(presets, told.attack)(**told.settings)
+    weighed = adaptive.tempered(plain, leak, known)
+    weighed = adaptive.arrived(weighed) if defence.by == "sparse" else weighed
+    weighed = adaptive.unclipped(weighed) if defence.by == "clipped" else weighed
+    expected = [one.run(model, leak, seed=6, progress=False) for one in (weighed, plain)]
+    assert [torch.equal(f.images, e.images) for f, e in zip(found, expected, strict=True)] == [True, True]
+    assert not torch.equal(found[0].images, found[1].images)
+
+
+def test_a_budget_stops_at_a_checkpoint_and_the_next_call_goes_on():
+    cases, stops = [case(settings=dict(steps=80), seed=seed) for seed in range(2)], 0
+    while True:
+        try:
+            found = inversions.run(cases, jobs=1, budget=0.8, progress=False)
+            break
+        except TimeoutError as stopped:
+            assert "are left; what was found is kept" in str(stopped)
+            stops += 1
+            assert stops < 60, "it never comes to an end"
+    model = cases[1].build()
+    whole = gradient_inversion.inverting_gradients(80).run(
+        model, observe(model, *cases[1].batch()), seed=1, progress=False
+    )
+    assert stops and torch.equal(found[1].images, whole.images)
+
+
+def test_spectra_are_those_of_the_victims_and_the_attack_does_not_matter(capsys):
+    found = inversions.spectra([case(), case(attack="dlg"), case(victim=1)], block=16, jobs=1, progress=False)
+    model = morph.build(10, seed=5, **SMALL)
+    torch.testing.assert_close(found[0], sensitivity.spectrum(model, *data.load("cifar10", "test").one(3), block=16))
+    assert torch.equal(found[0], found[1]) and not torch.allclose(found[0], found[2])
+    assert "2 done" in capsys.readouterr().out
+
+
+def test_batches_sizes_and_modes():
+    batch = case(images=(3, 8), side=64, train=True)
+    images, labels = batch.batch()
+    assert images.shape == (2, 3, 64, 64) and labels.shape == (2,)
+    assert batch.build().training and not case().build().training
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            dict(attack="gradvit"),
+            r"attack='gradvit' is no preset that a worker knows; there are gauss_newton, dlg, idlg, inverting_gradients",
+        ),
+        (dict(images=()), r"images=\(\) leaves nothing to look for"),
+        (dict(rounds=0), "rounds=0 brings no message; give 1 or more"),
+        (dict(rounds=-1), "rounds=-1 brings no message"),
+        (dict(rounds=2, noise=0.1), "rounds=2 are of a defence given as `sent`, and noise=0.1 is drawn once"),
+        (dict(informed=True), "informed=True is for a defence given as `sent`"),
+        (dict(informed=True, noise=0.1), "informed=True is for a defence given as `sent`"),
+        (dict(informed=True, noise=0.1, sent=EVEN.settings()), "informed=True is for a defence given as `sent`"),
+        (dict(informed=True, attack="gauss_newton", sent=EVEN.settings()), "for searches that can weigh tensors"),
+    ],
+)
+def test_bad_input(change, message):
+    with pytest.raises(ValueError, match=message):
+        case(**change)

@@ -1,0 +1,555 @@
+"""The identity behind all rules, each rule where it must be right and where it must be wrong, and the laws that they keep."""
+
+import dataclasses
+
+import pytest
+import timm
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from privlab import data, models
+from privlab.attacks.gradient_inversion import label_recovery
+from privlab.leak import Leak, observe
+
+ONE_IMAGE = {"row_sum", "row_products"}
+SMALL = dict(embed_dim=48, depth=2, num_heads=3)  # of vit_cifar: its layout, in a fraction of its time
+
+
+@pytest.fixture(scope="module")
+def photos():
+    return data.load("cifar10_samples")
+
+
+def head(classes, features, bias=True):
+    """A model that is a last layer and nothing else; images of shape (features, 1, 1) are its features."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(features, classes, bias=bias))
+
+
+def leak_of(weight, bias=None, batch_size=1):
+    grads = {"1.weight": torch.as_tensor(weight)} | ({} if bias is None else {"1.bias": torch.as_tensor(bias)})
+    return Leak(grads, batch_size, (grads["1.weight"].shape[1], 1, 1))
+
+
+def softmax_leak(features, logits, answers):
+    """The gradient of a last layer by the definition, c_bi = p_bi - [i is b's label], written out sample by sample."""
+    p = logits.softmax(1)
+    c = p - nn.functional.one_hot(answers, p.shape[1])
+    weight = torch.stack([torch.outer(c[b], features[b]) for b in range(len(c))]).mean(0)
+    return head(p.shape[1], features.shape[1]), leak_of(weight, c.mean(0), len(c))
+
+
+# -- by hand --------------------------------------------------------------------------------------------------------------
+
+# Three classes, p = (1/4, 1/2, 1/4), label 2: c = (1/4, 1/2, -3/4).
+BY_HAND = {
+    "features (1, 3), sum 4": ([[0.25, 0.75], [0.5, 1.5], [-0.75, -2.25]], dict(row_sum=2, row_products=2, row_minimum=2)),
+    # Sums -.5, -1, 1.5: the likeliest wrong class has the smallest. Minima -.75, -1.5, -.75 x 1: as wrong, for 1/3 < (1/2)/(3/4).
+    "features (1, -3), sum -2": ([[0.25, -0.75], [0.5, -1.5], [-0.75, 2.25]], dict(row_sum=1, row_products=2, row_minimum=1)),
+    # Sums -.25, -.5, .75. Minima -.75, -1.5, -1.5 would tie at (2, -3); at (2.5, -3) 5/6 > 2/3: the label's is the lowest, -1.875.
+    "features (2.5, -3), sum -.5": (
+        [[0.625, -0.75], [1.25, -1.5], [-1.875, 2.25]],
+        dict(row_sum=1, row_products=2, row_minimum=2),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BY_HAND)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_one_image_by_hand(case, dtype):
+    rows, expected = BY_HAND[case]
+    leak = leak_of(torch.tensor(rows, dtype=dtype), torch.tensor([0.25, 0.5, -0.75], dtype=dtype))
+    for name, answer in (expected | dict(bias_minimum=2, bias_counts=2)).items():
+        found = label_recovery.RULES[name](head(3, 2), leak)
+        assert found.dtype == torch.int64 and found.tolist() == [answer], name
+
+
+def test_two_images_by_hand():
+    """p uniform over 4 classes, features (1, 0) with label 3 and (0, 2) with label 1: c = 1/4 everywhere, -3/4 at the labels."""
+    rows = [[0.125, 0.25], [0.125, -0.75], [0.125, 0.25], [-0.375, 0.25]]
+    leak = leak_of(rows, [0.25, -0.25, 0.25, -0.25], batch_size=2)
+    assert label_recovery.row_minimum(head(4, 2), leak).tolist() == [1, 3]  # -.75 before -.375
+    assert label_recovery.bias_minimum(head(4, 2), leak).tolist() == [1, 3]  # a tie: the lower class first
+
+
+def test_repeats_by_hand():
+    """p uniform over 4 classes; of 4 images 3 have label 2 and 1 has label 0: g = 1/4 - n/4. Twice as many as classes work as well."""
+    bias = [0.0, 0.25, -0.5, 0.25]
+    leak = leak_of(torch.ones(4, 1), bias, batch_size=4)
+    found = label_recovery.bias_counts(head(4, 1), leak)
+    assert found.dtype == torch.int64 and found.tolist() == [0, 2, 2, 2]
+    assert label_recovery.bias_minimum(head(4, 1), leak).tolist() == [2, 0, 1, 3]
+    leak = leak_of(torch.ones(4, 1), [0.25 - n / 8 for n in (0, 5, 2, 1)], batch_size=8)
+    assert label_recovery.bias_counts(head(4, 1), leak).tolist() == [1, 1, 1, 1, 1, 2, 2, 3]
+
+
+def test_overlap_by_hand():
+    found = torch.tensor([2, 0, 2, 2])
+    for truth, share in (([2, 2, 2, 0], 1.0), ([0, 1, 2, 2], 0.75), ([0, 0, 0, 0], 0.25), ([1, 1, 3, 3], 0.0)):
+        assert (
+            label_recovery.overlap(found, torch.tensor(truth))
+            == label_recovery.overlap(torch.tensor(truth), found)
+            == share
+        )
+
+
+def test_five_rules_by_their_names():
+    assert set(label_recovery.RULES) == {"row_sum", "row_products", "row_minimum", "bias_minimum", "bias_counts"}
+    assert all(getattr(label_recovery, name) is rule for name, rule in label_recovery.RULES.items())
+
+
+# -- the identity, on real models -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["vit_tiny_patch16_224", "swin_tiny_patch4_window7_224", "convnext_tiny", "resnet18", "deit_tiny_distilled_patch16_224"]
+)  # fmt: skip
+def test_rows_are_features_weighed_by_their_errors(name):
+    """G_i = 1/B sum_b (p_bi - y_bi) f_b and g_i = 1/B sum_b (p_bi - y_bi), f being what enters the last layer."""
+    small = dict(convnext_tiny=dict(depths=(1, 1, 1, 1), dims=(8, 16, 24, 32)), resnet18=dict(channels=(8, 8, 16, 16)))
+    small["swin_tiny_patch4_window7_224"] = dict(img_size=32, embed_dim=24, depths=(1, 1, 1, 1), num_heads=(1, 2, 4, 8))
+    vit = dict(img_size=32, patch_size=16, depth=2)
+    model = models.build(name, num_classes=7, **small.get(name, vit)).double()
+    layer = label_recovery.classifier(model)
+    caught = []
+    model.get_submodule(layer).register_forward_pre_hook(lambda _, args: caught.append(args[0].detach()))
+    x = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    answers = torch.tensor([4, 0, 4])
+    leak = observe(model, x, answers)
+    features = caught[-1]
+    with torch.no_grad():
+        p = model(leak.normalise(x.double())).softmax(1)
+    c = (p - nn.functional.one_hot(answers, 7)) / 3
+    share = 0.5 if "distilled" in name else 1  # its logits are the mean of two heads
+    torch.testing.assert_close(leak[f"{layer}.weight"], share * c.T @ features, rtol=1e-8, atol=1e-12)
+    torch.testing.assert_close(leak[f"{layer}.bias"], share * c.sum(0), rtol=1e-8, atol=1e-12)
+
+
+# -- where a rule must be right, and where it must be wrong ------------------------------------------------------------------
+
+
+def test_one_image_on_a_resnet(photos):
+    """Features behind ReLU are not negative: all rules are right, image for image, whatever the label."""
+    model = models.build("resnet18", num_classes=10, channels=(8, 8, 16, 16))
+    for i in range(20):
+        image, _ = photos.one(i)
+        for label in (i % 10, (i + 3) % 10):
+            leak = observe(model, image, torch.tensor([label]), names=["fc.weight", "fc.bias"])
+            assert {name: rule(model, leak).item() for name, rule in label_recovery.RULES.items()} == dict.fromkeys(
+                label_recovery.RULES, label
+            )
+
+
+def test_one_image_on_a_vit(photos):
+    """Features behind LayerNorm have both signs: all rules are right but the row sum."""
+    model = models.build("vit_cifar", **SMALL)
+    wrong = 0
+    for i in range(40):
+        image, label = photos.one(i % 20)
+        label = (label + i // 20) % 10
+        leak = observe(model, image, label, names=["head.weight", "head.bias"])
+        for rule in (
+            label_recovery.row_products,
+            label_recovery.row_minimum,
+            label_recovery.bias_minimum,
+            label_recovery.bias_counts,
+        ):
+            assert rule(model, leak).item() == label.item(), rule
+        wrong += label_recovery.row_sum(model, leak).item() != label.item()
+    assert wrong >= 10
+
+
+def test_the_row_sum_is_wrong_whenever_features_sum_to_less_than_nothing(photos):
+    """A ViT whose final norm adds a little to every feature has positive sums; take as much away, and no answer is right."""
+    for shift, right in ((0.1, 20), (-0.1, 0)):
+        model = models.build("vit_cifar", **SMALL)
+        nn.init.constant_(model.norm.bias, shift)
+        answers = [photos.one(i) for i in range(20)]
+        hits = sum(label_recovery.row_sum(model, observe(model, x, y)).item() == y.item() for x, y in answers)
+        assert hits == right
+
+
+numbers = st.floats(-4, 4, allow_subnormal=False)
+
+
+@st.composite
+def one_image(draw):
+    k, d = draw(st.integers(3, 8)), draw(st.integers(1, 6))
+    features = torch.tensor([draw(st.lists(numbers, min_size=d, max_size=d))], dtype=torch.float64)
+    logits = torch.tensor([draw(st.lists(numbers, min_size=k, max_size=k))], dtype=torch.float64)
+    return features, logits, torch.tensor([draw(st.integers(0, k - 1))])
+
+
+@given(one_image())
+def test_the_reach_of_each_rule_for_one_image(case):
+    """The docstrings' conditions, as laws over random last layers: right exactly where they say."""
+    features, logits, answer = case
+    model, leak = softmax_leak(features, logits, answer)
+    label, p = answer.item(), logits[0].softmax(0)
+    assert label_recovery.bias_minimum(model, leak).item() == label_recovery.bias_counts(model, leak).item() == label
+    if features.abs().max() > 1e-3:
+        assert label_recovery.row_products(model, leak).item() == label
+        total = features.sum().item()
+        if abs(total) > 1e-6:
+            assert (label_recovery.row_sum(model, leak).item() == label) == (total > 0)
+        up, down = features.max().item(), -features.min().item()
+        others = torch.cat([p[:label], p[label + 1 :]]).max().item() / (1 - p[label].item())
+        if down <= 0:
+            assert label_recovery.row_minimum(model, leak).item() == label
+        elif abs(up / down - others) > 1e-6:
+            assert (label_recovery.row_minimum(model, leak).item() == label) == (up / down > others)
+
+
+@given(st.integers(2, 6), st.integers(0, 2**31))
+def test_distinct_labels_from_the_bias(size, seed):
+    """Right if and only if no label's mean probability exceeds an absent class's by 1/B."""
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(size, 4, generator=generator, dtype=torch.float64)
+    logits = torch.randn(size, 8, generator=generator, dtype=torch.float64) * 2
+    answers = torch.randperm(8, generator=generator)[:size]
+    model, leak = softmax_leak(features, logits, answers)
+    mean = logits.softmax(1).mean(0)
+    absent = [k for k in range(8) if k not in answers]
+    condition = (mean[answers].max() - mean[absent].min()).item() < 1 / size
+    assert (set(label_recovery.bias_minimum(model, leak).tolist()) == set(answers.tolist())) == condition
+
+
+@given(st.integers(1, 20), st.integers(2, 8), st.floats(0.01, 3), st.integers(0, 2**31))
+def test_any_labels_from_the_bias(size, classes, spread, seed):
+    """Every count right if and only if max m_i over the present < min m_i over all + 1/B; else still every class that is proven."""
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(size, 4, generator=generator, dtype=torch.float64)
+    logits = torch.randn(size, classes, generator=generator, dtype=torch.float64) * spread
+    logits += (
+        torch.randn(classes, generator=generator, dtype=torch.float64) * spread
+    )  # a network that has its favourites
+    answers = torch.randint(classes, (size,), generator=generator)
+    model, leak = softmax_leak(features, logits, answers)
+    found, mean = label_recovery.bias_counts(model, leak), logits.softmax(1).mean(0)
+    assert found.tolist() == sorted(found.tolist()) and len(found) == size
+    margin = (mean.min() + 1 / size - mean[answers].max()).item()
+    if abs(margin) > 1e-9:
+        assert (
+            (found.tolist() == sorted(answers.tolist()))
+            == (margin > 0)
+            == (label_recovery.overlap(found, answers) == 1)
+        )
+    assert set((leak["1.bias"] < 0).nonzero().flatten().tolist()) <= set(found.tolist())
+
+
+@given(st.integers(1, 12), st.integers(2, 6), st.integers(0, 2**31))
+def test_the_counts_are_those_of_the_greedy_rule(size, classes, seed):
+    """One label at a time, by its own words: the smallest number, noted, and 1/B added to it."""
+    bias = torch.randn(classes, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    bias -= bias.mean()
+    left, noted = bias.clone(), []
+    for _ in range(size):
+        noted.append(left.argmin().item())
+        left[noted[-1]] += 1 / size
+    leak = leak_of(torch.ones(classes, 1), bias, batch_size=size)
+    assert label_recovery.bias_counts(head(classes, 1), leak).tolist() == sorted(noted)
+
+
+def test_distinct_labels_on_a_resnet_and_a_vit(photos):
+    """Four of a hundred classes, on fresh networks: no mistake. By chance four right ones come once in 3.9 million."""
+    for name, changes in (("resnet18", dict(channels=(8, 8, 16, 16))), ("vit_cifar", SMALL)):
+        model = models.build(name, num_classes=100, **changes)
+        for i in range(5):
+            images, _ = photos.take(range(4 * i, 4 * i + 4))
+            answers = torch.randperm(100, generator=torch.Generator().manual_seed(i))[:4]
+            layer = label_recovery.classifier(model)
+            leak = observe(model, images, answers, names=[f"{layer}.weight", f"{layer}.bias"])
+            for rule in (label_recovery.row_minimum, label_recovery.bias_minimum, label_recovery.bias_counts):
+                assert set(rule(model, leak).tolist()) == set(answers.tolist()), (name, rule)
+
+
+def test_repeated_labels_are_seen_by_one_rule_alone(photos):
+    """Two images of one class: a rule for distinct labels names it once, and something else beside."""
+    model = models.build("vit_cifar", **SMALL)
+    images, _ = photos.take([0, 1])
+    leak = observe(model, images, torch.tensor([5, 5]))
+    for rule in (label_recovery.row_minimum, label_recovery.bias_minimum):
+        found = rule(model, leak).tolist()
+        assert found[0] == 5 and len(set(found)) == 2
+    assert label_recovery.bias_counts(model, leak).tolist() == [5, 5]
+
+
+@pytest.mark.parametrize(("name", "changes"), [("vit_cifar", SMALL), ("resnet_cifar", {})])
+def test_more_images_than_classes_on_fresh_networks(photos, name, changes):
+    model = models.build(name, **changes)
+    images, _ = photos.take(range(16))
+    answers = torch.tensor([3, 3, 3, 3, 3, 3, 3, 0, 0, 1, 9, 9, 9, 9, 9, 5])
+    layer = label_recovery.classifier(model)
+    leak = observe(model, images, answers, names=[f"{layer}.bias"])
+    assert label_recovery.bias_counts(model, leak).tolist() == sorted(answers.tolist())
+
+
+def test_two_heads_halve_what_one_image_pulls(photos):
+    """A distilled DeiT averages two heads, so an image pulls each bias down by 1/2B."""
+    model = models.build("deit_tiny_distilled_patch16_224", img_size=32, depth=2, num_classes=10)
+    images, _ = photos.take(range(4))
+    for answers in ([3, 3, 3, 0], [7, 7, 7, 7], [2, 2, 5, 5]):
+        leak = observe(model, images, torch.tensor(answers), names=["head.bias"])
+        assert label_recovery.bias_counts(model, leak).tolist() == sorted(answers)
+
+
+def test_the_counts_need_the_gradients_own_size(photos):
+    """A clipped gradient still says which class is the likeliest, no longer how often."""
+    model = models.build("vit_cifar", **SMALL)
+    leak = observe(model, photos.take([0, 1, 2])[0], torch.tensor([5, 5, 2]))
+    assert label_recovery.bias_counts(model, leak).tolist() == [2, 5, 5]
+    clipped = dataclasses.replace(leak, grads={n: g / 100 for n, g in leak.grads.items()})
+    assert label_recovery.bias_counts(model, clipped).tolist() != [2, 5, 5]
+    assert label_recovery.bias_minimum(model, clipped).tolist()[:2] == [5, 2]
+
+
+def test_a_gradient_rounded_to_bfloat16(photos):
+    model = models.build("vit_cifar", **SMALL)
+    for i in range(10):
+        image, label = photos.one(i)
+        leak = observe(model, image, label).rounded(torch.bfloat16)
+        for rule in (
+            label_recovery.row_products,
+            label_recovery.row_minimum,
+            label_recovery.bias_minimum,
+            label_recovery.bias_counts,
+        ):
+            assert rule(model, leak).item() == label.item()
+
+
+def test_the_products_of_very_small_rows():
+    """c = (1e-25, 1e-30, -1e-25): products of 1e-50 do not exist in float32, their signs are read all the same."""
+    leak = leak_of(torch.tensor([[1e-25, -2e-25], [1e-30, -2e-30], [-1e-25, 2e-25]]))
+    assert label_recovery.row_products(head(3, 2), leak).tolist() == [2]
+
+
+def test_a_class_without_any_probability():
+    """Its row underflows to zero, and has no direction: the label's row still points away from the rest."""
+    leak = leak_of(torch.tensor([[0.0, 0.0], [0.7, -1.4], [0.3, -0.6], [-1.0, 2.0]]))
+    assert label_recovery.row_products(head(4, 2), leak).tolist() == [3]
+
+
+def test_labels_in_the_leak_are_not_read(photos):
+    model = models.build("vit_cifar", **SMALL)
+    image, label = photos.one(0)
+    leak = dataclasses.replace(observe(model, image, label), labels=(label + 1) % 10)
+    assert label_recovery.bias_minimum(model, leak).item() == label.item()
+
+
+# -- laws -------------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def batches(draw):
+    """A leak of 1 to 4 images with signed features, by the definition."""
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    size, classes = draw(st.integers(1, 4)), draw(st.integers(4, 8))
+    features = torch.randn(size, 5, generator=generator, dtype=torch.float64)
+    logits = torch.randn(size, classes, generator=generator, dtype=torch.float64)
+    return softmax_leak(features, logits, torch.randint(classes, (size,), generator=generator))
+
+
+def rules_for(leak):
+    return [rule for name, rule in label_recovery.RULES.items() if leak.batch_size == 1 or name not in ONE_IMAGE]
+
+
+@given(batches(), st.floats(1e-6, 1e6))
+def test_the_scale_of_the_gradient_does_not_matter(case, scale):
+    """To any rule that does not count."""
+    model, leak = case
+    scaled = dataclasses.replace(leak, grads={n: scale * g for n, g in leak.grads.items()})
+    for rule in rules_for(leak):
+        if rule is label_recovery.bias_counts:
+            continue
+        assert rule(model, scaled).tolist() == rule(model, leak).tolist()
+
+
+@given(batches(), st.randoms(use_true_random=False))
+def test_classes_in_another_order_give_their_labels_in_that_order(case, random):
+    model, leak = case
+    order = list(range(len(leak["1.bias"])))
+    random.shuffle(order)  # the new class i is the old class order[i]
+    shuffled = dataclasses.replace(leak, grads={n: g[order] for n, g in leak.grads.items()})
+    for rule in rules_for(leak):
+        there, here = [order[i] for i in rule(model, shuffled).tolist()], rule(model, leak).tolist()
+        assert (sorted(there) if rule is label_recovery.bias_counts else there) == here
+
+
+@given(st.integers(0, 2**31))
+def test_images_in_another_order_change_nothing(seed):
+    """The gradient is a mean over images, so the order of a batch cannot be read from it."""
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(3, 5, generator=generator, dtype=torch.float64)
+    logits = torch.randn(3, 6, generator=generator, dtype=torch.float64)
+    answers = torch.randint(6, (3,), generator=generator)
+    model, one = softmax_leak(features, logits, answers)
+    _, two = softmax_leak(features.flip(0), logits.flip(0), answers.flip(0))
+    for rule in rules_for(one):
+        assert rule(model, one).tolist() == rule(model, two).tolist()
+
+
+def test_the_answer_is_where_the_gradient_is():
+    """The leak's device decides, where there is more than one; the model may stay elsewhere, its numbers are not read."""
+    model, leak = head(4, 2), leak_of([[0.1, 0.2], [0.3, 0.6], [0.1, 0.2], [-0.5, -1.0]], [0.1, 0.3, 0.1, -0.5])
+    devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+    for device in devices:
+        moved = dataclasses.replace(leak, grads={n: g.to(device) for n, g in leak.grads.items()})
+        for rule in label_recovery.RULES.values():
+            found = rule(model, moved)
+            assert found.device.type == device and found.tolist() == [3]
+
+
+# -- the classifier ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        ("resnet18", "fc"),
+        ("vit_tiny_patch16_224", "head"),
+        ("deit_tiny_distilled_patch16_224", "head"),
+        ("swin_tiny_patch4_window7_224", "head.fc"),
+        ("convnext_tiny", "head.fc"),
+        ("densenet121", "classifier"),
+        ("efficientnet_b0", "classifier"),
+        ("maxvit_tiny_tf_224", "head.fc"),
+        ("repvgg_a0", "head.fc"),
+        ("vgg11", "head.fc"),
+        ("dla34", "fc"),  # a 1x1 convolution behind pooling
+        ("caformer_s18", "head.fc.fc2"),  # two layers and a norm between
+        ("levit_128s", "head.linear"),  # a norm of its own
+    ],
+)
+def test_classifier_by_name(name, layer):
+    with torch.device("meta"):
+        model = timm.create_model(name, num_classes=11)
+    assert label_recovery.classifier(model) == layer
+    assert model.get_submodule(layer).weight.shape[0] == 11
+
+
+def test_classifier_of_plain_models():
+    assert label_recovery.classifier(head(3, 2)) == "1"
+    nested = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.ReLU()), nn.Linear(8, 5), nn.LogSoftmax(1)
+    )
+    assert label_recovery.classifier(nested) == "2"
+    assert label_recovery.classifier(nn.Linear(4, 2)) == ""
+
+
+def test_a_bare_layer_and_a_convolutional_head():
+    x = torch.tensor([[1.0, 2.0]])
+    layer = nn.Linear(2, 3)
+    nn.functional.cross_entropy(layer(x), torch.tensor([1])).backward()
+    leak = Leak({"weight": layer.weight.grad, "bias": layer.bias.grad}, 1, (2, 1, 1))
+    assert {rule(layer, leak).item() for rule in label_recovery.RULES.values()} == {1}
+
+    model = models.build("dla46_c", num_classes=6)
+    nn.init.zeros_(model.fc.weight)  # as timm draws it, logits are hundreds apart
+    leak = observe(model, torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.tensor([4]))
+    assert leak["fc.weight"].ndim == 4
+    assert {rule(model, leak).item() for rule in label_recovery.RULES.values()} == {4}
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["row_sum", "row_products"])
+def test_a_batch_where_one_image_is_needed(name):
+    model, leak = softmax_leak(torch.ones(2, 3), torch.zeros(2, 4), torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match=rf"batch_size=2, and labels.{name} tells the label of 1 image"):
+        label_recovery.RULES[name](model, leak)
+
+
+@pytest.mark.parametrize("name", ["row_minimum", "bias_minimum"])
+def test_more_images_than_classes(name):
+    model, leak = softmax_leak(torch.ones(5, 3), torch.zeros(5, 4), torch.tensor([0, 1, 1, 1, 2]))
+    with pytest.raises(
+        ValueError, match="batch_size=5 cannot hold distinct labels of 4 classes.*try labels.bias_counts"
+    ):
+        label_recovery.RULES[name](model, leak)
+    assert label_recovery.bias_counts(model, leak).tolist() == [0, 1, 1, 1, 2]
+
+
+def test_overlap_of_batches_that_differ_in_size():
+    for found, truth in (
+        (torch.tensor([1, 2]), torch.tensor([1])),
+        (torch.tensor([[1]]), torch.tensor([[1]])),
+        (torch.ones(0),) * 2,
+    ):
+        with pytest.raises(
+            ValueError, match=r"found: shape .* beside truth of shape .*; give one label an image in both"
+        ):
+            label_recovery.overlap(found, truth)
+
+
+def test_two_classes_have_no_product_to_tell_them_apart():
+    model, leak = softmax_leak(torch.ones(1, 3), torch.zeros(1, 2), torch.tensor([1]))
+    with pytest.raises(ValueError, match="2 rows of the last layer's gradient are not zero, and of 2 rows each points"):
+        label_recovery.row_products(model, leak)
+    others = [rule for name, rule in label_recovery.RULES.items() if name != "row_products"]
+    assert {rule(model, leak).item() for rule in others} == {1}
+
+
+def test_nor_has_a_network_that_is_sure_of_one_wrong_class():
+    """Logits 200 apart: float32 knows of two classes only, the one it is sure of and the label."""
+    features, logits = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 200.0, 0.0, 0.0]])
+    model, leak = softmax_leak(features, logits, torch.tensor([3]))
+    with pytest.raises(ValueError, match="2 rows of the last layer's gradient are not zero"):
+        label_recovery.row_products(model, leak)
+    assert label_recovery.bias_minimum(model, leak).item() == label_recovery.row_sum(model, leak).item() == 3
+    model, leak = softmax_leak(features.double(), logits.double(), torch.tensor([3]))  # 1e-87 is a number in float64
+    assert label_recovery.row_products(model, leak).item() == 3
+
+
+@pytest.mark.parametrize("rule", label_recovery.RULES.values(), ids=label_recovery.RULES)
+def test_a_leak_without_the_head(rule, photos):
+    model = models.build("vit_cifar", **SMALL)
+    leak = observe(model, *photos.one(0)).without(["head.weight", "head.bias"])
+    with pytest.raises(ValueError, match=r"leak lacks 'head\.(weight|bias)', from which this rule reads the labels"):
+        rule(model, leak)
+
+
+def test_a_head_without_a_bias():
+    leak = leak_of([[0.5, 1.0], [0.5, 1.0], [-1.0, -2.0]])
+    for rule in (label_recovery.bias_minimum, label_recovery.bias_counts):
+        with pytest.raises(ValueError, match="its last layer '1' has no bias; try labels.row_products"):
+            rule(head(3, 2, bias=False), leak)
+
+
+@pytest.mark.parametrize("rule", label_recovery.RULES.values(), ids=label_recovery.RULES)
+def test_gradients_that_say_nothing(rule):
+    zero = leak_of(torch.zeros(3, 2), torch.zeros(3))
+    with pytest.raises(ValueError, match="is zero throughout"):
+        rule(head(3, 2), zero)
+    broken = leak_of(torch.full((3, 2), torch.nan), torch.full((3,), torch.inf))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        rule(head(3, 2), broken)
+    with pytest.raises(ValueError, match="give the model that the client trained"):
+        rule(head(4, 3), leak_of(torch.ones(3, 2), torch.ones(3)))
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        (nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.BatchNorm1d(3)), "Sequential ends in BatchNorm1d"),
+        (nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten()), "Sequential ends in Conv2d"),
+        (nn.ReLU(), "ReLU ends in no layer with parameters"),
+    ],
+)
+def test_a_model_without_a_final_linear_layer(model, found):
+    with pytest.raises(ValueError, match=f"{found}, and the rules for labels read a final nn.Linear"):
+        label_recovery.classifier(model)
+
+
+def test_a_classifier_that_looks_at_neighbours_is_not_linear_in_one_feature_vector():
+    model = timm.create_model("dla46_c", num_classes=6)
+    model.fc = nn.Conv2d(256, 6, 3, padding=1)
+    with pytest.raises(ValueError, match="DLA ends in Conv2d"):
+        label_recovery.classifier(model)
+
+
+def test_a_timm_model_without_classes():
+    model = timm.create_model("resnet18", num_classes=0)
+    with pytest.raises(ValueError, match="ResNet ends in no layer with parameters.*num_classes=10"):
+        label_recovery.classifier(model)

@@ -1,0 +1,519 @@
+"""What is assumed about images: each prior by hand, its slope, what it cannot see, and what it refuses."""
+
+import math
+import re
+import warnings
+from dataclasses import replace
+
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from privlab import data, models
+from privlab.attacks.gradient_inversion.priors import (
+    BatchNormStatistics,
+    Classification,
+    PatchJoints,
+    Registration,
+    out_of_range,
+    pixel_norm,
+    total_variation,
+    total_variation_norm,
+)
+from privlab.data import Normalise
+from privlab.leak import Leak, observe
+from privlab.models import april, pretrained_networks
+
+HALF = Normalise((0.5,), (0.25,))
+
+
+def noise(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def leak_of(shape=(3, 8, 8), batch=1, normalise=HALF, labels=None):
+    return Leak({}, batch, shape, labels, normalise)
+
+
+# -- smooth, short, inside the range -----------------------------------------------------------------------------------------
+
+IMAGES = torch.tensor([[[[0.0, 1.0], [3.0, 5.0]]]], dtype=torch.float64)  # across 1, 2; down 3, 4; falling 5; rising 2
+
+
+def test_values_by_hand():
+    assert total_variation(IMAGES).item() == (1 + 2) / 2 + (3 + 4) / 2
+    assert total_variation_norm(IMAGES).item() == pytest.approx(math.sqrt(1 + 4) + math.sqrt(9 + 16) + 5 + 2)
+    assert pixel_norm(IMAGES).item() == pytest.approx(math.sqrt(0 + 1 + 9 + 25))
+    assert out_of_range(IMAGES, {}, leak_of(normalise=Normalise())).item() == (0 + 0 + 2**2 + 4**2) / 4
+    below = HALF(torch.tensor([[[[-0.5, 0.25, 1.0, 1.25]]]]))
+    assert out_of_range(below, {}, leak_of()).item() == pytest.approx((0.25 + 0.0625) / 4)
+
+
+def test_norms_are_taken_over_the_batch():
+    twice = IMAGES.repeat(2, 1, 1, 1)
+    assert total_variation(twice).item() == total_variation(IMAGES).item()
+    for norm in (total_variation_norm, pixel_norm, PatchJoints(1)):
+        assert norm(twice).item() == pytest.approx(math.sqrt(2) * norm(IMAGES).item())
+
+
+SMOOTH = [total_variation_norm, pixel_norm, out_of_range, PatchJoints(2), PatchJoints((2, 4))]
+
+
+def names(value):
+    return getattr(value, "__name__", repr(value))
+
+
+@pytest.mark.parametrize("prior", SMOOTH, ids=names)
+def test_slopes_are_right(prior):
+    images = noise(2, 3, 8, 8).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: prior(x, {}, leak_of()), (images,))
+
+
+@pytest.mark.parametrize("prior", [total_variation, *SMOOTH], ids=names)
+@pytest.mark.parametrize("level", [0.0, 0.7])
+def test_flat_images_have_finite_slopes(prior, level):
+    images = torch.full((2, 3, 8, 8), level, requires_grad=True)
+    (slope,) = torch.autograd.grad(prior(images, {}, leak_of()), images)
+    assert slope.isfinite().all()
+    if level == 0 or prior is not pixel_norm:
+        assert not slope.any()
+
+
+# -- patches -------------------------------------------------------------------------------------------------------------------
+
+
+def test_joints_by_the_sum_of_the_paper():
+    images = noise(2, 3, 12, 8)
+    expected = 0.0
+    for k in range(1, 12 // 4):
+        expected += (images[:, :, 4 * k] - images[:, :, 4 * k - 1]).square().sum().sqrt().item()
+    for k in range(1, 8 // 4):
+        expected += (images[:, :, :, 4 * k] - images[:, :, :, 4 * k - 1]).square().sum().sqrt().item()
+    assert PatchJoints(4)(images).item() == pytest.approx(expected)
+
+
+def test_a_patch_may_be_longer_than_wide():
+    image = torch.zeros(1, 1, 4, 4)
+    image[..., 1:] = 3.0  # a step between columns 0 and 1
+    assert PatchJoints(1)(image).item() == PatchJoints((4, 1))(image).item() == pytest.approx(6)
+    assert PatchJoints((2, 4))(image).item() == PatchJoints(2)(image).item() == 0
+
+
+@given(st.sampled_from([3, 4, 6]), st.integers(0, 10_000))
+def test_joints_do_not_see_inside_patches(patch, seed):
+    images, other = noise(2, 2, 1, 12, 12, seed=seed)
+    place = torch.arange(12) % patch
+    inner = (place > 0) & (place < patch - 1)
+    inside = inner[:, None] & inner
+    assert torch.equal(PatchJoints(patch)(torch.where(inside, other, images)), PatchJoints(patch)(images))
+    moved = PatchJoints(patch)(torch.where(inside, images, other)) - PatchJoints(patch)(images)
+    assert moved.abs() > 1e-9, "and they do see the edges"
+
+
+def test_patches_are_read_from_the_model():
+    vit = models.build("vit_cifar", embed_dim=16, depth=1, num_heads=2)  # patch 8
+    leak = leak_of((3, 32, 32))
+    assert PatchJoints().prepare(vit, leak) == PatchJoints(8).prepare(vit, leak) == PatchJoints((8, 8))
+    assert PatchJoints().prepare(models.build("swin_cifar"), leak) == PatchJoints((4, 4))
+    assert PatchJoints().prepare(april.build("a", width=16, depth=1, patch_size=16), leak) == PatchJoints((16, 16))
+    assert PatchJoints(4).prepare(models.build("resnet_cifar"), leak) == PatchJoints(4)
+    images = noise(1, 3, 32, 32)
+    assert torch.equal(PatchJoints().prepare(vit, leak)(images), PatchJoints(8)(images))
+
+
+def test_patches_that_cannot_work_are_named():
+    vit, resnet = models.build("vit_cifar", embed_dim=16, depth=1, num_heads=2), models.build("resnet_cifar")
+    leak = leak_of((3, 32, 32))
+    with pytest.raises(ValueError, match="patch=7 differs from the model's 8; leave it out or give 8"):
+        PatchJoints(7).prepare(vit, leak)
+    with pytest.raises(ValueError, match=r"patch=\(8, 4\) differs from the model's 8"):
+        PatchJoints((8, 4)).prepare(vit, leak)
+    with pytest.raises(ValueError, match="patch=None: ResNet has no patches to read it from; give their side"):
+        PatchJoints().prepare(resnet, leak)
+    for patch in (5, 32, 0, -4):
+        with pytest.raises(ValueError, match=rf"patch={patch} does not cut 32 pixels into two patches or more"):
+            PatchJoints(patch).prepare(resnet, leak)
+    with pytest.raises(ValueError, match=r"patch=\(4, 5\) does not cut 32 pixels"):
+        PatchJoints((4, 5)).prepare(resnet, leak)
+    with pytest.raises(ValueError, match=r"patch=None is read from the model; call prepare"):
+        PatchJoints()(noise(1, 3, 32, 32))
+
+
+# -- BatchNorm statistics --------------------------------------------------------------------------------------------------------
+
+
+def two_layers(seed=0):
+    """A small trained-looking network: two convolutions, two BatchNorm layers, smooth."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layers = [nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Tanh(), nn.Conv2d(4, 5, 3), nn.BatchNorm2d(5)]
+        network = nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(2)).double()
+        network(torch.rand(2, 3, 8, 8).double())
+        for layer in (network[1], network[4]):
+            layer.running_mean.normal_()
+            layer.running_var.uniform_(0.5, 2)
+    network.normalise = Normalise((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
+    return network.eval().requires_grad_(False)
+
+
+def by_hand(network, x):
+    """Equation 4 as a loop over layers and channels; x as the network takes it."""
+    total = 0.0
+    for i, layer in enumerate(network):
+        if isinstance(layer, nn.BatchNorm2d):
+            means, variances = 0.0, 0.0
+            for c in range(x.shape[1]):
+                values = x[:, c].flatten().tolist()
+                mean = sum(values) / len(values)
+                variance = sum((v - mean) ** 2 for v in values) / len(values)
+                means += (mean - layer.running_mean[c].item()) ** 2
+                variances += (variance - layer.running_var[c].item()) ** 2
+            total += math.sqrt(means) + math.sqrt(variances)
+        x = network[i](x)
+    return total
+
+
+def test_statistics_by_hand():
+    network, pixels = two_layers(), noise(3, 3, 8, 8).sigmoid()
+    prior = BatchNormStatistics(network)
+    assert prior(HALF(pixels), {}, leak_of()).item() == pytest.approx(by_hand(network, network.normalise(pixels)))
+    small = noise(3, 3, 5, 5).sigmoid()
+    larger = F.interpolate(small, size=(8, 8), mode="bilinear")
+    resized = BatchNormStatistics(network, size=8)(HALF(small), {}, leak_of((3, 5, 5)))
+    assert resized.item() == pytest.approx(by_hand(network, network.normalise(larger)))
+
+
+def test_images_of_the_running_statistics_are_at_zero():
+    network, pixels = two_layers(), noise(3, 3, 8, 8).sigmoid()
+    x = network.normalise(pixels)
+    for layer in network[:5]:
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.running_mean.copy_(x.mean((0, 2, 3)))
+            layer.running_var.copy_(x.var((0, 2, 3), correction=0))
+        x = layer(x)
+    prior = BatchNormStatistics(network)
+    assert prior(HALF(pixels), {}, leak_of()).item() == pytest.approx(0, abs=1e-12)
+    assert prior(HALF(pixels.flip(3) * 0.9), {}, leak_of()).item() > 0.1
+
+
+def test_relative_statistics_by_hand():
+    """Doubling a layer's running deviation halves the mean's gap and quarters the variance's, but for what they are gaps of."""
+    network = nn.Sequential(nn.BatchNorm2d(3, eps=0.0)).double().eval()
+    network.normalise = Normalise((0.0,) * 3, (1.0,) * 3)
+    network[0].running_mean.copy_(torch.tensor([0.1, 0.2, 0.3]))
+    network[0].running_var.copy_(torch.tensor([1.0, 4.0, 9.0]))
+    pixels = noise(3, 3, 8, 8).sigmoid()
+    mean, variance = pixels.mean((0, 2, 3)), pixels.var((0, 2, 3), correction=0)
+    gaps = (mean - network[0].running_mean) / torch.tensor([1.0, 2.0, 3.0])
+    spreads = variance / torch.tensor([1.0, 4.0, 9.0]) - 1
+    found = BatchNormStatistics(network, relative=True)(HALF(pixels), {}, leak_of())
+    assert found.item() == pytest.approx((gaps.norm() + spreads.norm()).item())
+    assert "relative" in repr(BatchNormStatistics(network, relative=True))
+
+
+def test_the_slope_of_the_statistics():
+    prior = BatchNormStatistics(two_layers(), size=8)
+    images = noise(2, 3, 4, 4).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: prior(x, {}, leak_of()), (images,))
+
+
+def test_a_single_value_a_channel_has_no_variance_and_no_nan():
+    network = nn.Sequential(nn.Conv2d(3, 4, 8), nn.BatchNorm2d(4)).double().eval()  # a map of 1 x 1
+    images = noise(1, 3, 8, 8).requires_grad_()
+    value = BatchNormStatistics(network)(images, {}, leak_of())
+    (slope,) = torch.autograd.grad(value, images)
+    mean = network[0](HALF.inverse(images))
+    assert value.item() == pytest.approx(mean.norm().item() + 2.0), "running variances of 1: the norm of (1, 1, 1, 1)"
+    assert slope.isfinite().all() and slope.any()
+
+
+def hooks(network):
+    return sum(len(m._forward_pre_hooks) + len(m._forward_hooks) for m in network.modules())
+
+
+def test_the_network_stays_as_it_was():
+    network = two_layers().train().requires_grad_(True)
+    before = {n: t.clone() for n, t in network.state_dict().items()}
+    prior = BatchNormStatistics(network)
+    assert network.training and network[0].weight.requires_grad, "a copy is what is made still"
+    assert not prior.network.training and not any(p.requires_grad for p in prior.network.parameters())
+    prior(noise(2, 3, 8, 8), {}, leak_of())
+    after = network.state_dict()
+    assert all(torch.equal(after[n], before[n]) for n in before) and hooks(network) == hooks(prior.network) == 0
+    with pytest.raises(RuntimeError):
+        prior(noise(2, 3, 9, 9), {}, leak_of())
+    assert hooks(prior.network) == 0, "nor after a failure"
+
+
+def test_a_copy_only_when_needed():
+    network, leak = two_layers(), leak_of()
+    assert BatchNormStatistics(network).network is network
+    model = nn.Linear(2, 2)
+    assert BatchNormStatistics(network).prepare(model.double(), leak).network is network
+    ready = BatchNormStatistics(network).prepare(model.float(), leak)
+    assert ready.network is not network and ready.network[0].weight.dtype == torch.float32
+    assert network[0].weight.dtype == torch.float64 and ready.network.normalise == network.normalise
+    images = noise(2, 3, 8, 8)
+    expected = BatchNormStatistics(network)(images, {}, leak).item()
+    assert ready(images.float(), {}, leak).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_networks_that_cannot_work_are_named():
+    with pytest.raises(
+        ValueError, match=r"network: ConvNeXt has no BatchNorm2d layer.*pretrained_networks\.efficientnet_lite0\(\)"
+    ):
+        BatchNormStatistics(models.build("convnext_cifar"))
+    with pytest.raises(ValueError, match="no BatchNorm2d layer with running statistics"):
+        BatchNormStatistics(nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False)))
+    with pytest.raises(ValueError, match=r"size=0 leaves no pixels; give pixels a side, such as 224, or None"):
+        BatchNormStatistics(two_layers(), size=0)
+    model = nn.Linear(2, 2).double()
+    fits = r"network: Sequential does not take images of {} channels and {} pixels; give a size"
+    with pytest.raises(ValueError, match=fits.format(2, "8 x 8")):
+        BatchNormStatistics(two_layers()).prepare(model, leak_of((2, 8, 8), normalise=Normalise()))
+    with pytest.raises(ValueError, match=fits.format(3, "9 x 7")):
+        BatchNormStatistics(two_layers()).prepare(model, leak_of((3, 9, 7)))
+    with pytest.raises(ValueError, match=fits.format(3, "9 x 9")):
+        BatchNormStatistics(two_layers(), size=9).prepare(model, leak_of())
+    printed = r"BatchNormStatistics\(Sequential #[0-9a-f]{8} of 2 layers%s\)"
+    assert re.fullmatch(printed % "", repr(BatchNormStatistics(two_layers())))
+    assert re.fullmatch(printed % ", size=64", repr(BatchNormStatistics(two_layers(), 64)))
+    other = two_layers()
+    other[1].running_mean += 1
+    assert repr(BatchNormStatistics(other)) != repr(BatchNormStatistics(two_layers())), "a key must tell them apart"
+
+
+def test_grey_images_are_repeated_over_the_channels():
+    network, grey = two_layers(), noise(3, 1, 8, 8).sigmoid()
+    prior = BatchNormStatistics(network).prepare(nn.Linear(2, 2).double(), leak_of((1, 8, 8)))
+    found = prior(HALF(grey), {}, leak_of((1, 8, 8)))
+    assert found.item() == pytest.approx(by_hand(network, network.normalise(grey.expand(-1, 3, -1, -1))))
+
+
+# -- networks that have seen photographs -------------------------------------------------------------------------------------------
+
+
+def test_efficientnet_lite0_knows_photographs():
+    before = torch.get_rng_state()
+    network = pretrained_networks.efficientnet_lite0()
+    assert torch.equal(torch.get_rng_state(), before)
+    photos = data.load("imagenet_samples")
+    images = torch.cat([photos.one(i, 224)[0] for i in range(4)])
+    torch.testing.assert_close(network.normalise(images), (255 * images - 127) / 128)
+    with torch.no_grad():
+        assert (network(network.normalise(images)).argmax(1) == photos.labels[:4]).sum() >= 3
+
+    prior = BatchNormStatistics(network)
+    assert prior.network is network and "of 49 layers" in repr(prior)
+    norm = data.NORMALISE["imagenet_samples"]
+    leak = leak_of((3, 224, 224), 4, norm)
+    random = torch.rand(images.shape, generator=torch.Generator().manual_seed(0))
+    flat = images.mean((2, 3), keepdim=True).expand_as(images)
+    with torch.no_grad():
+        seen, unseen, empty = (prior(norm(x), {}, leak).item() for x in (images, random, flat))
+    assert seen < 0.5 * min(unseen, empty), "real photographs are nearest to what it was trained on"
+
+
+@pytest.fixture(scope="module")
+def moco(tmp_path_factory):
+    """A file laid out as the official one, of a random ResNet-50, with projection head, key encoder, queue and optimiser."""
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        network = timm.create_model("resnet50", num_classes=0)
+    for layer in network.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.running_mean.fill_(0.25)
+    state = {f"module.encoder_q.{n}": t for n, t in network.state_dict().items()}
+    state |= {f"module.encoder_q.fc.{i}.{n}": torch.zeros(2) for i in (0, 2) for n in ("weight", "bias")}
+    state |= {"module.encoder_k.conv1.weight": torch.zeros(1), "module.queue": torch.zeros(128, 4)}
+    state |= {"module.queue_ptr": torch.zeros(1, dtype=torch.long)}
+    path = tmp_path_factory.mktemp("moco") / "moco.pth.tar"
+    content = {"epoch": 800, "arch": "resnet50", "state_dict": state, "optimizer": {"state": {}, "param_groups": []}}
+    torch.save(content, path)
+    return network.eval(), path, state
+
+
+def test_moco_v2_reads_the_query_encoder(moco):
+    expected, path, _ = moco
+    before = torch.get_rng_state()
+    network = pretrained_networks.moco_v2(path)
+    assert torch.equal(torch.get_rng_state(), before)
+    x = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(network(x), expected(x)) and network(x).shape == (1, 2048)
+    assert not network.training and not any(p.requires_grad for p in network.parameters())
+    assert network.normalise == Normalise((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    assert "of 53 layers" in repr(BatchNormStatistics(network))
+
+
+def test_moco_v2_says_what_is_wrong_with_a_file(moco, tmp_path):
+    _, _, state = moco
+    path = tmp_path / "other.pth"
+    with pytest.raises(FileNotFoundError, match=r"path='.*other\.pth' is no file; give .*facebookresearch/moco"):
+        pretrained_networks.moco_v2(path)
+    small = {n: t for n, t in state.items() if t.numel() < 100}
+    contents = [
+        small,
+        {"state_dict": small},
+        {"state_dict": {}},
+        [1, 2],
+        {"state_dict": [1]},
+        {"state_dict": Normalise()},
+    ]
+    for content in contents:
+        torch.save(content, path)
+        with pytest.raises(ValueError, match=r"path='.*' is laid out otherwise; give .*MoCo v2"):
+            pretrained_networks.moco_v2(path)
+    for content in (b"", b"<html>not found</html>"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="is laid out otherwise"):
+            pretrained_networks.moco_v2(path)
+
+
+# -- the victim's own opinion ------------------------------------------------------------------------------------------------------
+
+
+def test_classification_is_the_cross_entropy_of_the_victim():
+    model = two_layers()
+    labels = torch.tensor([1, 0])
+    images, leak = noise(2, 3, 8, 8), leak_of(labels=labels, batch=2)
+    value = Classification().prepare(model, leak)
+    logits = model(images)
+    expected = sum(torch.logsumexp(row, 0) - row[y] for row, y in zip(logits, labels, strict=True)) / 2
+    assert value(images, {}, leak).item() == pytest.approx(expected.item())
+    assert torch.autograd.gradcheck(lambda x: value(x, {}, leak), (images.requires_grad_(),))
+    assert names(value) == "classification" and repr(Classification()) == "Classification()"
+
+
+def test_classification_leaves_a_victim_in_train_mode_alone():
+    model = two_layers().train()
+    before = model[1].running_mean.clone()
+    Classification().prepare(model, leak_of(labels=torch.tensor([1, 0])))(noise(2, 3, 8, 8))
+    assert torch.equal(model[1].running_mean, before)
+
+
+def test_classification_needs_labels_and_a_victim():
+    with pytest.raises(ValueError, match=r"leak\.labels=None.*labels\.row_minimum"):
+        Classification().prepare(two_layers(), leak_of())
+    with pytest.raises(ValueError, match=r"does not know the victim yet; use what prepare\(model, leak\) returns"):
+        Classification()(noise(2, 3, 8, 8), {}, leak_of())
+
+
+# -- several seeds at once ---------------------------------------------------------------------------------------------------------
+
+
+def smooth(size=24, batch=2, seed=0):
+    """Smooth images (batch, 3, size, size) that go on at the other side."""
+    waves = noise(batch, 3, size, size, seed=seed)
+    spectrum = torch.fft.fft2(waves)
+    low = torch.fft.fftfreq(size).abs() < 2.5 / size
+    return torch.fft.ifft2(spectrum * (low[:, None] & low)).real * 4
+
+
+def test_registration_by_hand():
+    group = torch.tensor([0.0, 6.0, 3.0]).view(3, 1, 1, 1, 1).expand(3, 2, 1, 1, 2)  # mean 3, four numbers each
+    assert Registration("none")(group).tolist() == [6, 6, 0]
+    images = noise(3, 2, 3, 4, 4)
+    expected = [(x - images.mean(0)).flatten().norm().item() for x in images]
+    assert Registration("none")(images).tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("align", ["shift", "flow", "none"])
+def test_members_that_agree_are_at_zero(align):
+    same = smooth().expand(3, 2, 3, 24, 24).clone().requires_grad_()
+    distance = Registration(align)(same)
+    (slope,) = torch.autograd.grad(distance.sum(), same)
+    assert distance.shape == (3,) and distance.max() < 1e-6 and slope.isfinite().all()
+
+
+@pytest.mark.parametrize("align", ["shift", "flow"])
+def test_a_known_shift_is_undone(align):
+    image = smooth()
+    moved = [image.roll(shift, (2, 3)) for shift in ((0, 0), (0, 0), (1, -1), (-1, 2))]
+    group = torch.stack(moved)
+    inside = (..., slice(4, -4), slice(4, -4))  # what comes round the edge is not in a photograph
+
+    def error(consensus):
+        return (consensus - image)[inside].norm().item()
+
+    plain, aligned = error(group.mean(0)), error(Registration(align).aligned(group).mean(0))
+    assert aligned < 0.5 * plain
+    assert torch.equal(Registration("none").aligned(group), group)
+
+
+def test_a_shift_moves_whole_pixels_the_right_way():
+    image = smooth(batch=1)
+    group = torch.stack([image] * 5 + [image.roll((2, -1), (2, 3))])
+    aligned = Registration("shift").aligned(group)
+    assert torch.allclose(aligned[:5], group[:5], atol=1e-9), "those that fit stay"
+    assert torch.allclose(aligned[5][..., 3:-3, 3:-3], image[..., 3:-3, 3:-3], atol=1e-9)
+    # row 0 of the original came from row 2 of the moved one; the last rows repeat the border
+    assert torch.allclose(aligned[5][..., -1, 3:-3], group[5][..., -1, 2:-4], atol=1e-9)
+
+
+@pytest.mark.parametrize("align", ["none", "shift"])
+def test_slopes_reach_member_and_consensus(align):
+    group = torch.stack([smooth(8, 1), smooth(8, 1).roll((1, 0), (2, 3)), smooth(8, 1, seed=1)]).requires_grad_()
+    registration = Registration(align)
+    assert torch.autograd.gradcheck(registration, (group,))
+    (slope,) = torch.autograd.grad(registration(group).sum(), group)
+    assert all(member.abs().max() > 1e-3 for member in slope)
+    # with the consensus held fast, as if it were known, the slope is another one
+    held = group.detach().clone().requires_grad_()
+    distance = (held - registration.aligned(held).mean(0).detach()).flatten(1).norm(dim=1)
+    (other,) = torch.autograd.grad(distance.sum(), held)
+    assert not torch.allclose(slope, other, atol=1e-3)
+
+
+def test_flow_passes_slopes_too():
+    group = torch.stack([smooth(), smooth().roll((1, 1), (2, 3))]).requires_grad_()
+    (slope,) = torch.autograd.grad(Registration("flow")(group).sum(), group)
+    assert slope.isfinite().all() and all(member.abs().max() > 1e-4 for member in slope)
+
+
+def test_noise_is_not_torn_about():
+    """Early in a search there is nothing to align: the members must stay where they are, without a word."""
+    group = noise(3, 2, 3, 16, 16)
+    assert torch.allclose(Registration("shift").aligned(group), group)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for align in ("shift", "flow"):
+            flat = torch.zeros(2, 1, 3, 8, 8, requires_grad=True)
+            (slope,) = torch.autograd.grad(Registration(align)(flat).sum(), flat)
+            assert not slope.any()
+            broken = Registration(align)(noise(2, 1, 3, 8, 8) * math.nan)
+            assert broken.isnan().all(), "a search that went wrong ends with its own reason"
+
+
+def test_groups_that_cannot_agree_are_named():
+    with pytest.raises(ValueError, match=r"images: shape \(1, 2, 3, 8, 8\) is no group.*2 seeds or more"):
+        Registration()(noise(1, 2, 3, 8, 8))
+    with pytest.raises(ValueError, match=r"images: shape \(2, 3, 8, 8\).*\(group, batch, channels, height, width\)"):
+        Registration()(noise(2, 3, 8, 8))
+    with pytest.raises(ValueError, match="align='ransac' is not known here; try 'shift', 'flow' or 'none'"):
+        Registration("ransac")
+
+
+# -- beside a real leak --------------------------------------------------------------------------------------------------------------
+
+
+def test_every_prior_takes_what_a_client_sent():
+    model = models.build("vit_cifar", embed_dim=16, depth=1, num_heads=2)
+    images = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    leak = observe(model, images, torch.tensor([1, 2]))
+    statistics = BatchNormStatistics(two_layers()[:5].eval()).prepare(model, leak)
+    joints, opinion = PatchJoints().prepare(model, leak), Classification().prepare(model, leak)
+    for value in (total_variation, total_variation_norm, pixel_norm, out_of_range, statistics, joints, opinion):
+        x = leak.normalise(images).requires_grad_()
+        found = value(x, leak.grads, leak)
+        (slope,) = torch.autograd.grad(found, x)
+        assert found.shape == () and slope.isfinite().all(), names(value)
+    assert out_of_range(leak.normalise(images), {}, leak) == pytest.approx(0, abs=1e-12)
+    assert opinion(leak.normalise(images)).item() == pytest.approx(
+        Classification()
+        .prepare(model, replace(leak, labels=leak.labels.flip(0)))(leak.normalise(images.flip(0)))
+        .item()
+    )

@@ -1,0 +1,375 @@
+"""The family of a batch holds its patches and has the dimension that the rule says; projections, whitening and components by definition."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+
+from privlab import data, models
+from privlab.attacks.gradient_inversion import closed_form, search_spaces
+from privlab.data import Normalise
+from privlab.leak import observe
+from privlab.models import april
+
+FIRST = ["blocks.0.attn.qkv.weight"]
+
+
+@pytest.fixture(scope="module")
+def photos():
+    return data.load("cifar10_samples")
+
+
+def victim(width=384, **changes):
+    return models.build("vit_cifar", embed_dim=width, depth=2, **changes).double()
+
+
+def family_of(model, x):
+    return search_spaces.family(model, observe(model, x, torch.zeros(len(x), dtype=torch.int64), names=FIRST))
+
+
+@pytest.fixture(scope="module")
+def pair(photos):
+    """A victim, two of its images and their family."""
+    model = victim()
+    x = photos.take([0, 1])[0].double()
+    return model, x, family_of(model, x)
+
+
+def patches(images, side=8):
+    return torch.nn.functional.unfold(images, side, stride=side).transpose(1, 2)
+
+
+def latent_of(space, batch=2, seed=0):
+    shape = (batch, len(space.origin), space.hidden)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def affine(d=6, hidden=2, seed=0):
+    """A small space by hand: images of 1 x 4 x 3 pixels in 2 patches of 2 x 3, an oblique basis."""
+    g = torch.Generator().manual_seed(seed)
+    origin, basis = (torch.randn(shape, generator=g, dtype=torch.float64) for shape in ((2, d), (d, hidden)))
+    return search_spaces.Affine(origin, basis, (1, 4, 3), (2, 3), Normalise((0.5,), (0.25,)))
+
+
+# -- the family of a batch ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("std", [0.02, 1.0])
+@pytest.mark.parametrize("batch", [2, 3])
+@pytest.mark.parametrize("width", [192, 384])
+def test_the_true_patches_lie_in_the_family(photos, width, batch, std):
+    """n (B - 1) dimensions where the width allows; 192 - (192 - 16 B - 1 - 1) at width 192, where equations are missing."""
+    model = victim(width, position_std=std)
+    x = photos.take(range(batch))[0]
+    space = family_of(model, x)
+    assert (
+        space.hidden
+        == closed_form.hidden_directions(model, batch)
+        == (16 * (batch - 1) if width == 384 else 16 * batch + 2)
+    )
+    assert space.origin.shape == (16, 192) and space.basis.shape == (192, space.hidden)
+    normalised = model.normalise(x.double())
+    assert (space.images(space.begin(normalised)) - normalised).abs().max() < 1e-10
+    torch.testing.assert_close(space.basis.T @ space.basis, torch.eye(space.hidden).double(), rtol=0, atol=1e-12)
+    other = model.normalise(photos.take([19])[0].double())  # it says something: another image is not in it
+    assert (space.images(space.begin(other)) - other).abs().max() > 0.05
+
+
+def test_the_hidden_directions_are_the_differences_of_the_images(pair):
+    model, x, space = pair
+    one, two = patches(model.normalise(x))
+    difference = (two - one).T  # (192, 16)
+    assert (difference - space.basis @ (space.basis.T @ difference)).abs().max() < 1e-10
+    assert torch.linalg.matrix_rank(difference, rtol=1e-9) == space.hidden == 16
+
+
+def test_one_image_is_the_closed_form(photos):
+    model = victim()
+    x, y = photos.one(3)
+    leak = observe(model, x, y, names=FIRST)
+    space = search_spaces.family(model, leak)
+    assert space.hidden == 0
+    found = model.normalise.inverse(space.images(torch.zeros(1, 16, 0).double()))
+    assert (found - x).abs().max() < 1e-10
+    assert (found - closed_form.subspace(model, leak).images).abs().max() < 1e-9
+    public = photos.take(range(5))[0]
+    assert space.whitened(public) is space and space.expected(public) is space
+
+
+def test_an_affine_norm_moves_sigma_along(photos):
+    model = victim()
+    g = torch.Generator().manual_seed(0)
+    norm = model.blocks[0].norm1
+    norm.weight.data += 0.3 * torch.rand(norm.weight.shape, generator=g)
+    norm.bias.data += 0.1 * torch.randn(norm.bias.shape, generator=g)
+    x = photos.take([0, 1])[0].double()
+    space, normalised = family_of(model, x), model.normalise(x)
+    assert space.hidden == 16 and (space.images(space.begin(normalised)) - normalised).abs().max() < 1e-9
+    torch.testing.assert_close(space.basis.T @ space.basis, torch.eye(16).double(), rtol=0, atol=1e-12)
+
+
+def test_what_the_rank_rule_hides_comes_on_top(photos):
+    """A fixed 2-D sinusoid hides 9 directions of one image already: 16 + 9 of two."""
+    model = victim(position="sinusoid_2d")
+    x = photos.take([0, 1])[0].double()
+    space, normalised = family_of(model, x), model.normalise(x)
+    assert space.hidden == closed_form.hidden_directions(model, 2) == 25
+    assert (space.images(space.begin(normalised)) - normalised).abs().max() < 1e-8
+
+
+def test_the_origin_is_the_nearest_point_to_mid_grey(pair):
+    model, _, space = pair
+    grey = model.normalise(torch.full((1, 3, 32, 32), 0.5).double())
+    assert space.begin(grey).abs().max() < 1e-10
+    assert ((space.origin - patches(grey)[0]) @ space.basis).abs().max() < 1e-10
+
+
+def test_float32_leaves_a_family_that_is_right_to_its_rounding(photos):
+    model = models.build("vit_cifar", depth=2)
+    x = photos.take([0, 1])[0]
+    space = family_of(model, x)
+    normalised = model.normalise(x)
+    back = space.images(space.begin(normalised))
+    assert 16 <= space.hidden <= 24 and back.dtype == torch.float32
+    assert (back - normalised).abs().max() < 5e-3
+    noisy = search_spaces.family(model, observe(model, x, torch.tensor([0, 0]), names=FIRST), noise=1e-5)
+    assert noisy.hidden > space.hidden  # what the noise drowns is not known
+
+
+def test_the_family_needs_neither_labels_nor_any_other_gradient(photos):
+    model = victim()
+    x, y = photos.take([0, 1])
+    leak = dataclasses.replace(observe(model, x, y).only(FIRST), labels=None)
+    normalised = model.normalise(x.double())
+    space = search_spaces.family(model, leak)
+    assert (space.images(space.begin(normalised)) - normalised).abs().max() < 1e-10
+
+
+# -- any affine space -----------------------------------------------------------------------------------------------------
+
+
+def test_images_by_hand():
+    """Two patches of 1 x 2 pixels, one direction: their sum."""
+    space = search_spaces.Affine(
+        torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0], [1.0]]), (1, 2, 2), (1, 2), Normalise()
+    )
+    images = space.images(torch.tensor([[[10.0], [-1.0]], [[0.0], [0.0]]]))
+    assert images.tolist() == [[[[11.0, 12.0], [2.0, 3.0]]], [[[1.0, 2.0], [3.0, 4.0]]]]
+    assert space.begin(torch.tensor([[[[2.0, 2.0], [2.0, 4.0]]]])).flatten().tolist() == pytest.approx([0.5, -0.5])
+    assert repr(space) == "Affine: 2 patches of 2 numbers, 1 of them hidden"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 3), st.integers(0, 2**31))
+def test_begin_undoes_images_and_is_the_nearest_point(hidden, batch, seed):
+    space = affine(hidden=hidden, seed=seed)
+    z = latent_of(space, batch, seed)
+    torch.testing.assert_close(space.begin(space.images(z)), z, rtol=1e-6, atol=1e-6)
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(batch, 1, 4, 3, generator=g, dtype=torch.float64)
+    nearest = space.images(space.begin(x))
+    residual = patches_of(x - nearest)
+    assert (residual @ space.basis).abs().max() < 1e-6 * (1 + residual.abs().max())  # at right angles to the family
+    for _ in range(3):
+        step = 0.1 * torch.randn(z.shape, generator=g, dtype=torch.float64)
+        assert (x - space.images(space.begin(x) + step)).norm() >= (x - nearest).norm() - 1e-12
+
+
+def patches_of(images):
+    return torch.nn.functional.unfold(images, (2, 3), stride=(2, 3)).transpose(1, 2)
+
+
+@pytest.mark.parametrize("kind", ["pixels", "family", "components"])
+def test_every_space_keeps_its_bargain(pair, photos, kind):
+    """begin and images fit together, images is differentiable twice over, and float32 comes back as float32."""
+    model, x, family = pair
+    space = dict(
+        pixels=search_spaces.Pixels(),
+        family=family,
+        components=search_spaces.components(photos.take(range(20))[0], 5, model.normalise),
+    )[kind]
+    start = space.begin(model.normalise(x))
+    z = (start + 0.1).requires_grad_()
+    images = space.images(z)
+    assert images.shape == (2, 3, 32, 32) and torch.allclose(space.begin(images), z, atol=1e-9)
+    (slope,) = torch.autograd.grad(images.square().sum(), z, create_graph=True)
+    (second,) = torch.autograd.grad(slope.square().sum(), z)
+    assert slope.abs().sum() > 0 and second.abs().sum() > 0
+    single = space.begin(model.normalise(x).float())
+    assert single.dtype == space.images(single).dtype == torch.float32
+
+
+def test_the_pixels_are_themselves():
+    x = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    assert search_spaces.Pixels().begin(x) is x and search_spaces.Pixels().images(x) is x
+
+
+def test_a_space_goes_where_it_is_told(pair):
+    _, _, space = pair
+    single = space.to(torch.zeros(1))
+    assert single.origin.dtype == single.basis.dtype == torch.float32 and space.basis.dtype == torch.float64
+    z = latent_of(space)
+    torch.testing.assert_close(single.images(z.float()), space.images(z).float(), rtol=1e-4, atol=1e-4)
+
+
+# -- whitening ------------------------------------------------------------------------------------------------------------
+
+
+def test_whitened_coordinates_of_public_patches_have_unit_covariance(pair, photos):
+    model, x, space = pair
+    public = photos.take(range(2, 20))[0]
+    white = space.whitened(public, shrinkage=0)
+    z = white.begin(model.normalise(public.double())).flatten(0, 1)  # (288, 16)
+    torch.testing.assert_close(torch.cov(z.T), torch.eye(16).double(), rtol=0, atol=1e-9)
+    lengths = white.basis.norm(dim=0)
+    assert (lengths.diff() <= 0).all() and lengths[0] > 5 * lengths[-1]  # the widest first, and far wider
+    shrunk = space.whitened(public)
+    z = shrunk.begin(model.normalise(public.double())).flatten(0, 1)
+    torch.testing.assert_close(torch.cov(z.T), torch.eye(16).double(), rtol=0, atol=0.1)
+    for same in (white, shrunk):  # the same family: nothing moved out of it, or into it
+        normalised = model.normalise(x)
+        assert (same.images(same.begin(normalised)) - normalised).abs().max() < 1e-9
+        torch.testing.assert_close(same.origin, space.origin)
+    assert torch.linalg.cond(space.whitened(public, shrinkage=1).basis) == pytest.approx(1, abs=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 5), st.floats(0, 0.5), st.integers(0, 2**31))
+def test_expected_makes_the_density_of_a_patch_a_standard_normal_one(hidden, shrinkage, seed):
+    """-log N(patch; mu, C) - |z|^2 / 2 does not depend on z, whatever the patch's known part."""
+    space = affine(hidden=hidden, seed=seed)
+    g = torch.Generator().manual_seed(seed)
+    public = torch.rand(20, 1, 4, 3, generator=g, dtype=torch.float64)
+    rows = patches_of(space.normalise(public)).flatten(0, 1)
+    covariance = (1 - shrinkage) * torch.cov(rows.T) + shrinkage * torch.cov(rows.T).diagonal().mean() * torch.eye(6)
+    density = torch.distributions.MultivariateNormal(rows.mean(0), covariance.double())
+    seen = space.expected(public, shrinkage)
+    levels = []
+    for seed in range(4):
+        z = latent_of(seen, 1, seed) * seed
+        levels.append(-density.log_prob(patches_of(seen.images(z))[0]) - z[0].square().sum(1) / 2)  # (patches,)
+    for level in levels[1:]:
+        torch.testing.assert_close(level, levels[0], rtol=1e-6, atol=1e-6)
+    inside = space.images(space.begin(seen.images(z)))  # and it is the same family
+    torch.testing.assert_close(inside, seen.images(z), rtol=1e-6, atol=1e-6)
+
+
+def test_what_is_to_be_expected_is_nearer_than_the_origin():
+    """Public statistics fill in part of what the gradient hides, without a search: some dB for a batch of 2."""
+    train, test = data.load("cifar10"), data.load("cifar10", "test")
+    public = train.take(range(500))[0]
+    gains = []
+    for seed in range(4):
+        model = victim(seed=seed)
+        x = test.sample(2, seed)[0].double()
+        space = family_of(model, x)
+        none = torch.zeros(2, 16, 16).double()
+        errors = [
+            (model.normalise.inverse(s.images(none)) - x).square().mean(dim=(1, 2, 3))
+            for s in (space, space.expected(public))
+        ]
+        gains.append(10 * torch.log10(errors[0] / errors[1]).mean().item())
+    assert min(gains) > 0 and sum(gains) / 4 > 1
+
+
+# -- components -----------------------------------------------------------------------------------------------------------
+
+
+def test_components_are_scikit_learns(photos):
+    x = photos.take(range(20))[0]
+    normalise = data.NORMALISE["cifar10"]
+    space = search_spaces.components(x, 7, normalise)
+    rows = normalise(x.double()).flatten(1).numpy()
+    pca = PCA(7, whiten=True, svd_solver="full").fit(rows)
+    z = space.begin(normalise(x.double()))
+    assert z.shape == (20, 1, 7) and space.hidden == 7
+    wanted = pca.transform(rows)
+    signs = np.sign((z[:, 0].numpy() * wanted).sum(0))
+    np.testing.assert_allclose(z[:, 0].numpy() * signs, wanted, atol=1e-9)
+    np.testing.assert_allclose(space.images(z).flatten(1).numpy(), pca.inverse_transform(wanted), atol=1e-9)
+    torch.testing.assert_close(torch.cov(z[:, 0].T), torch.eye(7).double(), rtol=0, atol=1e-9)
+    assert z.mean(0).abs().max() < 1e-9
+    everything = search_spaces.components(x, 19, normalise)
+    assert (everything.images(everything.begin(normalise(x.double()))) - normalise(x.double())).abs().max() < 1e-9
+
+
+def test_components_without_a_normalisation_are_of_the_pixels(photos):
+    x = photos.take(range(5))[0].double()
+    space = search_spaces.components(x, 4)
+    assert space.normalise == Normalise() and (space.images(space.begin(x)) - x).abs().max() < 1e-9
+    torch.testing.assert_close(space.images(torch.zeros(1, 1, 4).double())[0], x.mean(0))
+
+
+# -- errors ---------------------------------------------------------------------------------------------------------------
+
+
+def test_batches_that_leave_nothing_are_named(photos):
+    x, y = photos.take(range(3))
+    for model, batch, says in (
+        (victim(48, num_heads=1), 3, "width 48 leaves no equation beside the 3 images' 49 tokens"),
+        # 64 patches of 48 pixels: one difference a patch is more than there are pixels
+        (
+            victim(384, patch_size=4),
+            2,
+            r"its 2 images leave 48 of the 48 pixels of a patch open.*\(width 384, 64 patches\)",
+        ),
+    ):
+        leak = observe(model, x[:batch], y[:batch], names=FIRST)
+        with pytest.raises(ValueError, match=says):
+            search_spaces.family(model, leak)
+    model = victim()
+    leak = observe(model, x[:2], y[:2], names=FIRST)
+    with pytest.raises(
+        ValueError, match="leave 16 of the 192 pixels of a patch open, and no other stands above the noise"
+    ):
+        search_spaces.family(model, leak, noise=10.0)
+    with pytest.raises(ValueError, match="noise=-1.0 is no share"):
+        search_spaces.family(model, leak, noise=-1.0)
+
+
+def test_models_and_leaks_that_do_not_fit_are_named(photos):
+    x, y = photos.take([0, 1])
+    plain, resnet = april.build("a", depth=1, width=64), models.build("resnet18", num_classes=10)
+    with pytest.raises(ValueError, match="PlainBlock, does not stand right behind the embedding with a norm"):
+        search_spaces.family(plain, observe(plain, x, y))
+    with pytest.raises(ValueError, match="ResNet is no VisionTransformer of timm"):
+        search_spaces.family(resnet, observe(resnet, x, y))
+    model = victim()
+    with pytest.raises(ValueError, match="no gradient named 'blocks.0.attn.qkv.weight'"):
+        search_spaces.family(model, observe(model, x, y, names=["pos_embed"]))
+
+
+def test_images_that_do_not_fit_are_named():
+    space = affine()
+    x = torch.rand(20, 1, 4, 3, generator=torch.Generator().manual_seed(0)).double()
+    for method in (space.whitened, space.expected):
+        for images, shrinkage, says in (
+            (x, 2.0, "shrinkage=2.0 is no share"),
+            (x * 255, 0.0, r"images: pixels go from .*; give public images in \[0, 1\]"),
+            (x[..., :2], 0.0, r"images: shape \(20, 1, 4, 2\) is not \(batch, 1, 4, 3\)"),
+            (x[:1], 0.0, "images: 2 patches do not span 2 hidden directions"),
+            (x[:1].expand(5, -1, -1, -1), 0.0, "images: their patches do not vary in every direction"),
+        ):
+            with pytest.raises(ValueError, match=says):
+                method(images, shrinkage)
+    with pytest.raises(ValueError, match=r"images: shape \(1, 4, 3\) is not"):
+        space.begin(x[0])
+
+
+def test_components_that_do_not_exist_are_named(photos):
+    x = photos.take(range(5))[0]
+    for images, count, says in (
+        (x, 5, r"count=5 components do not exist in 5 images of \(3, 32, 32\); try 1 to 4"),
+        (x, 0, "count=0 components"),
+        (x[:0], 1, "count=1 components do not exist in 0 images"),
+        (x[[0, 0, 1, 1, 0]], 3, "count=3: the images vary in 1 directions only; try 1"),
+        (x[0], 1, r"images: got shape \(3, 32, 32\), torch.float32; give"),
+        (photos.pixels[:5], 1, "images: got shape .*torch.uint8; give"),
+        (x * 255, 2, r"images: pixels go from .*; give public images in \[0, 1\]"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            search_spaces.components(images, count)

@@ -1,0 +1,250 @@
+"""The Jacobian against finite differences and by hand; ranks, conditions and receptive fields where the answer is known."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from privlab.attacks.gradient_inversion import sensitivity
+from privlab.data import Normalise
+from privlab.leak import observe
+from privlab.models import morph
+
+LABEL = torch.tensor([1])
+
+
+def linear(channels: int = 1, side: int = 4) -> nn.Module:
+    """A classifier without hidden layers, in double precision."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(channels * side**2, 3)).double()
+
+
+def photo(channels: int = 1, side: int = 4) -> torch.Tensor:
+    return torch.rand(1, channels, side, side, generator=torch.Generator().manual_seed(1)).double()
+
+
+def by_differences(model: nn.Module, image: torch.Tensor, step: float = 1e-5) -> torch.Tensor:
+    """The whole Jacobian, (parameters, pixels), over the norm of the message."""
+    norm = observe(model, image, LABEL).norm
+    columns = []
+    for k in range(image.numel()):
+        move = torch.zeros_like(image).view(-1).index_fill(0, torch.tensor([k]), step).view_as(image)
+        ahead, behind = (observe(model, image + sign * move, LABEL).grads for sign in (1, -1))
+        columns.append(torch.cat([(ahead[n] - behind[n]).flatten() for n in ahead]) / (2 * step))
+    return torch.stack(columns, 1) / norm
+
+
+@pytest.mark.parametrize(
+    "model", [linear(), morph.build(9, width=0.02, depths=(1, 1, 1, 1)).double()], ids=["linear", "morph"]
+)
+def test_spectrum_is_that_of_the_jacobian(model, monkeypatch):
+    """With a row of the sketch for every parameter it is nearly exact."""
+    monkeypatch.setattr(sensitivity, "SKETCH", 20_000)
+    channels, side = (1, 4) if isinstance(model, nn.Sequential) else (3, 4)
+    model.normalise = Normalise()
+    image = photo(channels, side)
+    exact = torch.linalg.svdvals(by_differences(model, image))
+    found = sensitivity.spectrum(model, image, LABEL, block=1)
+    assert len(found) == image.numel()
+    torch.testing.assert_close(found, exact, rtol=0.02, atol=1e-5 * exact[0].item())
+
+
+@pytest.mark.parametrize("step", [1, 10, 14])
+def test_the_sketch_keeps_most_singular_values_to_an_eighth_and_with_them_the_ranks(step):
+    """A single value may be off by more, where few parameters carry the message and two of them meet in a sum."""
+    model, image = (
+        morph.build(step, width=0.05, depths=(1, 1, 1, 1)).double(),
+        photo(3, 32)[:, :, :8, :8] if step < 13 else photo(3, 32),
+    )
+    model.normalise = Normalise()
+    block = 1 if step < 13 else 4
+    exact = exact_spectrum(model, image, block)
+    for seed in range(3):
+        found = sensitivity.spectrum(model, image, LABEL, block=block, seed=seed)
+        large = exact > 1e-6 * exact[0]
+        assert (found[large] / exact[large]).log().abs().median() < 0.125
+        assert sensitivity.effective_rank(found) == pytest.approx(sensitivity.effective_rank(exact), rel=0.1)
+        middle = [sensitivity.condition(values, share=0.5) for values in (found, exact)]
+        assert math.log(middle[0] / middle[1]) == pytest.approx(0, abs=0.25)
+
+
+def exact_spectrum(model: nn.Module, image: torch.Tensor, block: int) -> torch.Tensor:
+    """Without a sketch, by differences along the same squares."""
+    squares, norm, step = sensitivity._squares(image, LABEL, block).double(), observe(model, image, LABEL).norm, 1e-5
+    columns = []
+    for square in squares:
+        ahead, behind = (observe(model, image + sign * step * square, LABEL).grads for sign in (1, -1))
+        columns.append(torch.cat([(ahead[n] - behind[n]).flatten() for n in ahead]) / (2 * step))
+    return torch.linalg.svdvals(torch.stack(columns, 1) / norm)
+
+
+def test_blocks_are_directions_of_norm_1():
+    """Squares of equal pixels span what an image of half the side spans: J restricted to it, by hand."""
+    model, image = linear(), photo()
+    whole = by_differences(model, image)
+    squares = torch.stack(
+        [
+            (torch.arange(16).view(4, 4) // 8 == row) & (torch.arange(4) // 2 == column)
+            for row in (0, 1)
+            for column in (0, 1)
+        ]
+    )
+    exact = torch.linalg.svdvals(whole @ (squares.double().view(4, 16).T / 2))
+    found = sensitivity.spectrum(model, image, LABEL, block=2)
+    assert found.shape == (4,)
+    assert ((found / exact).log().abs() < 0.6).all()  # four columns only: the sketch has 256 rows
+
+
+def test_spectrum_leaves_the_model_as_it_was_and_pieces_do_not_matter():
+    model, image = morph.build(8, width=0.05, depths=(1, 1, 1, 1)).train(), photo(3, 64).float()
+    before = {n: v.clone() for n, v in model.state_dict().items()}
+    one, other = (sensitivity.spectrum(model, image, LABEL, block=16, at_once=n) for n in (7, 48))
+    torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
+    assert model.training and all(torch.equal(v, before[n]) for n, v in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_message_that_does_not_mind_a_pixel_has_a_singular_value_of_zero():
+    class Blind(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = linear()[1]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.fc((x * torch.tensor([0.0, 1, 1, 1]).double()).flatten(1))
+
+    found = sensitivity.spectrum(Blind(), photo(), LABEL, block=1)
+    assert (found < 1e-6 * found[0]).sum() == 4 and math.isinf(sensitivity.condition(torch.tensor([1.0, 0.0])))
+
+
+@given(st.integers(1, 40), st.floats(0.1, 10))
+def test_effective_rank_of_equal_values_is_their_number(n, size):
+    assert sensitivity.effective_rank(torch.full((n,), size)) == pytest.approx(n, rel=1e-6)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=20), st.floats(0.01, 100))
+def test_effective_rank_lies_between_1_and_n_and_forgets_scale(values, scale):
+    singular = torch.tensor(values, dtype=torch.float64)
+    rank = sensitivity.effective_rank(singular)
+    assert 1 - 1e-9 <= rank <= len(values) + 1e-9
+    assert sensitivity.effective_rank(scale * singular) == pytest.approx(rank, rel=1e-6)
+
+
+def test_effective_rank_and_condition_by_hand():
+    """Shares 1/2, 1/4, 1/4: entropy 1.5 log 2."""
+    values = torch.tensor([1.0, 2.0, 1.0])
+    assert sensitivity.effective_rank(values) == pytest.approx(2**1.5)
+    assert sensitivity.condition(values) == 2
+    assert sensitivity.condition(torch.tensor([8.0, 4.0, 2.0, 1.0]), share=0.5) == 2
+
+
+def test_field_of_one_convolution_is_its_window():
+    convolution = nn.Conv2d(1, 2, 3, padding=1, bias=False)
+    with torch.no_grad():
+        convolution.weight.copy_(torch.tensor([[0.0, 1, 0], [1, -4, 1], [0, 1, 0]]).expand(2, 1, 3, 3))
+    seen = sensitivity.field(convolution, torch.rand(2, 1, 9, 9))
+    expected = torch.zeros(9, 9)
+    expected[3:6, 3:6] = torch.tensor([[0.0, 1, 0], [1, 4, 1], [0, 1, 0]]) / 8
+    torch.testing.assert_close(seen, expected)
+    assert sensitivity.area(seen, 0.5) == 1 / 81 and sensitivity.area(seen, 0.9) == 5 / 81
+
+
+def test_two_convolutions_see_further_and_a_mean_sees_all():
+    one, two = (
+        nn.Conv2d(3, 4, 3, padding=1),
+        nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)),
+    )
+    images = torch.rand(1, 3, 15, 15)
+    assert (sensitivity.field(one, images) > 0).sum() == 9 and (sensitivity.field(two, images) > 0).sum() == 25
+    whole = sensitivity.field(lambda x: x.mean((2, 3), keepdim=True), images)
+    assert sensitivity.area(whole, 0.9) == pytest.approx(0.9, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda: sensitivity.spectrum(linear(), photo().expand(2, 1, 4, 4), LABEL),
+            r"image \(2, 1, 4, 4\), label \(1,\): give one image",
+        ),
+        (
+            lambda: sensitivity.spectrum(linear(), photo(), LABEL, block=3),
+            r"block=3 does not divide an image of 4 x 4; try 1, 2 or 4",
+        ),
+        (lambda: sensitivity.condition(torch.ones(3), share=0), r"share=0 is no part of the singular values"),
+        (
+            lambda: sensitivity.field(lambda x: 0 * x, torch.rand(1, 1, 3, 3)),
+            r"features: the centre of the map does not move with any pixel",
+        ),
+        (
+            lambda: sensitivity.field(
+                lambda x: F.layer_norm(x.flatten(1), (27,)).view(x.shape[0], -1, 1, 1), torch.rand(2, 3, 3, 3)
+            ),
+            r"its channels add up to a constant, as behind a LayerNorm; give the map before the norm",
+        ),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# -- part by part, by edits ------------------------------------------------------------------------------------------------
+
+
+def test_each_edit_moves_one_square_and_stays_in_range():
+    image = torch.rand(1, 3, 10, 9, generator=torch.Generator().manual_seed(2))
+    edits = list(sensitivity.brightened(image))
+    moved = torch.stack([(edit != image).any(1)[0] for edit in edits])  # (16, 10, 9)
+    assert len(edits) == 16 and (moved.sum(0) == 1).all()  # squares do not overlap, and leave no pixel out
+    assert all(edit.min() >= 0 and edit.max() <= 1 for edit in edits)
+    assert len(list(sensitivity.brightened(image[:, :, :2, :3]))) == 6  # no empty squares
+
+
+def test_dark_squares_get_brighter_and_bright_ones_darker():
+    image = torch.full((1, 1, 4, 4), 0.2)
+    image[..., 2:, :] = 0.7
+    above, _, below, _ = sensitivity.brightened(image, cells=2, step=0.1)
+    torch.testing.assert_close((above - image)[0, 0, :2, :2], torch.full((2, 2), 0.1))
+    torch.testing.assert_close((below - image)[0, 0, 2:, :2], torch.full((2, 2), -0.1))
+
+
+def test_told_apart_is_the_spectrum_of_the_parts_changes(monkeypatch):
+    monkeypatch.setattr(sensitivity, "ROWS", 16_000)
+    model, image = morph.build(9, width=0.02, depths=(1, 1, 1, 1)).double(), photo(3, 32)
+    model.normalise = Normalise()
+    names = [n for n, _ in model.named_parameters()]
+    groups = {"first": names[:3], "rest": names[3:]}
+    edits = list(sensitivity.brightened(image, cells=2))
+    before, after = observe(model, image, LABEL), [observe(model, edit, LABEL) for edit in edits]
+    found = sensitivity.told_apart(model, image, LABEL, edits, groups)
+    for part, inside in groups.items():
+        whole = [torch.cat([(one[n] - before[n]).flatten() for n in inside]) for one in after]
+        exact = torch.linalg.svdvals(torch.stack(whole, 1)) / before.only(inside).norm
+        torch.testing.assert_close(found[part], exact, rtol=0.05, atol=1e-6 * exact[0].item())
+
+
+def test_edits_that_are_the_same_are_not_told_apart():
+    edit = photo() * 0.5
+    found = sensitivity.told_apart(linear(), photo(), LABEL, [edit, edit], {"all": ["1.weight", "1.bias"]})
+    assert found["all"][1] < 1e-7 * found["all"][0]
+    assert sensitivity.effective_rank(found["all"]) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_part_without_a_gradient_and_pixels_out_of_range_are_refused():
+    model = linear()
+    with torch.no_grad():
+        model[1].weight.zero_()
+    dark = torch.zeros(1, 1, 4, 4).double()
+    with pytest.raises(ValueError, match="the gradient of 'weight' is zero everywhere"):
+        sensitivity.told_apart(model, dark, LABEL, [], {"weight": ["1.weight"]})
+    with pytest.raises(ValueError, match="image: pixels go from"):
+        sensitivity.told_apart(model, dark + 2, LABEL, [], {})

@@ -1,0 +1,162 @@
+"""Signals against their definitions in 300 decimal digits, far beyond where a softmax has gone to 1."""
+
+from decimal import Decimal, localcontext
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privlab.attacks.membership_inference import signals
+
+NAMES = ["loss", "confidence", "entropy", "modified_entropy", "correct", "margin"]
+
+
+def definitions(logits, label):
+    """Every signal of one sample by its textbook formula, on probabilities, in 300 digits."""
+    with localcontext() as context:
+        context.prec = 300
+        context.Emin = -10_000
+        weights = [Decimal(z).exp() for z in logits]
+        p = [w / sum(weights) for w in weights]
+        rest = [q for i, q in enumerate(p) if i != label]
+        return {
+            "loss": p[label].ln(),
+            "confidence": p[label],
+            "entropy": sum(q * q.ln() for q in p),
+            "modified_entropy": (1 - p[label]) * p[label].ln() + sum(q * (1 - q).ln() for q in rest),
+            "correct": Decimal(int(max(range(len(p)), key=p.__getitem__) == label)),
+            "margin": (p[label] / sum(rest)).ln(),
+        }
+
+
+def one(logits, label):
+    return {
+        name: f(torch.tensor([logits], dtype=torch.float64), torch.tensor([label]))
+        for name, f in signals.SCORES.items()
+    }
+
+
+def test_six_signals_by_their_names():
+    assert list(signals.SCORES) == NAMES
+    assert all(getattr(signals, name) is signal for name, signal in signals.SCORES.items())
+
+
+def test_by_hand():
+    """Logits 0, log 2, log 5, so p = 1/8, 1/4, 5/8, once with the second class true and once with the third."""
+    z = torch.tensor([[0.0, 2.0, 5.0]] * 2).clamp(min=1).log()
+    y = torch.tensor([1, 2])
+    log = lambda *x: torch.tensor(x, dtype=torch.float64).log()  # noqa: E731
+    found = {name: f(z.double(), y) for name, f in signals.SCORES.items()}
+    close = dict(rtol=1e-7, atol=1e-7)  # the logits were rounded to float32
+    torch.testing.assert_close(found["loss"], log(1 / 4, 5 / 8), **close)
+    torch.testing.assert_close(found["confidence"], torch.tensor([0.25, 0.625], dtype=torch.float64), **close)
+    entropy = (log(1 / 8) / 8 + log(1 / 4) / 4 + log(5 / 8) * 5 / 8).expand(2)
+    torch.testing.assert_close(found["entropy"], entropy, **close)
+    second = log(1 / 4) * 3 / 4 + log(7 / 8) / 8 + log(3 / 8) * 5 / 8
+    third = log(5 / 8) * 3 / 8 + log(7 / 8) / 8 + log(3 / 4) / 4
+    torch.testing.assert_close(found["modified_entropy"], torch.cat([second, third]), **close)
+    assert found["correct"].tolist() == [0, 1]
+    torch.testing.assert_close(found["margin"], log(1 / 3, 5 / 3), **close)
+
+
+# no subnormal numbers: some processors, and so torch, take them for 0
+logit_rows = st.lists(st.floats(-150, 150, allow_subnormal=False), min_size=2, max_size=6)
+
+
+@given(logit_rows, st.data())
+def test_definitions_at_any_gap(logits, data):
+    """To 12 digits of the value itself, however small: gaps reach 300, where 1 - p is 1e-130."""
+    label = data.draw(st.integers(0, len(logits) - 1))
+    if len(set(logits)) < len(logits):
+        logits = [
+            z + 1e-3 * i for i, z in enumerate(logits)
+        ]  # equal logits: which one is predicted is a test of its own
+    exact = definitions(logits, label)
+    for name, value in one(logits, label).items():
+        error = abs(Decimal(value.item()) - exact[name])
+        # A margin may be small beside the logits that it is the difference of; nothing in float64 can have more digits than they.
+        scale = max(map(abs, map(Decimal, logits))) + 1 if name == "margin" else abs(exact[name]) * 200
+        assert error <= Decimal("1e-13") * max(scale, abs(exact[name])), name
+
+
+@pytest.mark.parametrize("gap", [40.0, 200.0, 700.0])
+def test_beyond_saturation_margin_and_loss_still_rank(gap):
+    """Two samples that differ by 1 in the true logit: to a confidence in float64 they are the same."""
+    z = torch.tensor([[gap, 0.0, -1.0], [gap + 1, 0.0, -1.0]], dtype=torch.float64)
+    y = torch.tensor([0, 0])
+    assert signals.confidence(z, y).tolist() == [1, 1]
+    assert torch.allclose(signals.margin(z, y).diff(), torch.ones(1, dtype=torch.float64))
+    for name in ("loss", "entropy", "modified_entropy"):
+        lower, higher = signals.SCORES[name](z, y).tolist()
+        if name == "modified_entropy" and gap > 350:
+            assert lower == higher == 0  # it goes with the square of 1 - p, which float64 holds to 350
+        else:
+            assert lower < higher < 0, name
+
+
+def test_sure_and_wrong_is_finite_and_ranks_last():
+    z = torch.tensor([[0.0, 200.0], [0.0, 201.0], [0.0, 0.5], [200.0, 0.0]], dtype=torch.float64)
+    y = torch.zeros(4, dtype=torch.int64)
+    for name in ("loss", "modified_entropy", "margin"):
+        order = signals.SCORES[name](z, y).argsort().tolist()
+        assert order == [1, 0, 2, 3], name
+    assert signals.entropy(z, y).argmin() == 2  # it does not see that the first two are wrong
+    torch.testing.assert_close(signals.modified_entropy(z, y)[0], torch.tensor(-400.0, dtype=torch.float64))
+
+
+@given(st.integers(0, 10_000))
+def test_laws(seed):
+    """A constant on all logits changes nothing; classes may change places; -margin is the margin of 'any other' against the label."""
+    g = torch.Generator().manual_seed(seed)
+    z, y = 5 * torch.randn(7, 4, generator=g, dtype=torch.float64), torch.randint(4, (7,), generator=g)
+    order = torch.randperm(4, generator=g)
+    for name, signal in signals.SCORES.items():
+        torch.testing.assert_close(signal(z + 30, y), signal(z, y), rtol=1e-10, atol=1e-10)
+        moved = signal(z[:, order], order.argsort()[y])
+        torch.testing.assert_close(moved, signal(z, y), rtol=1e-12, atol=1e-12)
+        assert (
+            signal(z.scatter_add(1, y[:, None], torch.full((7, 1), 9.0).double()), y) >= signal(z, y)
+        ).all() or name == "entropy"
+    torch.testing.assert_close(signals.loss(z, y), z.log_softmax(1)[range(7), y], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_any_float_type_and_leading_axes(dtype):
+    g = torch.Generator().manual_seed(0)
+    z = (4 * torch.randn(2, 3, 5, 4, generator=g)).to(dtype)  # (queries, models, n, classes)
+    y = torch.randint(4, (5,), generator=g, dtype=torch.int32)
+    before = z.clone()
+    for signal in signals.SCORES.values():
+        found = signal(z, y)
+        assert found.shape == (2, 3, 5) and found.dtype == torch.float64
+        assert torch.equal(found[1, 2], signal(z[1, 2].double(), y))
+    assert torch.equal(z, before)
+
+
+def test_of_equal_logits_the_first_is_the_prediction():
+    z = torch.tensor([[2.0, 2.0, 1.0]] * 2)
+    assert signals.correct(z, torch.tensor([0, 1])).tolist() == [1, 0]
+    assert signals.margin(torch.zeros(1, 2), torch.tensor([1])).tolist() == [0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "logits, labels, message",
+    [
+        (torch.zeros(3), torch.zeros(3).long(), r"logits: got shape \(3,\) of torch.float32; give floats of shape \(..., n, classes\)"),
+        (torch.zeros(3, 1), torch.zeros(3).long(), r"logits: got shape \(3, 1\) .* 2 classes or more"),
+        (torch.zeros(0, 2), torch.zeros(0).long(), r"logits: got shape \(0, 2\)"),
+        (torch.zeros(3, 2).long(), torch.zeros(3).long(), "of torch.int64; give floats"),
+        (torch.zeros(3, 2), torch.zeros(4).long(), r"labels: got shape \(4,\) .* give 3 whole numbers, one a sample"),
+        (torch.zeros(3, 2), torch.zeros(3, 1).long(), r"labels: got shape \(3, 1\)"),
+        (torch.zeros(3, 2), torch.zeros(3), "labels: .* of torch.float32"),
+        (torch.zeros(3, 2), torch.zeros(3).bool(), "labels: .* of torch.bool"),
+        (torch.zeros(3, 2), torch.tensor([0, 2, 1]), "labels: go from 0 to 2; logits of 2 classes know 0 to 1"),
+        (torch.zeros(3, 2), torch.tensor([0, -1, 1]), "labels: go from -1 to 1"),
+        (torch.tensor([[0.0, torch.nan], [torch.inf, 0.0], [-torch.inf, 1.0]]), torch.zeros(3).long(), "logits: 3 of 6 values are NaN"),
+    ],
+)  # fmt: skip
+def test_errors(name, logits, labels, message):
+    with pytest.raises(ValueError, match=message):
+        signals.SCORES[name](logits, labels)

@@ -1,0 +1,189 @@
+"""Attacks on fleets of real, tiny models: in processes or in this one, once, and each kept under all that it depends on."""
+
+import pytest
+import torch
+
+from privlab.attacks import model_inversion
+from privlab.attacks.model_inversion import ModelInversion, cases, distillation, gans, generator_files, generators
+from privlab.attacks.model_inversion.cases import Attempt, wage
+from privlab.attacks.model_inversion.results import Found
+from privlab.compute import store
+from privlab.data import Normalise
+from privlab.training import Recipe, shadow_models
+
+PARTS = ("images", "targets", "latents", "likelihood", "score", "first")
+ATTACK = ModelInversion(pool=40, candidates=4, kept=2, steps=4, lr=0.1, views=5)
+TINY = dict(img_size=16, patch_size=8, in_chans=1, embed_dim=16, depth=1, num_heads=1)
+
+
+def pictures(n, seed):
+    rough = 0.5 + 0.15 * torch.randn(n, 1, 4, 4, generator=torch.Generator().manual_seed(seed))
+    return torch.nn.functional.interpolate(rough, (16, 16), mode="bilinear").clamp(0, 1)
+
+
+def make(folder, **changes):
+    given = dict(model=TINY, normalise=Normalise((0.5,), (0.25,)), at=(1,), weights=True, folder=folder) | changes
+    images = (pictures(24, 0), torch.arange(24) % 3)
+    recipe = Recipe(epochs=2, batch_size=8, lr=1e-2)
+    return shadow_models.make("vit_cifar", recipe, images, torch.ones(1, 24, dtype=torch.bool), **given)
+
+
+@pytest.fixture(scope="module")
+def fleets(tmp_path_factory):
+    """Two, in folders of the same name."""
+    root = tmp_path_factory.mktemp("fleets")
+    made = [make(root / "one" / "fleet"), make(root / "two" / "fleet", seed=1)]
+    shadow_models.train_all(made, jobs=1, progress=False)
+    return made
+
+
+@pytest.fixture(scope="module")
+def prior(tmp_path_factory):
+    return generator_files.keep(generators.eigenfaces(pictures(30, 1), 6), tmp_path_factory.mktemp("prior"))
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path))
+    return tmp_path
+
+
+def attempts(fleets, prior):
+    return [Attempt(each, 0, at, prior, [2, 0], ATTACK, 3) for each in fleets for at in (None, 1)]
+
+
+def same(one, other):
+    return one.trace == other.trace and all(torch.equal(getattr(one, name), getattr(other, name)) for name in PARTS)
+
+
+def times(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_is_found_is_what_the_attack_itself_finds(fleets, prior, here):
+    """On the model of each fleet and of each epoch, none of them like another."""
+    found = wage(attempts(fleets, prior), jobs=1, progress=False)
+    direct = [
+        ATTACK.run(each.model(0, at), generator_files.opened(prior), [2, 0], 3) for each in fleets for at in (None, 1)
+    ]
+    assert all(isinstance(each, Found) for each in found)
+    assert all(same(a, b) for a, b in zip(found, direct, strict=True))
+    assert len({each.images.sum().item() for each in found}) == 4
+    assert found[0].targets.tolist() == [2, 2, 0, 0] and found[0].images.shape == (4, 1, 16, 16)
+
+
+def test_processes_find_the_same_and_nothing_is_done_twice(fleets, prior, tmp_path, monkeypatch, capsys):
+    asked, found = attempts(fleets, prior), {}
+    for jobs in (1, 2):
+        monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path / str(jobs)))
+        found[jobs] = wage(asked, jobs=jobs, progress=False)
+        assert capsys.readouterr().out.startswith("4 attacks: 4 made in ")
+    assert all(same(a, b) for a, b in zip(found[1], found[2], strict=True))
+    before = times(tmp_path)
+    monkeypatch.setattr(cases, "work", lambda **_: pytest.fail("attacked again"))
+    again = wage(asked[::-1], jobs=1, progress=False)
+    assert capsys.readouterr().out == "4 attacks: 4 reused\n" and times(tmp_path) == before
+    assert all(same(a, b) for a, b in zip(again[::-1], found[2], strict=True))
+
+
+def test_what_is_missing_is_added(fleets, prior, here, capsys):
+    asked = attempts(fleets, prior)
+    wage(asked[:1], jobs=1, progress=False)
+    before = times(here)
+    wage(asked[:2], jobs=1, progress=False)
+    assert "2 attacks: 1 reused, 1 made in " in capsys.readouterr().out
+    assert before.items() <= times(here).items()
+    assert len(list((here / "inversion").iterdir())) == 2
+
+
+def test_the_key_is_what_the_result_depends_on(fleets, prior, here, tmp_path_factory):
+    """And no more: where fleet and generator lie is not in it."""
+    one = Attempt(fleets[0], 0, None, prior, [2, 0], ATTACK, 3)
+    other = generator_files.keep(generators.eigenfaces(pictures(30, 2), 6), tmp_path_factory.mktemp("other"))
+    changed = [
+        one._replace(seed=4),
+        one._replace(at=1),
+        one._replace(m=1),
+        one._replace(targets=[0, 2]),  # the pictures stand in this order
+        one._replace(fleet=fleets[1]),
+        one._replace(generator=other),
+        *(
+            one._replace(attack=ATTACK.but(**{name: value}))
+            for name, value in dict(
+                loss="cross_entropy", pool=41, candidates=5, kept=1, steps=5, lr=0.2, betas=(0.5, 0.9), drops=(0.5,),
+                share=(0.8, 1.0), views=6, view_share=(0.5, 1.0), realism=0.1, fitted=True, anchor=0.1,
+            ).items()
+        ),
+    ]  # fmt: skip
+    assert len({each.run.path for each in [one, *changed]}) == 1 + len(changed)
+    moved = make(tmp_path_factory.mktemp("moved") / "elsewhere")
+    copied = generator_files.keep(generator_files.opened(prior), tmp_path_factory.mktemp("copied"))
+    for alike in (one._replace(fleet=moved), one._replace(generator=copied), one._replace(generator=prior + "/")):
+        assert alike.run.path == one.run.path
+    assert one.run.path.parent == here / "inversion"
+
+
+def test_a_worker_is_told_in_plain_json(fleets, prior, here, monkeypatch):
+    one = Attempt(fleets[0], 0, 1, prior, range(2), ATTACK, 3)
+    cases.work(**store.json.loads(store.json.dumps(one.arguments())))
+    assert same(one.found, ATTACK.run(fleets[0].model(0, 1), generator_files.opened(prior), [0, 1], 3))
+    monkeypatch.setattr(ModelInversion, "run", lambda *_: pytest.fail("attacked again"))
+    cases.work(**one.arguments())  # another was faster
+
+
+def test_a_dcgan_is_a_generator_too(fleets, here):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = generators.DCGAN(5, (1, 16, 16), 4).eval()
+    (found,) = wage([Attempt(fleets[0], 0, None, generator_files.keep(made), [1], ATTACK, 0)], jobs=1, progress=False)
+    assert same(found, ATTACK.run(fleets[0].model(0), made, [1], 0)) and found.latents.shape == (2, 5)
+
+
+def test_lomma_goes_to_a_worker_with_its_students(fleets, here, tmp_path_factory):
+    target = fleets[0].model(0)
+    rest = dict(model=TINY, epochs=1, batch_size=10, progress=False)
+    students = [distillation.distil(target, "vit_cifar", pictures(20, 2), seed=s, **rest) for s in (0, 1)]
+    prior = gans.kedmi(pictures(30, 1), target, epochs=1, seed=0, width=5, channels=2, batch_size=10, progress=False)
+    attack = model_inversion.lomma(candidates=2, steps=3)
+    one = Attempt(fleets[0], 0, None, generator_files.keep(prior), [1], attack, 0, students)
+    cases.work(**store.json.loads(store.json.dumps(one.arguments())))
+    assert same(one.found, attack.run(target, prior, [1], 0, [distillation.opened(each) for each in students]))
+    less = one._replace(beside=students[:1])
+    none = one._replace(beside=())
+    assert len({each.run.path for each in (one, less, none)}) == 3 and "beside" not in none.arguments()
+    copied = distillation.distil(
+        target, "vit_cifar", pictures(20, 2), seed=0, root=tmp_path_factory.mktemp("copied"), **rest
+    )
+    assert less._replace(beside=[copied]).run.path == less.run.path
+
+
+def test_what_was_not_made_is_not_there(fleets, prior, here):
+    with pytest.raises(FileNotFoundError, match=r"inversion/\w+: not complete, holds nothing"):
+        _ = attempts(fleets, prior)[0].found
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (dict(targets=[3]), "vit_cifar 0 failed: targets: class 3 is none of the target's; it has 0 to 2"),
+        (dict(m=1), "vit_cifar 1 failed: m=1 is no model of this fleet; give 0 to 0"),
+        (dict(at=3), "vit_cifar 0 failed: at=3 is no epoch whose weights were kept"),
+    ],
+)
+def test_what_cannot_be_attacked_fails_with_its_reason(fleets, prior, here, change, says):
+    one = attempts(fleets, prior)[0]
+    with pytest.raises(RuntimeError, match=says):
+        wage([one._replace(**change), one], jobs=1, progress=False)
+    assert one.run.complete  # the others are made all the same
+
+
+def test_a_generator_of_another_size_fails_by_the_size_of_the_fleet(fleets, here):
+    large = generator_files.keep(generators.eigenfaces(torch.rand(5, 1, 20, 20), 2))
+    with pytest.raises(RuntimeError, match=r"failed: generator: its images are \(1, 20, 20\)"):
+        wage([Attempt(fleets[0], 0, None, large, [0], ATTACK, 0)], jobs=1, progress=False)
+
+
+def test_a_budget_that_is_over_is_told_and_nothing_is_lost(fleets, prior, here):
+    with pytest.raises(TimeoutError, match=r"budget=0 s are over with 4 of 4 attacks to go; call again"):
+        wage(attempts(fleets, prior), jobs=1, budget=0, progress=False)
+    assert len(wage(attempts(fleets, prior), jobs=1, progress=False)) == 4

@@ -1,0 +1,226 @@
+"""PLG-MI's GAN: pseudo-labels and losses by hand, a generator that heeds its label, and the same bits after an interruption."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from privlab.attacks.model_inversion import generator_files
+from privlab.attacks.model_inversion import plg_mi as search
+from privlab.attacks.model_inversion.conditional_gan import (
+    ClassBatchNorm,
+    ConditionalDCGAN,
+    Projection,
+    hinge,
+    plg_mi,
+    pseudo_labels,
+)
+from privlab.training import epoch_loop
+
+SMALL = dict(epochs=3, seed=1, each=32, width=8, channels=4, batch_size=16, lr=2e-3, progress=False)
+
+
+def halves(n=64):
+    """Pictures whose left or right half is bright; what is public and mixed: half of each kind, in turn."""
+    images = torch.rand(n, 1, 16, 16, generator=torch.Generator().manual_seed(0)) * 0.2
+    images[::2, :, :, :8] += 0.6
+    images[1::2, :, :, 8:] += 0.6
+    return images
+
+
+@pytest.fixture(scope="module")
+def target():
+    """Class 0 is the brightness of the left half, class 1 that of the right one, by the weights."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(256, 2))
+    with torch.no_grad():
+        sides = torch.zeros(2, 16, 16)
+        sides[0, :, :8], sides[1, :, 8:] = 0.05, 0.05
+        model[1].weight.copy_(sides.flatten(1))
+        model[1].bias.zero_()
+    return model
+
+
+def same(one, other):
+    a, b = one.state_dict(), other.state_dict()
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.fixture(scope="module")
+def whole(target, tmp_path_factory):
+    return plg_mi(halves(), target, root=tmp_path_factory.mktemp("whole"), **SMALL)
+
+
+def network(classes=3, side=16):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return ConditionalDCGAN(6, (1, side, side), 4, classes).eval()
+
+
+# -- by hand ---------------------------------------------------------------------------------------------------------------
+
+
+def test_pseudo_labels_by_hand():
+    """Image 3 serves both classes, image 1 none."""
+    said = torch.tensor([[0.9, 0.1], [0.5, 0.5], [0.3, 0.7], [0.8, 0.6]])
+    places, labels = pseudo_labels(said, 2)
+    assert (places.tolist(), labels.tolist()) == ([0, 3, 2, 3], [0, 0, 1, 1])
+    assert pseudo_labels(said, 1)[0].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("n", [0, 5])
+def test_pseudo_labels_for_more_than_there_are(n):
+    with pytest.raises(ValueError, match=f"n={n} images of each class: there are 4; give 1 to that"):
+        pseudo_labels(torch.rand(4, 2), n)
+
+
+def test_hinge_by_hand():
+    """Real: 1 - 2 is cut to 0, 1 - 0 and 1 + 1 stay; made: 1 - 3 is cut to 0, 1 + .5 stays."""
+    got = hinge(torch.tensor([2.0, 0.0, -1.0]), torch.tensor([-3.0, 0.5]))
+    assert got.item() == pytest.approx((0 + 1 + 2) / 3 + (0 + 1.5) / 2)
+    beyond = torch.tensor([1.5], requires_grad=True)
+    assert torch.autograd.grad(hinge(beyond, -beyond), beyond)[0].item() == 0
+
+
+def test_class_batch_norm_by_hand():
+    norm = ClassBatchNorm(1, 2)
+    with torch.no_grad():
+        norm.scale.weight[1], norm.shift.weight[1] = 3.0, 5.0
+    x = torch.tensor([-1.0, 1.0]).view(2, 1, 1, 1)  # mean 0, variance 1
+    got = norm(x, torch.tensor([0, 1])).flatten()
+    assert got.tolist() == pytest.approx([-1, 3 * 1 + 5], abs=1e-4)
+
+
+def test_the_opponents_logit_is_a_line_plus_a_projection():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        judge = Projection((1, 16, 16), 4, 3).eval()
+    images, labels = torch.rand(5, 1, 16, 16, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 1, 0])
+    features = judge.body(images).sum((2, 3))
+    expected = [
+        judge.plain.bias[0] + f @ (judge.plain.weight[0] + judge.known.weight[y])
+        for f, y in zip(features, labels, strict=True)
+    ]
+    torch.testing.assert_close(judge(images, labels), torch.stack(expected))
+    for weight in (judge.plain.weight, judge.known.weight, judge.body[0].weight.flatten(1)):
+        assert torch.linalg.matrix_norm(weight, 2).item() == pytest.approx(
+            1, abs=0.15
+        )  # after the power iteration's first steps
+
+
+# -- the generator ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", [16, 32, 64])
+def test_shapes_and_range(side):
+    made = network(side=side)
+    images = made.synthesise(made.sample(4, 0), torch.tensor([0, 1, 2, 2]))
+    assert images.shape == (4, 1, side, side) and images.min() >= 0 and images.max() <= 1
+
+
+def test_a_trained_generator_draws_the_class_it_is_told(target, tmp_path):
+    made = plg_mi(halves(), target, root=tmp_path, **(SMALL | dict(epochs=30, lr=1e-2)))
+    z = made.sample(32, 3)
+    bright = []
+    for label in (0, 1):
+        images = made.synthesise(z, torch.full((32,), label))
+        bright.append((images[..., :8].mean() - images[..., 8:].mean()).item())
+    assert bright[0] > 0.2 and bright[1] < -0.2
+
+
+def test_the_margin_pulls_towards_what_the_target_takes_for_the_class(target, tmp_path):
+    def certain(margin):
+        made = plg_mi(halves(), target, root=tmp_path, margin=margin, **(SMALL | dict(epochs=12, lr=1e-2)))
+        labels = torch.arange(2).repeat_interleave(32)
+        said = target(made.synthesise(made.sample(64, 3), labels))
+        return (said[torch.arange(64), labels] - said[torch.arange(64), 1 - labels]).mean().item()
+
+    assert certain(5.0) > certain(0.0) + 0.1
+
+
+def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(target, tmp_path):
+    before = copy.deepcopy(target.state_dict())
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    plg_mi(halves(), target.train(), root=tmp_path, **SMALL)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(t, before[name]) for name, t in target.state_dict().items())
+    assert target.training and all(p.grad is None and p.requires_grad for p in target.parameters())
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_an_interrupted_training_goes_on_to_the_same_bits(whole, target, tmp_path, epoch, stop_behind_save):
+    saved = stop_behind_save(epoch)
+    with pytest.raises(KeyboardInterrupt):
+        plg_mi(halves(), target, root=tmp_path, **SMALL)
+    assert same(plg_mi(halves(), target, root=tmp_path, **SMALL), whole)
+    assert saved == ["checkpoint"] * 3 + ["generator", "checkpoint"]
+
+
+def test_the_key_is_what_the_weights_depend_on(whole, target, tmp_path, monkeypatch):
+    plg_mi(halves(), target, root=tmp_path, **SMALL)
+    monkeypatch.setattr(epoch_loop, "train", lambda *_, **__: pytest.fail("trained again"))
+    assert same(plg_mi(halves(), target, root=tmp_path, **SMALL), whole)
+    for change in (dict(seed=2), dict(each=31), dict(margin=0.3), dict(share=(0.9, 1.0)), dict(lr=1e-3)):
+        with pytest.raises(pytest.fail.Exception, match="trained again"):
+            plg_mi(halves(), target, root=tmp_path, **(SMALL | change))
+    other = copy.deepcopy(target)
+    with torch.no_grad():
+        other[1].bias += 0.1
+    with pytest.raises(pytest.fail.Exception, match="trained again"):
+        plg_mi(halves(), other, root=tmp_path, **SMALL)
+
+
+def test_it_comes_back_from_the_shelf(whole, tmp_path):
+    folder = generator_files.keep(whole, tmp_path)
+    back = generator_files.opened(folder)
+    assert same(back, whole) and (back.width, back.shape, back.classes) == (8, (1, 16, 16), 2) and not back.training
+    assert generator_files.keep(back, tmp_path) == folder
+
+
+# -- the search in it ------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_choice_shows_one_pool_under_each_class(whole):
+    target = nn.Sequential(nn.Flatten(), nn.Linear(256, 2))  # one that a mirror image means something else to
+    with torch.no_grad():
+        target[1].weight.copy_(torch.randn(2, 256, generator=torch.Generator().manual_seed(0)) * 0.1)
+    attack = search(candidates=3, kept=2, pool=20)
+    chosen = attack.select(target, whole, torch.tensor([1, 0]), seed=4)
+    pool = whole.sample(20, 4)
+    for place, wanted in enumerate((1, 0)):
+        images = whole.synthesise(pool, torch.full((20,), wanted))
+        sure = (target(images).softmax(1) + target(images.flip(-1)).softmax(1))[:, wanted]
+        best = sorted(range(20), key=lambda i: -sure[i])[:3]
+        assert torch.equal(chosen[3 * place : 3 * place + 3], pool[best])
+
+
+def test_the_search_stays_in_the_class_and_convinces(whole, target):
+    found = search(candidates=4, kept=2, steps=30).run(target, whole, [1, 0], seed=1)
+    assert found.targets.tolist() == [1, 1, 0, 0]
+    assert torch.equal(found.images, whole.synthesise(found.latents, found.targets))
+    before = target(found.first).softmax(1)[torch.arange(4), found.targets]
+    assert (found.likelihood > before).all() and found.trace[-1] < found.trace[0]
+    alone = search(candidates=4, kept=2, steps=30).run(target, whole, [0], seed=1)
+    torch.testing.assert_close(alone.images, found.images[2:], atol=1e-4, rtol=1e-4)
+
+
+def test_a_generator_for_another_target_is_named(whole):
+    other = nn.Sequential(nn.Flatten(), nn.Linear(256, 5))
+    with pytest.raises(ValueError, match="generator: it draws 2 classes, and the target has 5; train one for it"):
+        search(candidates=2).run(other, whole, [0])
+
+
+@pytest.mark.parametrize(
+    ("images", "more", "says"),
+    [
+        (halves()[:, :, :, :8], {}, "images: 16x8 pixels are not square"),
+        (halves(), dict(each=65), "n=65 images of each class: there are 64; give 1 to that"),
+        (halves(), dict(each=7), "epochs=3, 14 images: give one epoch or more, and 16 images"),
+        (halves(), dict(epochs=0), "epochs=0, 64 images: give one epoch or more"),
+    ],
+)
+def test_what_it_is_not_trained_on(images, more, says, target, tmp_path):
+    with pytest.raises(ValueError, match=says):
+        plg_mi(images, target, root=tmp_path, **(SMALL | more))
+    assert not any(tmp_path.iterdir())

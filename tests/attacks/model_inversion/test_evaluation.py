@@ -1,0 +1,210 @@
+"""Recognition: a judge of six numbers whose word can be worked out by hand; distances within the class; no judge in its own cause."""
+
+import copy
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from privlab.attacks.model_inversion import evaluation
+from privlab.attacks.model_inversion.evaluation import Judge, at_equal_accuracy, judge, nearest
+from privlab.data import Normalise
+
+
+def told(classes=6):
+    """Its logits are ten times the pixels of a picture 1 x 1 x 6, its features the pixels themselves."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(6, classes, bias=False))
+    with torch.no_grad():
+        model[1].weight.copy_(10 * torch.eye(6)[:classes])
+    return model
+
+
+def picture(*pixels):
+    return torch.tensor(pixels).view(-1, 1, 1, 6)
+
+
+# A photograph of class 0, two of class 1, one of class 5.
+PRIVATE = (
+    picture([1.0, 0, 0, 0, 0, 0], [0, 1.0, 0, 0, 0, 0], [0, 0.5, 0, 0, 0, 0.5], [0, 0, 0, 0, 0, 1.0]),
+    torch.tensor([0, 1, 1, 5]),
+)
+
+
+# -- distances -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_nearest_is_of_the_same_class():
+    private, labels = torch.tensor([[0.0, 0.0], [3.0, 4.0], [10.0, 0.0]]), torch.tensor([0, 1, 1])
+    features = torch.tensor([[0.0, 0.0], [0.0, 0.0], [10.0, 1.0], [10.0, 1.0]])
+    got = nearest(features, torch.tensor([0, 1, 1, 0]), private, labels)
+    assert got.tolist() == pytest.approx([0, 5, 1, math.sqrt(101)])
+
+
+def test_distances_against_brute_force():
+    draw = torch.Generator().manual_seed(0)
+    features, private = torch.randn(40, 7, generator=draw), torch.randn(60, 7, generator=draw)
+    targets, labels = torch.arange(40) % 4, torch.arange(60) % 5
+    expected = [
+        min(math.dist(f, p) for p, k in zip(private.tolist(), labels, strict=True) if k == t)
+        for f, t in zip(features.tolist(), targets, strict=True)
+    ]
+    assert nearest(features, targets, private, labels).tolist() == pytest.approx(expected)
+
+
+def test_near_points_far_from_the_origin_are_told_apart():
+    """Float32 would lose the difference in the square of the distance from the origin."""
+    private = torch.full((30, 4), 1000.0) + torch.arange(30)[:, None]
+    got = nearest(private + 0.25, torch.zeros(30).long(), private, torch.zeros(30).long())
+    assert got.tolist() == pytest.approx([0.5] * 30, rel=1e-3)
+
+
+def test_a_class_without_photographs_is_named():
+    with pytest.raises(ValueError, match="targets: there is no private photograph of class 2"):
+        nearest(torch.zeros(2, 3), torch.tensor([0, 2]), torch.zeros(1, 3), torch.tensor([0]))
+
+
+# -- verdicts --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_verdict_by_hand():
+    images = picture([0.9, 0.1, 0, 0, 0, 0], [0.6, 0.5, 0, 0, 0, 0], [0.1, 0.2, 0.3, 0.4, 0.5, 0])
+    targets = torch.tensor([0, 1, 5])
+    said = judge(told(), 0.9, PRIVATE).score(images, targets)
+    assert said.top1.tolist() == [True, False, False]
+    assert said.top5.tolist() == [True, True, False]  # of the last picture, the target is the sixth of six
+    knn = [
+        math.hypot(0.1, 0.1),
+        min(math.hypot(0.6, 0.5), math.hypot(0.6, 0, 0.5)),  # to the one photograph of class 1, and to the other
+        math.sqrt(0.01 + 0.04 + 0.09 + 0.16 + 0.25 + 1),
+    ]
+    assert said.knn.tolist() == pytest.approx(knn, rel=1e-6)
+    assert said.delta.tolist() == pytest.approx([d**2 for d in knn], rel=1e-6)
+    softmax = math.exp(5) / (math.exp(6) + math.exp(5) + 4)
+    assert said.likelihood[1].item() == pytest.approx(softmax, rel=1e-5)
+    assert said.accuracy == pytest.approx(1 / 3)
+    mean = sum(knn) / 3
+    assert repr(said) == f"attack accuracy 0.333 (top 5: 0.667), KNN distance {mean:.2f}, 3 pictures"
+
+
+def test_accuracy_is_of_all_pictures_however_many_pass_at_once():
+    images = torch.rand(600, 1, 1, 6, generator=torch.Generator().manual_seed(0))
+    order = images.flatten(1).argsort(dim=1, descending=True)
+    one, other = judge(told(), 1.0, (torch.eye(6).view(6, 1, 1, 6), torch.arange(6))), torch.arange(600) % 6
+    said = one.score(images, other)
+    assert torch.equal(said.top1, order[:, 0] == other) and torch.equal(said.top5, order[:, 5] != other)
+    assert said.accuracy == (order[:, 0] == other).double().mean()
+    assert one.score(images, order[:, 0]).accuracy == 1 and one.score(images, order[:, 5]).accuracy == 0
+
+
+def test_a_judge_of_fewer_than_five_classes():
+    said = judge(told(3), 1.0, (PRIVATE[0][:3], PRIVATE[1][:3])).score(PRIVATE[0][:2], torch.tensor([1, 0]))
+    assert said.top1.tolist() == [False, False] and said.top5.tolist() == [True, True]
+
+
+def test_a_judge_sees_what_it_was_trained_to_see():
+    """In eval mode, through its own preprocessing; bytes are the same photographs."""
+    model = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(6, 6, bias=False))
+    model[2].weight.data = torch.eye(6)
+    model.normalise = Normalise((0.5,), (0.1,))
+    made = judge(model.train(), 0.8, PRIVATE)
+    assert not model.training and made.accuracy == 0.8 and repr(made) == "Judge(accuracy=0.8)"
+    torch.testing.assert_close(made.features, (PRIVATE[0].flatten(1) - 0.5) / 0.1)
+    said = made.score(PRIVATE[0][:1], torch.tensor([1]))
+    assert said.knn.item() == pytest.approx(10 * math.hypot(1, 0.5, 0.5), rel=1e-5)  # not sqrt(2)
+    assert said.likelihood.item() == pytest.approx(1 / (math.exp(10) + 5), rel=1e-4)
+    whole = (PRIVATE[0] > 0.9).float()
+    of_bytes = judge(told(), 1.0, ((255 * whole).to(torch.uint8), PRIVATE[1]))
+    assert torch.equal(of_bytes.features, whole.flatten(1))
+
+
+def test_a_judge_keeps_its_weights_to_itself():
+    model = told()
+    before = copy.deepcopy(model.state_dict())
+    judge(model, 1.0, PRIVATE).score(PRIVATE[0], PRIVATE[1])
+    assert torch.equal(model[1].weight, before["1.weight"]) and model[1].weight.grad is None
+
+
+@pytest.mark.parametrize("target", ["itself", "a copy", "a copy laid out otherwise"])
+def test_the_target_is_no_judge(target):
+    model = nn.Sequential(nn.Conv2d(1, 2, (1, 2)), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(10, 6))
+    made = judge(model, 0.9, PRIVATE)
+    asked = {"itself": model, "a copy": copy.deepcopy(model)}.get(target)
+    asked = asked or copy.deepcopy(model).to(memory_format=torch.channels_last).train()
+    with pytest.raises(ValueError, match="target_model: this Sequential is the judge itself.*of another architecture"):
+        made.score(PRIVATE[0], PRIVATE[1], asked)
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other[3].bias[0] += 1e-3
+    assert made.score(PRIVATE[0], PRIVATE[1], other).accuracy == made.score(PRIVATE[0], PRIVATE[1]).accuracy
+
+
+@pytest.mark.parametrize("wrong", [-1, 6])
+def test_classes_that_the_judge_does_not_know(wrong):
+    with pytest.raises(ValueError, match=f"targets: class {wrong} is none of the judge's; it has 0 to 5"):
+        judge(told(), 1.0, PRIVATE).score(PRIVATE[0][:2], torch.tensor([0, wrong]))
+
+
+def test_classes_without_photographs_and_pairs_that_do_not_fit():
+    with pytest.raises(ValueError, match="there is no private photograph of class 3"):
+        judge(told(), 1.0, PRIVATE).score(PRIVATE[0][:2], torch.tensor([0, 3]))
+    with pytest.raises(ValueError, match=r"labels of shape \(2,\)"):
+        judge(told(), 1.0, (PRIVATE[0], PRIVATE[1][:2]))
+
+
+# -- another network's space -----------------------------------------------------------------------------------------------
+
+
+def test_distances_in_another_space():
+    """The mean of a picture: pictures of floats, photographs of bytes."""
+    found = torch.stack([torch.full((1, 1, 6), 0.2), torch.full((1, 1, 6), 0.9)])
+    private = (
+        torch.stack([torch.full((1, 1, 6), v, dtype=torch.uint8) for v in (0, 255, 51)]),
+        torch.tensor([0, 0, 1]),
+    )
+    got = evaluation.embedded(lambda x: x.mean((1, 2, 3))[:, None], found, torch.tensor([1, 0]), private)
+    assert got.tolist() == pytest.approx([0, 0.1], abs=1e-6)
+    made = Judge(told(), 1.0, PRIVATE[0].flatten(1), PRIVATE[1])
+    images, targets = torch.rand(3, 1, 1, 6), torch.tensor([0, 1, 5])
+    own = evaluation.embedded(lambda x: x.flatten(1), images, targets, PRIVATE)
+    torch.testing.assert_close(made.score(images, targets).knn, own)
+
+
+# -- at equal accuracy -----------------------------------------------------------------------------------------------------
+
+
+def test_two_parallel_lines_by_hand():
+    one = [(0.6, 0.5), (0.8, 0.7)]
+    other = [(0.6, 0.2), (0.7, 0.3), (0.8, 0.4)]
+    assert at_equal_accuracy(one, other) == pytest.approx(0.3)
+    # slopes 1 and 0, over the same two places: the common one is 1/2, and the means lie .1 apart
+    assert at_equal_accuracy([(0.6, 0.4), (0.8, 0.6)], [(0.6, 0.4), (0.8, 0.4)]) == pytest.approx(0.1)
+
+
+def test_a_better_model_is_not_a_leakier_one():
+    """Both lie on one line, and the first is the more accurate: means of attack accuracy differ, the lines do not."""
+    one, other = [(x, 2 * x - 1) for x in (0.7, 0.8, 0.85)], [(x, 2 * x - 1) for x in (0.65, 0.72, 0.85)]
+    assert at_equal_accuracy(one, other) == pytest.approx(0, abs=1e-12)
+
+
+def test_checkpoints_that_the_other_cannot_match_do_not_count():
+    one = [(0.1, 0.9), (0.6, 0.5), (0.8, 0.7)]
+    other = [(0.6, 0.2), (0.7, 0.3), (0.8, 0.4), (0.99, 0.0)]
+    assert at_equal_accuracy(one, other) == pytest.approx(0.3)
+    assert math.isnan(at_equal_accuracy([(0.5, 1.0), (0.9, 1.0)], [(0.6, 0.1), (0.7, 0.2)]))
+    assert math.isnan(at_equal_accuracy([(0.9, 1.0)], [(0.6, 0.1)])) and math.isnan(at_equal_accuracy([(0.9, 1.0)], []))
+    assert at_equal_accuracy([(0.9, 0.6)], [(0.9, 0.1), (0.9, 0.3)]) == pytest.approx(0.4)  # no slope to be seen
+
+
+@given(st.integers(0, 10_000), st.floats(-1, 1), st.floats(-3, 3))
+def test_the_difference_is_what_is_added_to_one_side(seed, shift, slope):
+    draw = torch.Generator().manual_seed(seed)
+    x, noise = torch.rand(2, 12, 2, generator=draw, dtype=torch.float64)
+    x[:2] = torch.tensor([[0.0, 0.0], [1.0, 1.0]])  # all places are shared
+    one, other = ([(p, q) for p, q in zip(x[:, i].tolist(), noise[:, i].tolist(), strict=True)] for i in (0, 1))
+    base = at_equal_accuracy(one, other)
+    tilted = [[(p, q + slope * p + shift * (k == 0)) for p, q in side] for k, side in enumerate((one, other))]
+    assert at_equal_accuracy(*tilted) == pytest.approx(base + shift, abs=1e-8)
+    assert at_equal_accuracy(other, one) == pytest.approx(-base, abs=1e-9)

@@ -1,0 +1,189 @@
+"""GANs with their discriminators: losses by hand, GMI's generator as the DCGAN that it is, KEDMI's target in the loop, and the same bits
+after an interruption."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from privlab import training
+from privlab.attacks.model_inversion import gans, generator_files, generators
+from privlab.data import Normalise
+from privlab.training import epoch_loop
+
+DARK = (torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(0)) * 50).to(torch.uint8)  # brightness .1
+SMALL = dict(epochs=3, seed=1, width=8, channels=4, batch_size=16, lr=2e-3, progress=False)
+
+
+def classifier(classes=3, seed=0):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = nn.Sequential(
+            nn.Conv2d(1, 4, 3, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(196, classes)
+        )
+    model.normalise = Normalise((0.1,), (0.1,))
+    return model
+
+
+TRAIN = {
+    "gmi": lambda root, **changes: gans.gmi(DARK, root=root, **(SMALL | changes)),
+    "kedmi": lambda root, **changes: gans.kedmi(DARK, classifier(), root=root, **(SMALL | changes)),
+}
+
+
+def same(one, other):
+    a, b = one.state_dict(), other.state_dict()
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return {kind: train(tmp_path_factory.mktemp(kind)) for kind, train in TRAIN.items()}
+
+
+# -- losses ----------------------------------------------------------------------------------------------------------------
+
+
+def test_kedmis_discriminator_loss_by_hand():
+    """Logits 0 and ln 3 have classes (1/4, 3/4) and a sum of exponentials of 4; of two zeros, a sum of 2: D = 4/5 and 2/3."""
+    real, fake = torch.tensor([[0.0, math.log(3)]]), torch.zeros(1, 2)
+    known = -(0.6 * math.log(1 / 4) + 0.4 * math.log(3 / 4))
+    judged = (-math.log(4 / 5) - math.log(1 - 2 / 3)) / 2
+    got = gans.discriminator_loss(real, fake, torch.tensor([[0.6, 0.4]]))
+    assert got.item() == pytest.approx(known + judged, rel=1e-5)
+
+
+def test_kedmis_generator_loss_by_hand():
+    """Mean features (2, 1) and (0, 4): |2| and |-3|, a mean of 2.5; entropies of a fair coin and of a certain answer."""
+    features, wanted = torch.tensor([[1.0, 0.0], [3.0, 2.0]]), torch.tensor([[0.0, 4.0]])
+    logits = torch.tensor([[5.0, 5.0], [500.0, 0.0]])
+    assert gans.generator_loss(features, wanted, logits, 0.0).item() == pytest.approx(2.5)
+    assert gans.generator_loss(features, wanted, logits, 0.1).item() == pytest.approx(2.5 + 0.1 * math.log(2) / 2)
+
+
+def test_realism_is_the_log_sum_exp_of_the_classes_and_the_one_logit_without(whole):
+    images = torch.rand(5, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+    for kind, width in (("gmi", 1), ("kedmi", 3)):
+        logits, features = whole[kind].judged(images)
+        assert logits.shape == (5, width) and len(features) == 5
+        expected = logits.double().exp().sum(1).log()
+        torch.testing.assert_close(whole[kind].realism(images).double(), expected, rtol=1e-5, atol=1e-5)
+
+
+# -- training --------------------------------------------------------------------------------------------------------------
+
+
+def test_gmis_generator_is_the_dcgan_to_the_bit(whole, tmp_path):
+    assert same(whole["gmi"].generator, generators.dcgan(DARK, root=tmp_path, **SMALL))
+
+
+@pytest.mark.parametrize("kind", TRAIN)
+def test_it_tells_public_images_from_noise(kind, tmp_path):
+    """After enough epochs for made images, grey at first, to become dark; bright noise is neither."""
+    made = TRAIN[kind](tmp_path, epochs=25)
+    images = made.synthesise(made.sample(64, 5))
+    assert images.mean() < 0.3
+    noise = torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(1))
+    assert made.realism(DARK.float() / 255).mean() > made.realism(noise).mean()
+    w = made.sample(2, 0).requires_grad_()
+    (slope,) = torch.autograd.grad(made.realism(made.synthesise(w)).sum(), w)
+    assert slope.abs().min() > 0
+
+
+def test_kedmis_discriminator_learns_the_targets_answers(tmp_path):
+    target = classifier()
+    with torch.no_grad():
+        target[-1].weight *= 10  # surer, so that there is something to learn
+    said = training.logits(target, DARK).softmax(1)
+    learnt = gans.kedmi(DARK, target, root=tmp_path, **(SMALL | dict(epochs=25)))
+    fresh = gans.kedmi(DARK, target, root=tmp_path, **(SMALL | dict(epochs=1)))
+
+    def apart(made):
+        return (made.judged(DARK.float() / 255)[0].softmax(1) - said).abs().sum(1).mean().item()
+
+    assert apart(learnt) < 0.8 * apart(fresh)
+
+
+def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(tmp_path):
+    target = classifier().train()
+    before = copy.deepcopy(target.state_dict())
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    gans.kedmi(DARK, target, root=tmp_path, **SMALL)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(t, before[name]) for name, t in target.state_dict().items())
+    assert target.training and all(p.grad is None and p.requires_grad for p in target.parameters())
+
+
+@pytest.mark.parametrize("kind", TRAIN)
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_an_interrupted_training_goes_on_to_the_same_bits(kind, epoch, whole, tmp_path):
+    seen = []
+
+    def watch(done, _):
+        seen.append(done)
+        if len(seen) == epoch + 1:  # in the middle of the next epoch, before it is kept
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        TRAIN[kind](tmp_path, watch=watch)
+    assert same(TRAIN[kind](tmp_path, watch=watch), whole[kind])
+    assert seen == [*range(1, epoch + 2), *range(epoch + 1, 4)]  # what was kept was not trained again
+    again = TRAIN[kind](tmp_path, watch=watch)
+    assert same(again, whole[kind]) and len(seen) == 4 and not again.training
+
+
+def test_a_watcher_changes_nothing(whole, tmp_path):
+    def watch(done, made):
+        torch.rand(3)
+        assert not any(part.training for part in made.generator.modules())
+        seen.append(made.synthesise(made.sample(4, 0)).detach())
+
+    seen = []
+    made = TRAIN["kedmi"](tmp_path, watch=watch)
+    assert same(made, whole["kedmi"]) and len(seen) == 3 and not torch.equal(seen[0], seen[1])
+    assert torch.equal(seen[2], made.synthesise(made.sample(4, 0)))
+
+
+def test_the_key_is_what_the_weights_depend_on(whole, tmp_path, monkeypatch):
+    TRAIN["kedmi"](tmp_path)
+    monkeypatch.setattr(epoch_loop, "train", lambda *_, **__: pytest.fail("trained again"))
+    assert same(TRAIN["kedmi"](tmp_path), whole["kedmi"])
+    for change in (dict(seed=2), dict(epochs=4), dict(lr=1e-3), dict(width=9), dict(entropy=1.0), dict(batch_size=8)):
+        with pytest.raises(pytest.fail.Exception, match="trained again"):
+            TRAIN["kedmi"](tmp_path, **change)
+    for images, target in ((255 - DARK, classifier()), (DARK, classifier(seed=1)), (DARK, classifier(classes=4))):
+        with pytest.raises(pytest.fail.Exception, match="trained again"):
+            gans.kedmi(images, target, root=tmp_path, **SMALL)
+
+
+@pytest.mark.parametrize("kind", TRAIN)
+def test_generator_and_discriminator_come_back_from_the_shelf(kind, whole, tmp_path):
+    folder = generator_files.keep(whole[kind], tmp_path)
+    back = generator_files.opened(folder)
+    assert same(back, whole[kind]) and not back.training and not any(p.requires_grad for p in back.parameters())
+    images = back.synthesise(back.sample(4, 0))
+    assert torch.equal(images, whole[kind].synthesise(whole[kind].sample(4, 0)))
+    assert torch.equal(back.realism(images), whole[kind].realism(images))
+    assert generator_files.keep(back, tmp_path) == folder
+    assert generator_files.keep(TRAIN["gmi"](tmp_path, seed=7), tmp_path) != folder
+
+
+@pytest.mark.parametrize(
+    ("images", "more", "says"),
+    [
+        (DARK[:, :, :, :8], {}, "images: 16x8 pixels are not square; give sides of 16, 32, 64 or 128"),
+        (DARK[:, :, 2:, 2:], {}, r"shape=\(1, 14, 14\): a DCGAN makes square images with a side of 16, 32, 64 or"),
+        (DARK[:15], {}, "15 images: give one epoch or more, and 16 images"),
+        (DARK, dict(epochs=0), "epochs=0, 64 images: give one epoch or more"),
+    ],
+)
+def test_what_no_gan_is_trained_on(images, more, says, tmp_path):
+    with pytest.raises(ValueError, match=says):
+        gans.gmi(images, root=tmp_path, **(SMALL | more))
+    with torch.no_grad(), pytest.raises(ValueError, match=says):
+        target = nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(16, 3))
+        gans.kedmi(images, target, root=tmp_path, **(SMALL | more))
+    assert not any(tmp_path.iterdir())

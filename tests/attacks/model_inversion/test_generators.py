@@ -1,0 +1,287 @@
+"""Generators: eigenfaces against linear algebra by hand, a DCGAN that is trained once and resumes to the bit, both kept as they are."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from privlab import compute
+from privlab.attacks.model_inversion import generator_files, generators
+
+
+def faces(n=12, shape=(1, 6, 5), seed=0, spread=0.1):
+    """Images around a common one, far from black and white."""
+    draw = torch.Generator().manual_seed(seed)
+    return (torch.rand(1, *shape, generator=draw) * 0.4 + 0.3 + spread * torch.randn(n, *shape, generator=draw)).clamp(
+        0, 1
+    )
+
+
+# -- eigenfaces ------------------------------------------------------------------------------------------------------------
+
+
+def test_eigenfaces_by_hand():
+    """Two pixels, one of which varies thrice as much: sums of squares .18 and .02, over n - 1 = 3."""
+    images = torch.tensor([[0.8, 0.5], [0.2, 0.5], [0.5, 0.6], [0.5, 0.4]]).view(4, 1, 1, 2)
+    made = generators.eigenfaces(images, 1)
+    assert (made.width, made.shape) == (1, (1, 1, 2))
+    assert made.explained == pytest.approx(0.9)
+    assert made.deviations.item() == pytest.approx(math.sqrt(0.06))
+    torch.testing.assert_close(made.mean.flatten(), torch.tensor([0.5, 0.5]))
+    torch.testing.assert_close(made.components.abs(), torch.tensor([[1.0, 0.0]]))
+    up = made.components[0, 0].item()  # a component may point either way
+    assert made.latent(images).flatten().tolist() == pytest.approx(
+        [up * 0.3 / math.sqrt(0.06), -up * 0.3 / math.sqrt(0.06), 0, 0], abs=1e-5
+    )
+    torch.testing.assert_close(
+        made.synthesise(torch.tensor([[up]])).flatten(), torch.tensor([0.5 + math.sqrt(0.06), 0.5])
+    )
+    assert generators.eigenfaces(images, 2).explained == pytest.approx(1)
+
+
+def test_components_are_orthonormal_and_latents_have_unit_variance():
+    images = faces(shape=(3, 6, 5))
+    made = generators.eigenfaces(images, 7)
+    torch.testing.assert_close(made.components @ made.components.T, torch.eye(7), atol=1e-5, rtol=0)
+    latents = made.latent(images)  # (12, 7), uncorrelated
+    torch.testing.assert_close(latents.T.cov(), torch.eye(7), atol=1e-4, rtol=0)
+    torch.testing.assert_close(latents.mean(0), torch.zeros(7), atol=1e-4, rtol=0)
+    weights = (images - made.mean).flatten(1) @ made.components.T
+    torch.testing.assert_close(made.deviations, weights.std(0))
+    assert (made.deviations.diff() <= 0).all()
+
+
+def test_explained_is_the_share_of_the_variance():
+    images = faces()
+    values = np.linalg.eigvalsh(np.cov(images.double().flatten(1).numpy().T))[::-1]
+    shares = [generators.eigenfaces(images, width).explained for width in (1, 4, 11)]
+    assert shares == pytest.approx([values[:width].sum() / values.sum() for width in (1, 4, 11)])
+
+
+@pytest.mark.parametrize("shape", [(1, 6, 5), (3, 4, 4)])
+def test_an_image_comes_back_as_its_projection(shape):
+    images, others = faces(shape=shape), faces(shape=shape, seed=1)
+    whole = generators.eigenfaces(images, 11)
+    torch.testing.assert_close(whole.synthesise(whole.latent(images)), images, atol=1e-5, rtol=0)
+    made = generators.eigenfaces(images, 4)
+    rows = images.double().flatten(1).numpy()
+    basis = np.linalg.svd(rows - rows.mean(0))[2][:4]
+    expected = rows.mean(0) + (others.double().flatten(1).numpy() - rows.mean(0)) @ basis.T @ basis
+    assert expected.min() > 0 and expected.max() < 1
+    got = made.synthesise(made.latent(others)).flatten(1)
+    torch.testing.assert_close(got, torch.from_numpy(expected).float(), atol=1e-5, rtol=0)
+    torch.testing.assert_close(made.latent(made.synthesise(made.latent(others))), made.latent(others))
+
+
+def test_no_latent_is_nearer_than_the_images_own():
+    made, images = generators.eigenfaces(faces(), 4), faces(seed=1)
+    own = made.latent(images)
+    best = (made.synthesise(own) - images).square().flatten(1).sum(1)
+    for seed in range(20):
+        near = made.synthesise(own + 0.1 * made.sample(len(own), seed))
+        assert ((near - images).square().flatten(1).sum(1) > best).all()
+
+
+def test_bytes_are_the_images_that_they_stand_for():
+    pixels = (faces(shape=(3, 4, 4)) * 255).round().to(torch.uint8)
+    a, b = generators.eigenfaces(pixels, 5), generators.eigenfaces(pixels.float() / 255, 5)
+    torch.testing.assert_close(a.mean, b.mean)
+    torch.testing.assert_close(a.components.abs(), b.components.abs(), atol=1e-4, rtol=0)
+    again = generators.eigenfaces(pixels, 5)
+    assert torch.equal(a.components, again.components) and torch.equal(a.deviations, again.deviations)
+
+
+@pytest.mark.parametrize(
+    ("images", "width", "says"),
+    [
+        (faces(5), 5, "width=5: 5 images have 4 principal components; give 1 to that"),
+        (faces(5), 0, "width=0: 5 images have 4 principal components"),
+        (faces(3).repeat(3, 1, 1, 1), 3, "width=3: these images vary in fewer directions than that; give fewer"),
+        (torch.full((4, 1, 2, 2), 0.5), 1, "width=1: these images vary in fewer directions"),
+    ],
+)
+def test_a_width_that_the_images_do_not_have(images, width, says):
+    with pytest.raises(ValueError, match=says):
+        generators.eigenfaces(images, width)
+
+
+# -- what all have in common -----------------------------------------------------------------------------------------------
+
+
+def network(side=16, channels=1, seed=0, width=8):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = generators.DCGAN(width, (channels, side, side), 4)
+        with torch.no_grad():
+            for _ in range(3):  # so that the statistics of BatchNorm are not those it began with
+                made.synthesise(torch.randn(16, width))
+    return made.eval().requires_grad_(False)
+
+
+BOTH = {"eigenfaces": lambda: generators.eigenfaces(faces(), 8), "dcgan": network}
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_latents_are_standard_normal_and_follow_the_seed(kind):
+    made = BOTH[kind]()
+    state = torch.get_rng_state()
+    z = made.sample(4000, seed=3)
+    assert torch.equal(z, made.sample(4000, seed=3)) and not torch.equal(z, made.sample(4000, seed=4))
+    assert z.shape == (4000, 8) and torch.equal(made.map(z), z)
+    torch.testing.assert_close(z.T.cov(), torch.eye(8), atol=0.1, rtol=0)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_images_lie_between_0_and_1_and_depend_smoothly_on_the_latent(kind):
+    made = BOTH[kind]()
+    far = made.synthesise(100 * made.sample(6, 0))
+    assert far.shape == (6, *made.shape) and far.min() >= 0 and far.max() <= 1
+    if kind == "eigenfaces":
+        exact = generators.Eigenfaces(made.mean.double(), made.components.double(), made.deviations.double(), 1.0)
+    else:
+        exact = made.double()
+    w = exact.sample(3, 1).requires_grad_()
+    assert torch.autograd.gradcheck(exact.synthesise, w)
+    (slope,) = torch.autograd.grad(exact.synthesise(w)[1].sum(), w)
+    assert slope[1].abs().min() > 0 and slope[[0, 2]].abs().max() == 0  # one latent, one image
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_what_is_kept_comes_back_to_the_bit_and_is_kept_once(kind, tmp_path):
+    made = BOTH[kind]()
+    folder = generator_files.keep(made, tmp_path)
+    written = {path: path.stat().st_mtime_ns for path in Path(folder).iterdir()}
+    back = generator_files.opened(folder)
+    assert type(back) is type(made) and (back.width, back.shape) == (made.width, made.shape)
+    z = made.sample(5, 0)
+    assert torch.equal(back.sample(5, 0), z) and torch.equal(back.synthesise(z), made.synthesise(z))
+    if kind == "eigenfaces":
+        assert back.explained == made.explained
+        assert all(
+            torch.equal(getattr(back, name), getattr(made, name)) for name in ("mean", "components", "deviations")
+        )
+        assert torch.equal(back.latent(faces()), made.latent(faces()))
+    else:
+        assert same(back, made) and not back.training and not any(p.requires_grad for p in back.parameters())
+    assert generator_files.keep(back, tmp_path) == folder
+    assert {path: path.stat().st_mtime_ns for path in Path(folder).iterdir()} == written
+
+
+def test_others_are_kept_elsewhere(tmp_path):
+    made = [generators.eigenfaces(faces(seed=s), width) for s, width in ((0, 4), (0, 5), (1, 4))]
+    made += [network(), network(seed=1), network(32)]
+    assert len({generator_files.keep(each, tmp_path) for each in made}) == 6
+
+
+# -- DCGAN -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", [16, 32, 64, 128])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_shapes_of_both_networks(side, channels):
+    made = network(side, channels)
+    assert made.shape == (channels, side, side)
+    images = made.synthesise(made.sample(2, 0))
+    assert images.shape == (2, channels, side, side)
+    assert generators.discriminator(made.shape, 2)(images).shape == (2,)
+    widths = [m.out_channels for m in made.modules() if isinstance(m, torch.nn.ConvTranspose2d)]
+    assert widths == [4 * 2**k for k in reversed(range(len(widths) - 1))] + [
+        channels
+    ]  # the last map has `channels`, here 4
+    assert 4 * 2 ** (len(widths) - 1) == side
+
+
+DARK = (torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(0)) * 50).to(torch.uint8)  # brightness .1
+
+
+def train(root, images=DARK, **changes):
+    given = dict(epochs=3, seed=1, width=8, channels=4, batch_size=16, lr=2e-3, progress=False) | changes
+    return generators.dcgan(images, root=root, **given)
+
+
+def same(one, other):
+    a, b = one.state_dict(), other.state_dict()
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("whole"))
+
+
+def test_the_seed_decides_and_the_callers_random_state_stays(whole, tmp_path):
+    torch.manual_seed(99)
+    state = torch.get_rng_state()
+    again = train(tmp_path)
+    assert torch.equal(state, torch.get_rng_state())
+    assert same(again, whole) and not same(train(tmp_path, seed=2), whole)
+    assert not again.training and not any(p.requires_grad for p in again.parameters())
+
+
+def test_bytes_and_floats_and_a_set_are_the_same_images(whole, tmp_path):
+    assert same(train(tmp_path / "floats", DARK.float() / 255), whole)
+    assert same(train(tmp_path / "pair", (DARK, torch.zeros(64, dtype=torch.long))), whole)
+
+
+def test_it_learns_how_bright_images_are(tmp_path):
+    def brightness(made):
+        return made.synthesise(made.sample(64, 5)).mean().item()
+
+    assert brightness(network()) == pytest.approx(0.5, abs=0.1)
+    assert brightness(train(tmp_path, epochs=25)) == pytest.approx(0.1, abs=0.08)
+    assert brightness(train(tmp_path, 255 - DARK, epochs=25)) == pytest.approx(0.9, abs=0.08)
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_an_interrupted_training_goes_on_to_the_same_bits(whole, tmp_path, stop_behind_save, epoch):
+    saved = stop_behind_save(epoch)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path)
+    assert same(train(tmp_path), whole)
+    assert saved == ["checkpoint"] * 3 + ["generator", "checkpoint"]  # no epoch was trained twice
+
+
+@pytest.mark.parametrize("dies", ["save", "finish"])
+def test_killed_between_the_last_epoch_and_the_end(whole, tmp_path, monkeypatch, dies):
+    real, trained = generators._adversarial, []
+    monkeypatch.setattr(generators, "_adversarial", lambda *a: trained.append(1) or real(*a))
+    with monkeypatch.context() as patched:
+        save = compute.Run.save
+        if dies == "finish":
+            patched.setattr(compute.Run, "finish", lambda self: 1 / 0)
+        else:
+            patched.setattr(compute.Run, "save", lambda self, n, t: save(self, n, t) if t else 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train(tmp_path)
+    assert same(train(tmp_path), whole) and trained == [1]
+
+
+def test_it_is_trained_once(whole, tmp_path, monkeypatch):
+    train(tmp_path)
+    monkeypatch.setattr(generators, "_adversarial", lambda *a: pytest.fail("trained again"))
+    assert same(train(tmp_path), whole)
+    for change in (dict(seed=2), dict(epochs=4), dict(lr=1e-3), dict(width=9), dict(images=255 - DARK)):
+        with pytest.raises(pytest.fail.Exception, match="trained again"):
+            train(tmp_path, **change)
+
+
+@pytest.mark.parametrize(
+    ("images", "more", "says"),
+    [
+        (DARK[:, :, :, :8], {}, "images: 16x8 pixels are not square; give sides of 16, 32, 64 or 128"),
+        (
+            torch.rand(64, 1, 28, 28),
+            {},
+            r"shape=\(1, 28, 28\): a DCGAN makes square images with a side of 16, 32, 64 or",
+        ),
+        (DARK[:15], {}, "15 images: give one epoch or more, and 16 images"),
+        (DARK, dict(epochs=0), "epochs=0, 64 images: give one epoch or more"),
+    ],
+)
+def test_what_no_dcgan_is_trained_on(images, more, says, tmp_path):
+    with pytest.raises(ValueError, match=says):
+        train(tmp_path, images, **more)
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,238 @@
+"""Equation 2 of Koh et al. 2024, measured: against blocks taken apart by hand, and without a trace in the model."""
+
+import copy
+from itertools import pairwise
+
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from privlab import models
+from privlab.attacks.model_inversion import gradient_flow
+from privlab.data import Normalise
+from privlab.models import ir_resnet, skip_connections
+
+LABELS = torch.tensor([0, 3, 1])
+
+
+def images(dtype=torch.float64, chans=3, size=32):
+    return torch.rand(3, chans, size, size, generator=torch.Generator().manual_seed(0)).to(dtype)
+
+
+def resnet(name="resnet18", **settings):
+    small = dict(channels=(8, 16, 32, 64), num_classes=5, zero_init_last=False)
+    return models.build(name, **{**small, **settings}).double()
+
+
+def ir18(**settings):
+    return models.build("ir18", 5, widths=(8, 8, 16, 16), image_size=32, **settings).double()
+
+
+NETS = {
+    "resnet18": resnet,
+    "resnet50": lambda: resnet("resnet50", layers=(1, 2, 2, 1)),
+    "scaled and cut": lambda: resnet(skips=[(4, 0.2), (3, 0), (2, 0.5)]),
+    "stochastic depth": lambda: resnet(drop_path_rate=0.5),
+    "attention": lambda: resnet("seresnet18"),
+    "ir18": ir18,
+    "ir18, scaled and cut": lambda: ir18(skips=[(4, 0.2), (1, 0)]),
+}
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("name", NETS)
+def test_both_parts_are_the_whole(name, train, dtype, bound):
+    model = NETS[name]().to(dtype).train(train)
+    rows = gradient_flow.split(model, images(dtype), LABELS)
+    assert [row.block for row in rows] == [
+        n for n, m in model.named_modules() if hasattr(m, "drop_path") or isinstance(m, ir_resnet.Block)
+    ]
+    for row in rows:
+        assert row.error < bound, row
+        assert row.total > 0 and abs(row.skip - row.branch) * (1 - 1e-5) <= row.total <= (row.skip + row.branch) * (
+            1 + 1e-5
+        )
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_resnets_block_taken_apart_by_hand(index):
+    model, x = resnet(), images()
+    block = model.layer3[index]
+    rest = nn.Sequential(*model.layer3[index + 1 :], model.layer4, model.global_pool, model.fc)
+    with torch.no_grad():
+        z = model.normalise(x)
+        z = model.layer2(model.layer1(model.maxpool(F.relu(model.bn1(model.conv1(z))))))
+        z = model.layer3[:index](z)
+
+    def branch(z):
+        return block.bn2(block.conv2(F.relu(block.bn1(block.conv1(z)))))
+
+    def shortcut(z):
+        return block.downsample(z) if block.downsample else z
+
+    with torch.no_grad():
+        total = branch(z) + shortcut(z)
+    arriving = torch.func.grad(lambda s: F.cross_entropy(rest(F.relu(s)), LABELS, reduction="sum"))(total)
+    by_branch = torch.func.vjp(branch, z)[1](arriving)[0]
+    by_skip = torch.func.vjp(shortcut, z)[1](arriving)[0]
+    row = next(row for row in gradient_flow.split(model, x, LABELS) if row.block == f"layer3.{index}")
+    for measured, by_hand in (
+        (row.arriving, arriving),
+        (row.skip, by_skip),
+        (row.branch, by_branch),
+        (row.total, by_branch + by_skip),
+    ):
+        assert measured == pytest.approx(by_hand.flatten(1).norm(dim=1).mean().item(), rel=1e-10)
+
+
+def test_an_ir_block_taken_apart_by_hand():
+    model, x = ir18(), images()
+    block = model.stages[2][0]
+    with torch.no_grad():
+        z = model.stages[:2](model.stem(model.normalise(x)))
+        total = block(z)
+    rest = nn.Sequential(model.stages[2][1], model.stages[3], model.head, model.fc)
+    arriving = torch.func.grad(lambda s: F.cross_entropy(rest(s), LABELS, reduction="sum"))(total)
+    row = gradient_flow.split(model, x, LABELS)[4]
+    assert row.block == "stages.2.0"
+    for measured, part in ((row.branch, block.body), (row.skip, block.shortcut)):
+        by_hand = torch.func.vjp(part, z)[1](arriving)[0]
+        assert measured == pytest.approx(by_hand.flatten(1).norm(dim=1).mean().item(), rel=1e-10)
+
+
+def test_what_a_shortcut_returns():
+    """An identity all that arrives, a scaled one k of it, a removed one nothing: then the branch is the whole."""
+    plain = {row.block: row for row in gradient_flow.split(resnet(), images(), LABELS)}
+    assert plain["layer2.1"].skip == plain["layer2.1"].arriving > 0
+    assert plain["layer2.0"].skip != plain["layer2.0"].arriving
+    scaled = {row.block: row for row in gradient_flow.split(resnet(skips=[(2, 0.25)]), images(), LABELS)}
+    assert scaled["layer2.1"].skip == pytest.approx(0.25 * scaled["layer2.1"].arriving, rel=1e-12)
+    cut = {row.block: row for row in gradient_flow.split(resnet(skips=[(2, 0)]), images(), LABELS)}
+    assert cut["layer2.1"].skip == cut["layer2.0"].skip == 0
+    assert cut["layer2.1"].branch == pytest.approx(cut["layer2.1"].total, rel=1e-12)
+
+
+def test_a_block_gets_what_the_next_gives():
+    """In an IR net no ReLU stands between: what arrives at a sum is the next block's total."""
+    rows = gradient_flow.split(ir18(), images(), LABELS)
+    for row, following in pairwise(rows):
+        assert row.arriving == pytest.approx(following.total, rel=1e-10)
+
+
+FAMILIES = {
+    "resnet18": (resnet, 4),
+    "densenet121": (lambda: models.build("densenet121", 5, growth_rate=8, block_config=(2, 2, 2, 2)), 4),
+    "efficientnet_b0": (lambda: models.build("efficientnet_b0", 5), 7),
+    "maxvit": (
+        lambda: models.build(
+            "maxvit_tiny_tf_224", 5, img_size=32, embed_dim=(32, 32, 32, 32), depths=(1, 1, 1, 1), stem_width=8
+        ),
+        4,
+    ),
+    "vit": (
+        lambda: models.build("vit_tiny_patch16_224", 5, img_size=32, patch_size=8, embed_dim=16, num_heads=2, depth=8),
+        4,
+    ),
+    "repvgg": (lambda: models.build("repvgg_a0", 5, width_factor=0.25), 4),
+    "ir18": (ir18, 4),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_norms_of_every_family(name):
+    build, stages = FAMILIES[name]
+    model = build().double()
+    found = gradient_flow.norms(model, images(), LABELS)
+    assert list(found) == [*range(1, stages + 1), "input"]
+    assert all(norm.shape == (3,) and norm.min() > 0 for norm in found.values())
+    alone = [gradient_flow.norms(model, images()[i : i + 1], LABELS[i : i + 1]) for i in range(3)]
+    for where, norm in found.items():  # in eval mode images do not mix
+        torch.testing.assert_close(norm, torch.cat([one[where] for one in alone]), rtol=1e-8, atol=0)
+    x = images().requires_grad_()
+    F.cross_entropy(model(model.normalise(x)), LABELS, reduction="sum").backward()
+    torch.testing.assert_close(found["input"], x.grad.flatten(1).norm(dim=1), rtol=1e-8, atol=0)
+
+
+def test_norms_at_stages_by_hand():
+    model = ir18()
+    with torch.no_grad():
+        z = model.stages[:2](model.stem(model.normalise(images())))
+    z.requires_grad_()
+    F.cross_entropy(model.fc(model.head(model.stages[2:](z))), LABELS, reduction="sum").backward()
+    torch.testing.assert_close(
+        gradient_flow.norms(model, images(), LABELS)[2], z.grad.flatten(1).norm(dim=1), rtol=1e-9, atol=0
+    )
+
+
+def test_cut_nets_have_norms_too():
+    for name in ("densenet121", "efficientnet_b0", "maxvit", "vit", "repvgg"):
+        model = FAMILIES[name][0]()
+        cut = skip_connections.remove(model, 1 if name == "vit" else 3)
+        assert list(gradient_flow.norms(cut, images(torch.float32), LABELS)) == [*skip_connections.ends(model), "input"]
+
+
+def test_pixels_are_those_before_preprocessing():
+    model = ir18()
+    plain = copy.deepcopy(model)
+    plain.normalise = Normalise()
+    mapped = model.normalise(images())
+    torch.testing.assert_close(
+        gradient_flow.norms(model, images(), LABELS)["input"],
+        2 * gradient_flow.norms(plain, mapped, LABELS)["input"],
+        rtol=1e-9,
+        atol=0,
+    )  # std .5
+
+
+def test_a_loss_of_ones_own():
+    model = resnet()
+    each = gradient_flow.norms(model, images(), LABELS, lambda logits, y: F.cross_entropy(logits, y, reduction="none"))
+    mean = gradient_flow.norms(model, images(), LABELS, F.cross_entropy)
+    for where, norm in gradient_flow.norms(model, images(), LABELS).items():
+        torch.testing.assert_close(each[where], norm)
+        torch.testing.assert_close(3 * mean[where], norm)
+    doubled = gradient_flow.split(model, images(), LABELS, lambda logits, y: 2 * gradient_flow.cross_entropy(logits, y))
+    for one, two in zip(gradient_flow.split(model, images(), LABELS), doubled, strict=True):
+        assert two.branch == pytest.approx(2 * one.branch, rel=1e-9)
+
+
+@pytest.mark.parametrize("measure", [gradient_flow.split, gradient_flow.norms])
+def test_no_trace_is_left(measure):
+    def fails(logits, labels):
+        raise RuntimeError("no such loss")
+
+    for train in (True, False):
+        model = resnet(drop_path_rate=0.5, drop_rate=0.5).train(train)
+        model.conv1.weight.grad = torch.ones_like(model.conv1.weight)
+        model.layer1.eval()  # a mode for a part
+        modes = [m.training for m in model.modules()]
+        state, generator = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+        x = images()
+        with torch.no_grad():  # a caller's setting does not matter
+            measure(model, x, LABELS)
+        with pytest.raises(RuntimeError, match="no such loss"):
+            measure(model, x, LABELS, fails)
+        assert torch.equal(torch.get_rng_state(), generator)
+        assert not any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules())
+        assert [m.training for m in model.modules()] == modes
+        assert model.conv1.weight.grad.eq(1).all() and model.fc.weight.grad is None and not x.requires_grad
+        assert all(torch.equal(a, b) for a, b in zip(state.values(), model.state_dict().values(), strict=True))
+
+
+def test_frozen_weights_do_not_matter():
+    model = resnet().requires_grad_(False)
+    assert gradient_flow.split(model, images(), LABELS) == gradient_flow.split(resnet(), images(), LABELS)
+
+
+def test_bad_input():
+    dense = timm.create_model("densenet121", growth_rate=4, block_config=(1, 1, 1, 1))
+    with pytest.raises(ValueError, match="DenseNet has no residual blocks known here; give a timm ResNet or an IR net"):
+        gradient_flow.split(dense, images(torch.float32), LABELS)
+    with pytest.raises(ValueError, match="VGG has no skip connections"), torch.device("meta"):
+        gradient_flow.norms(timm.create_model("vgg11"), images(), LABELS)
+    for x, y in ((images()[0], LABELS), (images(), LABELS[:2]), (images()[:0], LABELS[:0]), (images().byte(), LABELS)):
+        with pytest.raises(ValueError, match=r"images: got .* labels; give floats in \[0, 1\]"):
+            gradient_flow.norms(resnet(), x, y)

@@ -1,0 +1,261 @@
+"""Data: what an image set hands out, how it is normalised, and what it says to a bad request."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+from privlab import data
+from privlab.data import Images, Normalise, sources
+from privlab.data.images import read
+
+
+@pytest.fixture
+def few() -> Images:
+    """Ten images of 2x3 pixels and 3 channels; image i holds 10 i, 10 i + 1, ... in its red plane."""
+    pixels = torch.arange(10, dtype=torch.uint8).view(10, 1, 1, 1) * 10 + torch.arange(6, dtype=torch.uint8).view(2, 3)
+    return Images("few", "train", pixels.repeat(1, 3, 1, 1), torch.arange(10) % 4, tuple("abcd"), Normalise())
+
+
+# -- normalisation ------------------------------------------------------------------------------------------------------
+
+
+def test_normalise_by_hand():
+    normalise = Normalise((0.5, 0.0), (0.5, 2.0))
+    image = torch.tensor([[[[0.0, 1.0]], [[1.0, 0.5]]]])  # (1, 2, 1, 2)
+    assert normalise(image).tolist() == [[[[-1.0, 1.0]], [[0.5, 0.25]]]]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-1, 1), st.floats(0.01, 10)), min_size=1, max_size=4),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_inverse_undoes_it(channels, seed):
+    normalise = Normalise(*zip(*channels, strict=True))
+    images = torch.rand(2, len(channels), 3, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    torch.testing.assert_close(normalise.inverse(normalise(images)), images, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(normalise(normalise.inverse(images)), images, rtol=1e-12, atol=1e-10)
+
+
+def test_the_default_changes_nothing_and_fits_any_number_of_channels():
+    for channels in (1, 3, 5):
+        images = torch.rand(2, channels, 4, 4)
+        assert torch.equal(Normalise()(images), images) and torch.equal(Normalise().inverse(images), images)
+
+
+def test_normalise_is_a_value():
+    assert Normalise([0.5], [1]) == Normalise((0.5,), (1.0,))
+    assert len({Normalise(), Normalise()}) == 1
+
+
+def test_a_gradient_passes_through():
+    image = torch.rand(1, 3, 2, 2, requires_grad=True)
+    data.NORMALISE["cifar10"](image).sum().backward()
+    assert image.grad[0, :, 0, 0].tolist() == pytest.approx([1 / 0.2470, 1 / 0.2435, 1 / 0.2616])
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "complaint"),
+    [
+        ((0.0, 0.0), (1.0,), "differ in length"),
+        ((), (), "differ in length"),
+        ((0.0,), (0.0,), "not positive"),
+        ((0.0, 0.0), (1.0, -1.0), "not positive"),
+    ],
+)
+def test_a_normalisation_without_inverse_is_refused(mean, std, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        Normalise(mean, std)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 4, 4), (3, 4, 4), (2, 4, 4, 4)])
+def test_images_of_other_channels_are_refused(shape):
+    with pytest.raises(ValueError, match=r"do not fit a normalisation of 3 channels; give \(batch, 3, height, width\)"):
+        data.NORMALISE["cifar10"](torch.zeros(shape))
+
+
+# -- taking images ------------------------------------------------------------------------------------------------------
+
+
+def test_take_keeps_the_order_and_scales_to_one(few):
+    images, labels = few.take([7, 0, 7])
+    assert images.dtype == torch.float32 and images.shape == (3, 3, 2, 3)
+    assert images[:, 0, 0, 1].tolist() == pytest.approx([71 / 255, 1 / 255, 71 / 255])
+    assert labels.tolist() == [3, 0, 3] and labels.dtype == torch.int64
+    assert images.min() >= 0 and images.max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("indices", "expected"),
+    [
+        (slice(2, 8, 3), [2, 5]),
+        (slice(-2, None), [8, 9]),
+        (range(3), [0, 1, 2]),
+        (np.array([4, 1]), [4, 1]),
+        (torch.tensor([9]), [9]),
+        ([-1, -10], [9, 0]),
+        ([], []),
+    ],
+)
+def test_take_understands(few, indices, expected):
+    images, labels = few.take(indices)
+    assert (images[:, 0, 0, 0] * 255).round().tolist() == [10.0 * i for i in expected]
+    assert labels.tolist() == [i % 4 for i in expected]
+
+
+@pytest.mark.parametrize("indices", [[0, 10], [-11], torch.tensor([99])])
+def test_an_index_outside_is_named(few, indices):
+    bad = next(int(i) for i in indices if not -10 <= i < 10)
+    with pytest.raises(ValueError, match=f"indices holds {bad}, and few/train has 10 images; give 0 to 9"):
+        few.take(indices)
+
+
+@pytest.mark.parametrize("indices", [[0.5], [True, False], 3, [[0, 1]]])
+def test_what_is_no_list_of_whole_numbers_is_refused(few, indices):
+    with pytest.raises(ValueError, match="is not a list of whole numbers; give a list, or a slice"):
+        few.take(indices)
+
+
+def test_one_is_a_batch_of_one(few):
+    image, label = few.one(3)
+    assert image.shape == (1, 3, 2, 3) and label.tolist() == [3]
+    assert torch.equal(image, few.take([3])[0])
+
+
+def test_one_resizes_with_antialiasing():
+    # A checkerboard finer than the new grid has one mean everywhere: without antialiasing, stripes would appear.
+    board = (torch.arange(64).view(-1, 1) + torch.arange(64)).remainder(2).mul(255).to(torch.uint8)
+    images = Images("board", "train", board.expand(1, 3, 64, 64), torch.zeros(1).long(), ("a",), Normalise())
+    small, _ = images.one(0, size=8)
+    assert small.shape == (1, 3, 8, 8)
+    assert (small - 0.5).abs().max() < 0.01
+
+
+def test_resizing_stays_between_the_pixels_it_came_from(few):
+    big, _ = few.one(9, size=32)
+    low, high = few.take([9])[0].aminmax()
+    assert big.shape == (1, 3, 32, 32)
+    assert big.min() >= low - 1e-6 and big.max() <= high + 1e-6
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, "224", True])
+def test_a_size_that_is_none_is_refused(few, size):
+    with pytest.raises(ValueError, match="is not a number of pixels; try 224"):
+        few.one(0, size)
+
+
+def test_sample_is_distinct_and_follows_its_seed_alone(few):
+    torch.manual_seed(1)
+    first = few.sample(10, seed=5)
+    torch.manual_seed(2)
+    again = few.sample(10, seed=5)
+    assert torch.equal(first[0], again[0]) and torch.equal(first[1], again[1])
+    assert sorted((first[0][:, 0, 0, 0] * 25.5).round().tolist()) == list(range(10))
+    assert not torch.equal(few.sample(10, seed=6)[0], first[0])
+    assert torch.equal(few.sample(3, seed=5)[0], first[0][:3])
+
+
+@pytest.mark.parametrize("n", [0, -1, 11])
+def test_more_distinct_images_than_there_are(few, n):
+    with pytest.raises(ValueError, match=f"n={n} distinct images of few/train do not exist; give 1 to 10"):
+        few.sample(n, seed=0)
+
+
+# -- loading ------------------------------------------------------------------------------------------------------------
+
+
+def ready(path, labels, classes=("a", "b"), images=None):
+    images = torch.zeros(len(labels), 1, 2, 2, dtype=torch.uint8) if images is None else images
+    save_file({"images": images, "labels": torch.tensor(labels)}, path, metadata={"classes": json.dumps(classes)})
+    return path
+
+
+def test_read_maps_a_ready_file(tmp_path):
+    images = torch.arange(8, dtype=torch.uint8).view(2, 1, 2, 2)
+    made = read(ready(tmp_path / "a", [1, 0], images=images), "mnist", "train")
+    assert torch.equal(made.pixels, images) and made.labels.tolist() == [1, 0]
+    assert made.classes == ("a", "b") and made.normalise == data.NORMALISE["mnist"]
+    assert repr(made) == "Images(mnist, train: 2 of 1x2x2, 2 classes)"
+
+
+@pytest.mark.parametrize("labels", [[0, 2], [-1, 0]])
+def test_labels_out_of_range_are_refused(tmp_path, labels):
+    with pytest.raises(ValueError, match=f"labels from {min(labels)} to {max(labels)} for 2 classes"):
+        read(ready(tmp_path / "a", labels), "mnist", "train")
+
+
+def test_a_file_that_does_not_fit_together_is_refused(tmp_path):
+    path = ready(tmp_path / "a", [0, 1, 0], images=torch.zeros(2, 1, 2, 2, dtype=torch.uint8))
+    with pytest.raises(ValueError, match=r"images \(2, 1, 2, 2\) and labels \(3,\)"):
+        read(path, "mnist", "train")
+
+
+def test_a_file_cut_short_is_refused(tmp_path):
+    path = ready(tmp_path / "a", [0, 1])
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(ValueError, match=r"cannot be read .*fetch 'mnist' again"):
+        read(path, "mnist", "train")
+
+
+def test_a_file_without_class_names_is_refused(tmp_path):
+    save_file({"images": torch.zeros(1, 1, 2, 2), "labels": torch.zeros(1).long()}, tmp_path / "a")
+    with pytest.raises(ValueError, match=r"cannot be read .*fetch 'mnist' again"):
+        read(tmp_path / "a", "mnist", "train")
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "complaint"),
+    [
+        ("cifar1O", "train", r"name='cifar1O' is not a known image set; did you mean 'cifar10'\?"),
+        ("lpips", "train", r"name='lpips' holds weights, not images"),
+        ("orl", "test", r"split='test' does not exist in 'orl'; it has 'train'"),
+        ("cifar10", "validation", r"split='validation' does not exist in 'cifar10'; it has 'train' and 'test'"),
+    ],
+)
+def test_a_set_or_split_that_does_not_exist(name, split, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        data.load(name, split)
+
+
+def test_every_image_set_has_an_origin_and_every_image_source_a_normalisation():
+    images = {name for name in sources.names() if "train.safetensors" in sources.describe(name).layout}
+    assert set(data.names()) == images
+
+
+@pytest.mark.parametrize("name", ["cifar10", "mnist", "fashion_mnist", "orl"])
+def test_normalisation_is_that_of_the_training_pixels(name):
+    images = data.load(name)
+    for channel, (mean, std) in enumerate(zip(images.normalise.mean, images.normalise.std, strict=True)):
+        counts = torch.zeros(256, dtype=torch.float64)
+        for chunk in images.pixels[:, channel].split(10_000):  # a histogram holds all that the moments need
+            counts += chunk.flatten().int().bincount(minlength=256)
+        levels = torch.arange(256, dtype=torch.float64) / 255
+        average = (counts * levels).sum() / counts.sum()
+        spread = ((counts * (levels - average).square()).sum() / counts.sum()).sqrt()
+        assert (average.item(), spread.item()) == (pytest.approx(mean, abs=6e-5), pytest.approx(std, abs=6e-5))
+
+
+def test_a_photograph_at_224_pixels():
+    photos = data.load("imagenet_samples")
+    image, label = photos.one(0, size=224)
+    assert image.shape == (1, 3, 224, 224) and image.min() >= 0 and image.max() <= 1
+    assert photos.classes[label] == "bull mastiff"
+    # 512 is no multiple of 224, but both grids cover the same picture: means over quarters agree.
+    full = torch.nn.functional.avg_pool2d(photos.one(0)[0], 256)
+    torch.testing.assert_close(torch.nn.functional.avg_pool2d(image, 112), full, atol=2e-3, rtol=0)
+
+
+def test_pixels_are_mapped_from_the_file_and_not_read():
+    images = data.load("cifar10")
+    path = sources.folder() / "cifar10" / "train.safetensors"
+    with open("/proc/self/maps") as maps:  # Linux says which files are mapped, and where
+        spans = [line.split()[0].split("-") for line in maps if line.rstrip().endswith(str(path.resolve()))]
+    start = images.pixels.data_ptr()
+    assert any(int(low, 16) <= start < int(high, 16) for low, high in spans)

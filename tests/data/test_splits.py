@@ -1,0 +1,82 @@
+"""Who is trained on what: even parts without overlap, exact halves, pairs that complement each other."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privlab import data
+
+LABELS = torch.arange(40) % 5
+
+
+@given(st.integers(8, 60), st.integers(0, 99))
+def test_four_parts_are_even_and_share_nothing(n, seed):
+    parts = data.four_way(torch.zeros(n, dtype=torch.long), seed)
+    assert {len(part) for part in parts} == {n // 4}
+    assert len(set(torch.cat(parts).tolist())) == 4 * (n // 4)
+
+
+def test_the_same_seed_gives_the_same_parts_and_another_others():
+    one, again, other = (data.four_way(torch.zeros(400), seed).victim_train for seed in (3, 3, 4))
+    assert torch.equal(one, again) and not torch.equal(one, other)
+
+
+def test_every_image_is_as_likely_in_each_part():
+    counts = sum(torch.bincount(data.four_way(torch.zeros(8), seed).shadow_test, minlength=8) for seed in range(2_000))
+    assert (counts - 500).abs().max() < 5 * (2_000 * 0.25 * 0.75) ** 0.5
+
+
+def test_a_class_that_a_part_lacks_is_named():
+    labels = torch.zeros(40, dtype=torch.long)
+    labels[7] = 3
+    with pytest.raises(
+        ValueError, match=r"class 3 would be absent from (victim|shadow)_\w+, which gets 10 of 40 images; give more"
+    ):
+        data.four_way(labels, 0)
+
+
+@pytest.mark.parametrize("labels", [torch.zeros(3), torch.zeros(4, 2)])
+def test_too_few_to_split(labels):
+    with pytest.raises(ValueError, match=r"labels: got shape .*; give one class an image, and four images or more"):
+        data.four_way(labels, 0)
+
+
+@given(st.integers(2, 50), st.integers(1, 8), st.integers(0, 99), st.booleans())
+def test_each_sample_is_in_exactly_half_of_the_models(n, half, seed, pairs):
+    keep = data.in_out(n, 2 * half, seed, pairs)
+    assert keep.shape == (2 * half, n) and keep.dtype == torch.bool
+    assert (keep.sum(0) == half).all()
+    assert torch.equal(keep, data.in_out(n, 2 * half, seed, pairs))
+
+
+def test_pairs_complement_each_other_and_others_do_not():
+    assert data.in_out(201, 6, 0, pairs=True).sum(1).tolist() == [100, 101] * 3
+    keep = data.in_out(200, 6, 0, pairs=True)
+    assert torch.equal(keep[1::2], ~keep[::2])
+    free = data.in_out(200, 6, 0)
+    assert not torch.equal(free[1::2], ~free[::2])
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_every_way_to_hold_a_sample_is_as_likely(pairs):
+    keep = data.in_out(24_000, 4, 1, pairs)
+    ways = (keep * torch.tensor([1, 2, 4, 8])[:, None]).sum(0).bincount(minlength=16)
+    possible = [3, 5, 6, 9, 10, 12] if not pairs else [5, 6, 9, 10]  # which two of the four hold it
+    expected = 24_000 / len(possible)
+    assert sorted(ways.nonzero().flatten().tolist()) == possible
+    assert (ways[possible] - expected).abs().max() < 5 * expected**0.5
+
+
+@pytest.mark.parametrize("models", [0, 1, 3, -2, 2.0, True])
+def test_models_that_have_no_half(models):
+    with pytest.raises(
+        ValueError, match=rf"models={models!r} cannot hold each sample in exactly half of them; give an even number"
+    ):
+        data.in_out(10, models, 0)
+
+
+@pytest.mark.parametrize("n", [1, 0, 2.5])
+def test_samples_that_are_too_few(n):
+    with pytest.raises(ValueError, match=rf"n={n!r} samples leave nothing to tell apart; give 2 or more"):
+        data.in_out(n, 2, 0)

@@ -1,0 +1,475 @@
+"""Defences of messages: the same function on a message and on each step of a training, and what an attacker is told of the noise."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from privlab import compute, models, training
+from privlab.attacks.gradient_inversion.adaptive import averaged
+from privlab.compute import store
+from privlab.defences import architecture, noise_budget, perturbation, regularisers, updates
+from privlab.defences.updates import sent
+from privlab.leak import Leak, observe
+from privlab.models import parts
+from privlab.training import Recipe, trainer
+from privlab.training import defence as protection
+
+HALVES = {"stem": 0.5, "rest": 0.5}
+
+# A defence of each kind, and the function (leak, model, seed) that it stands for.
+WAYS = [
+    (sent("gaussian", relative=0.1), lambda leak, model, seed: perturbation.gaussian(leak, 0.1, seed)),
+    (sent("laplacian", relative=0.2), lambda leak, model, seed: perturbation.laplacian(leak, 0.2, seed)),
+    (
+        sent("spread", shares=HALVES, relative=0.3),
+        lambda leak, model, seed: noise_budget.spread(leak, HALVES, 0.3, seed, "gaussian", model),
+    ),
+    (
+        sent("spread", shares={"mlp": 0.8, "head.bias": 0.2}, relative=0.3, kind="laplacian"),
+        lambda leak, model, seed: noise_budget.spread(
+            leak, {"mlp": 0.8, "head.bias": 0.2}, 0.3, seed, "laplacian", model=model
+        ),
+    ),
+    (sent("clipped", norm=0.01), lambda leak, model, seed: perturbation.clipped(leak, 0.01)),
+    (sent("sparse", share=0.05), lambda leak, model, seed: perturbation.sparse(leak, 0.05)),
+    (sent("low_bits", bits=3), lambda leak, model, seed: perturbation.low_bits(leak, 3)),
+    (sent("bfloat16"), lambda leak, model, seed: leak.rounded(torch.bfloat16)),
+    (
+        sent("withheld", words=["position", "head"]),
+        lambda leak, model, seed: leak.without(parts.names(model, "position", "head")),
+    ),
+]
+EVERY = [defence for defence, _ in WAYS]
+NOISY = {"gaussian", "laplacian", "spread"}
+each_way = pytest.mark.parametrize(("defence", "function"), WAYS, ids=[str(d) for d in EVERY])
+each = pytest.mark.parametrize("defence", EVERY, ids=str)
+
+
+def vit(**changes):
+    return models.build("vit_cifar", **(dict(embed_dim=64, depth=2, num_heads=2, num_classes=3) | changes))
+
+
+PHOTO = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture(scope="module")
+def small():
+    model = vit()
+    return model, observe(model, PHOTO, torch.tensor([2]))
+
+
+def numbers():
+    """A message of 3,000 and of 5,000 numbers, of very different size; from a seed that no noise here is drawn by."""
+    draw = torch.Generator().manual_seed(10**6)
+    a, b = (torch.randn(*shape, generator=draw, dtype=torch.float64) for shape in ((60, 50), (5_000,)))
+    return Leak({"a": 7 * a, "b": 0.01 * b}, 1, (3, 4, 4))
+
+
+def equal(one, other):
+    about = ("batch_size", "image_shape", "labels", "normalise", "precision")
+    return (
+        [*one.grads] == [*other.grads]
+        and all(torch.equal(g, other.grads[name]) for name, g in one.grads.items())
+        and all(getattr(one, name) == getattr(other, name) for name in about)
+    )
+
+
+# -- on a message --------------------------------------------------------------------------------------------------------------
+
+
+def test_each_way_is_listed_here():
+    assert {defence.by for defence in EVERY} == updates.WAYS.keys()
+
+
+@each_way
+def test_it_is_the_function_that_it_stands_for(defence, function, small):
+    model, clean = small
+    for seed in (0, 3):
+        assert equal(defence(clean, model, seed), function(clean, model, seed))
+    assert equal(defence(clean, model), defence(clean, model, 0)) and not equal(defence(clean, model), clean)
+    assert equal(defence(clean, model, 0), defence(clean, model, 3)) == (defence.by not in NOISY)
+
+
+@each_way
+def test_without_a_seed_torch_draws(defence, function, small):
+    model, clean = small
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        before = torch.get_rng_state()
+        defence(clean, model, 3)
+        assert torch.equal(torch.get_rng_state(), before)  # a seed is all that a seeded one takes
+        one, other = defence(clean, model, None), defence(clean, model, None)
+        torch.manual_seed(5)
+        assert equal(function(clean, model, None), one)
+    assert equal(one, other) == (defence.by not in NOISY)
+
+
+def test_what_is_not_in_the_message_cannot_be_withheld(small):
+    model, clean = small
+    less = clean.without(["pos_embed"])
+    assert equal(sent("withheld", words=["position"])(less, model), clean.without(parts.position(model)))
+    assert equal(
+        sent("withheld", words=["head"])(clean.without(parts.head(model)), model), clean.without(parts.head(model))
+    )
+    with pytest.raises(ValueError, match="learns nothing in 'conv'; it has stem, attention, mlp, norm, head"):
+        sent("withheld", words=["conv"])(clean, model)
+
+
+# -- what an attacker is told --------------------------------------------------------------------------------------------------
+
+FLAT = nn.Identity()  # the synthetic messages are of no model
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+@pytest.mark.parametrize(
+    "defence",
+    [
+        sent("gaussian", relative=0.1),
+        sent("gaussian", relative=3.0),
+        sent("laplacian", relative=0.3),
+        sent("laplacian", relative=3.0),
+        sent("spread", shares={"a": 0.3, "rest": 0.7}, relative=0.5),
+        sent("spread", shares={"a": 0.3, "rest": 0.7}, relative=3.0),
+        sent("spread", shares={"b": 1.0}, relative=3.0, kind="laplacian"),
+    ],
+    ids=str,
+)
+def test_the_error_of_many_draws(defence, rounds):
+    """60,000 errors or more a tensor: their root mean square lies within 1% of the deviation. Told is only what was received."""
+    clean, errors, told = numbers(), {"a": [], "b": []}, {"a": [], "b": []}
+    for n in range(20):
+        received = averaged([defence(clean, FLAT, seed=rounds * n + i) for i in range(rounds)])
+        found = defence.deviations(received, FLAT, *([rounds] if rounds > 1 else []))
+        assert [*found] == ["a", "b"]
+        for name, size in found.items():
+            errors[name].append(received[name] - clean[name])
+            told[name].append(size)
+    for name in errors:
+        error = torch.stack(errors[name]).square().mean().sqrt().item()
+        assert told[name] == pytest.approx([error] * 20, rel=0.06)  # any one message
+        assert sum(told[name]) / 20 == pytest.approx(error, rel=0.02)
+
+
+@pytest.mark.parametrize("bits", [3, 5, 8, 12])
+def test_the_error_of_rounding(bits):
+    """And rounding errs alike in each round, so that a mean of rounds errs as one."""
+    clean, defence = numbers(), sent("low_bits", bits=bits)
+    received = averaged([defence(clean, FLAT, seed) for seed in range(4)])
+    told = defence.deviations(received, FLAT)
+    for name, g in clean.grads.items():
+        assert told[name] == pytest.approx((received[name] - g).square().mean().sqrt().item(), rel=0.1)
+    assert defence.deviations(received, FLAT, rounds=4) == told
+
+
+@pytest.mark.parametrize(
+    ("defence", "rounds", "expected"),
+    [
+        # sizes 6 and 8, 10 together, of 4 and of 16 numbers; 3/4 of noise is 3/5 of what arrives
+        (sent("gaussian", relative=0.75), 1, dict(a=1.8, b=1.2)),
+        (sent("laplacian", relative=0.75), 1, dict(a=1.8, b=1.2)),
+        (sent("gaussian", relative=3.0), 16, dict(a=1.8, b=1.2)),
+        (sent("gaussian", relative=0.0), 1, dict(a=0, b=0)),
+        (sent("spread", shares={"a": 0.64, "b": 0.36}, relative=0.75), 1, dict(a=2.4, b=0.9)),
+        (sent("spread", shares={"b": 1.0}, relative=3.0, kind="laplacian"), 16, dict(a=0, b=1.5)),
+        # from -3 to 3 and from 0 to 4: steps of 2 and of 4/3; of 6 and of 4
+        (sent("low_bits", bits=2), 1, dict(a=2 / 12**0.5, b=4 / 3 / 12**0.5)),
+        (sent("low_bits", bits=1), 9, dict(a=6 / 12**0.5, b=4 / 12**0.5)),
+        (sent("clipped", norm=1.0), 1, {}),
+        (sent("sparse", share=0.1), 1, {}),
+        (sent("bfloat16"), 1, {}),
+        (sent("withheld", words=["head"]), 1, {}),
+    ],
+    ids=str,
+)
+def test_deviations_by_hand(defence, rounds, expected):
+    a, b = torch.tensor([[3.0, -3.0], [3.0, -3.0]]), torch.tensor([4.0, 0.0] * 2 + [0.0] * 10 + [4.0, 4.0])
+    assert (a.norm(), b.norm()) == (6, 8)
+    assert defence.deviations(Leak({"a": a, "b": b}, 1, (1, 1, 1)), FLAT, rounds) == pytest.approx(expected)
+
+
+def test_deviations_of_a_model_by_part(small):
+    model, clean = small
+    told = sent("spread", shares={"stem": 1.0}, relative=0.1).deviations(clean, model)
+    total = sum(clean[name].numel() for name in parts.stem(model))
+    here = 0.1 / 1.01**0.5 * clean.norm.item() / total**0.5
+    assert told == pytest.approx({name: here * (name in parts.stem(model)) for name in clean.grads})
+
+
+@settings(max_examples=40)
+@given(st.sampled_from([d for d in EVERY if d.by in NOISY | {"low_bits"}]), st.floats(1e-6, 1e6), st.integers(1, 100))
+def test_deviations_have_the_unit_of_the_message(small, defence, factor, rounds):
+    model, clean = small
+    longer = replace(clean, grads={name: factor * g for name, g in clean.grads.items()})
+    one, other = (defence.deviations(leak, model, rounds) for leak in (clean, longer))
+    assert other == pytest.approx({name: factor * size for name, size in one.items()}, rel=1e-4)
+
+
+# -- on each step of a training ------------------------------------------------------------------------------------------------
+
+PIXELS = torch.randint(0, 256, (24, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+LABELS = torch.arange(24) % 3
+SET = (PIXELS, LABELS)
+RECIPE = Recipe(epochs=3, batch_size=8, lr=2e-3, weight_decay=0, augment="flip")
+STEP = Recipe(epochs=1, batch_size=24, optimiser="sgd", momentum=0.0, lr=0.5, weight_decay=0, schedule="constant")
+EVEN = sent("spread", shares={"all": 1.0}, relative=0.3)
+
+
+def narrow():
+    return models.build("resnet18", layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3)
+
+
+def fit(model, *defences, recipe=RECIPE, seed=0, **more):
+    return training.fit(model, SET, recipe, seed=seed, defences=defences, progress=False, **more)
+
+
+def same(one, other):
+    return all(torch.equal(t, other.state_dict()[name]) for name, t in one.state_dict().items())
+
+
+@pytest.fixture(scope="module")
+def whole_set():
+    """The gradient of the whole set at the first weights, in double precision: the message of the one step of STEP."""
+    model = vit().double()
+    return model, observe(model, PIXELS.double() / 255, LABELS)
+
+
+@each_way
+def test_a_step_by_hand(defence, function, whole_set):
+    """The weights move by the step length times the defended gradient; where none was sent, not at all. Noise is drawn by the epoch's
+    seed, in the message's order."""
+    before, clean = whole_set
+    got = vit().double()
+    fit(got, defence, recipe=STEP)
+    with torch.random.fork_rng(devices=[]):
+        trainer._seed(torch.device("cpu"), 0, 0)
+        received = function(clean, before, None)
+    assert not equal(received, clean)
+    for name, p in got.named_parameters():
+        step = 0.5 * received.grads[name] if name in received.grads else 0.0
+        torch.testing.assert_close(p, before.get_parameter(name) - step, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplacian"])
+def test_a_noisy_step_spends_its_budget(kind):
+    """One step on the whole set: what the weights moved by is the gradient, and noise of the budget where it is spent."""
+    got, before = vit().double(), vit().double()
+    fit(got, sent("spread", shares={"mlp": 0.8, "head": 0.2}, relative=0.3, kind=kind), recipe=STEP)
+    loss = F.cross_entropy(before(before.normalise(PIXELS.double() / 255)), LABELS)
+    named = dict(before.named_parameters())
+    grads = dict(zip(named, torch.autograd.grad(loss, [*named.values()]), strict=True))
+    drawn = {n: (named[n] - p).detach() / 0.5 - grads[n] for n, p in got.named_parameters()}
+    energy = 0.3**2 * sum(g.square().sum() for g in grads.values()).item()
+    for part, names in parts.group(before).items():
+        spent = sum(drawn[name].square().sum() for name in names).item()
+        expected = {"mlp": 0.8, "head": 0.2}.get(part, 0.0) * energy
+        assert spent == pytest.approx(expected, rel={"mlp": 0.05, "head": 0.5}.get(part), abs=1e-20 * energy)
+    weight = drawn["blocks.0.mlp.fc1.weight"]
+    assert (weight.pow(4).mean() / weight.square().mean() ** 2).item() == pytest.approx(
+        {"gaussian": 3, "laplacian": 6}[kind], rel=0.2
+    )
+
+
+@pytest.mark.parametrize(
+    "defence",
+    [
+        sent("spread", shares={"all": 1.0}, relative=0.0),
+        sent("gaussian", relative=0),
+        sent("laplacian", relative=0.0),
+        sent("clipped", norm=1e6),
+        sent("sparse", share=1.0),
+    ],
+    ids=str,
+)
+def test_what_changes_no_message_changes_no_training(defence):
+    """To the bit."""
+    plain, defended = narrow(), narrow()
+    assert fit(defended, defence).objective == fit(plain).objective and same(plain, defended)
+
+
+def test_noise_hangs_on_the_seed_alone():
+    plain, noisy, again, other = (narrow() for _ in range(4))
+    history, loud = fit(plain), fit(noisy, EVEN)
+    assert not same(plain, noisy) and loud.objective != history.objective
+    assert fit(again, EVEN).objective == loud.objective and same(again, noisy)
+    fit(other, EVEN, seed=1)
+    assert not same(other, noisy)
+
+
+@pytest.mark.parametrize(
+    "defence", [replace(EVEN, given=(("shares", {"all": 1.0}), ("relative", 10.0))), sent("gaussian", relative=10)]
+)
+def test_fresh_noise_each_step(defence):
+    """Ten times the gradient, which alone would make two steps differ by an angle whose cosine is 1/101."""
+    model, moves = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 3)), []
+    nn.init.zeros_(model[1].weight)
+    held = [model[1].weight.detach().clone()]
+
+    def watch(_):
+        moves.append(model[1].weight.detach() - held[0])
+        held[0] = model[1].weight.detach().clone()
+
+    quiet = replace(STEP, lr=1e-4, epochs=3)  # so short that the gradient stays as it is
+    fit(model, defence, recipe=quiet, watch=watch)
+    for one, other in ((0, 1), (1, 2), (0, 2)):
+        assert torch.cosine_similarity(moves[one].flatten(), moves[other].flatten(), dim=0).abs() < 0.1
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
+def test_what_is_withheld_stays_as_it_was_drawn(optimiser):
+    """No decay and no momentum touches it, and all else learns."""
+    recipe = replace(RECIPE, optimiser=optimiser, weight_decay=0.5, clip_norm=1.0, epochs=2)
+    got, drawn, plain = vit(), vit(), vit()
+    fit(got, sent("withheld", words=("position", "mlp")), recipe=recipe)
+    withheld = parts.names(drawn, "position", "mlp")
+    for name, p in drawn.named_parameters():
+        assert torch.equal(got.get_parameter(name), p) == (name in withheld), name
+    fit(plain, recipe=recipe)
+    assert not any(torch.equal(plain.get_parameter(name), drawn.get_parameter(name)) for name in withheld)
+
+
+def test_frozen_parameters_are_not_sent():
+    model, drawn = vit(), vit()
+    model.head.requires_grad_(False)
+    fit(model, sent("gaussian", relative=0.1), recipe=replace(RECIPE, epochs=1))
+    assert torch.equal(model.head.weight, drawn.head.weight)
+    assert not torch.equal(model.blocks[0].mlp.fc1.weight, drawn.blocks[0].mlp.fc1.weight)
+
+
+@pytest.mark.parametrize(
+    ("stop", "defence"),
+    [
+        (1, sent("spread", shares=HALVES, relative=0.3, kind="laplacian")),
+        (2, sent("spread", shares=HALVES, relative=0.3, kind="laplacian")),
+        (2, sent("withheld", words=["conv", "head"])),  # an optimiser that remembers nothing of some parameters
+        (1, sent("gaussian", relative=0.3)),
+    ],
+    ids=str,
+)
+def test_an_interrupted_training_goes_on_as_it_would_have(stop, defence, tmp_path):
+    recipe = replace(RECIPE, mixup=0.8)
+    defences = (architecture.tts(1, 2), defence)
+    whole, rest = narrow(), narrow()
+    history = fit(whole, *defences, recipe=recipe)
+    run = compute.Run("victim", {}, tmp_path)
+
+    def watch(epoch):
+        if epoch == stop + 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(narrow(), *defences, recipe=recipe, run=run, watch=watch)
+    assert trainer.epochs_done(run) == stop
+    assert fit(rest, *defences, recipe=recipe, run=run).objective == history.objective and same(rest, whole)
+
+
+def test_one_message_after_the_other():
+    """What is withheld first gets no noise later, and the clip is of what is left."""
+    model, drawn = vit().double(), vit().double()
+    fit(model, sent("withheld", words=["head"]), sent("gaussian", relative=0.1), sent("clipped", norm=0.2), recipe=STEP)
+    moved = {name: p - drawn.get_parameter(name) for name, p in model.named_parameters()}
+    assert not any(moved[name].any() for name in parts.head(drawn))
+    assert torch.stack([move.norm() for move in moved.values()]).norm().item() == pytest.approx(0.5 * 0.2)
+
+
+def test_noise_goes_with_penalties_and_behind_dp(monkeypatch):
+    monkeypatch.setattr(perturbation, "_noise", lambda *given: 1.0)  # its search for a multiplier takes seconds
+    for defences in ((regularisers.bido(0.05, 0.5), EVEN), (EVEN, regularisers.bido(0.05, 0.5))):
+        fit(narrow(), *defences, recipe=replace(RECIPE, epochs=1))
+    model = models.build(
+        "resnet18", layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3, norm_layer="groupnorm1"
+    )
+    fit(model, perturbation.dp(8, 1e-5), EVEN, recipe=replace(RECIPE, epochs=1, augment="none"))
+
+
+def test_other_messages_are_other_runs(tmp_path):
+    run, short = compute.Run("victim", {}, tmp_path), replace(RECIPE, epochs=1)
+    fit(narrow(), EVEN, recipe=short, run=run)
+    for other in (sent("spread", shares={"all": 1.0}, relative=0.2), sent("gaussian", relative=0.3)):
+        with pytest.raises(ValueError, match="of a training with defences="):
+            fit(narrow(), other, recipe=short, run=run)
+    fit(narrow(), protection.opened(json.loads(json.dumps(EVEN.settings()))), recipe=short, run=run)  # the same one
+
+
+# -- as a value ----------------------------------------------------------------------------------------------------------------
+
+
+@each
+def test_it_is_printed_as_it_is_made(defence):
+    assert eval(repr(defence), {"messages": updates}) == defence
+    assert sum(defence == other for other in EVERY) == 1
+
+
+def test_equal_ones_are_equal():
+    """However they were written down."""
+    one = sent("spread", shares={"stem": 0.5, "rest": 0.5}, relative=0.1)
+    other = sent("spread", relative=0.1, shares={"stem": 0.5, "rest": 0.5})
+    assert one == other and repr(one) == repr(other) and one != sent("spread", shares=HALVES, relative=0.2)
+    assert store.key(one.settings()) == store.key(other.settings())
+    assert sent("withheld", words=("stem",)) == sent("withheld", words=["stem"])
+
+
+# -- bad input -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("by", "settings", "message"),
+    [
+        ("gausian", {}, "by='gausian' is no way to send a message; did you mean 'gaussian'.*bfloat16, withheld"),
+        (None, {}, "by=None is no way to send a message; Known: gaussian, laplacian"),
+        ("gaussian", {}, r"gaussian: relative is missing; give messages.sent\('gaussian', relative=...\)"),
+        ("spread", dict(relative=0.1), "spread: shares is missing"),
+        ("gaussian", dict(relative=0.1, scale=1), "gaussian: 'scale' is no setting of it; give relative$"),
+        ("gaussian", dict(relative=0.1, seed=1), "gaussian: 'seed' is no setting of it"),
+        ("bfloat16", dict(bits=8), "bfloat16: 'bits' is no setting of it; give none$"),
+        ("spread", dict(share={}), "spread: 'share' is no setting of it; give shares, relative, kind$"),
+        ("gaussian", dict(relative=-0.1), "relative=-0.1 is no share of the gradient's norm"),
+        ("laplacian", dict(relative=math.nan), "relative=nan is no share of the gradient's norm"),
+        ("spread", dict(shares={"all": 1.0}, relative=-1), "relative=-1 is no share of the message's norm"),
+        ("spread", dict(shares={"all": 1.0}, relative=0.1, kind="normal"), "kind='normal' is no noise"),
+        ("spread", dict(shares={"all": 0.5}, relative=0.1), "shares add up to 0.5,.*divide each by 0.5"),
+        ("spread", dict(shares={"all": -1.0}, relative=0.1), r"shares\['all'\]=-1.0 is no share"),
+        ("spread", dict(shares=None, relative=0.1), "shares=None spends nothing"),
+        ("spread", dict(shares=1.0, relative=0.1), "shares=1.0 spends nothing"),
+        (
+            "spread",
+            dict(shares={("fc.weight",): 1.0}, relative=0.1),
+            r"shares: \('fc.weight',\) is no word; groups are parts, single parameters, 'rest' or 'all'",
+        ),
+        ("clipped", dict(norm=0), "norm=0 is no length to cut to"),
+        ("sparse", dict(share=0), "share=0 of the numbers cannot be kept"),
+        ("low_bits", dict(bits=0), "bits=0 is no number of bits; give 1 to 16"),
+        ("withheld", dict(words="head"), r"words='head' is no list of parts; give one or more, such as \['position'\]"),
+        ("withheld", dict(words=[]), r"words=\[\] is no list of parts"),
+        ("withheld", dict(words=3), "words=3 is no list of parts"),
+        ("withheld", dict(words=["stem", "heads"]), "words: 'heads' is no part of a model; did you mean 'head'"),
+    ],
+)
+def test_bad_settings(by, settings, message):
+    with pytest.raises(ValueError, match=message):
+        sent(by, **settings)
+
+
+def test_parts_that_a_model_lacks_are_told_before_the_first_step():
+    model = narrow()
+    for defence, message in (
+        (
+            sent("spread", shares={"attention": 1.0}, relative=0.1),
+            "ResNet learns nothing in 'attention'; it has stem, conv",
+        ),
+        (sent("withheld", words=["attention"]), "ResNet learns nothing in 'attention'; it has stem, conv, norm, head"),
+        (sent("spread", shares={"fc.wait": 1.0}, relative=0.1), "shares: 'fc.wait' is no group"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fit(model, defence)
+        with pytest.raises(ValueError, match=message):
+            defence.check(model, RECIPE, 24)
+    assert same(model, narrow())
+    single = sent("spread", shares={"fc.weight": 1.0}, relative=0.1)
+    fit(model, single, recipe=replace(RECIPE, epochs=1))  # a single parameter is a group

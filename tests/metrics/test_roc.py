@@ -1,0 +1,484 @@
+"""Membership scores against members: definitions, symmetries, ties, refusals, and how often the interval is right."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn import metrics
+
+from privlab.metrics import roc
+
+
+@st.composite
+def scored(draw, most=30):
+    """Scores with many ties, and members of both classes."""
+    n = draw(st.integers(2, most))
+    scores = draw(st.lists(st.integers(-4, 4), min_size=n, max_size=n))
+    members = draw(st.lists(st.booleans(), min_size=n, max_size=n).filter(lambda m: 0 < sum(m) < len(m)))
+    return np.array(scores, float), np.array(members)
+
+
+def drawn(members, non_members, seed=0, shift=1.0):
+    """Members from N(shift, 1), non-members from N(0, 1), shuffled."""
+    generator = np.random.default_rng(seed)
+    truth = generator.permutation(np.arange(members + non_members) < members)
+    return generator.normal(size=len(truth)) + shift * truth, truth
+
+
+def at(*arguments, **settings):
+    """`tpr_at` where few false positives are what the test is about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return roc.tpr_at(*arguments, **settings)
+
+
+def counted(scores, members):
+    """What a rate says apart from where its threshold lies; None where the non-members are too few for it."""
+    if (~members).sum() < 2:
+        return None
+    rate = at(scores, members, 0.5)
+    return rate.value, rate.low, rate.high, rate.true_positives, rate.false_positives
+
+
+# -- the curve and its area ------------------------------------------------------------------------------------------------
+
+SCORES = np.array([0.9, 0.8, 0.8, 0.5, 0.3, 0.1])
+MEMBERS = np.array([True, True, False, True, False, False])
+
+
+def test_a_curve_by_hand():
+    found = roc.curve(SCORES, MEMBERS)
+    assert found.thresholds.tolist() == [math.inf, 0.9, 0.8, 0.5, 0.3, 0.1]
+    assert found.tpr.tolist() == [0, 1 / 3, 2 / 3, 1, 1, 1]
+    assert found.fpr.tolist() == [0, 0, 1 / 3, 1 / 3, 2 / 3, 1]
+    assert roc.auc(SCORES, MEMBERS) == pytest.approx((3 + 2.5 + 2) / 9)  # non-members below each member; a tie is half
+    assert repr(found) == "Curve: 6 thresholds"
+
+
+def test_no_threshold_is_dropped():
+    scores, members = np.arange(10.0), np.arange(10) >= 5
+    assert len(roc.curve(scores, members).thresholds) == 11  # 3 corners would do for the line
+
+
+@given(scored())
+def test_a_curve_counts_and_its_area_is_what_ranks_say(case):
+    scores, members = case
+    found = roc.curve(scores, members)
+    for fpr, tpr, threshold in zip(found.fpr, found.tpr, found.thresholds, strict=True):
+        assert tpr == (scores[members] >= threshold).mean() and fpr == (scores[~members] >= threshold).mean()
+    above = scores[members][:, None] - scores[~members]
+    assert roc.auc(scores, members) == pytest.approx(((above > 0) + (above == 0) / 2).mean(), abs=1e-12)
+
+
+@given(scored())
+def test_symmetries(case):
+    scores, members = case
+    area = roc.auc(scores, members)
+    assert roc.auc(-scores, members) == pytest.approx(1 - area, abs=1e-12)
+    assert roc.auc(scores, ~members) == pytest.approx(1 - area, abs=1e-12)
+    assert roc.auc(np.exp(scores), members) == roc.auc(scores**3 - 7, members) == area
+    best = roc.oracle_accuracy(scores, members)
+    assert roc.oracle_accuracy(np.exp(scores), members) == best
+    assert counted(np.exp(scores), members) == counted(scores, members)
+
+
+def test_arrays_tensors_lists_and_whole_numbers_are_one():
+    scores, members = drawn(400, 600)
+    scores = scores.astype(np.float32)
+    forms = [
+        (scores, members),
+        (torch.tensor(scores, requires_grad=True), torch.tensor(members)),
+        (scores.tolist(), members.tolist()),
+        (torch.tensor(scores), torch.tensor(members, dtype=torch.uint8)),
+        (scores, members.astype(int)),
+    ]
+    for call in (roc.auc, roc.best_threshold, roc.oracle_accuracy, lambda s, m: at(s, m, 0.01)):
+        assert len({call(*form) for form in forms}) == 1
+    half = torch.tensor(scores).bfloat16()
+    assert roc.auc(half, members) == roc.auc(half.double(), members)
+    assert type(roc.auc(*forms[1])) is type(roc.best_threshold(*forms[1])) is float
+
+
+# -- accuracy at a threshold -----------------------------------------------------------------------------------------------
+
+
+def test_accuracy_by_hand():
+    assert roc.accuracy(SCORES, MEMBERS, 0.5) == pytest.approx((3 / 3 + 2 / 3) / 2)  # at the score itself: called
+    assert roc.accuracy(SCORES, MEMBERS, 0.51) == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert roc.accuracy(SCORES, MEMBERS, math.inf) == roc.accuracy(SCORES, MEMBERS, -math.inf) == 0.5
+    unequal = np.array([1.0] * 9 + [0.0]), np.array([True] * 9 + [False])
+    assert roc.accuracy(*unequal, -1) == 0.5  # 9 of 10 right, and yet a coin: balanced
+
+
+@given(scored(), st.integers(-5, 5))
+def test_accuracy_is_scikit_learns_balanced_accuracy(case, threshold):
+    scores, members = case
+    expected = metrics.balanced_accuracy_score(members, scores >= threshold)
+    assert roc.accuracy(scores, members, threshold) == pytest.approx(expected, abs=1e-15)
+
+
+def test_the_best_threshold_by_hand():
+    assert roc.best_threshold(SCORES, MEMBERS) == pytest.approx((0.5 + 0.3) / 2)
+    assert roc.best_threshold([0.0, 1.0, 5.0], [False, False, True]) == 3.0
+    # Cuts at 3.5 and 1.5 are both .75: the highest is taken.
+    assert roc.best_threshold([4.0, 3.0, 2.0, 1.0], [True, False, True, False]) == 3.5
+
+
+def test_where_no_cut_helps_all_are_called_members():
+    assert roc.best_threshold([2.0, 2.0, 2.0], [True, False, True]) == 2.0
+    assert roc.best_threshold([1.0, 2.0, 3.0], [True, False, False]) == 1.0
+    assert roc.oracle_accuracy([1.0, 2.0, 3.0], [True, False, False]) == 0.5
+    # One cut inside is as good as a coin, none is better: it is the higher one, and taken.
+    assert roc.best_threshold([4.0, 4.0, 3.0, 3.0], [True, False, True, False]) == 3.5
+
+
+@given(scored())
+def test_no_threshold_beats_the_best_and_higher_ones_are_worse(case):
+    scores, members = case
+    best = roc.best_threshold(scores, members)
+    reached = roc.accuracy(scores, members, best)
+    levels = np.unique(scores)
+    for cut in [levels[0], *(levels[1:] + levels[:-1]) / 2]:
+        assert roc.accuracy(scores, members, cut) <= reached + 1e-12
+        assert cut <= best or roc.accuracy(scores, members, cut) < reached - 1e-12
+    assert roc.oracle_accuracy(scores, members) == reached >= 0.5
+    assert best == levels[0] or best in (levels[1:] + levels[:-1]) / 2
+
+
+@pytest.mark.parametrize(
+    ("below", "above"),
+    [
+        (1.0, np.nextafter(1.0, 2)),
+        (np.nextafter(1.0, 0), 1.0),
+        (0.0, 5e-324),
+        (-5e-324, 0.0),
+        (-1.7e308, 1.7e308),
+        (1.6e308, 1.7e308),
+    ],
+)
+def test_halfway_never_falls_on_the_wrong_side(below, above):
+    threshold = roc.best_threshold([below, above], [False, True])
+    assert below < threshold <= above and math.isfinite(threshold)
+    assert roc.accuracy([below, above], [False, True], threshold) == 1
+
+
+@given(st.integers(2, 4), st.integers(4, 12), st.integers(0, 2**32 - 1), st.booleans())
+def test_the_others_thresholds_are_the_best_of_all_the_others(models, n, seed, tied):
+    generator = np.random.default_rng(seed)
+    members = np.stack([generator.permutation(n) < n // 2 for _ in range(models)])
+    scores = generator.integers(0, 5, (models, n)) * 1.0 if tied else generator.normal(size=(models, n))
+    found = roc.others_thresholds(scores, torch.tensor(members))
+    for target in range(models):
+        rest = np.arange(models) != target
+        assert found[target] == roc.best_threshold(scores[rest].ravel(), members[rest].ravel())
+
+
+def test_the_oracle_finds_something_where_there_is_nothing():
+    generator = np.random.default_rng(0)
+    members = np.stack([generator.permutation(20) < 10 for _ in range(400)])
+    scores = generator.normal(size=members.shape)
+    thresholds = roc.others_thresholds(scores, members)
+    attacks = [roc.accuracy(s, m, t) for s, m, t in zip(scores, members, thresholds, strict=True)]
+    oracles = [roc.oracle_accuracy(s, m) for s, m in zip(scores, members, strict=True)]
+    assert abs(np.mean(attacks) - 0.5) < 0.02 and np.mean(oracles) > 0.6
+
+
+# -- the TPR at a low FPR --------------------------------------------------------------------------------------------------
+
+
+def test_a_rate_by_hand():
+    scores = np.array([20, 19, *range(1, 19), 20.5, 19, 18.5, 17.5, 17, 2], float)
+    members = np.arange(26) >= 20
+    rate = at(scores, members, fpr=0.1)  # 2 of 20: 20 and 19, with the member at 19; 18 would be the third
+    assert (rate.true_positives, rate.false_positives, rate.members, rate.non_members) == (3, 2, 6, 20)
+    assert rate.value == 0.5 and rate.threshold == 18.5 and rate.fpr == 0.1
+    # 1.25 and 98.75% of Binomial(20, .1): 0 (chance .12) and 5 (.989); 5 false positives buy all members above 16.
+    assert rate.low == 0
+    assert rate.high == pytest.approx(stats.beta.ppf(0.9875, 5 + 1, 6 - 5))
+
+
+def test_the_interval_by_its_definition():
+    scores, members = drawn(3_300, 10_000)
+    rate = roc.tpr_at(scores, members)
+    outside = np.sort(scores[~members])[::-1]
+    fewest, most = 4, 18  # P(X < 4) = .010, P(X < 5) = .029; P(X <= 17) = .986, P(X <= 18) = .993
+    assert stats.binom.cdf([3, 4, 17, 18], 10_000, 0.001) == pytest.approx([0.0103, 0.0292, 0.9857, 0.9928], abs=1e-4)
+    lowest = (scores[members] > outside[fewest - 1]).sum()
+    highest = (scores[members] > outside[most]).sum()
+    assert rate.low == pytest.approx(stats.beta.ppf(0.0125, lowest, 3_300 - lowest + 1))
+    assert rate.high == pytest.approx(stats.beta.ppf(0.9875, highest + 1, 3_300 - highest))
+    assert rate.false_positives == 10 and rate.true_positives == (scores[members] > outside[10]).sum()
+
+
+def test_equal_scores_are_called_all_or_none():
+    scores = np.array([5.0] * 3 + [4.0] * 17 + [5.0, 5.0, 4.0, 4.0, 3.0])
+    members = np.arange(25) >= 20
+    none = at(scores, members, 0.1)  # 2 of 20 may be called, and the highest are 3
+    assert (none.value, none.false_positives, none.true_positives, none.threshold) == (0, 0, 0, math.inf)
+    some = at(scores, members, 0.15)
+    assert (some.value, some.false_positives, some.true_positives, some.threshold) == (0.4, 3, 2, 5.0)
+
+
+@settings(max_examples=200)
+@given(scored(60), st.floats(0.01, 0.99))
+def test_a_rate_is_the_highest_point_of_the_curve_within_the_fpr(case, fpr):
+    scores, members = case
+    if 1 / (~members).sum() > fpr:
+        return
+    rate, found = at(scores, members, fpr), roc.curve(scores, members)
+    inside = found.fpr <= fpr
+    assert rate.value == found.tpr[inside].max() and rate.false_positives / rate.non_members == found.fpr[inside].max()
+    assert rate.threshold == found.thresholds[inside].min()
+    called = scores >= rate.threshold
+    assert (called[members].sum(), called[~members].sum()) == (rate.true_positives, rate.false_positives)
+    assert 0 <= rate.low <= rate.value <= rate.high <= 1
+
+
+def test_a_share_that_floats_miss_by_a_hair_counts():
+    for n in (49, 100, 107):  # .29 * 100 is below 29, and 1 / (1 / 49) is not 49
+        scores, members = np.arange(n + 1.0), np.arange(n + 1) == 0
+        for count in range(1, n):
+            assert at(scores, members, count / n).false_positives == count
+
+
+def test_perfect_and_useless_scores():
+    members = np.arange(20_000) < 10_000
+    perfect = roc.tpr_at(members * 1.0, members)
+    assert perfect.value == perfect.high == 1 and perfect.low > 0.999 and perfect.false_positives == 0
+    useless = roc.tpr_at(np.zeros(20_000), members)
+    assert useless.value == useless.low == 0 and useless.threshold == math.inf and useless.high < 0.001
+
+
+def gaussian(generator, n, m):
+    return generator.normal(size=n), generator.normal(1, 1, size=m)
+
+
+def in_steps(generator, n, m):
+    return tuple(np.floor(4 * s) for s in gaussian(generator, n, m))
+
+
+def cliff(generator, n, m):
+    """Half of the members far above all, half a hair below the threshold: the hardest case for the lower bound."""
+    return generator.normal(size=n), np.where(generator.random(m) < 0.5, 9.0, stats.norm.isf(0.01) - 1e-9)
+
+
+def coverage(draw, true, n, m, fpr, trials=200):
+    """Shares of trials in which the interval, and Clopper and Pearson's at the counted threshold, hold the true TPR."""
+    generator = np.random.default_rng(0)
+    widened = plain = 0
+    for _ in range(trials):
+        outside, inside = draw(generator, n, m)
+        rate = at(np.concatenate([outside, inside]), np.arange(n + m) >= n, fpr)
+        widened += rate.low <= true <= rate.high
+        k = rate.true_positives
+        low = stats.beta.ppf(0.025, k, m - k + 1) if k else 0
+        plain += low <= true <= stats.beta.ppf(0.975, k + 1, m - k)
+    return widened / trials, plain / trials
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "fpr", "measured"),  # what 5,000 trials gave for the plain interval; the widened one: .997 to 1
+    [
+        (2_000, 300, 0.001, 0.80),
+        (2_000, 2_000, 0.001, 0.45),
+        (2_000, 2_000, 0.01, 0.60),
+        (10_000, 2_000, 0.001, 0.77),
+        (10_000, 10_000, 0.01, 0.59),
+    ],
+)
+def test_the_interval_covers_and_the_members_count_alone_does_not(n, m, fpr, measured):
+    true = stats.norm.sf(stats.norm.isf(fpr) - 1)
+    widened, plain = coverage(gaussian, true, n, m, fpr)
+    assert widened >= 0.95
+    assert plain == pytest.approx(measured, abs=0.1) and plain < 0.93  # three standard errors
+
+
+def test_the_interval_covers_ties_and_cliffs():
+    """With ties the true rate is that of the lowest step whose FPR is within. 5,000 trials gave .995 and, on the cliff, .979."""
+    step = math.ceil(4 * stats.norm.isf(0.01)) / 4
+    assert coverage(in_steps, stats.norm.sf(step - 1), 2_000, 2_000, 0.01)[0] >= 0.95
+    widened, _ = coverage(cliff, 0.5, 2_000, 2_000, 0.01)
+    assert 0.95 <= widened < 0.995
+
+
+def test_below_4_4_over_fpr_non_members_there_is_no_lower_bound():
+    assert at(*drawn(5_000, 4_300, shift=4), 0.001).low == 0
+    assert at(*drawn(5_000, 4_400, shift=4), 0.001).low > 0.3
+
+
+def test_few_non_members_are_refused_or_warned_of():
+    with pytest.raises(
+        ValueError, match=r"fpr=0.001 needs 1,000 non-members, got 640; give more, or ask for fpr=0.01$"
+    ):
+        roc.tpr_at(*drawn(1_000, 640))
+    with pytest.raises(ValueError, match=r"fpr=0.001 needs 1,000 non-members, got 999"):
+        roc.tpr_at(*drawn(10, 999))
+    with pytest.raises(ValueError, match=r"fpr=0.003 needs 334 non-members, got 333; give more, or ask for fpr=0.01$"):
+        roc.tpr_at(*drawn(10, 333), 0.003)
+    with pytest.raises(ValueError, match=r"fpr=0.5 needs 2 non-members, got 1; give more$"):
+        roc.tpr_at(*drawn(10, 1), 0.5)
+    with pytest.warns(
+        UserWarning, match=r"fpr=0.001 of 1,000 non-members allows 1 false positive, so .* 10,000 .* 10$"
+    ):
+        roc.tpr_at(*drawn(10, 1_000))
+    with pytest.warns(UserWarning, match=r"of 9,999 non-members allows 9 false positives") as caught:
+        roc.tpr_at(*drawn(10, 9_999))
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        roc.tpr_at(*drawn(10, 10_000))
+        roc.tpr_at(*drawn(10, 1_000), 0.01)
+
+
+def test_a_rate_says_all_of_it_in_one_line():
+    rate = roc.Rate(123 / 3_300, 0.0213, 0.0561, 2.51234, 123, 3_300, 10, 10_000, 0.001)
+    assert repr(rate) == (
+        "TPR 3.73% at FPR 0.1% (95%: 2.13% to 5.61%; 123 of 3,300 members, 10 of 10,000 non-members at or above the "
+        "threshold 2.512)"
+    )
+    assert "TPR 100% at FPR 0.001% (95%: 99.9% to 100%" in repr(roc.Rate(1.0, 0.999, 1.0, 0.0, 5, 5, 0, 10**6, 1e-5))
+
+
+# -- several targets -------------------------------------------------------------------------------------------------------
+
+
+def test_the_bootstrap_over_targets_is_scipys():
+    values = np.random.default_rng(1).gamma(2.0, size=24)
+    found = roc.over_targets(torch.tensor(values), seed=3, confidence=0.9)
+    theirs = stats.bootstrap((values,), np.mean, confidence_level=0.9, method="percentile").confidence_interval
+    assert found.mean == pytest.approx(values.mean()) and found.n == 24
+    assert found.low == pytest.approx(theirs.low, abs=0.02) and found.high == pytest.approx(theirs.high, abs=0.02)
+    assert found == roc.over_targets(values, seed=3, confidence=0.9) != roc.over_targets(values, seed=4, confidence=0.9)
+
+
+def test_the_bootstrap_of_two_is_their_range_and_of_equals_a_point():
+    two = roc.over_targets([0.25, 0.75])  # both means .25 and .75 come up in a quarter of the resamples
+    assert (two.mean, two.low, two.high, two.n) == (0.5, 0.25, 0.75, 2)
+    same = roc.over_targets([0.5] * 8)
+    assert (same.low, same.high) == (0.5, 0.5)
+
+
+def test_one_target_has_no_spread():
+    one = roc.over_targets([0.625])
+    assert one.mean == 0.625 and math.isnan(one.low) and math.isnan(one.high)
+    assert repr(one) == "0.625 (1 target: no interval)"
+    assert repr(roc.Interval(0.61234, 0.5981, 0.62509, 16)) == "0.6123 (95%: 0.5981 to 0.6251; 16 targets)"
+    assert repr(roc.Interval(0.5, 0.4, 0.6, 1_000, 0.9)) == "0.5 (90%: 0.4 to 0.6; 1,000 targets)"
+
+
+def test_the_callers_generators_are_left_alone():
+    np.random.seed(0)
+    torch.manual_seed(0)
+    expected = np.random.random(), torch.rand(1)
+    np.random.seed(0)
+    torch.manual_seed(0)
+    roc.over_targets([0.1, 0.2, 0.3])
+    assert (np.random.random(), torch.rand(1)) == expected
+
+
+def test_a_band_by_hand():
+    one = roc.curve([4.0, 3.0, 2.0, 1.0], [True, False, True, False])  # (0, .5), (.5, .5), (.5, 1), (1, 1)
+    two = roc.curve([4.0, 3.0, 2.0, 1.0], [False, True, True, False])  # (.5, 0), (.5, .5), (.5, 1), (1, 1)
+    low, mean, high = roc.band([one, two], [0.0, 0.49, 0.5, 1.0])
+    assert low.tolist() == [0, 0, 1, 1] and high.tolist() == [0.5, 0.5, 1, 1] and mean.tolist() == [0.25, 0.25, 1, 1]
+    assert [b.tolist() for b in roc.band([one], [0.2])] == [[0.5]] * 3
+
+
+@given(scored(), st.floats(0, 1))
+def test_a_band_of_one_is_the_rate(case, fpr):
+    scores, members = case
+    low, mean, high = roc.band([roc.curve(scores, members)], [fpr])
+    if 1 / (~members).sum() <= fpr < 1:
+        assert low[0] == mean[0] == high[0] == at(scores, members, fpr).value
+
+
+@pytest.mark.parametrize("count", [39, 40])
+def test_a_band_leaves_out_extremes_once_there_are_enough(count):
+    curves = [
+        roc.Curve(np.array([0.0, 1.0]), np.array([i / 100, 1.0]), np.array([math.inf, 0.0])) for i in range(count)
+    ]
+    low, mean, high = roc.band(curves, [0.5])
+    assert mean[0] == pytest.approx((count - 1) / 200)
+    cut = 0.025 * (count - 1) / 100 if count == 40 else 0
+    assert low[0] == pytest.approx(cut) and high[0] == pytest.approx((count - 1) / 100 - cut)
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------------
+
+ALL = [
+    roc.curve,
+    roc.auc,
+    lambda s, m: roc.accuracy(s, m, 0.5),
+    roc.best_threshold,
+    roc.oracle_accuracy,
+    lambda s, m: roc.tpr_at(s, m, 0.5),
+]
+
+
+@pytest.mark.parametrize(
+    ("scores", "members", "message"),
+    [
+        ([1.0, 2.0, 3.0], [True, False], r"members: shape \(2,\) does not fit scores \(3,\); give one for each score"),
+        (
+            [1.0, math.nan, math.inf],
+            [1, 0, 1],
+            r"scores: 2 of 3 are NaN or infinite; compute them from raw logits in flo",
+        ),
+        ([[1.0, 2.0]], [[True, False]], r"scores: got shape \(1, 2\); give \(n,\), and 1 or more of each"),
+        ([], [], r"scores: got shape \(0,\); give \(n,\)"),
+        ([1.0, 2.0], [1, 2], r"members: holds 2; give True \(or 1\) for a member and False \(or 0\) for a non-member"),
+        ([1.0, 2.0], [1.0, 0.0], r"members: type float64; give True"),
+        ([1.0, 2.0], [0.3, 0.0], r"members: holds 0.3; give True"),
+        ([1.0, 2.0], ["in", "out"], r"members: holds 'in'; give True"),
+        ([1.0] * 500, [True] * 500, r"members: all 500 are members; give some non-members too"),
+        ([1.0] * 1500, [False] * 1500, r"members: all 1,500 are non-members; give some members too"),
+    ],
+)
+def test_scores_and_members_that_do_not_fit_are_refused(scores, members, message):
+    for call in ALL:
+        with pytest.raises(ValueError, match=message):
+            call(scores, members)
+
+
+def test_other_arguments_are_refused_by_name():
+    scores, members = drawn(20, 20)
+    for fpr in (0, 1, -0.1, 1.5, math.nan):
+        with pytest.raises(ValueError, match=rf"fpr={fpr} is no rate between 0 and 1; try 0.001, which is .1%"):
+            roc.tpr_at(scores, members, fpr)
+    with pytest.raises(ValueError, match="threshold=nan calls nobody anything; give a number"):
+        roc.accuracy(scores, members, math.nan)
+    for confidence in (0, 1, 95, math.nan):
+        with pytest.raises(ValueError, match=rf"confidence={confidence} is no share between 0 and 1; try 0.95"):
+            roc.over_targets([1.0, 2.0], confidence=confidence)
+    with pytest.raises(ValueError, match=r"values: got shape \(0,\); give \(targets,\), and 1 or more of each"):
+        roc.over_targets([])
+    with pytest.raises(ValueError, match="values: 1 of 2 are NaN or infinite; drop them"):
+        roc.over_targets([1.0, math.nan])
+    found = roc.curve(scores, members)
+    with pytest.raises(ValueError, match="curves: none given; give one or more, from roc.curve"):
+        roc.band([], [0.5])
+    with pytest.raises(ValueError, match=r"grid goes from 0.1 to 1.5; give false-positive rates in \[0, 1\]"):
+        roc.band([found], [0.1, 1.5])
+    with pytest.raises(ValueError, match="grid: 1 of 1 are NaN"):
+        roc.band([found], [math.nan])
+
+
+def test_models_without_others_are_refused():
+    half = np.arange(6) < 3
+    with pytest.raises(ValueError, match=r"scores: got shape \(6,\); give \(models, n\)"):
+        roc.others_thresholds(np.zeros(6), half)
+    with pytest.raises(ValueError, match="scores: 1 model has no others to choose its threshold on; give 2 or more"):
+        roc.others_thresholds(np.zeros((1, 6)), half[None])
+    for rest, kind in ((np.ones(6, bool), "members"), (np.zeros(6, bool), "non-members")):
+        members = np.stack([rest, half, rest])
+        with pytest.raises(
+            ValueError, match=f"members: without model 1 all 12 are {kind}; give each model some of both"
+        ):
+            roc.others_thresholds(np.zeros((3, 6)), members)

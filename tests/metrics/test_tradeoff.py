@@ -1,0 +1,91 @@
+"""Delta with its interval against the formula worked by hand, and the Pareto front against its definition."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from privlab.ledger.papers import table
+from privlab.metrics import tradeoff
+
+NUMBER = st.floats(-50, 50).map(lambda x: round(x, 2))
+
+
+def test_two_pairs_by_hand():
+    """x = (1, 3), y = (4, 8): means 2 and 6, variances 2 and 8, covariance 4; at n = 2 the t quantile of 1/2 + .25/2 is tan(pi / 8)."""
+    found = tradeoff.ratio([1, 3], [4, 8], level=0.25)
+    t = math.tan(math.pi * 0.125) ** 2
+    a, b, c = 4 - t * 1, 12 - t * 2, 36 - t * 4
+    half = math.sqrt(b * b - a * c)
+    assert found.value == 3 and found.proper and found.n == 2
+    assert (found.low, found.high) == pytest.approx(((b - half) / a, (b + half) / a))
+
+
+def test_its_ends_are_where_the_t_test_turns():
+    x, y = np.array([2.0, 3.1, 2.4, 2.7]), np.array([11.0, 18.0, 15.0, 12.5])
+    found = tradeoff.ratio(x, y)
+    for end in (found.low, found.high):
+        assert stats.ttest_1samp(y - end * x, 0).pvalue == pytest.approx(0.05)
+    assert found.low < found.value < found.high
+    assert repr(found).endswith("n=4)") and "to" in repr(found)
+
+
+def test_a_cost_that_may_be_nothing_gives_no_ratio():
+    found = tradeoff.ratio([-1.0, 1.5, 0.2], [10.0, 12.0, 11.0])
+    assert not found.proper and (found.low, found.high) == (-math.inf, math.inf)
+    assert "cannot be told from nothing" in repr(found)
+    assert math.isnan(tradeoff.ratio([-1.0, 1.0], [3.0, 4.0]).value)
+
+
+@given(st.lists(st.tuples(NUMBER, NUMBER), min_size=2, max_size=8), st.floats(0.1, 10))
+def test_units_of_both_cancel_and_of_one_do_not(pairs, unit):
+    x, y = np.array(pairs).T
+    one, both, half = tradeoff.ratio(x, y), tradeoff.ratio(x * unit, y * unit), tradeoff.ratio(x, y * unit)
+    assert one.proper == both.proper == half.proper or abs(x.mean()) < 1e-6
+    if one.proper and both.proper and abs(one.value) < 1e6:
+        assert both.value == pytest.approx(one.value, rel=1e-6, abs=1e-9)
+        assert half.value == pytest.approx(one.value * unit, rel=1e-6, abs=1e-9)
+        assert one.low <= one.value + 1e-9 and one.value <= one.high + 1e-9
+
+
+def test_the_papers_own_deltas():
+    """Table 5's ratios follow from its accuracies, but for ResNet-50's SSF, as its note says."""
+    rows = table("koh2024_table5").to_dict("records")
+    cell = {(r["architecture"], r["defense"], r["metric"]): float(r["mean"]) for r in rows}
+    wrong = []
+    for name, defence, metric in cell:
+        if metric != "delta_ratio" or math.isnan(cell[name, defence, metric]):
+            continue
+        lost = {m: cell[name, "No Def.", m] - cell[name, defence, m] for m in ("acc", "attacc")}
+        if abs(lost["attacc"] / lost["acc"] - cell[name, defence, metric]) > 0.06:
+            wrong.append((name, defence))
+    assert wrong == [("ResNet-50", "SSF")]
+
+
+def test_the_front_by_hand():
+    points = {"none": (96, 70), "rolss": (90, 64), "bido": (88, 66), "mid": (90, 50), "same": (90, 50), "dp": (40, 10)}
+    assert tradeoff.front(points) == ["none", "mid", "same", "dp"]
+    assert tradeoff.front({}) == []
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=2), st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1))
+def test_nobody_on_the_front_is_beaten_and_everybody_else_is(points):
+    on = tradeoff.front(points)
+    for name, (acc, attacc) in points.items():
+        beaten = any((a >= acc and b <= attacc) and (a, b) != (acc, attacc) for a, b in points.values())
+        assert (name in on) != beaten
+    assert [points[name][0] for name in on] == sorted((points[name][0] for name in on), reverse=True)
+
+
+@pytest.mark.parametrize("pairs", [([1.0], [2.0]), ([1.0, 2.0], [1.0]), ([1.0, math.nan], [1.0, 2.0])])
+def test_pairs_that_give_no_ratio_are_refused(pairs):
+    with pytest.raises(ValueError, match=r"task_lost, attack_lost: got shapes"):
+        tradeoff.ratio(*pairs)
+
+
+def test_a_level_that_is_none():
+    with pytest.raises(ValueError, match=r"level=95 is no share; try 0.95"):
+        tradeoff.ratio([1, 2], [3, 4], level=95)

@@ -1,0 +1,643 @@
+"""Skip connections scaled and removed: against stock models, against blocks computed by hand, against counts by hand."""
+
+import copy
+import json
+import pickle
+
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timm.models.resnet import BasicBlock
+from torch import nn
+
+from privlab import models
+from privlab.models import dense_connections, ir_resnet, skip_connections
+
+BUILD = {  # small members of each family, and the side of their images
+    "resnet18": (lambda: timm.create_model("resnet18", channels=(8, 16, 32, 64), num_classes=5), 32),
+    "resnet50": (
+        lambda: timm.create_model("resnet50", channels=(8, 16, 32, 64), layers=(1, 2, 2, 2), num_classes=5),
+        32,
+    ),
+    "densenet121": (
+        lambda: timm.create_model("densenet121", growth_rate=8, block_config=(2, 2, 2, 3), num_classes=5),
+        32,
+    ),
+    "efficientnet_b0": (lambda: timm.create_model("efficientnet_b0", num_classes=5), 32),
+    "maxvit": (
+        lambda: timm.create_model(
+            "maxvit_tiny_tf_224",
+            img_size=64,
+            embed_dim=(32, 32, 64, 64),
+            depths=(1, 1, 1, 2),
+            stem_width=16,
+            num_classes=5,
+        ),
+        64,
+    ),
+    "vit": (
+        lambda: timm.create_model(
+            "vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=32, num_heads=2, depth=8, num_classes=5
+        ),
+        32,
+    ),
+    "repvgg_a0": (lambda: timm.create_model("repvgg_a0", width_factor=0.25, num_classes=5), 32),
+    "ir18": (lambda: ir_resnet.build("ir18", 5, widths=(8, 16, 16, 32), image_size=32), 32),
+}
+ADDITIVE = [name for name in BUILD if name not in ("densenet121", "repvgg_a0")]  # and any k
+
+
+@pytest.fixture(scope="module", params=BUILD)
+def family(request, stirred):
+    build, side = BUILD[request.param]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        x = torch.rand(2, 3, side, side)
+        return request.param, stirred(build()), x
+
+
+@pytest.fixture(scope="module", params=ADDITIVE)
+def additive(request, stirred):
+    build, side = BUILD[request.param]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return request.param, stirred(build()), torch.rand(2, 3, side, side)
+
+
+@pytest.fixture(scope="session")
+def small(stirred):
+    """Gives a small member of a family, by its name."""
+
+    def build(name="resnet18"):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            return stirred(BUILD[name][0]())
+
+    return build
+
+
+def count(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+def passed(model, module, x):
+    """(input, output) of one module in a forward pass."""
+    seen = []
+    hook = module.register_forward_hook(lambda m, args, out: seen.append((args[0].clone(), out.clone())))
+    with torch.no_grad():
+        model(x)
+    hook.remove()
+    return seen[0]
+
+
+# -- what holds for every family ------------------------------------------------------------------------------------------------
+
+
+def test_k_1_is_the_stock_model_bit_for_bit(family):
+    _, model, x = family
+    for stage in skip_connections.stages(model):
+        same = skip_connections.scale(model, stage, 1)
+        assert same is not model and type(same) is type(model)
+        assert torch.equal(same(x), model(x))
+        assert list(same.state_dict()) == list(model.state_dict())
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_the_argument_stays_as_it_is(family, k):
+    _, model, x = family
+    before, state, text = model(x), copy.deepcopy(model.state_dict()), str(model)
+    for stage in skip_connections.stages(model):
+        with torch.no_grad():
+            for p in skip_connections.scale(model, stage, k).parameters():
+                p.fill_(float("nan"))  # shares no memory
+    assert torch.equal(model(x), before) and str(model) == text
+    assert all(torch.equal(a, b) for a, b in zip(state.values(), model.state_dict().values(), strict=True))
+
+
+def test_a_removed_stage_has_no_shortcuts_left_and_the_others_keep_theirs(family):
+    _, model, x = family
+    full = skip_connections.stages(model)
+    for stage in full:
+        cut = skip_connections.remove(model, stage)
+        assert skip_connections.stages(cut) == {s: n for s, n in full.items() if s != stage}
+        assert not torch.allclose(cut(x), model(x), rtol=1e-3)
+        names = set(cut.state_dict())
+        assert names <= set(model.state_dict())
+        with pytest.raises(ValueError, match=rf"stage={stage}"):
+            skip_connections.remove(cut, stage)
+
+
+def test_weights_that_stay_are_the_models(family):
+    name, model, _ = family
+    cut = skip_connections.remove(model, max(skip_connections.stages(model)))
+    old = model.state_dict()
+    for key, value in cut.state_dict().items():
+        if name != "densenet121" or value.shape == old[key].shape:  # what a dense layer keeps is tested below
+            assert torch.equal(value, old[key]), key
+
+
+def test_copies_and_files_give_the_same_net(family, tmp_path, stirred):
+    name, model, x = family
+    stage = max(skip_connections.stages(model))
+    for k in (0,) if name == "repvgg_a0" else (0, 0.3):
+        cut = skip_connections.scale(model, stage, k)
+        expected = cut(x)
+        assert torch.equal(copy.deepcopy(cut)(x), expected)
+        assert torch.equal(pickle.loads(pickle.dumps(cut))(x), expected)
+        other = skip_connections.scale(stirred(BUILD[name][0](), seed=1), stage, k)
+        assert not torch.equal(other(x), expected)
+        other.load_state_dict(cut.state_dict())
+        assert torch.equal(other(x), expected)
+
+
+def test_a_cut_net_learns_and_each_of_its_weights_has_a_gradient(family):
+    name, model, x = family
+    for k in (0,) if name == "repvgg_a0" else (0, 0.3):
+        cut = skip_connections.scale(model, max(skip_connections.stages(model)), k).train()
+        optimiser = torch.optim.SGD(cut.parameters(), lr=0.01)
+        loss = F.cross_entropy(cut(torch.cat([x, x.flip(-1)])), torch.tensor([0, 1, 2, 3]))
+        loss.backward()
+        optimiser.step()
+        assert loss.isfinite()
+        assert all(p.grad is not None for p in cut.parameters())
+        assert all(p.grad is None for p in model.parameters())
+
+
+def test_k_near_1_is_near_the_stock_model(additive):
+    _, model, x = additive
+    full = model(x)
+    for stage in skip_connections.stages(model):
+        near, half = skip_connections.scale(model, stage, 1 - 1e-7), skip_connections.scale(model, stage, 0.5)
+        torch.testing.assert_close(near(x), full, rtol=1e-4, atol=1e-5)
+        assert (half(x) - full).norm() > 100 * (near(x) - full).norm()
+        assert list(half.state_dict()) == list(model.state_dict())  # parameter names stay
+
+
+def test_factors_multiply(additive):
+    _, model, x = additive
+    stage = max(skip_connections.stages(model))
+    twice = skip_connections.scale(skip_connections.scale(model, stage, 0.5), stage, 0.25)
+    torch.testing.assert_close(twice(x), skip_connections.scale(model, stage, 0.125)(x))  # powers of 2: no rounding
+    assert torch.equal(
+        skip_connections.remove(skip_connections.scale(model, stage, 0.5), stage)(x),
+        skip_connections.remove(model, stage)(x),
+    )
+
+
+def test_k_near_0_tends_to_the_removed_shortcut(additive):
+    _, model, x = additive
+    stage = max(skip_connections.stages(model))
+    torch.testing.assert_close(
+        skip_connections.scale(model, stage, 1e-9)(x), skip_connections.remove(model, stage)(x), rtol=1e-4, atol=1e-5
+    )
+
+
+# -- ResNet and IR --------------------------------------------------------------------------------------------------------------
+
+
+def branch(block, x):
+    """g(x), layer by layer."""
+    if isinstance(block, ir_resnet.Block):
+        return block.body(x)
+    x = F.relu(block.bn1(block.conv1(x)))
+    if isinstance(block, BasicBlock):
+        return block.bn2(block.conv2(x))
+    return block.bn3(block.conv3(F.relu(block.bn2(block.conv2(x)))))
+
+
+@pytest.mark.parametrize("k", [0, 0.2, 0.5])
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", "ir18"])
+def test_a_block_is_its_branch_and_k_of_its_shortcut(name, k, small):
+    model, x = small(name), torch.rand(2, 3, 32, 32)
+    cut = skip_connections.scale(model, 4, k)
+    after = F.relu if name.startswith("resnet") else nn.Identity()
+    old = skip_connections.blocks(model, 4)
+    new = cut.layer4 if name.startswith("resnet") else cut.stages[3]
+    assert len(new) == len(old) == 2
+    for stock, block in zip(old, new, strict=True):
+        z, out = passed(cut, block, x)
+        shortcut = (stock.shortcut if name == "ir18" else stock.downsample) or nn.Identity()
+        with torch.no_grad():
+            torch.testing.assert_close(out, after(branch(stock, z) + k * shortcut(z)))
+
+
+@pytest.mark.parametrize(
+    ("name", "shortcuts", "gone"),
+    [
+        ("resnet18", {1: 2, 2: 2, 3: 2, 4: 2}, 256 * 512 + 2 * 512),
+        ("resnet34", {1: 3, 2: 4, 3: 6, 4: 3}, 256 * 512 + 2 * 512),
+        ("resnet50", {1: 3, 2: 4, 3: 6, 4: 3}, 1024 * 2048 + 2 * 2048),
+        ("resnet101", {1: 3, 2: 4, 3: 23, 4: 3}, 1024 * 2048 + 2 * 2048),
+        ("resnet152", {1: 3, 2: 8, 3: 36, 4: 3}, 1024 * 2048 + 2 * 2048),
+    ],
+)
+def test_full_size_resnets(name, shortcuts, gone):
+    model = timm.create_model(name).eval()
+    assert skip_connections.stages(model) == shortcuts
+    cut = skip_connections.remove(model, 4)
+    assert count(model) - count(cut) == gone
+    lost = set(model.state_dict()) - set(cut.state_dict())
+    assert lost == {
+        "layer4.0.downsample.0.weight",
+        *(
+            f"layer4.0.downsample.1.{n}"
+            for n in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+        ),
+    }
+    if name == "resnet50":
+        x = torch.rand(1, 3, 64, 64)
+        with torch.no_grad():
+            assert torch.equal(skip_connections.scale(model, 4, 1)(x), model(x))
+
+
+def test_a_removed_projection_is_not_computed(small):
+    model = small("resnet50")
+    expected = skip_connections.remove(model, 2)(torch.ones(1, 3, 32, 32))
+    for p in model.layer2[0].downsample.parameters():
+        p.data.fill_(float("nan"))
+    assert torch.equal(skip_connections.remove(model, 2)(torch.ones(1, 3, 32, 32)), expected)
+    assert skip_connections.scale(model, 2, 0.5)(torch.ones(1, 3, 32, 32)).isnan().all()
+
+
+def test_the_factor_holds_in_training_too_and_norms_of_what_is_gone_do_not_count(small):
+    model, x = small("resnet50").train(), torch.rand(4, 3, 32, 32)
+    half, cut = skip_connections.scale(model, 2, 0.5), skip_connections.remove(model, 2)
+    block = half.layer2[0]
+    z, out = passed(half, block, x)
+    with torch.no_grad():
+        torch.testing.assert_close(out, F.relu(branch(block, z) + 0.5 * model.layer2[0].downsample(z)))
+    assert half.layer2[0].downsample[1].num_batches_tracked == 1
+    cut(x)
+    assert not [name for name, _ in cut.named_buffers() if "layer2" in name and "downsample" in name]
+    assert cut.layer2[0].bn3.num_batches_tracked == 1
+
+
+def test_a_fresh_resnet_can_learn_without_shortcuts():
+    """timm draws the last BatchNorm of a branch as 0: a block without its shortcut would give 0, and ReLU would pass no gradient."""
+    fresh, x = BUILD["resnet18"][0](), torch.rand(4, 3, 32, 32)
+    assert not fresh.layer4[1].bn2.weight.any()
+    cut = skip_connections.remove(fresh, 4)
+    assert cut.layer4[1].bn2.weight.eq(1).all() and not cut.layer3[1].bn2.weight.any()
+    F.cross_entropy(cut(x), torch.arange(4)).backward()
+    assert cut.conv1.weight.grad.norm() > 0
+    fresh.layer4[1].bn2.weight.data[0] = 0.1  # a trained one is left alone
+    assert torch.equal(skip_connections.remove(fresh, 4).layer4[1].bn2.weight, fresh.layer4[1].bn2.weight)
+
+
+def test_resnets_with_an_average_in_the_projection_and_with_attention(stirred):
+    for name in ("resnet50d", "seresnet18"):
+        model = stirred(timm.create_model(name, channels=(8, 16, 32, 64), layers=(1, 1, 1, 1), num_classes=5))
+        half = skip_connections.scale(model, 3, 0.5)
+        assert list(half.state_dict()) == list(model.state_dict())
+        assert not [
+            key for key in skip_connections.remove(model, 3).state_dict() if key.startswith("layer3.0.downsample")
+        ]
+
+
+@pytest.mark.parametrize(("fraction", "cut"), [(0.01, 1), (0.1, 1), (0.24, 2), (0.5, 5), (1, 10)])
+def test_the_last_fraction_of_a_stage(fraction, cut):
+    model = timm.create_model("resnet18", channels=(4, 4, 8, 8), layers=(1, 1, 10, 1), num_classes=5)
+    part = skip_connections.remove_last_fraction(model, 3, fraction)
+    gone = [isinstance(block.downsample, skip_connections.Gone) for block in part.layer3]
+    assert gone == [False] * (10 - cut) + [True] * cut
+    assert skip_connections.stages(part).get(3, 0) == 10 - cut
+    assert skip_connections.stages(part)[4] == 1
+
+
+def test_the_whole_fraction_is_remove(family):
+    _, model, x = family
+    stage = max(skip_connections.stages(model))
+    assert torch.equal(
+        skip_connections.remove_last_fraction(model, stage, 1)(x), skip_connections.remove(model, stage)(x)
+    )
+
+
+# -- DenseNet -------------------------------------------------------------------------------------------------------------------
+
+
+def apply(layer, weight_index, x):
+    """A stock dense layer with only these of its input channels."""
+    norm = layer.norm1
+    mean, var = norm.running_mean[weight_index], norm.running_var[weight_index]
+    x = F.relu(F.batch_norm(x, mean, var, norm.weight[weight_index], norm.bias[weight_index], eps=norm.eps))
+    x = F.conv2d(x, layer.conv1.weight[:, weight_index])
+    return layer.conv2(layer.norm2(x))
+
+
+@pytest.mark.parametrize(("k", "a", "b"), [(0, 0, 0), (0.25, 4, 2), (0.5, 8, 4)])
+def test_a_dense_block_by_hand(k, a, b, small):
+    """Growth 8 on 16 channels: the input's first a channels and each layer's first b go on."""
+    model = small("densenet121")
+    cut = skip_connections.scale(model, 1, k)
+    z, out = passed(cut, cut.features.denseblock1, torch.rand(2, 3, 32, 32))
+    first, second = model.features.denseblock1.values()
+    with torch.no_grad():
+        f1 = first(z)
+        f2 = apply(second, [*range(a), *range(16, 24)], torch.cat([z[:, :a], f1], 1))
+        torch.testing.assert_close(out, torch.cat([z[:, :a], f1[:, :b], f2], 1))
+        index = [*range(a), *range(16, 16 + b), *range(24, 32)]
+        stock, new = model.features.transition1, cut.features.transition1
+        assert torch.equal(new.conv.weight, stock.conv.weight[:, index])
+        for name in ("weight", "bias", "running_mean", "running_var"):
+            assert torch.equal(getattr(new.norm, name), getattr(stock.norm, name)[index])
+
+
+def test_the_last_dense_block_by_hand(small):
+    """Three layers on 16 channels, k = 0: a chain, and the classifier sees the last layer's 8 channels."""
+    model, x = small("densenet121"), torch.rand(2, 3, 32, 32)
+    cut = skip_connections.remove(model, 4)
+    z, _ = passed(cut, cut.features.denseblock4, x)
+    assert z.shape[1] == 16
+    one, two, three = model.features.denseblock4.values()
+    last = list(range(32, 40))
+    with torch.no_grad():
+        f = apply(three, list(range(24, 32)), apply(two, list(range(16, 24)), one(z)))
+        norm = model.features.norm5
+        f = F.batch_norm(
+            f, norm.running_mean[last], norm.running_var[last], norm.weight[last], norm.bias[last], eps=norm.eps
+        )
+        logits = F.relu(f).mean((2, 3)) @ model.classifier.weight[:, last].T + model.classifier.bias
+        torch.testing.assert_close(cut(x), logits)
+    assert cut.num_features == cut.head_hidden_size == cut.classifier.in_features == 8
+    assert cut.feature_info[-1]["num_chs"] == 8 and model.feature_info[-1]["num_chs"] == 40
+
+
+@settings(max_examples=12)
+@given(k=st.floats(0, 1), stage=st.integers(1, 4))
+def test_dense_layers_are_as_wide_as_what_they_are_given(k, stage, small):
+    model = small("densenet121")
+    cut = skip_connections.scale(model, stage, k)
+    stock = getattr(model.features, f"denseblock{stage}")
+    n0 = stock.denselayer1.conv1.in_channels
+    block = getattr(cut.features, f"denseblock{stage}")
+    for i, layer in enumerate(block.values()):
+        expected = n0 if i == 0 else round(k * n0) + (i - 1) * round(8 * k) + 8
+        assert layer.conv1.in_channels == layer.conv1.weight.shape[1] == layer.norm1.num_features == expected
+    reader = cut.classifier.in_features if stage == 4 else getattr(cut.features, f"transition{stage}").conv.in_channels
+    assert reader == round(k * n0) + (len(block) - 1) * round(8 * k) + 8
+    assert cut(torch.rand(1, 3, 32, 32)).shape == (1, 5)
+
+
+def test_a_dense_net_near_k_1_is_the_stock_net(small):
+    model, x = small("densenet121"), torch.rand(2, 3, 32, 32)
+    for stage in (1, 4):
+        assert torch.equal(
+            skip_connections.scale(model, stage, 0.99)(x), model(x)
+        )  # round(.99 n) = n for so few channels
+
+
+def test_of_a_dense_block_cut_twice_the_fewer_channels_stay(small):
+    model, x = small("densenet121"), torch.rand(2, 3, 32, 32)
+    twice = skip_connections.scale(skip_connections.scale(model, 4, 0.5), 4, 0.25)
+    assert torch.equal(twice(x), skip_connections.scale(model, 4, 0.25)(x))
+    assert torch.equal(skip_connections.scale(twice, 4, 0.5)(x), twice(x))
+
+
+def test_the_last_dense_layers_alone(small):
+    """Three layers; without the last shortcut the layers see what they saw, and the block gives its last layer only."""
+    model, x = small("densenet121"), torch.rand(2, 3, 32, 32)
+    part = skip_connections.remove_last_fraction(model, 4, 0.1)
+    assert skip_connections.stages(part)[4] == 2
+    _, out = passed(part, part.features.denseblock4, x)
+    _, full = passed(model, model.features.denseblock4, x)
+    assert torch.equal(out, full[:, -8:])
+
+
+def test_what_a_dense_layer_does_not_pass_on_is_lost_to_all_behind_it(small):
+    """Without the first shortcut the block's 16 input channels end in the first layer, whatever the later ones would carry."""
+    model, x = small("densenet121"), torch.rand(2, 3, 32, 32)
+    z, _ = passed(model, model.features.denseblock4, x)
+    cut = copy.deepcopy(model)
+    dense_connections.narrow(cut, 4, {0: 0.0})
+    _, out = passed(cut, cut.features.denseblock4, x)
+    one, two, three = model.features.denseblock4.values()
+    with torch.no_grad():
+        f1 = one(z)
+        f2 = apply(two, list(range(16, 24)), f1)
+        f3 = apply(three, list(range(16, 32)), torch.cat([f1, f2], 1))
+        torch.testing.assert_close(out, torch.cat([f1, f2, f3], 1))
+    assert skip_connections.stages(cut)[4] == 2
+    dense_connections.narrow(cut, 4, {0: 0.5})  # it does not come back
+    assert torch.equal(passed(cut, cut.features.denseblock4, x)[1], out)
+    assert skip_connections.stages(cut)[4] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "growth", "given"), [("densenet121", 16, 32, 512), ("densenet161", 24, 48, 1056)]
+)
+def test_full_size_dense_nets(name, layers, growth, given):
+    model = timm.create_model(name).eval()
+    cut = skip_connections.remove(model, 4)
+    width, narrow = given + layers * growth, growth
+    lost = sum(given + (i - 1) * growth for i in range(1, layers))  # channels that layers 1, 2, ... no longer read
+    # each costs a norm's weight and bias, and a column of the 1x1 convolution; the last norm and the classifier shrink too
+    assert count(model) - count(cut) == lost * (2 + 4 * growth) + (width - narrow) * (2 + 1000)
+    assert set(cut.state_dict()) == set(model.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "growth"),
+    [("densenet121", 16, 32), ("densenet161", 24, 48), ("densenet169", 32, 32), ("densenet201", 32, 32)],
+)
+def test_layers_of_dense_nets(name, last, growth):
+    with torch.device("meta"):
+        model = timm.create_model(name)
+    assert skip_connections.stages(model)[4] == last
+    assert {
+        layer.conv1.in_channels for layer in skip_connections.blocks(skip_connections.scale(model, 4, 1e-9), 4)[1:]
+    } == {growth}
+
+
+def test_a_dense_net_with_a_narrow_head():
+    cut = models.build("densenet121", 5, growth_rate=8, block_config=(2, 2, 2, 2), bottleneck=3, skips=[(4, 0)])
+    assert cut.classifier[0].in_features == 8 and cut(torch.rand(1, 3, 32, 32)).shape == (1, 5)
+
+
+# -- EfficientNet, MaxViT, ViT, RepVGG -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [0, 0.5])
+def test_efficientnets_block(k, small):
+    model, x = small("efficientnet_b0"), torch.rand(2, 3, 32, 32)
+    assert skip_connections.stages(model) == {2: 1, 3: 1, 4: 2, 5: 2, 6: 3}
+    cut = skip_connections.scale(model, 6, k)
+    for stock, block in zip(model.blocks[5], cut.blocks[5], strict=True):
+        z, out = passed(cut, block, x)
+        bare = copy.deepcopy(stock)
+        bare.has_skip = False
+        with torch.no_grad():
+            torch.testing.assert_close(out, bare(z) + (k * z if stock.has_skip else 0))
+
+
+def test_efficientnets_depthwise_block(stirred):
+    model = stirred(timm.create_model("efficientnet_lite0", num_classes=5))
+    block = skip_connections.DepthwiseSeparableConv(8, 8).eval()
+    model.blocks[0][0] = block  # stock nets have none with a shortcut
+    cut = skip_connections.scale(model.float(), 1, 0.25).blocks[0][0]
+    x = torch.rand(2, 8, 4, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(cut(x), block(x) - 0.75 * x)
+
+
+def test_stochastic_depth_still_acts():
+    """Half of the images lose the branch, the others have it twice."""
+    net = timm.create_model("efficientnet_b0", drop_path_rate=0.9, num_classes=5)
+    cut = skip_connections.remove(net, 6).train()
+    block = cut.blocks[5][3]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        out = block(torch.rand(64, block.conv_pw.in_channels, 4, 4))
+    lost = out.flatten(1).eq(0).all(1).float().mean().item()
+    assert lost == pytest.approx(block.drop_path.drop_prob, abs=0.15) and block.drop_path.drop_prob > 0.5
+    vit = timm.create_model("vit_tiny_patch16_224", embed_dim=8, num_heads=1, depth=8, drop_path_rate=0.9)
+    block = skip_connections.remove(vit, 1).blocks[1].train()
+    block.drop_path2.drop_prob = 0.999
+    assert block(torch.rand(1, 5, 8)).eq(0).all()
+
+
+@pytest.mark.parametrize("k", [0, 0.5])
+def test_maxvits_block(k, small):
+    model, x = small("maxvit"), torch.rand(2, 3, 64, 64)
+    assert skip_connections.stages(model) == {1: 5, 2: 5, 3: 5, 4: 10}
+    cut = skip_connections.scale(model, 4, k)
+    for stock, block in zip(model.stages[3].blocks, cut.stages[3].blocks, strict=True):
+        z, out = passed(cut, block, x)
+        with torch.no_grad():
+            y = stock.conv(z) - (1 - k) * stock.conv.shortcut(z)
+            y = y.permute(0, 2, 3, 1)
+            for part in (stock.attn_block, stock.attn_grid):
+                y = part._partition_attn(part.norm1(y)) + k * y
+                y = part.mlp(part.norm2(y)) + k * y
+            torch.testing.assert_close(out, y.permute(0, 3, 1, 2), rtol=1e-4, atol=1e-5)
+
+
+def test_full_size_maxvit():
+    model = timm.create_model("maxvit_tiny_tf_224").eval()
+    assert skip_connections.stages(model) == {1: 10, 2: 10, 3: 25, 4: 10}
+    cut = skip_connections.remove(model, 4)
+    assert count(model) - count(cut) == 256 * 512 + 512  # the one projection of the stage
+    assert set(model.state_dict()) - set(cut.state_dict()) == {
+        "stages.3.blocks.0.conv.shortcut.expand.weight",
+        "stages.3.blocks.0.conv.shortcut.expand.bias",
+    }
+
+
+@pytest.mark.parametrize("k", [0, 0.5])
+def test_a_vits_block(k, small):
+    model, x = small("vit"), torch.rand(2, 3, 32, 32)
+    assert skip_connections.stages(model) == {1: 4}  # 8 blocks, 2 in the first quarter, 2 shortcuts each
+    cut = skip_connections.scale(model, 1, k)
+    for stock, block in zip(model.blocks[:2], cut.blocks[:2], strict=True):
+        z, out = passed(cut, block, x)
+        with torch.no_grad():
+            y = stock.attn(stock.norm1(z)) + k * z
+            torch.testing.assert_close(out, stock.mlp(stock.norm2(y)) + k * y)
+    assert type(cut.blocks[2]) is type(model.blocks[2])
+    mask = torch.zeros(17, 17)
+    torch.testing.assert_close(cut.forward_features(x, attn_mask=mask), cut.forward_features(x))
+
+
+@pytest.mark.parametrize(("depth", "first"), [(1, 1), (2, 1), (3, 1), (4, 1), (6, 1), (7, 1), (8, 2), (12, 3), (24, 6)])
+def test_the_first_quarter_of_a_vit(depth, first):
+    model = timm.create_model("vit_tiny_patch16_224", embed_dim=8, num_heads=1, depth=depth)
+    assert skip_connections.stages(model) == {1: 2 * first}
+    assert (
+        len(skip_connections.ends(model)) == min(depth, 4)
+        and skip_connections.ends(model)[min(depth, 4)] is model.blocks[-1]
+    )
+
+
+def test_repvggs_identity_branch(small):
+    model, x = small("repvgg_a0"), torch.rand(2, 3, 64, 64)
+    assert skip_connections.stages(model) == {1: 1, 2: 3, 3: 13}
+    cut = skip_connections.remove(model, 3)
+    width = model.stages[2][1].identity.num_features
+    assert count(model) - count(cut) == 13 * 2 * width
+    for stock, block in zip(model.stages[2], cut.stages[2], strict=True):
+        z, out = passed(cut, block, x)
+        with torch.no_grad():
+            torch.testing.assert_close(out, F.relu(stock.conv_1x1(z) + stock.conv_kxk(z)))
+
+
+# -- zoo ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_zoo_cuts_what_it_builds():
+    settings = dict(channels=(8, 16, 32, 64), in_chans=1, num_classes=5, seed=3)
+    plain = models.build("resnet18", **settings)
+    entries = json.loads("[[4, 0], [3, 0, 0.1], [2, 0.2]]")
+    cut = models.build("resnet18", skips=entries, **settings)
+    assert skip_connections.stages(cut) == {1: 2, 2: 2, 3: 1}
+    assert cut.layer2[1].downsample[-1].k == 0.2
+    assert cut.normalise == plain.normalise and not cut.training
+    old = plain.state_dict()
+    drawn = {k: v for k, v in cut.state_dict().items() if not k.endswith("bn2.weight")}  # these timm sets to 0
+    assert all(torch.equal(v, old[k]) for k, v in drawn.items())
+    alike = models.build("resnet18", skips=entries, zero_init_last=False, **settings)
+    full = models.build("resnet18", zero_init_last=False, **settings).state_dict()
+    assert all(torch.equal(v, full[k]) for k, v in alike.state_dict().items())
+    assert models.build("resnet18", skips=(), **settings).state_dict().keys() == old.keys()
+
+
+@pytest.mark.parametrize("entry", [(4,), 4, (4, 0.5, 0.1), (4, 0, 0.1, 1), "40"])
+def test_the_zoo_refuses_what_is_no_cut(entry):
+    with pytest.raises(ValueError, match=r"no pair \(stage, k\) such as"):
+        models.build("resnet18", skips=[entry])
+
+
+def test_the_zoo_passes_refusals_on():
+    with pytest.raises(ValueError, match="stage=5: ResNet has no shortcuts there"):
+        models.build("resnet18", channels=(8, 8, 8, 8), skips=[(5, 0)])
+    with pytest.raises(ValueError, match="Morph is of no family"):
+        models.build("morph_1", skips=[(4, 0)])
+
+
+# -- bad input ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [-0.1, 1.1, float("nan"), "0", True, None])
+def test_k_is_in_0_1(k, small):
+    with pytest.raises(ValueError, match=r"k=.*in \[0, 1\]"):
+        skip_connections.scale(small(), 4, k)
+
+
+@pytest.mark.parametrize("fraction", [0, -0.1, 1.1, float("nan"), "0.1", True])
+def test_a_fraction_is_in_0_1(fraction, small):
+    with pytest.raises(ValueError, match=r"fraction=.*in \(0, 1\]"):
+        skip_connections.remove_last_fraction(small(), 4, fraction)
+
+
+@pytest.mark.parametrize("stage", [0, 5, -1, "4", True, 4.0])
+def test_a_stage_exists(stage, small):
+    with pytest.raises(ValueError, match=r"stage=.*ResNet has no shortcuts there; stages that have some: 1, 2, 3, 4"):
+        skip_connections.scale(small(), stage, 1)
+
+
+def test_a_stage_without_shortcuts(small):
+    with pytest.raises(
+        ValueError, match="stage=7: EfficientNet has no shortcuts there; stages that have some: 2, 3, 4, 5, 6"
+    ):
+        skip_connections.remove(small("efficientnet_b0"), 7)
+    with pytest.raises(ValueError, match="stage=4: ByobNet has no shortcuts there; stages that have some: 1, 2, 3"):
+        skip_connections.remove(small("repvgg_a0"), 4)
+
+
+def test_models_that_cannot_be_cut(small):
+    with pytest.raises(ValueError, match=r"of a ViT only stage 1.*collapse \(Koh et al. 2024, section 8\)"):
+        skip_connections.remove(small("vit"), 2)
+    with pytest.raises(ValueError, match=r"k=0.5: RepVGG's identity branch can be removed, k=0, but not scaled"):
+        skip_connections.scale(small("repvgg_a0"), 1, 0.5)
+    with torch.device("meta"):
+        vgg, swin = timm.create_model("vgg11"), timm.create_model("swin_tiny_patch4_window7_224")
+        coat, v2 = timm.create_model("coatnet_0_rw_224"), timm.create_model("efficientnetv2_s")
+    with pytest.raises(ValueError, match="VGG has no skip connections"):
+        skip_connections.remove(vgg, 4)
+    with pytest.raises(ValueError, match="SwinTransformer is of no family.*ResNet, DenseNet"):
+        skip_connections.stages(swin)
+    with pytest.raises(ValueError, match="MaxxVit has a TransformerBlock2d, whose skips are not known here"):
+        skip_connections.stages(coat)
+    with pytest.raises(ValueError, match="EfficientNet has a ConvBnAct, whose skips are not known here"):
+        skip_connections.stages(v2)

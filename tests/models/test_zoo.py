@@ -1,0 +1,370 @@
+"""The zoo, APRIL's two architectures, position embeddings and the parts of a model."""
+
+import pytest
+import timm
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timm.layers import Attention, use_fused_attn
+
+from privlab import models
+from privlab.attacks.gradient_inversion import label_recovery
+from privlab.data import NORMALISE
+from privlab.leak import observe
+from privlab.models import april, parts, position_embeddings, representations
+
+X = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+# -- zoo ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet18", "vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224", "mobilenetv3_small_050"]
+)
+def test_a_stock_model_is_timms_own(name):
+    ours = models.build(name, seed=3)
+    theirs = timm.create_model(name).eval()
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.rand(1, 3, 224, 224)
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)  # attention is unfused in ours
+    assert ours.normalise.mean == pytest.approx(theirs.pretrained_cfg["mean"])
+
+
+@pytest.mark.parametrize("name", ["mobilenetv3_small_050", "ghostnet_100", "vit_tiny_patch16_224"])
+def test_a_stock_model_can_be_differentiated_twice(name):
+    """A gradient attack follows the distance of two gradients back to the pixels; torch's own hard sigmoid cannot."""
+    model, x = models.build(name, 10, **models.sized(name, 32)), X.clone().requires_grad_()
+    sent = torch.autograd.grad(model(x).square().sum(), list(model.parameters()), create_graph=True)
+    (slope,) = torch.autograd.grad(sum(g.square().sum() for g in sent), x)
+    assert slope.isfinite().all() and slope.any()
+
+
+def test_the_seed_decides_and_the_callers_generator_is_left_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    a, b, c = (models.build("vit_cifar", depth=1, seed=s) for s in (0, 0, 1))
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.equal(a.patch_embed.proj.weight, b.patch_embed.proj.weight)
+    assert not torch.equal(a.patch_embed.proj.weight, c.patch_embed.proj.weight)
+
+
+def test_attention_is_unfused_and_the_setting_restored():
+    before = use_fused_attn()
+    model = models.build("vit_cifar", depth=1)
+    assert not any(m.fused_attn for m in model.modules() if isinstance(m, Attention))
+    assert use_fused_attn() == before
+
+
+def test_second_derivatives_exist():
+    model = models.build("vit_cifar", depth=1, embed_dim=64, num_heads=4)
+    x = X.clone().requires_grad_()
+    (g,) = torch.autograd.grad(model(x).square().sum(), model.pos_embed, create_graph=True)
+    (second,) = torch.autograd.grad(g.square().sum(), x)
+    assert second.abs().sum() > 0
+
+
+def test_the_scale_of_the_position_embedding_is_a_knob():
+    assert models.build("vit_cifar").pos_embed.std().item() == pytest.approx(0.02, rel=0.1)
+    assert models.build("vit_cifar", position_std=1.0).pos_embed.std().item() == pytest.approx(1, rel=0.05)
+
+
+def test_unknown_names_are_answered_with_the_nearest():
+    with pytest.raises(ValueError, match="'resnet5' is not in the zoo; nearest: resnet50"):
+        models.build("resnet5")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("resnet18", {}),
+        ("mobilenetv3_small_050", {}),
+        ("repvgg_d2", {}),
+        ("vgg_narrow", {}),
+        ("vit_tiny_patch16_224", {"img_size": 64}),
+        ("deit_tiny_patch16_224.fb_in1k", {"img_size": 64}),
+        ("swin_tiny_patch4_window7_224", {"img_size": 64}),
+        ("mixer_s32_224", {"img_size": 64}),
+        ("swin_cifar", {"img_size": 64}),
+        ("convnext_cifar", {}),
+        ("morph_9", {}),
+    ],
+)
+def test_what_is_built_for_one_size_is_told_another(name, told):
+    assert models.sized(name, 64) == told
+    assert models.build(name, 10, **told)(torch.cat([X, X], 2).repeat(1, 1, 1, 2)).shape == (2, 10)
+
+
+def test_a_size_that_a_model_has_already_is_no_change():
+    assert models.sized("swin_cifar", 32) == models.sized("vit_cifar", 32) == {}
+    with pytest.raises(ValueError, match="'resnet5' is not in the zoo; nearest: resnet50"):
+        models.sized("resnet5", 32)
+
+
+@pytest.mark.parametrize(
+    ("size", "patch", "says"), [(30, 4, "try 28 or 32"), (3, 4, "try 4$"), (32, 0, "patch_size=0 is no")]
+)
+def test_sizes_that_do_not_divide(size, patch, says):
+    with pytest.raises(ValueError, match=says):
+        models.build("vit_cifar", img_size=size, patch_size=patch)
+
+
+@pytest.mark.parametrize(
+    "name, count",
+    [  # the four of Zhang et al. 2024, section 3.2, in millions: 23.52, 42.51, 27.51, 48.80; and table 9's last step
+        ("resnet50_cifar", 23_520_842),
+        ("resnet101_cifar", 42_512_970),
+        ("swin_tiny_cifar", 27_506_020),
+        ("swin_small_cifar", 48_800_884),
+        ("convnext_tiny_cifar", 27_827_818),
+    ],
+)
+def test_the_papers_models_by_their_counts(name, count):
+    assert sum(p.numel() for p in models.build(name).parameters()) == count
+
+
+@pytest.mark.parametrize("name", ["resnet_cifar", "swin_cifar", "vit_cifar", "convnext_cifar"])
+def test_the_small_ones_are_small_and_timms(name):
+    model = models.build(name)
+    assert type(model).__module__.startswith("timm.") and sum(p.numel() for p in model.parameters()) < 8e6
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 10) and model.normalise == NORMALISE["cifar10"]
+    assert models.build(name, num_classes=7)(torch.zeros(1, 3, 32, 32)).shape == (1, 7)
+
+
+def test_the_stem_for_small_images_keeps_their_size():
+    small, large = models.build("resnet_cifar"), models.build("resnet_cifar", stem="imagenet")
+    sizes = []
+    for model in (small, large):
+        model.layer1.register_forward_pre_hook(lambda _, inputs: sizes.append(tuple(inputs[0].shape[2:])))
+        model(torch.zeros(1, 3, 32, 32))
+    assert sizes == [(32, 32), (8, 8)]
+    fan_out = small.conv1.out_channels * 9
+    assert small.conv1.weight.std().item() == pytest.approx(
+        (2 / fan_out) ** 0.5, rel=0.1
+    )  # as timm draws a convolution
+    assert torch.equal(
+        models.build("resnet_cifar", seed=3).conv1.weight, models.build("resnet_cifar", seed=3).conv1.weight
+    )
+    for name, stem in (("vit_cifar", "cifar"), ("resnet50", "tiny"), ("resnet50d", "cifar")):
+        with pytest.raises(ValueError, match=f"stem='{stem}' does not fit"):
+            models.build(name, stem=stem)
+
+
+def test_the_face_transformer_by_its_sizes():
+    """Zhong, Deng 2021: P8S8 has 63.2 million parameters without the head; 14 x 14 patches of 8 x 8 and a class token."""
+    with torch.device("meta"):
+        model = models.build("face_transformer")
+    head = sum(p.numel() for p in model.head.parameters())
+    assert round((sum(p.numel() for p in model.parameters()) - head) / 1e6, 1) == 63.2 and head == 40 * 513
+    assert model.pos_embed.shape == (1, 197, 512) and len(model.blocks) == 20
+    assert model.blocks[0].attn.num_heads == 8 and model.blocks[0].mlp.fc1.out_features == 2048
+    assert model.patch_embed.patch_size == (8, 8)
+
+
+def test_the_face_transformer_takes_grey_faces_and_colour():
+    model = models.build("face_transformer", depth=1)
+    x = torch.rand(1, 3, 112, 112, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(model.normalise(x), 2 * x - 1)
+    assert model(model.normalise(x)).shape == (1, 40)
+    grey = models.build("face_transformer", depth=1, in_chans=1)
+    assert grey(grey.normalise(x[:, :1])).shape == (1, 40)
+
+
+@pytest.mark.parametrize("size", ["tiny", "small", "base"])
+def test_distilled_models_give_one_gradient_of_two_heads(size):
+    """In eval mode the logits are the mean of both heads, so a client can step, and each head gets half the slope."""
+    model = models.build(f"deit_{size}_distilled_patch16_224", img_size=32, depth=1, num_classes=10)
+    z = model.forward_features(X)
+    torch.testing.assert_close(model(X), (model.head(z[:, 0]) + model.head_dist(z[:, 1])) / 2)
+    leak = observe(model, X, torch.tensor([3, 5]))
+    assert leak.grads.keys() == {name for name, _ in model.named_parameters()}
+    torch.testing.assert_close(leak["head.bias"], leak["head_dist.bias"])
+    with torch.no_grad():
+        slope = model(leak.normalise(X)).softmax(1).mean(0) - torch.tensor([0, 0, 0, 0.5, 0, 0.5, 0, 0, 0, 0])
+    torch.testing.assert_close(leak["head.bias"], slope / 2)
+    assert label_recovery.classifier(model) == "head"
+    groups = parts.group(model)
+    assert sorted(n for names in groups.values() for n in names) == sorted(n for n, _ in model.named_parameters())
+    assert {"dist_token", "cls_token", "pos_embed"} <= set(groups["stem"])
+    assert {"head.weight", "head_dist.weight"} <= set(groups["head"])
+
+
+@pytest.mark.parametrize("name", ["resnet_cifar", "swin_cifar", "vit_cifar", "convnext_cifar", "morph_9"])
+def test_a_bottleneck_lets_few_numbers_through_and_leaves_the_rest_alone(name):
+    small = dict(width=0.25, depths=(1, 1, 1, 1)) if name == "morph_9" else {}
+    model, plain = models.build(name, 2, bottleneck=3, **small), models.build(name, 2, **small)
+    x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert not model.training and model(x).shape == (2, 2)
+    assert representations.read(model, x)[representations.LAST].shape == (2, 3)
+    head = representations.last_linear(plain)
+    rest = {n: t for n, t in plain.state_dict().items() if not n.startswith(head)}
+    assert all(torch.equal(model.state_dict()[n], t) for n, t in rest.items())
+    again = models.build(name, 2, bottleneck=3, **small)
+    assert torch.equal(again(x), model(x))
+    assert not torch.equal(models.build(name, 2, seed=1, bottleneck=3, **small)(x), model(x))
+
+
+@pytest.mark.parametrize("width", [0, 384, 2.0, True])
+def test_bottlenecks_that_are_none(width):
+    with pytest.raises(ValueError, match="the head sees 384 features; give 1 to 383"):
+        models.build("vit_cifar", bottleneck=width)
+
+
+def test_widths_that_the_heads_do_not_divide():
+    with pytest.raises(ValueError, match="embed_dim=65 does not split into num_heads=4"):
+        models.build("vit_cifar", embed_dim=65)
+
+
+def test_the_patch_of_a_stock_model_counts_too():
+    with pytest.raises(ValueError, match="img_size=30 is not a multiple of patch_size=8; try 24 or 32"):
+        models.build("vit_cifar", img_size=(30, 30))
+    with pytest.raises(ValueError, match="img_size=230 is not a multiple of patch_size=16; try 224 or 240"):
+        models.build("vit_tiny_patch16_224", img_size=230)
+
+
+# -- APRIL ----------------------------------------------------------------------------------------------------------------
+
+
+def test_architecture_b_is_timms_vit():
+    b = april.build("b", depth=2, width=64)
+    stock = timm.create_model(
+        "vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=64, depth=2, num_heads=4, num_classes=10
+    ).eval()
+    stock.load_state_dict(b.state_dict())
+    torch.testing.assert_close(b(X), stock(X), rtol=1e-4, atol=1e-5)
+
+
+def test_architecture_a_by_its_figure():
+    a = april.build("a", depth=2, width=64)
+    z = a._pos_embed(a.patch_embed(X))
+    for block in a.blocks:
+        z = block.mlp(block.norm(block.attn(z)))  # no shortcut, and nothing before the first attention
+    torch.testing.assert_close(a(X), a.head(a.norm(z)[:, 0]))
+
+
+def test_the_papers_sizes():
+    a = april.build("a")
+    assert a.pos_embed.shape == (1, 17, 384) and len(a.blocks) == 4 and a.blocks[0].attn.num_heads == 4
+    assert a(X).shape == (2, 10)
+
+
+def test_grey_images_pass():
+    a = april.build("a", image_size=28, patch_size=7, channels=1, depth=1, width=64)
+    assert a(a.normalise(torch.rand(1, 1, 28, 28))).shape == (1, 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (dict(architecture="c"), "architecture='c'; try 'a'"),
+        (dict(architecture="a", width=65), "width=65 is not a multiple of heads=4; try 64"),
+        (dict(architecture="a", heads=0), "heads=0"),
+        (dict(architecture="a", depth=0), "depth=0"),
+        (dict(architecture="b", position_std=-1.0), "position_std=-1.0 is no standard deviation"),
+        (dict(architecture="b", position_rank=3), "goes with position='low_rank' alone, not with 'learnable'"),
+        (dict(architecture="a", position="circle"), "position='circle' is no position embedding"),
+        (dict(architecture="b", image_size=30), "image_size=30 is not a multiple of patch_size=8; try 24 or 32"),
+    ],
+)
+def test_bad_architectures_are_named(change, says):
+    with pytest.raises(ValueError, match=says):
+        april.build(**change)
+
+
+# -- positions ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [k for k in position_embeddings.KINDS if k != "none"])
+@pytest.mark.parametrize("std", [0.02, 1.0])
+def test_scale(kind, std):
+    drawn = position_embeddings.draw(kind, (4, 4), 64, std, rank=5 if kind == "low_rank" else None)
+    assert drawn.shape == (16, 64)
+    assert drawn.square().mean().sqrt().item() == pytest.approx(std, rel=0.25 if kind == "low_rank" else 1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 16), st.floats(0.001, 10), st.integers(0, 1000))
+def test_low_rank_is_exact_in_float32(rank, std, seed):
+    drawn = position_embeddings.draw("low_rank", (4, 4), 48, std, rank, seed)
+    spectrum = torch.linalg.svdvals(drawn.double())
+    assert (spectrum > 1e-12 * spectrum[0]).sum() == rank
+
+
+def test_the_2d_sinusoid_is_a_function_of_row_plus_a_function_of_column():
+    n = 5
+    table = position_embeddings.draw("sinusoid_2d", (n, n), 32).view(n, n, 32).double()
+    mixed = table[1:, 1:] - table[:-1, 1:] - table[1:, :-1] + table[:-1, :-1]
+    assert mixed.abs().max() < 1e-6
+    with_ones = torch.cat([table.view(n * n, 32), torch.ones(n * n, 1)], dim=1)
+    assert torch.linalg.matrix_rank(with_ones, rtol=1e-6) == 2 * n - 1
+
+
+def test_the_1d_sinusoid_by_its_definition():
+    drawn = position_embeddings.draw("sinusoid_1d", (2, 3), 4)
+    assert torch.allclose(drawn[0], torch.tensor([0.0, 1.0, 0.0, 1.0]))
+    angle = torch.tensor([5.0, 5.0 / 100])
+    assert torch.allclose(drawn[5], torch.stack([angle.sin(), angle.cos()], 1).flatten(), atol=1e-6)
+
+
+def test_every_kind_but_learnable_is_frozen():
+    for kind in position_embeddings.KINDS:
+        rank = 3 if kind == "low_rank" else None
+        model = april.build("b", depth=1, width=64, position=kind, position_rank=rank)
+        assert model.pos_embed.requires_grad == (kind == "learnable")
+        assert model(X).shape == (2, 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"), [(dict(rank=None), "position_rank=None is no rank"), (dict(rank=17), "try 1 to 16")]
+)
+def test_ranks_that_do_not_exist(change, says):
+    with pytest.raises(ValueError, match=says):
+        position_embeddings.draw("low_rank", (4, 4), 48, **change)
+
+
+def test_a_model_without_positions_is_named():
+    with pytest.raises(ValueError, match="ResNet has no position embedding"):
+        models.build("resnet18", position="random")
+
+
+# -- parts ----------------------------------------------------------------------------------------------------------------
+
+
+def test_vit_b_has_the_groups_of_zhang2024_table_6():
+    groups = parts.group(timm.create_model("vit_base_patch16_224"))
+    assert {part: len(names) for part, names in groups.items()} == dict(stem=4, attention=48, mlp=48, norm=48, head=4)
+    assert "norm.weight" in groups["head"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "blocks"),
+    [
+        ("resnet50", dict(stem=3, conv=52, norm=104, head=2), 16),
+        ("swin_tiny_patch4_window7_224", dict(stem=4, attention=60, mlp=48, conv=3, norm=54, head=4), 12),
+        ("convnext_tiny", dict(stem=4, mlp=90, conv=42, norm=42, head=4), 18),
+        ("deit_tiny_distilled_patch16_224", dict(stem=5, attention=48, mlp=48, norm=48, head=6), 12),
+    ],
+)
+def test_other_families(name, expected, blocks):
+    model = timm.create_model(name)
+    groups = parts.group(model)
+    assert {part: len(names) for part, names in groups.items()} == expected
+    assert sorted(n for names in groups.values() for n in names) == sorted(n for n, _ in model.named_parameters())
+    assert len(parts.blocks(model)) == blocks
+    inside = [n for n, _ in model.named_parameters() if n.startswith(tuple(f"{b}." for b in parts.blocks(model)))]
+    assert parts.depth(model, 1, blocks) == inside
+
+
+def test_depth_counts_from_one_and_includes_both_ends():
+    model = timm.create_model("vit_base_patch16_224")
+    assert {n.split(".")[1] for n in parts.depth(model, 5, 8)} == {"4", "5", "6", "7"}
+    assert len(parts.depth(model, 1, 4)) == 48
+    with pytest.raises(ValueError, match="first=0, last=4: VisionTransformer has the blocks 1 to 12"):
+        parts.depth(model, 0, 4)
+
+
+def test_named_selectors_agree_with_the_groups():
+    model = timm.create_model("vit_tiny_patch16_224")
+    for part in ("stem", "attention", "mlp", "norm", "head", "conv"):
+        assert getattr(parts, part)(model) == parts.group(model).get(part, [])

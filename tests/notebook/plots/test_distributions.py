@@ -1,0 +1,442 @@
+"""Figures of membership inference: what the axes hold is read back and held against the definition; what cannot be drawn is refused."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
+from scipy.integrate import trapezoid
+from scipy.stats import norm
+
+from privlab.metrics.roc import curve
+from privlab.notebook import plots
+from privlab.notebook.plots import distributions, image_grids
+
+LOSSES = {"members": [0.1, 0.2, 0.2, 0.9], "non-members": [0.5, 1.0, 2.0, 4.0, 8.0]}
+CURVES = {
+    "ViT": [curve([3, 2.5, 2, 1, 0.5, 0.2], [True, True, False, True, False, False])],
+    "CNN": [curve(np.arange(2_000), np.arange(2_000) % k > 0) for k in (2, 3)],
+}
+FIT = (4.0, 0.5, 1.0, 2.0)
+CLOUD = {f"group {n}": np.random.default_rng(n).normal(n, 1, (5, 2)) for n in range(10)}
+
+DRAW: dict[str, Callable[[str], plots.Picture]] = {
+    "histogram": lambda alt: plots.histogram(LOSSES, xlabel="loss", threshold=0.45, alt=alt),
+    "log histogram": lambda alt: plots.histogram(LOSSES, xlabel="loss", log=True, alt=alt),
+    "roc": lambda alt: plots.roc(CURVES, alt=alt),
+    "gaussians": lambda alt: plots.gaussians([3.5, 4.5], [-1, 3], FIT, 3.0, xlabel="margin", alt=alt),
+    "confusion": lambda alt: plots.confusion(75, 25, 10, 190, alt=alt),
+    "cloud": lambda alt: plots.cloud(CLOUD, alt=alt),
+}
+
+
+def shown(figure: Figure) -> list[Text]:
+    """Every text that can be read: matplotlib keeps the labels of ticks beyond an axis, and does not draw them."""
+    hidden: set[Text] = set()
+    for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
+        low, high = sorted(axis.get_view_interval())
+        ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+        hidden |= {label for tick in ticks if not low <= tick.get_loc() <= high for label in (tick.label1, tick.label2)}
+    texts = figure.findobj(lambda artist: isinstance(artist, Text))
+    return [text for text in texts if text.get_text() and text.get_visible() and text not in hidden]  # type: ignore[attr-defined]
+
+
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def outlines(figure: Figure) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(heights, edges) of the outlines of a histogram, one a group: each is drawn as a ground and a line."""
+    data = [patch.get_data() for patch in figure.axes[0].patches]
+    assert all((a.values == b.values).all() for a, b in zip(data[::2], data[1::2], strict=True))
+    return [(steps.values, steps.edges) for steps in data[::2]]
+
+
+def named(figure: Figure, label: str) -> tuple[np.ndarray, np.ndarray]:
+    """(x, y) of the line with this label."""
+    (line,) = (line for line in figure.axes[0].lines if line.get_label() == label)
+    return np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+
+
+# -- what every figure has ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_the_alt_text_is_carried(name: str) -> None:
+    assert DRAW[name]("Members lie left.")._repr_mimebundle_()["text/plain"] == "Members lie left."
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_no_figure_without_an_alt_text(name: str) -> None:
+    with pytest.raises(ValueError, match="tells a listener nothing; say in a sentence what the figure shows"):
+        DRAW[name](" ")
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_fits_the_column_and_is_legible(name: str, figures: list[Figure]) -> None:
+    picture = DRAW[name]("Something.")
+    width, height = Image.open(io.BytesIO(picture.png)).size
+    assert (picture.width, width) == (720, 1080)
+    assert 300 <= height <= 800
+    texts = shown(figures[0])
+    assert min(text.get_fontsize() for text in texts) >= 9
+    for text in texts:
+        box = text.get_window_extent()
+        assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1, text.get_text()
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_labels_of_an_axis_do_not_touch(name: str, figures: list[Figure]) -> None:
+    DRAW[name]("Something.")
+    (ax,) = figures[0].axes
+    for labels, ends in ((ax.get_xticklabels(), ("x0", "x1")), (ax.get_yticklabels(), ("y0", "y1"))):
+        boxes = [label.get_window_extent() for label in labels if label in shown(figures[0])]
+        assert all(a[1] <= b[0] for a, b in pairwise(sorted(tuple(getattr(box, end) for end in ends) for box in boxes)))
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_same_input_same_bytes(name: str) -> None:
+    assert DRAW[name]("Something.").png == DRAW[name]("Something.").png
+
+
+def test_names_of_any_length_keep_their_legend_on_the_figure(figures: list[Figure]) -> None:
+    long = {f"attack number {i}, which has a name of some length": CURVES["CNN"] for i in range(7)}
+    plots.roc(long, alt="Seven.")
+    box = figures[0].legends[0].get_window_extent()
+    assert box.x1 <= figures[0].bbox.x1
+
+
+def test_quick_enough_for_a_slider() -> None:
+    """A twentieth of a second on a free core; the bound is for a busy one."""
+    margins = np.random.default_rng(0).normal(size=20_000)
+    members = np.arange(20_000) < 10_000
+    curves = {"LiRA": [curve(margins + shift * members, members) for shift in np.linspace(0.3, 0.6, 16)]}
+    big = {"members": margins[members] ** 2, "non-members": margins[~members] ** 2}
+    for draw in (lambda: plots.roc(curves, alt="x"), lambda: plots.histogram(big, xlabel="x", alt="x")):
+        spent = []
+        for _ in range(3):
+            began = time.process_time()
+            draw()
+            spent.append(time.process_time() - began)
+        assert min(spent) < 0.4
+
+
+# -- histograms --------------------------------------------------------------------------------------------------------
+
+
+def test_outlines_are_densities_over_the_same_bins(figures: list[Figure]) -> None:
+    plots.histogram(LOSSES, xlabel="loss", bins=10, alt="x")
+    edges = np.linspace(0.1, 8, 11)
+    for (heights, shown), values in zip(outlines(figures[0]), LOSSES.values(), strict=True):
+        assert shown == pytest.approx(edges)
+        counts = [sum(low <= v < high for v in values) for low, high in pairwise([*edges[:-1], 8.01])]
+        assert heights == pytest.approx(np.array(counts) / len(values) / 0.79)
+
+
+@given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50), st.booleans(), st.integers(2, 60))
+def test_each_outline_encloses_one(values: list[float], log: bool, bins: int) -> None:
+    seen: list[Figure] = []
+    render, image_grids._picture = image_grids._picture, lambda figure, alt: seen.append(figure)  # type: ignore[assignment,misc]
+    try:
+        plots.histogram({"a": values, "b": [1.0, 2.0]}, xlabel="x", log=log, bins=bins, alt="x")
+    finally:
+        image_grids._picture = render
+    for heights, edges in outlines(seen[0]):
+        widths = np.diff(np.log10(edges) if log else edges)
+        assert len(heights) == bins
+        assert (heights * widths).sum() == pytest.approx(1)
+        if log:
+            assert widths == pytest.approx(widths[0])
+
+
+def test_a_log_histogram_has_a_log_axis_and_says_so(figures: list[Figure]) -> None:
+    plots.histogram({"a": [0.001, 1, 10]}, xlabel="loss", log=True, alt="x")
+    (ax,) = figures[0].axes
+    assert (ax.get_xscale(), ax.get_ylabel()) == ("log", "density (per decade)")
+    labels = [label.get_text() for label in ax.get_xticklabels()]
+    assert {"0.001", "0.01", "0.1", "1", "10"} <= set(labels)
+
+
+def test_the_legend_counts_and_the_threshold_stands(figures: list[Figure]) -> None:
+    with_line = DRAW["histogram"]("x")
+    assert legend(figures[0]) == ["members (4)", "non-members (5)", "threshold 0.45"]
+    assert named(figures[0], "threshold 0.45")[0].tolist() == [0.45, 0.45]
+    moved = plots.histogram(LOSSES, xlabel="loss", threshold=0.6, alt="x")
+    assert moved.png != with_line.png
+
+
+def test_a_threshold_beyond_the_values_is_on_the_axis(figures: list[Figure]) -> None:
+    for log in (False, True):
+        plots.histogram(LOSSES, xlabel="loss", threshold=50, log=log, alt="x")
+        assert figures[-1].axes[0].get_xlim()[1] > 50
+
+
+def test_groups_differ_in_more_than_colour(figures: list[Figure]) -> None:
+    plots.histogram({f"group {i}": [i, i + 1] for i in range(7)}, xlabel="x", alt="x")
+    lines = figures[0].axes[0].patches[1::2]
+    assert len({patch.get_edgecolor() for patch in lines}) == len({str(patch.get_linestyle()) for patch in lines}) == 7
+    DRAW["histogram"]("x")
+    assert len({patch.get_hatch() for patch in figures[1].axes[0].patches[::2]}) == 2
+
+
+# -- ROC curves --------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=2, max_size=40).filter(
+        lambda s: len({m for _, m in s}) == 2
+    )
+)
+def test_a_curve_is_the_best_tpr_at_each_fpr(samples: list[tuple[int, bool]]) -> None:
+    scores, members = (np.array(column) for column in zip(*samples, strict=True))
+    grid = np.linspace(0.013, 1, 60)
+    got = distributions._at(grid, curve(scores, members))
+    rates = [((scores >= t)[~members].mean(), (scores >= t)[members].mean()) for t in [*np.unique(scores), np.inf]]
+    least = min(fpr for fpr, _ in rates if fpr > 0)
+    for t, tpr in zip(grid, got, strict=True):
+        assert math.isnan(tpr) if t < least else tpr == max(rate for fpr, rate in rates if fpr <= t)
+
+
+def test_roc_by_hand(figures: list[Figure]) -> None:
+    DRAW["roc"]("x")
+    (ax,) = figures[0].axes
+    x, y = named(figures[0], "ViT")
+    shown = ~np.isnan(y)
+    assert x[shown][0] == pytest.approx(1 / 3, rel=0.01)  # three non-members: nothing is known of a lower rate
+    at = {rate: y[shown][np.searchsorted(x[shown], rate)] for rate in (0.4, 0.6, 0.7, 0.99)}
+    assert at == pytest.approx({0.4: 1, 0.6: 1, 0.7: 1, 0.99: 1})
+    assert ax.get_xlim() == pytest.approx((1 / 1000, 1))  # of the curve with the most non-members
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert named(figures[0], "chance")[0] == pytest.approx(named(figures[0], "chance")[1])
+    assert legend(figures[0]) == ["chance", "ViT", "CNN (mean of 2)", "lowest to highest"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0.1%", "1%", "10%", "100%"]
+    assert not [*ax.get_xticks(minor=True), *ax.get_yticks(minor=True)]  # they would double the time
+
+
+def test_several_curves_are_a_mean_and_a_band(figures: list[Figure]) -> None:
+    steps = [SimpleNamespace(fpr=np.array([0, 0.01, 1]), tpr=np.array([0, low, 1])) for low in (0.2, 0.4, 0.9)]
+    plots.roc({"a": steps}, alt="x")
+    (_, y), (ax,) = named(figures[0], "a (mean of 3)"), figures[0].axes
+    assert y[:-1] == pytest.approx(0.5)
+    corners = ax.collections[0].get_paths()[0].vertices
+    assert set(corners[corners[:, 0] < 0.9, 1].round(12)) == {0.2, 0.9}
+
+
+def test_marks_stand_where_the_axis_reaches(figures: list[Figure]) -> None:
+    plots.roc({"a": CURVES["CNN"][:1]}, mark=(0.0001, 0.01, 0.5), alt="x")
+    assert [note.get_text() for note in figures[0].axes[0].texts] == ["FPR 1%", "FPR 50%"]
+
+
+def test_a_tpr_of_zero_lies_below_the_axis(figures: list[Figure]) -> None:
+    zero = SimpleNamespace(fpr=np.array([0, 0.01, 0.1, 1]), tpr=np.array([0, 0, 0.3, 1]))
+    plots.roc({"a": [zero]}, alt="x")
+    _, y = named(figures[0], "a")
+    assert 0 < y[0] < figures[0].axes[0].get_ylim()[0]
+    assert y[-2] == 0.3
+
+
+@pytest.mark.parametrize("non_members", [1, 2, 12])
+def test_even_few_non_members_get_an_axis(non_members: int, figures: list[Figure]) -> None:
+    plots.roc({"a": [curve(np.arange(non_members + 1), np.arange(non_members + 1) == 0)]}, alt="x")
+    left, right = figures[0].axes[0].get_xlim()
+    assert right == 1 and left == pytest.approx(min(0.1, 1 / non_members))
+
+
+# -- one image's Gaussians ---------------------------------------------------------------------------------------------
+
+
+def test_gaussians_are_the_fitted_ones(figures: list[Figure]) -> None:
+    DRAW["gaussians"]("x")
+    for label, mean, std in (("2 models trained on it: 4 ± 0.5", 4, 0.5), ("2 models not trained on it: 1 ± 2", 1, 2)):
+        x, y = named(figures[0], label)
+        assert y == pytest.approx(norm.pdf(x, mean, std))
+        assert trapezoid(y, x) == pytest.approx(1, abs=1e-3)
+    assert named(figures[0], "the target: 3")[0].tolist() == [3, 3]
+    ticks = [
+        c.get_segments() for c in figures[0].axes[0].collections if hasattr(c, "get_segments") and c.get_segments()
+    ]
+    assert [[segment[0, 0] for segment in group] for group in ticks] == [[3.5, 4.5], [-1, 3]]
+    assert all(segment[:, 1].max() < 0 for group in ticks for segment in group)  # below the curves
+    assert {"in", "out"} <= {label.get_text() for label in figures[0].axes[0].get_yticklabels()}
+
+
+@pytest.mark.parametrize(
+    ("fit", "target", "title"),
+    [
+        ((1, 1, -1, 1), 1.0, "log-likelihood ratio +2.00: 7.4 times as likely in as out"),  # -0 + 2^2 / 2
+        ((1, 1, -1, 1), -3.0, "log-likelihood ratio -6.00: 403 times as likely out as in"),
+        ((1, 1, -1, 1), 0.0, "log-likelihood ratio +0.00: as likely in as out"),
+        ((0, 1, 0, 1), -9.0, "log-likelihood ratio +0.00: as likely in as out"),
+        ((10, 1, -10, 1), 100.0, "log-likelihood ratio +2,000.00: e^2,000 times as likely in as out"),  # 110²/2 - 90²/2
+        (
+            (0, 1, 0, math.e),
+            0.0,
+            "log-likelihood ratio +1.00: 2.7 times as likely in as out",
+        ),  # the narrower at its peak
+    ],
+)
+def test_the_ratio_is_said(fit: tuple[float, ...], target: float, title: str, figures: list[Figure]) -> None:
+    plots.gaussians([0], [0], fit, target, xlabel="margin", alt="x")
+    assert figures[0].axes[0].get_title(loc="left") == title
+    low, high = figures[0].axes[0].get_xlim()
+    assert low < target < high
+
+
+def test_a_narrow_gaussian_is_not_missed(figures: list[Figure]) -> None:
+    plots.gaussians([0.0], [50.0], (0, 1e-3, 50, 10), 0, xlabel="margin", alt="x")
+    _, y = named(figures[0], "1 model trained on it: 0 ± 0.001")
+    assert y.max() == pytest.approx(norm.pdf(0, scale=1e-3), rel=1e-3)
+
+
+# -- the table of verdicts ---------------------------------------------------------------------------------------------
+
+
+def test_confusion_prints_counts_and_rates(figures: list[Figure]) -> None:
+    DRAW["confusion"]("x")
+    (ax,) = figures[0].axes
+    cells: dict[tuple[float, int], list[str]] = {}
+    for note in ax.texts:
+        column, row = note.get_position()
+        cells.setdefault((column, round(row)), []).append(note.get_text())
+    assert cells == {
+        (0, 0): ["75", "TPR 75%"], (1, 0): ["25", "FNR 25%"], (0, 1): ["10", "FPR 5%"], (1, 1): ["190", "TNR 95%"],
+    }  # fmt: skip
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["100 members", "200 non-members"]
+    assert ax.yaxis_inverted()  # members on top
+    assert ax.get_xlabel() == "balanced accuracy 0.850"
+    assert ax.collections[0].get_array().ravel().tolist() == pytest.approx([0.75, 0.25, 0.05, 0.95])
+
+
+def luminance(colour: tuple[float, ...]) -> float:
+    return sum(
+        w * (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4)
+        for w, c in zip((0.2126, 0.7152, 0.0722), colour, strict=False)
+    )
+
+
+def test_black_reads_well_on_every_shade(figures: list[Figure]) -> None:
+    plots.confusion(1, 0, 0, 1, alt="x")
+    shades = figures[0].axes[0].collections[0].get_facecolors()
+    assert (
+        min((luminance(shade[:3]) + 0.05) / 0.05 for shade in shades) >= 7
+    )  # what WCAG asks of text, at its strictest
+
+
+# -- what they refuse --------------------------------------------------------------------------------------------------
+
+
+def drawn(**changes: object) -> Callable[[], object]:
+    return lambda: plots.histogram(**({"groups": LOSSES, "xlabel": "x", "alt": "x"} | changes))  # type: ignore[arg-type]
+
+
+def fitted(fit: tuple[float, ...] = FIT, target: float = 0, inside: object = (1.0,)) -> Callable[[], object]:
+    return lambda: plots.gaussians(inside, [1.0], fit, target, xlabel="x", alt="x")  # type: ignore[arg-type]
+
+
+def rates(fpr: list[float], tpr: list[float]) -> Callable[[], object]:
+    one = SimpleNamespace(fpr=np.array(fpr), tpr=np.array(tpr))
+    return lambda: plots.roc({"a": [one]}, alt="x")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (drawn(groups={}), "groups: got 0; give 1 to 7, as more cannot be told apart"),
+        (drawn(groups={str(i): [1] for i in range(8)}), "groups: got 8"),
+        (drawn(groups={"a": []}), "groups: 'a' holds no values; give finite ones"),
+        (drawn(groups={"a": [1, math.nan]}), "groups: 'a' holds NaN"),
+        (drawn(groups={"a": [1, math.inf]}), "'a' holds an infinite value, which no axis can show; leave it out"),
+        (drawn(groups={"a": [1, 0]}, log=True), "'a' holds 0, which a log axis cannot show"),
+        (drawn(groups={"a": [[1]]}), r"'a': got shape \(1, 1\); give a flat list"),
+        (drawn(bins=1), "bins=1 shows no shape; give 2 or more"),
+        (drawn(threshold=math.nan), "threshold=nan has no place on an axis"),
+        (drawn(threshold=0, log=True), "threshold=0 has no place on a log axis; give one among the values"),
+        (lambda: plots.roc({}, alt="x"), "curves: got 0; give 1 to 7"),
+        (lambda: plots.roc({"a": []}, alt="x"), "curves: 'a' holds none; give at least one"),
+        (lambda: plots.roc(CURVES, mark=(0,), alt="x"), "mark=0 is no false positive rate to mark; give one between"),
+        (lambda: plots.roc(CURVES, mark=(0.1, 1), alt="x"), "mark=1 is no false positive rate"),
+        (rates([0, 0.5], [0, 1]), "curves: 'a' holds rates that do not rise to 1; give what privlab.metrics.roc.curve returns"),
+        (rates([0, 0.5, 0.4, 1], [0, 0, 0, 1]), "'a' holds rates that do not rise"),
+        (rates([0, 0.5, 1], [0, 1]), "'a' holds rates that do not rise"),
+        (rates([0, 1], [math.nan, 1]), "'a' holds rates that do not rise"),
+        (fitted(inside=[]), "values: 'in' holds no values"),
+        (fitted(inside=[math.inf]), "'in' holds an infinite value"),
+        (fitted((4, 0, 1, 2)), r"fit=\(4, 0, 1, 2\), target=0: give finite .* the standard deviations above 0"),
+        (fitted((4, 1, math.nan, 2)), "give finite"),
+        (fitted(target=math.inf), "target=inf: give finite .* and a finite target"),
+        (fitted((4, 1, 1)), r"fit=\(4, 1, 1\), target=0: give finite \(mean_in, std_in, mean_out, std_out\)"),
+        (lambda: plots.confusion(-1, 2, 3, 4, alt="x"), "tp=-1 is no count; give whole numbers of 0 or more"),
+        (lambda: plots.confusion(1, 2, 3, 4.5, alt="x"), "tn=4.5 is no count"),  # type: ignore[arg-type]
+        (lambda: plots.confusion(1, True, 3, 4, alt="x"), "fn=True is no count"),
+        (lambda: plots.confusion(0, 0, 3, 4, alt="x"), r"there are no members \(tp \+ fn\); give the counts of both"),
+        (lambda: plots.confusion(1, 2, 0, 0, alt="x"), r"there are no non-members \(fp \+ tn\)"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drawn(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# -- a cloud of features ---------------------------------------------------------------------------------------------------
+
+
+def test_every_group_of_a_cloud_is_drawn_at_its_places_in_a_style_of_its_own(figures):
+    plots.cloud(CLOUD, alt="ten groups")
+    (figure,) = figures
+    lines = figure.axes[0].lines
+    assert all(
+        (np.stack(line.get_data(), 1) == places).all() for line, places in zip(lines, CLOUD.values(), strict=True)
+    )
+    assert len({(line.get_color(), line.get_marker(), line.get_markerfacecolor()) for line in lines}) == len(CLOUD)
+    assert legend(figure) == list(CLOUD)
+
+
+def test_a_cloud_with_units_has_axes_and_one_without_has_none(figures):
+    plots.cloud(CLOUD, alt="units", xlabel="task accuracy", ylabel="attack accuracy")
+    plots.cloud(CLOUD, alt="none")
+    with_units, without = (figure.axes[0] for figure in figures)
+    assert (with_units.get_xlabel(), with_units.get_ylabel()) == ("task accuracy", "attack accuracy")
+    assert len(with_units.get_xticks()) and not len(without.get_xticks())
+
+
+def test_features_are_laid_flat_along_what_varies_most():
+    random = np.random.default_rng(0)
+    hidden = random.normal(size=(200, 2)) * (3, 1)
+    features = np.concatenate([hidden @ random.normal(size=(2, 6)), 1e-9 * random.normal(size=(200, 1))], 1)[:, :6]
+    plane = distributions.flat(features)
+    assert plane.shape == (200, 2) and plane[:, 0].var() > plane[:, 1].var() > 0
+    standard = (features - features.mean(0)) / features.std(0)
+    between = np.linalg.norm(plane[:, None] - plane[None], axis=-1)
+    np.testing.assert_allclose(
+        between, np.linalg.norm(standard[:, None] - standard[None], axis=-1), atol=1e-6
+    )  # rank two: nothing is lost
+
+
+@pytest.mark.parametrize(
+    "groups, words",
+    [
+        ({}, "got 0"),
+        ({f"{n}": [[0, 0]] for n in range(15)}, "got 15"),
+        ({"a": [[1, 2, 3]]}, "shape"),
+        ({"a": [[1, np.nan]]}, "finite"),
+    ],
+)
+def test_a_cloud_of_other_shape_is_told(groups, words):
+    with pytest.raises(ValueError, match=words):
+        plots.cloud(groups, alt="none")
+
+
+def test_features_without_a_plane_are_told():
+    with pytest.raises(ValueError, match="two features or more"):
+        distributions.flat(np.zeros((5, 1)))

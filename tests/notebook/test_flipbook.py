@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from privlab import data
+from privlab.notebook import flipbook, plots
+
+FRAMES = [torch.full((1, 3, 4, 4), i / 4) for i in range(5)]
+CAPTIONS = [f"step {i} <b>&amp; \"quoted\" 'so'</b>" for i in range(5)]
+ALTS = [f'A grey square, "{i} quarters" <bright>' for i in range(5)]
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the text that stands between them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.texts: dict[str, str] = {}
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in ("img", "input"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts[self.open[-1]] = self.texts.get(self.open[-1], "") + data
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def page(book: flipbook.Flipbook) -> Page:
+    return Page(book._repr_mimebundle_()["text/html"])
+
+
+def test_structure() -> None:
+    found = page(flipbook.show(FRAMES, CAPTIONS, ALTS, label="optimisation <step>"))
+    assert found.open == []  # every tag is closed
+    assert [tag for tag, _ in found.tags] == [
+        "figure",
+        *["img"] * 5,
+        "label",
+        "input",
+        "figcaption",
+        "noscript",
+        "style",
+    ]
+    (slider,) = found.all("input")
+    assert (slider["type"], slider["min"], slider["max"], slider["value"], slider["step"]) == (
+        "range",
+        "0",
+        "4",
+        "4",
+        "1",
+    )
+    assert slider["aria-valuetext"] == "5 of 5"
+    assert found.texts["label"].strip() == "optimisation <step>"  # the slider stands inside its label
+    assert found.all("figcaption")[0]["aria-live"] == "polite"
+
+
+def test_frames_in_order_and_only_the_last_one_shown() -> None:
+    images = page(flipbook.show(FRAMES, CAPTIONS, ALTS)).all("img")
+    assert [image["alt"] for image in images] == ALTS
+    assert ["display:block" in image["style"] for image in images] == [False, False, False, False, True]
+    assert ["display:none" in image["style"] for image in images] == [True, True, True, True, False]
+    for image, frame in zip(images, FRAMES, strict=True):
+        png = base64.b64decode(image["src"].removeprefix("data:image/png;base64,"))
+        shown = np.asarray(Image.open(io.BytesIO(png)))
+        assert shown.shape == (4, 4, 3) and (shown == round(frame[0, 0, 0, 0].item() * 255)).all()
+
+
+def test_captions_survive_every_character() -> None:
+    found = page(flipbook.show(FRAMES, CAPTIONS, ALTS))
+    assert json.loads(found.all("figure")[0]["data-captions"]) == CAPTIONS
+    assert found.texts["figcaption"] == CAPTIONS[-1]
+    assert not found.all("b")
+
+
+def test_the_script_touches_nothing_beyond_its_own_figure() -> None:
+    found = page(flipbook.show(FRAMES, CAPTIONS, ALTS))
+    script = found.all("input")[0]["oninput"]
+    assert script == flipbook.TURN
+    assert "this.closest('figure')" in script and "document" not in script and "textContent" in script
+    assert not any("id" in attributes for _, attributes in found.tags)  # two equal books on a page do not collide
+
+
+def test_nothing_comes_from_outside() -> None:
+    text = flipbook.show(FRAMES, CAPTIONS, ALTS).tag()
+    assert "//" not in text.replace("data:image", "").split("base64,")[0]
+    assert all(image["src"].startswith("data:image/png;base64,") for image in Page(text).all("img"))
+    assert not Page(text).all("script") and not Page(text).all("link")
+
+
+def test_without_scripts_the_slider_goes() -> None:
+    text = flipbook.show(FRAMES, CAPTIONS, ALTS).tag()
+    assert "<noscript><style>.privlab-flipbook label{display:none!important}</style></noscript>" in text
+
+
+def test_small_on_the_page() -> None:
+    photo, _ = data.load("cifar10_samples").take(slice(0, 1))
+    noise = torch.randn(photo.shape, generator=torch.Generator().manual_seed(0))
+    frames = [photo + noise * (1 - i / 13) for i in range(14)]
+    book = flipbook.show(frames, [f"step {i}" for i in range(14)], [f"Frame {i}." for i in range(14)])
+    assert len(book.tag()) < 80_000
+    assert "image-rendering:pixelated" in book.tag() and "width:256px" in book.tag()
+
+
+@pytest.mark.parametrize(
+    ("count", "side", "width", "pixelated"),
+    [(1, 32, 256, True), (2, 32, 65 * 8, True), (1, 224, 224, True), (1, 512, 256, False)],
+)
+def test_images_grow_by_whole_factors_or_shrink(count: int, side: int, width: int, pixelated: bool) -> None:
+    book = flipbook.show([torch.zeros(count, 1, side, side)] * 2, ["a", "b"], ["A.", "B."])
+    assert [picture.width for picture in book.frames] == [width, width]
+    assert book.pixelated == pixelated
+
+
+def test_images_of_a_batch_stand_side_by_side() -> None:
+    black_white = torch.stack([torch.zeros(1, 4, 4), torch.ones(1, 4, 4)])
+    book = flipbook.show([black_white, black_white.flip(0)], ["a", "b"], ["A.", "B."])
+    shown = np.asarray(Image.open(io.BytesIO(book.frames[0].png)))
+    assert shown.shape == (4, 9, 3)
+    assert (shown[:, :4] == 0).all() and (shown[:, 4:] == 255).all()
+
+
+def test_pictures_bring_their_alt_texts() -> None:
+    pictures = [plots.spectrum({"G": [1.0, i]}, alt=f"Spectrum {i}.") for i in (2.0, 3.0)]
+    book = flipbook.show(pictures, ["a", "b"], label="width")
+    assert [image["alt"] for image in page(book).all("img")] == ["Spectrum 2.0.", "Spectrum 3.0."]
+    assert [picture.png for picture in book.frames] == [picture.png for picture in pictures]
+    assert "pixelated" not in book.tag()
+
+
+def test_as_plain_text() -> None:
+    book = flipbook.show(FRAMES, [str(i) for i in range(5)], ALTS)
+    assert book._repr_mimebundle_()["text/plain"] == f"5 frames; the last, 4: {ALTS[-1]}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((FRAMES[:1], ["a"], ["A."]), "frames: got 1; give at least two"),
+        ((FRAMES, CAPTIONS[:4], ALTS), "captions: got 4 for 5 frames; give one each"),
+        ((FRAMES, CAPTIONS, ALTS[:4]), "alts: got 4 for 5 frames; give one each"),
+        ((FRAMES, CAPTIONS), "alts: got 0 for 5 frames"),
+        ((FRAMES, CAPTIONS, [*ALTS[:4], " "]), "alt=' ' tells a listener nothing"),
+        ((FRAMES, CAPTIONS, ALTS, ""), "label='' does not say what the slider moves through"),
+        (
+            ([FRAMES[0], FRAMES[0][..., :2]], ["a", "b"], ["A.", "B."]),
+            r"frames: got .*\(1, 3, 4, 2\).* give them all in one shape",
+        ),
+        (([FRAMES[0][0]] * 2, ["a", "b"], ["A.", "B."]), r"got shape \(3, 4, 4\)"),
+    ],
+)
+def test_bad_input(arguments: tuple, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        flipbook.show(*arguments)

@@ -1,0 +1,441 @@
+"""The user study's game, as a reader works it: with and without an event loop, in a headless run, and when things go wrong."""
+
+import asyncio
+import base64
+import gc
+import io
+import json
+import re
+import threading
+from html.parser import HTMLParser
+
+import ipywidgets
+import numpy as np
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from PIL import Image
+
+from privlab.notebook import user_study, widgets
+from privlab.notebook.control_sweep import sweep
+from privlab.notebook.user_study import Pair, Study, game
+
+
+@pytest.fixture(autouse=True)
+def no_widgets_of_other_tests():
+    ipywidgets.Widget.close_all()
+    game._running.clear()
+    yield
+    ipywidgets.Widget.close_all()
+
+
+def flat(level):
+    return torch.full((3, 8, 8), level)
+
+
+def three(**options):
+    """Three pairs whose pictures say by their grey what they are: targets .0 to .2, full .3 to .5, skip_4 .6 to .8."""
+    return Study(
+        [Pair(flat(0.1 * i), flat(0.3 + 0.1 * i), flat(0.6 + 0.1 * i), f"person {i}") for i in range(3)], **options
+    )
+
+
+class Clock:
+    """Time that a test lets pass."""
+
+    def __init__(self):
+        self.now = 1_000.0
+
+    def __call__(self):
+        return self.now
+
+    def wait(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(user_study.Game, "clock", staticmethod(made))
+    return made
+
+
+class Page(HTMLParser):
+    """What a piece of HTML holds: the images with their alt texts, and the text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.images, self.text = [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "img":
+            self.images.append(dict(attrs))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def said(g):
+    return " ".join(Page(g.text.value).text.split())
+
+
+def grey(widget):
+    """The level of the flat picture that a widget shows, in tenths."""
+    (image,) = Page(widget.value).images
+    cell = np.asarray(Image.open(io.BytesIO(base64.b64decode(image["src"].split("base64,")[1]))))
+    assert cell.shape == (192, 192, 3) and len(np.unique(cell)) == 1
+    return round(cell[0, 0, 0] / 25.5)
+
+
+def shown(g):
+    """Which panes are on the page."""
+    panes = {"start": g.go, "new": g.anew, "round": g.round}
+    return {name for name, pane in panes.items() if pane.layout.display != "none"}
+
+
+def saved(folder):
+    """The answers of the one game in a folder."""
+    (path,) = folder.glob("*.json")
+    return user_study.read(path).answers
+
+
+# -- a game ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_game_by_clicks(tmp_path, clock):
+    of = three()
+    g = user_study.play(of, tmp_path, seed=2)
+    assert shown(g) == {"start"} and "3 pairs of pictures, 60 seconds for each" in said(g) and str(tmp_path) in said(g)
+    assert g.go.description == "Start" and not list(tmp_path.iterdir()) and not g.target.value
+    g.go.click()
+    rounds = user_study.schedule(2, 3)
+    for number, ((pair, first_left), side) in enumerate(zip(rounds, ("left", "right", "left"), strict=True), 1):
+        assert shown(g) == {"round"} and f"Pair {number} of 3." in said(g) and "looks more like this person?" in said(g)
+        assert (grey(g.target), grey(g.left), grey(g.right)) == (
+            pair,
+            *((3 + pair, 6 + pair)[:: 1 if first_left else -1]),
+        )
+        assert g.seconds.value == "60 s left" and g.bar.value == 60
+        clock.wait(10.25)
+        g.tick()
+        assert g.seconds.value == "50 s left" and g.bar.value == 50
+        g.buttons[side].click()
+        assert len(saved(tmp_path)) == number
+    assert shown(g) == {"new"} and not g.running and not game._running
+    assert [(a.pair, a.seconds) for a in saved(tmp_path)] == [(pair, 10.25) for pair, _ in rounds]
+    chosen = [
+        ("full", "skip_4")[left != (side == "left")]
+        for (_, left), side in zip(rounds, ("left", "right", "left"), strict=True)
+    ]
+    assert [a.choice for a in saved(tmp_path)] == chosen
+    mine = user_study.summary(tmp_path, of)
+    assert said(g).count(mine.sentence.replace("`", "")) == 1 and "There is no other game yet." in said(g)
+    assert "69.51% found the picture from the full network closer, 30.49% that from" in said(g)
+    assert "3 answers show nothing either way" in said(g) and "recognise the person" in said(g)
+
+
+def test_nothing_tells_which_is_which_before_the_end(tmp_path, clock):
+    """Nothing that the page is sent differs between two games in which the sides are swapped, but for the pictures' bytes."""
+
+    def sent(seed):
+        g = user_study.play(three(), tmp_path / str(seed), seed)
+        g.go.click()
+        texts = []
+        for _ in range(2):
+            clock.wait(1)
+            g.tick()
+            state = {
+                id(w): w.get_state()
+                for w in (g, g.text, g.target, g.left, g.right, g.bar, g.seconds, *g.buttons.values())
+            }
+            text = re.sub(r"base64,[^\"]+|IPY_MODEL_\w+", "", json.dumps([*state.values()], default=repr))
+            texts.append(text)
+            g.buttons["left"].click()
+        assert all("full" not in text and "skip" not in text and "person 0" not in text for text in texts)
+        g.close()
+        return texts
+
+    assert sent(0) == sent(1) == sent(2)
+    assert len({user_study.schedule(seed, 3)[0][1] for seed in range(3)}) == 2  # the sides did differ
+
+
+def test_alt_texts_say_where_a_picture_is_and_no_more(tmp_path, clock):
+    g = user_study.play(three(), tmp_path)
+    g.go.click()
+    alts = [Page(w.value).images[0]["alt"] for w in (g.target, g.left, g.right)]
+    assert alts == [
+        "The target, pair 1 of 3: a picture of the person.",
+        "The left reconstruction, pair 1 of 3.",
+        "The right reconstruction, pair 1 of 3.",
+    ]
+    assert [b.description for b in g.buttons.values()] == ["left", "right"] and all(
+        b.tooltip for b in g.buttons.values()
+    )
+
+
+def test_the_end_shows_which_was_which(tmp_path, clock):
+    of = three(names=("<one>", "other"))
+    g = user_study.play(of, tmp_path, seed=2)
+    g.go.click()
+    clock.wait(70)
+    g.tick()
+    for _ in range(2):
+        clock.wait(2)
+        g.buttons["left"].click()
+    (image,) = Page(g.text.value).images
+    words = ", ".join(a.choice or "none" for a in saved(tmp_path))
+    assert image["alt"] == f"Pairs 1 to 3: the target above, then <one> and other. You chose: {words}."
+    assert "<one>" not in g.text.value and words.startswith("none, ")
+
+
+@pytest.mark.parametrize(
+    ("count", "says"), [(12, "3 to 9 of 12 in nineteen games of twenty. From 10 on"), (100, "40 to 60 of 100")]
+)
+def test_what_so_many_answers_can_show(count, says):
+    """Guessing: the 2.5th and 97.5th percentile of a binomial; the chance of 10 or more of 12 at .6951 is .2415 + ..., by hand."""
+    assert says in game._reach(count)
+    if count == 12:
+        p = 0.6951
+        chance = 66 * p**10 * (1 - p) ** 2 + 12 * p**11 * (1 - p) + p**12
+        assert f"gets there in {chance:.0%} of games" in game._reach(12)
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def test_no_answer_in_time_is_written_down_and_the_next_pair_follows(tmp_path, clock):
+    g = user_study.play(three(seconds=5), tmp_path)
+    g.go.click()
+    clock.wait(4.9)
+    g.tick()
+    assert "Pair 1" in said(g) and g.seconds.value == "1 s left"
+    clock.wait(0.1)
+    g.tick()
+    assert said(g).startswith("No answer in time for the last pair. Pair 2 of 3.") and g.seconds.value == "5 s left"
+    assert [(a.choice, a.seconds) for a in saved(tmp_path)] == [(None, 5)]
+    clock.wait(1)
+    g.buttons["right"].click()
+    assert said(g).startswith("Pair 3 of 3.")
+
+
+def test_a_click_that_comes_too_late_is_no_answer(tmp_path, clock):
+    """As when another cell has kept the kernel busy, and the clock with it."""
+    g = user_study.play(three(), tmp_path)
+    g.go.click()
+    clock.wait(61)
+    g.buttons["left"].click()
+    assert [(a.choice, a.seconds) for a in saved(tmp_path)] == [(None, 60)]
+
+
+def test_a_double_click_answers_once(tmp_path, clock):
+    g = user_study.play(three(), tmp_path)
+    g.go.click()
+    g.buttons["left"].click()  # came with the start
+    assert not list(tmp_path.iterdir())
+    clock.wait(2)
+    g.buttons["left"].click()
+    clock.wait(0.1)
+    g.buttons["left"].click()
+    assert len(saved(tmp_path)) == 1 and "Pair 2" in said(g)
+
+
+def test_where_nobody_is_there_the_game_waits(tmp_path, clock):
+    g = user_study.play(three(seconds=5), tmp_path)
+    g.go.click()
+    for _ in range(5):
+        clock.wait(5)
+        g.tick()
+    assert len(saved(tmp_path)) == 2 and not g.running and shown(g) == {"start", "new"} and g.go.description == "Go on"
+    assert "2 pairs in a row went without an answer, so the game waits for you." in said(g)
+    g.go.click()
+    assert "Pair 3 of 3" in said(g) and g.seconds.value == "5 s left"
+    clock.wait(5)
+    g.tick()
+    assert shown(g) == {"new"} and "gave" not in said(g) and "Nobody answered in time" in said(g)
+
+
+def test_the_clock_runs_on_an_event_loop_and_leaves_no_task(tmp_path):
+    async def reader():
+        g = user_study.play(three(seconds=1), tmp_path)
+        assert len(asyncio.all_tasks()) == 1  # nothing runs before the start
+        g.go.click()
+        assert g.task in asyncio.all_tasks()
+        for _ in range(100):
+            if g.played.answers:
+                break
+            await asyncio.sleep(0.05)
+        assert g.played.answers[0].choice is None and g.seconds.value == "1 s left"
+        await asyncio.sleep(game.GUARD + 0.05)
+        g.buttons["left"].click()
+        await asyncio.sleep(game.GUARD + 0.05)
+        g.buttons["right"].click()
+        assert not g.running and g.task is None
+        await asyncio.sleep(0.01)
+        return len(asyncio.all_tasks())
+
+    threads = threading.active_count()
+    assert asyncio.run(reader()) == 1  # the test's own
+    assert threading.active_count() == threads
+    assert [a.choice is None for a in saved(tmp_path)] == [True, False, False]
+
+
+def test_a_loop_that_ends_takes_the_clock_with_it(tmp_path, caplog):
+    async def reader():
+        g = user_study.play(three(), tmp_path)
+        g.go.click()
+        await asyncio.sleep(0.01)
+        return g
+
+    g = asyncio.run(reader())
+    g.close()
+    gc.collect()
+    assert not caplog.records  # asyncio complains of a task that was lost
+
+
+def test_a_click_from_another_thread_works_on_the_loop_of_the_game(tmp_path):
+    threads = []
+
+    async def reader():
+        g = user_study.play(three(), tmp_path)
+        for name in ("start", "choose"):
+            inner = getattr(user_study.Game, name)
+            setattr(
+                g, name, lambda *a, inner=inner, **k: threads.append(threading.current_thread()) or inner(g, *a, **k)
+            )
+        g.go = widgets.button("Start", "", lambda: g.start())
+        await asyncio.to_thread(g.go.click)
+        await asyncio.sleep(game.GUARD + 0.1)
+        await asyncio.to_thread(g.buttons["left"].click)
+        await asyncio.sleep(0.05)
+        g.rest()
+
+    asyncio.run(reader())
+    assert len(saved(tmp_path)) == 1 and threads == [threading.current_thread()] * 2
+
+
+# -- again -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_cell_is_run_again_in_the_middle(tmp_path, clock):
+    of = three()
+    one = user_study.play(of, tmp_path, seed=4)
+    one.go.click()
+    clock.wait(2)
+    one.buttons["left"].click()
+    two = user_study.play(of, tmp_path)
+    assert not one.running and "The game was stopped." in said(one) and shown(two) == {"start", "new"}
+    assert "A game is half played: 1 of 3." in said(two)
+    two.go.click()
+    assert "Pair 2 of 3" in said(two) and two.played.player == one.played.player
+    clock.wait(2)
+    two.buttons["left"].click()
+    one.go.click()  # the old one goes on from what the other has written
+    assert not two.running and "Pair 3 of 3" in said(one)
+    clock.wait(2)
+    one.buttons["left"].click()
+    assert [a.pair for a in saved(tmp_path)] == [pair for pair, _ in user_study.schedule(4, 3)]
+
+
+def test_somebody_else_begins_a_new_game(tmp_path, clock):
+    of = three()
+    g = user_study.play(of, tmp_path)
+    g.go.click()
+    clock.wait(2)
+    g.buttons["left"].click()
+    g.rest()
+    first = g.played.player
+    g.anew.click()
+    assert "Pair 1 of 3" in said(g) and g.played.player != first
+    for _ in range(3):
+        clock.wait(2)
+        g.buttons["left"].click()
+    assert (
+        user_study.summary(tmp_path, of).players == 2
+        and "2 players, 3 pairs" in said(g)
+        and "1 player, 3 pairs" in said(g)
+    )
+    g.anew.click()
+    assert "Pair 1 of 3" in said(g)
+
+
+def test_files_that_do_not_belong_are_named_at_the_end(tmp_path, clock):
+    (tmp_path / "strange.json").write_text('{"format": 77}')
+    g = user_study.play(three(), tmp_path)
+    g.go.click()
+    for _ in range(3):
+        clock.wait(2)
+        g.buttons["left"].click()
+    assert "left out: strange.json holds no answers that can be read here: it has the format 77" in said(g)
+
+
+def test_a_bad_seed_is_named(tmp_path):
+    with pytest.raises(ValueError, match="seed=-3; give a whole number from 0, or None"):
+        user_study.play(three(), tmp_path, seed=-3)
+
+
+# -- headless ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shell():
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
+def test_a_sweep_of_the_controls_does_not_play(shell, tmp_path):
+    g = user_study.play(three(), tmp_path)
+    assert sweep() == {} and shown(g) == {"start"} and not list(tmp_path.iterdir())
+    assert g._repr_mimebundle_()["text/plain"] == "A game of 3 pairs, 60 s each; it needs a running kernel."
+
+
+def test_what_goes_wrong_is_shown_and_passed_on(tmp_path, clock):
+    (tmp_path / "file").write_text("a file where the folder should be")
+    g = user_study.play(three(), tmp_path / "file" / "study")
+    g.go.click()
+    clock.wait(2)
+    with pytest.raises(OSError, match="cannot write"):
+        g.choose("left")
+    (output,) = g.failure.outputs
+    assert output["ename"] == "NotADirectoryError" and "cannot write" in output["evalue"]
+    assert "privlab/notebook/user_study/answers.py" in "".join(output["traceback"]).replace("\\", "/")
+    assert not g.running and shown(g) == {"start"} and "Stopped by NotADirectoryError, see below." in said(g)
+    g.go.click()
+    assert g.failure.outputs == () and "Pair 1 of 3" in said(g)
+
+
+HEAD = (
+    '# %% tags=["parameters"]\nprofile = "laptop"\nseed = 0\ndevice = "auto"\n\n# %% [markdown]\n# ## A game\n\n# %%\n'
+)
+LAB = """\
+import torch
+from privlab import game
+from privlab.study import Pair, Study
+
+of = Study([Pair(*torch.rand(3, 3, 8, 8)) for _ in range(3)])
+g = game.play(of, FOLDER)
+"""
+
+
+@pytest.fixture
+def run(execute_lab, tmp_path):
+    return lambda end: execute_lab(HEAD + LAB.replace("FOLDER", repr(str(tmp_path / "study"))) + end)
+
+
+def test_a_headless_run_keeps_the_first_state(run, tmp_path):
+    found, kept = run("g")
+    assert found["error"] is None and found["controls"] == {}
+    assert "3 pairs of pictures, 60 seconds for each" in kept and "data:image/png" not in kept
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_headless_run_ends_although_a_game_runs(run):
+    found, kept = run("g.start()\ng")
+    assert found["error"] is None and "Pair 1 of 3" in kept
+
+
+def test_an_error_reaches_the_runner(run):
+    """As that of an `explore` does: the cell is green, and the runner finds it in the saved state of the widget."""
+    found, _ = run("g.start()\ng.clock = lambda: 1 / 0\ntry:\n    g.tick()\nexcept ZeroDivisionError:\n    pass\ng")
+    assert found["error"] == "widget of In [3], under 'A game': ZeroDivisionError: division by zero"
+    assert "1 / 0" in found["traceback"]

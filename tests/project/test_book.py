@@ -1,0 +1,407 @@
+"""The book builds without a warning, with a run and without one, and shows what a page without a kernel can show."""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import ipywidgets
+import nbformat
+import pytest
+import torch
+from nbformat.v4 import new_output
+
+from privlab import ledger
+from privlab.notebook import flipbook
+from privlab.runner import catalogue, pairing
+
+ROOT = Path(__file__).parents[2]
+
+LAB = """\
+# %% [markdown]
+# # 05 · a lab
+# | smoke | 0.1 | 0.2 GB |
+
+# %% tags=["parameters"]
+profile = "smoke"
+
+# %% [markdown]
+# ## A theorem
+# $$ a = b $$
+
+# %% tags=["solution"]
+answer = 42
+
+# %%
+box
+"""
+VIEW, STATE = "application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json"
+
+
+def saved_widgets() -> tuple[str, dict]:
+    """A slider, a menu, and below them what they drew: the id of their box, and the state that a kernel saves of them."""
+    ipywidgets.Widget.close_all()
+    slider = ipywidgets.SelectionSlider(options=[("96", 96), ("384", 384)], value=384, description="width")
+    menu = ipywidgets.Dropdown(options=["float32", "float64"], description="precision")
+    drawn = flipbook.show(
+        [torch.zeros(1, 3, 2, 2), torch.ones(1, 3, 2, 2)], ["black", "white"], ["all black", "all white"], "shade"
+    )
+    figure = {"output_type": "display_data", "data": {"text/html": drawn.tag()}, "metadata": {}}
+    out = ipywidgets.Output(outputs=(figure,))
+    box = ipywidgets.VBox([slider, menu, out])
+    made = box.model_id, ipywidgets.Widget.get_manager_state()["state"]
+    ipywidgets.Widget.close_all()
+    return made
+
+
+def run_of(lab: catalogue.Lab, out: Path) -> None:
+    """A run's folder as the runner leaves it, with controls and a flipbook in the widget's output."""
+    notebook = pairing.notebook(lab.path)
+    root, state = saved_widgets()
+    view = {"model_id": root, "version_major": 2, "version_minor": 0}
+    notebook.cells[-1].outputs = [new_output("display_data", {VIEW: view, "text/plain": "VBox()"})]
+    notebook.metadata.widgets = {STATE: {"version_major": 2, "version_minor": 0, "state": state}}
+    nbformat.write(notebook, out / f"{lab.name}.ipynb")
+    (out / f"{lab.name}.json").write_text(json.dumps({"status": "ok", "source": lab.digest}))
+    ledger.write(out / "ledger.json", ledger.summarise([], "smoke", ran=["05"]))
+
+
+def bench(**row: object) -> dict:
+    plain = dict(
+        median=61.0, low=55.0, high=None, n=8, unit="steps", promise=None, holds=None, note="7 of 8 runs reach it"
+    )
+    return plain | row
+
+
+BENCH = [
+    bench(what="steps, ours", promise="< half of theirs", holds=True),
+    bench(what="steps, theirs", median=None, low=None),
+    bench(what="seconds a step", median=1.0234, low=0.98, high=1.2, unit="×", promise="≤ 1.0 ×", holds=False),
+    bench(what="seconds, ours", median=4.25, unit="s", promise="< half of theirs"),
+]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """A copy of the book beside small labs: one was run, one was changed after its run, one was not run."""
+    place = tmp_path_factory.mktemp("house")
+    here = ROOT / "book"
+    subprocess.run([sys.executable, ROOT / "data_scripts/vendor.py"], check=True)  # as `make book` does
+    shutil.copytree(here, place / "book", ignore=shutil.ignore_patterns("_build", "_generated", "__pycache__"))
+    machine = json.loads((here / "baselines/bench_closed_form.json").read_text())["machine"]
+    found = dict(date="2026-11-21", machine=machine, rows=BENCH, runs=[])
+    (place / "book/baselines/bench_gradient.json").write_text(json.dumps(found))
+    lab = dict(runs=20, failed=1, seconds=[11.2, 12.6, 30.1], peak_gb=1.256)
+    soak = dict(
+        machine=machine, rounds=20, trained=[71, 71, 71], labs={"05_run": lab}, differ=["lab 05: psnr[a], lower"]
+    )
+    (place / "book/baselines/soak.json").write_text(json.dumps(soak))
+    (place / "labs").mkdir()
+    for name in ("05_run", "06_changed", "07_not_run"):
+        (place / "labs" / f"{name}.py").write_text(LAB.replace("a lab", name))
+    (place / "runs/smoke").mkdir(parents=True)
+    for name in ("05_run", "06_changed"):
+        run_of(catalogue.Lab(place / f"labs/{name}.py"), place / "runs/smoke")
+    (place / "labs/06_changed.py").write_text(LAB.replace("a lab", "06_changed") + "\n# %%\n'new'\n")
+    pairing.pair(place / "labs")
+    return place
+
+
+def sphinx(place: Path, out: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-b", "html", "book", out]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PRIVLAB_")}
+    return subprocess.run(command, cwd=place, env=clean | environment, capture_output=True, text=True)
+
+
+def build(place: Path, out: str, **environment: str) -> Path:
+    done = sphinx(place, out, **environment)
+    assert done.returncode == 0, done.stderr
+    return place / out
+
+
+@pytest.fixture(scope="module")
+def pages(house):
+    return build(house, "with")
+
+
+def test_the_book_of_a_run(pages):
+    shown = (pages / "_generated/labs/05_run.html").read_text()
+    assert "VBox()" not in shown
+    folded = re.search(r"<details[^>]*>.*?</details>", shown, re.DOTALL)
+    assert folded and ">42<" in folded[0]  # a solution is folded away
+    assert "as it is before it runs" not in shown
+    for other in ("06_changed", "07_not_run"):
+        text = (pages / f"_generated/labs/{other}.html").read_text()
+        assert "as it is before it runs" in text and "Live in the notebook" not in text
+    assert "lu2022.theorem1.linear_system" in (pages / "_generated/ledger.html").read_text()
+
+    rows = cells(pages / "_generated/benchmarks.html")
+    assert rows["steps, ours"] == ["61 steps", "55 to never", "< half of theirs: holds", "7 of 8 runs reach it"]
+    assert rows["steps, theirs"] == ["never", "never to never", "", "7 of 8 runs reach it"]
+    assert rows["seconds a step"][:3] == ["1.023 ×", "0.980 to 1.200", "≤ 1.0 ×: does not hold"]
+    assert rows["seconds, ours"][0] == "4.2 s" and rows["seconds, ours"][2] == "< half of theirs: not decided"
+    closed = rows["patch_embedding, vit_base_patch16_224, float32"]
+    assert closed[0].endswith(" dB") and closed[2] == "≥ 100 dB" and "ours takes" in closed[3]
+    assert rows["05_run"] == ["20", "1", "13", "11 to 30", "1.26"]
+    text = (pages / "_generated/benchmarks.html").read_text()
+    assert "Of 20 runs 1 failed. 1 figure came out other than in the first round: lab 05: psnr[a], lower." in text
+
+
+def cells(page: Path) -> dict[str, list[str]]:
+    """First cell of a row -> the others, as a reader sees them."""
+    rows = re.findall(r"<tr.*?</tr>", page.read_text(), re.DOTALL)
+    text = [
+        [html.unescape(re.sub(r"<.*?>", "", c)).strip() for c in re.findall(r"<td.*?</td>", r, re.DOTALL)] for r in rows
+    ]
+    return {row[0]: row[1:] for row in text if row}
+
+
+LOADS = dict(script="src", img="src", iframe="src", source="src", video="src", embed="src", object="data")
+INERT = {"canonical", "next", "prev", "author", "index", "search", "license"}  # a <link> that loads nothing
+
+
+class Page(HTMLParser):
+    """What a page loads, where its links lead, its pictures, and what its controls need."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path, self.loads, self.links, self.images, self.lang, self.title = path, [], [], [], "", ""
+        self.scripts: dict[str, str] = {}  # by type, the text of those on the page
+        self._in = ""
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attrs):
+        has = {name: value or "" for name, value in attrs}
+        self._in = f"script {has.get('type', '')}" if tag == "script" and "src" not in has else tag
+        if tag in LOADS and has.get(LOADS[tag]):
+            self.loads.append(has[LOADS[tag]])
+        if tag == "link" and not set(has.get("rel", "").split()) <= INERT:
+            self.loads.append(has["href"])
+        self.loads += re.findall(r"url\(([^)]+)\)", has.get("style", ""))
+        self.loads += [part.split()[0] for part in has.get("srcset", "").split(",") if part.strip()]
+        if tag == "a" and "href" in has:
+            self.links.append(has["href"])
+        if tag == "img":
+            self.images.append(has)
+        self.lang = has.get("lang", "") if tag == "html" else self.lang
+
+    def handle_data(self, data):
+        if self._in.startswith("script"):
+            self.scripts[self._in] = self.scripts.get(self._in, "") + data
+        elif self._in == "style":
+            self.loads += loads_of_css(data)
+        elif self._in == "title":
+            self.title += data
+
+    def handle_endtag(self, tag):
+        self._in = ""
+
+
+def loads_of_css(text: str) -> list[str]:
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    return [u.strip("'\" ") for u in re.findall(r"url\(([^)]+)\)|@import\s+['\"]([^'\"]+)", text) for u in u if u]
+
+
+def all_pages(folder: Path) -> list[Page]:
+    found = [Page(path) for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts]
+    assert len(found) > 6
+    return found
+
+
+OUTSIDE = re.compile(r"(?i)^\s*['\"]?(\w+:)?//")
+
+
+def test_no_page_and_no_style_loads_anything_from_outside(pages):
+    for page in all_pages(pages):
+        assert not [load for load in page.loads if OUTSIDE.match(load)], page.path
+        inline = page.scripts.get("script ", "") + page.scripts.get("script text/javascript", "")
+        assert not re.search(r"(?:require|import|fetch|importScripts)\s*\(\s*\[?\s*['\"`](?:\w+:)?//", inline), (
+            page.path
+        )
+    for style in pages.rglob("*.css"):
+        assert not [load for load in loads_of_css(style.read_text(errors="replace")) if OUTSIDE.match(load)], style
+
+
+def test_every_script_style_and_picture_that_a_page_names_lies_in_the_book(pages):
+    named = set()
+    for page in all_pages(pages):
+        for load in page.loads:
+            if not load.startswith(("data:", "#")):
+                local = (page.path.parent / unquote(load.split("?")[0].split("#")[0])).resolve()
+                assert local.is_file() and local.is_relative_to(pages.resolve()), (page.path, load)
+                named.add(local.relative_to(pages.resolve()).as_posix())
+    assert {"_static/vendor/mathjax/tex-svg-full.js", "_static/vendor/widgets/embed.js"} <= named
+    for script in vendor.missing.__globals__["PACKAGES"].values():
+        assert all((pages / "_static/vendor" / place).is_file() for place in script)
+
+
+def test_a_loader_from_outside_would_be_found(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text(
+        '<html><link rel="stylesheet" href="//a.example/x.css"><style>@import "https://b.example/y.css";</style>'
+        '<img src="z.png" srcset="https://c.example/2x.png 2x"><div style="background:url(http://d.example/w.png)">'
+    )
+    assert len([load for load in Page(page).loads if OUTSIDE.match(load)]) == 4
+
+
+def test_controls_rest_and_what_they_showed_is_on_the_page_once(pages):
+    page = Page(pages / "_generated/labs/05_run.html")
+    text = page.path.read_text()
+    (state,) = (json.loads(text) for kind, text in page.scripts.items() if STATE in kind)
+    models = state["state"]
+    assert {m["model_name"] for m in models.values()} >= {
+        "VBoxModel",
+        "SelectionSliderModel",
+        "DropdownModel",
+        "LayoutModel",
+    }
+    assert "OutputModel" not in {m["model_name"] for m in models.values()}
+    assert all(m["state"]["disabled"] for m in models.values() if "disabled" in m["state"])
+    known = set(models)
+    assert set(re.findall(r"IPY_MODEL_(\w+)", json.dumps(models))) <= known, (
+        "the manager would look for what is not there"
+    )
+    (view,) = (json.loads(text) for kind, text in page.scripts.items() if VIEW in kind)
+    assert view["model_id"] in known
+    assert "<li>width: 384</li><li>precision: float32</li>" in text and "Here the controls rest" in text
+    assert text.count('class="privlab-flipbook"') == 1 and 'aria-valuetext="2 of 2"' in text
+
+
+def test_every_picture_has_words(pages):
+    found = [(page.path.name, image) for page in all_pages(pages) for image in page.images]
+    assert len([image for _, image in found if image.get("alt") in ("all black", "all white")]) == 2
+    assert not [(name, image) for name, image in found if not image.get("alt", "").strip()]
+    assert not [(name, image) for name, image in found if image["src"].endswith(image["alt"])]
+
+
+def test_every_page_says_its_language_and_has_a_title_of_its_own(pages):
+    found = all_pages(pages)
+    assert {page.lang for page in found} == {"en"}
+    titles = [page.title for page in found]
+    assert all(titles) and len(set(titles)) == len(titles)
+
+
+def test_each_lab_can_be_downloaded_and_no_button_leads_to_strangers(pages, house):
+    for name in ("05_run", "07_not_run"):
+        page = Page(pages / f"_generated/labs/{name}.html")
+        for suffix in (".ipynb", ".py"):
+            (link,) = (link for link in page.links if link.endswith(f"/{name}{suffix}"))
+            assert (page.path.parent / link).read_bytes() == (house / "labs" / f"{name}{suffix}").read_bytes()
+        assert not [link for link in page.links if "mybinder" in link or "colab" in link or "kaggle" in link]
+
+
+def test_one_setting_gives_every_lab_its_buttons_and_no_run_is_told(house):
+    built = build(house, "launched", PRIVLAB_REPOSITORY="https://github.com/someone/a-fork", PRIVLAB_RUN="runs/nothing")
+    for name in ("05_run", "06_changed", "07_not_run"):
+        page = Page(built / f"_generated/labs/{name}.html")
+        lab = f"labs/{name}.ipynb"
+        assert f"https://mybinder.org/v2/gh/someone/a-fork/main?urlpath=lab/tree/{lab}" in page.links
+        assert f"https://colab.research.google.com/github/someone/a-fork/blob/main/{lab}" in page.links
+        assert (
+            f"https://www.kaggle.com/kernels/welcome?src=https://github.com/someone/a-fork/blob/main/{lab}"
+            in page.links
+        )
+        assert f"https://github.com/someone/a-fork/blob/main/{lab}" in page.links
+        assert "as it is before it runs" in page.path.read_text()
+    assert "No run to show yet" in (built / "_generated/ledger.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def plain(house, tmp_path_factory):
+    """A book of one lab and one faulty page, built where the vendored scripts could not be had."""
+    place = tmp_path_factory.mktemp("plain")
+    shutil.copytree(house / "runs", place / "runs")
+    for folder, names in (("labs", ["05_run.py", "05_run.ipynb"]), ("book", ["conf.py", "references.bib"])):
+        (place / folder).mkdir()
+        for name in (*names, *(path.name for path in (house / folder).glob("*.py") if folder == "book")):
+            shutil.copy(house / folder / name, place / folder / name)
+    shutil.copytree(house / "book/_static", place / "book/_static", ignore=shutil.ignore_patterns("vendor"))
+    (place / "book/baselines").mkdir()
+    shutil.copy(house / "book/baselines/bench_second_order.json", place / "book/baselines")
+    pages = "_generated/labs/05_run\n_generated/ledger\n_generated/benchmarks"
+    (place / "book/index.md").write_text(f"# A book\n\n```{{toctree}}\n{pages}\n```\n")
+    (place / "book/nameless.md").write_text("---\norphan: true\n---\n# A page\n\n<img src='x.png'>\n")
+    return sphinx(place, "built"), place / "built"
+
+
+def test_without_the_vendored_scripts_the_book_shows_tex_and_text(plain):
+    done, built = plain
+    assert done.stderr.count("WARNING") == 1, "the faulty page, and nothing else"
+    assert "python data_scripts/vendor.py" in done.stdout
+    page = Page(built / "_generated/labs/05_run.html")
+    text = page.path.read_text()
+    assert '<pre class="privlab-tex">' in text and "formulas stand here as TeX" in text
+    assert "<li>width: 384</li>" in text and "all white" in text
+    assert STATE not in text and not [load for load in page.loads if "vendor" in load or OUTSIDE.match(load)]
+
+
+def test_a_picture_without_words_stops_the_build(plain):
+    done, _ = plain
+    assert done.returncode != 0 and "nameless: x.png has no alt text" in done.stderr
+
+
+def light(colour: str) -> float:
+    """Relative luminance, as WCAG defines it."""
+    digits = colour.lstrip("#")
+    digits = "".join(2 * d for d in digits) if len(digits) == 3 else digits
+    parts = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def test_our_own_colours_stand_out_from_the_page():
+    for rule in (ROOT / "book/_static/book.css").read_text().splitlines():
+        dark = 'data-theme="dark"' in rule or rule.lstrip().startswith("--jp-")
+        page = light("#121212" if dark else "#ffffff")
+        for colour in re.findall(r"(?:color|outline|border[\w-]*):[^;]*?(#[0-9a-f]{3,6})\b", rule):
+            low, high = sorted((light(colour), page))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, (colour, rule)
+
+
+def from_file(path: Path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+vendor = from_file(ROOT / "data_scripts/vendor.py")
+
+
+def test_a_vendored_file_that_was_changed_is_had_again(tmp_path, monkeypatch):
+    vendor.fetch(tmp_path)
+    assert vendor.missing(tmp_path) == []
+    (tmp_path / "widgets/embed.js").write_text("alert(1)")
+    assert vendor.missing(tmp_path) == ["widgets/embed.js"]
+    vendor.fetch(tmp_path)
+    assert vendor.missing(tmp_path) == []
+    assert "Jupyter" in (tmp_path / "widgets/LICENSE").read_text()
+
+
+def test_a_file_of_another_digest_is_not_used(tmp_path, monkeypatch):
+    (key, files), *_ = vendor.PACKAGES.items()
+    wrong = {place: (member, "0" * 64) for place, (member, _) in files.items()}
+    monkeypatch.setattr(vendor, "PACKAGES", {key: wrong})
+    with pytest.raises(ValueError, match="expected 0000"):
+        vendor.fetch(tmp_path)
+    assert not list(tmp_path.rglob("*.js"))
+
+
+def test_without_npm_and_network_it_says_what_follows_in_words(tmp_path, monkeypatch, capsys):
+    def offline(*_):
+        raise RuntimeError("npm failed (its registry is out of reach, or lacks this)")
+
+    monkeypatch.setattr(vendor.downloads, "get", offline)
+    monkeypatch.setattr(sys, "argv", ["vendor.py", "--to", str(tmp_path / "vendor")])
+    assert vendor.main() == 1
+    says = capsys.readouterr().err
+    assert "out of reach" in says and "The book is built all the same" in says and "Traceback" not in says

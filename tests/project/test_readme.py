@@ -1,0 +1,179 @@
+"""The front door says what is so: costs, commands, pictures, verdicts, links; so do the citation, the changelog and the findings."""
+
+import html
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from base64 import b64encode
+from collections import Counter
+from pathlib import Path
+
+import jupytext
+import nbformat
+import pytest
+import yaml
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+from PIL import Image, PngImagePlugin
+
+from privlab import __version__
+from privlab.runner import catalogue, launch_buttons
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+LABS = catalogue.labs(ROOT / "labs")
+PICTURES = [
+    {name: html.unescape(text) for name, text in re.findall(r'(\w+)="([^"]*)"', tag)}
+    for tag in re.findall(r"<img [^>]+>", README)
+]
+
+
+def cost(lab, profile):
+    return f"{lab.costs[profile].minutes:g} min, {lab.costs[profile].gb:.1f} GB"
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
+def test_the_table_has_each_lab_with_the_costs_of_its_own_head(lab):
+    (row,) = [line for line in README.splitlines() if line.startswith(f"| {lab.number} |")]
+    assert row.endswith(f"| {cost(lab, 'smoke')} | {cost(lab, 'laptop')} |")
+    assert f"](labs/{lab.name}.ipynb)" in row
+
+
+def test_a_newcomer_reads_it_in_a_few_minutes():
+    prose = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"\]\([^)]*\)|^(\||<img).*$", "", prose, flags=re.MULTILINE)
+    assert len(prose.split()) < 700, "beside tables, pictures and code"
+    first = README.index("```")
+    assert len(re.sub(r"<img[^>]+>", "", README[:first]).split()) < 200, "the two commands come soon"
+    assert README[first:].split("\n")[1].startswith("make run") and README[first:].split("\n")[2].startswith(
+        "make test"
+    )
+
+
+def test_three_pictures_are_small_described_and_from_a_lab_at_laptop():
+    assert len(PICTURES) == 3
+    for shown in PICTURES:
+        path = ROOT / shown["src"]
+        assert path.stat().st_size < 150_000
+        with Image.open(path) as picture:
+            assert isinstance(picture, PngImagePlugin.PngImageFile)
+            picture.load()
+            assert picture.text["Description"] == shown["alt"], "run data_scripts/pictures.py, and take its lines"
+            name, _, profile = picture.text["Source"].removeprefix("lab ").partition(" at ")
+        assert (ROOT / f"labs/{name}.py").exists() and profile == "laptop"
+
+
+def test_the_pictures_can_be_made_again(tmp_path):
+    """By the script, out of notebooks as papermill leaves them; a notebook without its picture is named."""
+    labs = []
+    for shown in PICTURES:
+        with Image.open(ROOT / shown["src"]) as picture:
+            labs.append(picture.text["Source"].removeprefix("lab ").partition(" at ")[0])
+        data = b64encode((ROOT / shown["src"]).read_bytes()).decode()
+        tag = f'<img src="data:image/png;base64,{data}" alt="{html.escape(shown["alt"])}" style="width:720px">'
+        output = new_output("display_data", {"text/html": tag})
+        made = new_notebook(cells=[new_code_cell("", outputs=[output])])
+        made.metadata["papermill"] = {"parameters": {"profile": "laptop"}}
+        nbformat.write(made, tmp_path / f"{labs[-1]}.ipynb")
+
+    command = [sys.executable, "data_scripts/pictures.py", str(tmp_path), "--to", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for shown in PICTURES:
+        assert f'alt="{html.escape(shown["alt"])}"' in done.stdout
+        with Image.open(tmp_path / Path(shown["src"]).name) as again, Image.open(ROOT / shown["src"]) as there:
+            assert again.text == there.text and again.size == there.size
+
+    nbformat.write(new_notebook(), tmp_path / f"{labs[0]}.ipynb")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "has no picture whose alt text begins with" in done.stderr
+
+
+def test_the_count_of_claims_is_that_of_the_committed_run():
+    judged = json.loads((ROOT / "book/baselines/laptop.json").read_text())["judgements"]
+    judged = [j for j in judged if j["verdict"] != "not run at this profile"]
+    every = Counter(j["verdict"] for j in judged)
+    papers = Counter(j["verdict"] for j in judged if j["claim"]["paper"] != "privlab")
+    for start, count in (("", every), ("Of the papers' own, ", papers)):
+        assert (
+            f"{start}{count['reproduced']} of {count.total()} {'' if start else 'claims '}reproduced, "
+            f"{count['not reproduced']} did not, and {count['inconclusive']} are inconclusive"
+        ) in README
+    guide = (ROOT / "book/ledger_guide.md").read_text()
+    assert f"With {len(judged)} claims run, as in the laptop baseline" in guide
+    assert f"the claims that were run ({every['inconclusive']} of {len(judged)})" in guide
+
+
+def test_the_five_findings_are_those_of_the_book():
+    section = README.split("## What we found so far")[1].split("\n## ")[0]
+    assert section.count("\n- ") == 5
+    findings = " ".join((ROOT / "book/findings.md").read_text().split())
+    for number in re.findall(r"-?\.\d{4}|\d+\.\d|\d+ ± \d+", section.split("\n- ", 1)[1]):
+        assert number in findings, number
+
+
+def test_every_link_leads_somewhere():
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert len(links) > 15
+    for link in links:
+        assert link.startswith("https://") or (ROOT / link).exists(), link
+
+
+def test_the_example_runs_and_finds_the_photo():
+    (program,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    *_, decibels = re.findall(r"\d+\.\d+", done.stdout)  # before it stand those of the download, if there was one
+    assert float(decibels) > 60
+
+
+def test_the_buttons_stand_where_the_repository_has_an_address():
+    place = launch_buttons.repository(ROOT, {})
+    if place is None:
+        assert "mybinder.org" not in README and "once the repository has an address" in README
+    else:
+        line = launch_buttons.badges(place, "labs/00_start_here.ipynb")
+        assert line in README, f"put this into the table under 'Where to run it': {line}"
+
+
+def test_the_citation_is_that_of_the_package_and_of_the_four_papers():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert cited["version"] == project["version"] == __version__ and cited["license"] == project["license"]
+    bibliography = (ROOT / "book/references.bib").read_text()
+    wanted = {"zhang2024", "koh2024", "lu2022", "hatamizadeh2022"}
+    for key in wanted:
+        entry = re.search(rf"@\w+{{{key},\n(.*?)\n}}", bibliography, re.DOTALL)[1]
+        field = dict(re.findall(r"(\w+)\s*= {(.*)}", entry))
+        title = re.sub("[{}]", "", field["title"])
+        (paper,) = [p for p in cited["references"] if p["title"] == title]
+        names = " and ".join(f"{a['family-names']}, {a['given-names']}" for a in paper["authors"])
+        assert (names, str(paper["year"]), paper["conference"]["name"]) == (
+            field["author"],
+            field["year"],
+            field["booktitle"],
+        )
+    assert len(cited["references"]) == len(wanted)
+
+
+def test_the_changelog_has_this_version():
+    assert f"\n## {__version__}\n" in (ROOT / "book/changelog.md").read_text()
+
+
+def test_the_book_has_the_pages_that_came_out_of_the_readme():
+    index = (ROOT / "book/index.md").read_text()
+    assert "\nfindings\n" in index and "\nchangelog\n" in index
+    for lab in LABS[:-1]:
+        assert re.search(rf"^### Labs? .*{lab.number}", (ROOT / "book/findings.md").read_text(), re.MULTILINE), lab.name
+
+
+def test_a_lab_that_a_picture_is_from_still_draws_it():
+    sys.path.insert(0, str(ROOT / "data_scripts"))
+    try:
+        import pictures
+    finally:
+        sys.path.pop(0)
+    for lab, begins in pictures.PICTURES.values():
+        source = "\n".join(c.source for c in jupytext.read(ROOT / f"labs/{lab}.py").cells if c.cell_type == "code")
+        assert begins in source, (lab, begins)

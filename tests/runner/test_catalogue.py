@@ -1,0 +1,165 @@
+"""Labs by the names that people give them, and what each says that it costs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from privlab.ledger import papers
+from privlab.runner import catalogue
+from privlab.runner.catalogue import Cost
+
+COSTS = """\
+# %% [markdown]
+# # 05 · APRIL
+#
+# | profile | minutes | peak memory |
+# |---|---|---|
+# | smoke | 0.4 | 1.1 GB |
+# | laptop | 3 | 1.9 GB |
+
+# %%
+1
+
+# %% [markdown]
+# | gpu | 99 | 99 GB |
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("05_april", "00_start_here", "12_resist"):
+        (tmp_path / f"{name}.py").write_text(COSTS)
+    (tmp_path / "notes.py").write_text("x = 1\n")
+    (tmp_path / "00_start_here.ipynb").write_text("{}")
+    return tmp_path
+
+
+def names(labs):
+    return [lab.name for lab in labs]
+
+
+def test_labs_are_numbered_sources_in_order(folder):
+    assert names(catalogue.labs(folder)) == ["00_start_here", "05_april", "12_resist"]
+
+
+@pytest.mark.parametrize("wanted", ["05", "5", "05_april", "april", "labs/05_april.py", "05_april.ipynb"])
+def test_a_lab_goes_by_several_names(folder, wanted):
+    assert names(catalogue.pick(catalogue.labs(folder), [wanted])) == ["05_april"]
+
+
+def test_picks_come_in_order_and_once(folder):
+    labs = catalogue.labs(folder)
+    assert names(catalogue.pick(labs, ["12", "0", "12_resist"])) == ["00_start_here", "12_resist"]
+    assert catalogue.pick(labs, []) == labs
+
+
+@pytest.mark.parametrize(("wanted", "nearest"), [("05_aprli", "05_april"), ("13_resist", "12_resist")])
+def test_an_unknown_lab_gets_the_nearest(folder, wanted, nearest):
+    with pytest.raises(ValueError, match=f"lab='{wanted}' is not a lab; did you mean '{nearest}'"):
+        catalogue.pick(catalogue.labs(folder), [wanted])
+
+
+def test_no_labs_is_said(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"holds no lab .*--labs"):
+        catalogue.labs(tmp_path)
+
+
+def test_costs_are_read_above_the_first_code_only(folder):
+    lab = catalogue.labs(folder)[0]
+    assert lab.costs == {"smoke": Cost(0.4, 1.1), "laptop": Cost(3.0, 1.9)}
+
+
+def test_the_digest_follows_the_source(folder):
+    before = catalogue.labs(folder)[0].digest
+    assert catalogue.labs(folder)[0].digest == before
+    (folder / "00_start_here.py").write_text(COSTS + "\n# %%\n1\n")
+    assert catalogue.labs(folder)[0].digest != before
+
+
+def test_profiles():
+    assert [catalogue.profile(name) for name in papers.PROFILES] == list(papers.PROFILES)
+    with pytest.raises(ValueError, match="profile='lapdog' is not a profile; did you mean 'laptop'"):
+        catalogue.profile("lapdog")
+
+
+def test_the_lab_of_a_claim(folder):
+    claim = papers.claims("05")[0]
+    labs = catalogue.labs(folder)
+    assert names(catalogue.labs_of_claim(labs, claim.id)) == ["05_april"]
+    with pytest.raises(ValueError, match=f"is not a claim; did you mean '{re.escape(claim.id)}'"):
+        catalogue.labs_of_claim(labs, claim.id + "s")
+    with pytest.raises(ValueError, match=r"is measured by lab 05, which is not among 00_start_here, 12_resist"):
+        catalogue.labs_of_claim([labs[0], labs[2]], claim.id)
+
+
+# -- what a lab is made of -----------------------------------------------------------------------------------------------
+
+HOUSE = {
+    "__init__.py": "from privlab import offered\n",  # what the package offers counts for those who ask for it
+    "direct.py": "from __future__ import annotations\nimport privlab.deep.leaf as leaf\n",
+    "deep/__init__.py": "",
+    "deep/leaf.py": "def late():\n    from privlab.last import value\n",
+    "last.py": "value = 1\n",
+    "offered.py": "",
+    "stranger.py": "from privlab import direct\n",
+    "notebook/exercises/__init__.py": "import importlib\n",
+    "notebook/exercises/lab_05.py": "",
+    "notebook/exercises/lab_06.py": "",
+}
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    for name, text in HOUSE.items():
+        path = tmp_path / "privlab" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(catalogue, "_HOUSE", tmp_path / "privlab")
+    (tmp_path / "05_lab.py").write_text("# %%\nfrom privlab import direct, checks\nfrom os import path\n")
+    return tmp_path
+
+
+def digest(folder, lab="05_lab"):
+    catalogue._imports.cache_clear()
+    return catalogue.Lab(folder / f"{lab}.py").package
+
+
+@pytest.mark.parametrize("name", HOUSE)
+def test_a_lab_is_made_of_what_it_imports_and_what_that_imports(house, name):
+    before = digest(house)
+    (house / "privlab" / name).write_text(HOUSE[name] + "# edited\n")
+    others = {"offered.py", "stranger.py", "notebook/exercises/lab_06.py", "notebook/exercises/__init__.py"}
+    assert (digest(house) != before) == (name not in others)
+
+
+def test_a_module_that_is_gone_or_new_is_a_change(house):
+    before = digest(house)
+    (house / "privlab/checks.py").write_text("")
+    now = digest(house)
+    assert now != before
+    (house / "privlab/checks.py").unlink()
+    assert digest(house) == before
+
+
+def test_a_lab_that_does_not_parse_has_a_digest_all_the_same(house):
+    (house / "05_lab.py").write_text("# %%\nfrom privlab import (\n")
+    assert len(digest(house)) == 64
+
+
+def test_every_lab_of_the_book_reaches_its_own_exercises_and_not_the_whole_house():
+    for lab in catalogue.labs(Path(__file__).parents[2] / "labs"):
+        assert catalogue._module(f"privlab.notebook.exercises.lab_{lab.number}"), lab.name
+        assert "privlab.notebook.checks" in catalogue._imports(
+            lab.path
+        ) and "privlab.runner.runner" not in catalogue._imports(lab.path)
+
+
+def test_the_parameters_of_a_lab_are_what_its_cell_sets(tmp_path):
+    lab = tmp_path / "05_lab.py"
+    lab.write_text('# %%\nother = 1\n\n# %% tags=["parameters"]\nprofile = "smoke"  # one\nseed: int = 0\nfaces = ()\n')
+    assert catalogue.Lab(lab).parameters == ("profile", "seed", "faces")
+    lab.write_text("# %%\nother = 1\n")
+    assert catalogue.Lab(lab).parameters == ()

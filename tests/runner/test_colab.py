@@ -1,0 +1,122 @@
+"""A simulated Colab: a fresh environment that sees the packages of this one, torch among them, and lacks privlab and two more.
+
+What is real: the setup cell, pip, git, torch, the first cells of lab 00. What is not: `google.colab` is an empty module, the
+repository is a clone on this disk, and the packages that "Colab" has are links to those of this environment.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from privlab.runner import colab as hosted
+from privlab.runner import launch_buttons, pairing
+
+ROOT = Path(__file__).parents[2]
+ABSENT = ("lpips", "opacus", "privlab", "_privlab", "_editable_impl_privlab", "__editable__")
+
+
+def call(*command: object, cwd: Path | None = None, **more: str) -> str:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "KAGGLE"))}
+    done = subprocess.run(list(map(str, command)), cwd=cwd, env=environment | more, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def colab(tmp_path_factory) -> Path:
+    """The Python of an environment of its own, with a folder of links to our packages on its path."""
+    place = tmp_path_factory.mktemp("colab")
+    theirs = place / "dist-packages"
+    (theirs / "google/colab").mkdir(parents=True)
+    (theirs / "google/colab/__init__.py").touch()
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if not entry.name.startswith(ABSENT) and entry.name not in ("google", "__pycache__") and entry.suffix != ".pth":
+            (theirs / entry.name).symlink_to(entry)
+    call(sys.executable, "-m", "venv", "--without-pip", place / "venv")
+    python = place / "venv/bin/python"
+    own = Path(call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    (own / "theirs.pth").write_text(f"{theirs}\n")
+    return python
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory) -> launch_buttons.Repository:
+    """This tree as a git repository: what `pip install git+...` gets."""
+    place = tmp_path_factory.mktemp("repository") / "privlab"
+    shutil.copytree(ROOT / "privlab", place / "privlab", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, place / name)
+    git = ("git", "-C", place, "-c", "user.name=x", "-c", "user.email=x@localhost")
+    call("git", "init", "-q", "-b", "main", place)
+    call(*git, "add", ".")
+    call(*git, "commit", "-q", "-m", "as it stands")
+    return launch_buttons.Repository(f"file://{place}")
+
+
+def first_cells(place: launch_buttons.Repository) -> str:
+    """Lab 00 up to its first import, as a notebook on Colab would run it, and what the test wants to know."""
+    lab = pairing.published(ROOT / "labs/00_start_here.py", place)
+    code = [cell.source for cell in lab.cells if cell.cell_type == "code"][:2]
+    assert code[0] == launch_buttons.setup(place) and "from privlab import" in code[1]
+    told = "import lpips, opacus, privlab, torch\nprint(torch.__file__, privlab.__file__, lpips.__file__, sep='\\n')"
+    return "\n".join([*code, told])
+
+
+def test_the_cell_installs_privlab_and_leaves_torch_alone(colab, clone, tmp_path):
+    theirs = colab.parents[2] / "dist-packages"
+    torch = theirs / "torch"
+    before = (torch / "__init__.py").stat(), (torch / "version.py").read_bytes()
+    says = call(colab, "-c", first_cells(clone), cwd=tmp_path).splitlines()
+    own = str(colab.parents[1])
+    assert says[-3] == str(torch / "__init__.py")
+    assert says[-2].startswith(own) and says[-1].startswith(own)
+    assert ((torch / "__init__.py").stat(), (torch / "version.py").read_bytes()) == before
+    new = {path.name.split("-")[0] for path in Path(says[-2]).parents[1].glob("*.dist-info")}
+    assert new == {"privlab", "lpips", "opacus"}, "nothing that was there is installed again"
+
+
+def test_the_cell_does_nothing_where_privlab_is_and_nothing_on_other_machines(clone):
+    cell = "import subprocess\nsubprocess.run = None\n" + launch_buttons.setup(clone)  # calling it would raise
+    call(sys.executable, "-c", cell, KAGGLE_KERNEL_RUN_TYPE="Interactive")
+    hidden = (
+        "import importlib.util as u\nfind = u.find_spec\nu.find_spec = lambda n: None if n == 'privlab' else find(n)\n"
+    )
+    call(sys.executable, "-c", hidden + cell)
+
+
+def test_what_is_too_old_is_told_in_one_line_and_kept(monkeypatch, capsys):
+    monkeypatch.setattr(hosted, "_version", lambda name: "0.1" if name == "ipython" else "999")
+    monkeypatch.setattr(hosted, "_install", lambda missing: pytest.fail("there is nothing to install"))
+    hosted.complete()
+    assert capsys.readouterr().out == (
+        "privlab: left as they are, and perhaps too old for some cells: ipython 0.1 (wanted: >=8.20)\n"
+    )
+
+
+def test_what_does_not_fit_is_told_in_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(hosted, "_version", lambda name: None if name == "lpips" else "999")
+    monkeypatch.setattr(hosted, "_install", lambda missing: "Cannot install lpips")
+    hosted.complete()
+    assert capsys.readouterr().out == (
+        "privlab: lpips>=0.1.4 could not be installed beside what is here: Cannot install lpips\n"
+    )
+
+
+def test_torch_is_never_installed(monkeypatch):
+    monkeypatch.setattr(hosted, "_version", lambda name: None if name == "torch" else "999")
+    monkeypatch.setattr(hosted, "_install", lambda missing: pytest.fail("this would install torch"))
+    with pytest.raises(RuntimeError, match="torch is not installed here"):
+        hosted.complete()
+
+
+def test_pip_is_held_to_what_is_here_and_its_complaint_is_one_line(monkeypatch):
+    monkeypatch.setenv("PIP_DRY_RUN", "1")  # should the constraint be lost, nothing here may change
+    problem = hosted._install(["packaging==21.0"])  # another version is here
+    assert problem and "packaging" in problem and "\n" not in problem

@@ -1,0 +1,72 @@
+"""What is left of a widget on a page without a kernel."""
+
+from __future__ import annotations
+
+import json
+
+import ipywidgets
+import pytest
+from nbformat.v4 import new_output
+
+from privlab.runner import static_pages
+
+PICTURE = '<figure><img src="data:image/png;base64,AAAA" alt="noise"></figure>'
+
+
+@pytest.fixture(autouse=True)
+def alone():
+    ipywidgets.Widget.close_all()
+    yield
+    ipywidgets.Widget.close_all()
+
+
+def still(widget):
+    view = {"model_id": widget.model_id, "version_major": 2, "version_minor": 0}
+    saved = ipywidgets.Widget.get_manager_state()["state"]
+    before = json.dumps(saved)
+    shown, kept = static_pages.still(new_output("display_data", {static_pages.VIEW: view}), saved)
+    assert json.dumps(saved) == before, "what was saved is not changed"
+    return [output.data["text/html"] for output in shown], kept
+
+
+def names(kept):
+    return sorted(model["model_name"] for model in kept.values())
+
+
+def test_what_is_no_widget_stays_as_it_is():
+    output = new_output("display_data", {"text/html": PICTURE})
+    assert static_pages.still(output, {}) == ([output], {})
+
+
+def test_the_frame_of_a_player_becomes_a_picture_of_the_page_below_its_buttons():
+    play, frame = ipywidgets.Button(description="Play"), ipywidgets.HTML(PICTURE)
+    (controls, picture), kept = still(ipywidgets.VBox([ipywidgets.HBox([play]), ipywidgets.HBox([frame])]))
+    assert picture == PICTURE and "<li>Play</li>" in controls and "IPY_MODEL" not in controls
+    assert names(kept) == ["ButtonModel", "HBoxModel", "VBoxModel"]
+
+
+def test_a_guess_shows_its_question_and_range_and_not_where_the_slider_happened_to_stand():
+    question = ipywidgets.HTML("<label>PSNR of the <b>solve</b>:</label>")
+    (controls,), _ = still(
+        ipywidgets.VBox([question, ipywidgets.FloatSlider(75, min=0, max=150, description="your guess")])
+    )
+    assert "<li>PSNR of the solve:</li><li>your guess, from 0 to 150</li>" in controls
+
+
+def test_a_box_that_is_ticked_and_words_with_signs_are_told_as_text():
+    (controls,), _ = still(
+        ipywidgets.VBox(
+            [ipywidgets.Checkbox(True, description="BatchNorm < 1"), ipywidgets.Text("a<b", description="name")]
+        )
+    )
+    assert "<li>BatchNorm &lt; 1: yes</li><li>name: a&lt;b</li>" in controls
+
+
+def test_a_bar_of_progress_leaves_nothing():
+    bar = ipywidgets.HBox([ipywidgets.HTML("training: 100%"), ipywidgets.IntProgress(8, max=8), ipywidgets.HTML("8/8")])
+    assert still(bar) == ([], {})
+
+
+def test_an_output_that_a_run_did_not_save_leaves_nothing():
+    view = {"model_id": "gone", "version_major": 2, "version_minor": 0}
+    assert static_pages.still(new_output("display_data", {static_pages.VIEW: view}), {}) == ([], {})

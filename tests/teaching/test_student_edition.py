@@ -1,0 +1,119 @@
+"""The student edition lacks the solutions and nothing else; a sheet of solutions runs by itself."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from privlab import __main__ as cli
+from privlab.notebook import checks
+from privlab.runner import catalogue, launch_buttons, pairing
+from privlab.teaching import student_edition
+from privlab.teaching.marking import slicing
+
+LABS = Path(__file__).parents[2] / "labs"
+SHELF = catalogue.labs(LABS)
+GOES_ON = {
+    "05": "right_hand_side",
+    "08": "shares",
+    "11": "convince",
+    "14": "holm",
+}  # answers that later cells work with
+
+
+def run(*arguments: object) -> int:
+    return cli.main(["student", "--labs", str(LABS), *map(str, arguments)])
+
+
+@pytest.mark.parametrize("lab", SHELF, ids=lambda lab: lab.number)
+def test_only_the_solutions_are_left_out(lab):
+    made, left_out = student_edition.edition(lab.path)
+    whole, kept = pairing.notebook(lab.path).cells, {cell.id for cell in made.cells}
+    assert [cell for cell in whole if cell.id in kept] == made.cells
+    gone = [cell.metadata.get("tags") for cell in whole if cell.id not in kept]
+    asked = [name for c in made.cells if c.cell_type == "code" for name, _ in slicing.checked(ast.parse(c.source))]
+    assert gone == [["solution"]] * left_out and left_out == len(asked)
+    assert sorted(asked) == [name for name in checks.names() if name.startswith(lab.number)]
+    nbformat.validate(made)
+
+
+def test_the_command_writes_what_is_asked_for_and_says_so(tmp_path, capsys):
+    assert run("05", "1", "--out", tmp_path) == 0
+    said = capsys.readouterr().out
+    assert f"wrote {tmp_path / '05_april_closed_form.ipynb'}, without 5 solutions\n" in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["01_membership.ipynb", "05_april_closed_form.ipynb"]
+    before = (tmp_path / "05_april_closed_form.ipynb").read_bytes()
+    assert b'"outputs": []' in before and b"right_hand_side(weight, gradient): ..." in before
+    assert run("05", "--out", tmp_path) == 0
+    assert (tmp_path / "05_april_closed_form.ipynb").read_bytes() == before
+
+
+def test_where_there_is_an_address_it_sets_itself_up_on_colab_and_links_to_no_solution(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_REPOSITORY", "https://github.com/o/n")
+    assert run("00", "--out", tmp_path, "--solutions", "00") == 0
+    for name in ("00_start_here", "00_start_here_solutions"):
+        cells = nbformat.read(tmp_path / f"{name}.ipynb", 4).cells
+        first = next(cell.source for cell in cells if cell.cell_type == "code")
+        assert first == launch_buttons.setup(launch_buttons.Repository("https://github.com/o/n", "main"))
+        assert not any("labs/00_start_here.ipynb" in cell.source for cell in cells)
+
+
+def test_solutions_go_to_a_sheet_and_leave_the_students_notebook_alone(tmp_path, capsys):
+    mine = tmp_path / "05_april_closed_form.ipynb"
+    mine.write_text("half filled in")
+    assert run("--out", tmp_path, "--solutions", "05.noise", "00") == 0
+    said = capsys.readouterr().out
+    assert f"wrote {tmp_path / '05_april_closed_form_solutions.ipynb'}, with 1 solutions\n" in said
+    assert mine.read_text() == "half filled in"
+    made = nbformat.read(tmp_path / "05_april_closed_form_solutions.ipynb", 4)
+    text = "\n".join(cell.source for cell in made.cells)
+    assert "how large is the noise" in text and "relative * g.norm() / g.numel() ** 0.5" in text
+    assert "05.theorem" not in text
+    assert (tmp_path / "00_start_here_solutions.ipynb").exists() and not (tmp_path / "00_start_here.ipynb").exists()
+
+
+@pytest.mark.parametrize("lab", SHELF, ids=lambda lab: lab.number)
+def test_a_sheet_runs_by_itself_and_every_check_in_it_passes(lab, monkeypatch):
+    passed = []
+    verify = checks.verify
+    monkeypatch.setattr(checks, "verify", lambda *given: passed.append(verify(*given)) or passed[-1])
+    scope = {"__name__": "__main__"}
+    for cell in student_edition.sheet(lab.path, student_edition.exercises(lab.path)).cells:
+        if cell.cell_type == "code":
+            exec(cell.source, scope)
+    assert sorted(outcome.name for outcome in passed) == sorted(student_edition.exercises(lab.path))
+    assert all(outcome.passed for outcome in passed), passed
+
+
+@pytest.mark.parametrize("lab", SHELF, ids=lambda lab: lab.number)
+def test_an_open_exercise_stops_no_other_cell(lab):
+    """A name that an exercise binds to dots is read by its check alone, or is given a value again before."""
+    cells = student_edition.edition(lab.path)[0].cells
+    found, _ = slicing.statements([(k, c.source) for k, c in enumerate(cells) if c.cell_type == "code"])
+    dots = [k for k, s in enumerate(found) if ast.unparse(s.node).endswith(("...", "{...}")) and s.binds]
+    for k in dots:
+        (name,) = found[k].binds
+        for s in found[k + 1 :]:
+            if name in s.binds:
+                break
+            if name != GOES_ON.get(lab.number) and not list(slicing.checked(s.node)):
+                assert name not in s.reads | s.later, f"{name} in: {ast.unparse(s.node)[:80]}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["99"], "lab='99' is not a lab"),
+        (["--solutions", "05.nois"], "solutions='05.nois' is no exercise; did you mean '05.noise'?"),
+        (["--solutions", "nothing"], "lab='nothing' is not a lab"),
+        (["--out", LABS], "holds the labs themselves"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(tmp_path, capsys, arguments, message):
+    assert run("--out", tmp_path, *arguments) == 2
+    complained = capsys.readouterr().err
+    assert message in complained and complained.count("\n") == 1
+    assert not list(tmp_path.iterdir())

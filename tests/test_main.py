@@ -1,0 +1,264 @@
+"""The command line: what it says, where it writes, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from nbformat.v4 import new_output
+
+from privlab import __main__ as cli
+from privlab import ledger
+from privlab.ledger.records import MIME, Record, record
+from privlab.runner import catalogue, runner
+
+PARAMETERS = '# %% tags=["parameters"]\nprofile = "laptop"\nseed = 0\ndevice = "auto"\n\n'
+
+
+@pytest.fixture
+def labs(tmp_path):
+    folder = tmp_path / "labs"
+    folder.mkdir()
+    (folder / "00_start.py").write_text("# %% [markdown]\n# # 00 · start\n\n" + PARAMETERS + "# %%\nprint(profile)\n")
+    return folder
+
+
+def bundle(*values: float) -> dict:
+    made = record(
+        "relative_residual",
+        ["theorem_1", "float64"],
+        values,
+        lab="05",
+        profile="smoke",
+        seed=0,
+        device="cpu",
+        mode="eval",
+        victim="fresh",
+    )
+    return json.loads(json.dumps(made.bundle()))
+
+
+def run(*arguments: object) -> int:
+    return cli.main([str(a) for a in arguments])
+
+
+def test_run_writes_everything_and_shows_the_tables(labs, tmp_path, capsys):
+    measured = new_output("display_data", bundle(1e-14, 2e-14)).data
+    (labs / "05_april.py").write_text(
+        "# %% [markdown]\n# # 05 · april\n# | smoke | 0.1 | 0.2 GB |\n\n"
+        + PARAMETERS
+        + f"# %%\nfrom IPython.display import publish_display_data\npublish_display_data({measured!r})\n"
+    )
+    out = tmp_path / "run"
+    assert run("run", "--labs", labs, "--out", out, "--jobs", 2) == 0
+    said = capsys.readouterr().out
+    assert "rough cost: 6 s, 0.2 GB at most" in said and "no cost given for smoke: 00_start" in said
+    assert "lu2022.theorem1.linear_system" in said and "REPRODUCED: " in said
+    assert said.rstrip().endswith(f"all green; see {out}")
+    assert (
+        "claim lu2022.introduction.gradients_reveal names what lab 00 did not record: psnr[closed_form, one_image]\n"
+        in said
+    )
+    files = {path.name for path in out.iterdir()}
+    assert files == {"00_start.ipynb", "00_start.json", "05_april.ipynb", "05_april.json", "ledger.json"}
+
+    # one lab again, failing now: the other's result still counts in the ledger, and the status is 1
+    (labs / "00_start.py").write_text(PARAMETERS + "# %%\n{}['missing']\n")
+    assert run("run", "0", "--labs", labs, "--out", out) == 1
+    said = capsys.readouterr().out
+    assert "00_start: In [3], under 'no heading': KeyError: 'missing'" in said
+    assert said.rstrip().endswith("1 of 1 labs failed: 00_start")
+    assert "what lab 05 did not record" in said and "what lab 00 did" not in said  # one that failed is not blamed
+    assert "not in this ledger" not in said
+    verdicts = {j.claim.id: j.verdict for j in ledger.read(out / "ledger.json").judgements}
+    assert verdicts["lu2022.theorem1.linear_system"] == "reproduced"
+
+    # the lab of one claim only, and nothing to do for it; the other one is no longer what was run
+    (labs / "00_start.py").write_text(PARAMETERS + "# %%\n3\n")
+    assert run("run", "--claim", "lu2022.theorem1.linear_system", "--labs", labs, "--out", out, "--resume") == 0
+    said = capsys.readouterr().out
+    assert "05_april  kept" in said and "00_start  started" not in said
+    assert f"not in this ledger: 00_start; what {out} holds of them is from before a change" in said
+
+
+def test_other_parameters_reach_the_lab_and_stay_out_of_the_usual_run(labs, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (labs / "00_start.py").write_text(
+        PARAMETERS.rstrip() + '\nvictim = ""\nwidths = ()\n\n# %%\nprint(victim, widths)\n'
+    )
+    assert run("run", "--labs", labs, "-p", "victim", "vit_tiny_patch16_224", "-p", "widths", "[8, None, 2.5]") == 0
+    assert (
+        capsys.readouterr()
+        .out.rstrip()
+        .endswith("all green; see runs/smoke-victim-vit_tiny_patch16_224-widths-_8_None_2.5_")
+    )
+    (folder,) = (tmp_path / "runs").iterdir()
+    kept = json.loads((folder / "00_start.json").read_text())
+    assert kept["parameters"] == {"victim": "vit_tiny_patch16_224", "widths": [8, None, 2.5]}
+    assert "vit_tiny_patch16_224 [8, None, 2.5]" in (folder / "00_start.ipynb").read_text()
+    given = {"victim": "vit_tiny_patch16_224", "widths": [8, None, 2.5]}
+    chosen = tuple(catalogue.labs(labs))
+    for extra, stands in ((given, True), ({"victim": "vit_tiny_patch16_224"}, False), ({}, False)):
+        plan = runner.Plan(chosen, folder, extra=extra)
+        assert (runner.saved(plan, chosen[0], "ok") is not None) == stands
+
+
+def test_a_lab_without_a_cell_of_parameters_fails_in_one_line_and_the_others_go_on(labs, tmp_path, capsys):
+    (labs / "01_bare.py").write_text("# %%\nprint('never run')\n")
+    assert run("run", "--labs", labs, "--out", tmp_path / "run") == 1
+    said = capsys.readouterr().out.splitlines()
+    told = '01_bare.py has 0 cells tagged "parameters"; it needs one, with profile, seed, device'
+    assert [line for line in said if line.startswith("01_bare: ")] == [f"01_bare: {told}"]
+    assert any(line.startswith("00_start  ok") for line in said)
+    assert said[-1] == "1 of 2 labs failed: 01_bare"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["run", "-p", "victm", "x"],
+            "privlab run: parameter='victm' is not one of lab 00_start, which has profile, seed, device",
+        ),
+        (["run", "-p", "seed", "1"], "privlab run: parameter='seed' has an option of its own; give --seed"),
+        (["run", "-p", "x", "{1, 2}"], "privlab run: parameter='x': {1, 2} is no finite number, text, list or dict"),
+        (["run", "-p", "x", "1e999"], "privlab run: parameter='x': 1e999 is no finite number"),
+        (["run", "stat"], "privlab run: lab='stat' is not a lab; did you mean '00_start'? Known: 00_start"),
+        (["run", "--profile", "smok"], "privlab run: profile='smok' is not a profile; did you mean 'smoke'?"),
+        (["run", "--claim", "nothing"], "privlab run: claim='nothing' is not a claim; Known: "),
+        (["run", "0", "--claim", "x.y"], "privlab run: claim='x.y' and lab='0' both say what to run; give one of them"),
+        (["run", "--jobs", "0"], "privlab run: jobs=0 runs nothing; give 1 or more"),
+        (["run", "--timeout", "0"], "privlab run: timeout=0 gives a cell no time"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(labs, capsys, arguments, message):
+    assert run(*arguments, "--labs", labs) == 2
+    complained = capsys.readouterr().err
+    assert complained.startswith(message) and complained.count("\n") == 1
+
+
+def test_a_folder_without_labs(tmp_path, capsys):
+    assert run("run", "--labs", tmp_path) == 2
+    assert "holds no lab" in capsys.readouterr().err
+    assert run("pair", "--labs", tmp_path / "nowhere") == 2
+    assert "is not a folder" in capsys.readouterr().err
+
+
+def test_pair_and_its_check(labs, capsys):
+    assert run("pair", "--labs", labs, "--check") == 1
+    assert (
+        capsys.readouterr().out
+        == f"{labs / '00_start.ipynb'} is not what 00_start.py makes; python -m privlab pair writes it\n"
+    )
+    assert run("pair", "--labs", labs) == 0
+    assert capsys.readouterr().out == f"wrote {labs / '00_start.ipynb'}\n"
+    assert run("pair", "--labs", labs, "--check") == 0
+    assert run("pair", "--labs", labs) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two runs of lab 05: the second lost what the first had reproduced."""
+    for name, values in (("good", (1e-14, 2e-14)), ("worse", (1.0, 2.0))):
+        (tmp_path / name).mkdir()
+        records = [Record.read(bundle(*values)[MIME])]
+        ledger.write(tmp_path / name / "ledger.json", ledger.summarise(records, "smoke"))
+    return tmp_path
+
+
+def test_report_against_a_baseline(runs, capsys):
+    assert run("report", runs / "good", "--baseline", runs / "good") == 0
+    said = capsys.readouterr()
+    assert "No verdict moved. 1 figure in both runs: 1 equal to the bit." in said.err
+    assert said.out.startswith("# The ledger")
+    assert run("report", runs / "worse", "--baseline", runs / "good" / "ledger.json") == 1
+    assert "| worse | `lu2022.theorem1.linear_system` | reproduced | not reproduced |" in capsys.readouterr().err
+    assert run("report", runs / "worse", "--baseline", runs / "good", "--out", runs / "page") == 1
+    said = capsys.readouterr()
+    assert "| worse |" in said.out and said.out.endswith(f"wrote {runs / 'page'}\n") and not said.err
+
+
+def test_a_moved_figure_fails_only_where_it_is_told_to(runs, capsys):
+    for name, values in (("before", (1e-14, 2e-14, 3e-14, 2e-14)), ("after", (1e-18, 2e-18, 3e-18, 2e-18))):
+        records = [Record.read(bundle(*values)[MIME])]
+        ledger.write(runs / f"{name}.json", ledger.summarise(records, "smoke"))
+    both = ["report", runs / "after.json", "--baseline", runs / "before.json"]
+    assert run(*both) == 0
+    assert "| moved | lab 05 `relative_residual[theorem_1, float64]` | 1.861e-14" in capsys.readouterr().err
+    assert run(*both, "--strict") == 1
+    assert run("report", runs / "after.json", "--baseline", runs / "after.json", "--strict") == 0
+    capsys.readouterr()
+    assert run("report", runs / "after.json", "--strict") == 2
+    assert "nothing to be strict about without --baseline" in capsys.readouterr().err
+
+
+def test_a_baseline_of_another_version_is_compared_and_named(runs, capsys):
+    content = json.loads((runs / "good/ledger.json").read_text())
+    content["records"][0]["machine"] |= {"torch": "2.11.0", "privlab": "0.0.9"}
+    (runs / "old.json").write_text(json.dumps(content))
+    assert run("report", runs / "good", "--baseline", runs / "old.json") == 0
+    assert "Not the same: torch 2.11.0 -> " in (said := capsys.readouterr().err) and "privlab 0.0.9 -> 0.1.0" in said
+    content["format"] = 9
+    (runs / "old.json").write_text(json.dumps(content))
+    assert run("report", runs / "good", "--baseline", runs / "old.json") == 2
+    complained = capsys.readouterr().err
+    assert "old.json is no ledger that can be read here (it has the format 9, this privlab reads 1" in complained
+    assert complained.count("\n") == 1
+
+
+def test_history_in_each_format(runs, capsys):
+    for form, begins in (("md", "# History, profile smoke"), ("json", "["), ("csv", "profile,run"), ("latex", "% 1: ")):
+        assert run("history", runs, "--format", form) == 0
+        said = capsys.readouterr().out
+        assert said.startswith(begins) and "good" in said and "worse" in said
+        assert run("history", runs / "good", runs / "worse", "--format", form, "--out", runs / "page") == 0
+        assert (runs / "page").read_text() == said
+        capsys.readouterr()
+    assert run("history", runs, "--profile", "gpu") == 2
+    assert "the runs given are of the profiles smoke" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"),
+    [("md", "# The ledger"), ("json", "[{"), ("csv", "run,profile,id"), ("latex", r"\begin{tabular}")],
+)
+def test_report_in_each_format(runs, capsys, form, begins):
+    assert run("report", runs / "good", runs / "worse", "--format", form) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(begins)
+    assert run("report", runs / "good", runs / "worse", "--format", form, "--out", runs / "page") == 0
+    assert (runs / "page").read_text() == said
+    assert capsys.readouterr().out == f"wrote {runs / 'page'}\n"
+
+
+def test_report_of_what_is_not_there(tmp_path, runs, capsys):
+    assert run("report", tmp_path / "none") == 2
+    assert "does not exist; a run of the labs writes it" in capsys.readouterr().err
+    later = ledger.summarise([], "laptop")
+    ledger.write(tmp_path / "laptop.json", later)
+    assert run("report", tmp_path / "laptop.json", "--baseline", runs / "good") == 2
+    assert "is a run at smoke; none of the runs given is" in capsys.readouterr().err
+
+
+def test_doctor_prints_its_findings(labs, capsys):
+    status = run("doctor", "--labs", labs)
+    said = capsys.readouterr().out
+    assert status == int("BROKEN" in said)
+    assert all(word in said for word in ("system", "torch", "data", "smoke", "paper"))
+
+
+def test_every_command_has_a_help_that_says_what_it_does():
+    for command in ("run", "pair", "report", "history", "doctor"):
+        text = subprocess.run(
+            [sys.executable, "-m", "privlab", command, "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        assert "Exit status" in " ".join(text.split()) and "usage: python -m privlab" in text
+
+
+def test_a_run_keeps_torch_out_of_its_own_process_while_labs_run():
+    code = "import sys\nfrom privlab.runner import runner, execution, catalogue, pairing\nprint('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

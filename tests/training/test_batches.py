@@ -1,0 +1,306 @@
+"""What goes into a step: every image once an epoch, augmentation that only moves pixels, mixing that is timm's."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from timm.data import Mixup
+
+from privlab import data
+from privlab.training import Recipe, batches
+from privlab.training.recipes import steps
+
+PIXELS = torch.randint(0, 256, (9, 2, 16, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+LABELS = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 2])
+
+
+def drawn(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+# -- members --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_subset_is_the_images_at_these_places_as_stored():
+    images = data.load("cifar10_samples")
+    pixels, labels = batches.subset(images, [3, 0])
+    assert pixels.dtype == torch.uint8
+    assert torch.equal(pixels.float() / 255, images.take([3, 0])[0]) and torch.equal(labels, images.labels[[3, 0]])
+    assert torch.equal(batches.subset((PIXELS, LABELS), np.array([8, 8]))[0], PIXELS[[8, 8]])
+
+
+@given(st.lists(st.booleans(), min_size=9, max_size=9).filter(any))
+def test_a_row_of_a_keep_matrix_is_a_subset(keep):
+    pixels, labels = batches.subset((PIXELS, LABELS), keep)
+    assert torch.equal(pixels, PIXELS[torch.tensor(keep)]) and torch.equal(labels, LABELS[torch.tensor(keep)])
+
+
+@pytest.mark.parametrize(
+    ("indices", "says"),
+    [
+        ([9], "indices holds 9, and there are 9 images; give 0 to 8"),
+        ([-1], "indices holds -1"),
+        ([], r"got \(0,\).*give one or more places in the set, or 9 truth values"),
+        ([0.5], r"got \(1,\) of torch.float32"),
+        ([[0]], r"got \(1, 1\)"),
+        ([True], r"got \(1,\) of torch.bool; give one or more places in the set, or 9 truth values"),
+        ([False] * 9, r"got \(0,\)"),
+    ],
+)
+def test_places_that_are_not_there(indices, says):
+    with pytest.raises(ValueError, match=says):
+        batches.subset((PIXELS, LABELS), indices)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "labels", "says"),
+    [
+        (PIXELS[0], LABELS, r"pixels of shape \(2, 16, 8\) with labels of shape \(9,\)"),
+        (PIXELS, LABELS[:3], r"labels of shape \(3,\)"),
+        (PIXELS, LABELS.float(), "type torch.float32; give .* one whole number each"),
+        (PIXELS[:0], LABELS[:0], r"pixels of shape \(0, 2, 16, 8\)"),
+        (PIXELS.float(), LABELS, r"pixels go from 0 to 255; give values in \[0, 1\], or bytes"),
+        (PIXELS * torch.nan, LABELS, "pixels go from nan to nan"),
+        (PIXELS.long(), LABELS, r"pixels are torch.int64; give uint8, or floats in \[0, 1\]"),
+    ],
+)
+def test_what_is_no_set_is_named(pixels, labels, says):
+    with pytest.raises(ValueError, match=says):
+        batches.pair((pixels, labels))
+
+
+def test_bytes_become_the_floats_that_the_set_gives():
+    images = data.load("cifar10_samples")
+    assert torch.equal(batches.unit(images.pixels[:], torch.float32), images.take(slice(None))[0])
+    assert batches.unit(PIXELS, torch.float64).dtype == torch.float64
+    floats = torch.rand(2, 1, 4, 4)
+    assert torch.equal(batches.unit(floats, torch.float32), floats)
+
+
+def test_a_sample_is_drawn_by_the_seed_without_repeats():
+    pixels, labels = batches.sample((PIXELS, torch.arange(9)), 4, seed=1)
+    assert len(set(labels.tolist())) == 4 and torch.equal(pixels, PIXELS[labels])
+    assert torch.equal(labels, batches.sample((PIXELS, torch.arange(9)), 4, seed=1)[1])
+    assert not torch.equal(labels, batches.sample((PIXELS, torch.arange(9)), 4, seed=2)[1])
+    assert batches.sample((PIXELS, LABELS), 9, seed=1)[0] is PIXELS
+
+
+# -- order ----------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 60), st.data())
+def test_an_epoch_sees_every_image_once_and_no_image_alone(images, draw):
+    size = draw.draw(st.integers(1, images))
+    recipe = Recipe(epochs=1, batch_size=size)
+    order = batches.order(images, recipe, drawn(0))
+    assert sorted(torch.cat(order).tolist()) == list(range(images)) and len(order) == steps(recipe, images)
+    lengths = [len(rows) for rows in order]
+    assert lengths[:-1] == [size] * (len(order) - 1) and lengths[-1] <= size + 1
+    assert lengths[-1] > 1 or size == 1
+
+
+def test_five_by_two_are_two_and_three():
+    assert [len(rows) for rows in batches.order(5, Recipe(epochs=1, batch_size=2), drawn(0))] == [2, 3]
+
+
+# -- augmentation ---------------------------------------------------------------------------------------------------------
+
+
+def windows(image):
+    """All crops of an image (2, 16, 8) in a black frame of 2 rows and 1 column, and their mirror images."""
+    framed = torch.zeros(2, 20, 10, dtype=image.dtype)
+    framed[:, 2:18, 1:9] = image
+    crops = [framed[:, top : top + 16, left : left + 8] for top in range(5) for left in range(3)]
+    return [*crops, *(crop.flip(-1) for crop in crops)]
+
+
+def test_crop_and_flip_move_each_image_by_itself():
+    many = PIXELS[:1].repeat(400, 1, 1, 1)
+    moved = batches.augmented(many, "crop_flip", drawn(0))
+    possible = windows(PIXELS[0])
+    counts = [sum(torch.equal(window, image) for image in moved) for window in possible]
+    assert sum(counts) == 400  # each is one of the thirty
+    assert min(counts) > 0 and max(counts) < 40  # and none is rare: 13.3 are expected of each
+    for image, got in zip(PIXELS, batches.augmented(PIXELS, "crop_flip", drawn(1)), strict=True):
+        assert any(torch.equal(window, got) for window in windows(image))  # no image takes pixels of another
+
+
+def test_flip_turns_about_half():
+    got = batches.augmented(PIXELS[:1].repeat(1000, 1, 1, 1), "flip", drawn(0))
+    turned = (got == PIXELS[:1].flip(-1)).flatten(1).all(1)
+    assert (turned | (got == PIXELS[:1]).flatten(1).all(1)).all() and 450 < turned.sum() < 550
+    assert batches.augmented(PIXELS, "none", drawn(0)) is PIXELS
+
+
+# -- resized crops and colours, as PPA trains its targets ------------------------------------------------------------------
+
+COLOUR = torch.rand(6, 3, 12, 10, generator=drawn(5))
+
+
+def ramps(n, height=20, width=30):
+    """Each pixel's place from left to right and from top to bottom, as shares of the side."""
+    across = ((torch.arange(width) + 0.5) / width).expand(height, width)
+    down = ((torch.arange(height) + 0.5) / height)[:, None].expand(height, width)
+    return torch.stack([across, down]).expand(n, 2, height, width)
+
+
+@pytest.mark.parametrize(
+    "pixels", [COLOUR, COLOUR[:, :1], (COLOUR * 255).to(torch.uint8)], ids=["colour", "grey", "bytes"]
+)
+def test_a_resized_crop_keeps_shape_and_range(pixels):
+    got = batches.augmented(pixels, "resized_crop", drawn(0))
+    assert got.shape == pixels.shape and got.dtype == torch.float32 and got.min() >= 0 and got.max() <= 1
+    assert torch.equal(got, batches.augmented(pixels, "resized_crop", drawn(0)))
+    assert not torch.equal(got, batches.augmented(pixels, "resized_crop", drawn(1)))
+    of_floats = batches.augmented(batches.unit(pixels, torch.float32), "resized_crop", drawn(0))
+    assert torch.equal(got, of_floats)
+
+
+def test_each_image_has_draws_of_its_own():
+    many = COLOUR[:1].repeat(40, 1, 1, 1)
+    for got in (
+        batches.augmented(many, "resized_crop", drawn(0)),
+        batches._cropped(many, (0.85, 1.0), drawn(0)),
+        batches._jittered(many, drawn(0)),
+    ):
+        assert len({image.sum().item() for image in got}) == 40
+
+
+def test_nothing_to_draw_from_changes_nothing():
+    got = batches._cropped(COLOUR, (1.0, 1.0), drawn(0))
+    torch.testing.assert_close(got, COLOUR, atol=1e-5, rtol=0)
+    for image in (COLOUR[0], COLOUR[0, :1]):
+        torch.testing.assert_close(batches._jitter(image, 0, 0, 0, 0), image, atol=1e-5, rtol=0)
+
+
+def test_the_window_is_square_to_the_image_lies_inside_it_and_has_the_area_told():
+    got = batches._cropped(ramps(2000), (0.85, 1.0), drawn(0))  # (n, [across, down], height, width)
+    side = torch.stack([(got[:, 0, 10, 25] - got[:, 0, 10, 5]) * 1.5, (got[:, 1, 15, 15] - got[:, 1, 5, 15]) * 2])
+    torch.testing.assert_close(side[0], side[1], atol=1e-4, rtol=0)
+    area = side[0] ** 2
+    assert area.min() > 0.85 - 1e-3 and area.max() < 1 + 1e-3
+    assert area.mean().item() == pytest.approx(0.925, abs=0.005) and area.std().item() == pytest.approx(
+        0.15 / 12**0.5, rel=0.1
+    )
+    for middle in (got[:, 0, 10, 14:16].mean(1), got[:, 1, 9:11, 15].mean(1)):
+        room = (1 - side[0]) / 2  # to either side, before the window leaves the image
+        offset = (middle - 0.5) / room.clamp_min(1e-3)
+        assert offset.abs().max() < 1.05 and offset.min() < -0.9 and offset.max() > 0.9 and offset.mean().abs() < 0.05
+    across, down = got[:, 0, 10, 14:16].mean(1), got[:, 1, 9:11, 15].mean(1)
+    assert torch.corrcoef(torch.stack([across, down]))[0, 1].abs() < 0.1  # neither follows the other
+    steps_across = got[:, 0].diff(dim=2) * 30  # no two columns alike, as they would be beyond the border
+    assert steps_across.min() > 0.8
+
+
+def test_about_half_of_the_crops_are_turned_and_they_keep_at_least_85_percent(monkeypatch):
+    monkeypatch.setattr(batches, "_jittered", lambda pixels, generator: pixels)
+    got = batches.augmented(ramps(400)[:, :1], "resized_crop", drawn(0))
+    slope = (got[:, 0, 10, 25] - got[:, 0, 10, 5]) * 1.5
+    assert 160 < (slope < 0).sum() < 240
+    area = slope**2
+    assert area.min().item() == pytest.approx(0.85, abs=0.005) and area.max().item() == pytest.approx(1, abs=0.005)
+
+
+def test_brightness_and_contrast_by_hand():
+    """.2 and .6 are a tenth brighter .22 and .66, and a tenth nearer to their mean .44 then .242 and .638."""
+    grey = torch.tensor([0.2, 0.6]).view(1, 1, 2)
+    torch.testing.assert_close(batches._jitter(grey, 0.1, 0, 0, 0).flatten(), torch.tensor([0.22, 0.66]))
+    torch.testing.assert_close(batches._jitter(grey, 0.1, -0.1, 0.3, 0.3).flatten(), torch.tensor([0.242, 0.638]))
+    # brightness comes first: white stays at 1 and only then comes nearer to the mean
+    black_and_white = torch.tensor([0.0, 1.0]).view(1, 1, 2)
+    torch.testing.assert_close(batches._jitter(black_and_white, 0.2, -0.1, 0, 0).flatten(), torch.tensor([0.05, 0.95]))
+
+
+def test_saturation_and_hue_by_hand():
+    """Half as much colour lies half-way to the grey value; a third of a turn makes of red green."""
+    colour = torch.tensor([0.8, 0.4, 0.2]).view(3, 1, 1)
+    grey = 0.2989 * 0.8 + 0.587 * 0.4 + 0.114 * 0.2
+    paler = batches._jitter(colour, 0, 0, -0.5, 0).flatten()
+    torch.testing.assert_close(paler, (colour.flatten() + grey) / 2, atol=1e-3, rtol=0)
+    red = torch.tensor([1.0, 0, 0]).view(3, 1, 1).repeat(1, 2, 2)
+    torch.testing.assert_close(
+        batches._jitter(red, 0, 0, 0, 1 / 3)[:, 0, 0], torch.tensor([0, 1.0, 0]), atol=1e-3, rtol=0
+    )
+
+
+def test_how_far_colours_are_moved(monkeypatch):
+    """Brightness by up to a fifth either way; a grey picture stays grey."""
+    got = batches._jittered(torch.full((500, 3, 2, 2), 0.5), drawn(0))
+    torch.testing.assert_close(got, got[:, :1, :1, :1].expand_as(got), atol=1e-3, rtol=0)
+    value = got[:, 0, 0, 0]
+    assert value.min().item() == pytest.approx(0.4, abs=0.003) and value.max().item() == pytest.approx(0.6, abs=0.003)
+    assert value.mean().item() == pytest.approx(0.5, abs=0.01)
+    stripes = torch.tensor([0.4, 0.6]).view(1, 1, 2).repeat(500, 1, 1, 1)
+    spread = [
+        (image[0, 0, 1] - image[0, 0, 0]).item() / image.mean().item() / 0.4
+        for image in batches._jittered(stripes, drawn(1))
+    ]
+    assert min(spread) == pytest.approx(0.8, abs=0.01) and max(spread) == pytest.approx(1.2, abs=0.01)  # contrast
+    red = torch.tensor([1.0, 0, 0]).view(1, 3, 1, 1).repeat(500, 1, 1, 1) * 0.5
+    moved = batches._jittered(red, drawn(2))[:, :, 0, 0]
+    # hue: up to a tenth of a turn, which is six tenths of the way from red to yellow or to magenta
+    turn = ((moved[:, 1] - moved[:, 2]) / (moved[:, 0] - moved.min(1).values)).abs() / 6
+    assert turn.max().item() == pytest.approx(0.1, abs=0.005)
+    # saturation: the distance between channels over the grey value, which contrast and hue would change, too
+    pale = torch.tensor([0.6, 0.4, 0.4]).view(1, 3, 1, 1).repeat(500, 1, 1, 1)
+    with monkeypatch.context() as patched:
+        for other in ("adjust_contrast", "adjust_hue"):
+            patched.setattr(batches.colour, other, lambda image, by: image)
+        moved = batches._jittered(pale, drawn(3))[:, :, 0, 0]
+    grey = moved @ torch.tensor([0.2989, 0.587, 0.114])
+    chroma = (moved[:, 0] - moved[:, 1]) / grey / (0.2 / (0.2989 * 0.6 + 0.701 * 0.4))
+    assert chroma.min().item() == pytest.approx(0.9, abs=0.005) and chroma.max().item() == pytest.approx(1.1, abs=0.005)
+
+
+# -- mixing ---------------------------------------------------------------------------------------------------------------
+
+ALPHAS = [(0.8, 0.0), (0.0, 1.0), (0.8, 1.0)]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(("mixup", "cutmix"), ALPHAS)
+def test_even_batches_are_timms_own(mixup, cutmix, smoothing):
+    recipe = Recipe(epochs=1, mixup=mixup, cutmix=cutmix, label_smoothing=smoothing)
+    theirs = Mixup(mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=smoothing, num_classes=5)
+    x = PIXELS[:8].float() / 255
+    changed = 0
+    for seed in range(10):
+        np.random.seed(seed)
+        ours = batches.mixed(batches.mixup(recipe, 5), x.clone(), LABELS[:8])
+        np.random.seed(seed)
+        expected = theirs(x.clone(), LABELS[:8])
+        assert torch.equal(ours[0], expected[0]) and torch.equal(ours[1], expected[1])
+        changed += not torch.equal(ours[0], x)
+    assert changed >= 7  # cutmix's box may be empty
+
+
+@pytest.mark.parametrize(("mixup", "cutmix"), ALPHAS)
+@pytest.mark.parametrize("size", [1, 3, 9])
+def test_in_an_odd_batch_the_middle_stays_and_the_others_pair_up(mixup, cutmix, size):
+    mix = batches.mixup(Recipe(epochs=1, mixup=mixup, cutmix=cutmix), 3)
+    x, labels = PIXELS[:size].float() / 255, LABELS[:size]
+    onehot = torch.eye(3)[labels]
+    for seed in range(10):
+        np.random.seed(seed)
+        got, targets = batches.mixed(mix, x.clone(), labels)
+        middle = size // 2
+        torch.testing.assert_close(got[middle], x[middle])
+        torch.testing.assert_close(targets[middle], onehot[middle])
+        if size == 1:
+            continue
+        share = (targets[0] - onehot[-1])[0] / (onehot[0] - onehot[-1])[0]  # what the first image keeps of its label
+        assert 0 <= share <= 1
+        torch.testing.assert_close(targets, share * onehot + (1 - share) * onehot.flip(0))
+        swapped = got == x.flip(0)
+        if (
+            swapped.any() and (swapped | (got == x)).all()
+        ):  # cutmix: the same box in every pair, of the area that the label lost
+            lost = (got[0] != x[0]).any(0).float().mean()
+            assert lost <= 1 - share + 1e-6
+        else:
+            torch.testing.assert_close(got, share * x + (1 - share) * x.flip(0))
+
+
+def test_without_alphas_nothing_is_mixed():
+    assert batches.mixup(Recipe(epochs=1, label_smoothing=0.1), 3) is None

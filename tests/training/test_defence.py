@@ -1,0 +1,339 @@
+"""What a training does with defences: forms in order, penalties added, resume behind a change of form; and nothing without any."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from privlab import compute, data, training
+from privlab import models as models_module
+from privlab.compute import store
+from privlab.defences import architecture, perturbation, regularisers, updates
+from privlab.models import forward
+from privlab.training import Recipe, optimisers, shadow_models, trainer
+from privlab.training import defence as protection
+from privlab.training.defence import Defence
+
+SMALL = dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3)
+RECIPE = Recipe(epochs=4, batch_size=8, lr=2e-3, augment="flip")
+DRAWN = torch.Generator().manual_seed(0)
+PIXELS = torch.randint(0, 256, (24, 3, 32, 32), generator=DRAWN, dtype=torch.uint8)
+LABELS = torch.arange(24) % 3
+SET = (PIXELS, LABELS)
+
+
+def narrow(seed=0, **changes):
+    return models_module.build("resnet18", seed=seed, **SMALL | changes)
+
+
+def linear():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 3)).double()
+
+
+def fit(model, recipe=RECIPE, images=SET, seed=0, **more):
+    return training.fit(model, images, recipe, seed=seed, progress=False, **more)
+
+
+def same(a, b):
+    a, b = a.state_dict(), b.state_dict()
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def curves(history):
+    return {name: curve for name, curve in dataclasses.asdict(history).items() if name != "seconds"}
+
+
+@dataclass(frozen=True)
+class Decay(Defence):
+    """weight * the mean square of the pixels of each class 0: a penalty without a slope, so that only the loss shows it."""
+
+    penalises: ClassVar[bool] = True
+    weight: float = 1.0
+
+    @contextmanager
+    def listen(self, model):
+        yield lambda x, labels: self.weight * x[labels == 0].square().mean()
+
+
+@dataclass(frozen=True)
+class Larger(Defence):
+    """Each step's gradient times a factor."""
+
+    factor: float = 1.0
+
+    def disturb(self, model):
+        def change():
+            for p in model.parameters():
+                p.grad *= self.factor
+
+        return change
+
+
+# -- nothing, where there is none ----------------------------------------------------------------------------------------------
+
+
+def test_a_defence_that_changes_nothing_changes_nothing():
+    """To the bit."""
+    plain, defended = narrow(), narrow()
+    one, other = fit(plain), fit(defended, defences=(Defence(),))
+    assert same(plain, defended) and curves(one) == curves(other)
+    assert Defence().settings()["arguments"] == {} and not Defence().shape(plain, 0)
+    with Defence().listen(plain) as penalty:
+        assert penalty(torch.ones(2), torch.ones(2)) == 0
+
+
+def test_settings_without_defences_are_those_of_before(tmp_path):
+    plain, defended = compute.Run("victim", {"n": 0}, tmp_path), compute.Run("victim", {"n": 1}, tmp_path)
+    one = replace(RECIPE, epochs=1)
+    fit(narrow(), one, run=plain)
+    fit(narrow(), one, run=defended, defences=(architecture.rolss(),))
+    assert set(plain.read("training")) == {"format", "recipe", "seed", "sample", "images", "test"}
+    assert defended.read("training")["defences"] == json.loads(json.dumps([architecture.rolss().settings()]))
+    assert "defences" not in defended.names()  # a note of what was spent; nothing was
+
+
+@pytest.mark.parametrize(("mine", "other"), [((), (architecture.rolss(),)), ((architecture.ssf(),), ())])
+def test_a_run_with_other_defences_is_refused(mine, other, tmp_path):
+    run = compute.Run("victim", {}, tmp_path)
+    fit(narrow(), replace(RECIPE, epochs=1), run=run, defences=mine)
+    with pytest.raises(ValueError, match="of a training with defences="):
+        fit(narrow(), replace(RECIPE, epochs=1), run=run, defences=other)
+
+
+# -- penalties -----------------------------------------------------------------------------------------------------------------
+
+
+def test_penalties_are_added_to_the_loss_of_the_batch():
+    """One batch and a rate of about 0: cross-entropy of the first weights, and 2 + 3 times what the penalty says of the pixels."""
+    model = linear()
+    model.normalise = data.Normalise((0.5,), (0.25,))
+    x = (PIXELS.double() / 255 - 0.5) / 0.25
+    expected = F.cross_entropy(model(x), LABELS) + 5 * x[LABELS == 0].square().mean()
+    recipe = Recipe(epochs=1, batch_size=24, lr=1e-300, weight_decay=0)
+    history = fit(model, recipe, defences=(Decay(2.0), Decay(3.0)))
+    assert history.objective == [pytest.approx(expected.item(), rel=1e-9)]
+    assert history.train_loss == [pytest.approx(F.cross_entropy(model(x), LABELS).item(), rel=1e-9)]
+
+
+def test_hooks_are_gone_after_a_training():
+    model = narrow()
+    fit(model, replace(RECIPE, epochs=1), defences=(regularisers.bido(0.1, 0.1), regularisers.mid(0.1, 4)))
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+# -- gradients that are there --------------------------------------------------------------------------------------------------
+
+
+def test_gradients_are_changed_behind_the_loss_and_before_the_clip():
+    """Three times, then twice as large: with a step of a sixth it is the undefended step; and a clip knows nothing of a factor."""
+    recipe = Recipe(
+        epochs=1, batch_size=24, optimiser="sgd", momentum=0.0, lr=0.06, weight_decay=0, schedule="constant"
+    )
+    plain, changed = linear(), linear()
+    fit(plain, recipe)
+    fit(changed, replace(recipe, lr=0.01), defences=(Larger(3.0), Decay(1.0), Larger(2.0)))
+    for p, q in zip(plain.parameters(), changed.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-12, atol=1e-15)
+    for model, defences in ((plain := linear(), ()), (changed := linear(), (Larger(7.0),))):
+        fit(model, replace(recipe, clip_norm=1e-3), defences=defences)
+    for p, q in zip(plain.parameters(), changed.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-4, atol=0)
+    assert not same(plain, linear())
+
+
+# -- forms ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_optimiser_keeps_what_it_knows_of_the_parameters_that_are_left():
+    """Its momenta, its count of steps; and the rate of the next step is the recipe's."""
+    for kind in ("adamw", "sgd"):
+        recipe = replace(RECIPE, optimiser=kind)
+        model = narrow()
+        before = optimisers.build(recipe, model)
+        model(PIXELS[:4].float() / 255).logsumexp(1).sum().backward()
+        before.step()
+        assert protection.shaped(model, (architecture.rolss(),), 0)
+        after = optimisers.carried(before, optimisers.build(recipe, model))
+        left = [*model.parameters()]
+        assert 0 < len(left) < len(before.state) and {*after.state} == {*left}
+        for p in left:
+            assert all(torch.equal(after.state[p][k], v) for k, v in before.state[p].items() if v is not None)
+
+
+def test_behind_a_cut_the_training_goes_on_as_by_hand():
+    """Two full epochs by `fit`, the cut, then the optimiser's own step on the whole set, with the momenta of the full model's steps."""
+    recipe = Recipe(epochs=2, batch_size=24, optimiser="sgd", lr=0.01, weight_decay=0, schedule="constant")
+    got = narrow().double()
+    fit(got, recipe, defences=(architecture.tts(1, 1),))
+
+    expected = narrow().double().train()
+    momenta = {}
+    for epoch in range(2):
+        if epoch == 1:
+            protection.shaped(expected, (architecture.rolss(),), 0)
+        rows = trainer.batches.order(24, recipe, trainer._seed(torch.device("cpu"), 0, epoch))[0]
+        x = forward.preprocessing(expected)(PIXELS[rows].double() / 255)
+        named = dict(expected.named_parameters())
+        grads = torch.autograd.grad(F.cross_entropy(expected(x), LABELS[rows]), [*named.values()])
+        with torch.no_grad():
+            for (name, p), g in zip(named.items(), grads, strict=True):
+                momenta[name] = 0.9 * momenta[name] + g if name in momenta else g
+                p -= 0.01 * momenta[name]
+    assert "layer4.0.downsample.0.weight" in momenta and not any("layer4.0.downsample" in n for n in got.state_dict())
+    for name, p in expected.named_parameters():
+        torch.testing.assert_close(got.get_parameter(name), p, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+@pytest.mark.parametrize("name", ["resnet18", "densenet121"])
+def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(name, stop, tmp_path):
+    def build():
+        if name == "resnet18":
+            return narrow()
+        return models_module.build(name, growth_rate=4, block_config=(1, 1, 1, 2), num_classes=3)
+
+    defences = (architecture.tts(2, 2), regularisers.bido(0.05, 0.5), regularisers.mid(0.01, 4))
+    whole = build()
+    history = fit(whole, defences=defences)
+
+    class Stopped(Exception):
+        pass
+
+    def watch(epoch):
+        if epoch == stop + 1:
+            raise Stopped
+
+    run = compute.Run("victim", {}, tmp_path)
+    with pytest.raises(Stopped):
+        fit(build(), defences=defences, run=run, watch=watch)
+    assert trainer.epochs_done(run) == stop
+    rest = build()
+    assert curves(fit(rest, defences=defences, run=run)) == curves(history) and same(rest, whole)
+    again = build()  # the run is complete now: weights alone are loaded
+    fit(again, defences=defences, run=run)
+    assert same(again, whole)
+
+
+def test_what_a_form_draws_hangs_on_the_seed_alone():
+    before = torch.random.get_rng_state()
+    models = [narrow() for _ in range(3)]
+    for model, seed in zip(models, (1, 1, 2), strict=True):
+        assert protection.shaped(model, (regularisers.mid(0.1, 4),), 0, seed)
+        assert not protection.shaped(model, (regularisers.mid(0.1, 4),), 1, seed)
+    assert same(models[0], models[1]) and not same(models[0], models[2])
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+# -- settings ------------------------------------------------------------------------------------------------------------------
+
+EVERY = [
+    architecture.rolss(),
+    architecture.rolss_plus(),
+    architecture.ssf(),
+    architecture.ssf(0.3),
+    architecture.tts(1, 3),
+    regularisers.bido(0.1, 2, "coco", sigma=3.0),
+    regularisers.mid(0.01, 8),
+    perturbation.dp(8, 1e-5, 1.0),
+    updates.sent("gaussian", relative=0.1),
+    updates.sent("spread", shares={"stem": 0.5, "rest": 0.5}, relative=0.1, kind="laplacian"),
+    updates.sent("low_bits", bits=8),
+    updates.sent("bfloat16"),
+    updates.sent("withheld", words=("position", "head")),
+]
+
+
+@pytest.mark.parametrize("defence", EVERY, ids=str)
+def test_a_defence_is_opened_again_from_its_settings(defence):
+    assert protection.opened(json.loads(json.dumps(defence.settings()))) == defence
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "os:system",
+        "privlab.training.trainer:fit",
+        "privlab.defences.architecture:rolss",
+        "privlab.defences.nothing:Cut",
+        "privlab.defences.architecture:Cat",
+        "privlab.defences.architecture",
+        "privlab.defences.perturbation:PrivateSteps",
+    ],
+)
+def test_only_defences_are_opened(call):
+    with pytest.raises(ValueError, match="names no defence; give one of privlab.defences"):
+        protection.opened({"call": call, "arguments": {}})
+
+
+# -- what does not go together -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("recipe", "defences", "message"),
+    [
+        (dict(mixup=0.8), (regularisers.bido(1, 1),), "mixup=0.8 cannot go with BiDO.*give a recipe with mixup=0"),
+        (dict(cutmix=1.0), (regularisers.mid(1, 4),), "cutmix=1 cannot go with MID"),
+        (dict(), architecture.rolss(), "is no row of defences; give a tuple"),
+        (dict(), ("rolss",), r"defences=\('rolss',\) is no row of defences"),
+        (
+            dict(epochs=5),
+            (architecture.tts(1, 3),),
+            "full=1 and rest=3 add up to 4 epochs, and the recipe has 5; give rest=4",
+        ),
+        (
+            dict(),
+            (architecture.tts(4, 5),),
+            "add up to 9 epochs, and the recipe has 4; give rest=1, or a recipe with epochs=9",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_told_before_anything_changes(recipe, defences, message):
+    model = narrow()
+    with pytest.raises(ValueError, match=message):
+        fit(model, replace(RECIPE, **recipe), defences=defences)
+    assert same(model, narrow())
+
+
+# -- fleets --------------------------------------------------------------------------------------------------------------------
+
+KEEP = data.in_out(24, 2, 0)
+
+
+def fleet(folder, defences=(), **changes):
+    given = dict(model=SMALL, at=(1,), weights=True, seed=3, folder=folder) | changes
+    return shadow_models.make("resnet18", replace(RECIPE, epochs=2), SET, KEEP, defences=defences, **given)
+
+
+def test_a_fleet_trains_defended_models_and_gives_them_back_in_the_form_of_each_epoch(tmp_path):
+    made = fleet(tmp_path / "defended", (architecture.tts(1, 1), regularisers.bido(0.1, 1)))
+    made.train(jobs=1, progress=False)
+    early, last = shadow_models.load(made.folder).model(1, at=1), shadow_models.load(made.folder).model(1)
+    assert (
+        "layer4.0.downsample.0.weight" in early.state_dict() and "layer4.0.downsample.0.weight" not in last.state_dict()
+    )
+    assert torch.equal(training.logits(early, PIXELS), made.logits(1, at=1)[0])
+    assert torch.equal(training.logits(last, PIXELS), made.logits(1)[0])
+
+    plain = fleet(tmp_path / "plain")
+    assert "defences" not in plain.settings and store.key(plain.settings) != store.key(made.settings)
+    plain.train(jobs=1, progress=False)
+    assert not torch.equal(plain.logits(1, at=1), made.logits(1, at=1))  # BiDO from the first epoch on
+    for folder, defences in ((made.folder, ()), (plain.folder, (architecture.rolss(),))):
+        with pytest.raises(ValueError, match="holds a fleet with defences="):
+            fleet(folder, defences)
+
+
+def test_a_fleet_of_a_defence_that_does_not_fit_is_not_made(tmp_path):
+    with pytest.raises(ValueError, match="add up to 7 epochs, and the recipe has 2"):
+        fleet(tmp_path / "wrong", (architecture.tts(3, 4),))
+    assert not (tmp_path / "wrong").exists()

@@ -1,0 +1,472 @@
+"""Fleets of real, tiny models: the same to the bit however they were trained, whoever was killed on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import psutil
+import pytest
+import torch
+
+from privlab import data, models, training
+from privlab.compute import tasks as fleet
+from privlab.compute import worker_pool
+from privlab.models import representations
+from privlab.training import Recipe, batches, shadow_models, trainer
+
+TINY = dict(embed_dim=32, depth=2, num_heads=2, patch_size=8)
+RECIPE = Recipe(epochs=3, batch_size=16, lr=2e-3, mixup=0.8, augment="flip")
+MODELS, IMAGES = 4, 64
+KEEP = data.in_out(IMAGES, MODELS, 0)
+
+
+@pytest.fixture(scope="module")
+def images():
+    return batches.subset(data.load("cifar10_samples"), [i % 20 for i in range(IMAGES)])
+
+
+def make(images, folder, **changes):
+    given = dict(model=TINY, queries=("image", "mirror"), at=(1,), seed=5, folder=folder) | changes
+    return shadow_models.make("vit_cifar", given.pop("recipe", RECIPE), images, given.pop("keep", KEEP), **given)
+
+
+@pytest.fixture(scope="module")
+def trained(images, tmp_path_factory):
+    made = make(images, tmp_path_factory.mktemp("fleets") / "undisturbed")
+    made.train(jobs=1, progress=False)
+    return made
+
+
+def fresh(seed):
+    return models.build("vit_cifar", num_classes=10, seed=seed, **TINY).to(memory_format=torch.channels_last)
+
+
+def same(one, other):
+    """Whether two fleets hold the same weights and logits, to the bit."""
+    names = ["weights", *(f"logits_{epoch}" for epoch in one.at)]
+    for mine, theirs in zip(one.runs, other.runs, strict=True):
+        for name in names:
+            a, b = mine.load(name), theirs.load(name)
+            if a.keys() != b.keys() or not all(torch.equal(a[k], b[k]) for k in a):
+                return False
+    return True
+
+
+# -- features -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_fleet_keeps_the_features_that_it_is_asked_for(images, tmp_path):
+    """At each epoch looked at, for every image, as a pass through the kept model gives them; the weights are those of a fleet without."""
+    made = make(images, tmp_path / "with", layers=("last", "blocks.0"), keep=KEEP[:2])
+    plain = make(images, tmp_path / "without", keep=KEEP[:2])
+    for one in (made, plain):
+        one.train(jobs=1, progress=False)
+    assert same(made, plain)
+    read = representations.read(made.model(1), images[0], ("last", "blocks.0"))
+    for layer, features in read.items():
+        torch.testing.assert_close(made.features(1, layer), features)
+        assert made.features(1, layer, at=1).shape == features.shape
+        assert not torch.equal(made.features(1, layer, at=1), made.features(1, layer))
+    with pytest.raises(ValueError, match="layer='blocks.1', at=3: no features"):
+        made.features(0, "blocks.1")
+    with pytest.raises(ValueError, match="this fleet has no layers"):
+        plain.features(0)
+
+
+def test_a_layer_that_is_not_there_is_told_before_any_training(images, tmp_path):
+    with pytest.raises(ValueError, match="'blocks.7' is no layer"):
+        make(images, tmp_path / "wrong", layers=("blocks.7",))
+
+
+# -- weights of earlier epochs ---------------------------------------------------------------------------------------------
+
+
+def test_a_fleet_keeps_the_weights_of_the_epochs_that_it_is_asked_for(images, trained, tmp_path):
+    """They give the logits of then; everything else is as in a fleet that does not keep them."""
+    made = make(images, tmp_path / "with", weights=True)
+    made.train(jobs=1, progress=False)
+    assert same(made, trained)
+    for m in (0, 3):
+        early, last = made.model(m, at=1), made.model(m)
+        assert torch.equal(training.logits(early, images[0]), made.logits(m, at=1)[0])
+        assert torch.equal(training.logits(last, images[0]), made.logits(m)[0])
+        assert all(torch.equal(a, b) for a, b in zip(last.parameters(), made.model(m, at=3).parameters(), strict=True))
+        assert not early.training and early.image_shape == last.image_shape == (3, 32, 32)
+    assert "weights_3" not in made.runs[0].names()  # the last epoch's are there once
+    with pytest.raises(ValueError, match=r"at=2 is no epoch whose weights were kept; give weights=True and at=\(2,\)"):
+        made.model(0, at=2)
+
+
+def test_without_being_asked_a_fleet_keeps_the_last_weights_alone(trained):
+    assert torch.equal(trained.model(1, at=3).head.weight, trained.model(1).head.weight)
+    assert [name for name in trained.runs[0].names() if name.startswith("weights")] == ["weights"]
+    with pytest.raises(ValueError, match=r"at=1 is no epoch whose weights were kept; give weights=True and at=\(1,\)"):
+        trained.model(0, at=1)
+
+
+def test_weights_are_a_setting_only_where_they_are_kept(trained, images):
+    """So that fleets made before there was such a setting are found under their names."""
+    assert "weights" not in trained.settings and make(images, trained.folder, weights=False).folder == trained.folder
+    with pytest.raises(ValueError, match=r"holds a fleet with weights=None, not True; give another folder"):
+        make(images, trained.folder, weights=True)
+
+
+def test_an_interrupted_fleet_keeps_the_early_weights(images, trained, tmp_path):
+    made = make(images, tmp_path / "cut", weights=True, keep=KEEP[:1])
+    with pytest.raises(TimeoutError):
+        shadow_models.train(str(made.folder), 0, budget=0)
+    assert trainer.epochs_done(made.runs[0]) == 1 and "weights_1" in made.runs[0].names()
+    made.train(jobs=1, progress=False)
+    assert torch.equal(training.logits(made.model(0, at=1), images[0]), trained.logits(0, at=1)[0])
+
+
+# -- several fleets at once ------------------------------------------------------------------------------------------------
+
+
+def test_fleets_are_trained_together(images, trained, tmp_path, capsys):
+    one = make(images, tmp_path / "one", keep=KEEP[:1])
+    few = dict(embed_dim=12, depths=(1, 1), num_heads=(1, 2))
+    keep = data.in_out(IMAGES, 2, 1)
+    other = shadow_models.make(
+        "swin_cifar", replace(RECIPE, epochs=1), images, keep, model=few, folder=tmp_path / "other"
+    )
+    shadow_models.train_all([one, other], jobs=1, progress=False)
+    shadow_models.train_all([other, one], jobs=1, progress=False)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("3 vit_cifar, swin_cifar: 3 trained in ") and second == "3 swin_cifar, vit_cifar: 3 reused"
+    assert "1 trained, 0 to go" in repr(one) and "2 trained, 0 to go" in repr(other)
+    assert torch.equal(one.logits(0), trained.logits(0))  # company changes nothing
+
+
+def test_tasks_of_a_fleet(images, trained, tmp_path):
+    made = make(images, tmp_path / "new")
+    tasks = made.tasks()
+    assert [task.name for task in tasks] == [f"vit_cifar {m}" for m in range(MODELS)]
+    assert [task.finished() for task in tasks] == [False] * 4 and [task.steps() for task in tasks] == [0] * 4
+    assert all(task.finished() and task.steps() == task.total == 3 for task in trained.tasks())
+
+
+# -- what a model is ---------------------------------------------------------------------------------------------------
+
+
+def test_a_model_is_what_fit_makes_of_its_row_and_seed(trained, images):
+    for m in range(MODELS):
+        seed = shadow_models._seed(trained.settings, m)
+        built = fresh(seed)
+        training.fit(
+            built, batches.subset(images, KEEP[m]), RECIPE, seed=seed, sample=shadow_models.SAMPLE, progress=False
+        )
+        kept = trained.model(m)
+        assert all(torch.equal(a, b) for a, b in zip(built.parameters(), kept.parameters(), strict=True))
+        pixels, _ = images
+        for k, asked in enumerate((pixels, pixels.flip(-1))):
+            assert torch.equal(trained.logits(m)[k], training.logits(kept, asked))
+
+
+def test_no_two_models_share_a_seed(trained):
+    others = [{"seed": seed} for seed in range(50)]
+    seeds = [shadow_models._seed(settings, m) for settings, m in itertools.product(others, range(16))]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_logits_of_an_early_epoch_are_those_of_then(trained, images, tmp_path):
+    """Not those of a training that ends there: the rate would fall sooner."""
+    pixels, _ = images
+    seed = shadow_models._seed(trained.settings, 2)
+    built, seen = fresh(seed), {}
+
+    def watch(epoch):
+        seen[epoch] = training.logits(built, pixels)
+
+    members = batches.subset(images, KEEP[2])
+    training.fit(built, members, RECIPE, seed=seed, sample=shadow_models.SAMPLE, watch=watch, progress=False)
+    assert trained.at == [1, 3]
+    assert trained.logits(2, at=1).shape == (1, IMAGES, 10) and trained.logits(2).shape == (2, IMAGES, 10)
+    assert torch.equal(trained.logits(2, at=1)[0], seen[1]) and not torch.equal(seen[1], seen[3])
+    with pytest.raises(ValueError, match=r"at=2 is no epoch whose logits were kept; this fleet has \[1, 3\]"):
+        trained.logits(2, at=2)
+
+
+def test_signals_and_accuracies_by_hand(trained, images):
+    _, labels = images
+    first = trained.signal(lambda logits, labels: logits[..., 0].double())
+    assert first.shape == (MODELS, IMAGES, 2)
+    assert torch.equal(first[3, :, 1], trained.logits(3)[1, :, 0].double())
+    inside, outside = trained.accuracy()
+    right = trained.logits(1)[0].argmax(1) == labels
+    assert inside[1] == right[KEEP[1]].double().mean() and outside[1] == right[~KEEP[1]].double().mean()
+
+
+def test_the_sets_normalisation_is_the_models(tmp_path):
+    drawn = data.load("cifar10_samples")
+    grey = data.Normalise((0.5,) * 3, (0.25,) * 3)
+    keep = data.in_out(20, 2, 0)
+    made = shadow_models.make("vit_cifar", RECIPE, drawn, keep, model=TINY, normalise=grey, folder=tmp_path / "grey")
+    assert shadow_models._build(made.settings, 0).normalise == grey
+    of_set = shadow_models.make("vit_cifar", RECIPE, drawn, keep, model=TINY, folder=tmp_path / "own")
+    assert shadow_models._build(of_set.settings, 0).normalise == drawn.normalise
+    assert of_set.settings["model"]["changes"]["num_classes"] == len(drawn.classes)
+
+
+# -- fleets ------------------------------------------------------------------------------------------------------------
+
+
+def test_processes_give_the_same_bits_as_one(trained, images, tmp_path, capsys):
+    made = make(images, tmp_path / "two")
+    assert "0 trained, 4 to go" in repr(made)
+    made.train(jobs=2, progress=False)
+    assert same(made, trained) and "4 trained, 0 to go" in repr(made)
+    made.train(jobs=2, progress=False)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("4 vit_cifar: 4 trained in ") and second == "4 vit_cifar: 4 reused"
+
+
+def test_the_default_folder_is_named_by_the_settings(images, tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path))
+    one, again, other = make(images, None), make(images, None), make(images, None, seed=6)
+    assert one.folder == again.folder != other.folder and one.folder.is_relative_to(tmp_path)
+
+
+def test_a_folder_is_read_back_by_whoever_opens_it(trained):
+    assert same(shadow_models.load(trained.folder), trained)
+    assert torch.equal(shadow_models.load(str(trained.folder)).keep, KEEP)
+
+
+CHANGED = {
+    "recipe": dict(recipe=replace(RECIPE, lr=1e-3)),
+    "seed": dict(seed=6),
+    "keep": dict(keep=~KEEP),
+    "queries": dict(queries=("image",)),
+    "at": dict(at=(2,)),
+    "model": dict(model={**TINY, "depth": 1}),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_folder_of_other_settings_is_refused_and_untouched(trained, images, name):
+    before = {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in trained.folder.rglob("*")}
+    with pytest.raises(
+        ValueError, match=rf"folder='.*' holds a fleet with {name}=.*, not .*; give another folder, or none"
+    ):
+        make(images, trained.folder, **CHANGED[name])
+    assert {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in trained.folder.rglob("*")} == before
+
+
+def test_other_images_are_other_settings(trained, images):
+    pixels, labels = images
+    with pytest.raises(ValueError, match=r"holds a fleet with images=\[64, '\w+'\], not \[64, '\w+'\]"):
+        make((pixels.flip(0), labels), trained.folder)
+
+
+def test_a_folder_with_something_else_in_it_is_refused(images, tmp_path):
+    (tmp_path / "thesis.tex").write_text("do not touch")
+    with pytest.raises(ValueError, match=r"holds thesis.tex and no fleet; give an empty or a new folder"):
+        make(images, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_half_made_is_finished(images, tmp_path, trained):
+    made = make(images, tmp_path / "half")
+    (made.folder / "keep.safetensors").unlink()
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"holds no fleet on this machine \(keep.safetensors is missing\); workers of a cluster need",
+    ):
+        shadow_models.load(made.folder)
+    assert torch.equal(make(images, tmp_path / "half").keep, KEEP)
+
+
+def test_a_keep_matrix_that_was_changed_is_told(images, tmp_path):
+    made, other = make(images, tmp_path / "one"), make(images, tmp_path / "two", keep=~KEEP)
+    (made.folder / "keep.safetensors").write_bytes((other.folder / "keep.safetensors").read_bytes())
+    with pytest.raises(ValueError, match=r"its keep are not those it was made with; remove it and make it again"):
+        shadow_models.load(made.folder)
+
+
+def test_what_is_not_trained_cannot_be_asked(images, tmp_path):
+    made = make(images, tmp_path / "new")
+    with pytest.raises(ValueError, match=r"m=2 is not trained yet; call train\(\) first"):
+        made.logits(2)
+    with pytest.raises(ValueError, match=r"m=4 is no model of this fleet; give 0 to 3"):
+        made.model(4)
+
+
+def test_a_budget_stops_in_the_middle_and_goes_on(images, trained, tmp_path, capsys):
+    """Time for an epoch or two a call, which then stand; the models that it does not get to stay as they are."""
+    made, before = make(images, tmp_path / "slow"), 0
+    for calls in range(1, 100):  # noqa: B007
+        made.train(jobs=1, budget=0.02, progress=False)
+        done = sum(trainer.epochs_done(run) for run in made.runs)
+        assert done >= before
+        before = done
+        if all(run.complete for run in made.runs):
+            break
+    assert calls > 2 and same(made, trained)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].endswith("left when the time was over: run again to go on") and "trained" in said[-1]
+
+
+def test_versions_that_differ_are_refused_by_the_worker(images, tmp_path):
+    made = make(images, tmp_path / "old")
+    settings = json.loads((made.folder / "settings.json").read_text())
+    settings["versions"]["torch"] = "1.0"
+    (made.folder / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(
+        RuntimeError, match=r"this worker has .* made with {'torch': '1.0', .*install the same versions everywhere"
+    ):
+        shadow_models.train(str(made.folder), 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(keep=KEEP.float()), r"keep: got \(4, 64\) of torch.float32; give \(models, 64\) truth values"),
+        (dict(keep=KEEP[:, 1:]), r"keep: got \(4, 63\) of torch.bool"),
+        (dict(keep=KEEP[0]), r"keep: got \(64,\)"),
+        (
+            dict(keep=KEEP & (torch.arange(4) != 2)[:, None]),
+            "keep: model 2 would be trained on 0 images; give each row two members",
+        ),
+        (dict(at=(4,)), r"at=\[4\] leaves the training, which has 3 epochs; give 1 to 3"),
+        (dict(at=(0,)), r"at=\[0\] leaves the training"),
+        (dict(queries=("mirrored",)), "mirrored"),
+        (dict(model=dict(embed_dim=30, num_heads=4)), "embed_dim=30 does not split into num_heads=4"),
+        (dict(recipe="laptops"), "recipe='laptops' is not known; did you mean"),
+    ],
+)
+def test_what_makes_no_fleet(images, tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(images, tmp_path / "wrong", **changes)
+    assert not (tmp_path / "wrong").exists()
+
+
+# -- workers that are killed -------------------------------------------------------------------------------------------
+
+LONG = Recipe(epochs=25, batch_size=8, lr=1e-3, augment="crop_flip")
+LARGER = dict(embed_dim=96, depth=3, num_heads=3, patch_size=4)
+KILLS = 20
+
+
+def at_work():
+    """Workers and the process that forked them; a worker whose nursery was killed is nobody's child, so children are not enough."""
+    found = []
+    for pid in worker_pool.pids():
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            if process.status() != psutil.STATUS_ZOMBIE and "privlab.compute.worker" in " ".join(process.cmdline()):
+                found.append(process)
+    return found
+
+
+def test_twenty_kills_change_nothing_and_cost_an_epoch_each_at_most(images, tmp_path, monkeypatch):
+    """SIGKILL at a random moment. What is kept is never less afterwards: so no more is lost than the epoch that was in the making."""
+    monkeypatch.setattr(fleet, "PATIENCE", KILLS + 1)  # kills here do not wait for a step to be gained
+    about = dict(model=LARGER, recipe=LONG, at=(7,))
+    undisturbed = make(images, tmp_path / "undisturbed", **about)
+    undisturbed.train(jobs=1, progress=False)
+    drawn, kills, fleets = random.Random(0), 0, 0
+    while kills < KILLS:  # a fast machine is through with the first fleet before that
+        disturbed, ended, fallen = make(images, tmp_path / f"disturbed_{fleets}", **about), threading.Event(), []
+
+        def follow(disturbed=disturbed, ended=ended, fallen=fallen):
+            seen = [0] * MODELS
+            while not ended.wait(0.01):
+                for m, run in enumerate(disturbed.runs):
+                    if (now := trainer.epochs_done(run)) < seen[m]:
+                        fallen.append((m, seen[m], now))
+                    seen[m] = now
+
+        def train(disturbed=disturbed, ended=ended):
+            try:
+                disturbed.train(jobs=2, progress=False)
+            finally:
+                ended.set()
+
+        threads = [threading.Thread(target=work) for work in (train, follow)]
+        for thread in threads:
+            thread.start()
+        while kills < KILLS and not ended.wait(drawn.uniform(0.2, 4.5)):
+            if alive := at_work():
+                drawn.choice(alive).kill()
+                kills += 1
+        for thread in threads:
+            thread.join()
+        assert not fallen
+        assert all(run.complete for run in disturbed.runs) and same(disturbed, undisturbed)
+        fleets += 1
+
+
+# -- a cluster ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """A Dask scheduler and two workers of it, as the README starts them, on the loopback interface."""
+    pytest.importorskip("distributed")
+    note = tmp_path / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(note)]
+    started = [subprocess.Popen([*dask, "scheduler", "--port", "0", *local], stderr=subprocess.DEVNULL)]
+    deadline = time.monotonic() + 60
+    while not note.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for _ in range(2):
+        worker = [*dask, "worker", "--nthreads", "1", "--local-directory", str(tmp_path / "dask"), *local]
+        started.append(subprocess.Popen(worker, stderr=subprocess.DEVNULL))
+    address, enough = json.loads(note.read_text())["address"], False
+    while time.monotonic() < deadline:
+        try:
+            client = fleet.reach(address)
+        except ConnectionError:
+            time.sleep(0.5)
+            continue
+        enough = len(client.scheduler_info(n_workers=-1)["workers"]) == 2
+        client.close()
+        if enough:
+            break
+    assert enough, "no two workers within a minute"
+    yield address
+    families = [psutil.Process(p.pid).children(recursive=True) for p in started if p.poll() is None]
+    for process in [*started, *itertools.chain(*families)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    for process in started:
+        process.wait()
+
+
+def test_a_cluster_of_two_gives_the_same_bits_and_outlives_a_kill(cluster, trained, images, tmp_path, capsys):
+    made = make(images, tmp_path / "far")
+
+    def kill_one():
+        """The first that has a step to show; its nanny starts another."""
+        while not any(trainer.epochs_done(run) for run in made.runs):
+            time.sleep(0.01)
+        nannies = [p for p in psutil.process_iter(["cmdline"]) if " worker " in " ".join(p.info["cmdline"] or [])]
+        children = [
+            c for p in nannies if str(tmp_path) in " ".join(p.info["cmdline"]) for c in p.children(recursive=True)
+        ]
+        killed.append(next(c for c in children if "spawn_main" in " ".join(c.cmdline())).pid)
+        psutil.Process(killed[0]).kill()
+
+    killed: list[int] = []
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    made.train(cluster=cluster, progress=False)
+    killer.join()
+    assert killed and same(made, trained)
+    assert "4 vit_cifar: 4 trained in" in (said := capsys.readouterr().out) and f"on the cluster at {cluster}" in said
+    with pytest.raises(
+        ConnectionError, match=r"has no worker that offers a GPU; start one: dask worker .* --resources GPU=1"
+    ):
+        fleet.reach(cluster, gpu=True)
+    bad = make(images, tmp_path / "bad", recipe=replace(RECIPE, lr=1e30))
+    with pytest.raises(RuntimeError, match=r"vit_cifar \d failed: .*training diverged at lr=1e\+30"):
+        bad.train(cluster=cluster, progress=False)

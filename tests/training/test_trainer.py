@@ -1,0 +1,729 @@
+"""The trainer: steps against formulas by hand, resume to the bit, victims trained once, the caller's random states untouched."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from timm.data import Mixup
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from privlab import compute, data, models, training
+from privlab.data import Normalise
+from privlab.training import RECIPES, History, Recipe, batches, optimisers, recipes, trainer
+
+DRAWN = torch.Generator().manual_seed(0)
+LABELS = torch.arange(24) % 3
+PIXELS = torch.randint(0, 256, (24, 1, 8, 8), generator=DRAWN, dtype=torch.uint8)
+SET = (PIXELS, LABELS)
+# Everything that draws or that a checkpoint could forget: mixing, both kinds of augmentation, dropout (in `tiny`), warm-up, momenta.
+BUSY = Recipe(
+    epochs=5, batch_size=7, lr=0.01, mixup=0.8, cutmix=1.0, augment="crop_flip", warmup_epochs=1, label_smoothing=0.1
+)
+
+
+def tiny(seed=0, classes=3, width=4):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = nn.Sequential(
+            nn.Conv2d(1, width, 3, stride=2, padding=1),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.Dropout(0.2),
+            nn.Flatten(),
+            nn.Linear(width * 16, classes),
+        )
+    return model.eval()
+
+
+def linear(dtype=torch.float64, seed=0):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 3)).to(dtype)
+
+
+def fit(model, recipe, images=SET, seed=0, **more):
+    return training.fit(model, images, recipe, seed=seed, progress=False, **more)
+
+
+def same(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+
+
+def curves(history):
+    return {name: curve for name, curve in dataclasses.asdict(history).items() if name != "seconds"}
+
+
+@pytest.fixture
+def epochs(monkeypatch):
+    """Counts the epochs that are really trained."""
+    trained = []
+    real = trainer._epoch
+    monkeypatch.setattr(trainer, "_epoch", lambda *a: trained.append(a[6]) or real(*a))
+    return trained
+
+
+# -- a step is what the formulas say ------------------------------------------------------------------------------------------
+
+
+def gradient(weight, bias):
+    """Of the mean cross-entropy of a linear layer over SET, by hand: (softmax - onehot)^T x / n."""
+    x = PIXELS.double().flatten(1) / 255
+    error = (torch.softmax(x @ weight.T + bias, dim=1) - torch.eye(3, dtype=torch.float64)[LABELS]) / len(x)
+    return error.T @ x, error.sum(0)
+
+
+def test_two_steps_of_adamw_by_hand():
+    """Loshchilov & Hutter 2019, algorithm 2, on a cosine: the rates of two steps are lr and lr / 2."""
+    recipe = Recipe(epochs=2, batch_size=24, lr=0.1, weight_decay=0.3, betas=(0.8, 0.95))
+    model = linear()
+    values = [p.detach().clone() for p in model.parameters()]
+    fit(model, recipe)
+    m, v = [torch.zeros_like(p) for p in values], [torch.zeros_like(p) for p in values]
+    for t, rate in ((1, 0.1), (2, 0.05)):
+        for i, g in enumerate(gradient(*values)):
+            m[i] = 0.8 * m[i] + 0.2 * g
+            v[i] = 0.95 * v[i] + 0.05 * g**2
+            step = (m[i] / (1 - 0.8**t)) / ((v[i] / (1 - 0.95**t)).sqrt() + 1e-8)
+            values[i] = values[i] - rate * 0.3 * values[i] - rate * step
+    for got, expected in zip(model.parameters(), values, strict=True):
+        torch.testing.assert_close(got.detach(), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_two_steps_of_adam_by_hand():
+    """Kingma & Ba 2015, algorithm 1, the decay being part of the gradient and not, as in AdamW, of the step."""
+    recipe = Recipe(
+        epochs=2, batch_size=24, optimiser="adam", lr=0.1, weight_decay=0.3, betas=(0.8, 0.95), schedule="constant"
+    )
+    model = linear()
+    values = [p.detach().clone() for p in model.parameters()]
+    fit(model, recipe)
+    m, v = [torch.zeros_like(p) for p in values], [torch.zeros_like(p) for p in values]
+    for t in (1, 2):
+        for i, g in enumerate(gradient(*values)):
+            g = g + 0.3 * values[i]
+            m[i] = 0.8 * m[i] + 0.2 * g
+            v[i] = 0.95 * v[i] + 0.05 * g**2
+            values[i] = values[i] - 0.1 * (m[i] / (1 - 0.8**t)) / ((v[i] / (1 - 0.95**t)).sqrt() + 1e-8)
+    for got, expected in zip(model.parameters(), values, strict=True):
+        torch.testing.assert_close(got.detach(), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_two_steps_of_sgd_by_hand():
+    recipe = Recipe(
+        epochs=2, batch_size=24, optimiser="sgd", lr=0.1, weight_decay=0.3, momentum=0.7, schedule="constant"
+    )
+    model = linear()
+    values = [p.detach().clone() for p in model.parameters()]
+    fit(model, recipe)
+    buffers = [torch.zeros_like(p) for p in values]
+    for _ in range(2):
+        for i, g in enumerate(gradient(*values)):
+            buffers[i] = 0.7 * buffers[i] + g + 0.3 * values[i]
+            values[i] = values[i] - 0.1 * buffers[i]
+    for got, expected in zip(model.parameters(), values, strict=True):
+        torch.testing.assert_close(got.detach(), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_the_gradient_is_cut_to_the_norm():
+    recipe = Recipe(
+        epochs=1,
+        batch_size=24,
+        optimiser="sgd",
+        lr=1.0,
+        weight_decay=0,
+        momentum=0,
+        schedule="constant",
+        clip_norm=0.01,
+    )
+    model = linear()
+    before = [p.detach().clone() for p in model.parameters()]
+    fit(model, recipe)
+    moved = torch.cat([(p - q).flatten() for p, q in zip(model.parameters(), before, strict=True)])
+    assert moved.norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_objective_is_the_smoothed_loss_on_normalised_pixels(smoothing):
+    model = linear()
+    model.normalise = Normalise((0.4,), (0.2,))
+    x = (PIXELS.double() / 255 - 0.4) / 0.2
+    log_p = F.log_softmax(model(x), dim=1)
+    targets = (1 - smoothing) * torch.eye(3, dtype=torch.float64)[LABELS] + smoothing / 3
+    expected = -(targets * log_p).sum(1).mean().item()
+    history = fit(model, Recipe(epochs=1, batch_size=24, label_smoothing=smoothing))
+    assert history.objective == [pytest.approx(expected, rel=1e-9)]
+
+
+def test_the_objective_weighs_images_not_batches():
+    """A rate of about 0, so that the batches of 10, 10 and 4 see the same model."""
+    model = linear()
+    expected = training.evaluate(model, SET)[0]
+    history = fit(model, Recipe(epochs=1, batch_size=10, lr=1e-300, weight_decay=0))
+    assert history.objective == [pytest.approx(expected, rel=1e-9)]
+
+
+@pytest.mark.parametrize(
+    "change", [dict(mixup=0.8), dict(cutmix=1.0), dict(mixup=0.8, cutmix=1.0, label_smoothing=0.1)]
+)
+def test_the_objective_is_that_of_timms_mixed_images_and_targets(change):
+    recipe = Recipe(epochs=1, batch_size=24, lr=1e-300, weight_decay=0, **change)
+    model = linear()
+    history = fit(model, recipe, seed=7)
+    with trainer._own_generators(torch.device("cpu")):
+        (rows,) = batches.order(24, recipe, trainer._seed(torch.device("cpu"), 7, 0))
+        smoothing = change.get("label_smoothing", 0)
+        mix = Mixup(change.get("mixup", 0), change.get("cutmix", 0), label_smoothing=smoothing, num_classes=3)
+        x, targets = mix(PIXELS[rows].double() / 255, LABELS[rows])
+    assert (targets.max(1).values < 0.99).any()
+    expected = -(targets * F.log_softmax(model(x), dim=1)).sum(1).mean().item()
+    assert history.objective == [pytest.approx(expected, rel=1e-7)]
+
+
+def test_every_step_has_its_own_rate():
+    rates = []
+    handle = register_optimizer_step_pre_hook(lambda optimiser, *_: rates.append(optimiser.param_groups[0]["lr"]))
+    try:
+        fit(tiny(), BUSY)
+    finally:
+        handle.remove()
+    assert rates == [recipes.learning_rate(BUSY, step, 24) for step in range(20)] and len(set(rates)) > 15
+
+
+def test_frozen_parameters_stay():
+    model = tiny()
+    model[0].weight.requires_grad_(False)
+    before = model[0].weight.clone()
+    fit(model, BUSY)
+    assert torch.equal(model[0].weight, before) and not same(model, tiny())
+
+
+def test_a_tiny_set_is_learnt_by_heart():
+    model = tiny(width=8)
+    history = fit(model, Recipe(epochs=60, batch_size=8, lr=0.01, weight_decay=0), test=SET)
+    assert history.train_accuracy[-1] == 1 and training.evaluate(model, SET)[1] == 1
+    assert history.train_accuracy[0] < 1 and history.gap[-1] == 0
+
+
+@pytest.mark.parametrize("name", ["vit_cifar", "swin_cifar", "convnext_cifar"])
+def test_models_of_the_zoo_learn(name):
+    changes = dict(
+        vit_cifar=dict(embed_dim=32, num_heads=2, depth=2),
+        swin_cifar=dict(embed_dim=12, depths=(1, 1), num_heads=(1, 2)),
+        convnext_cifar=dict(depths=(1, 1, 1, 1), dims=(8, 16, 24, 32)),
+    )[name]
+    model = models.build(name, **changes)
+    images = data.load("cifar10_samples")
+    loss, _ = training.evaluate(model, images)
+    history = fit(model, Recipe(epochs=15, batch_size=8, lr=3e-3), images)
+    assert history.train_loss[-1] < loss - 0.3 and not model.training
+
+
+def test_bytes_and_floats_are_the_same_images():
+    recipe = replace(BUSY, augment="none")
+    first, second = tiny(), tiny()
+    fit(first, recipe)
+    fit(second, recipe, (PIXELS.float() / 255, LABELS.int()))
+    assert same(first, second)
+
+
+def test_a_batch_of_one_would_stop_batchnorm_and_does_not_occur():
+    def build():
+        return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 3))
+
+    model = build()
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        build()(torch.rand(1, 1, 8, 8))
+    fit(model, Recipe(epochs=1, batch_size=23))  # 23 and 1, hence 24
+    assert model[1].num_batches_tracked == 1
+
+
+# -- chance -------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_seed_alone_decides():
+    first, second, other = tiny(), tiny(), tiny()
+    history = fit(first, BUSY, test=SET)
+    torch.manual_seed(99)
+    np.random.seed(99)
+    again = fit(second, BUSY, sample=5)  # measured on other images, without a test set
+    fit(other, BUSY, seed=1)
+    assert same(first, second) and history.objective == again.objective
+    assert not same(first, other)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_the_callers_random_states_are_left_alone(interrupted, monkeypatch):
+    def states():
+        return torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()
+
+    torch.manual_seed(5)
+    np.random.seed(5)
+    random.seed(5)
+    before, cudnn = states(), torch.backends.cudnn
+    monkeypatch.setattr(cudnn, "deterministic", False)
+    monkeypatch.setattr(cudnn, "benchmark", True)
+    model = tiny()
+    if interrupted:
+        stop_at(model, 6)
+        with pytest.raises(KeyboardInterrupt):
+            fit(model, BUSY)
+    else:
+        fit(model, BUSY)
+    assert states() == before and not cudnn.deterministic and cudnn.benchmark
+    assert not any(module.training for module in model.modules())
+
+
+def test_epochs_differ_in_order_dropout_and_mixing():
+    """With a rate of about 0 only chance changes the objective."""
+    still = Recipe(epochs=6, batch_size=24, lr=1e-300, weight_decay=0)
+    for recipe, model in (
+        (still, tiny()),
+        (replace(still, mixup=0.8), linear()),
+        (replace(still, augment="flip"), linear()),
+        (replace(still, augment="resized_crop"), linear(torch.float32)),
+    ):
+        assert len(set(fit(model, recipe).objective)) == 6
+    assert len({round(value, 12) for value in fit(linear(), still).objective}) == 1
+
+
+# -- checkpoint and resume ----------------------------------------------------------------------------------------------------
+
+
+def stop_at(model, forward_pass):
+    """Raise KeyboardInterrupt at a forward pass in train mode, counted from 1: four of them are an epoch of BUSY."""
+    seen = []
+
+    def hook(module, _):
+        seen.append(module.training)
+        if sum(seen) == forward_pass and module.training:
+            raise KeyboardInterrupt
+
+    model.register_forward_pre_hook(hook)
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
+@pytest.mark.parametrize("forward_pass", [1, 4, 11, 20])
+def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path, epochs, optimiser, forward_pass):
+    recipe = replace(BUSY, optimiser=optimiser)
+    whole = tiny()
+    expected = fit(whole, recipe, test=SET, sample=10)
+    run = compute.Run("victim", {}, tmp_path)
+    stopped = tiny()
+    stop_at(stopped, forward_pass)
+    with pytest.raises(KeyboardInterrupt):
+        fit(stopped, recipe, test=SET, sample=10, run=run)
+    epochs.clear()
+    resumed = tiny(seed=3)  # its weights come from the checkpoint, if there is one
+    history = fit(
+        resumed if forward_pass > 4 else tiny(), recipe, test=SET, sample=10, run=compute.Run("victim", {}, tmp_path)
+    )
+    assert epochs == list(range((forward_pass - 1) // 4, 5))
+    assert curves(history) == curves(expected)
+    if forward_pass > 4:
+        assert same(resumed, whole)
+    assert run.complete and all(torch.equal(t, whole.state_dict()[n]) for n, t in run.load("weights").items())
+
+
+def test_the_cell_can_be_run_again_with_the_same_model(tmp_path):
+    whole, model, run = tiny(), tiny(), compute.Run("victim", {}, tmp_path)
+    fit(whole, BUSY)
+    stop_at(model, 11)
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, BUSY, run=run)
+    fit(model, BUSY, run=run)
+    assert same(model, whole)
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
+def test_what_an_optimiser_remembers_can_be_given_to_another(kind):
+    """The next step is then the same to the bit, at the other's own rate; without its memory it is not."""
+    recipe = Recipe(epochs=1, optimiser=kind, lr=0.1)
+
+    def step(model, optimiser):
+        optimiser.zero_grad()
+        F.cross_entropy(model(PIXELS.double() / 255), LABELS).backward()
+        optimiser.step()
+
+    first = linear()
+    optimiser = optimisers.build(recipe, first)
+    for _ in range(3):
+        step(first, optimiser)
+    held = {name: tensor.clone() for name, tensor in optimisers.memory(optimiser).items()}
+    assert all(isinstance(tensor, torch.Tensor) for tensor in held.values())
+    weights = {name: tensor.clone() for name, tensor in first.state_dict().items()}
+    copies = []
+    for memory in (held, {}):
+        model = linear(seed=9)
+        model.load_state_dict(weights)
+        copies.append((model, optimisers.build(recipe, model)))
+        optimisers.remember(copies[-1][1], memory)
+    for model, own in ((first, optimiser), *copies):
+        own.param_groups[0]["lr"] = 0.05  # the rate is the recipe's, and no part of the memory
+        step(model, own)
+    (with_memory, _), (without, _) = copies
+    assert same(first, with_memory) and not same(first, without)
+
+
+def test_an_optimiser_that_remembers_nothing():
+    model = linear()
+    plain = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(PIXELS.double() / 255).sum().backward()
+    plain.step()
+    assert optimisers.memory(plain) == {} and optimisers.memory(torch.optim.Adam(model.parameters())) == {}
+    optimisers.remember(plain, {})
+    assert plain.param_groups[0]["lr"] == 0.1
+
+
+KILLED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_training import LONG, fit, store, tiny
+class Telling(store.Run):
+    def save(self, *arguments):
+        super().save(*arguments)
+        print("saved", flush=True)
+fit(tiny(), LONG, run=Telling("victim", {}, sys.argv[2]))
+"""
+LONG = replace(BUSY, epochs=60)
+
+
+def test_a_killed_process_loses_an_epoch_at_most(tmp_path, epochs):
+    folder = str(Path(__file__).parent)
+    process = subprocess.Popen([sys.executable, "-c", KILLED, folder, str(tmp_path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    for _ in range(5):
+        process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    saved = 5 + process.communicate()[0].count(b"saved")
+    run = compute.Run("victim", {}, tmp_path)
+    assert not run.complete
+    resumed, whole = tiny(), tiny()
+    fit(resumed, LONG, run=run)
+    assert epochs[0] in (saved, saved + 1) and epochs[0] < 60  # killed behind a save that it had no time to tell
+    fit(whole, LONG)
+    assert same(resumed, whole)
+
+
+def test_a_complete_run_is_loaded_and_nothing_is_written(tmp_path, epochs):
+    run = compute.Run("victim", {}, tmp_path)
+    first, second = tiny(), tiny(seed=3)
+    history = fit(first, BUSY, run=run, test=SET)
+    before = {path: path.stat().st_mtime_ns for path in run.path.iterdir()}
+    again = fit(second, BUSY, run=compute.Run("victim", {}, tmp_path), test=SET)
+    assert len(epochs) == 5 and same(first, second) and again == history and not second.training
+    assert {path: path.stat().st_mtime_ns for path in run.path.iterdir()} == before
+    assert run.load("checkpoint") == {}  # the optimiser's state went when it was no longer needed
+    assert json.loads((run.path / "history.json").read_text()) == dataclasses.asdict(history)
+
+
+def test_killed_between_the_last_epoch_and_the_end(tmp_path, monkeypatch, epochs):
+    run = compute.Run("victim", {}, tmp_path)
+    finish = compute.Run.finish
+    monkeypatch.setattr(compute.Run, "finish", lambda self: 1 / 0)
+    first, second = tiny(), tiny(seed=3)
+    with pytest.raises(ZeroDivisionError):
+        fit(first, BUSY, run=run)
+    monkeypatch.setattr(compute.Run, "finish", finish)
+    fit(second, BUSY, run=run)
+    assert len(epochs) == 5 and same(first, second) and run.complete
+
+
+@pytest.mark.parametrize("change", ["recipe", "seed", "images", "test", "sample"])
+def test_a_run_of_another_training_is_refused(tmp_path, change):
+    run = compute.Run("victim", {}, tmp_path)
+    fit(tiny(), BUSY, run=run)
+    other = dict(
+        recipe=dict(recipe=replace(BUSY, lr=0.02)),
+        seed=dict(seed=1),
+        images=dict(images=(255 - PIXELS, LABELS)),
+        test=dict(test=SET),
+        sample=dict(sample=3),
+    )[change]
+    with pytest.raises(
+        ValueError, match=rf"run: .* of a training with {change}=.*give each training a run with a config"
+    ):
+        fit(tiny(), **{"recipe": BUSY, **other}, run=run)
+
+
+def test_a_run_of_another_model_is_refused(tmp_path):
+    run = compute.Run("victim", {}, tmp_path)
+    fit(tiny(), BUSY, run=run)
+    with pytest.raises(ValueError, match="run: .* of another model than this Sequential; .*size mismatch"):
+        fit(tiny(width=5), BUSY, run=run)
+
+
+# -- history ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_history_is_what_one_measures_afterwards():
+    model = tiny()
+    other = (PIXELS[:6], LABELS[:6])
+    history = fit(model, BUSY, test=other)
+    assert (history.train_loss[-1], history.train_accuracy[-1]) == training.evaluate(model, SET)
+    assert (history.test_loss[-1], history.test_accuracy[-1]) == training.evaluate(model, other)
+    assert {len(curve) for curve in dataclasses.asdict(history).values()} == {5} and len(history) == 5
+    assert history.lr == [recipes.learning_rate(BUSY, 4 * epoch, 24) for epoch in range(5)]
+    assert history.gap == [a - b for a, b in zip(history.train_accuracy, history.test_accuracy, strict=True)]
+    assert History(**json.loads(json.dumps(dataclasses.asdict(history)))) == history
+
+
+def test_a_sample_is_the_same_images_every_epoch():
+    still = Recipe(epochs=4, batch_size=24, lr=1e-300, weight_decay=0)
+    history = fit(linear(), still, sample=7)
+    assert len(set(history.train_loss)) == 1 and (history.train_accuracy[0] * 7) % 1 == pytest.approx(0)
+    assert history.train_loss[0] != fit(linear(), still, sample=7, seed=1).train_loss[0]
+
+
+def test_a_history_says_how_it_went():
+    history = History([1.0] * 2, [0.5, 0.25], [0.5, 0.75], [0.9, 0.8], [0.5, 0.625], [0.1, 0.05], [1.5, 1.0])
+    assert repr(history) == (
+        "History: 2 epochs in 2.5 s; accuracy (loss) at the end: train 0.750 (0.25), test 0.625 (0.8)"
+    )
+    assert history.gap == [0.0, 0.125]
+    assert repr(History()) == "History: nothing trained yet"
+    with pytest.raises(ValueError, match=r"no test accuracy to take a gap to; give fit\(\) a test set"):
+        _ = fit(tiny(), replace(BUSY, epochs=2)).gap
+
+
+# -- logits and evaluate ------------------------------------------------------------------------------------------------------
+
+
+def test_logits_are_the_models_in_eval_mode_and_its_mode_is_kept():
+    model = tiny().train()
+    model[1].eval()  # a BatchNorm that someone froze
+    modes = [module.training for module in model.modules()]
+    got = training.logits(model, SET, batch_size=5)
+    assert [module.training for module in model.modules()] == modes and not got.requires_grad
+    torch.testing.assert_close(got, tiny()(PIXELS.float() / 255))
+    assert torch.equal(got, training.logits(model, PIXELS, batch_size=5)) and got.shape == (24, 3)
+
+
+def test_evaluate_by_hand():
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+
+        def forward(self, x):
+            return torch.tensor([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]])[: len(x)] * self.scale
+
+    loss, accuracy = training.evaluate(Fixed(), (PIXELS[:3], torch.tensor([1, 1, 0])))
+    assert accuracy == pytest.approx(2 / 3)
+    assert loss == pytest.approx((np.log(1 + np.exp(-1)) + np.log(1 + np.exp(2)) + np.log(2)) / 3, rel=1e-6)
+
+
+def test_images_of_a_wrong_size_are_named():
+    model = models.build("vit_cifar", depth=1, embed_dim=32)
+    with pytest.raises(ValueError, match=r"images: shape \(2, 3, 16, 16\) does not fit the model"):
+        training.logits(model, torch.rand(2, 3, 16, 16))
+
+
+# -- errors -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (dict(recipe="smok"), "recipe='smok' is not known; did you mean 'smoke'"),
+        (dict(recipe=replace(BUSY, batch_size=25)), "batch_size=25 is more than the 24 images; give 24 or less"),
+        (dict(recipe=replace(BUSY, batch_size=1)), "batch_size=1: the BatchNorm in Sequential .*give 2 or more"),
+        (dict(images=(PIXELS, LABELS + 1)), "labels go from 1 to 3; this model knows the classes 0 to 2"),
+        (dict(images=(PIXELS, LABELS - 1)), "labels go from -1 to 1"),
+        (dict(images=(PIXELS, LABELS[:2])), r"labels of shape \(2,\)"),
+        (dict(seed=-1), "seed=-1 is no seed; give a whole number from 0 up"),
+        (dict(seed=0.5), "seed=0.5 is no seed"),
+        (dict(sample=0), "sample=0 measures nothing; give 1 or more images"),
+    ],
+)
+def test_what_cannot_be_trained_is_named(more, says):
+    with pytest.raises(ValueError, match=says):
+        fit(tiny(), **{"recipe": BUSY, **more})
+
+
+def test_a_model_that_learns_nothing_is_named():
+    with pytest.raises(ValueError, match="model: Sequential has no parameter to learn; unfreeze some"):
+        fit(tiny().requires_grad_(False), BUSY)
+
+
+def test_divergence_says_where_and_what_to_try(tmp_path):
+    recipe = Recipe(epochs=3, batch_size=8, optimiser="sgd", lr=1e30)
+    run = compute.Run("victim", {}, tmp_path)
+    with pytest.raises(
+        FloatingPointError,
+        match=r"is (nan|inf) in epoch 1 of 3: training diverged at lr=1e\+30; try lr=1e\+29, or clip",
+    ):
+        fit(linear(torch.float32), recipe, run=run)
+    assert run.names() == ["training"]  # what diverged is no checkpoint
+
+
+# -- victims ------------------------------------------------------------------------------------------------------------------
+
+SMALL = dict(depth=1, embed_dim=16, num_heads=1)
+QUICK = Recipe(epochs=2, batch_size=4)
+
+
+def victim(root, **more):
+    settings = dict(recipe=QUICK, data="cifar10_samples", images=10, test=None, model=SMALL, progress=False)
+    return training.victim("vit_cifar", **{**settings, **more}, root=root)
+
+
+def test_a_victim_is_trained_once_and_reused(tmp_path, epochs, capsys):
+    first, history = victim(tmp_path)
+    assert "vit_cifar: trained on 10 images of cifar10_samples in" in capsys.readouterr().out
+    second, again = victim(tmp_path)
+    assert "vit_cifar: reused, trained on 10 images of cifar10_samples in" in capsys.readouterr().out
+    assert epochs == [0, 1] and same(first, second) and history == again
+    assert not second.training and second.normalise == models.build("vit_cifar").normalise
+
+
+def test_a_victim_is_the_zoos_model_trained_on_these_images(tmp_path):
+    images = data.load("cifar10_samples")
+    got, history = victim(tmp_path, images=[3, 1, 4, 15, 9], seed=2)
+    expected = models.build("vit_cifar", num_classes=10, seed=2, **SMALL)
+    assert curves(fit(expected, QUICK, batches.subset(images, [3, 1, 4, 15, 9]), seed=2)) == curves(history)
+    assert same(got, expected)
+
+
+def test_the_key_of_a_victim_is_what_its_result_depends_on(tmp_path, epochs, monkeypatch):
+    victim(tmp_path)
+    for alike in (dict(images=range(10)), dict(images=torch.arange(10)), dict(recipe=replace(QUICK, source="a book"))):
+        victim(tmp_path, **alike)
+    assert len(epochs) == 2
+    for other in (
+        dict(seed=1),
+        dict(images=11),
+        dict(images=list(range(9, -1, -1))),
+        dict(recipe=replace(QUICK, lr=0.01)),
+        dict(model={**SMALL, "embed_dim": 24}),
+        dict(model={**SMALL, "drop_rate": 0.5}),
+        dict(model={**SMALL, "position_std": 1.0}),  # shows in no shape
+        dict(sample=5),
+    ):
+        epochs.clear()
+        victim(tmp_path, **other)
+        assert len(epochs) == 2, other
+    monkeypatch.setattr(trainer, "FORMAT", trainer.FORMAT + 1)
+    epochs.clear()
+    victim(tmp_path)
+    assert len(epochs) == 2
+
+
+def test_an_interrupted_victim_goes_on(tmp_path, epochs, monkeypatch):
+    counting = trainer._epoch
+
+    def stop_in_the_second(*arguments):
+        if arguments[6] == 1:
+            raise KeyboardInterrupt
+        return counting(*arguments)
+
+    monkeypatch.setattr(trainer, "_epoch", stop_in_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        victim(tmp_path)
+    monkeypatch.setattr(trainer, "_epoch", counting)
+    victim(tmp_path)
+    assert epochs == [0, 1]
+
+
+def test_a_victim_with_a_test_set_has_a_gap_and_the_normalisation_of_its_set(tmp_path, monkeypatch):
+    def load(name, split="train"):
+        return data.Images(
+            name, split, *batches.subset(SET, range(15) if split == "train" else range(15, 24)), ("a", "b", "c"), own
+        )
+
+    own = Normalise((0.3,), (0.2,))
+    monkeypatch.setattr(trainer, "load_images", load)
+    grey = {**SMALL, "img_size": 8, "patch_size": 4, "in_chans": 1}
+    model, history = victim(tmp_path, data="grey", images=12, test=5, model=grey)
+    assert model.normalise == own and model.num_classes == 3
+    assert (
+        len(history.gap) == 2
+        and history.test_accuracy[-1] == training.evaluate(model, (PIXELS[15:20], LABELS[15:20]))[1]
+    )
+    with pytest.raises(ValueError, match="indices holds 15, and there are 15 images"):
+        victim(tmp_path, data="grey", images=16, model=grey)
+
+
+def test_our_own_recipes_are_for_small_models():
+    ours = {
+        "smoke",
+        "laptop",
+        "faces",
+        "faces_smoke",
+        "identities",
+        "identities_laptop",
+        "identities_smoke",
+        "digits",
+        "digits_smoke",
+    }
+    ours |= {f"{attack}_{profile}" for attack in ("membership", "attribute") for profile in ("smoke", "laptop")}
+    papers = {"zhang2024_membership", "zhang2024_attribute", "koh2024_ppa", "koh2024_ir152"}
+    assert set(RECIPES) == papers | ours
+    assert {name for name, recipe in RECIPES.items() if recipe.source.startswith("ours")} == ours
+    assert RECIPES["smoke"].epochs < RECIPES["laptop"].epochs < RECIPES["zhang2024_membership"].epochs
+
+
+# -- what looks on, and what cuts short --------------------------------------------------------------------------------
+
+
+def test_what_watches_changes_nothing_and_sees_each_epoch(tmp_path):
+    alone, watched, seen = tiny(), tiny(), []
+
+    def watch(epoch):
+        torch.rand(3), np.random.rand(3)
+        seen.append((epoch, training.logits(watched, PIXELS).sum().item()))
+
+    fit(alone, BUSY)
+    fit(watched, BUSY, watch=watch)
+    assert [epoch for epoch, _ in seen] == [1, 2, 3, 4, 5] and len({said for _, said in seen}) == 5
+    assert all(torch.equal(a, b) for a, b in zip(alone.parameters(), watched.parameters(), strict=True))
+    assert seen[-1][1] == training.logits(watched, PIXELS).sum().item()
+
+
+def test_what_a_watcher_saves_is_there_before_its_epoch_counts(tmp_path):
+    """Stopped inside the watcher, the epoch is trained again and watched again; after it, it is not."""
+    run, seen = compute.Run("victim", {"watched": True}, tmp_path), []
+
+    def watch(epoch):
+        seen.append((epoch, trainer.epochs_done(run)))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny(), BUSY, run=run, watch=watch)
+    assert trainer.epochs_done(run) == 1
+    fit(tiny(), BUSY, run=run, watch=watch)
+    assert seen == [(1, 0), (2, 1), (2, 1), (3, 2), (4, 3), (5, 4)]
+    assert run.complete and trainer.epochs_done(run) == 5
+
+
+def test_a_budget_brings_an_epoch_to_its_end_and_the_next_call_goes_on(tmp_path):
+    whole, pieces = tiny(), tiny()
+    fit(whole, BUSY)
+    run = compute.Run("victim", {"pieces": True}, tmp_path)
+    for epoch in range(1, BUSY.epochs):
+        with pytest.raises(
+            TimeoutError, match=rf"budget=0 s are over after epoch {epoch} of 5; the run holds it: call again"
+        ):
+            fit(tiny(), BUSY, run=run, budget=0)
+        assert trainer.epochs_done(run) == epoch
+    history = fit(pieces, BUSY, run=run, budget=0)
+    assert run.complete and len(history) == 5
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), pieces.parameters(), strict=True))
+    assert len(fit(tiny(), BUSY, run=run, budget=1e-9)) == 5  # nothing is left to cut short
+
+
+def test_a_budget_needs_a_run():
+    with pytest.raises(ValueError, match=r"budget=3 without a run would lose what was trained"):
+        fit(tiny(), BUSY, budget=3)
