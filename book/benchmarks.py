@@ -31,7 +31,7 @@ _BENCHES = {  # the files of `make bench`, and what a reader should know of each
     "quarter of the channels and one block a stage where *half* is not said. On `vit_std_1` Gauss-Newton stops at a score of 1e-6.",
     "bench_skips": "Model inversion with the skip connections of one stage removed, by depth, prior, data and resolution: the attack "
     "accuracy of PPA, as another network sees it, of 40 pictures a draw; each draw has private people (or digits) of its own. *At equal "
-    "task accuracy* is `recognition.at_equal_accuracy` over two checkpoints of each draw. Then what a step of PPA costs at 224 pixels.",
+    "task accuracy* is `evaluation.at_equal_accuracy` over two checkpoints of each draw. Then what a step of PPA costs at 224 pixels.",
     "bench_membership_scores": "All models of a fleet as targets, scored in closed form, beside target by target with NumPy and SciPy; "
     "one thread.",
     "bench_fleet": "A fleet of 16 on two processes, beside the same fleet on one and beside the standard library's pool; the same weights, "

@@ -759,7 +759,7 @@ widgets.explore(at_rank, rank=range(1, 17), photograph=range(20))
 # because $d$ is made of the image's own patches: what is hidden is where the picture differs from patch to patch.
 #
 # A warning: a low-rank embedding that is *rounded* has full rank again, about $10^{-8}$ below its size, and from float64
-# gradients the attack recovered the image from those last bits. `positions.draw("low_rank")` is therefore exact.
+# gradients the attack recovered the image from those last bits. `position_embeddings.draw("low_rank")` is therefore exact.
 
 # %% [markdown]
 # ### Exercise 5: design it

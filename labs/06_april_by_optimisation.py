@@ -524,7 +524,7 @@ plots.images(
 # embedding makes the features of all images alike, and the rows with them.
 #
 # A search for images of wrong labels cannot end well. The *bias* of the last layer, which no features
-# enter (`labels.bias_counts`, lab 04), read them all at either scale. Here on these very batches:
+# enter (`label_recovery.bias_counts`, lab 04), read them all at either scale. Here on these very batches:
 
 # %%
 for size, number in itertools.product(batches, range(2)):

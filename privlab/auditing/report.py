@@ -179,7 +179,7 @@ def _algebra(audit: Audit) -> Section:
 
 def _search(audit: Audit) -> Section:
     s, title = audit.search, "A search on a small budget"
-    said = "A lower bound, no verdict. Gradient matching (`gradient.annealed`) from noise on image 0, its label and all gradients known."
+    said = "A lower bound, no verdict. Gradient matching (`presets.annealed`) from noise on image 0, its label and all gradients known."
     if s.psnr is None:
         return Section(title, [said, f"It found nothing: {s.ended}."])
     found, held = (s.psnr, s.ssim), (s.baseline_psnr, s.baseline_ssim)

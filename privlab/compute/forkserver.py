@@ -63,7 +63,7 @@ class Nursery:
 
 
 class Forked:
-    """A worker out of a nursery, or about to be; it has of `subprocess.Popen` what `processes` asks for."""
+    """A worker out of a nursery, or about to be; it has of `subprocess.Popen` what `worker_pool` asks for."""
 
     def __init__(self, nursery: Nursery, module: str, told: IO[str]) -> None:
         """module: what the nursery has imported before it forks.  told: where it tells of its errors."""

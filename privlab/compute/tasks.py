@@ -232,7 +232,7 @@ class _Here:
 
 
 class _Apart:
-    """A process of our own, as kept warm by `processes`."""
+    """A process of our own, as kept warm by `worker_pool`."""
 
     def __init__(self, number: int, gpu: bool) -> None:
         self.worker = worker_pool.take(_device(number) if gpu else {})

@@ -1,9 +1,9 @@
 """A process that works off tasks for a fleet: one JSON object a line comes in, one goes out, until the input ends.
 
 `worker_pool` starts `python -m privlab.compute.worker`, or has it forked by one that was started with --nursery. A task is a function
-by name and its arguments, {"call": "module:function", "arguments": {...}}; the answer is {"done": true}, or {"type": ..., "error": ..., "traceback": ...}.
-When the input ends, because the process that started this one is gone, whatever is being worked at is dropped at once: what counts lies
-in files, and someone else goes on from there.
+by name and its arguments, {"call": "module:function", "arguments": {...}}; the answer is {"done": true}, or {"type": ..., "error": ...,
+"traceback": ...}. When the input ends, because the process that started this one is gone, whatever is being worked at is dropped at once:
+what counts lies in files, and someone else goes on from there.
 """
 
 from __future__ import annotations

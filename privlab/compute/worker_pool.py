@@ -1,6 +1,6 @@
-"""Worker processes of this machine, each asked one thing at a time; `fleet` sends them its tasks.
+"""Worker processes of this machine, each asked one thing at a time; `tasks` sends them its tasks.
 
-A worker needs torch and timm, which take seconds to import and much memory. On Linux `nursery` imports them once for all workers;
+A worker needs torch and timm, which take seconds to import and much memory. On Linux `forkserver` imports them once for all workers;
 elsewhere, and with a GPU of its own, each does so itself. One that has nothing to do is kept for a minute, for the next fleet that would
 start one with the same environment: a lab trains, attacks, and trains again.
 """

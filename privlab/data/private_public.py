@@ -51,7 +51,7 @@ class Cast:
         )
 
     def keep(self, all: bool = False) -> Tensor:
-        """A keep matrix for `shadows.make`, (draws, n) bool: model i sees the training photographs of draw i, or all of them."""
+        """A keep matrix for `shadow_models.make`, (draws, n) bool: model i sees the training photographs of draw i, or all of them."""
         rows = torch.zeros(len(self.draws), len(self.labels), dtype=torch.bool)
         for i, draw in enumerate(self.draws):
             rows[i, draw.all if all else draw.train] = True

@@ -70,7 +70,7 @@ class Cut(Defence):
         return self in getattr(model, "cuts", ())
 
     def _found(self, model: nn.Module) -> list[tuple[int, float, float]]:
-        """(stage as `skips` counts it, k, fraction) of each."""
+        """(stage as `skip_connections` counts it, k, fraction) of each."""
         known = list(skip_connections.stages(model))[::-1]
         if far := [place for place, _, _ in self.stages if place > len(known)]:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""One budget of noise for a whole message, and where in the message it is spent; `messages` spends it on each step of a training.
+"""One budget of noise for a whole message, and where in the message it is spent; `updates` spends it on each step of a training.
 
 The noise has an expected squared norm, its energy, of (relative * |g|)^2, g being all gradients as one long vector. `shares` says what
 part of that energy goes to which group of parameters; inside a group every number gets noise of the same standard deviation:

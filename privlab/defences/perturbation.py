@@ -1,7 +1,7 @@
 """What a client may do to its gradients before it sends them, noise on a model's weights, and noise on each step of a training (DP-SGD).
 
 Gradients: `gaussian`, `laplacian`, `clipped`, `sparse` and `low_bits` map a Leak to a Leak. To withhold some is leak.without(names), see
-`parts.names`; to spread one budget of noise over them is `budget.spread`.
+`parts.names`; to spread one budget of noise over them is `noise_budget.spread`.
 
 The noise of `gaussian` and `laplacian` is stated relative to the gradient: `relative` is the expected norm of the noise over the norm of
 the gradient, so each number of a tensor g gets noise of standard deviation relative * |g| / sqrt(numbers in g). Lu et al. 2022 (section
@@ -242,7 +242,7 @@ def spent(noise: float, rate: float, steps: int, delta: float) -> float:
 
 
 class PrivateSteps:
-    """DP-SGD's way to take the steps of one training, see `protection.Steps`; it remembers nothing from step to step."""
+    """DP-SGD's way to take the steps of one training, see `defence.Steps`; it remembers nothing from step to step."""
 
     def __init__(self, defence: DP, recipe: Recipe, images: int) -> None:
         self.defence, self.recipe, self.images = defence, recipe, images

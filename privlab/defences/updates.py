@@ -156,8 +156,8 @@ def sent(by: str, **settings: Any) -> Message:
     """A defence of messages.
 
     by: one of `WAYS`, and its settings: "gaussian" or "laplacian" (relative); "spread" (shares, relative, kind; groups are words), see
-        `budget.spread`; "clipped" (norm), "sparse" (share), "low_bits" (bits), see `perturbation`; "bfloat16"; "withheld" (words), see
-        `parts.names`. In a training, what is withheld is never learnt: it stays as it was drawn.
+        `noise_budget.spread`; "clipped" (norm), "sparse" (share), "low_bits" (bits), see `perturbation`; "bfloat16"; "withheld" (words),
+        see `parts.names`. In a training, what is withheld is never learnt: it stays as it was drawn.
     Raises ValueError for another way, settings that it lacks or misses, and numbers out of range; and a training with it, for groups and
     parts that the model lacks.
     """

@@ -1,7 +1,7 @@
 """Weeks of ledgers as one table: each claim's verdicts and each figure's numbers in the order of the runs, and when it moved.
 
 A figure is held against the run in which it last moved, not only against the week before, so a slow drift is found too.
-What "moved" means is said in `drift`.
+What "moved" means is said in `comparison`.
 """
 
 from __future__ import annotations

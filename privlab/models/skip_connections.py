@@ -2,8 +2,8 @@
 
 A block with an additive skip computes z_{i+1} = z_i + g_i(z_i), or P(z_i) + g_i(z_i) where its shortcut holds a projection P. Here the
 shortcut gets a factor, k P(z_i) + g_i(z_i), in training and at inference: k = 1 is the stock model, k = 0 leaves g_i alone and takes P out
-of the model, parameters, BatchNorm state and all. Where skips join channels (DenseNet), see `dense`. An activation behind the sum and
-stochastic depth on g_i stay where timm has them. Names of the parameters that stay do not change.
+of the model, parameters, BatchNorm state and all. Where skips join channels (DenseNet), see `dense_connections`. An activation behind
+the sum and stochastic depth on g_i stay where timm has them. Names of the parameters that stay do not change.
 
 Which shortcuts a stage has:
 

@@ -15,7 +15,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from privlab.data import NORMALISE, Normalise
-from privlab.models import ir_resnet, morph, morph_steps, position_embeddings, representations, repvgg, vgg
+from privlab.models import ir_resnet, morph, position_embeddings, representations, repvgg, vgg
 from privlab.models.forward import preprocessing
 from privlab.models.skip_connections import remove_last_fraction, scale
 
@@ -78,10 +78,10 @@ def build(
 ) -> Any:
     """A fresh victim in eval mode, its weights drawn from `seed`, with its preprocessing in `model.normalise`.
 
-    name: any timm model, one of `CIFAR` or `FACES`, "repvgg_d2", "vgg_narrow", an IR net of `ir.LAYERS` such as "ir152", or a step of
-        the morph, "morph_1" to "morph_14".
+    name: any timm model, one of `CIFAR` or `FACES`, "repvgg_d2", "vgg_narrow", an IR net of `ir_resnet.LAYERS` such as "ir152", or a
+        step of the morph, "morph_1" to "morph_14".
     num_classes: rows of the head; the model's own number if not given.
-    position, position_std, position_rank: kind, scale and rank of a ViT's position embedding (see `positions.draw`);
+    position, position_std, position_rank: kind, scale and rank of a ViT's position embedding (see `position_embeddings.draw`);
         timm's own learnable one, with standard deviation .02, if nothing is given.
     bottleneck: put a Linear layer with so many outputs before the last one, which then sees no more of an image than these numbers.
     skips: pairs (stage, k): the shortcuts of that stage, counted from 1, are multiplied by k in [0, 1], and removed where it is 0; a third
@@ -89,7 +89,7 @@ def build(
         [(4, 0), (3, 0, 0.1)], SSF is [(4, 0.2)] (Koh et al. 2024, section 5; see `models.skips`). The weights that remain are those of
         the uncut model of the same seed, but for BatchNorm weights that timm sets to 0 in ResNets: see `models.skips`.
     changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
-        Those of a step of the morph are `morph.build`'s, those of an IR net `ir.build`'s.
+        Those of a step of the morph are `morph.build`'s, those of an IR net `ir_resnet.build`'s.
     Gradient attacks differentiate twice, so attention is built unfused, and torch's hard sigmoid (MobileNetV3's and GhostNet's gates) is
     exchanged for timm's, which computes the same: torch's fused kernels of both have no second derivative.
     Raises ValueError for a name that is not there (with the nearest), an image size that the patch does not divide, or skips that the
@@ -112,9 +112,9 @@ def _uncut(
     bottleneck: int | None,
     **changes: object,
 ) -> Any:
-    """`build` without `skips`."""
-    if name in morph_steps.NAMES and position == "learnable" and position_std is None and position_rank is None:
-        step = morph.build(morph_steps.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
+    """`build` without `skip_connections`."""
+    if name in morph.NAMES and position == "learnable" and position_std is None and position_rank is None:
+        step = morph.build(morph.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
         return step if bottleneck is None else _narrow(step, bottleneck, seed).eval()
     _check_name(name)
     timm_name, settings = _NAMED.get(name, (name, {}))
@@ -160,7 +160,7 @@ def _uncut(
 
 
 def _read_cut(entry: Any) -> tuple[int, float, float | None]:
-    """(stage, k, fraction or None) of an entry of `skips`, which may come from JSON."""
+    """(stage, k, fraction or None) of an entry of `skip_connections`, which may come from JSON."""
     numbers = list(entry) if isinstance(entry, list | tuple) else []
     if len(numbers) not in (2, 3) or (len(numbers) == 3 and numbers[1] != 0):
         raise ValueError(
@@ -176,7 +176,7 @@ def sized(name: str, side: int) -> dict[str, int]:
     name: as for `build`. A ViT, a Swin and a Mixer are built for one size; a ResNet takes any.
     Raises ValueError for a name that is not there (with the nearest).
     """
-    if name in morph_steps.NAMES:
+    if name in morph.NAMES:
         return {}
     _check_name(name)
     timm_name, settings = _NAMED.get(name, (name, {}))
@@ -224,7 +224,7 @@ def _narrow(model: nn.Module, width: int, seed: int) -> nn.Module:
 def _check_name(name: str) -> None:
     ours = [*_NAMED, *ir_resnet.LAYERS, *vgg.PLANS]
     if name not in ours and not timm.is_model(name):
-        known = [*ours, *morph_steps.NAMES, *timm.list_models()]
+        known = [*ours, *morph.NAMES, *timm.list_models()]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise ValueError(
             f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"

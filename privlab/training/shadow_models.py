@@ -70,14 +70,14 @@ class Fleet:
     def train(
         self, *, jobs: int | None = None, cluster: str | None = None, budget: float | None = None, progress: bool = True
     ) -> None:
-        """Train what is missing, and print one line about what was trained and what reused; see `fleet.run` for the arguments.
+        """Train what is missing, and print one line about what was trained and what reused; see `tasks.run` for the arguments.
 
         The folder must be on a disk that every machine of the cluster sees under the same path.
         """
         train_all([self], jobs=jobs, cluster=cluster, budget=budget, progress=progress)
 
     def tasks(self) -> list[fleet.Task]:
-        """The training of each model, for `fleet.run`."""
+        """The training of each model, for `tasks.run`."""
         return [
             fleet.Task(
                 name=f"{self.settings['model']['name']} {m}",
@@ -159,7 +159,7 @@ def train_all(
     budget: float | None = None,
     progress: bool = True,
 ) -> None:
-    """Train what is missing of several fleets, in one go over the same workers, and print one line; see `fleet.run`."""
+    """Train what is missing of several fleets, in one go over the same workers, and print one line; see `tasks.run`."""
     tasks = [task for each in fleets for task in each.tasks()]
     names = list(dict.fromkeys(each.settings["model"]["name"] for each in fleets))
     gpu = any(each.settings["device"] == "cuda" for each in fleets)

@@ -51,7 +51,7 @@ def one_thread():
 
 
 def by_a_pool(made):
-    """What one would write without `fleet`: the same tasks, no retry and no progress."""
+    """What one would write without `tasks`: the same tasks, no retry and no progress."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, spawn, initializer=one_thread) as pool:
         list(pool.map(partial(shadow_models.train, str(made.folder)), range(MODELS)))

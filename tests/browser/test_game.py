@@ -13,7 +13,7 @@ Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 CODE = """\
 import torch
 from privlab import game
-from privlab.study import Pair, Study
+from privlab.notebook.user_study import Pair, Study
 
 pictures = torch.rand(3, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 of = Study([Pair(*three, f"person {i}") for i, three in enumerate(pictures)], seconds=30)

@@ -534,8 +534,8 @@ def test_a_sweep_finds_what_the_search_raises(shell):
 
 LAB = """\
 import threading, time, torch
-from privlab import player
-from privlab.attacks.descent import State
+from privlab.notebook import player
+from privlab.attacks.gradient_inversion.descent import State
 
 threads = set()
 

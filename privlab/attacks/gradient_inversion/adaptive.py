@@ -1,7 +1,7 @@
 """The attacker who knows the defence: what he does with noise whose size, tensor by tensor, is no secret.
 
 A defence that is safe only while nobody knows of it is not safe. `deviations`, an argument of most functions here, is what
-`defences.budget.deviations` gives: parameter name -> standard deviation of the noise in each number. The closed forms take the same
+`defences.noise_budget.deviations` gives: parameter name -> standard deviation of the noise in each number. The closed forms take the same
 mapping as it is: closed_form.patch_embedding(model, leak, noise=deviations).
 """
 

@@ -46,7 +46,7 @@ class Case:
     data, split, images, side: the named set, and the places of the batch's photographs; resized to `side` pixels if given.
     attack, settings: a name of `PRESETS`, and what it takes, such as dict(steps=600).  seed: of the noise it begins with.
     noise: what the client adds to its message, see `perturbation.gaussian`; drawn by the victim's seed.
-    sent: a defence of the message, by its settings (`messages.sent(...).settings()`); drawn by the victim's seed.
+    sent: a defence of the message, by its settings (`updates.sent(...).settings()`); drawn by the victim's seed.
     rounds: messages of the same photographs, each with noise of its own, that the attacker takes the mean of.
     informed: whether he knows the defence: noise is weighed (`adaptive.tempered`), zeros of a sparse message are no numbers, and a
         clipped one has no length.
@@ -125,7 +125,7 @@ def run(
 ) -> list[Result]:
     """What each case finds, in the order of the cases; those that are kept already are not searched for again.
 
-    device: "cpu" or "cuda".  snapshots: steps at which pictures are kept on the way.  jobs, progress: see `fleet.run`.
+    device: "cpu" or "cuda".  snapshots: steps at which pictures are kept on the way.  jobs, progress: see `tasks.run`.
     budget: seconds, after which searches stop at a checkpoint, to go on from there in the next call.
     Prints one line about what was done.  Raises TimeoutError where the budget was over before all were done.
     """

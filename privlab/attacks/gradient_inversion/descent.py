@@ -1,4 +1,4 @@
-"""One descent of a gradient attack, from a start to where it stops: the loop that every preset of `gradient.py` shares."""
+"""One descent of a gradient attack, from a start to where it stops: the loop that every preset of `presets.py` shares."""
 
 from __future__ import annotations
 

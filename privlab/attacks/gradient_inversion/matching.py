@@ -1,7 +1,7 @@
 """Gradient matching: look for images whose gradient is the one that the client sent.
 
 The papers differ in what they compare and what they assume about images, not in how they search. So an attack is a tuple of `Term`s
-and a handful of numbers; `gradient.py` holds the papers' own.
+and a handful of numbers; `presets.py` holds the papers' own.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Inversion:
             gives the same images to the bit on a CPU; a GPU may add numbers in another order each time.
         start: images to begin with in place of noise, (batch, channels, height, width) in [0, 1]; for a group, that many batches.
         resume: go on from `State.checkpoint()` of the same search; that state comes first, once more.
-        space: look among the images of this space only, see `spaces`; among all if not given. A box holds for pixels alone.
+        space: look among the images of this space only, see `search_spaces`; among all if not given. A box holds for pixels alone.
         chunk: differentiate twice through so many images at a time, which takes the memory of so many and a third more time; all
             at once if not given. The result is the same up to rounding. Not for BatchNorm in train mode, which mixes the batch.
         compiled: have the whole step compiled: pays for runs of thousands of steps; takes minutes first, once more where other terms

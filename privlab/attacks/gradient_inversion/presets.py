@@ -64,7 +64,7 @@ def dlg(steps: int = 300) -> Inversion:
 def idlg(steps: int = 300) -> Inversion:
     """Improved DLG (Zhao et al. 2020): the same search, with the label read from the last layer first.
 
-    One image, features that are not negative: see `labels.row_sum`; elsewhere give `replace(idlg(), labels=labels.row_products)`.
+    One image, features that are not negative: see `label_recovery.row_sum`; elsewhere give `replace(idlg(), labels=labels.row_products)`.
     """
     terms = (Term("gradients", 1.0, squared_distance),)
     return Inversion(

@@ -21,7 +21,7 @@ from privlab.training import shadow_models
 class Attempt(NamedTuple):
     """One attack to be made: on model m of a fleet, as it was after epoch `at` (the last if None), with a generator that was kept.
 
-    generator: the folder that `shelf.keep` returned.  targets: classes.  attack, seed: see `ModelInversion.run`.
+    generator: the folder that `generator_files.keep` returned.  targets: classes.  attack, seed: see `ModelInversion.run`.
     beside: folders of models distilled from the target, see `distillation.distil`.
     """
 
@@ -61,7 +61,7 @@ class Attempt(NamedTuple):
 def wage(
     attempts: Sequence[Attempt], *, jobs: int | None = None, budget: float | None = None, progress: bool = True
 ) -> list[Found]:
-    """Make the attacks that are missing, and return what all of them found, in order; see `fleet.run` for the arguments.
+    """Make the attacks that are missing, and return what all of them found, in order; see `tasks.run` for the arguments.
 
     Raises TimeoutError when the budget is over before all of them are made; those that are, are kept.
     """

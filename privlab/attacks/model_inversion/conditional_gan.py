@@ -139,7 +139,7 @@ def plg_mi(
         generator's loss, the crop being of so large a `share` of the area. Theirs also turn, mirror and colour the images.
     lr: of Adam with betas (0, .9) for both networks, one step each a batch. It suits some hundred steps; theirs is 2e-4 over 30,000, with
         five steps of the discriminator for one of the generator.
-    width, channels, batch_size: see `dcgan`.  watch: see `adversaries.gmi`.
+    width, channels, batch_size: see `dcgan`.  watch: see `gans.gmi`.
     Raises ValueError as `dcgan` and `pseudo_labels` do.
     """
     pixels = batches.pixels(images)

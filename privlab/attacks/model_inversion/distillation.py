@@ -46,7 +46,7 @@ def distil(
     It is trained once, and goes on where it was interrupted. It takes over the target's preprocessing; its classes are the target's.
     student, model: what `zoo.build` takes: the name, and the changes.  images: public, (n, channels, height, width), bytes or in [0, 1].
     epochs, batch_size, lr: Adam's, at a constant rate.  temperature: of both sides (Hinton et al. 2015); 1 in LOMMA.
-    watch: see `adversaries.gmi`.  The loss is `divergence`.
+    watch: see `gans.gmi`.  The loss is `divergence`.
     Raises ValueError for images that the target does not take, fewer than a batch, or a temperature that is not positive.
     """
     pixels = batches.pixels(images)

@@ -9,8 +9,8 @@ A generator has a `width` (numbers in a latent), a `shape` (channels, height, wi
 One that kept its discriminator has `realism(images) -> (n,)`, the logit of "real". One that is told the class to draw has
 `conditional = True` and `classes`, and takes `synthesise(w, labels)`; `shown` asks either kind.
 
-`Eigenfaces` are linear and fitted at once, `DCGAN` is trained here, `stylegan.StyleGAN2` comes from an external checkout; the GANs of
-`adversaries` and `conditional` are trained with a target model's help.
+`Eigenfaces` are linear and fitted at once, `DCGAN` is trained here, `stylegan2.StyleGAN2` comes from an external checkout; the GANs of
+`gans` and `conditional_gan` are trained with a target model's help.
 """
 
 from __future__ import annotations

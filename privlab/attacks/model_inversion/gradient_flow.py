@@ -75,7 +75,7 @@ def split(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss = cross_e
 def norms(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss = cross_entropy) -> dict[int | str, Tensor]:
     """L2 norms of the loss's gradient at the output of each stage and at the input: {1: (n,), 2: (n,), ..., "input": (n,)}.
 
-    model: of any family in `skips`; its stages are those of `skips.stages`, and those without skips too.
+    model: of any family in `skip_connections`; its stages are those of `skip_connections.stages`, and those without skips too.
     images: (n, channels, height, width) in [0, 1]; "input" is the gradient in these pixels, before preprocessing.  labels: (n,).
     loss: (logits, labels) -> one number, or one an image, which are summed.
     """

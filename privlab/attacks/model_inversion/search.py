@@ -60,7 +60,7 @@ class ModelInversion:
     views, view_share: how many views of each candidate the last choice takes the mean over; 0 takes the picture as it is.
     realism: weight of -log D, D being how real the generator's own discriminator finds the picture.
     fitted: search for a Gaussian around each candidate, its mean and its log-variance, from a fresh draw each step; a picture is one draw.
-    anchor: weight of `inversion_losses.strayed`, against a fresh draw each step from the Gaussian of the features of 500 pictures of the
+    anchor: weight of `losses.strayed`, against a fresh draw each step from the Gaussian of the features of 500 pictures of the
         generator, which stand for the public ones.
     """
 
@@ -285,7 +285,7 @@ def ppa(**changes: Any) -> ModelInversion:
 def gmi(**changes: Any) -> ModelInversion:
     """Generative model inversion (Zhang et al. 2020): realism + 100 x cross-entropy, 1,500 steps of .02 from each of 5 random latents.
 
-    For the generator of `adversaries.gmi`. Adam takes the place of their momentum, and latents are not held inside [-1, 1].
+    For the generator of `gans.gmi`. Adam takes the place of their momentum, and latents are not held inside [-1, 1].
     """
     return _bare(dict(loss="cross_entropy", realism=0.01, steps=1500) | changes)
 
@@ -293,7 +293,7 @@ def gmi(**changes: Any) -> ModelInversion:
 def kedmi(**changes: Any) -> ModelInversion:
     """Knowledge-enriched distributional inversion (Chen et al. 2021): GMI's losses, 2,400 steps, for the mean and variance of a Gaussian.
 
-    For the generator of `adversaries.kedmi`. They fit one Gaussian a class, from mean 0, and draw 5 pictures; here it is one a candidate.
+    For the generator of `gans.kedmi`. They fit one Gaussian a class, from mean 0, and draw 5 pictures; here it is one a candidate.
     """
     return gmi(**(dict(fitted=True, steps=2400) | changes))
 
@@ -301,7 +301,7 @@ def kedmi(**changes: Any) -> ModelInversion:
 def plg_mi(**changes: Any) -> ModelInversion:
     """Pseudo-label guided inversion (Yuan et al. 2023): the margin alone, 600 steps of .1 in the latents of the class, changed pictures.
 
-    For the generator of `conditional.plg_mi`. Of their changes (crops of 80 to 100%, colours, flips, turns, two a step) here is one crop.
+    For the generator of `conditional_gan.plg_mi`. Of their changes (crops of 80 to 100%, colours, flips, turns, two a step) here is a crop.
     """
     return _bare(dict(loss="max_margin", lr=0.1, steps=600, share=(0.8, 1.0)) | changes)
 

@@ -3,7 +3,7 @@
 The time is kept by a task on the kernel's event loop, not by a thread: it ends with the loop, never runs beside a cell, and works
 where the kernel's loop does, in JupyterLab, VS Code and Colab. While another cell computes, the figures stand still, and so does
 everything else; a click that arrives late for that reason counts as no answer. In plain Python, where no loop runs, `tick` does
-what the task would do. Answers stay on this machine: see `study`.
+what the task would do. Answers stay on this machine: see `answers`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Marks for a folder of returned notebooks: a table with one row a notebook, whatever is in them.
 
 The notebooks are read before any answer runs, so that none can change another. Every answer then runs alone, shut in, and apart from the
-check that asks it: see `judge` and `jail` for what holds and what does not. This process never runs, and hardly reads, what is in them;
+check that asks it: see `grader` and `sandbox` for what holds and what does not. This process never runs, and hardly reads, what is in them;
 it alone holds the table, and writes it anew after each row.
 
 Only what an answer needs is run, in the order of the notebook: not the lab. So a returned notebook may be renamed, have cells added, split,

@@ -1,18 +1,18 @@
-"""A process that reads returned notebooks and judges their answers, one JSON object a line in, one out. `marking` starts it.
+"""A process that reads returned notebooks and judges their answers, one JSON object a line in, one out. `gradebook` starts it.
 
 It imports torch and a lab's checks once, and never runs a line of a notebook: for each answer it forks. In the usual case it forks twice:
 
     this process -> the check -> the answer
 
-The answer's process is shut in (`jail`), runs the statements of the notebook that the answer needs (`returned`, `slicing`), and is then
-asked by the check, through a pipe, what the check wants to know; what crosses is data (`crossing`). The check has the expected values, and
-its verdict goes through a pipe that the answer's process does not hold. So an answer can redefine `checks.verify`, change torch, print
-whatever it likes: all that is in its own process, and counts for nothing. It can do no more than give right values.
+The answer's process is shut in (`sandbox`), runs the statements of the notebook that the answer needs (`submission`, `slicing`), and is
+then asked by the check, through a pipe, what the check wants to know; what crosses is data (`serialisation`). The check has the expected
+values, and its verdict goes through a pipe that the answer's process does not hold. So an answer can redefine `checks.verify`, change
+torch, print whatever it likes: all that is in its own process, and counts for nothing. It can do no more than give right values.
 
 Some checks ask with what cannot cross a pipe: a model, a function, a graph for autograd. There check and answer share one process, shut in
 as well. Its verdict needs a word that is drawn anew and taken down before the answer runs, along with the check; so the three tricks above
 still do nothing. But in one process nothing is out of reach: who knows Python well enough to search its frames for that word, or changes
-what the check asks of torch, gets these few marks. `marking` names such exercises. No answer can reach another's marks in either case.
+what the check asks of torch, gets these few marks. `gradebook` names such exercises. No answer can reach another's marks in either case.
 """
 
 from __future__ import annotations

@@ -410,7 +410,7 @@ HEAD = (
 LAB = """\
 import torch
 from privlab import game
-from privlab.study import Pair, Study
+from privlab.notebook.user_study import Pair, Study
 
 of = Study([Pair(*torch.rand(3, 3, 8, 8)) for _ in range(3)])
 g = game.play(of, FOLDER)

@@ -9,7 +9,7 @@ the gradients are, and damped where the leak's own rounding (or a noise that the
 
 `noise`, an argument of all three, is what the attacker knows of a defence. A number is the error in the gradients relative to their size,
 the same for all. A mapping, parameter name -> standard deviation of the noise in each number of its gradient, is what
-`defences.budget.deviations` gives; names that it lacks have none. It makes better use of what is known: rows of a system are weighed
+`defences.noise_budget.deviations` gives; names that it lacks have none. It makes better use of what is known: rows of a system are weighed
 by their errors, which rounding makes proportional to a row's size and noise does not.
 """
 
@@ -203,7 +203,7 @@ def subspace(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recov
 
 
 class Equations(NamedTuple):
-    """A X = B for the patches of an image, X: (unknowns, patches), with what is known of the errors in A and B, see `ridge.solve`."""
+    """A X = B for the patches of an image, X: (unknowns, patches), with what is known of the errors in A and B: `least_squares.solve`."""
 
     system: Tensor  # (equations, patch pixels), and a column for sigma_i where beta is not 0
     right: Tensor  # (equations, patches)
@@ -213,7 +213,7 @@ class Equations(NamedTuple):
 
 
 def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equations:
-    """The system of `subspace` for a batch of any size: each of its images satisfies it, see `spaces.family`.
+    """The system of `subspace` for a batch of any size: each of its images satisfies it, see `search_spaces.family`.
 
     With B images S is spanned by B * patches normed tokens and those of the prefix, which are the same in all images. Arguments and
     errors as there, but for the number of images.
