@@ -57,7 +57,7 @@ from privlab.attacks.model_inversion import (
 
 # %%
 from privlab.data import attributes, identities, private_public
-from privlab.defences import architecture, perturbation, regularisers
+from privlab.defences import architecture, dp_sgd, regularisers
 from privlab.metrics import tradeoff
 from privlab.notebook import checks, plots, user_study, widgets
 from privlab.training import shadow_models
@@ -139,7 +139,7 @@ def fleet(zoo_name, changes, defences=(), how=recipe, rows=None, of=None, scale=
 
 # %%
 zoo_name, changes = network
-private_steps = perturbation.dp(epsilon=50.0, delta=1e-3)
+private_steps = dp_sgd.dp(epsilon=50.0, delta=1e-3)
 try:
     fleet(zoo_name, changes, (private_steps,)).train(progress=False, jobs=1)
 except (ValueError, RuntimeError) as refused:

@@ -45,7 +45,7 @@ from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import adaptive, closed_form, label_recovery
 from privlab.attacks.gradient_inversion import cases as inversions
 from privlab.attacks.membership_inference import signals
-from privlab.defences import noise_budget, perturbation, updates
+from privlab.defences import dp_sgd, noise_budget, perturbation, updates
 from privlab.leak import observe
 from privlab.metrics import roc
 from privlab.models import parts
@@ -459,7 +459,7 @@ def fleet(defences=(), at=(), network=shape, **changes):
 # Beside noise stand what practitioners do anyway: rounding (bfloat16, or two bits), sending the largest hundredth of the numbers, clipping, withholding. And **DP-SGD**, which promises something: each image's gradient is cut to length 1 and noise is added, so that no one image changes the outcome by much. Its noise is counted in lengths of *one image's* gradient, and not relative to the batch's.
 
 # %%
-private_steps = perturbation.dp(epsilon=50.0, delta=1e-3)
+private_steps = dp_sgd.dp(epsilon=50.0, delta=1e-3)
 if profile != "smoke":  # to find the noise for an epsilon takes seconds
     multiplier = private_steps.noise(recipe, members)
     of_one_image = (

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from privlab import data, models
 from privlab.data import sources
-from privlab.models import morph, zoo
+from privlab.models import morph_steps, zoo
 from privlab.models.forward import preprocessing
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
@@ -63,7 +63,7 @@ def _filled(model: nn.Module, name: str, path: Path) -> nn.Module:
 
 def input_shape(model: Any, name: str) -> tuple[int, int, int]:
     """(channels, height, width) that a model of the zoo is made for: 32 x 32 for its small members, else as timm says, else 3 x 64 x 64."""
-    if name in zoo.CIFAR or name in morph.NAMES:
+    if name in zoo.CIFAR or name in morph_steps.NAMES:
         return 3, 32, 32
     channels, *sides = getattr(model, "pretrained_cfg", {}).get("input_size", (3, 64, 64))
     if size := getattr(getattr(model, "patch_embed", None), "img_size", None):

@@ -1,5 +1,6 @@
 from . import baselines, comparison, history, papers, records, report, verdicts
-from .runs import Ledger, Page, collect, key, read, render, summarise, write
+from .page import Page, key
+from .runs import Ledger, collect, read, render, summarise, write
 
 __all__ = [
     "Ledger",

@@ -1,11 +1,6 @@
-"""The ledger: what a lab measured, held against what a paper claims.
+"""The ledger of a run: what its labs measured, held against what the papers claim.
 
-A lab opens a page, records what it *measured*, and shows what the measurements say about the claims of its paper. The
-runner collects the records of executed notebooks and writes `ledger.json`; a report is made from one or more of those.
-
-    page = ledger.Page("05", profile=profile, seed=seed, device=device)
-    page.record("psnr", ["closed_form", "one_image"], psnrs, mode="eval", victim="fresh")
-    page.show()
+The runner collects the records of executed notebooks and writes `ledger.json`; a report is made from one or more of those.
 """
 
 from __future__ import annotations
@@ -17,95 +12,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from IPython import get_ipython
-from IPython.display import publish_display_data
-from torch import Tensor
-
 from privlab.compute import atomic
 from privlab.ledger import papers, report
-from privlab.ledger.papers import PROFILES, Claim, Printed
-from privlab.ledger.records import MIME, Figure, Machine, Record, record
+from privlab.ledger.papers import Claim, Printed
+from privlab.ledger.records import MIME, Figure, Record
 from privlab.ledger.verdicts import Judgement, judge
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode  # two seconds that a lab need not wait
 
-__all__ = ["Ledger", "Page", "collect", "judge", "key", "read", "render", "summarise", "write"]
-
 FORMAT = 1
 FORMS = ("md", "json", "csv", "tex")
-
-
-def key(name: str) -> str:
-    """A network's name as records have it: "ResNet-101" becomes resnet_101, timm's "resnet18.a1_in1k" resnet18_a1_in1k."""
-    return name.lower().replace("-", "_").replace(".", "_")
-
-
-class Page:
-    """One lab's page in the ledger, for one run of it.
-
-    lab: two digits.  profile: one of smoke, laptop, gpu, paper.  device: a torch device, or "auto" for CUDA where there is
-    a card and the CPU elsewhere; `page.device` then says which.
-    Raises ValueError for a lab or profile out of form.
-    """
-
-    def __init__(self, lab: str, *, profile: str, seed: int = 0, device: str | torch.device = "cpu") -> None:
-        if not (isinstance(lab, str) and len(lab) == 2 and lab.isdigit()):
-            raise ValueError(f"lab={lab!r}; give its two digits as text, such as '05'")
-        if profile not in PROFILES:
-            raise ValueError(f"profile={profile!r}; try one of {', '.join(PROFILES)}")
-        if str(device) == "auto":
-            device = (
-                "cuda" if torch.cuda.is_available() else "cpu"
-            )  # Apple's MPS has no float64, and the proofs need it
-        if str(device).startswith("mps"):
-            raise ValueError(f"device={device!r} has no float64, which the labs need; try 'cpu'")
-        self.lab, self.profile, self.seed, self.device = lab, profile, int(seed), str(device)
-        self.machine = Machine.here(self.device)
-        self._records: dict[str, Record] = {}
-
-    @property
-    def records(self) -> list[Record]:
-        """What is on the page, in order. A name recorded again, as when a cell is run again, replaces the earlier one."""
-        return list(self._records.values())
-
-    def record(
-        self,
-        metric: str,
-        keys: Sequence[str],
-        values: float | Sequence[float] | Tensor,
-        *,
-        mode: str,
-        victim: str,
-        position_std: float | None = None,
-        unit: str | None = None,
-        seconds: float | None = None,
-        note: str = "",
-    ) -> None:
-        """Put a measured quantity on the page and into the notebook's output.  See `records.record` for the arguments."""
-        made = record(
-            metric, keys, values, mode=mode, victim=victim, position_std=position_std, unit=unit, seconds=seconds, note=note,
-            lab=self.lab, profile=self.profile, seed=self.seed, device=self.device, machine=self.machine,
-        )  # fmt: skip
-        self._records[made.name] = made
-        if get_ipython() is None:
-            print(made.bundle()["text/plain"])
-        else:
-            publish_display_data(made.bundle())
-
-    def judgements(self) -> list[Judgement]:
-        """A verdict for each claim of this lab."""
-        return [judge(c, self.records, self.profile, ran=True) for c in papers.claims(self.lab)]
-
-    def show(self, paper: str | None = None) -> report.Panel:
-        """Every claim of this lab, or those of one paper, with the paper's number, ours and the verdict."""
-        title = (
-            f"Lab {self.lab}, profile {self.profile}: what was claimed and what was measured. "
-            "± is a standard deviation over n repeats, ×÷ the same as a factor, for errors, which are averaged in logs."
-        )
-        found = self.judgements()
-        return report.Panel(title, tuple(j for j in found if paper in (None, j.claim.paper)))
 
 
 def collect(notebook: NotebookNode) -> list[Record]:

@@ -15,7 +15,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from privlab.data import NORMALISE, Normalise
-from privlab.models import ir_resnet, morph, position_embeddings, representations, repvgg, vgg
+from privlab.models import ir_resnet, morph, morph_steps, position_embeddings, representations, repvgg, vgg
 from privlab.models.forward import preprocessing
 from privlab.models.skip_connections import remove_last_fraction, scale
 
@@ -113,8 +113,8 @@ def _uncut(
     **changes: object,
 ) -> Any:
     """`build` without `skip_connections`."""
-    if name in morph.NAMES and position == "learnable" and position_std is None and position_rank is None:
-        step = morph.build(morph.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
+    if name in morph_steps.NAMES and position == "learnable" and position_std is None and position_rank is None:
+        step = morph.build(morph_steps.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
         return step if bottleneck is None else _narrow(step, bottleneck, seed).eval()
     _check_name(name)
     timm_name, settings = _NAMED.get(name, (name, {}))
@@ -176,7 +176,7 @@ def sized(name: str, side: int) -> dict[str, int]:
     name: as for `build`. A ViT, a Swin and a Mixer are built for one size; a ResNet takes any.
     Raises ValueError for a name that is not there (with the nearest).
     """
-    if name in morph.NAMES:
+    if name in morph_steps.NAMES:
         return {}
     _check_name(name)
     timm_name, settings = _NAMED.get(name, (name, {}))
@@ -224,7 +224,7 @@ def _narrow(model: nn.Module, width: int, seed: int) -> nn.Module:
 def _check_name(name: str) -> None:
     ours = [*_NAMED, *ir_resnet.LAYERS, *vgg.PLANS]
     if name not in ours and not timm.is_model(name):
-        known = [*ours, *morph.NAMES, *timm.list_models()]
+        known = [*ours, *morph_steps.NAMES, *timm.list_models()]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise ValueError(
             f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"

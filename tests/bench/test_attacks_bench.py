@@ -19,15 +19,8 @@ import torch.nn.functional as F
 
 from privlab import data, training
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import (
-    cases,
-    conditional_gan,
-    distillation,
-    evaluation,
-    gans,
-    generator_files,
-    generators,
-)
+from privlab.attacks.model_inversion import cases, conditional_gan, distillation, evaluation, gans, generator_files
+from privlab.attacks.model_inversion import dcgan as dcgan_module
 from privlab.compute.atomic import write_atomic
 from privlab.data import attributes, private_public
 from privlab.ledger.records import Machine
@@ -101,7 +94,7 @@ def attacks(kind, model, public, people):
     kedmi, kedmi_s = timed(lambda: gans.kedmi(public, model, epochs=gan, **rest))
     gmi, gmi_s = timed(lambda: gans.gmi(public, epochs=gan, **rest))
     plg_mi, plg_mi_s = timed(lambda: conditional_gan.plg_mi(public, model, epochs=guided, each=each, **rest))
-    dcgan, dcgan_s = timed(lambda: generators.dcgan(public, epochs=gan, **rest))
+    dcgan, dcgan_s = timed(lambda: dcgan_module.dcgan(public, epochs=gan, **rest))
     beside, students_s = timed(
         lambda: [distillation.distil(model, name, public, model=size, **teach) for name, size in STUDENTS.items()]
     )

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 
 from privlab import data, models, training
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import cases, evaluation, generator_files, generators, gradient_flow
+from privlab.attacks.model_inversion import cases, dcgan, evaluation, generator_files, generators, gradient_flow
 from privlab.compute.atomic import write_atomic
 from privlab.data import attributes, private_public
 from privlab.ledger.records import Machine
@@ -121,8 +121,7 @@ def test_where_skips_matter(cell):
     shadow_models.train_all(fleets.values(), jobs=1)
     if prior == "dcgan":
         priors = [
-            generators.dcgan(draw.public, epochs=8, seed=i, channels=16, device=DEVICE)
-            for i, draw in enumerate(cast.draws)
+            dcgan.dcgan(draw.public, epochs=8, seed=i, channels=16, device=DEVICE) for i, draw in enumerate(cast.draws)
         ]
     else:
         priors = [generators.eigenfaces(draw.public[:2_000], 100) for draw in cast.draws]

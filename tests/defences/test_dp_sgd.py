@@ -14,8 +14,8 @@ from opacus.optimizers import DPOptimizer
 from torch import nn
 
 from privlab import compute, models, training
-from privlab.defences import architecture, perturbation, regularisers
-from privlab.defences.perturbation import dp, private_gradients
+from privlab.defences import architecture, dp_sgd, regularisers
+from privlab.defences.dp_sgd import dp, private_gradients
 from privlab.training import Recipe, recipes, trainer
 
 RECIPE = Recipe(epochs=3, batch_size=8, lr=2e-3, weight_decay=0)
@@ -115,7 +115,7 @@ def test_large_batches_are_taken_in_parts(monkeypatch):
     """With the same gradient, and the noise once."""
     whole, parts = linear(), linear()
     for model, size in ((whole, 100), (parts, 3)):
-        monkeypatch.setattr(perturbation, "AT_ONCE", size)
+        monkeypatch.setattr(dp_sgd, "AT_ONCE", size)
         with torch.random.fork_rng():
             torch.manual_seed(0)
             private_gradients(model, X, LABELS[:7], clip=0.1, noise=1.0, size=7)
@@ -155,7 +155,7 @@ def test_parameters_that_do_not_learn_are_left_alone():
 
 def test_without_noise_and_clip_a_training_is_that_of_poisson_batches(monkeypatch):
     """Two epochs of SGD, each gradient by hand: sums over the batches drawn, divided by the expected size."""
-    monkeypatch.setattr(perturbation, "_noise", lambda *given: 0.0)
+    monkeypatch.setattr(dp_sgd, "_noise", lambda *given: 0.0)
     recipe = Recipe(epochs=2, batch_size=8, optimiser="sgd", lr=0.05, momentum=0, weight_decay=0, schedule="constant")
     got, expected = linear(), linear()
     history = fit(got, dp(8, 1e-5, clip=1e9), recipe=recipe)
@@ -195,7 +195,7 @@ def test_poisson_batches():
 @pytest.mark.parametrize("augment", ["none", "crop_flip", "resized_crop"])
 def test_empty_batches_are_steps_too(augment, monkeypatch):
     """Two images, each in a batch with a chance of a half: empty ones are among the twelve steps."""
-    monkeypatch.setattr(perturbation, "_noise", lambda *given: 1.0)
+    monkeypatch.setattr(dp_sgd, "_noise", lambda *given: 1.0)
     model, recipe = linear(), Recipe(epochs=6, batch_size=1, augment=augment)
     few = (PIXELS[:2], LABELS[:2])
     with trainer._own_generators(torch.device("cpu")):
@@ -212,10 +212,10 @@ def test_dp_changes_training_and_with_little_noise_it_learns(name, monkeypatch):
     """Nearly without noise the training loss falls; with it the weights are others, though the batches are the same."""
     quiet, noisy, recipe = build(name), build(name), Recipe(epochs=12, batch_size=10, lr=1e-2, weight_decay=0)
     before, _ = training.evaluate(quiet, SET)
-    monkeypatch.setattr(perturbation, "_noise", lambda *given: 1e-4)
+    monkeypatch.setattr(dp_sgd, "_noise", lambda *given: 1e-4)
     history = fit(quiet, dp(8, 1e-5, clip=10.0), recipe=recipe)
     assert history.train_loss[-1] < before - 0.05
-    monkeypatch.setattr(perturbation, "_noise", lambda *given: 1.0)
+    monkeypatch.setattr(dp_sgd, "_noise", lambda *given: 1.0)
     other = fit(noisy, dp(8, 1e-5, clip=10.0), recipe=replace(recipe, epochs=1))
     assert other.objective[0] != history.objective[0]
 
@@ -266,7 +266,7 @@ def test_epsilon_of_whole_batches_by_hand():
     expected = min(
         steps * a / (2 * noise**2) + math.log((a - 1) / a) - (math.log(delta) + math.log(a)) / (a - 1) for a in orders
     )
-    assert perturbation.spent(noise, 1.0, steps, delta) == pytest.approx(expected, rel=1e-9)
+    assert dp_sgd.spent(noise, 1.0, steps, delta) == pytest.approx(expected, rel=1e-9)
 
 
 def test_less_epsilon_and_more_epochs_ask_for_more_noise():

@@ -14,7 +14,7 @@ from torch import nn
 from privlab import compute, models, training
 from privlab.attacks.gradient_inversion.adaptive import averaged
 from privlab.compute import store
-from privlab.defences import architecture, noise_budget, perturbation, regularisers, updates
+from privlab.defences import architecture, dp_sgd, noise_budget, perturbation, regularisers, updates
 from privlab.defences.updates import sent
 from privlab.leak import Leak, observe
 from privlab.models import parts
@@ -379,13 +379,13 @@ def test_one_message_after_the_other():
 
 
 def test_noise_goes_with_penalties_and_behind_dp(monkeypatch):
-    monkeypatch.setattr(perturbation, "_noise", lambda *given: 1.0)  # its search for a multiplier takes seconds
+    monkeypatch.setattr(dp_sgd, "_noise", lambda *given: 1.0)  # its search for a multiplier takes seconds
     for defences in ((regularisers.bido(0.05, 0.5), EVEN), (EVEN, regularisers.bido(0.05, 0.5))):
         fit(narrow(), *defences, recipe=replace(RECIPE, epochs=1))
     model = models.build(
         "resnet18", layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3, norm_layer="groupnorm1"
     )
-    fit(model, perturbation.dp(8, 1e-5), EVEN, recipe=replace(RECIPE, epochs=1, augment="none"))
+    fit(model, dp_sgd.dp(8, 1e-5), EVEN, recipe=replace(RECIPE, epochs=1, augment="none"))
 
 
 def test_other_messages_are_other_runs(tmp_path):

@@ -12,7 +12,7 @@ from torch import nn
 from privlab import models
 from privlab.leak import observe
 from privlab.ledger import papers
-from privlab.models import morph, parts
+from privlab.models import morph, morph_steps, parts
 
 SMALL = dict(width=0.125, depths=(1, 1, 1, 1))
 
@@ -63,7 +63,7 @@ def test_carry_refuses_weights_of_another_step():
 COUNTS = (23.528522, 52.88, 59.78, 59.77, 30.72, 25.09, 25.10, 25.10, 25.10, 25.10, 25.04, 25.08, 27.82, 27.827818)
 
 
-@pytest.mark.parametrize("step", morph.STEPS)
+@pytest.mark.parametrize("step", morph_steps.STEPS)
 def test_parameters_of_each_step(step):
     count = sum(p.numel() for p in morph.build(step).parameters()) / 1e6
     assert count == pytest.approx(COUNTS[step - 1], abs=5e-3)
@@ -79,7 +79,7 @@ def printed(step: int, stage: int) -> dict:
 
 
 @pytest.mark.parametrize("stage", range(4))
-@pytest.mark.parametrize("step", morph.STEPS)
+@pytest.mark.parametrize("step", morph_steps.STEPS)
 def test_the_blocks_are_table_9s(step, stage):
     said, model = printed(step, stage), morph.build(step)
     blocks = model.stages[stage].blocks
@@ -107,7 +107,7 @@ def test_the_blocks_are_table_9s(step, stage):
         assert between.conv.kernel_size == between.conv.stride == (2, 2)
 
 
-@pytest.mark.parametrize("step", morph.STEPS)
+@pytest.mark.parametrize("step", morph_steps.STEPS)
 def test_the_stems_are_table_9s(step):
     said, stem = printed(step, 0), morph.build(step, **SMALL).stem
     assert (stem.conv.kernel_size[0], stem.conv.stride[0]) == (
@@ -118,7 +118,7 @@ def test_the_stems_are_table_9s(step):
     assert isinstance(stem.act, nn.Identity) == (said["stem_activation"] == "no")
 
 
-@pytest.mark.parametrize("step", morph.STEPS)
+@pytest.mark.parametrize("step", morph_steps.STEPS)
 @pytest.mark.parametrize("stem", ["table9", "cifar"])
 def test_resolutions(step, stem):
     model, images = morph.build(step, stem=stem, **SMALL), torch.rand(1, 3, 64, 64)
@@ -143,7 +143,7 @@ def test_stochastic_depth_rises_to_a_tenth_and_rests_in_eval_mode():
 
 
 @pytest.mark.parametrize("kind", ["relu", "gelu"])
-@pytest.mark.parametrize("pattern", morph.PATTERNS)
+@pytest.mark.parametrize("pattern", morph_steps.PATTERNS)
 def test_patterns_of_figure_8(pattern, kind):
     model = morph.build(9, activations=pattern, activation=kind, **SMALL)
     for stage in model.stages:
@@ -217,7 +217,7 @@ def test_the_zoo_knows_it_by_name():
 
 
 def test_diff_in_words_and_as_a_table():
-    changed = morph.diff(9, 10)
+    changed = morph_steps.diff(9, 10)
     assert str(changed) == (
         "From ReLU to GELU (9) to Removing Act (10): activations in a block: behind first convolution, second convolution, addition "
         "becomes behind second convolution."
@@ -229,14 +229,14 @@ def test_diff_in_words_and_as_a_table():
             "after": "behind second convolution",
         }
     ]
-    assert str(morph.diff(3, 3)).endswith(": nothing.") and morph.diff(3, 3).table.empty
-    assert len(morph.diff(1, 14).table) == 16  # every field but number and name
+    assert str(morph_steps.diff(3, 3)).endswith(": nothing.") and morph_steps.diff(3, 3).table.empty
+    assert len(morph_steps.diff(1, 14).table) == 16  # every field but number and name
 
 
-@pytest.mark.parametrize("step", list(morph.STEPS)[1:])
+@pytest.mark.parametrize("step", list(morph_steps.STEPS)[1:])
 def test_each_step_changes_what_table_9_marks(step):
     marked = set(printed(step, 3)["changed"].split()) | set(printed(step, 0)["changed"].split())
-    changed = " ".join(morph.diff(step - 1, step).table["part"])
+    changed = " ".join(morph_steps.diff(step - 1, step).table["part"])
     words = dict(stem="convolution of the stem" if step == 4 else "", repeats="blocks", block="", maxpool="pooling")
     words |= dict(
         stem_activation="activation in the stem", activation="kind of activation", fewer_activations="activations"
@@ -278,19 +278,19 @@ def test_outline_reads_the_built_network():
         (lambda: morph.build(4, depths=(1, 1, 0, 1)), r"depths=\(1, 1, 0, 1\)"),
         (lambda: morph.build(4, stem="small"), r"stem='small' is not known"),
         (lambda: morph.build(4, draw="xavier"), r"draw='xavier' is not known; use 'pytorch', 'he', 'narrow'"),
-        (lambda: morph.variant(4, activations="11"), r"activations='11' is no pattern; give three digits"),
-        (lambda: morph.variant(4, activations="112"), r"activations='112'"),
-        (lambda: morph.variant(4, norms="1111"), r"norms='1111' is no pattern"),
+        (lambda: morph_steps.variant(4, activations="11"), r"activations='11' is no pattern; give three digits"),
+        (lambda: morph_steps.variant(4, activations="112"), r"activations='112'"),
+        (lambda: morph_steps.variant(4, norms="1111"), r"norms='1111' is no pattern"),
         (
-            lambda: morph.variant(4, activation="tanh"),
+            lambda: morph_steps.variant(4, activation="tanh"),
             r"activation='tanh' is not known; use 'relu' or 'gelu' or 'softplus'",
         ),
         (
-            lambda: morph.variant(4, activation="softplus", sharpness=0),
+            lambda: morph_steps.variant(4, activation="softplus", sharpness=0),
             r"sharpness=0 bends nothing; give a positive number",
         ),
-        (lambda: morph.variant(4, norm="gn"), r"norm='gn' is not known; use 'bn' or 'ln'"),
-        (lambda: morph.variant(4, kernel=5), r"changes=\['kernel'\] are none of a step; there are patchify"),
+        (lambda: morph_steps.variant(4, norm="gn"), r"norm='gn' is not known; use 'bn' or 'ln'"),
+        (lambda: morph_steps.variant(4, kernel=5), r"changes=\['kernel'\] are none of a step; there are patchify"),
         (
             lambda: morph.build(14, **SMALL)(torch.zeros(1, 3, 16, 32)),
             r"images of 16 x 32 pixels end below one pixel in step 14; give 32 x 32",

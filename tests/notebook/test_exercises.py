@@ -24,7 +24,7 @@ from privlab.attacks.membership_inference import signals
 from privlab.attacks.model_inversion import evaluation, losses
 from privlab.leak import Leak
 from privlab.metrics import roc, tradeoff
-from privlab.models import morph
+from privlab.models import morph, morph_steps
 from privlab.notebook import checks
 from privlab.notebook.exercises import holm, lab_02, lab_04, lab_11, lab_13, lab_14, pareto
 
@@ -1372,14 +1372,14 @@ WRONG = {
         ("head.bias", "Give a set"),
     ],
     "09.variant": [
-        (morph.variant(9, activations="100"), "behind the depthwise convolution"),
-        (morph.variant(9, activations="001"), "behind the addition, the very one"),
-        (morph.variant(9, activations="101"), "which ones stay"),
-        (morph.variant(9, activations="110"), "keeps 2 activations"),
-        (morph.variant(9, activations="000"), "keeps 0 activations"),
-        (morph.STEPS[9], "nothing is taken away"),
-        (morph.variant(8, activations="010"), "More than the activations differs"),
-        (morph.STEPS[11], "norms in a block"),
+        (morph_steps.variant(9, activations="100"), "behind the depthwise convolution"),
+        (morph_steps.variant(9, activations="001"), "behind the addition, the very one"),
+        (morph_steps.variant(9, activations="101"), "which ones stay"),
+        (morph_steps.variant(9, activations="110"), "keeps 2 activations"),
+        (morph_steps.variant(9, activations="000"), "keeps 0 activations"),
+        (morph_steps.STEPS[9], "nothing is taken away"),
+        (morph_steps.variant(8, activations="010"), "More than the activations differs"),
+        (morph_steps.STEPS[11], "norms in a block"),
         ("010", "this is a str"),
         (..., "Nothing is written yet"),
     ],
@@ -2369,7 +2369,7 @@ RIGHT = {  # other ways than the lab's own
     "08.fewest": [["patch_embed.proj.weight", "pos_embed"], frozenset({"pos_embed", "patch_embed.proj.weight"})],
     "08.rows": [lambda size, patch: size**2 // patch**2 + 1, lambda size, patch: torch.tensor((size / patch) ** 2 + 1)],
     "08.label": [["head.bias"], ("head.bias",)],
-    "09.variant": [morph.STEPS[10], morph.variant(10), replace(morph.STEPS[9], activations="010")],
+    "09.variant": [morph_steps.STEPS[10], morph_steps.variant(10), replace(morph_steps.STEPS[9], activations="010")],
     "09.sides": [sides_by, lambda step, side: tuple(sides_by(step, side))],
     "09.moved": [{4, 8}, [8, 4]],
     "09.hidden": [lambda a, n, s: (n[s] - a[s]) - (n[s - 1] - a[s - 1])],

@@ -16,7 +16,7 @@ from torch import nn
 from privlab import compute, data, training
 from privlab import models as models_module
 from privlab.compute import store
-from privlab.defences import architecture, perturbation, regularisers, updates
+from privlab.defences import architecture, dp_sgd, regularisers, updates
 from privlab.models import forward
 from privlab.training import Recipe, optimisers, shadow_models, trainer
 from privlab.training import defence as protection
@@ -244,7 +244,7 @@ EVERY = [
     architecture.tts(1, 3),
     regularisers.bido(0.1, 2, "coco", sigma=3.0),
     regularisers.mid(0.01, 8),
-    perturbation.dp(8, 1e-5, 1.0),
+    dp_sgd.dp(8, 1e-5, 1.0),
     updates.sent("gaussian", relative=0.1),
     updates.sent("spread", shares={"stem": 0.5, "rest": 0.5}, relative=0.1, kind="laplacian"),
     updates.sent("low_bits", bits=8),

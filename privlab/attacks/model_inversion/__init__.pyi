@@ -1,6 +1,7 @@
 from . import (
     cases,
     conditional_gan,
+    dcgan,
     distillation,
     evaluation,
     gans,
@@ -11,12 +12,14 @@ from . import (
     results,
     stylegan2,
 )
-from .search import ModelInversion, gmi, kedmi, lomma, plg_mi, ppa
+from .presets import gmi, kedmi, lomma, plg_mi, ppa
+from .search import ModelInversion
 
 __all__ = [
     "ModelInversion",
     "cases",
     "conditional_gan",
+    "dcgan",
     "distillation",
     "evaluation",
     "gans",

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
 from privlab import compute, training
-from privlab.attacks.model_inversion import generators
+from privlab.attacks.model_inversion import dcgan, generators
 from privlab.attacks.model_inversion.losses import max_margin
-from privlab.attacks.model_inversion.views import view
+from privlab.attacks.model_inversion.random_window import random_window
 from privlab.compute import store
 from privlab.models.forward import preprocessing
 from privlab.training import batches, epoch_loop
@@ -54,12 +54,12 @@ class ConditionalDCGAN(nn.Module):
         super().__init__()
         self.width, self.shape, self.classes = width, shape, classes
         self.settings = {"width": width, "shape": list(shape), "channels": channels, "classes": classes}
-        sizes = [channels * 2**k for k in reversed(range(generators.doublings(shape)))]  # 4x4, 8x8, ... maps
+        sizes = [channels * 2**k for k in reversed(range(dcgan.doublings(shape)))]  # 4x4, 8x8, ... maps
         first = nn.ConvTranspose2d(width, sizes[0], 4, bias=False)
         rest = [nn.ConvTranspose2d(a, b, 4, 2, 1, bias=False) for a, b in pairwise([*sizes, shape[0]])]
         self.maps = nn.ModuleList([first, *rest])
         self.norms = nn.ModuleList([ClassBatchNorm(size, classes) for size in sizes])
-        self.maps.apply(generators.small_weights)
+        self.maps.apply(dcgan.small_weights)
 
     def sample(self, n: int, seed: int) -> Tensor:
         return generators.normal(n, self.width, seed, next(self.parameters()))
@@ -84,7 +84,7 @@ class Projection(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], channels: int, classes: int) -> None:
         super().__init__()
-        sizes = [shape[0], *(channels * 2**k for k in range(generators.doublings(shape)))]
+        sizes = [shape[0], *(channels * 2**k for k in range(dcgan.doublings(shape)))]
         layers: list[nn.Module] = []
         for before, after in pairwise(sizes):
             layers += [spectral_norm(nn.Conv2d(before, after, 4, 2, 1)), nn.LeakyReLU(0.2)]
@@ -170,7 +170,7 @@ def plg_mi(
         fake = made.synthesise(torch.randn(len(rows), width, generator=draw).to(device), wanted)
         real = batches.unit(chosen[rows], torch.float32)
         epoch_loop.step(optimisers["judge"], hinge(judge(real, labels[rows]), judge(fake.detach(), wanted)))
-        certain = max_margin(asked(normalise(view(fake, share, draw))), wanted).mean()
+        certain = max_margin(asked(normalise(random_window(fake, share, draw))), wanted).mean()
         epoch_loop.step(optimisers["generator"], margin * certain - judge(fake, wanted).mean())
 
     epoch_loop.kept(

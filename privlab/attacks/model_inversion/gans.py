@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab import compute, training
-from privlab.attacks.model_inversion import generators
-from privlab.attacks.model_inversion.generators import DCGAN
+from privlab.attacks.model_inversion import dcgan
+from privlab.attacks.model_inversion.dcgan import DCGAN
 from privlab.compute import store
 from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
@@ -34,7 +34,7 @@ class Adversary(nn.Module):
         self.width, self.shape = width, shape
         self.settings = {"width": width, "shape": list(shape), "channels": channels, "knows": knows}
         self.generator = DCGAN(width, shape, channels)
-        body = generators.discriminator(shape, channels)
+        body = dcgan.discriminator(shape, channels)
         last: Any = body[-2]
         self.body, self.head = body[:-2], nn.Conv2d(last.in_channels, knows, 4) if knows else last
         if knows:
@@ -83,7 +83,7 @@ def gmi(
     epoch_loop.kept(
         run,
         {"adversary": made},
-        lambda: generators._adversarial(
+        lambda: dcgan._adversarial(
             made.generator, judge, pixels, epochs, batch_size, lr, seed, run, progress, epoch_loop.shown(watch, made)
         ),
     )

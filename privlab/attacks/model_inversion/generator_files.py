@@ -11,8 +11,9 @@ from torch import Tensor
 
 from privlab import compute
 from privlab.attacks.model_inversion.conditional_gan import ConditionalDCGAN
+from privlab.attacks.model_inversion.dcgan import DCGAN
 from privlab.attacks.model_inversion.gans import Adversary
-from privlab.attacks.model_inversion.generators import DCGAN, Eigenfaces
+from privlab.attacks.model_inversion.generators import Eigenfaces
 from privlab.attacks.model_inversion.stylegan2 import StyleGAN2
 from privlab.compute import store
 

@@ -17,30 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.attacks.model_inversion.generators import Generator, shown
-from privlab.attacks.model_inversion.losses import LOSSES, answer, cross_entropy, logit, max_margin, poincare, strayed
-from privlab.attacks.model_inversion.results import PARTS, Found, State, joined
-from privlab.attacks.model_inversion.views import view
+from privlab.attacks.model_inversion.losses import LOSSES, answer, strayed
+from privlab.attacks.model_inversion.random_window import random_window
+from privlab.attacks.model_inversion.results import PARTS, Found, State
 from privlab.models import representations
 from privlab.models.forward import preprocessing
-
-__all__ = [
-    "LOSSES",
-    "PARTS",
-    "Found",
-    "ModelInversion",
-    "State",
-    "cross_entropy",
-    "gmi",
-    "joined",
-    "kedmi",
-    "logit",
-    "lomma",
-    "max_margin",
-    "plg_mi",
-    "poincare",
-    "ppa",
-    "view",
-]
 
 FORMAT = 1  # raise it when the same settings begin to give other images
 _AT_ONCE = 256  # pictures in one pass where no gradient is taken
@@ -140,7 +121,7 @@ class ModelInversion:
                 part.requires_grad_()
                 images = shown(generator, part, names)
                 loss = self.objective(
-                    models, generator, images, view(images, self.share, draw), names, around
+                    models, generator, images, random_window(images, self.share, draw), names, around
                 )  # (part,)
                 gradients.append(torch.autograd.grad(loss.sum(), part)[0])
                 losses.append(loss.detach())
@@ -256,7 +237,7 @@ class ModelInversion:
         draw = torch.Generator().manual_seed(seed + 1)
         total = torch.zeros(len(images), device=images.device)
         for _ in range(self.views):
-            total += _likelihood(model, view(images, self.view_share, draw, (0.8, 1.2), mirror=True), labels)
+            total += _likelihood(model, random_window(images, self.view_share, draw, (0.8, 1.2), mirror=True), labels)
         return total / self.views
 
     def but(self, **changes: Any) -> ModelInversion:
@@ -267,61 +248,6 @@ class ModelInversion:
         """The fields as they are kept, those added later only where they say something.  `ModelInversion(**settings)` undoes it."""
         told = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
         return {name: value for name, (value, default) in told.items() if name not in _LATER or value != default}
-
-
-# -- presets: the candidates of all but PPA begin anywhere, no picture is chosen in the end but by the target's likelihood -----------------
-
-
-def ppa(**changes: Any) -> ModelInversion:
-    """Plug & Play Attacks (Struppek et al. 2022), the attack of most of Koh et al. 2024: Poincaré loss, Adam .005 with betas (.1, .1),
-    50 steps with drops at 30 and 40, one crop of 90 to 100% of the area a step, the last choice over 100 crops of 50 to 90%.
-
-    Their step length belongs to StyleGAN's w; latents of eigenfaces or of a DCGAN are standard normal and need a longer one (`lr`).
-    They search from 200 latents and keep 50; the numbers here are smaller (`candidates`, `kept`).
-    """
-    return ModelInversion(**changes)
-
-
-def gmi(**changes: Any) -> ModelInversion:
-    """Generative model inversion (Zhang et al. 2020): realism + 100 x cross-entropy, 1,500 steps of .02 from each of 5 random latents.
-
-    For the generator of `gans.gmi`. Adam takes the place of their momentum, and latents are not held inside [-1, 1].
-    """
-    return _bare(dict(loss="cross_entropy", realism=0.01, steps=1500) | changes)
-
-
-def kedmi(**changes: Any) -> ModelInversion:
-    """Knowledge-enriched distributional inversion (Chen et al. 2021): GMI's losses, 2,400 steps, for the mean and variance of a Gaussian.
-
-    For the generator of `gans.kedmi`. They fit one Gaussian a class, from mean 0, and draw 5 pictures; here it is one a candidate.
-    """
-    return gmi(**(dict(fitted=True, steps=2400) | changes))
-
-
-def plg_mi(**changes: Any) -> ModelInversion:
-    """Pseudo-label guided inversion (Yuan et al. 2023): the margin alone, 600 steps of .1 in the latents of the class, changed pictures.
-
-    For the generator of `conditional_gan.plg_mi`. Of their changes (crops of 80 to 100%, colours, flips, turns, two a step) here is a crop.
-    """
-    return _bare(dict(loss="max_margin", lr=0.1, steps=600, share=(0.8, 1.0)) | changes)
-
-
-def lomma(on: ModelInversion | None = None, **changes: Any) -> ModelInversion:
-    """LOMMA (Nguyen et al. 2023) on top of GMI's or KEDMI's search (`on`; KEDMI if not given): the target's logit, held by its features.
-
-    Its other half, models distilled from the target, is what `run` takes as `beside`; see `distillation`.
-    """
-    settings: dict[str, Any] = dict(loss="logit", anchor=1.0)
-    return kedmi(**(settings | changes)) if on is None else on.but(**(settings | changes))
-
-
-def _bare(settings: dict[str, Any]) -> ModelInversion:
-    """Without PPA's choices and crops: every candidate is kept, and there are no more latents to begin from than candidates."""
-    n = settings.get("candidates", 5)
-    plain: dict[str, Any] = dict(
-        candidates=n, kept=n, pool=n, lr=0.02, betas=(0.9, 0.999), drops=(), share=(1.0, 1.0), views=0
-    )
-    return ModelInversion(**(plain | settings))
 
 
 def _checked(

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from privlab.attacks.gradient_inversion import sensitivity
-from privlab.models import morph
+from privlab.models import morph_steps
 from privlab.notebook.exercises.lab_00 import _number
 
 OPEN = "Nothing is written yet; replace the dots."
@@ -22,14 +22,14 @@ def variant(answer: object) -> Iterator[str]:
     if answer is ...:
         yield OPEN
         return
-    if not isinstance(answer, morph.Step):
+    if not isinstance(answer, morph_steps.Step):
         yield f"Give a step, as morph.variant(9, activations=...) returns; this is a {type(answer).__name__}."
         return
-    wanted = morph.STEPS[10]
+    wanted = morph_steps.STEPS[10]
     if answer.activations != wanted.activations:
         yield from _why_pattern(answer.activations)
     if replace(answer, number=10, name=wanted.name, activations=wanted.activations) != wanted:
-        yield f"More than the activations differs from step 10. {morph.diff(answer, wanted).words}"
+        yield f"More than the activations differs from step 10. {morph_steps.diff(answer, wanted).words}"
 
 
 def _why_pattern(pattern: str) -> Iterator[str]:
@@ -49,7 +49,7 @@ def _why_pattern(pattern: str) -> Iterator[str]:
 # -- what else a step changes --------------------------------------------------------------------------------------------
 
 
-def _sides(step: morph.Step, side: int) -> list[int]:
+def _sides(step: morph_steps.Step, side: int) -> list[int]:
     side = side // 4 if step.patchify else math.ceil(side / 2)
     found = [math.ceil(side / 2) if step.pool else side]
     for _ in range(3):
@@ -63,7 +63,7 @@ def sides(answer: object) -> Iterator[str]:
         return
     call: Callable[..., Any] = answer
     for number, side in ((1, 32), (4, 32), (8, 32), (14, 32), (1, 224), (7, 224), (9, 36), (14, 36), (12, 100)):
-        step, given = morph.STEPS[number], call(morph.STEPS[number], side)
+        step, given = morph_steps.STEPS[number], call(morph_steps.STEPS[number], side)
         if given is None:
             yield OPEN
             return
@@ -76,7 +76,7 @@ def sides(answer: object) -> Iterator[str]:
             return
 
 
-def _why_sides(step: morph.Step, side: int, given: list[Any]) -> str:
+def _why_sides(step: morph_steps.Step, side: int, given: list[Any]) -> str:
     stem = side // 4 if step.patchify else math.ceil(side / 2)
     if step.pool and given[0] == stem:
         return "The pooling behind the stem halves the side once more."
@@ -99,15 +99,15 @@ def moved(answer: object) -> Iterator[str]:
         yield f"Give a set of numbers of steps, such as {{2, 3}}; this is {answer!r}."
         return
     given = set(answer)
-    right = {n for n in range(2, 15) if _sides(morph.STEPS[n], 32)[0] != _sides(morph.STEPS[n - 1], 32)[0]}
+    right = {n for n in range(2, 15) if _sides(morph_steps.STEPS[n], 32)[0] != _sides(morph_steps.STEPS[n - 1], 32)[0]}
     for n in sorted(right - given):
-        sides = [_sides(morph.STEPS[k], 32)[0] for k in (n - 1, n)]
+        sides = [_sides(morph_steps.STEPS[k], 32)[0] for k in (n - 1, n)]
         yield f"Step {n} is missing: the first stage's map goes from {sides[0]} x {sides[0]} to {sides[1]} x {sides[1]} there."
     for n in sorted(given - right):
         if n == 13:
             yield "Step 13 moves where the side is halved, from inside the blocks to between stages; the first stage keeps its own."
-        elif n in morph.STEPS and n > 1:
-            yield f"Step {n} leaves the first stage's map at {_sides(morph.STEPS[n], 32)[0]} x {_sides(morph.STEPS[n], 32)[0]}."
+        elif n in morph_steps.STEPS and n > 1:
+            yield f"Step {n} leaves the first stage's map at {_sides(morph_steps.STEPS[n], 32)[0]} x {_sides(morph_steps.STEPS[n], 32)[0]}."
         else:
             yield f"Step {n} has no step before it among the fourteen."
 

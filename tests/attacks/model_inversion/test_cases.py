@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import ModelInversion, cases, distillation, gans, generator_files, generators
+from privlab.attacks.model_inversion import (
+    ModelInversion,
+    cases,
+    dcgan,
+    distillation,
+    gans,
+    generator_files,
+    generators,
+)
 from privlab.attacks.model_inversion.cases import Attempt, wage
 from privlab.attacks.model_inversion.results import Found
 from privlab.compute import store
@@ -134,7 +142,7 @@ def test_a_worker_is_told_in_plain_json(fleets, prior, here, monkeypatch):
 def test_a_dcgan_is_a_generator_too(fleets, here):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        made = generators.DCGAN(5, (1, 16, 16), 4).eval()
+        made = dcgan.DCGAN(5, (1, 16, 16), 4).eval()
     (found,) = wage([Attempt(fleets[0], 0, None, generator_files.keep(made), [1], ATTACK, 0)], jobs=1, progress=False)
     assert same(found, ATTACK.run(fleets[0].model(0), made, [1], 0)) and found.latents.shape == (2, 5)
 

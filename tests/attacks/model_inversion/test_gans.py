@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from privlab import training
-from privlab.attacks.model_inversion import gans, generator_files, generators
+from privlab.attacks.model_inversion import dcgan, gans, generator_files
 from privlab.data import Normalise
 from privlab.training import epoch_loop
 
@@ -76,7 +76,7 @@ def test_realism_is_the_log_sum_exp_of_the_classes_and_the_one_logit_without(who
 
 
 def test_gmis_generator_is_the_dcgan_to_the_bit(whole, tmp_path):
-    assert same(whole["gmi"].generator, generators.dcgan(DARK, root=tmp_path, **SMALL))
+    assert same(whole["gmi"].generator, dcgan.dcgan(DARK, root=tmp_path, **SMALL))
 
 
 @pytest.mark.parametrize("kind", TRAIN)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from privlab import compute
-from privlab.attacks.model_inversion import generator_files, generators
+from privlab.attacks.model_inversion import dcgan, generator_files, generators
 
 
 def faces(n=12, shape=(1, 6, 5), seed=0, spread=0.1):
@@ -113,7 +113,7 @@ def test_a_width_that_the_images_do_not_have(images, width, says):
 def network(side=16, channels=1, seed=0, width=8):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        made = generators.DCGAN(width, (channels, side, side), 4)
+        made = dcgan.DCGAN(width, (channels, side, side), 4)
         with torch.no_grad():
             for _ in range(3):  # so that the statistics of BatchNorm are not those it began with
                 made.synthesise(torch.randn(16, width))
@@ -186,7 +186,7 @@ def test_shapes_of_both_networks(side, channels):
     assert made.shape == (channels, side, side)
     images = made.synthesise(made.sample(2, 0))
     assert images.shape == (2, channels, side, side)
-    assert generators.discriminator(made.shape, 2)(images).shape == (2,)
+    assert dcgan.discriminator(made.shape, 2)(images).shape == (2,)
     widths = [m.out_channels for m in made.modules() if isinstance(m, torch.nn.ConvTranspose2d)]
     assert widths == [4 * 2**k for k in reversed(range(len(widths) - 1))] + [
         channels
@@ -199,7 +199,7 @@ DARK = (torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(0)) * 
 
 def train(root, images=DARK, **changes):
     given = dict(epochs=3, seed=1, width=8, channels=4, batch_size=16, lr=2e-3, progress=False) | changes
-    return generators.dcgan(images, root=root, **given)
+    return dcgan.dcgan(images, root=root, **given)
 
 
 def same(one, other):
@@ -246,8 +246,8 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(whole, tmp_path, stop_
 
 @pytest.mark.parametrize("dies", ["save", "finish"])
 def test_killed_between_the_last_epoch_and_the_end(whole, tmp_path, monkeypatch, dies):
-    real, trained = generators._adversarial, []
-    monkeypatch.setattr(generators, "_adversarial", lambda *a: trained.append(1) or real(*a))
+    real, trained = dcgan._adversarial, []
+    monkeypatch.setattr(dcgan, "_adversarial", lambda *a: trained.append(1) or real(*a))
     with monkeypatch.context() as patched:
         save = compute.Run.save
         if dies == "finish":
@@ -261,7 +261,7 @@ def test_killed_between_the_last_epoch_and_the_end(whole, tmp_path, monkeypatch,
 
 def test_it_is_trained_once(whole, tmp_path, monkeypatch):
     train(tmp_path)
-    monkeypatch.setattr(generators, "_adversarial", lambda *a: pytest.fail("trained again"))
+    monkeypatch.setattr(dcgan, "_adversarial", lambda *a: pytest.fail("trained again"))
     assert same(train(tmp_path), whole)
     for change in (dict(seed=2), dict(epochs=4), dict(lr=1e-3), dict(width=9), dict(images=255 - DARK)):
         with pytest.raises(pytest.fail.Exception, match="trained again"):

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from privlab.attacks.model_inversion import ModelInversion, gans, generators, gmi, kedmi, lomma, plg_mi, ppa
+from privlab.attacks.model_inversion import ModelInversion, dcgan, gans, generators, gmi, kedmi, lomma, plg_mi, ppa
 from privlab.attacks.model_inversion.losses import LOSSES, answer, cross_entropy, logit, max_margin, poincare, strayed
+from privlab.attacks.model_inversion.random_window import random_window
 from privlab.attacks.model_inversion.results import joined
-from privlab.attacks.model_inversion.views import view
 from privlab.data import Normalise
 from privlab.models import representations
 
@@ -191,25 +191,25 @@ def window(image):
 
 def test_the_whole_share_is_the_picture_itself():
     images, draw = pictures(3, 0), drawn(0)
-    assert all(torch.equal(view(images, (1.0, 1.0), draw), images) for _ in range(20))
+    assert all(torch.equal(random_window(images, (1.0, 1.0), draw), images) for _ in range(20))
 
 
 def test_a_view_follows_its_generator_and_nothing_else():
     images = pictures(3, 0, side=20)
     torch.manual_seed(1)
     state = torch.get_rng_state()
-    first = [view(images, (0.5, 0.9), d) for d in [drawn(2)] for _ in range(4)]
-    again = [view(images, (0.5, 0.9), d) for d in [drawn(2)] for _ in range(4)]
+    first = [random_window(images, (0.5, 0.9), d) for d in [drawn(2)] for _ in range(4)]
+    again = [random_window(images, (0.5, 0.9), d) for d in [drawn(2)] for _ in range(4)]
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
     assert torch.equal(state, torch.get_rng_state()) and first[0].shape == images.shape
-    alone = view(images[1:2], (0.5, 0.9), drawn(2))  # the same window for all
+    alone = random_window(images[1:2], (0.5, 0.9), drawn(2))  # the same window for all
     torch.testing.assert_close(alone, first[0][1:2])
 
 
 @pytest.mark.parametrize("share", [(0.9, 1.0), (0.5, 0.9), (0.3, 0.3)])
 def test_the_windows_area_is_as_told_and_the_window_inside(share):
-    seen = [window(view(ramp(), share, draw)) for draw in [drawn(0)] for _ in range(600)]
+    seen = [window(random_window(ramp(), share, draw)) for draw in [drawn(0)] for _ in range(600)]
     area = [w * h / (40 * 30) for w, h, _, _ in seen]
     assert np.mean(area) == pytest.approx(sum(share) / 2, abs=0.01)
     assert min(area) > share[0] - 0.04 and max(area) < share[1] + 0.04  # whole pixels
@@ -221,7 +221,7 @@ def test_the_windows_area_is_as_told_and_the_window_inside(share):
 
 
 def test_the_windows_shape_is_drawn_from_the_ratio():
-    seen = [window(view(ramp(), (0.5, 0.5), d, ratio=(0.8, 1.2))) for d in [drawn(0)] for _ in range(400)]
+    seen = [window(random_window(ramp(), (0.5, 0.5), d, ratio=(0.8, 1.2))) for d in [drawn(0)] for _ in range(400)]
     places = np.array([(left, top) for _, _, left, top in seen])
     assert abs(np.corrcoef(places.T)[0, 1]) < 0.15  # neither follows the other
     shape = [w / h / 0.75 for w, h, _, _ in seen]
@@ -231,21 +231,21 @@ def test_the_windows_shape_is_drawn_from_the_ratio():
 
 def test_about_every_other_view_is_a_mirror_image_if_asked():
     draw = drawn(0)
-    flipped = [window(view(ramp(), (0.7, 0.9), draw, mirror=True))[0] < 0 for _ in range(400)]
+    flipped = [window(random_window(ramp(), (0.7, 0.9), draw, mirror=True))[0] < 0 for _ in range(400)]
     assert 160 < sum(flipped) < 240
-    assert not any(window(view(ramp(), (0.7, 0.9), draw))[0] < 0 for _ in range(50))
+    assert not any(window(random_window(ramp(), (0.7, 0.9), draw))[0] < 0 for _ in range(50))
 
 
 @given(st.floats(0, 1), st.integers(0, 1000), st.integers(5, 40), st.integers(5, 40))
 def test_a_picture_of_one_value_stays_so(value, seed, height, width):
     image = torch.full((1, 3, height, width), value)
-    seen = view(image, (0.1, 1.0), drawn(seed), (0.8, 1.2), mirror=True)
+    seen = random_window(image, (0.1, 1.0), drawn(seed), (0.8, 1.2), mirror=True)
     torch.testing.assert_close(seen, image, atol=1e-6, rtol=0)
 
 
 def test_a_view_stays_within_the_range_and_passes_gradients():
     images = torch.rand(2, 1, 12, 12, generator=drawn(0), dtype=torch.float64).requires_grad_()
-    seen = view(images, (0.5, 0.6), drawn(1))
+    seen = random_window(images, (0.5, 0.6), drawn(1))
     assert seen.min() >= images.min() - 1e-9 and seen.max() <= images.max() + 1e-9
     (slope,) = torch.autograd.grad(seen.sum(), images)
     assert slope.sum().item() == pytest.approx(seen.numel())  # weights of each pixel add up to 1
@@ -356,7 +356,7 @@ def test_what_convinces_from_most_views_is_kept(target, prior):
     labels = torch.tensor([3] * 7 + [1] * 7)
     draw, score = drawn(6), torch.zeros(14, dtype=torch.float64)
     for _ in range(6):
-        seen = view(prior.synthesise(last.latents), (0.5, 0.9), draw, (0.8, 1.2), mirror=True)
+        seen = random_window(prior.synthesise(last.latents), (0.5, 0.9), draw, (0.8, 1.2), mirror=True)
         score += probabilities(target, seen)[torch.arange(14), labels].detach() / 6
     best = torch.cat([score[:7].argsort(descending=True)[:3], 7 + score[7:].argsort(descending=True)[:3]])
     found = attack.run(target, prior, [3, 1], seed=5)
@@ -427,7 +427,7 @@ def test_a_network_is_inverted_through_a_trained_generator():
     model = network()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(2)
-        prior = generators.DCGAN(6, (1, 16, 16), 4).eval()
+        prior = dcgan.DCGAN(6, (1, 16, 16), 4).eval()
     found = QUICK.but(steps=20, lr=0.1, loss="cross_entropy").run(model, prior, [1])
     assert found.images.shape == (2, 1, 16, 16) and found.trace[-1] < found.trace[0]
     assert all(p.grad is None for p in [*model.parameters(), *prior.parameters()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from privlab.models import morph
+from privlab.models import morph, morph_steps
 from privlab.notebook import plots
 from privlab.notebook.plots import architecture_drawing
 
@@ -31,7 +31,7 @@ def test_marks_by_hand(new, old_marks, new_marks):
     assert architecture_drawing.marks(OLD, new) == (old_marks, new_marks)
 
 
-@pytest.mark.parametrize("number", list(morph.STEPS)[1:])
+@pytest.mark.parametrize("number", list(morph_steps.STEPS)[1:])
 def test_the_drawing_of_a_step_marks_something_where_its_blocks_differ(number):
     small = dict(width=0.05, depths=(2, 2, 2, 2))
     stacks = [morph.outline(morph.build(n, **small)) for n in (number - 1, number)]

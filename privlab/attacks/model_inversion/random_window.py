@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def view(
+def random_window(
     images: Tensor,
     share: tuple[float, float],
     draw: torch.Generator,

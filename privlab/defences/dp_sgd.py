@@ -1,0 +1,170 @@
+"""DP-SGD (Abadi et al. 2016) bounds what any one image can change in a training.
+
+Each step takes each image with the same small chance, cuts the gradient of each to a norm, adds them up, and adds noise of that norm's
+size. Opacus (the extra "dp") cuts, adds the noise and counts epsilon; the gradients of single images come from torch.func, and not from
+Opacus' hooks, which in-place activations and additions of timm's nets break.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, grad_and_value, vmap
+
+from privlab.training import Recipe, recipes
+from privlab.training.defence import Defence
+
+AT_ONCE = 64  # images whose gradients are held together: each is as large as the model
+
+
+@dataclass(frozen=True)
+class DP(Defence):
+    """See `dp`."""
+
+    epsilon: float
+    delta: float
+    clip: float
+
+    def __post_init__(self) -> None:
+        for name, fits, say in (
+            ("epsilon", self.epsilon > 0, "a positive number, such as 8"),
+            ("delta", 0 < self.delta < 1, "a small chance, below one by the number of images, such as 1e-5"),
+            ("clip", self.clip > 0, "a positive norm, such as 1.0"),
+        ):
+            if not fits or not math.isfinite(getattr(self, name)):
+                raise ValueError(f"{name}={getattr(self, name)!r} is out of range; give {say}")
+
+    def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
+        _opacus()
+        norms = [n for n, m in model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        if norms:
+            raise ValueError(
+                f"model: {norms[0]!r} is a BatchNorm, in which each image changes what the others become, so no image's part in a step "
+                'can be bounded; build a timm ResNet with norm_layer="groupnorm1", or take a ViT, Swin or ConvNeXt, which have LayerNorm'
+            )
+        if self.delta * images >= 1:
+            raise ValueError(
+                f"delta={self.delta:g} would let one of the {images:,} images be given away whole; give less than {1 / images:.2g}"
+            )
+
+    def steps(self, recipe: Recipe, images: int) -> PrivateSteps:
+        return PrivateSteps(self, recipe, images)
+
+    def record(self, recipe: Recipe, images: int) -> dict[str, dict[str, float]]:
+        """{"dp": ...}: the epsilon that all steps together spend, by Opacus' accountant, and what it follows from."""
+        steps = recipe.epochs * recipes.steps(recipe, images)
+        rate, noise = recipe.batch_size / images, self.noise(recipe, images)
+        epsilon = spent(noise, rate, steps, self.delta)
+        return {"dp": dict(epsilon=epsilon, delta=self.delta, noise=noise, rate=rate, steps=steps)}
+
+    def noise(self, recipe: Recipe, images: int) -> float:
+        """The noise multiplier with which the whole training spends this epsilon: standard deviation of the noise, in units of `clip`."""
+        steps = recipe.epochs * recipes.steps(recipe, images)
+        return _noise(self.epsilon, self.delta, recipe.batch_size / images, steps)
+
+
+def dp(epsilon: float, delta: float, clip: float = 1.0) -> DP:
+    """DP-SGD: the trained model is (epsilon, delta)-differentially private in each of its images.
+
+    epsilon: positive; what the whole training may spend, by the RDP accountant; the noise follows from it, see `DP.noise`.
+    delta: below one by the number of images.  clip: the norm that each image's gradient is cut to.
+    A batch takes each image with the chance batch_size / images (Poisson sampling), so it varies in size and may be empty; a step divides
+    by the recipe's batch_size all the same. What was spent is printed at the end, and kept in the run's note "defences", see `DP.record`.
+    The promise is of the weights alone: a History is measured on the images themselves. And it supposes that nobody knows the seed, from
+    which the noise is drawn so that trainings can be repeated: this is for study, not for release.
+    Raises ValueError for numbers out of range; and a training with it, for a model with BatchNorm, mixed images, or a penalty beside it;
+    ImportError without Opacus.
+    Source: Abadi et al. 2016, algorithm 1; Mironov et al. 2019 for the accounting.
+    """
+    return DP(epsilon, delta, clip)
+
+
+def spent(noise: float, rate: float, steps: int, delta: float) -> float:
+    """The epsilon of so many steps, by Opacus' RDP accountant.
+
+    noise: the noise multiplier.  rate: each image's chance to be in a batch.
+    """
+    accountant = _opacus().accountants.RDPAccountant()
+    accountant.history = [(noise, rate, steps)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Optimal order is the")  # a little too much is told, not too little
+        return float(accountant.get_epsilon(delta=delta))
+
+
+class PrivateSteps:
+    """DP-SGD's way to take the steps of one training, see `defence.Steps`; it remembers nothing from step to step."""
+
+    def __init__(self, defence: DP, recipe: Recipe, images: int) -> None:
+        self.defence, self.recipe, self.images = defence, recipe, images
+
+    def order(self, generator: torch.Generator) -> list[Tensor]:
+        rate = self.recipe.batch_size / self.images
+        count = recipes.steps(self.recipe, self.images)
+        return [(torch.rand(self.images, generator=generator) < rate).nonzero()[:, 0] for _ in range(count)]
+
+    def gradients(self, model: nn.Module, x: Tensor, labels: Tensor) -> Tensor:
+        noise, size = self.defence.noise(self.recipe, self.images), self.recipe.batch_size
+        return private_gradients(model, x, labels, self.defence.clip, noise, size, self.recipe.label_smoothing)
+
+
+def private_gradients(
+    model: nn.Module, x: Tensor, labels: Tensor, clip: float, noise: float, size: float, smoothing: float = 0.0
+) -> Tensor:
+    """Leave in each parameter that learns (sum of the images' gradients, each cut to `clip`, + noise) / size; returns the mean loss.
+
+    x: (n, channels, height, width), normalised; n may be 0, and the noise is there all the same.  labels: (n,).
+    noise: standard deviation in units of `clip`, drawn from torch's generator.  size: the expected n.
+    The model must hold no BatchNorm. Source: Abadi et al. 2016, algorithm 1.
+    """
+    learnable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+    def loss(parameters: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
+        said = functional_call(model, parameters, (image[None],))
+        return F.cross_entropy(said, label[None], label_smoothing=smoothing)
+
+    each = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
+    held = torch.optim.SGD(learnable.values())  # Opacus wants an optimiser to know the parameters by; it takes no step
+    private = _opacus().optimizers.DPOptimizer(
+        held, noise_multiplier=noise, max_grad_norm=clip, expected_batch_size=size
+    )
+    detached, total = {name: p.detach() for name, p in learnable.items()}, x.new_zeros(())
+    parts = list(zip(x.split(AT_ONCE), labels.split(AT_ONCE), strict=True))  # one empty part of an empty batch
+    for i, (some, theirs) in enumerate(parts, start=1):
+        gradients = {name: p.new_zeros(0, *p.shape) for name, p in detached.items()}
+        if len(some):
+            gradients, losses = each(detached, some, theirs)  # name -> (n, *shape of the parameter)
+            total = total + losses.sum()
+        for name, p in learnable.items():
+            p.grad_sample = gradients[name]  # type: ignore[attr-defined]
+        private.signal_skip_step(i < len(parts))
+        private.pre_step()
+    for p in learnable.values():
+        del p.grad_sample, p.summed_grad  # type: ignore[attr-defined]
+    return total.detach() / max(1, len(x))
+
+
+@lru_cache(maxsize=64)
+def _noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Optimal order is the")
+        return _opacus().accountants.utils.get_noise_multiplier(
+            target_epsilon=epsilon, target_delta=delta, sample_rate=rate, steps=steps, accountant="rdp"
+        )
+
+
+def _opacus() -> Any:
+    """Opacus, which is an extra: most of the book does without."""
+    try:
+        import opacus
+        import opacus.accountants.utils
+        import opacus.optimizers
+    except ImportError as error:
+        raise ImportError("DP-SGD needs Opacus, which is not installed here: pip install -e '.[dp]'") from error
+    return opacus
