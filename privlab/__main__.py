@@ -380,15 +380,9 @@ def _audit(given: argparse.Namespace) -> int:
         model = inputs.named(given.name, given.classes, given.weights, given.seed)
         shape = inputs.input_shape(model, given.name)
         images, labels, public = inputs.photographs(given.images, model, shape, given.seed)
+        bar = sys.stderr.isatty()
         made = audit(
-            model,
-            images,
-            labels,
-            name=given.name,
-            public=public,
-            minutes=given.minutes,
-            seed=given.seed,
-            progress=sys.stderr.isatty(),
+            model, images, labels, name=given.name, public=public, minutes=given.minutes, seed=given.seed, progress=bar
         )
     except KeyboardInterrupt:
         print("\nstopped before there was anything to report", file=sys.stderr)
