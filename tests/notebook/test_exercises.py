@@ -2548,7 +2548,8 @@ RIGHT = {  # other ways than the lab's own
 
 def answers(tag):
     """(exercise, the lab's own answer): the cells of every lab with that tag, run on their own."""
-    given = {"math": math, "torch": torch, "roc": roc, "signals": signals, "morph": morph, "np": np, "t": scipy.stats.t}
+    given = {"math": math, "torch": torch, "roc": roc, "signals": signals, "morph": morph, "morph_steps": morph_steps}
+    given |= {"np": np, "t": scipy.stats.t}
     for path in sorted(LABS.glob("[0-9]*.py")):
         answer = None
         for cell in jupytext.read(path).cells:
