@@ -1,26 +1,12 @@
 """privlab: how does a vision model's architecture change what it leaks about its training data?
 
-The floors, from the ground up: metrics, sources, data, papers and store; models and leak; training; attacks and defences;
-ledger, plots, widgets and the audit; runner. A module imports from its own floor or from below it.
+The rooms, from the ground up: compute, data, models, metrics and leak, training, defences, ledger, attacks, notebook, auditing, runner,
+teaching. A module imports from its own room or from below it; pyproject.toml has the contracts.
 
 `privlab.audit(model, images, labels)` turns the whole book on one model of yours; see `privlab.auditing.stages`.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from privlab.auditing import audit
-
-__all__ = ["audit"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> Any:
-    """`privlab.audit`, when it is first asked for: it brings torch, which `import privlab` alone should not wait for."""
-    if name == "audit":
-        from privlab.auditing import audit
-
-        return audit
-    raise AttributeError(f"module 'privlab' has no attribute {name!r}")

@@ -1,0 +1,4 @@
+from .auditing import audit
+
+__all__ = ["audit"]
+__version__: str
