@@ -280,7 +280,7 @@ def gallery(name, m=0, n=6, found=found, verdicts=verdicts):
     return plots.images({"private": first, title: of.images[of.places(n)]}, alt=alt, captions={title: words})
 
 
-plots.plane(
+plots.tradeoff_chart(
     points, {name: gallery(name) for name in points},
     alt="Task accuracy against attack accuracy, means: " + "; ".join(f"{name} {p[:, 0].mean():.0f} and {p[:, 1].mean():.0f}" for name, p in points.items()),
 )  # fmt: skip

@@ -542,7 +542,7 @@ moved = sorted(after, key=lambda name: -np.abs(after[name] - after["none"])[:, :
     : 13 - len(stops)
 ]  # those that changed most
 drawn = {"none": after["none"], **{name: after[name] for name in moved}, **stopped}
-plots.plane(
+plots.tradeoff_chart(
     {name: of[:, :2] for name, of in drawn.items()},
     ylabel="AUC of membership (%; 50 is a coin)",
     alt="Task accuracy against membership AUC, means: " + "; ".join(f"{name} {of[:, 0].mean():.0f} and {of[:, 1].mean():.0f}" for name, of in drawn.items()),

@@ -16,11 +16,11 @@ settings.load_profile("privlab")
 @pytest.fixture
 def figures(monkeypatch):
     """The matplotlib figures behind the pictures that a test draws."""
-    from privlab.notebook.plots import image_grids  # not at the top: few tests draw
+    from privlab.notebook.plots import picture  # not at the top: few tests draw
 
     seen = []
-    render = image_grids._picture
-    monkeypatch.setattr(image_grids, "_picture", lambda figure, alt: seen.append(figure) or render(figure, alt))
+    render = picture.render
+    monkeypatch.setattr(picture, "render", lambda figure, alt: seen.append(figure) or render(figure, alt))
     return seen
 
 

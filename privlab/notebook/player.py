@@ -22,7 +22,7 @@ from torch import Tensor
 from privlab import metrics
 from privlab.attacks.gradient_inversion.descent import State
 from privlab.notebook.flipbook import strip
-from privlab.notebook.plots.image_grids import COLOURS
+from privlab.notebook.plots.picture import COLOURS
 from privlab.notebook.widgets import button, running_loop, shown_error
 
 Search = Iterator[State]

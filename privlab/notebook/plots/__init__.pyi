@@ -1,7 +1,9 @@
 from .architecture_drawing import blocks
+from .charts import dots, heat, lines, scatter, spectrum
 from .distributions import cloud, confusion, gaussians, histogram, roc
-from .image_grids import Picture, dots, heat, images, lines, scatter, side_by_side, spectrum
-from .tradeoff import plane
+from .image_grids import images, side_by_side
+from .picture import Picture
+from .tradeoff import tradeoff_chart
 
 __all__ = [
     "Picture",
@@ -14,9 +16,9 @@ __all__ = [
     "histogram",
     "images",
     "lines",
-    "plane",
     "roc",
     "scatter",
     "side_by_side",
     "spectrum",
+    "tradeoff_chart",
 ]

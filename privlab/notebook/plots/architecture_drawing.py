@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from privlab.notebook.plots import image_grids
-from privlab.notebook.plots.image_grids import Picture
+from privlab.notebook.plots import picture
+from privlab.notebook.plots.picture import Picture
 
 HEIGHT, WIDTH, GAP = 0.42, 2.7, 0.16  # of a box, in inches
 LEFT = 0.55  # room for the shortcut
@@ -84,7 +84,7 @@ def blocks(
                 )
         if "add the shortcut" in layers:
             _shortcut(axes, left, layers.index("add the shortcut"), shortcuts[column])
-    return image_grids._picture(figure, _alt(stacks, words, titles))
+    return picture.render(figure, _alt(stacks, words, titles))
 
 
 def _box(axes: Axes, left: float, top: float, layer: str, mark: str) -> None:

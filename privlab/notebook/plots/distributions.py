@@ -15,8 +15,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from privlab.metrics.roc import Curve
-from privlab.notebook.plots import image_grids
-from privlab.notebook.plots.image_grids import COLOURS, DASHES, MARKERS, Picture, Values
+from privlab.notebook.plots import picture
+from privlab.notebook.plots.picture import COLOURS, DASHES, MARKERS, Picture, Values
 
 IN, OUT = COLOURS[1], COLOURS[0]  # members, whoever draws them, and the others
 HATCHES = ("////", "\\\\\\\\")  # of two groups; more would be a thicket
@@ -53,7 +53,7 @@ def histogram(
         )
     place = {name: np.log10(values) if log else values for name, values in columns.items()}
     edges = np.histogram_bin_edges(np.concatenate([*place.values()]), bins)
-    figure, ax = image_grids._chart(xlabel, "density (per decade)" if log else "density", "x" if log else "")
+    figure, ax = picture.empty_chart(xlabel, "density (per decade)" if log else "density", "x" if log else "")
     pair = len(columns) == 2  # members and others, who keep their colours from figure to figure
     colours, hatches = ((IN, OUT), HATCHES) if pair else (COLOURS, [""] * len(columns))
     for (name, values), colour, dash, hatch in zip(place.items(), colours, DASHES, hatches, strict=False):
@@ -92,7 +92,7 @@ def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float
         raise ValueError(f"mark={wrong[0]} is no false positive rate to mark; give one between 0 and 1, such as .001")
     left = min(0.1, *(_first(curve) for several in curves.values() for curve in several))  # .1: there is always an axis
     grid = np.geomspace(left, 1, GRID)
-    figure, ax = image_grids._chart("false positive rate", "true positive rate", "xy", height=4.8)
+    figure, ax = picture.empty_chart("false positive rate", "true positive rate", "xy", height=4.8)
     ax.plot([left, 1], [left, 1], color="#777777", linewidth=1, zorder=1, label="chance")
     for (name, several), colour, dash in zip(curves.items(), COLOURS, DASHES, strict=False):
         rates = np.stack([_at(grid, curve) for curve in several])  # (curves, points)
@@ -103,7 +103,7 @@ def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float
             ax.fill_between(grid, low, high, color=colour, alpha=0.18, linewidth=0)
     if any(len(several) > 1 for several in curves.values()):
         ax.fill_between([], [], color="#777777", alpha=0.3, linewidth=0, label="lowest to highest")
-    image_grids._thresholds(ax, {}, {f"FPR {100 * rate:g}%": rate for rate in mark if rate >= left})
+    picture.draw_thresholds(ax, {}, {f"FPR {100 * rate:g}%": rate for rate in mark if rate >= left})
     for axis in (ax.xaxis, ax.yaxis):
         _decades(axis, left, 1, lambda rate: f"{100 * rate:.12g}%")
     return _finish(figure, alt)
@@ -135,7 +135,7 @@ def gaussians(
     ]  # so that a narrow one is not missed
     x = np.sort(np.concatenate([*bells, *groups.values(), [target]]))
     peak = max(norm.pdf(0, scale=std) for std in (std_in, std_out))
-    figure, ax = image_grids._chart(xlabel, "density", "", height=3.7)
+    figure, ax = picture.empty_chart(xlabel, "density", "", height=3.7)
     for row, (name, (mean, std, colour, dash, whose)) in enumerate(fits.items()):
         density, values = norm.pdf(x, mean, std), groups[name]
         label = f"{len(values):,} model{'s' * (len(values) > 1)} {whose} on it: {mean:.3g} ± {std:.3g}"
@@ -167,7 +167,7 @@ def confusion(tp: int, fn: int, fp: int, tn: int, *, alt: str) -> Picture:
         if total == 0:
             raise ValueError(f"there are no {kind}; give the counts of both kinds")
     shares = table / totals[:, None]
-    figure, ax = image_grids._chart("", "", "", height=2.6)
+    figure, ax = picture.empty_chart("", "", "", height=2.6)
     sides = [-0.5, 0.5, 1.5]  # and the light end of the colours, so that black reads well on all of them
     ax.pcolormesh(sides, sides, shares, cmap="Blues", vmin=0, vmax=2.6, edgecolor="white", linewidth=3)
     ax.invert_yaxis()
@@ -180,7 +180,7 @@ def confusion(tp: int, fn: int, fp: int, tn: int, *, alt: str) -> Picture:
     ax.set_xlabel(f"balanced accuracy {(shares[0, 0] + shares[1, 1]) / 2:.3f}", fontsize=11)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0, labelsize=11, labeltop=True, labelbottom=False)
-    return image_grids._picture(figure, alt)
+    return picture.render(figure, alt)
 
 
 # -- what they are given -------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def cloud(groups: Mapping[str, Values], *, alt: str, xlabel: str = "", ylabel: s
     """
     if not 1 <= len(groups) <= 2 * len(MARKERS):
         raise ValueError(f"groups: got {len(groups)}; give 1 to {2 * len(MARKERS)}, as more cannot be told apart")
-    figure, ax = image_grids._chart(xlabel, ylabel, "", height=3.9)
+    figure, ax = picture.empty_chart(xlabel, ylabel, "", height=3.9)
     for n, (name, places) in enumerate(groups.items()):
         dots = np.asarray(places, dtype=np.float64)
         if dots.ndim != 2 or dots.shape[1] != 2 or not np.isfinite(dots).all():
@@ -227,11 +227,11 @@ def _several(argument: str, groups: Mapping[str, object]) -> None:
 
 def _columns(argument: str, groups: Mapping[str, Values], log: bool) -> dict[str, np.ndarray]:
     _several(argument, groups)
-    columns = {name: image_grids._numbers(name, values) for name, values in groups.items()}
+    columns = {name: picture.numbers(name, values) for name, values in groups.items()}
     for name, values in columns.items():
         if len(values) == 0 or np.isnan(values).any():
             raise ValueError(f"{argument}: {name!r} holds {'NaN' if len(values) else 'no values'}; give finite ones")
-        image_grids._showable(name, values, log)
+        picture.check_showable(name, values, log)
     return columns
 
 
@@ -285,4 +285,4 @@ def _finish(figure: Figure, alt: str, most: int = 3) -> Picture:
     labels = figure.axes[0].get_legend_handles_labels()[1]
     columns = max(1, 95 // (max(map(len, labels)) + 7))
     figure.legend(loc="outside upper left", ncols=min(columns, most), handlelength=3.2, frameon=False)
-    return image_grids._picture(figure, alt)
+    return picture.render(figure, alt)

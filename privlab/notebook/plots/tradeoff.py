@@ -1,4 +1,4 @@
-"""The plane of a defence: accuracy at the task against what an attack gets, a place for each, and behind each place its pictures.
+"""Defences by their accuracy at the task and what an attack gets, a place for each, and behind each place its pictures.
 
 Pointing at a place, or coming to it with the tab key, shows the card behind it. That takes style sheets alone, so it works on a static
 page too; where they are off, all cards stand below the chart.
@@ -14,20 +14,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from privlab.metrics.tradeoff import front
-from privlab.notebook.plots import image_grids
-from privlab.notebook.plots.image_grids import COLOURS, MARKERS, Picture, Values
+from privlab.notebook.plots import picture
+from privlab.notebook.plots.picture import COLOURS, MARKERS, Picture, Values
 
 _STYLE = """\
-.privlab-plane{position:relative;margin:0;max-width:720px;color:inherit;text-align:left}
-.privlab-plane .place{position:absolute;width:28px;height:28px;margin:-14px 0 0 -14px;border-radius:50%;cursor:pointer}
-.privlab-plane .place:hover,.privlab-plane .place:focus{outline:3px solid #0072B2}
-.privlab-plane .cards{position:relative;min-height:TALLpx}
-.privlab-plane .card{position:absolute;left:0;top:0;visibility:hidden;background:#fff;color:#000;padding:4px}
+.privlab-tradeoff{position:relative;margin:0;max-width:720px;color:inherit;text-align:left}
+.privlab-tradeoff .place{position:absolute;width:28px;height:28px;margin:-14px 0 0 -14px;border-radius:50%;cursor:pointer}
+.privlab-tradeoff .place:hover,.privlab-tradeoff .place:focus{outline:3px solid #0072B2}
+.privlab-tradeoff .cards{position:relative;min-height:TALLpx}
+.privlab-tradeoff .card{position:absolute;left:0;top:0;visibility:hidden;background:#fff;color:#000;padding:4px}
 """
 
 
 @dataclass(frozen=True, repr=False)
-class Plane:
+class TradeoffChart:
     """The chart, where on it each place lies (shares of its width and height, from the left and from the top), and the cards."""
 
     chart: Picture
@@ -37,7 +37,7 @@ class Plane:
     tall: int = 0
 
     def tag(self, key: str = "p") -> str:
-        """The HTML.  key: tells the planes of one page apart."""
+        """The HTML.  key: tells the charts of one page apart."""
         spots, cards, rules = [], [], []
         for i, (name, card) in enumerate(self.cards.items()):
             (x, y), word = self.places[name], html.escape(self.words[name])
@@ -47,12 +47,13 @@ class Plane:
             )
             cards.append(f'<div class="card {key}{i}"><b>{word}</b><br>{card.tag()}</div>')
             rules.append(
-                f".privlab-plane:has(.place.{key}{i}:is(:hover,:focus)) .card.{key}{i}{{visibility:visible;z-index:1}}"
+                f".privlab-tradeoff:has(.place.{key}{i}:is(:hover,:focus)) .card.{key}{i}{{visibility:visible;z-index:1}}"
             )
         style = _STYLE.replace("TALL", str(self.tall)) + "\n".join(rules)
         hint = "Point at a large mark, or tab to it, to see the pictures behind it." if self.cards else ""
         return (
-            f'<figure class="privlab-plane"><style>{style}</style><div style="position:relative">{self.chart.tag()}{"".join(spots)}</div>'
+            f'<figure class="privlab-tradeoff"><style>{style}</style>'
+            f'<div style="position:relative">{self.chart.tag()}{"".join(spots)}</div>'
             f'<figcaption>{hint}</figcaption><div class="cards">{"".join(cards)}</div></figure>'
         )
 
@@ -63,14 +64,14 @@ class Plane:
         return {"text/html": self.tag(f"p{zlib.crc32(self.chart.png)}-"), "text/plain": repr(self)}
 
 
-def plane(
+def tradeoff_chart(
     points: Mapping[str, Values],
     cards: Mapping[str, Picture] | None = None,
     *,
     alt: str,
     xlabel: str = "task accuracy (%)",
     ylabel: str = "attack accuracy (%)",
-) -> Plane:
+) -> TradeoffChart:
     """Each defence where its mean lies, its draws as small marks, and a line through those that no other beats in both.
 
     points: name -> (draws, 2), task accuracy and attack accuracy of each draw; up to fourteen.
@@ -82,7 +83,7 @@ def plane(
         raise ValueError(f"points: got {len(points)}; give 1 to {2 * len(MARKERS)}, as more cannot be told apart")
     if unknown := [name for name in cards if name not in points]:
         raise ValueError(f"cards: there is no {unknown[0]!r} among the points; they are {list(points)}")
-    figure, ax = image_grids._chart(xlabel, ylabel, "", height=4.6)
+    figure, ax = picture.empty_chart(xlabel, ylabel, "", height=4.6)
     means: dict[str, tuple[float, float]] = {}
     for i, (name, values) in enumerate(points.items()):
         dots = np.asarray(values, dtype=np.float64)
@@ -96,7 +97,7 @@ def plane(
     best = front(means)
     ax.plot(*np.array([means[name] for name in best]).T, color="#555555", linestyle="--", linewidth=1, zorder=0)
     figure.legend(loc="outside upper left", ncols=4, handlelength=1.5, frameon=False)
-    chart = image_grids._picture(figure, alt)  # drawn: from now on the axes know where they are
+    chart = picture.render(figure, alt)  # from now on the axes know where they lie
     wide, high = figure.canvas.get_width_height()
     at = {name: ax.transData.transform(mean) for name, mean in means.items()}
     places = {name: (float(x / wide), float(1 - y / high)) for name, (x, y) in at.items()}
@@ -105,7 +106,7 @@ def plane(
         for name, (x, y) in means.items()
     }
     tall = max((_height(card) for card in cards.values()), default=0)
-    return Plane(chart, places, words, cards, tall)
+    return TradeoffChart(chart, places, words, cards, tall)
 
 
 def _height(card: Picture) -> int:

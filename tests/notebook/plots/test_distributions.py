@@ -21,7 +21,7 @@ from scipy.stats import norm
 
 from privlab.metrics.roc import curve
 from privlab.notebook import plots
-from privlab.notebook.plots import distributions, image_grids
+from privlab.notebook.plots import distributions, picture
 
 LOSSES = {"members": [0.1, 0.2, 0.2, 0.9], "non-members": [0.5, 1.0, 2.0, 4.0, 8.0]}
 CURVES = {
@@ -147,11 +147,11 @@ def test_outlines_are_densities_over_the_same_bins(figures: list[Figure]) -> Non
 @given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50), st.booleans(), st.integers(2, 60))
 def test_each_outline_encloses_one(values: list[float], log: bool, bins: int) -> None:
     seen: list[Figure] = []
-    render, image_grids._picture = image_grids._picture, lambda figure, alt: seen.append(figure)  # type: ignore[assignment,misc]
+    render, picture.render = picture.render, lambda figure, alt: seen.append(figure)  # type: ignore[assignment,misc]
     try:
         plots.histogram({"a": values, "b": [1.0, 2.0]}, xlabel="x", log=log, bins=bins, alt="x")
     finally:
-        image_grids._picture = render
+        picture.render = render
     for heights, edges in outlines(seen[0]):
         widths = np.diff(np.log10(edges) if log else edges)
         assert len(heights) == bins

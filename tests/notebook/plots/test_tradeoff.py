@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from privlab.notebook import plots
-from privlab.notebook.plots.image_grids import COLOURS
+from privlab.notebook.plots.picture import COLOURS
 
 POINTS = {"none": [[96, 70], [98, 74]], "RoLSS": [[90, 60], [92, 66]], "BiDO": [[85, 68], [87, 66]]}
 
@@ -19,7 +19,9 @@ def card(name):
 
 
 def drawn(**changes):
-    return plots.plane(POINTS, {name: card(name) for name in ("none", "RoLSS")}, alt="Three defences.", **changes)
+    return plots.tradeoff_chart(
+        POINTS, {name: card(name) for name in ("none", "RoLSS")}, alt="Three defences.", **changes
+    )
 
 
 def test_places_are_where_the_marks_are():
@@ -48,11 +50,12 @@ def test_each_card_has_a_place_that_takes_the_tab_key_and_a_rule():
     assert "<script" not in page and "http" not in page
     alts = re.findall(r'<img [^>]*alt="([^"]*)"', page)
     assert alts == ["Three defences.", "What was found of none.", "What was found of RoLSS."]
-    assert "Point at" in page and "Point at" not in plots.plane(POINTS, alt="No cards.").tag()
+    assert "Point at" in page and "Point at" not in plots.tradeoff_chart(POINTS, alt="No cards.").tag()
 
 
 def test_two_planes_on_a_page_share_no_rule():
-    one, other = (plots.plane({k: np.add(v, up) for k, v in POINTS.items()}, {"none": card("none")}, alt="x") for up in (0, 1))  # fmt: skip
+    cards = {"none": card("none")}
+    one, other = (plots.tradeoff_chart({k: np.add(v, up) for k, v in POINTS.items()}, cards, alt="x") for up in (0, 1))
     rules = [set(re.findall(r"\.card\.(\S+?)\{", p._repr_mimebundle_()["text/html"])) for p in (one, other)]
     assert not rules[0] & rules[1]
 
@@ -64,7 +67,7 @@ def test_the_cards_have_room():
 
 
 def test_a_name_with_markup_stays_text():
-    page = plots.plane({"<b>": [[1, 2]]}, {"<b>": card("x")}, alt="x").tag()
+    page = plots.tradeoff_chart({"<b>": [[1, 2]]}, {"<b>": card("x")}, alt="x").tag()
     assert "&lt;b&gt;: task 1.0" in page and "<b><b>" not in page
 
 
@@ -79,9 +82,9 @@ def test_a_name_with_markup_stays_text():
 )
 def test_bad_input(points, cards, message):
     with pytest.raises(ValueError, match=message):
-        plots.plane(points, cards, alt="x")
+        plots.tradeoff_chart(points, cards, alt="x")
 
 
 def test_an_alt_is_asked_for():
     with pytest.raises(ValueError, match="alt="):
-        plots.plane(POINTS, alt=" ")
+        plots.tradeoff_chart(POINTS, alt=" ")

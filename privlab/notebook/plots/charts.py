@@ -1,0 +1,186 @@
+"""Charts of measured numbers: lines, singular values, every repeat as a dot, named points, and a table in shades."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
+
+from privlab.notebook.plots import picture
+from privlab.notebook.plots.picture import COLOURS, DASHES, MARKERS, Picture, Values
+
+
+def lines(
+    series: Mapping[str, Sequence[Values]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    alt: str,
+    log: str = "",
+    thresholds: Mapping[str, float] | None = None,
+    xthresholds: Mapping[str, float] | None = None,
+) -> Picture:
+    """Up to seven lines, told apart by colour, marker and dash.
+
+    series: name -> (x, y) or (x, y, spread); the spread is drawn as a band y ± spread, so say in the text what it is.
+    x may be words, such as the names of float formats. NaN in y leaves a gap.
+    log: the axes that are logarithmic: "", "x", "y" or "xy".
+    thresholds, xthresholds: label -> y, or x, where a thin line is drawn across and labelled.
+    Raises ValueError for lengths that differ, infinite values (an exact image's PSNR has no place on an axis: leave it
+    out and say so), values that a log axis cannot show, more than seven lines or an empty alt.
+    """
+    if not 1 <= len(series) <= len(MARKERS):
+        raise ValueError(f"series: got {len(series)} lines; give 1 to {len(MARKERS)}, as more cannot be told apart")
+    figure, ax = picture.empty_chart(xlabel, ylabel, log)
+    shown: set[Any] = set()
+    for (name, data), colour, marker, dash in zip(series.items(), COLOURS, MARKERS, DASHES, strict=False):
+        x, y, *spread = (picture.numbers(name, values) for values in data)
+        if len({len(x), len(y), *map(len, spread)}) != 1:
+            raise ValueError(f"series: {name!r} has lengths {[len(v) for v in data]}; x, y and spread go together")
+        picture.check_showable(name, x, "x" in log)
+        picture.check_showable(name, y, "y" in log)
+        every = max(1, len(x) // 12)  # markers identify a line; on a long one they would hide it
+        ax.plot(x, y, color=colour, marker=marker, linestyle=dash, markevery=every, label=name)
+        if spread:
+            low = y - spread[0]
+            floor = np.nanmin(y) / 10 if "y" in log else -np.inf  # a band may reach below zero, a log axis may not
+            ax.fill_between(x, np.maximum(low, floor), y + spread[0], color=colour, alpha=0.18, linewidth=0)
+        shown.update(x.tolist())
+    _name_points(ax, shown, "x" in log)
+    picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})
+    if len(series) > 1:
+        fit = 95 // (max(map(len, series)) + 7)  # columns of the legend: 95 letters or so fill the width
+        figure.legend(loc="outside upper left", ncols=min(max(fit, 1), 4), handlelength=3.2, frameon=False)
+    return picture.render(figure, alt)
+
+
+def spectrum(values: Mapping[str, Values], *, alt: str, cutoffs: Mapping[str, float] | None = None) -> Picture:
+    """Singular values from the largest to the smallest, on a log axis.
+
+    values: name -> singular values, in any order. Exact zeros have no place on a log axis; the legend counts them.
+    cutoffs: label -> the size below which a solver ignores them.
+    """
+    series = {}
+    for name, data in values.items():
+        ordered = np.sort(picture.numbers(name, data))[::-1]
+        kept = ordered[ordered > 0]
+        zeros = f" ({len(ordered) - len(kept)} exact zeros not shown)" if len(kept) < len(ordered) else ""
+        series[name + zeros] = (np.arange(1, len(kept) + 1), kept)
+    return lines(series, xlabel="rank", ylabel="singular value", log="y", thresholds=cutoffs, alt=alt)
+
+
+def dots(
+    groups: Mapping[str, Values],
+    *,
+    xlabel: str,
+    alt: str,
+    published: Mapping[str, float] | None = None,
+    log: bool = False,
+) -> Picture:
+    """Every repeat of every group as a dot on a row of its own, with a bar for the mean ± one standard deviation.
+
+    groups: name -> its values, first name on top.  published: name -> the paper's number, drawn as an open diamond.
+    log: whether the axis of the values is logarithmic.
+    Raises ValueError for no values, NaN or infinite ones, a published name that is no group, or an empty alt.
+    """
+    published = published or {}
+    if unknown := [name for name in published if name not in groups]:
+        raise ValueError(f"published: there is no group {unknown[0]!r}; the groups are {list(groups)}")
+    if not groups:
+        raise ValueError("groups={} holds nothing to draw; give at least one group")
+    figure, ax = picture.empty_chart(xlabel, "", "x" if log else "", height=0.9 + 0.42 * len(groups))
+    for row, (name, data) in enumerate(groups.items()):
+        values = picture.numbers(name, data)
+        if len(values) == 0 or np.isnan(values).any():
+            raise ValueError(f"groups: {name!r} holds {'NaN' if len(values) else 'no values'}; give finite ones")
+        picture.check_showable(name, values, log)
+        mean, spread = values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0
+        left = min(spread, 0.9 * mean) if log else spread  # a bar may reach below zero, a log axis may not
+        names = ("one repeat", "mean ± std") if row == 0 else (None, None)
+        ax.plot(values, np.full(len(values), row - 0.14), "o", color=COLOURS[0], alpha=0.55, label=names[0])
+        ax.errorbar(mean, row + 0.14, xerr=[[left], [spread]], fmt="|", ms=10, lw=2, color="black", label=names[1])
+    if published:
+        rows = [list(groups).index(name) for name in published]
+        ax.plot([*published.values()], rows, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")
+    ax.set_yticks(range(len(groups)), [textwrap.fill(name, 34, break_long_words=False) for name in groups])
+    ax.set_ylim(len(groups) - 0.5, -0.5)
+    if not log:
+        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # few, as long names leave little room
+    ax.grid(axis="y", visible=False)
+    figure.legend(loc="outside upper left", ncols=3, frameon=False)
+    return picture.render(figure, alt)
+
+
+def scatter(points: Mapping[str, tuple[float, float]], *, xlabel: str, ylabel: str, alt: str, log: str = "") -> Picture:
+    """A dot for each point, its name beside it.
+
+    points: name -> (x, y); short names.  log: the axes that are logarithmic: "", "x", "y" or "xy".
+    Raises ValueError for no points, values that an axis cannot show, or an empty alt.
+    """
+    if not points:
+        raise ValueError("points={} holds nothing to draw; give at least one")
+    figure, ax = picture.empty_chart(xlabel, ylabel, log)
+    for name, (x, y) in points.items():
+        picture.check_showable(name, np.asarray([x]), "x" in log)
+        picture.check_showable(name, np.asarray([y]), "y" in log)
+        ax.plot(x, y, "o", color=COLOURS[0])
+        ax.annotate(name, (x, y), (5, 4), textcoords="offset points", fontsize=10)
+    return picture.render(figure, alt)
+
+
+def heat(
+    matrix: Sequence[Sequence[float]] | np.ndarray | Tensor,
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    xlabel: str,
+    ylabel: str,
+    unit: str,
+    alt: str,
+    digits: str = ".1f",
+) -> Picture:
+    """A table of numbers, shaded from dark for the smallest to light for the largest; each cell prints its number.
+
+    matrix: (rows, columns). A NaN cell, for what was not measured, stays blank.
+    unit: of the numbers, for the scale at the side.  digits: their format.
+    Raises ValueError for a matrix that does not fit its rows and columns, infinite values or an empty alt.
+    """
+    values = np.asarray(matrix.detach().cpu() if isinstance(matrix, Tensor) else matrix, dtype=np.float64)
+    height, width = len(rows), len(columns)
+    if values.size == 0 or values.shape != (height, width):
+        raise ValueError(f"matrix: got shape {values.shape} for {height} rows and {width} columns; match them")
+    picture.check_showable("matrix", values, False)
+    figure, ax = picture.empty_chart(xlabel, ylabel, "", height=1.1 + 0.4 * len(rows))
+    shades = ax.imshow(values, cmap="cividis", aspect="auto")
+    middle = 0.54 * np.nanmin(values) + 0.46 * np.nanmax(values)  # where black and white read equally well on cividis
+    for (row, column), value in np.ndenumerate(values):
+        if not math.isnan(value):
+            colour = "white" if value <= middle else "black"
+            ax.text(column, row, f"{value:{digits}}", ha="center", va="center", color=colour)
+    ax.set_xticks(range(len(columns)), list(columns))
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.grid(visible=False)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    figure.colorbar(shades, ax=ax, label=unit).outline.set_visible(False)
+    return picture.render(figure, alt)
+
+
+def _name_points(ax: Axes, shown: set[Any], log: bool) -> None:
+    """Ticks at the x values themselves, where they are few, short and stand apart; never between two whole numbers."""
+    if any(isinstance(x, str) for x in shown):
+        return
+    ticks = np.array(sorted(shown))
+    gaps = np.diff(np.log10(ticks) if log else ticks)
+    words = [f"{x:g}" for x in ticks]
+    if len(ticks) <= 8 and max(map(len, words)) <= 6 and (len(gaps) == 0 or gaps.min() >= gaps.sum() / 12):
+        ax.set_xticks(ticks, words)
+        ax.minorticks_off()
+    elif not log and (ticks == ticks.round()).all():
+        ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))

@@ -1,0 +1,136 @@
+"""What every figure stands on: a `Picture` that carries its own description, the colours, an empty chart and its labels.
+
+A figure that cannot be read aloud is missing for some readers, so each function of `plots` insists on `alt`. Colour is never the only cue:
+lines differ in marker and dash too, and a heat map prints its numbers.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+from torch import Tensor
+
+# Okabe and Ito's colours, which people with any of the common colour deficiencies tell apart, without the pale yellow.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)))
+
+WIDTH = 7.5  # inches, 720 px on a page: the column of a notebook
+DPI = 144  # one and a half pixels of the picture to a pixel of the page
+PAPER = {"color": "white", "alpha": 0.75, "pad": 1, "linewidth": 0}  # what a label stands on
+
+Values = Sequence[float] | np.ndarray | Tensor
+
+
+@dataclass(frozen=True, repr=False)
+class Picture:
+    """A PNG with its alt text, which shows itself in a notebook, in nbconvert's pages and in the book.
+
+    png: the file.  alt: what it shows, in words.  width: in CSS pixels, at most; it shrinks with the page.
+    """
+
+    png: bytes
+    alt: str
+    width: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.alt, str) or not self.alt.strip():
+            raise ValueError(f"alt={self.alt!r} tells a listener nothing; say in a sentence what the figure shows")
+
+    def tag(self, style: str = "") -> str:
+        """The <img>, with the file inside it and the alt text, which notebooks would not pass on for a bare PNG.
+
+        style: more CSS, starting with a semicolon.
+        """
+        source = f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
+        style = f"width:{self.width}px;max-width:100%;height:auto{style}"
+        return f'<img src="{source}" alt="{html.escape(self.alt)}" style="{style}">'
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.tag(), "text/plain": self.alt}
+
+
+def empty_chart(xlabel: str, ylabel: str, log: str, height: float = 3.4) -> tuple[Figure, Axes]:
+    """An empty chart, as wide as a notebook's column. It belongs to no window manager, so it is gone once it is rendered.
+
+    log: the axes that are logarithmic: "", "x", "y" or "xy"; ValueError for anything else.  height: in inches.
+    """
+    if log not in ("", "x", "y", "xy"):
+        raise ValueError(f"log={log!r} names no axes; use '', 'x', 'y' or 'xy'")
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
+    ax = figure.add_subplot(xlabel=xlabel, ylabel=ylabel)
+    ax.set_xscale("log" if "x" in log else "linear")
+    ax.set_yscale("log" if "y" in log else "linear")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="#e4e4e4")
+    ax.set_axisbelow(True)
+    return figure, ax
+
+
+def draw_thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str, float]) -> None:
+    """Thin labelled lines between grid and data: across the chart at label -> y, and upright at label -> x."""
+    line: dict[str, Any] = {"color": "#555555", "linestyle": (0, (1, 1)), "linewidth": 1.2, "zorder": 1}
+    text: dict[str, Any] = {"textcoords": "offset points", "zorder": 1.5, "bbox": PAPER}  # between grid and data
+    for label, y in across.items():
+        ax.axhline(y, **line)
+        ax.annotate(label, (1, y), (0, 4), ax.get_yaxis_transform(), ha="right", **text)
+    for label, x in upright.items():
+        ax.axvline(x, **line)
+        ax.annotate(label, (x, 1), (5, 0), ax.get_xaxis_transform(), va="top", **text)
+
+
+def numbers(name: str, values: Values | Sequence[str]) -> np.ndarray:
+    """A column of float64 values, or of words as they are. Raises ValueError, which names it, for another shape."""
+    array = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name!r}: got shape {array.shape}; give a flat list of values")
+    return array if array.dtype.kind == "U" else array.astype(np.float64)
+
+
+def check_showable(name: str, values: np.ndarray, log: bool) -> None:
+    """Raise ValueError, which names the column and its value, for what no axis can show, or no log axis."""
+    if values.dtype.kind == "U":
+        return
+    if np.isinf(values).any():
+        raise ValueError(f"{name!r} holds an infinite value, which no axis can show; leave it out and say so")
+    if log and (values <= 0).any():
+        lost = values[values <= 0][0]
+        raise ValueError(f"{name!r} holds {lost:.3g}, which a log axis cannot show; leave it out and say so")
+
+
+def fold_labels(figure: Figure) -> bool:
+    """Break the labels that are longer than their axis, as drawn, into lines that fit; whether there were any."""
+    folded = False
+    for ax in figure.axes:
+        for label, side in ((ax.xaxis.label, "width"), (ax.yaxis.label, "height")):
+            text, length, room = label.get_text(), getattr(label.get_window_extent(), side), getattr(ax.bbox, side)
+            if length > room and len(text.split()) > 1:
+                label.set_text(textwrap.fill(text, int(0.9 * len(text) * room / length) or 1, break_long_words=False))
+                folded = True
+    return folded
+
+
+def render(figure: Figure, alt: str) -> Picture:
+    """The figure as a PNG with its alt text. From now on its axes know where they lie."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    if fold_labels(figure):
+        canvas.draw()
+    opaque = np.asarray(canvas.buffer_rgba())[..., :3]
+    file = io.BytesIO()
+    Image.fromarray(opaque).save(file, "PNG", compress_level=2)  # higher: twice the time for a tenth of the size
+    return Picture(file.getvalue(), alt, round(figure.get_figwidth() * 96))
