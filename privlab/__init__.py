@@ -6,7 +6,20 @@ teaching. A module imports from its own room or from below it; pyproject.toml ha
 `privlab.audit(model, images, labels)` turns the whole book on one model of yours; see `privlab.auditing.stages`.
 """
 
-import lazy_loader
+from __future__ import annotations
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from privlab.auditing import audit
+
+__all__ = ["audit"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`privlab.audit`, when it is first asked for: it brings torch, which `import privlab` alone should not wait for."""
+    if name == "audit":
+        return importlib.import_module("privlab.auditing").audit
+    raise AttributeError(f"module 'privlab' has no attribute {name!r}")

@@ -1,4 +1,0 @@
-from .auditing import audit
-
-__all__ = ["audit"]
-__version__: str
