@@ -85,6 +85,6 @@ if (colab or "KAGGLE_KERNEL_RUN_TYPE" in os.environ) and not importlib.util.find
     if subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", source]).returncode:
         raise SystemExit("privlab could not be installed; on Kaggle, turn Internet on in the notebook's settings")
     importlib.invalidate_caches()
-    from privlab import hosted
+    from privlab.runner.colab import complete
 
-    hosted.complete()"""
+    complete()"""

@@ -12,12 +12,12 @@ from privlab.notebook import user_study
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 CODE = """\
 import torch
-from privlab import game
+from privlab.notebook import user_study
 from privlab.notebook.user_study import Pair, Study
 
 pictures = torch.rand(3, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 of = Study([Pair(*three, f"person {i}") for i, three in enumerate(pictures)], seconds=30)
-game.play(of, "answers")
+user_study.play(of, "answers")
 """
 
 

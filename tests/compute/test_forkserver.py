@@ -146,10 +146,10 @@ def test_a_worker_with_a_gpu_of_its_own_imports_for_itself(module, tmp_path):
 def test_it_ends_when_nobody_is_left_to_ask(tmp_path):
     script = """
 import os, signal
-from privlab import nursery, processes
-process = processes.Process({})
+from privlab.compute import forkserver, worker_pool
+process = worker_pool.Process({})
 process.ask("os:getpid", {})
-print(process.process.pid, *nursery.pids(), flush=True)
+print(process.process.pid, *forkserver.pids(), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)

@@ -174,10 +174,10 @@ import sys
 from pathlib import Path
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a program that was started in the background does not have
-from privlab import fleet
-tasks = [fleet.Task(f"sleep {i}", "subprocess:check_call", {"args": ["sleep", "60"]}, lambda: False, lambda: 0, 1) for i in range(4)]
+from privlab.compute import tasks
+sleepers = [tasks.Task(f"sleep {i}", "subprocess:check_call", {"args": ["sleep", "60"]}, lambda: False, lambda: 0, 1) for i in range(4)]
 try:
-    fleet.run(tasks, jobs=2, progress=False)
+    tasks.run(sleepers, jobs=2, progress=False)
 except KeyboardInterrupt:
     sys.exit(7)
 """

@@ -86,11 +86,11 @@ def test_the_memory_of_the_idle_is_free_for_the_next(tmp_path, monkeypatch):
 def test_they_end_with_the_one_that_started_them(tmp_path):
     script = f"""
 from pathlib import Path
-from privlab import fleet, processes
+from privlab.compute import tasks, worker_pool
 root = Path({str(tmp_path)!r})
-tasks = [fleet.Task(n, "os:mkdir", {{"path": str(root / n)}}, (root / n).exists, lambda: 0, 1) for n in "abcd"]
-fleet.run(tasks, jobs=2, progress=False)
-print(*(process.process.pid for process in processes._idle))
+folders = [tasks.Task(n, "os:mkdir", {{"path": str(root / n)}}, (root / n).exists, lambda: 0, 1) for n in "abcd"]
+tasks.run(folders, jobs=2, progress=False)
+print(*(process.process.pid for process in worker_pool._idle))
 """
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     pids = [int(word) for word in told.stdout.split()]

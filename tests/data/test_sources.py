@@ -876,5 +876,5 @@ def test_no_registry_is_named_anywhere():
     hosts = re.compile(
         "|".join(["pypi" + r"\.org", "files.python" + "hosted", "registry.npm" + "js", r"deb\.deb" + "ian"])
     )
-    for name in ("sources.py", "sources.toml", "downloads.py", "layouts.py", "pretrained.py", "data.py"):
-        assert not hosts.search((ROOT / "privlab" / name).read_text(encoding="utf-8")), name
+    for path in [*(ROOT / "privlab").rglob("*.py"), *(ROOT / "privlab").rglob("*.toml")]:
+        assert not hosts.search(path.read_text(encoding="utf-8")), path

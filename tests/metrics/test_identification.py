@@ -173,10 +173,10 @@ def test_distractors_are_not_kept():
     """15,000 of 112 x 112 would be 750 MB in floats; a process of its own, asked of the system, grows by less than 200."""
     program = """
 import resource, torch
-from privlab import identify
+from privlab.metrics import identification
 some = torch.randint(0, 256, (15_000, 1, 112, 112), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-assert identify.ranks(some[:4], some[:4], some[4:], by="pixels").tolist() == [1, 1, 1, 1]
+assert identification.ranks(some[:4], some[:4], some[4:], by="pixels").tolist() == [1, 1, 1, 1]
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from privlab.runner import colab as hosted
+from privlab.runner import colab
 from privlab.runner import launch_buttons, pairing
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def call(*command: object, cwd: Path | None = None, **more: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def colab(tmp_path_factory) -> Path:
+def hosted(tmp_path_factory) -> Path:
     """The Python of an environment of its own, with a folder of links to our packages on its path."""
     place = tmp_path_factory.mktemp("colab")
     theirs = place / "dist-packages"
@@ -69,12 +69,12 @@ def first_cells(place: launch_buttons.Repository) -> str:
     return "\n".join([*code, told])
 
 
-def test_the_cell_installs_privlab_and_leaves_torch_alone(colab, clone, tmp_path):
-    theirs = colab.parents[2] / "dist-packages"
+def test_the_cell_installs_privlab_and_leaves_torch_alone(hosted, clone, tmp_path):
+    theirs = hosted.parents[2] / "dist-packages"
     torch = theirs / "torch"
     before = (torch / "__init__.py").stat(), (torch / "version.py").read_bytes()
-    says = call(colab, "-c", first_cells(clone), cwd=tmp_path).splitlines()
-    own = str(colab.parents[1])
+    says = call(hosted, "-c", first_cells(clone), cwd=tmp_path).splitlines()
+    own = str(hosted.parents[1])
     assert says[-3] == str(torch / "__init__.py")
     assert says[-2].startswith(own) and says[-1].startswith(own)
     assert ((torch / "__init__.py").stat(), (torch / "version.py").read_bytes()) == before
@@ -92,31 +92,31 @@ def test_the_cell_does_nothing_where_privlab_is_and_nothing_on_other_machines(cl
 
 
 def test_what_is_too_old_is_told_in_one_line_and_kept(monkeypatch, capsys):
-    monkeypatch.setattr(hosted, "_version", lambda name: "0.1" if name == "ipython" else "999")
-    monkeypatch.setattr(hosted, "_install", lambda missing: pytest.fail("there is nothing to install"))
-    hosted.complete()
+    monkeypatch.setattr(colab, "_version", lambda name: "0.1" if name == "ipython" else "999")
+    monkeypatch.setattr(colab, "_install", lambda missing: pytest.fail("there is nothing to install"))
+    colab.complete()
     assert capsys.readouterr().out == (
         "privlab: left as they are, and perhaps too old for some cells: ipython 0.1 (wanted: >=8.20)\n"
     )
 
 
 def test_what_does_not_fit_is_told_in_one_line(monkeypatch, capsys):
-    monkeypatch.setattr(hosted, "_version", lambda name: None if name == "lpips" else "999")
-    monkeypatch.setattr(hosted, "_install", lambda missing: "Cannot install lpips")
-    hosted.complete()
+    monkeypatch.setattr(colab, "_version", lambda name: None if name == "lpips" else "999")
+    monkeypatch.setattr(colab, "_install", lambda missing: "Cannot install lpips")
+    colab.complete()
     assert capsys.readouterr().out == (
         "privlab: lpips>=0.1.4 could not be installed beside what is here: Cannot install lpips\n"
     )
 
 
 def test_torch_is_never_installed(monkeypatch):
-    monkeypatch.setattr(hosted, "_version", lambda name: None if name == "torch" else "999")
-    monkeypatch.setattr(hosted, "_install", lambda missing: pytest.fail("this would install torch"))
+    monkeypatch.setattr(colab, "_version", lambda name: None if name == "torch" else "999")
+    monkeypatch.setattr(colab, "_install", lambda missing: pytest.fail("this would install torch"))
     with pytest.raises(RuntimeError, match="torch is not installed here"):
-        hosted.complete()
+        colab.complete()
 
 
 def test_pip_is_held_to_what_is_here_and_its_complaint_is_one_line(monkeypatch):
     monkeypatch.setenv("PIP_DRY_RUN", "1")  # should the constraint be lost, nothing here may change
-    problem = hosted._install(["packaging==21.0"])  # another version is here
+    problem = colab._install(["packaging==21.0"])  # another version is here
     assert problem and "packaging" in problem and "\n" not in problem

@@ -191,16 +191,16 @@ def test_resume_runs_what_was_made_by_other_code_or_other_versions(tmp_path, mon
     write(labs, "98_other", "1")
     runner.run(plan(labs, out, jobs=2), Lines())
     house = tmp_path / "privlab"
-    shutil.copytree(Path(catalogue.__file__).parent, house, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(catalogue._HOUSE, house, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(catalogue, "_HOUSE", house)
 
     def again() -> list[bool]:
         return [runner.saved(made, lab, "ok") is not None for made in [plan(labs, out)] for lab in made.labs]
 
     assert again() == [True, True]  # the same code elsewhere
-    (house / "plane.py").write_text("# no lab of these imports it\n")
+    (house / "metrics/plane.py").write_text("# no lab of these imports it\n")
     assert again() == [True, True]
-    with open(house / "splits.py", "a") as module:
+    with open(house / "data/splits.py", "a") as module:
         module.write("# changed\n")
     assert again() == [False, True]  # only the lab that uses it
     monkeypatch.setattr(runner, "_versions", lambda: {"torch": "9"})

@@ -389,8 +389,8 @@ def test_an_optimiser_that_remembers_nothing():
 KILLED = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from test_training import LONG, fit, store, tiny
-class Telling(store.Run):
+from test_trainer import LONG, compute, fit, tiny
+class Telling(compute.Run):
     def save(self, *arguments):
         super().save(*arguments)
         print("saved", flush=True)

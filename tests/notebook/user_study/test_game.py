@@ -409,11 +409,11 @@ HEAD = (
 )
 LAB = """\
 import torch
-from privlab import game
+from privlab.notebook import user_study
 from privlab.notebook.user_study import Pair, Study
 
 of = Study([Pair(*torch.rand(3, 3, 8, 8)) for _ in range(3)])
-g = game.play(of, FOLDER)
+g = user_study.play(of, FOLDER)
 """
 
 
