@@ -48,7 +48,12 @@ def said(copy):
 
 def test_the_guide_has_an_example_of_each_kind():
     names = [name for _, name, _ in BLOCK.findall(GUIDE.read_text()) if name]
-    for wanted in (r"privlab/attacks/\w+/\w+\.py", r"tests/attacks/\w+/test_\w+\.py", r".*claims\.yaml", r"labs/99_\w+\.py"):
+    for wanted in (
+        r"privlab/attacks/\w+/\w+\.py",
+        r"tests/attacks/\w+/test_\w+\.py",
+        r".*claims\.yaml",
+        r"labs/99_\w+\.py",
+    ):
         assert any(re.fullmatch(wanted, name) for name in names), wanted
     assert GUIDE.read_text().count("```") == 2 * len(BLOCK.findall(GUIDE.read_text()))
 

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from privlab.runner import colab
-from privlab.runner import launch_buttons, pairing
+from privlab.runner import colab, launch_buttons, pairing
 
 ROOT = Path(__file__).parents[2]
 ABSENT = ("lpips", "opacus", "privlab", "_privlab", "_editable_impl_privlab", "__editable__")
