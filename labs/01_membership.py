@@ -298,7 +298,7 @@ def with_class_thresholds(name, architecture, m, score=signals.modified_entropy,
 # layers learns on the shadow model's answers who is a member.
 
 # %%
-print(getsource(network_based.network).split('"""')[0], "...", getsource(network_based._inputs), sep="\n")
+print(getsource(network_based.network).split('"""')[0], "...", getsource(network_based.inputs), sep="\n")
 said, truth, known = answers(main, "Swin", 1)
 attack = network_based.network(said, truth, known, seed=seed)
 attack

@@ -138,7 +138,7 @@ for (name, architecture), fleet in fleets.items():
 # which probabilities, squeezed against 1, never are.
 
 # %%
-print(getsource(signals.margin), getsource(signals._margin), sep="\n\n")
+print(getsource(signals.margin), getsource(signals.log_odds), sep="\n\n")
 phi = {key: fleet.signal(signals.margin)[:, :size] for key, fleet in fleets.items()}  # (models, images, queries)
 
 # %% [markdown]
@@ -180,7 +180,7 @@ widgets.explore(look, architecture=tuple(family), image=tuple(shown))
 # The score of the image is the logarithm of the **likelihood ratio**: how many times likelier the target's margin is under "in" than under "out". It is averaged over the two queries.
 
 # %%
-print(getsource(lira.score).split('"""')[-1], getsource(lira._evidence))
+print(getsource(lira.score).split('"""')[-1], getsource(lira.statistic))
 
 # %% [markdown]
 # ### Before you go on: predict

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privlab.ledger import runs as ledger
+from privlab.ledger import runs
 from privlab.ledger.comparison import MOVED, NO_SPREAD, OTHERWISE, shifts
 from privlab.ledger.papers import PROFILES
 from privlab.ledger.records import Figure, Record
@@ -33,7 +33,7 @@ class Run:
     """A ledger and what it is called here: the name of its folder, or of its file."""
 
     label: str
-    ledger: ledger.Ledger
+    ledger: runs.Ledger
 
 
 @dataclass(frozen=True)
@@ -60,58 +60,58 @@ def read(paths: Iterable[Path], profile: str | None = None) -> list[Run]:
     """
     files = dict.fromkeys(file for path in paths for file in _files(path))
     labels = [file.parent.name if file.name == "ledger.json" else file.stem for file in files]
-    found = [Run(label, ledger.read(file)) for label, file in zip(labels, files, strict=True)]
+    every = [Run(label, runs.read(file)) for label, file in zip(labels, files, strict=True)]
     if profile is not None and profile not in PROFILES:
         raise ValueError(f"profile={profile!r}; try one of {', '.join(PROFILES)}")
-    kept = [run for run in found if profile in (None, run.ledger.profile)]
-    profiles = sorted({run.ledger.profile for run in kept}, key=PROFILES.index)
+    chosen = [run for run in every if profile in (None, run.ledger.profile)]
+    profiles = sorted({run.ledger.profile for run in chosen}, key=PROFILES.index)
     if len(profiles) != 1:
-        there = ", ".join(profiles) or ", ".join(sorted({run.ledger.profile for run in found}))
+        there = ", ".join(profiles) or ", ".join(sorted({run.ledger.profile for run in every}))
         raise ValueError(
             f"profile={profile!r}: the runs given are of the profiles {there}; give one of them with --profile"
         )
-    if len({run.label for run in kept}) < len(kept):
-        kept = [Run(f"{run.label} {run.ledger.when}", run.ledger) for run in kept]
-    return sorted(kept, key=lambda run: run.ledger.when)
+    if len({run.label for run in chosen}) < len(chosen):
+        chosen = [Run(f"{run.label} {run.ledger.when}", run.ledger) for run in chosen]
+    return sorted(chosen, key=lambda run: run.ledger.when)
 
 
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
-    found = [path / "ledger.json"] if (path / "ledger.json").exists() else sorted(path.glob("*/ledger.json"))
-    if not found:
+    files = [path / "ledger.json"] if (path / "ledger.json").exists() else sorted(path.glob("*/ledger.json"))
+    if not files:
         raise FileNotFoundError(
             f"run={str(path)!r} holds no ledger.json, nor does a folder in it; a run of the labs writes it"
         )
-    return found
+    return files
 
 
-def lines(runs: Sequence[Run]) -> list[Line]:
+def lines(series: Sequence[Run]) -> list[Line]:
     """A line for each claim, in the order of the newest run, then one for each figure."""
-    claims = {j.claim.id: j.claim for run in runs for j in run.ledger.judgements}
-    verdicts = [{j.claim.id: j.verdict for j in run.ledger.judgements} for run in runs]
-    found = []
+    claims = {j.claim.id: j.claim for run in series for j in run.ledger.judgements}
+    verdicts = [{j.claim.id: j.verdict for j in run.ledger.judgements} for run in series]
+    claim_lines = []
     for name, claim in claims.items():
         cells = tuple(there.get(name) for there in verdicts)
-        found.append(Line("claim", claim.lab, name, cells, _changed(runs, cells), True))
+        claim_lines.append(Line("claim", claim.lab, name, cells, _changed(series, cells), True))
     used = {(claim.lab, name) for claim in claims.values() for name in parse(claim.compare, claim.id).names}
-    return found + _figures(runs, used)
+    return claim_lines + _figures(series, used)
 
 
-def _changed(runs: Sequence[Run], cells: Sequence[str | None]) -> tuple[str, ...]:
+def _changed(series: Sequence[Run], cells: Sequence[str | None]) -> tuple[str, ...]:
     """Labels of the runs whose verdict is not the last one before."""
     moved, last = [], None
-    for run, verdict in zip(runs, cells, strict=True):
+    for run, verdict in zip(series, cells, strict=True):
         if last is not None and verdict not in (None, last):
             moved.append(run.label)
         last = verdict or last
     return tuple(moved)
 
 
-def _figures(runs: Sequence[Run], used: set[tuple[str, str]]) -> list[Line]:
+def _figures(series: Sequence[Run], used: set[tuple[str, str]]) -> list[Line]:
     since: dict[tuple[str, str], Record] = {}  # each figure as it was when it last moved
     moved: dict[tuple[str, str], list[str]] = {}
-    for run in runs:
+    for run in series:
         here = {(r.lab, r.name): r for r in run.ledger.records}
         marks = {MOVED: "", NO_SPREAD: " (no spread known)", OTHERWISE: " (measured otherwise)"}
         for shift in shifts(here.values(), since.values()):
@@ -119,7 +119,7 @@ def _figures(runs: Sequence[Run], used: set[tuple[str, str]]) -> list[Line]:
                 moved.setdefault((shift.lab, shift.name), []).append(run.label + marks[shift.what])
                 since[shift.lab, shift.name] = here[shift.lab, shift.name]
         since = here | since
-    cells = [{(r.lab, r.name): r.figure for r in run.ledger.records} for run in runs]
+    cells = [{(r.lab, r.name): r.figure for r in run.ledger.records} for run in series]
     return [
         Line(
             "figure",
@@ -135,13 +135,13 @@ def _figures(runs: Sequence[Run], used: set[tuple[str, str]]) -> list[Line]:
 # -- the formats ---------------------------------------------------------------------------------------------------------
 
 
-def render(runs: Sequence[Run], form: str) -> str:
+def render(series: Sequence[Run], form: str) -> str:
     """The history of these runs: a page ("md"), two tabulars ("tex"), or every line and run as "csv" or "json"."""
     if form not in FORMS:
         raise ValueError(f"form={form!r}; try one of {', '.join(FORMS)}")
     if form in ("md", "tex"):
-        return _page(runs, lines(runs)) if form == "md" else _tabulars(runs, lines(runs))
-    rows = list(_rows(runs, lines(runs)))
+        return _page(series, lines(series)) if form == "md" else _tabulars(series, lines(series))
+    rows = list(_rows(series, lines(series)))
     if form == "json":
         return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
     out = io.StringIO()
@@ -151,10 +151,10 @@ def render(runs: Sequence[Run], form: str) -> str:
     return out.getvalue()
 
 
-def _rows(runs: Sequence[Run], found: Sequence[Line]) -> Iterable[dict[str, Any]]:
+def _rows(series: Sequence[Run], history: Sequence[Line]) -> Iterable[dict[str, Any]]:
     """One row for each line and run."""
-    for line in found:
-        for run, cell in zip(runs, line.cells, strict=True):
+    for line in history:
+        for run, cell in zip(series, line.cells, strict=True):
             figure = cell if isinstance(cell, Figure) else None
             yield {
                 "profile": run.ledger.profile, "run": run.label, "when": run.ledger.when, "kind": line.kind, "lab": line.lab,
@@ -164,35 +164,36 @@ def _rows(runs: Sequence[Run], found: Sequence[Line]) -> Iterable[dict[str, Any]
             }  # fmt: skip
 
 
-def _page(runs: Sequence[Run], found: Sequence[Line]) -> str:
-    out = [f"# History, profile {runs[0].ledger.profile}", ""]
-    for number, run in enumerate(runs, start=1):
+def _page(series: Sequence[Run], history: Sequence[Line]) -> str:
+    out = [f"# History, profile {series[0].ledger.profile}", ""]
+    for number, run in enumerate(series, start=1):
         out.append(f"{number}. {in_markdown(run.label)}: {in_markdown(f'{run.ledger.when}; {_made_on(run)}')}")
-    for title, head, rows in _tables(found, in_markdown):
+    for title, head, rows in _tables(history, in_markdown):
         out += ["", f"## {title}", "", f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
         out += [f"| {' | '.join(row)} |" for row in rows]
         out += ["", f"({_KEY})"] if title == "Claims" else []
     return "\n".join(out) + "\n"
 
 
-def _tabulars(runs: Sequence[Run], found: Sequence[Line]) -> str:
+def _tabulars(series: Sequence[Run], history: Sequence[Line]) -> str:
     out = [
-        f"% {number}: {' '.join(f'{run.label}, {run.ledger.when}'.split())}" for number, run in enumerate(runs, start=1)
+        f"% {number}: {' '.join(f'{run.label}, {run.ledger.when}'.split())}"
+        for number, run in enumerate(series, start=1)
     ]
-    for _, head, rows in _tables(found, in_latex):
+    for _, head, rows in _tables(history, in_latex):
         out += [rf"\begin{{tabular}}{{{'l' * len(head)}}}", r"\toprule", " & ".join(head) + r" \\", r"\midrule"]
         out += [" & ".join(row) + r" \\" for row in rows] + [r"\bottomrule", r"\end{tabular}"]
     return "\n".join([*out, f"% {_KEY}"]) + "\n"
 
 
-def _tables(found: Sequence[Line], escape: Callable[[str], str]) -> Iterable[tuple[str, list[str], list[list[str]]]]:
+def _tables(history: Sequence[Line], escape: Callable[[str], str]) -> Iterable[tuple[str, list[str], list[list[str]]]]:
     """(title, head, rows) of the claims, then of the figures that have room."""
-    claims = [line for line in found if line.kind == "claim"]
+    claims = [line for line in history if line.kind == "claim"]
     letters = [" ".join(LETTERS[c] for c in line.cells if not isinstance(c, Figure)) for line in claims]
     rows = [[line.name, text, ", ".join(line.moved)] for line, text in zip(claims, letters, strict=True)]
     yield "Claims", ["claim", "verdicts", "changed"], [[escape(cell) for cell in row] for row in rows]
     rows = []
-    for line in [line for line in found if line.kind == "figure" and line.shown]:
+    for line in [line for line in history if line.kind == "figure" and line.shown]:
         figures = [c for c in line.cells if isinstance(c, Figure)]
         numbers = [f"{c.centre:.4g}" if isinstance(c, Figure) else "." for c in line.cells]
         rows.append(

@@ -85,7 +85,7 @@ def score(
             f"target: got shape {tuple(victim.shape)}, {int((~victim.isfinite()).sum())} values NaN or infinite; "
             f"give finite margins of shape {tuple(fit.mean_out.shape)}, as those of one shadow"
         )
-    return _evidence(victim, fit, online, protocol).mean(1)
+    return statistic(victim, fit, online, protocol).mean(1)
 
 
 def gaussians(
@@ -120,12 +120,15 @@ def every_target(
     phi, member = _checked("phi", phi, keep, online, variance, protocol, pairs)
     scores = phi.new_empty(member.shape)
     for t, (moments, centre) in enumerate(_without_each(phi, member, online, protocol, pairs)):
-        scores[t] = _evidence(phi[t], _fit(moments, centre, variance, protocol), online, protocol).mean(0)
+        scores[t] = statistic(phi[t], _fit(moments, centre, variance, protocol), online, protocol).mean(0)
     return scores
 
 
-def _evidence(phi: Tensor, fit: Fit, online: bool, protocol: str) -> Tensor:
-    """Log ratio or one-sided test for each sample and query."""
+def statistic(phi: Tensor, fit: Fit, online: bool, protocol: str) -> Tensor:
+    """The test statistic of one victim for each sample and query: a log-likelihood ratio online, a one-sided test offline.
+
+    phi: the victim's margins, float64, of any shape that the fields of `fit` fit.  Returns the shape of phi, higher = member.
+    """
 
     def log_density(mean: Tensor, std: Tensor) -> Tensor:
         return (phi - mean).div_(std).square_().div_(-2).sub_(std.log() + math.log(2 * math.pi) / 2)

@@ -47,7 +47,7 @@ class Network:
                 f"logits: got {logits.shape[1]} classes, and the attack was fitted on a shadow model's {self.classes}; "
                 "give a victim and a shadow model for the same classes"
             )
-        against, member = torch.from_numpy(self.classifier.predict_proba(_inputs(logits, labels, self.sort))).double().T
+        against, member = torch.from_numpy(self.classifier.predict_proba(inputs(logits, labels, self.sort))).double().T
         return member / (member + against * (self.members / self.others))  # as if fitted on as many of each
 
     def __repr__(self) -> str:
@@ -81,7 +81,7 @@ def network(logits: Tensor, labels: Tensor, members: Tensor, *, sort: bool = Fal
     classifier = MLPClassifier(WIDTHS, max_iter=EPOCHS, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stopping after so many epochs is meant
-        classifier.fit(_inputs(logits, labels, sort), members.numpy())
+        classifier.fit(inputs(logits, labels, sort), members.numpy())
     inside = int(members.sum())
     return Network(classifier, logits.shape[1], inside, len(members) - inside, sort, seed)
 
@@ -155,12 +155,13 @@ def augmentation_gap(logits: Tensor, labels: Tensor) -> Tensor:
 # -- what an attack is given ---------------------------------------------------------------------------------------------
 
 
-def _inputs(logits: Tensor, labels: Tensor, sort: bool) -> np.ndarray:
+def inputs(logits: Tensor, labels: Tensor, sort: bool) -> np.ndarray:
+    """What the network reads, (n, classes + 1): confidences, and whether the answer is right; arguments as for `network`, in float64."""
     right = logits.argmax(1, keepdim=True) == labels[:, None]  # (n, 1)
     confidences = logits.softmax(1)  # (n, classes)
     if sort:
         confidences = confidences.sort(1, descending=True).values
-    return torch.cat([confidences, right], 1).numpy()  # (n, classes + 1)
+    return torch.cat([confidences, right], 1).numpy()
 
 
 def _answers(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

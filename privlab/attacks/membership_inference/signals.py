@@ -75,7 +75,7 @@ def margin(logits: Tensor, labels: Tensor) -> Tensor:
     Arguments, shape of the result and errors are those of `loss`.
     """
     z, y = _checked(logits, labels)
-    return _margin(z, y).squeeze(-1)
+    return log_odds(z, y).squeeze(-1)
 
 
 SCORES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -83,9 +83,10 @@ SCORES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def _margin(z: Tensor, y: Tensor) -> Tensor:
+def log_odds(z: Tensor, y: Tensor) -> Tensor:
+    """m_y, from logits in float64, (..., n, classes), and a class for each row, (..., n, 1).  Returns (..., n, 1)."""
     rest = z.scatter(-1, y, float("-inf")).logsumexp(-1, keepdim=True)
-    return z.gather(-1, y) - rest  # (..., n, 1)
+    return z.gather(-1, y) - rest
 
 
 def _log_probabilities(z: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
@@ -93,7 +94,7 @@ def _log_probabilities(z: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
     log_p = z.log_softmax(-1)
     log_not_p = torch.log1p(-log_p.exp())
     top = z.argmax(-1, keepdim=True)
-    m = _margin(z, top)
+    m = log_odds(z, top)
     return log_p.scatter(-1, top, F.logsigmoid(m)), log_not_p.scatter(-1, top, F.logsigmoid(-m))
 
 

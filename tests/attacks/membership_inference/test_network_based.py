@@ -31,18 +31,18 @@ def test_what_the_network_reads():
     logits, labels = network_based._answers(
         torch.tensor([[1.0, 5.0, 2.0], [2.0, 1.0, 1.0]]).log(), torch.tensor([1, 1])
     )
-    assert network_based._inputs(logits, labels, sort=False) == pytest.approx(
+    assert network_based.inputs(logits, labels, sort=False) == pytest.approx(
         np.array([[0.125, 0.625, 0.25, 1], [0.5, 0.25, 0.25, 0]])
     )
-    assert network_based._inputs(logits, labels, sort=True) == pytest.approx(
+    assert network_based.inputs(logits, labels, sort=True) == pytest.approx(
         np.array([[0.625, 0.25, 0.125, 1], [0.5, 0.25, 0.25, 0]])
     )
 
 
 def test_confidences_are_taken_in_float64():
     logits, labels = network_based._answers(torch.tensor([[20.0, 0.0], [30.0, 0.0]], dtype=torch.float16), [0, 0])
-    least = network_based._inputs(logits, labels, sort=False)[:, 1]
-    most = network_based._inputs(logits, labels, sort=False)[:, 0]
+    least = network_based.inputs(logits, labels, sort=False)[:, 1]
+    most = network_based.inputs(logits, labels, sort=False)[:, 0]
     assert least == pytest.approx([np.exp(-20), np.exp(-30)], rel=1e-6)
     assert (most < 1).all()  # float32 says 1 to both
 
@@ -93,7 +93,7 @@ def test_scores_are_those_of_as_many_members_as_others(members):
     logits, labels, said = answers(0, members=members, lift=0)  # nothing to tell them apart by
     attack = network_based.network(logits, labels, said)
     assert attack(logits, labels).mean() == pytest.approx(0.5, abs=0.08)  # not .2 or .8
-    p = attack.classifier.predict_proba(network_based._inputs(*network_based._answers(logits, labels), False))[:, 1]
+    p = attack.classifier.predict_proba(network_based.inputs(*network_based._answers(logits, labels), False))[:, 1]
     odds = p / (1 - p) * (400 - members) / members
     assert attack(logits, labels).numpy() == pytest.approx(odds / (1 + odds))
 
