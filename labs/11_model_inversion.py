@@ -114,18 +114,18 @@ def photographs():
 pixels, who, outside, normalise = photographs()
 seeds = range(seed, seed + draws)
 # of everybody else's set all are private, and one photograph of ten is held out, as in PPA
-cast = private_public.cast(
+split = private_public.draw(
     pixels, who, len(who.unique()) if faces else staff or 20, 0.1 if faces else 3, seeds, public=outside
 )
-people = len(cast.draws[0].people)
+people = len(split.draws[0].people)
 source = faces or "orl"
-print(cast)
+print(split)
 
 # %%
-one = cast.draws[0]
+one = split.draws[0]
 plots.images(
     {
-        f"private {k}": cast.pixels[one.all[cast.labels[one.all] == k]][:8].float() / 255 for k in range(2)
+        f"private {k}": split.pixels[one.all[split.labels[one.all] == k]][:8].float() / 255 for k in range(2)
     } | {"public": one.public[:8].float() / 255},
     alt="Eight photographs each of two private people, and of eight public ones.",
 )  # fmt: skip
@@ -145,7 +145,7 @@ def prior_of(draw):
     return generators.eigenfaces(draw.public[:2_000], 100)
 
 
-priors = [prior_of(draw) for draw in cast.draws]
+priors = [prior_of(draw) for draw in split.draws]
 prior = priors[0]
 random_faces = prior.synthesise(prior.map(prior.sample(8, seed)))
 plots.images({"random latents": random_faces}, alt="Eight faces that the generator makes of random latents: blurred, and of nobody.")  # fmt: skip
@@ -186,20 +186,20 @@ for name, (zoo_name, changes) in family.items():
 # %%
 def fleet(zoo_name, changes, rows=None, of=None, how=recipe, seen=at):
     """Networks of one kind, one for each draw."""
-    of = of or cast
+    of = of or split
     changes = {**changes, "in_chans": of.pixels.shape[1]}
     rows = of.keep() if rows is None else rows
     return shadow_models.make(
-        zoo_name, how, (of.pixels, of.labels), rows, model=changes, normalise=normalise if of is cast else data.NORMALISE["mnist"],
+        zoo_name, how, (of.pixels, of.labels), rows, model=changes, normalise=normalise if of is split else data.NORMALISE["mnist"],
         at=seen, weights=bool(seen), seed=seed, device=page.device,
     )  # fmt: skip
 
 
-def judging(of, how):
+def evaluation_fleet(of, how):
     longer = replace(how, epochs=how.epochs * 3 // 2, batch_size=20 if profile == "smoke" else how.batch_size)
-    little = profile == "smoke" or of is not cast  # digits are easy
+    little = profile == "smoke" or of is not split  # digits are easy
     size = dict(growth_rate=12 if little else 16, block_config=(2, 2, 2) if little else (4, 4, 4))
-    return fleet("densenet121", size if side < 100 else {}, of.panel(), of, longer, seen=())
+    return fleet("densenet121", size if side < 100 else {}, of.evaluation_keep(), of, longer, seen=())
 
 
 # %%
@@ -217,7 +217,7 @@ if victim:  # recorded under its own name: no claim is about it
     plain[victim] = (victim, models.sized(victim, side))
 for name, made in plain.items():
     victims[name, "full"] = fleet(*made, how=replace(recipe, epochs=3) if profile == "smoke" else recipe, seen=())
-panel = judging(cast, recipe)
+evaluating = evaluation_fleet(split, recipe)
 
 
 def remaining():
@@ -231,12 +231,12 @@ def train(fleets):
         raise TimeoutError(f"this part's time is over; run the lab again, and it goes on from here: {unfinished[0]}")
 
 
-train([panel, *victims.values()])
+train([evaluating, *victims.values()])
 
 
 # %%
-judges = evaluation.judges(panel, cast)
-twins = [judge.accuracy for judge in judges]
+evaluation_models = evaluation.evaluation_models(evaluating, split)
+twins = [each.accuracy for each in evaluation_models]
 about = dict(mode="eval", victim=f"trained {recipe.epochs} epochs", note=f"{source}, {side} pixels, eigenfaces")
 page.record("acc", [source, "judge"], [100 * t for t in twins], unit="percent", **about)
 print(f"the judge's twin is right about {statistics.mean(twins):.1%} of the photographs that it has not seen")
@@ -266,18 +266,18 @@ guess = widgets.predict("attack accuracy on the full network:", low=0.0, high=1.
 guess
 
 # %%
-kept = [generator_files.keep(p) for p in priors]
+kept = [generator_files.save(p) for p in priors]
 chunk = people if people <= 50 else 10  # at paper: ten people at a time, so that an interruption costs no more
 targets = [range(a, min(a + chunk, people)) for a in range(0, people, chunk)]
 
 
-def attempts(of, m, at=None):
-    return [cases.Attempt(of, m, at, kept[m], some, attack, seed + m) for some in targets]
+def cases_of(of, m, at=None):
+    return [cases.Case(of, m, at, kept[m], some, attack, seed + m) for some in targets]
 
 
 cells = [(net, m, when) for net in victims for m in range(draws) for when in (*(at if net[0] in family else ()), None)]
-orders = [attempts(victims[net], m, when) for net, m, when in cells]
-shots = iter(cases.wage(list(itertools.chain(*orders)), budget=remaining()))
+orders = [cases_of(victims[net], m, when) for net, m, when in cells]
+shots = iter(cases.run_cases(list(itertools.chain(*orders)), budget=remaining()))
 everything = {cell: results.joined([next(shots) for _ in order]) for cell, order in zip(cells, orders, strict=True)}
 found = {cell: of.best(best) for cell, of in everything.items()}
 full = found[(first, "full"), 0, None]
@@ -285,25 +285,25 @@ print(full)
 
 
 # %%
-def beside(result, judge, m, title="", n=6):
+def beside(result, evaluation_model, m, title="", n=6):
     """Private photographs of the first people, what the search began with, and what it found."""
-    of = [cast.photographs(m)[1] == k for k in range(n)]
-    rows = {"private": torch.stack([cast.photographs(m)[0][rows][0] for rows in of]).float() / 255}
+    of = [split.photographs(m)[1] == k for k in range(n)]
+    rows = {"private": torch.stack([split.photographs(m)[0][rows][0] for rows in of]).float() / 255}
     if result is not full:
         rows |= {"found, full": full.images[result.places(n)]}
     else:
         rows |= {"first choice": result.first[result.places(n)]}
     rows |= {title or "found": result.images[result.places(n)]}
-    seen = judge.score(result.images, result.targets).top1[result.places(n)]
+    seen = evaluation_model.score(result.images, result.targets).top1[result.places(n)]
     words = ["recognised" if yes else "not recognised" for yes in seen]
     alt = f"{n} private people: a photograph, {list(rows)[1]}, and what the attack found; the judge recognises {int(seen.sum())} of them."
     return plots.images(rows, alt=alt, captions={[*rows][-1]: words})
 
 
-beside(full, judges[0], 0)
+beside(full, evaluation_models[0], 0)
 
 # %%
-verdicts = {(net, m, when): judges[m].score(f.images, f.targets, victims[net].model(m, when)) for (net, m, when), f in found.items()}  # fmt: skip
+verdicts = {(net, m, when): evaluation_models[m].score(f.images, f.targets, victims[net].model(m, when)) for (net, m, when), f in found.items()}  # fmt: skip
 print(verdicts[(first, "full"), 0, None])
 guess.against(round(verdicts[(first, "full"), 0, None].accuracy, 3))
 
@@ -313,7 +313,7 @@ guess.against(round(verdicts[(first, "full"), 0, None].accuracy, 3))
 # Did the victim give something away, or do the first guesses among public faces already do?
 
 # %%
-started = [judges[m].score(found[(first, "full"), m, None].first, found[(first, "full"), m, None].targets).accuracy for m in range(draws)]  # fmt: skip
+started = [evaluation_models[m].score(found[(first, "full"), m, None].first, found[(first, "full"), m, None].targets).accuracy for m in range(draws)]  # fmt: skip
 ended = [verdicts[(first, "full"), m, None].accuracy for m in range(draws)]
 page.record("attacc_difference", [source, key(first), "found_less_first_choice"], 100 * (np.array(ended) - started), unit="percentage_points", **about)  # fmt: skip
 print("recognised, of the first choice:", np.round(started, 3), "and of what was found:", np.round(ended, 3))
@@ -338,11 +338,11 @@ def over_draws(name, variant, what, when=None):
     """A number for each draw, of one kind of network."""
     net = (name, variant)
     if what == "acc":
-        return np.array([100 * victims[net].right(m, cast.draws[m].test, when) for m in range(draws)])
+        return np.array([100 * victims[net].right(m, split.draws[m].test, when) for m in range(draws)])
     read = {
         "attacc": lambda m: 100 * verdicts[net, m, when].accuracy,
         "unfiltered": lambda m: (
-            100 * judges[m].score(everything[net, m, when].images, everything[net, m, when].targets).accuracy
+            100 * evaluation_models[m].score(everything[net, m, when].images, everything[net, m, when].targets).accuracy
         ),
         "top5": lambda m: 100 * verdicts[net, m, when].top5.double().mean().item(),
         "likelihood": lambda m: found[net, m, when].likelihood.mean().item(),
@@ -393,11 +393,11 @@ def cut_and_attack(**boxes):
     if known:
         result = found[(first, known), 0, None]
     else:
-        again = fleet(zoo_name, {**changes, "skips": cut}, cast.keep()[:1], seen=())
+        again = fleet(zoo_name, {**changes, "skips": cut}, split.keep()[:1], seen=())
         again.train(progress=False)
-        result = results.joined(cases.wage(attempts(again, 0), progress=False)).best(best)
+        result = results.joined(cases.run_cases(cases_of(again, 0), progress=False)).best(best)
     title = "cut: " + (", ".join(str(stage) for stage, _ in cut) or "none")
-    return beside(result, judges[0], 0, title) if cut else beside(full, judges[0], 0)
+    return beside(result, evaluation_models[0], 0, title) if cut else beside(full, evaluation_models[0], 0)
 
 
 boxes = dict.fromkeys(
@@ -526,7 +526,7 @@ for name, (one_way, other) in errors.items():
 fold_gap = []
 for m in range(draws):
     again = attack.run(repvgg.fold(victims[rep, "full"].model(m)), priors[m], range(people), seed + m).best(best)
-    fold_gap.append(100 * (verdicts[(rep, "full"), m, None].accuracy - judges[m].score(again.images, again.targets).accuracy))  # fmt: skip
+    fold_gap.append(100 * (verdicts[(rep, "full"), m, None].accuracy - evaluation_models[m].score(again.images, again.targets).accuracy))  # fmt: skip
 page.record(
     "attacc_difference", [source, "repvgg", "branches_less_folded"], fold_gap, unit="percentage_points", **about
 )
@@ -578,7 +578,7 @@ digits_each, gan_epochs, gan_channels, gan_images, digit_draws = {
 }[profile]  # fmt: skip
 mnist = data.load("mnist")
 padded = torch.nn.functional.pad(mnist.pixels[:30_000], (2, 2, 2, 2))  # (30,000, 1, 32, 32)
-numbers = private_public.cast(padded, mnist.labels[:30_000], range(5), digits_each // 4, range(seed, seed + digit_draws), each=digits_each, public=gan_images)  # fmt: skip
+numbers = private_public.draw(padded, mnist.labels[:30_000], range(5), digits_each // 4, range(seed, seed + digit_draws), each=digits_each, public=gan_images)  # fmt: skip
 # one a draw: how a GAN's training happened to end matters as much as anything else here
 gans = [dcgan.dcgan(draw.public, epochs=gan_epochs, seed=seed + m, channels=gan_channels, device=page.device) for m, draw in enumerate(numbers.draws)]  # fmt: skip
 plots.images(
@@ -589,19 +589,19 @@ plots.images(
 # %%
 how = training.RECIPES["digits_smoke" if profile == "smoke" else "digits"]
 counting = {v: fleet("resnet18", {**small["ResNet"][1], "skips": variants[v]}, of=numbers, how=how, seen=()) for v in shown}  # fmt: skip
-counted = judging(numbers, how)
-train([counted, *counting.values()])
-gan_folders = [generator_files.keep(gan) for gan in gans]
+reading = evaluation_fleet(numbers, how)
+train([reading, *counting.values()])
+gan_folders = [generator_files.save(gan) for gan in gans]
 strokes = attack.but(candidates=attack.candidates * 4, kept=attack.kept * 4)
-tries = {(v, m): cases.Attempt(of, m, None, gan_folders[m], range(5), strokes, seed + m) for v, of in counting.items() for m in range(digit_draws)}  # fmt: skip
+tries = {(v, m): cases.Case(of, m, None, gan_folders[m], range(5), strokes, seed + m) for v, of in counting.items() for m in range(digit_draws)}  # fmt: skip
 written = {
     cell: of.best(4 * best)
-    for cell, of in zip(tries, cases.wage(list(tries.values()), budget=remaining()), strict=True)
+    for cell, of in zip(tries, cases.run_cases(list(tries.values()), budget=remaining()), strict=True)
 }
 
 
 # %%
-readers = evaluation.judges(counted, numbers)
+readers = evaluation.evaluation_models(reading, numbers)
 print(
     f"the judge's twin reads {statistics.mean(reader.accuracy for reader in readers):.1%} of the digits that it has not seen"
 )
@@ -680,11 +680,11 @@ checks.verify("11.convince", convince)
 def noise_for(m, n, steps=50):
     """What the victim and the judge of draw m say of n pictures that began as noise: two shares of successes, in percent."""
     net = victims[first, "full"].model(m)
-    noise = torch.rand(n, *cast.pixels.shape[1:], generator=torch.Generator().manual_seed(seed + m))
+    noise = torch.rand(n, *split.pixels.shape[1:], generator=torch.Generator().manual_seed(seed + m))
     made = torch.cat([convince(lambda x: net(normalise(x)), x[None], k, steps) for k, x in enumerate(noise)])
     wanted = torch.arange(n)
     says = (net(normalise(made)).argmax(1) == wanted).double().mean().item()
-    return 100 * says, 100 * judges[m].score(made, wanted).accuracy
+    return 100 * says, 100 * evaluation_models[m].score(made, wanted).accuracy
 
 
 if convince(lambda x: x.mean((2, 3)), torch.zeros(1, 3, 2, 2), 0) is not None:  # once you have written it

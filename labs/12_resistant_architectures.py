@@ -122,15 +122,15 @@ def photographs():
 
 pixels, who, outside, normalise = photographs()
 seeds = range(seed, seed + draws)
-cast = private_public.cast(pixels, who, len(who.unique()) if faces else staff or 20, 0.1 if faces else 3, seeds, public=outside)  # fmt: skip
-people = len(cast.draws[0].people)
+split = private_public.draw(pixels, who, len(who.unique()) if faces else staff or 20, 0.1 if faces else 3, seeds, public=outside)  # fmt: skip
+people = len(split.draws[0].people)
 where = [faces or "orl", *([printed] if profile == "paper" else [])]  # as the ledger names them
-print(cast)
+print(split)
 
 
 def fleet(zoo_name, changes, defences=(), how=recipe, rows=None, of=None, scale=normalise, seen=()):
     """Networks of one kind, one for each draw; seen: epochs after which to keep the weights too."""
-    of = of or cast
+    of = of or split
     return shadow_models.make(
         zoo_name, how, (of.pixels, of.labels), of.keep() if rows is None else rows, model={**changes, "in_chans": of.pixels.shape[1]},
         normalise=scale, at=seen, weights=True, seed=seed, defences=defences, device=page.device,
@@ -167,10 +167,10 @@ elif zoo_name.startswith("resnet"):
     prices["GroupNorm, longer"] = grouped, (), replace(recipe, epochs=3 * recipe.epochs)
 victims = {name: fleet(zoo_name, *made, seen=stops if name == "none" else ()) for name, made in prices.items()}
 little = profile == "smoke"
-judge_size = dict(growth_rate=12 if little else 16, block_config=(2, 2, 2) if little else (4, 4, 4)) if side < 100 else {}  # fmt: skip
+evaluation_size = dict(growth_rate=12 if little else 16, block_config=(2, 2, 2) if little else (4, 4, 4)) if side < 100 else {}  # fmt: skip
 longer = replace(recipe, epochs=recipe.epochs * 3 // 2, batch_size=20 if little else recipe.batch_size)
-panel = fleet("densenet121", judge_size, how=longer, rows=cast.panel())
-shadow_models.train_all([panel, *victims.values()])
+evaluating = fleet("densenet121", evaluation_size, how=longer, rows=split.evaluation_keep())
+shadow_models.train_all([evaluating, *victims.values()])
 
 # %% [markdown]
 # ### Predict
@@ -192,8 +192,8 @@ def prior_of(draw):
     return generators.eigenfaces(draw.public[:2_000], 100)
 
 
-kept = [generator_files.keep(prior_of(draw)) for draw in cast.draws]
-judges = evaluation.judges(panel, cast)
+kept = [generator_files.save(prior_of(draw)) for draw in split.draws]
+evaluation_models = evaluation.evaluation_models(evaluating, split)
 chunk = people if people <= 50 else 10
 
 
@@ -203,16 +203,16 @@ def brought(nets, only=None):
     rows = range(draws) if only is None else [only]
     cells = [(name, m) for name in nets for m in rows]
     parts = [range(a, min(a + chunk, people)) for a in range(0, people, chunk)]
-    orders = [cases.Attempt(nets[name][0], m, nets[name][1], kept[m], some, attack, seed + m) for name, m in cells for some in parts]  # fmt: skip
-    shots = iter(cases.wage(orders))
+    orders = [cases.Case(nets[name][0], m, nets[name][1], kept[m], some, attack, seed + m) for name, m in cells for some in parts]  # fmt: skip
+    shots = iter(cases.run_cases(orders))
     return {cell: results.joined([next(shots) for _ in parts]).best(best) for cell in cells}
 
 
-def judged(nets, found):
+def evaluated(nets, found):
     """What the judge says of each; and name -> (draws, 2), task accuracy and attack accuracy of each draw, in percent."""
-    seen = {(name, m): judges[m].score(of.images, of.targets) for (name, m), of in found.items()}
+    seen = {(name, m): evaluation_models[m].score(of.images, of.targets) for (name, m), of in found.items()}
     return seen, {
-        name: np.array([[100 * of.right(m, cast.draws[m].test, at), 100 * seen[name, m].accuracy] for m in range(draws)])
+        name: np.array([[100 * of.right(m, split.draws[m].test, at), 100 * seen[name, m].accuracy] for m in range(draws)])
         for name, (of, at) in nets.items()
     }  # fmt: skip
 
@@ -221,7 +221,7 @@ def judged(nets, found):
 stopped = {f"stopped at {n}": (victims["none"], n) for n in stops}
 nets = {name: (of, None) for name, of in victims.items()} | stopped
 found = brought(nets)
-verdicts, points = judged(nets, found)
+verdicts, points = evaluated(nets, found)
 
 # %%
 about = dict(
@@ -272,7 +272,7 @@ def gallery(name, m=0, n=6, found=found, verdicts=verdicts):
     """Six people of a draw, and what was found of them."""
     of, n = found[name, m], min(n, people)
     seen = verdicts[name, m].top1[of.places(n)]
-    photos, labels = cast.photographs(m)
+    photos, labels = split.photographs(m)
     first = torch.stack([photos[labels == k][0] for k in range(n)]).float() / 255
     title = f"found, {name}"
     alt = f"{n} people, and what was found behind {name}; the judge recognises {int(seen.sum())} of them."
@@ -365,7 +365,7 @@ guess_k
 dial = {f"SSF, k={k:g}": (fleet(zoo_name, changes, (architecture.ssf(k),)), None) for k in factors}
 shadow_models.train_all([of for of, _ in dial.values()])
 found_k = brought(dial) if dial else {}
-verdicts_k, points_k = judged(dial, found_k)
+verdicts_k, points_k = evaluated(dial, found_k)
 told(points_k, dict.fromkeys(points_k, points["none"]))
 sweep = {0.0: points["RoLSS"], 0.2: points["SSF"], 1.0: points["none"]} | {
     k: points_k[f"SSF, k={k:g}"] for k in factors
@@ -401,10 +401,10 @@ def turned(k):
     name = {0.0: "RoLSS", 0.2: "SSF", 1.0: "none"}.get(k)
     if name:
         return gallery(name)
-    again = fleet(zoo_name, changes, (architecture.ssf(k),), rows=cast.keep()[:1])
+    again = fleet(zoo_name, changes, (architecture.ssf(k),), rows=split.keep()[:1])
     again.train(jobs=1, progress=False)
     got = brought({f"k={k:g}": (again, None)}, only=0)
-    seen = {cell: judges[0].score(of.images, of.targets) for cell, of in got.items()}
+    seen = {cell: evaluation_models[0].score(of.images, of.targets) for cell, of in got.items()}
     return gallery(f"k={k:g}", found=got, verdicts=seen)
 
 
@@ -428,7 +428,7 @@ if profile != "smoke":
     shadow_models.train_all(list(mixers.values()))
     mixers = {name: (of, None) for name, of in mixers.items()}
     found_mixed = brought(mixers)
-    verdicts_mixed, points_mixed = judged(mixers, found_mixed)
+    verdicts_mixed, points_mixed = evaluated(mixers, found_mixed)
     display(
         told(
             points_mixed,
@@ -480,14 +480,14 @@ each, gan_images, gan_epochs, channels, labelled, digit_draws = {
 on, seeds = "mnist", range(seed, seed + digit_draws)
 if faces == "celeba_people":  # the paper's own case, IR152 on CelebA
     on, mine = faces, identities.load(faces, 64)
-    numbers = private_public.cast(mine.pixels, mine.labels, 1_000, 0.1, seeds, public=30_000)
+    numbers = private_public.draw(mine.pixels, mine.labels, 1_000, 0.1, seeds, public=30_000)
     body, how, scale = ("ir152", {}), training.RECIPES["koh2024_ir152"], mine.normalise
 else:
     mnist = data.load("mnist")
     padded = torch.nn.functional.pad(mnist.pixels[:30_000], (2, 2, 2, 2))  # (30,000, 1, 32, 32)
     if profile in ("smoke", "laptop"):
         padded = torch.nn.functional.avg_pool2d(padded.float(), 2).round().byte()
-    numbers = private_public.cast(
+    numbers = private_public.draw(
         padded, mnist.labels[:30_000], range(5), each // 4, seeds, each=each, public=gan_images
     )
     body, scale = ("resnet18", tiny if profile == "smoke" else narrow), data.NORMALISE["mnist"]
@@ -500,9 +500,9 @@ counting = {"none": fleet(*body, **there)}
 if profile != "smoke":
     counting["RoLSS"] = fleet(*body, (architecture.rolss(),), **there)
 longer = replace(how, epochs=how.epochs * 3 // 2)
-judge_of_digits = fleet("densenet121", {} if on == faces else dict(growth_rate=12, block_config=(2, 2, 2)), rows=numbers.panel(), **there | dict(how=longer))  # fmt: skip
-shadow_models.train_all([judge_of_digits, *counting.values()])
-readers = evaluation.judges(judge_of_digits, numbers)
+reading = fleet("densenet121", {} if on == faces else dict(growth_rate=12, block_config=(2, 2, 2)), rows=numbers.evaluation_keep(), **there | dict(how=longer))  # fmt: skip
+shadow_models.train_all([reading, *counting.values()])
+readers = evaluation.evaluation_models(reading, numbers)
 print({name: [round(of.right(m, draw.test), 3) for m, draw in enumerate(numbers.draws)] for name, of in counting.items()})  # fmt: skip
 
 # %% [markdown]
@@ -544,10 +544,10 @@ def equipped(name, m):
 cells = list(itertools.product(counting, range(digit_draws)))
 tools = {cell: equipped(*cell) for cell in cells}
 orders = {
-    (name, attack_name, m): cases.Attempt(counting[name], m, None, generator_files.keep(tools[name, m][attack_name][0]), classes, preset, seed + m, tools[name, m][attack_name][1])
+    (name, attack_name, m): cases.Case(counting[name], m, None, generator_files.save(tools[name, m][attack_name][0]), classes, preset, seed + m, tools[name, m][attack_name][1])
     for (name, m), (attack_name, preset) in itertools.product(cells, presets.items())
 }  # fmt: skip
-written = dict(zip(orders, cases.wage(list(orders.values())), strict=True))
+written = dict(zip(orders, cases.run_cases(list(orders.values())), strict=True))
 
 # %% [markdown]
 # ### Predict
@@ -596,7 +596,7 @@ plots.images(rows, alt="Digits 0 to 4 as found behind the full network, one of e
 # Play it. The pairs are yours: *none* against *RoLSS*, of the first draw, sides at random. Answers stay in `runs/study`, one small file a game, without a name. For a whole class, hand out one study file (`of.save`) and collect the answers in one folder.
 
 # %%
-photos, owners = cast.photographs(0)
+photos, owners = split.photographs(0)
 pairs = [
     user_study.Pair(
         photos[owners == k][0],

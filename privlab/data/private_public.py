@@ -1,4 +1,4 @@
-"""Who is private and who is public, draw by draw: the stage that a model inversion is played on.
+"""Who is private and who is public in a model inversion, draw by draw.
 
 Each draw has its own private people, with photographs to train on and to test on, and public people for the attacker's prior. The
 photographs of all draws lie in one row, so that one fleet holds the victims of all of them: model i is trained on draw i.
@@ -16,11 +16,11 @@ from privlab.data import identities
 
 
 @dataclass(frozen=True, repr=False)
-class Draw:
+class Split:
     """One choice of people.
 
     people, public_people: identities as in the set, in rising order; they share none.
-    all, train, test: places in `Cast.pixels`; `all` holds the other two.
+    all, train, test: places in `PrivatePublic.pixels`; `all` holds the other two.
     public: the attacker's photographs, uint8 (m, channels, height, width).
     """
 
@@ -33,15 +33,15 @@ class Draw:
 
 
 @dataclass(frozen=True, repr=False)
-class Cast:
+class PrivatePublic:
     """The private photographs of all draws, and the draws.
 
-    pixels: uint8 (n, channels, height, width).  labels: (n,) who, numbered from 0 within each draw.  draws: see `Draw`.
+    pixels: uint8 (n, channels, height, width).  labels: (n,) who, numbered from 0 within each draw.  draws: see `Split`.
     """
 
     pixels: Tensor
     labels: Tensor
-    draws: list[Draw]
+    draws: list[Split]
 
     def __repr__(self) -> str:
         one = self.draws[0]
@@ -57,10 +57,10 @@ class Cast:
             rows[i, draw.all if all else draw.train] = True
         return rows
 
-    def panel(self) -> Tensor:
-        """A keep matrix for the judges of all draws, (2 x draws, n) bool: first each on all photographs of its draw, then their twins.
+    def evaluation_keep(self) -> Tensor:
+        """A keep matrix for the evaluation models of all draws, (2 x draws, n) bool: each draw's own, then their twins.
 
-        A twin sees the training photographs alone: what it makes of the others says how far the judge can be trusted.
+        They see all photographs of their draw, a twin the training ones alone: what it makes of the others says how far the evaluation model can be trusted.
         """
         return torch.cat([self.keep(all=True), self.keep()])
 
@@ -69,7 +69,7 @@ class Cast:
         return self.pixels[self.draws[i].all], self.labels[self.draws[i].all]
 
 
-def cast(
+def draw(
     pixels: Tensor,
     labels: Tensor,
     private: int | Sequence[int],
@@ -77,7 +77,7 @@ def cast(
     seeds: Sequence[int],
     each: int | None = None,
     public: int | Tensor | None = None,
-) -> Cast:
+) -> PrivatePublic:
     """Draw the private people once for each seed.
 
     pixels: (n, channels, height, width), bytes.  labels: (n,) who is on them.
@@ -107,8 +107,8 @@ def cast(
         theirs = pixels[shuffled[torch.isin(labels[shuffled], others)][:public]] if outside is None else outside
         who = torch.searchsorted(mine, labels[rows])
         train, test = identities.hold_out(who, held_out, seed)
-        draws.append(Draw(mine, others, torch.arange(at, at + len(rows)), train + at, test + at, theirs))
+        draws.append(Split(mine, others, torch.arange(at, at + len(rows)), train + at, test + at, theirs))
         parts.append(pixels[rows])
         names.append(who)
         at += len(rows)
-    return Cast(torch.cat(parts), torch.cat(names), draws)
+    return PrivatePublic(torch.cat(parts), torch.cat(names), draws)

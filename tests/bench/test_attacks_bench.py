@@ -62,26 +62,32 @@ def row(what, values, unit, note=""):
 
 
 def stage(kind):
-    """The cast, the recipe and the normalisation of a set, at 32 pixels."""
+    """The split, the recipe and the normalisation of a set, at 32 pixels."""
     if kind == "orl":
         orl = attributes.load("orl", size=32)
-        cast = private_public.cast(orl.pixels, orl["person"], 20, 3, SEEDS)
-        return cast, training.RECIPES["identities"], data.NORMALISE["orl"]
+        split = private_public.draw(orl.pixels, orl["person"], 20, 3, SEEDS)
+        return split, training.RECIPES["identities"], data.NORMALISE["orl"]
     mnist = data.load("mnist")
     pixels = F.pad(mnist.pixels[:30_000], (2, 2, 2, 2))
-    cast = private_public.cast(pixels, mnist.labels[:30_000], range(5), 200, SEEDS, each=600, public=6_000)
-    return cast, training.RECIPES["digits"], data.NORMALISE["mnist"]
+    split = private_public.draw(pixels, mnist.labels[:30_000], range(5), 200, SEEDS, each=600, public=6_000)
+    return split, training.RECIPES["digits"], data.NORMALISE["mnist"]
 
 
-def judges(cast, recipe, normalise):
+def evaluation_models(split, recipe, normalise):
     """A DenseNet on all private photographs of each draw, believed as far as its twin on the training part is right."""
     settings = dict(growth_rate=16, block_config=(4, 4, 4, 4), in_chans=1)
     recipe = replace(recipe, epochs=recipe.epochs * 3 // 2)
     made = shadow_models.make(
-        "densenet121", recipe, (cast.pixels, cast.labels), cast.panel(), model=settings, normalise=normalise, seed=100
+        "densenet121",
+        recipe,
+        (split.pixels, split.labels),
+        split.evaluation_keep(),
+        model=settings,
+        normalise=normalise,
+        seed=100,
     )
     made.train(jobs=1)
-    return evaluation.judges(made, cast)
+    return evaluation.evaluation_models(made, split)
 
 
 def attacks(kind, model, public, people):
@@ -119,18 +125,18 @@ def timed(make):
 def test_what_each_attack_brings_back(kind, variant):
     if sum((run["set"], run["variant"]) == (kind, variant) for run in RUNS) >= 5 * DRAWS:
         pytest.skip(f"{OUT} holds it")
-    cast, recipe, normalise = stage(kind)
-    asked = judges(cast, recipe, normalise)
+    split, recipe, normalise = stage(kind)
+    asked = evaluation_models(split, recipe, normalise)
     fleet = shadow_models.make(
-        "resnet18", recipe, (cast.pixels, cast.labels), cast.keep(), model={**NARROW, "skips": VARIANTS[variant]}, normalise=normalise,
+        "resnet18", recipe, (split.pixels, split.labels), split.keep(), model={**NARROW, "skips": VARIANTS[variant]}, normalise=normalise,
         weights=True, seed=0, device=DEVICE,
     )  # fmt: skip
     fleet.train(jobs=1)
-    for i, draw in enumerate(cast.draws):
+    for i, draw in enumerate(split.draws):
         model, people = fleet.model(i).to(DEVICE), len(draw.people)
         for name, (attack, generator, beside, trained) in attacks(kind, model, draw.public, people).items():
-            attempt = cases.Attempt(fleet, i, None, generator_files.keep(generator), range(people), attack, i, beside)
-            (found,), seconds = timed(lambda attempt=attempt: cases.wage([attempt], jobs=1, progress=False))
+            case = cases.Case(fleet, i, None, generator_files.save(generator), range(people), attack, i, beside)
+            (found,), seconds = timed(lambda case=case: cases.run_cases([case], jobs=1, progress=False))
             verdict = asked[i].score(found.images, found.targets, model)
             line = dict(
                 set=kind,

@@ -59,36 +59,39 @@ KEPT = json.loads(OUT.read_text()) if OUT.exists() else {"rows": [], "runs": []}
 def test_defences_beside_stopping_earlier(family):
     zoo_name, draws, kinds = FAMILIES[family]
     orl = attributes.load("orl", size=32)
-    cast = private_public.cast(orl.pixels, orl["person"], 20, 3, SEEDS)
+    split = private_public.draw(orl.pixels, orl["person"], 20, 3, SEEDS)
 
     def fleet(name, changes, how, rows, defences=(), at=()):
         return shadow_models.make(
-            name, how, (cast.pixels, cast.labels), rows, model=changes, normalise=data.NORMALISE["orl"], at=at, weights=True, seed=3,
+            name, how, (split.pixels, split.labels), rows, model=changes, normalise=data.NORMALISE["orl"], at=at, weights=True, seed=3,
             defences=defences,
         )  # fmt: skip
 
     size = dict(growth_rate=16, block_config=(4, 4, 4), in_chans=1)
-    panel = fleet("densenet121", size, replace(RECIPE, epochs=45), cast.panel())
+    evaluating = fleet("densenet121", size, replace(RECIPE, epochs=45), split.evaluation_keep())
     fleets = {
         kind: fleet(
-            zoo_name, changes, *(how or [RECIPE]), cast.keep()[:draws], defences, STOPS if kind == "none" else ()
+            zoo_name, changes, *(how or [RECIPE]), split.keep()[:draws], defences, STOPS if kind == "none" else ()
         )
         for kind, (changes, defences, *how) in kinds.items()
     }
-    shadow_models.train_all([panel, *fleets.values()], jobs=1)
-    judges = evaluation.judges(panel, cast)
-    kept = [generator_files.keep(generators.eigenfaces(draw.public[:2_000], 100)) for draw in cast.draws]
+    shadow_models.train_all([evaluating, *fleets.values()], jobs=1)
+    evaluation_models = evaluation.evaluation_models(evaluating, split)
+    kept = [generator_files.save(generators.eigenfaces(draw.public[:2_000], 100)) for draw in split.draws]
     attack = model_inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)  # lab 12's at laptop
     nets = {kind: (of, None) for kind, of in fleets.items()} | {f"stopped at {n}": (fleets["none"], n) for n in STOPS}
     orders = {
-        (name, m): cases.Attempt(of, m, at, kept[m], range(20), attack, seed=SEEDS[m])
+        (name, m): cases.Case(of, m, at, kept[m], range(20), attack, seed=SEEDS[m])
         for name, (of, at) in nets.items()
         for m in range(draws)
     }
     runs, points = [], {}
-    for (name, m), found in zip(orders, cases.wage(list(orders.values()), jobs=1), strict=True):
+    for (name, m), found in zip(orders, cases.run_cases(list(orders.values()), jobs=1), strict=True):
         (of, at), best = nets[name], found.best(2)
-        points[name, m] = of.right(m, cast.draws[m].test, at), judges[m].score(best.images, best.targets).accuracy
+        points[name, m] = (
+            of.right(m, split.draws[m].test, at),
+            evaluation_models[m].score(best.images, best.targets).accuracy,
+        )
         runs.append(dict(family=family, kind=name, draw=SEEDS[m], acc=points[name, m][0], attacc=points[name, m][1]))
     path = ["none", *(name for name in nets if name.startswith("stopped"))]
     for run in runs:

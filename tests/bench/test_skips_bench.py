@@ -78,27 +78,33 @@ def row(what, values, unit, note=""):
 
 
 def stage(kind, side):
-    """The cast, the recipe and the normalisation of a set; the classes to attack."""
+    """The split, the recipe and the normalisation of a set; the classes to attack."""
     if kind == "orl":
         orl = attributes.load("orl", size=side)
-        return private_public.cast(orl.pixels, orl["person"], 20, 3, range(DRAWS)), FACES, data.NORMALISE["orl"]
+        return private_public.draw(orl.pixels, orl["person"], 20, 3, range(DRAWS)), FACES, data.NORMALISE["orl"]
     mnist = data.load("mnist")
     pixels = F.pad(mnist.pixels[:30_000], (2, 2, 2, 2))
-    cast = private_public.cast(pixels, mnist.labels[:30_000], range(5), 200, range(DRAWS), each=600, public=10_000)
-    return cast, DIGITS, data.NORMALISE["mnist"]
+    split = private_public.draw(pixels, mnist.labels[:30_000], range(5), 200, range(DRAWS), each=600, public=10_000)
+    return split, DIGITS, data.NORMALISE["mnist"]
 
 
-def judges(cast, recipe, normalise):
+def evaluation_models(split, recipe, normalise):
     """A DenseNet on all private photographs of each draw, believed as far as its twin on the training part is right."""
-    small = cast.pixels.shape[-1] > 32  # 32 pixels are worth the time of a larger one
+    small = split.pixels.shape[-1] > 32  # 32 pixels are worth the time of a larger one
     size = dict(growth_rate=12, block_config=(2, 2, 2)) if small else dict(growth_rate=16, block_config=(4, 4, 4))
     settings = dict(size, in_chans=1)
     recipe = replace(recipe, epochs=recipe.epochs * 3 // 2)
     made = shadow_models.make(
-        "densenet121", recipe, (cast.pixels, cast.labels), cast.panel(), model=settings, normalise=normalise, seed=100
+        "densenet121",
+        recipe,
+        (split.pixels, split.labels),
+        split.evaluation_keep(),
+        model=settings,
+        normalise=normalise,
+        seed=100,
     )
     made.train(jobs=1)
-    return evaluation.judges(made, cast)
+    return evaluation.evaluation_models(made, split)
 
 
 @pytest.mark.parametrize("cell", [c for c in CELLS if c in os.environ.get("BENCH_CELLS", c).split(";")])
@@ -106,14 +112,14 @@ def test_where_skips_matter(cell):
     if any(run["cell"] == cell for run in RUNS):
         pytest.skip(f"{OUT} holds it")
     kind, prior, side, name, changes = CELLS[cell]
-    cast, recipe, normalise = stage(kind, side)
-    asked = judges(cast, recipe, normalise)
+    split, recipe, normalise = stage(kind, side)
+    asked = evaluation_models(split, recipe, normalise)
     recipe = replace(recipe, **SLOWER.get(cell, {}))
     chosen = {v: VARIANTS[v] for v in ("full", "skip_4", "none_left")} if side > 32 else VARIANTS
     early = max(1, recipe.epochs * 3 // 8)
     fleets = {
         variant: shadow_models.make(
-            name, recipe, (cast.pixels, cast.labels), cast.keep(), model={**changes, "skips": skips}, normalise=normalise, at=(early,),
+            name, recipe, (split.pixels, split.labels), split.keep(), model={**changes, "skips": skips}, normalise=normalise, at=(early,),
             weights=True, seed=0, device=DEVICE,
         )
         for variant, skips in chosen.items()
@@ -121,22 +127,22 @@ def test_where_skips_matter(cell):
     shadow_models.train_all(fleets.values(), jobs=1)
     if prior == "dcgan":
         priors = [
-            dcgan.dcgan(draw.public, epochs=8, seed=i, channels=16, device=DEVICE) for i, draw in enumerate(cast.draws)
+            dcgan.dcgan(draw.public, epochs=8, seed=i, channels=16, device=DEVICE) for i, draw in enumerate(split.draws)
         ]
     else:
-        priors = [generators.eigenfaces(draw.public[:2_000], 100) for draw in cast.draws]
-    kept = [generator_files.keep(prior) for prior in priors]
-    people = len(cast.draws[0].people)
+        priors = [generators.eigenfaces(draw.public[:2_000], 100) for draw in split.draws]
+    kept = [generator_files.save(prior) for prior in priors]
+    people = len(split.draws[0].people)
     attack = model_inversion.ppa(lr=0.1, pool=500, candidates=80 // people, kept=40 // people, views=10)
     attempts = {
-        (variant, i, at): cases.Attempt(fleet, i, at, kept[i], range(people), attack, seed=i)
+        (variant, i, at): cases.Case(fleet, i, at, kept[i], range(people), attack, seed=i)
         for variant, fleet in fleets.items()
         for i in range(DRAWS)
         for at in (early, None)
     }
-    for (variant, i, at), found in zip(attempts, cases.wage(list(attempts.values()), jobs=1), strict=True):
+    for (variant, i, at), found in zip(attempts, cases.run_cases(list(attempts.values()), jobs=1), strict=True):
         model = fleets[variant].model(i, at)
-        acc = fleets[variant].right(i, cast.draws[i].test, at)
+        acc = fleets[variant].right(i, split.draws[i].test, at)
         verdict = asked[i].score(found.images, found.targets, model)
         back = gradient_flow.norms(model, found.first, found.targets)
         RUNS.append(
@@ -163,7 +169,7 @@ def test_where_skips_matter(cell):
         equal = evaluation.at_equal_accuracy(*points)
         note = f"task {mean(r['acc'] for r in last):.3f}; {drop:.3f} below full, {equal:.3f} at equal task accuracy"
         row(f"{cell}: {variant}", [r["attacc"] for r in last], "attack accuracy", note)
-    row(f"{cell}: the judges", [judge.accuracy for judge in asked], "held-out accuracy")
+    row(f"{cell}: the judges", [each.accuracy for each in asked], "held-out accuracy")
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet101"])

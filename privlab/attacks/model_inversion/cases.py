@@ -11,17 +11,16 @@ import torch
 
 from privlab import compute
 from privlab.attacks.model_inversion import distillation, generator_files
-from privlab.attacks.model_inversion.results import PARTS, Found
+from privlab.attacks.model_inversion.results import PARTS, Result
 from privlab.attacks.model_inversion.search import FORMAT, ModelInversion
-from privlab.compute import store
-from privlab.compute import tasks as fleet
+from privlab.compute import store, tasks
 from privlab.training import shadow_models
 
 
-class Attempt(NamedTuple):
-    """One attack to be made: on model m of a fleet, as it was after epoch `at` (the last if None), with a generator that was kept.
+class Case(NamedTuple):
+    """One attack: on model m of a fleet, as it was after epoch `at` (the last if None), with a generator on disk.
 
-    generator: the folder that `generator_files.keep` returned.  targets: classes.  attack, seed: see `ModelInversion.run`.
+    generator: the folder that `generator_files.save` returned.  targets: classes.  attack, seed: see `ModelInversion.run`.
     beside: folders of models distilled from the target, see `distillation.distil`.
     """
 
@@ -37,7 +36,7 @@ class Attempt(NamedTuple):
     def arguments(self) -> dict[str, Any]:
         """All of it as plain JSON, for a worker."""
         rest = {"targets": list(self.targets), "attack": self.attack.settings(), "seed": self.seed}
-        if self.beside:  # only then, as attempts without have long been kept
+        if self.beside:  # only then: results without it are in stores
             rest["beside"] = list(self.beside)
         return {"folder": str(self.fleet.folder), "m": self.m, "at": self.at, "generator": self.generator, **rest}
 
@@ -48,25 +47,25 @@ class Attempt(NamedTuple):
         names: dict[str, Any] = {"folder": store.key(self.fleet.settings)[:32], "generator": Path(self.generator).name}
         if self.beside:
             names["beside"] = [Path(each).name for each in self.beside]
-        told = self.arguments() | names
-        return compute.Run("inversion", {"format": FORMAT, **told, "torch": torch.__version__.split("+")[0]})
+        settings = self.arguments() | names
+        return compute.Run("inversion", {"format": FORMAT, **settings, "torch": torch.__version__.split("+")[0]})
 
     @property
-    def found(self) -> Found:
-        """What the attack brought back.  Raises FileNotFoundError where it was not made."""
+    def result(self) -> Result:
+        """What the attack brought back.  Raises FileNotFoundError where it was not run."""
         run = self.run
-        return Found(**run.load("found"), trace=run.read("trace"))
+        return Result(**run.load("found"), trace=run.read("trace"))
 
 
-def wage(
-    attempts: Sequence[Attempt], *, jobs: int | None = None, budget: float | None = None, progress: bool = True
-) -> list[Found]:
-    """Make the attacks that are missing, and return what all of them found, in order; see `tasks.run` for the arguments.
+def run_cases(
+    cases: Sequence[Case], *, jobs: int | None = None, budget: float | None = None, progress: bool = True
+) -> list[Result]:
+    """Run the attacks that are missing, and return what all of them found, in order; see `tasks.run` for the arguments.
 
-    Raises TimeoutError when the budget is over before all of them are made; those that are, are kept.
+    Raises TimeoutError when the budget is over before all of them are run; those that are, are kept.
     """
-    tasks = [
-        fleet.Task(
+    todo = [
+        tasks.Task(
             name=f"inversion of {each.fleet.settings['model']['name']} {each.m}",
             call="privlab.attacks.model_inversion.cases:work",
             arguments=each.arguments(),
@@ -74,15 +73,15 @@ def wage(
             steps=done,
             total=1,
         )
-        for each in attempts
+        for each in cases
     ]
-    gpu = any(each.fleet.settings["device"] == "cuda" for each in attempts)
-    print(fleet.run(tasks, f"{len(tasks)} attacks", jobs=jobs, gpu=gpu, budget=budget, progress=progress, verb="made"))
-    if undone := [task.name for task in tasks if not task.finished()]:
+    gpu = any(each.fleet.settings["device"] == "cuda" for each in cases)
+    print(tasks.run(todo, f"{len(todo)} attacks", jobs=jobs, gpu=gpu, budget=budget, progress=progress, verb="made"))
+    if undone := [task.name for task in todo if not task.finished()]:
         raise TimeoutError(
-            f"budget={budget:g} s are over with {len(undone)} of {len(tasks)} attacks to go; call again to go on"
+            f"budget={budget:g} s are over with {len(undone)} of {len(todo)} attacks to go; call again to go on"
         )
-    return [each.found for each in attempts]
+    return [each.result for each in cases]
 
 
 def work(
@@ -100,13 +99,13 @@ def work(
     settings: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in attack.items()
     }
-    made = Attempt(shadow_models.load(folder), m, at, generator, targets, ModelInversion(**settings), seed, beside)
-    if made.run.complete:
+    case = Case(shadow_models.load(folder), m, at, generator, targets, ModelInversion(**settings), seed, beside)
+    if case.run.complete:
         return
-    device = made.fleet.settings["device"]
-    model, prior = made.fleet.model(m, at).to(device), generator_files.opened(generator).to(device)
-    others = [distillation.opened(each).to(device) for each in beside]
-    found, run = made.attack.run(model, prior, targets, seed, others), made.run
-    run.save("found", {name: getattr(found, name) for name in PARTS})
-    run.note("trace", found.trace)
+    device = case.fleet.settings["device"]
+    model, prior = case.fleet.model(m, at).to(device), generator_files.load(generator).to(device)
+    others = [distillation.load(each).to(device) for each in beside]
+    result, run = case.attack.run(model, prior, targets, seed, others), case.run
+    run.save("found", {name: getattr(result, name) for name in PARTS})
+    run.note("trace", result.trace)
     run.finish()

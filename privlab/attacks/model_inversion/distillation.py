@@ -41,7 +41,7 @@ def distil(
     watch: epoch_loop.Watch | None = None,
     progress: bool = True,
 ) -> str:
-    """Teach a network of the zoo to answer public images as the target does; returns its folder in the run store, for `opened`.
+    """Teach a network of the zoo to answer public images as the target does; returns its folder in the run store, for `load`.
 
     It is trained once, and goes on where it was interrupted. It takes over the target's preprocessing; its classes are the target's.
     student, model: what `zoo.build` takes: the name, and the changes.  images: public, (n, channels, height, width), bytes or in [0, 1].
@@ -93,7 +93,7 @@ def divergence(said: Tensor, taught: Tensor, temperature: float = 1.0) -> Tensor
     return F.kl_div(F.log_softmax(said / temperature, 1), soft, reduction="batchmean", log_target=True) * temperature**2
 
 
-def opened(folder: str) -> nn.Module:
+def load(folder: str) -> nn.Module:
     """The student that `distil` put into this folder, on the CPU and in eval mode."""
     path = Path(folder)
     made = _built(json.loads((path / "settings.json").read_bytes()))

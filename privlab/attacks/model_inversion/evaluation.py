@@ -1,6 +1,6 @@
 """How far reconstructions show the people behind a model, as the field measures it: a network that the attacker never saw is asked.
 
-The target model itself is no judge: the attack has driven its answer to the target, and noise can do that. So a second network of another
+The target model itself cannot say: the attack has driven its answer to the target, and noise can do that. So a second network of another
 architecture is trained on all private photographs, and what counts is whom *it* sees, and how near the pictures are to the private
 ones in its features (Koh et al. 2024, section 14; the measures are those of PPA and KEDMI).
 """
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from privlab import training
 from privlab.compute import store
-from privlab.data.private_public import Cast
+from privlab.data.private_public import PrivatePublic
 from privlab.models import representations
 from privlab.training import batches
 from privlab.training.batches import Labelled
@@ -24,12 +24,12 @@ from privlab.training.shadow_models import Fleet
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the judge says of each of n pictures.
+class Score:
+    """What the evaluation model says of each of n pictures.
 
-    top1, top5: (n,) bool, whether the target is the judge's first choice, or among its first five.
-    knn: (n,) Euclidean distance to the nearest private photograph of the target, in the judge's features.
-    delta: (n,) the square of it, as PPA prints it.  likelihood: (n,) the judge's probability for the target.
+    top1, top5: (n,) bool, whether the target is its first choice, or among its first five.
+    knn: (n,) Euclidean distance to the nearest private photograph of the target, in its features.
+    delta: (n,) the square of it, as PPA prints it.  likelihood: (n,) its probability for the target.
     """
 
     top1: Tensor = field(repr=False)
@@ -43,7 +43,7 @@ class Verdict:
 
     @property
     def accuracy(self) -> float:
-        """Attack accuracy: the share of pictures in which the judge sees the target (AttAcc, from 0 to 1)."""
+        """Attack accuracy: the share of pictures in which the evaluation model sees the target (AttAcc, from 0 to 1)."""
         return self.top1.double().mean().item()
 
     def __repr__(self) -> str:
@@ -54,8 +54,8 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Judge:
-    """The evaluation model with the private photographs' features; make one with `judge`.
+class EvaluationModel:
+    """A network with the private photographs' features; make one with `evaluation_model`.
 
     accuracy: the share of photographs that it was not trained on which a network like it gets right: how far its word can be trusted.
     """
@@ -65,42 +65,44 @@ class Judge:
     features: Tensor = field(repr=False)  # (private photographs, width)
     labels: Tensor = field(repr=False)
 
-    def score(self, images: Tensor, targets: Tensor, target_model: nn.Module | None = None) -> Verdict:
+    def score(self, images: Tensor, targets: Tensor, target_model: nn.Module | None = None) -> Score:
         """Hold pictures (n, channels, height, width) in [0, 1] against the classes (n,) that they were made for.
 
-        target_model: the model under attack, to make sure that it is not the judge.
-        Raises ValueError if it is, by its weights; and for a class that the judge does not know.
+        target_model: the model under attack, to make sure that it is another.
+        Raises ValueError if it is, by its weights; and for a class that this one does not know.
         """
         if target_model is not None and _same(self.model, target_model):
             raise ValueError(
-                f"target_model: this {type(target_model).__name__} is the judge itself, and would call any search a success; "
+                f"target_model: this {type(target_model).__name__} is the evaluation model itself, and would call any search a success; "
                 "train an evaluation model of another architecture"
             )
         with torch.no_grad():
-            said = training.logits(self.model, images).cpu()
-        if (out := targets[(targets < 0) | (targets >= said.shape[1])]).numel():
-            raise ValueError(f"targets: class {int(out[0])} is none of the judge's; it has 0 to {said.shape[1] - 1}")
-        first = said.topk(min(5, said.shape[1]), dim=1).indices  # (n, 5)
-        found = representations.read(self.model, images)[representations.LAST]
-        return Verdict(
+            logits = training.logits(self.model, images).cpu()
+        if (out := targets[(targets < 0) | (targets >= logits.shape[1])]).numel():
+            raise ValueError(
+                f"targets: class {int(out[0])} is none of the evaluation model's; it has 0 to {logits.shape[1] - 1}"
+            )
+        first = logits.topk(min(5, logits.shape[1]), dim=1).indices  # (n, 5)
+        features = representations.read(self.model, images)[representations.LAST]
+        return Score(
             top1=first[:, 0] == targets,
             top5=(first == targets[:, None]).any(1),
-            knn=nearest(found, targets, self.features, self.labels),
-            likelihood=said.softmax(1)[torch.arange(len(targets)), targets],
+            knn=nearest(features, targets, self.features, self.labels),
+            likelihood=logits.softmax(1)[torch.arange(len(targets)), targets],
         )
 
 
-def judge(model: nn.Module, accuracy: float, private: Labelled) -> Judge:
-    """An evaluation model, trained on these private photographs (all of them), and its held-out accuracy, measured on a twin."""
+def evaluation_model(model: nn.Module, accuracy: float, private: Labelled) -> EvaluationModel:
+    """A model trained on these private photographs (all of them), and its held-out accuracy, measured on a twin."""
     pixels, labels = batches.pair(private)
-    return Judge(model.eval(), accuracy, representations.read(model, pixels)[representations.LAST], labels)
+    return EvaluationModel(model.eval(), accuracy, representations.read(model, pixels)[representations.LAST], labels)
 
 
-def judges(panel: Fleet, cast: Cast) -> list[Judge]:
-    """A judge for each draw of people, out of a trained fleet with `cast.panel()` as its keep matrix; its accuracy is its twin's."""
-    n = len(cast.draws)
-    held_out = [panel.right(n + i, draw.test) for i, draw in enumerate(cast.draws)]
-    return [judge(panel.model(i), held_out[i], cast.photographs(i)) for i in range(n)]
+def evaluation_models(fleet: Fleet, split: PrivatePublic) -> list[EvaluationModel]:
+    """One for each draw of people, out of a trained fleet with `split.evaluation_keep()` as its keep matrix; its accuracy is its twin's."""
+    n = len(split.draws)
+    held_out = [fleet.right(n + i, draw.test) for i, draw in enumerate(split.draws)]
+    return [evaluation_model(fleet.model(i), held_out[i], split.photographs(i)) for i in range(n)]
 
 
 def nearest(features: Tensor, targets: Tensor, private: Tensor, labels: Tensor) -> Tensor:
@@ -138,11 +140,11 @@ def at_equal_accuracy(one: Sequence[tuple[float, float]], other: Sequence[tuple[
     return float((y1 - y2) - slope * (x1 - x2))
 
 
-def embedded(embed: Callable[[Tensor], Tensor], found: Tensor, targets: Tensor, private: Labelled) -> Tensor:
-    """The same distance in another network's space, such as a face recogniser's: (n,)."""
+def embedded(embed: Callable[[Tensor], Tensor], images: Tensor, targets: Tensor, private: Labelled) -> Tensor:
+    """The distance of `nearest` in another network's space, such as a face recogniser's: (n,)."""
     pixels, labels = batches.pair(private)
-    rows = [embed(batches.unit(x, torch.float32)) for x in (found, pixels)]
-    return nearest(rows[0], targets, rows[1], labels)
+    features, private_features = (embed(batches.unit(x, torch.float32)) for x in (images, pixels))
+    return nearest(features, targets, private_features, labels)
 
 
 def _same(one: nn.Module, other: nn.Module) -> bool:

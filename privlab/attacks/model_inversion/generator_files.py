@@ -17,48 +17,48 @@ from privlab.attacks.model_inversion.generators import Eigenfaces
 from privlab.attacks.model_inversion.stylegan2 import StyleGAN2
 from privlab.compute import store
 
-Kept = Eigenfaces | DCGAN | Adversary | ConditionalDCGAN | StyleGAN2
+AnyGenerator = Eigenfaces | DCGAN | Adversary | ConditionalDCGAN | StyleGAN2
 
 
-def keep(generator: Kept, root: Any = None) -> str:
-    """Put a generator into the run store; returns its folder, for `opened`. The same one is kept once.
+def save(generator: AnyGenerator, root: Any = None) -> str:
+    """Put a generator into the run store; returns its folder, for `load`. The same one is kept once.
 
     A discriminator that it kept goes with it.
     Of a StyleGAN2 only the places of its checkout and weights are kept, and its settings: other processes need them at the same places.
     """
     tensors: dict[str, Tensor] = {}
-    told: dict[str, Any]
+    settings: dict[str, Any]
     if isinstance(generator, Eigenfaces):
         tensors = {"mean": generator.mean, "components": generator.components, "deviations": generator.deviations}
-        told = {"kind": "eigenfaces", "explained": generator.explained}
+        settings = {"kind": "eigenfaces", "explained": generator.explained}
     elif isinstance(generator, StyleGAN2):
-        told = {"kind": "stylegan2", **generator.settings}
+        settings = {"kind": "stylegan2", **generator.settings}
     elif isinstance(generator, (Adversary, ConditionalDCGAN)):
         tensors = generator.state_dict()
-        told = {"kind": "adversary" if isinstance(generator, Adversary) else "conditional", **generator.settings}
+        settings = {"kind": "adversary" if isinstance(generator, Adversary) else "conditional", **generator.settings}
     else:
         channels = generator.layers[-4].num_features  # of the last BatchNorm
         tensors = generator.state_dict()
-        told = {"kind": "dcgan", "width": generator.width, "shape": list(generator.shape), "channels": channels}
-    run = compute.Run("generator", {**told, "tensors": store.digest(*tensors.values())}, root)
+        settings = {"kind": "dcgan", "width": generator.width, "shape": list(generator.shape), "channels": channels}
+    run = compute.Run("generator", {**settings, "tensors": store.digest(*tensors.values())}, root)
     if not run.complete:
         run.save("tensors", tensors)
-        run.note("settings", told)
+        run.note("settings", settings)
         run.finish()
     return str(run.path)
 
 
-def opened(folder: str) -> Kept:
-    """The generator that `keep` put into this folder, on the CPU."""
+def load(folder: str) -> AnyGenerator:
+    """The generator that `save` put into this folder, on the CPU."""
     path = Path(folder)
-    told = json.loads((path / "settings.json").read_bytes())
-    kind = told.pop("kind")
+    settings = json.loads((path / "settings.json").read_bytes())
+    kind = settings.pop("kind")
     if kind == "stylegan2":
-        return StyleGAN2(**told)
+        return StyleGAN2(**settings)
     tensors = safetensors.torch.load_file(path / "tensors.safetensors")
     if kind == "eigenfaces":
-        return Eigenfaces(tensors["mean"], tensors["components"], tensors["deviations"], told["explained"])
+        return Eigenfaces(tensors["mean"], tensors["components"], tensors["deviations"], settings["explained"])
     network = {"dcgan": DCGAN, "adversary": Adversary, "conditional": ConditionalDCGAN}[kind]
-    made = network(**{**told, "shape": tuple(told["shape"])})
-    made.load_state_dict(tensors)
-    return made.eval().requires_grad_(False)
+    generator = network(**{**settings, "shape": tuple(settings["shape"])})
+    generator.load_state_dict(tensors)
+    return generator.eval().requires_grad_(False)

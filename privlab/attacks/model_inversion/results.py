@@ -26,7 +26,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Found:
+class Result:
     """What an attack brings back, `kept` pictures for each target class, the best first.
 
     images: (n, channels, height, width) in [0, 1].  targets: (n,), the class each was made for.  latents: (n, width).
@@ -47,20 +47,20 @@ class Found:
         people, n = len(self.targets.unique()), len(self.targets)
         return f"Found {n} pictures of {people} classes; the target model gives them {self.likelihood.mean():.3f}"
 
-    def best(self, n: int) -> Found:
+    def best(self, n: int) -> Result:
         """The n pictures of each class that the last choice puts first: what an attacker would show."""
         each = [(self.targets == target).nonzero()[:n, 0] for target in self.targets.unique()]
         rows = torch.cat(each)
         some: dict[str, Any] = {name: getattr(self, name)[rows] for name in PARTS}
-        return Found(**some, trace=self.trace)
+        return Result(**some, trace=self.trace)
 
     def places(self, n: int) -> Tensor:
         """Where the best picture of each of the first n target classes stands, (n,)."""
         return torch.stack([(self.targets == target).nonzero()[0, 0] for target in self.targets.unique()[:n]])
 
 
-def joined(parts: Sequence[Found]) -> Found:
+def joined(parts: Sequence[Result]) -> Result:
     """What several attacks on the same model found, for other targets each, as one; the trace is the mean of theirs."""
     traces = torch.tensor([part.trace for part in parts]).mean(0).tolist()
     whole: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in PARTS}
-    return Found(**whole, trace=traces)
+    return Result(**whole, trace=traces)

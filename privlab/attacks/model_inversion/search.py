@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from privlab.attacks.model_inversion.generators import Generator, shown
 from privlab.attacks.model_inversion.losses import LOSSES, answer, strayed
 from privlab.attacks.model_inversion.random_window import random_window
-from privlab.attacks.model_inversion.results import PARTS, Found, State
+from privlab.attacks.model_inversion.results import PARTS, Result, State
 from privlab.models import representations
 from privlab.models.forward import preprocessing
 
@@ -140,7 +140,7 @@ class ModelInversion:
         targets: Sequence[int] | Tensor,
         seed: int = 0,
         beside: Sequence[nn.Module] = (),
-    ) -> Found:
+    ) -> Result:
         """The whole attack on these classes; see `search`.
 
         model: the target, in eval mode from here on; its weights are not touched.  generator: see `generators`.
@@ -162,7 +162,7 @@ class ModelInversion:
             first = _pictures(generator, began[best], labels[best])
         rows = (images[best], labels[best], latents[best], likelihood, score[best], first)
         whole: dict[str, Any] = {name: part.cpu() for name, part in zip(PARTS, rows, strict=True)}
-        return Found(**whole, trace=trace)
+        return Result(**whole, trace=trace)
 
     @torch.no_grad()
     def select(self, model: nn.Module, generator: Generator, targets: Tensor, seed: int) -> Tensor:

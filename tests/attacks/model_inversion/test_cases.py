@@ -13,8 +13,8 @@ from privlab.attacks.model_inversion import (
     generator_files,
     generators,
 )
-from privlab.attacks.model_inversion.cases import Attempt, wage
-from privlab.attacks.model_inversion.results import Found
+from privlab.attacks.model_inversion.cases import Case, run_cases
+from privlab.attacks.model_inversion.results import Result
 from privlab.compute import store
 from privlab.data import Normalise
 from privlab.training import Recipe, shadow_models
@@ -47,7 +47,7 @@ def fleets(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def prior(tmp_path_factory):
-    return generator_files.keep(generators.eigenfaces(pictures(30, 1), 6), tmp_path_factory.mktemp("prior"))
+    return generator_files.save(generators.eigenfaces(pictures(30, 1), 6), tmp_path_factory.mktemp("prior"))
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def attempts(fleets, prior):
-    return [Attempt(each, 0, at, prior, [2, 0], ATTACK, 3) for each in fleets for at in (None, 1)]
+def four_cases(fleets, prior):
+    return [Case(each, 0, at, prior, [2, 0], ATTACK, 3) for each in fleets for at in (None, 1)]
 
 
 def same(one, other):
@@ -70,35 +70,35 @@ def times(folder):
 
 def test_what_is_found_is_what_the_attack_itself_finds(fleets, prior, here):
     """On the model of each fleet and of each epoch, none of them like another."""
-    found = wage(attempts(fleets, prior), jobs=1, progress=False)
+    found = run_cases(four_cases(fleets, prior), jobs=1, progress=False)
     direct = [
-        ATTACK.run(each.model(0, at), generator_files.opened(prior), [2, 0], 3) for each in fleets for at in (None, 1)
+        ATTACK.run(each.model(0, at), generator_files.load(prior), [2, 0], 3) for each in fleets for at in (None, 1)
     ]
-    assert all(isinstance(each, Found) for each in found)
+    assert all(isinstance(each, Result) for each in found)
     assert all(same(a, b) for a, b in zip(found, direct, strict=True))
     assert len({each.images.sum().item() for each in found}) == 4
     assert found[0].targets.tolist() == [2, 2, 0, 0] and found[0].images.shape == (4, 1, 16, 16)
 
 
 def test_processes_find_the_same_and_nothing_is_done_twice(fleets, prior, tmp_path, monkeypatch, capsys):
-    asked, found = attempts(fleets, prior), {}
+    asked, found = four_cases(fleets, prior), {}
     for jobs in (1, 2):
         monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path / str(jobs)))
-        found[jobs] = wage(asked, jobs=jobs, progress=False)
+        found[jobs] = run_cases(asked, jobs=jobs, progress=False)
         assert capsys.readouterr().out.startswith("4 attacks: 4 made in ")
     assert all(same(a, b) for a, b in zip(found[1], found[2], strict=True))
     before = times(tmp_path)
     monkeypatch.setattr(cases, "work", lambda **_: pytest.fail("attacked again"))
-    again = wage(asked[::-1], jobs=1, progress=False)
+    again = run_cases(asked[::-1], jobs=1, progress=False)
     assert capsys.readouterr().out == "4 attacks: 4 reused\n" and times(tmp_path) == before
     assert all(same(a, b) for a, b in zip(again[::-1], found[2], strict=True))
 
 
 def test_what_is_missing_is_added(fleets, prior, here, capsys):
-    asked = attempts(fleets, prior)
-    wage(asked[:1], jobs=1, progress=False)
+    asked = four_cases(fleets, prior)
+    run_cases(asked[:1], jobs=1, progress=False)
     before = times(here)
-    wage(asked[:2], jobs=1, progress=False)
+    run_cases(asked[:2], jobs=1, progress=False)
     assert "2 attacks: 1 reused, 1 made in " in capsys.readouterr().out
     assert before.items() <= times(here).items()
     assert len(list((here / "inversion").iterdir())) == 2
@@ -106,8 +106,8 @@ def test_what_is_missing_is_added(fleets, prior, here, capsys):
 
 def test_the_key_is_what_the_result_depends_on(fleets, prior, here, tmp_path_factory):
     """And no more: where fleet and generator lie is not in it."""
-    one = Attempt(fleets[0], 0, None, prior, [2, 0], ATTACK, 3)
-    other = generator_files.keep(generators.eigenfaces(pictures(30, 2), 6), tmp_path_factory.mktemp("other"))
+    one = Case(fleets[0], 0, None, prior, [2, 0], ATTACK, 3)
+    other = generator_files.save(generators.eigenfaces(pictures(30, 2), 6), tmp_path_factory.mktemp("other"))
     changed = [
         one._replace(seed=4),
         one._replace(at=1),
@@ -125,16 +125,16 @@ def test_the_key_is_what_the_result_depends_on(fleets, prior, here, tmp_path_fac
     ]  # fmt: skip
     assert len({each.run.path for each in [one, *changed]}) == 1 + len(changed)
     moved = make(tmp_path_factory.mktemp("moved") / "elsewhere")
-    copied = generator_files.keep(generator_files.opened(prior), tmp_path_factory.mktemp("copied"))
+    copied = generator_files.save(generator_files.load(prior), tmp_path_factory.mktemp("copied"))
     for alike in (one._replace(fleet=moved), one._replace(generator=copied), one._replace(generator=prior + "/")):
         assert alike.run.path == one.run.path
     assert one.run.path.parent == here / "inversion"
 
 
 def test_a_worker_is_told_in_plain_json(fleets, prior, here, monkeypatch):
-    one = Attempt(fleets[0], 0, 1, prior, range(2), ATTACK, 3)
+    one = Case(fleets[0], 0, 1, prior, range(2), ATTACK, 3)
     cases.work(**store.json.loads(store.json.dumps(one.arguments())))
-    assert same(one.found, ATTACK.run(fleets[0].model(0, 1), generator_files.opened(prior), [0, 1], 3))
+    assert same(one.result, ATTACK.run(fleets[0].model(0, 1), generator_files.load(prior), [0, 1], 3))
     monkeypatch.setattr(ModelInversion, "run", lambda *_: pytest.fail("attacked again"))
     cases.work(**one.arguments())  # another was faster
 
@@ -143,7 +143,7 @@ def test_a_dcgan_is_a_generator_too(fleets, here):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         made = dcgan.DCGAN(5, (1, 16, 16), 4).eval()
-    (found,) = wage([Attempt(fleets[0], 0, None, generator_files.keep(made), [1], ATTACK, 0)], jobs=1, progress=False)
+    (found,) = run_cases([Case(fleets[0], 0, None, generator_files.save(made), [1], ATTACK, 0)], jobs=1, progress=False)
     assert same(found, ATTACK.run(fleets[0].model(0), made, [1], 0)) and found.latents.shape == (2, 5)
 
 
@@ -153,9 +153,9 @@ def test_lomma_goes_to_a_worker_with_its_students(fleets, here, tmp_path_factory
     students = [distillation.distil(target, "vit_cifar", pictures(20, 2), seed=s, **rest) for s in (0, 1)]
     prior = gans.kedmi(pictures(30, 1), target, epochs=1, seed=0, width=5, channels=2, batch_size=10, progress=False)
     attack = model_inversion.lomma(candidates=2, steps=3)
-    one = Attempt(fleets[0], 0, None, generator_files.keep(prior), [1], attack, 0, students)
+    one = Case(fleets[0], 0, None, generator_files.save(prior), [1], attack, 0, students)
     cases.work(**store.json.loads(store.json.dumps(one.arguments())))
-    assert same(one.found, attack.run(target, prior, [1], 0, [distillation.opened(each) for each in students]))
+    assert same(one.result, attack.run(target, prior, [1], 0, [distillation.load(each) for each in students]))
     less = one._replace(beside=students[:1])
     none = one._replace(beside=())
     assert len({each.run.path for each in (one, less, none)}) == 3 and "beside" not in none.arguments()
@@ -167,7 +167,7 @@ def test_lomma_goes_to_a_worker_with_its_students(fleets, here, tmp_path_factory
 
 def test_what_was_not_made_is_not_there(fleets, prior, here):
     with pytest.raises(FileNotFoundError, match=r"inversion/\w+: not complete, holds nothing"):
-        _ = attempts(fleets, prior)[0].found
+        _ = four_cases(fleets, prior)[0].result
 
 
 @pytest.mark.parametrize(
@@ -179,19 +179,19 @@ def test_what_was_not_made_is_not_there(fleets, prior, here):
     ],
 )
 def test_what_cannot_be_attacked_fails_with_its_reason(fleets, prior, here, change, says):
-    one = attempts(fleets, prior)[0]
+    one = four_cases(fleets, prior)[0]
     with pytest.raises(RuntimeError, match=says):
-        wage([one._replace(**change), one], jobs=1, progress=False)
+        run_cases([one._replace(**change), one], jobs=1, progress=False)
     assert one.run.complete  # the others are made all the same
 
 
 def test_a_generator_of_another_size_fails_by_the_size_of_the_fleet(fleets, here):
-    large = generator_files.keep(generators.eigenfaces(torch.rand(5, 1, 20, 20), 2))
+    large = generator_files.save(generators.eigenfaces(torch.rand(5, 1, 20, 20), 2))
     with pytest.raises(RuntimeError, match=r"failed: generator: its images are \(1, 20, 20\)"):
-        wage([Attempt(fleets[0], 0, None, large, [0], ATTACK, 0)], jobs=1, progress=False)
+        run_cases([Case(fleets[0], 0, None, large, [0], ATTACK, 0)], jobs=1, progress=False)
 
 
 def test_a_budget_that_is_over_is_told_and_nothing_is_lost(fleets, prior, here):
     with pytest.raises(TimeoutError, match=r"budget=0 s are over with 4 of 4 attacks to go; call again"):
-        wage(attempts(fleets, prior), jobs=1, budget=0, progress=False)
-    assert len(wage(attempts(fleets, prior), jobs=1, progress=False)) == 4
+        run_cases(four_cases(fleets, prior), jobs=1, budget=0, progress=False)
+    assert len(run_cases(four_cases(fleets, prior), jobs=1, progress=False)) == 4

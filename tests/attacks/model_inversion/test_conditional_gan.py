@@ -172,10 +172,10 @@ def test_the_key_is_what_the_weights_depend_on(whole, target, tmp_path, monkeypa
 
 
 def test_it_comes_back_from_the_shelf(whole, tmp_path):
-    folder = generator_files.keep(whole, tmp_path)
-    back = generator_files.opened(folder)
+    folder = generator_files.save(whole, tmp_path)
+    back = generator_files.load(folder)
     assert same(back, whole) and (back.width, back.shape, back.classes) == (8, (1, 16, 16), 2) and not back.training
-    assert generator_files.keep(back, tmp_path) == folder
+    assert generator_files.save(back, tmp_path) == folder
 
 
 # -- the search in it ------------------------------------------------------------------------------------------------------

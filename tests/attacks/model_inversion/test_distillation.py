@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from privlab import training
-from privlab.attacks.model_inversion.distillation import distil, divergence, opened
+from privlab.attacks.model_inversion.distillation import distil, divergence, load
 from privlab.data import Normalise
 from privlab.training import epoch_loop
 
@@ -47,14 +47,14 @@ def test_divergence_by_hand():
 
 def test_a_student_comes_to_answer_as_the_target_does(target, tmp_path):
     def apart(epochs):
-        made = opened(distil(target, "vit_cifar", PUBLIC, root=tmp_path, **(SMALL | dict(epochs=epochs))))
+        made = load(distil(target, "vit_cifar", PUBLIC, root=tmp_path, **(SMALL | dict(epochs=epochs))))
         return divergence(training.logits(made, PUBLIC), training.logits(target, PUBLIC)).item()
 
     assert apart(30) < 0.5 * apart(1)
 
 
 def test_it_comes_from_its_folder_with_classes_and_preprocessing(target, tmp_path):
-    made = opened(distil(target, "vit_cifar", (PUBLIC, torch.zeros(96, dtype=torch.long)), root=tmp_path, **SMALL))
+    made = load(distil(target, "vit_cifar", (PUBLIC, torch.zeros(96, dtype=torch.long)), root=tmp_path, **SMALL))
     assert training.logits(made, PUBLIC).shape == (96, 4) and made.normalise == target.normalise
     assert not made.training and not any(p.requires_grad for p in made.parameters())
 
@@ -76,7 +76,7 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(target, tmp_path, epoc
         distil(target, "vit_cifar", PUBLIC, root=tmp_path, watch=watch, **SMALL)
     folder = distil(target, "vit_cifar", PUBLIC, root=tmp_path, watch=watch, **SMALL)
     assert torch.equal(state, torch.get_rng_state())
-    assert same(opened(folder), opened(whole)) and seen == [*range(1, epoch + 2), *range(epoch + 1, 4)]
+    assert same(load(folder), load(whole)) and seen == [*range(1, epoch + 2), *range(epoch + 1, 4)]
 
 
 def test_the_key_is_what_the_student_depends_on(target, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Recognition: a judge of six numbers whose word can be worked out by hand; distances within the class; no judge in its own cause."""
+"""Evaluation: a model of six numbers whose scores can be worked out by hand; distances within the class; none of an attack on itself."""
 
 import copy
 import math
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from privlab.attacks.model_inversion import evaluation
-from privlab.attacks.model_inversion.evaluation import Judge, at_equal_accuracy, judge, nearest
+from privlab.attacks.model_inversion.evaluation import EvaluationModel, at_equal_accuracy, evaluation_model, nearest
 from privlab.data import Normalise
 
 
@@ -66,13 +66,13 @@ def test_a_class_without_photographs_is_named():
         nearest(torch.zeros(2, 3), torch.tensor([0, 2]), torch.zeros(1, 3), torch.tensor([0]))
 
 
-# -- verdicts --------------------------------------------------------------------------------------------------------------
+# -- scores ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_verdict_by_hand():
+def test_a_score_by_hand():
     images = picture([0.9, 0.1, 0, 0, 0, 0], [0.6, 0.5, 0, 0, 0, 0], [0.1, 0.2, 0.3, 0.4, 0.5, 0])
     targets = torch.tensor([0, 1, 5])
-    said = judge(told(), 0.9, PRIVATE).score(images, targets)
+    said = evaluation_model(told(), 0.9, PRIVATE).score(images, targets)
     assert said.top1.tolist() == [True, False, False]
     assert said.top5.tolist() == [True, True, False]  # of the last picture, the target is the sixth of six
     knn = [
@@ -92,48 +92,50 @@ def test_a_verdict_by_hand():
 def test_accuracy_is_of_all_pictures_however_many_pass_at_once():
     images = torch.rand(600, 1, 1, 6, generator=torch.Generator().manual_seed(0))
     order = images.flatten(1).argsort(dim=1, descending=True)
-    one, other = judge(told(), 1.0, (torch.eye(6).view(6, 1, 1, 6), torch.arange(6))), torch.arange(600) % 6
+    one, other = evaluation_model(told(), 1.0, (torch.eye(6).view(6, 1, 1, 6), torch.arange(6))), torch.arange(600) % 6
     said = one.score(images, other)
     assert torch.equal(said.top1, order[:, 0] == other) and torch.equal(said.top5, order[:, 5] != other)
     assert said.accuracy == (order[:, 0] == other).double().mean()
     assert one.score(images, order[:, 0]).accuracy == 1 and one.score(images, order[:, 5]).accuracy == 0
 
 
-def test_a_judge_of_fewer_than_five_classes():
-    said = judge(told(3), 1.0, (PRIVATE[0][:3], PRIVATE[1][:3])).score(PRIVATE[0][:2], torch.tensor([1, 0]))
+def test_a_model_of_fewer_than_five_classes():
+    said = evaluation_model(told(3), 1.0, (PRIVATE[0][:3], PRIVATE[1][:3])).score(PRIVATE[0][:2], torch.tensor([1, 0]))
     assert said.top1.tolist() == [False, False] and said.top5.tolist() == [True, True]
 
 
-def test_a_judge_sees_what_it_was_trained_to_see():
+def test_an_evaluation_model_sees_what_it_was_trained_to_see():
     """In eval mode, through its own preprocessing; bytes are the same photographs."""
     model = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(6, 6, bias=False))
     model[2].weight.data = torch.eye(6)
     model.normalise = Normalise((0.5,), (0.1,))
-    made = judge(model.train(), 0.8, PRIVATE)
-    assert not model.training and made.accuracy == 0.8 and repr(made) == "Judge(accuracy=0.8)"
+    made = evaluation_model(model.train(), 0.8, PRIVATE)
+    assert not model.training and made.accuracy == 0.8 and repr(made) == "EvaluationModel(accuracy=0.8)"
     torch.testing.assert_close(made.features, (PRIVATE[0].flatten(1) - 0.5) / 0.1)
     said = made.score(PRIVATE[0][:1], torch.tensor([1]))
     assert said.knn.item() == pytest.approx(10 * math.hypot(1, 0.5, 0.5), rel=1e-5)  # not sqrt(2)
     assert said.likelihood.item() == pytest.approx(1 / (math.exp(10) + 5), rel=1e-4)
     whole = (PRIVATE[0] > 0.9).float()
-    of_bytes = judge(told(), 1.0, ((255 * whole).to(torch.uint8), PRIVATE[1]))
+    of_bytes = evaluation_model(told(), 1.0, ((255 * whole).to(torch.uint8), PRIVATE[1]))
     assert torch.equal(of_bytes.features, whole.flatten(1))
 
 
-def test_a_judge_keeps_its_weights_to_itself():
+def test_an_evaluation_model_keeps_its_weights_to_itself():
     model = told()
     before = copy.deepcopy(model.state_dict())
-    judge(model, 1.0, PRIVATE).score(PRIVATE[0], PRIVATE[1])
+    evaluation_model(model, 1.0, PRIVATE).score(PRIVATE[0], PRIVATE[1])
     assert torch.equal(model[1].weight, before["1.weight"]) and model[1].weight.grad is None
 
 
 @pytest.mark.parametrize("target", ["itself", "a copy", "a copy laid out otherwise"])
-def test_the_target_is_no_judge(target):
+def test_the_target_does_not_evaluate_itself(target):
     model = nn.Sequential(nn.Conv2d(1, 2, (1, 2)), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(10, 6))
-    made = judge(model, 0.9, PRIVATE)
+    made = evaluation_model(model, 0.9, PRIVATE)
     asked = {"itself": model, "a copy": copy.deepcopy(model)}.get(target)
     asked = asked or copy.deepcopy(model).to(memory_format=torch.channels_last).train()
-    with pytest.raises(ValueError, match="target_model: this Sequential is the judge itself.*of another architecture"):
+    with pytest.raises(
+        ValueError, match="target_model: this Sequential is the evaluation model itself.*of another architecture"
+    ):
         made.score(PRIVATE[0], PRIVATE[1], asked)
     other = copy.deepcopy(model)
     with torch.no_grad():
@@ -142,16 +144,16 @@ def test_the_target_is_no_judge(target):
 
 
 @pytest.mark.parametrize("wrong", [-1, 6])
-def test_classes_that_the_judge_does_not_know(wrong):
-    with pytest.raises(ValueError, match=f"targets: class {wrong} is none of the judge's; it has 0 to 5"):
-        judge(told(), 1.0, PRIVATE).score(PRIVATE[0][:2], torch.tensor([0, wrong]))
+def test_classes_that_the_evaluation_model_does_not_know(wrong):
+    with pytest.raises(ValueError, match=f"targets: class {wrong} is none of the evaluation model's; it has 0 to 5"):
+        evaluation_model(told(), 1.0, PRIVATE).score(PRIVATE[0][:2], torch.tensor([0, wrong]))
 
 
 def test_classes_without_photographs_and_pairs_that_do_not_fit():
     with pytest.raises(ValueError, match="there is no private photograph of class 3"):
-        judge(told(), 1.0, PRIVATE).score(PRIVATE[0][:2], torch.tensor([0, 3]))
+        evaluation_model(told(), 1.0, PRIVATE).score(PRIVATE[0][:2], torch.tensor([0, 3]))
     with pytest.raises(ValueError, match=r"labels of shape \(2,\)"):
-        judge(told(), 1.0, (PRIVATE[0], PRIVATE[1][:2]))
+        evaluation_model(told(), 1.0, (PRIVATE[0], PRIVATE[1][:2]))
 
 
 # -- another network's space -----------------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ def test_distances_in_another_space():
     )
     got = evaluation.embedded(lambda x: x.mean((1, 2, 3))[:, None], found, torch.tensor([1, 0]), private)
     assert got.tolist() == pytest.approx([0, 0.1], abs=1e-6)
-    made = Judge(told(), 1.0, PRIVATE[0].flatten(1), PRIVATE[1])
+    made = EvaluationModel(told(), 1.0, PRIVATE[0].flatten(1), PRIVATE[1])
     images, targets = torch.rand(3, 1, 1, 6), torch.tensor([0, 1, 5])
     own = evaluation.embedded(lambda x: x.flatten(1), images, targets, PRIVATE)
     torch.testing.assert_close(made.score(images, targets).knn, own)

@@ -161,14 +161,14 @@ def test_the_key_is_what_the_weights_depend_on(whole, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", TRAIN)
 def test_generator_and_discriminator_come_back_from_the_shelf(kind, whole, tmp_path):
-    folder = generator_files.keep(whole[kind], tmp_path)
-    back = generator_files.opened(folder)
+    folder = generator_files.save(whole[kind], tmp_path)
+    back = generator_files.load(folder)
     assert same(back, whole[kind]) and not back.training and not any(p.requires_grad for p in back.parameters())
     images = back.synthesise(back.sample(4, 0))
     assert torch.equal(images, whole[kind].synthesise(whole[kind].sample(4, 0)))
     assert torch.equal(back.realism(images), whole[kind].realism(images))
-    assert generator_files.keep(back, tmp_path) == folder
-    assert generator_files.keep(TRAIN["gmi"](tmp_path, seed=7), tmp_path) != folder
+    assert generator_files.save(back, tmp_path) == folder
+    assert generator_files.save(TRAIN["gmi"](tmp_path, seed=7), tmp_path) != folder
 
 
 @pytest.mark.parametrize(

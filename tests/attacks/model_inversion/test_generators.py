@@ -152,9 +152,9 @@ def test_images_lie_between_0_and_1_and_depend_smoothly_on_the_latent(kind):
 @pytest.mark.parametrize("kind", BOTH)
 def test_what_is_kept_comes_back_to_the_bit_and_is_kept_once(kind, tmp_path):
     made = BOTH[kind]()
-    folder = generator_files.keep(made, tmp_path)
+    folder = generator_files.save(made, tmp_path)
     written = {path: path.stat().st_mtime_ns for path in Path(folder).iterdir()}
-    back = generator_files.opened(folder)
+    back = generator_files.load(folder)
     assert type(back) is type(made) and (back.width, back.shape) == (made.width, made.shape)
     z = made.sample(5, 0)
     assert torch.equal(back.sample(5, 0), z) and torch.equal(back.synthesise(z), made.synthesise(z))
@@ -166,14 +166,14 @@ def test_what_is_kept_comes_back_to_the_bit_and_is_kept_once(kind, tmp_path):
         assert torch.equal(back.latent(faces()), made.latent(faces()))
     else:
         assert same(back, made) and not back.training and not any(p.requires_grad for p in back.parameters())
-    assert generator_files.keep(back, tmp_path) == folder
+    assert generator_files.save(back, tmp_path) == folder
     assert {path: path.stat().st_mtime_ns for path in Path(folder).iterdir()} == written
 
 
 def test_others_are_kept_elsewhere(tmp_path):
     made = [generators.eigenfaces(faces(seed=s), width) for s, width in ((0, 4), (0, 5), (1, 4))]
     made += [network(), network(seed=1), network(32)]
-    assert len({generator_files.keep(each, tmp_path) for each in made}) == 6
+    assert len({generator_files.save(each, tmp_path) for each in made}) == 6
 
 
 # -- DCGAN -----------------------------------------------------------------------------------------------------------------

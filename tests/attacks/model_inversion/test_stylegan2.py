@@ -377,9 +377,9 @@ def test_a_crop_that_does_not_fit_is_told(checkout, weights, given, says):
 
 def test_on_the_shelf_stand_its_places_and_settings(checkout, weights, tmp_path):
     made = stylegan2.StyleGAN2(checkout, weights, psi=0.7, resize=8)
-    folder = generator_files.keep(made, tmp_path / "store")
-    back = generator_files.opened(folder)
+    folder = generator_files.save(made, tmp_path / "store")
+    back = generator_files.load(folder)
     w = made.map(made.sample(2, 0))
     assert torch.equal(back.synthesise(w), made.synthesise(w)) and back.settings == made.settings
-    assert generator_files.keep(back, tmp_path / "store") == folder
-    assert generator_files.keep(stylegan2.StyleGAN2(checkout, weights), tmp_path / "store") != folder
+    assert generator_files.save(back, tmp_path / "store") == folder
+    assert generator_files.save(stylegan2.StyleGAN2(checkout, weights), tmp_path / "store") != folder
