@@ -60,7 +60,8 @@ class PrivatePublic:
     def evaluation_keep(self) -> Tensor:
         """A keep matrix for the evaluation models of all draws, (2 x draws, n) bool: each draw's own, then their twins.
 
-        They see all photographs of their draw, a twin the training ones alone: what it makes of the others says how far the evaluation model can be trusted.
+        These see all photographs of their draw; a twin sees the training ones alone, and what it makes of the others says how far its
+        evaluation model can be trusted.
         """
         return torch.cat([self.keep(all=True), self.keep()])
 
