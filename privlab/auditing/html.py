@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from privlab.notebook.plots import Picture
@@ -23,62 +23,68 @@ th[scope=row]{font-weight:normal}img{display:block;margin:1rem 0}
 
 @dataclass(frozen=True)
 class Section:
-    """A title, paragraphs, a table with its head (or none), pictures for HTML, and paragraphs after them."""
+    """A title, paragraphs, a table with its head (or none), pictures, which only HTML has drawn, and paragraphs after them."""
 
     title: str
-    said: Sequence[str]
+    before: Sequence[str]
     head: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     after: Sequence[str] = ()
-    pictures: Sequence[Picture] = ()
+    pictures: Callable[[], Sequence[Picture]] = tuple
 
 
-def text(title: str, headline: str, sections: Sequence[Section]) -> str:
-    """The report in lines of `LINE` letters; those of a table are as long as it is wide."""
-    lines = [title, "", *textwrap.wrap(headline, LINE)]
-    for section in sections:
-        lines += ["", section.title.upper(), *_wrapped(section.said)]
-        lines += _columns([section.head, *section.rows]) if section.rows else []
-        lines += _wrapped(section.after)
-    return "\n".join(lines)
+@dataclass(frozen=True)
+class Report:
+    """A title, the first thing to know, and sections."""
+
+    title: str
+    headline: str
+    sections: Sequence[Section]
+
+    def text(self) -> str:
+        """The report in lines of `LINE` letters; those of a table are as long as it is wide."""
+        lines = [self.title, "", *textwrap.wrap(self.headline, LINE)]
+        for section in self.sections:
+            lines += ["", section.title.upper(), *_wrapped(section.before)]
+            lines += _columns([section.head, *section.rows]) if section.rows else []
+            lines += _wrapped(section.after)
+        return "\n".join(lines)
+
+    def page(self) -> str:
+        """The report as one HTML file."""
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{html.escape(self.title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+            f"<body>\n<main>\n{self.body(1)}\n</main>\n</body>\n</html>\n"
+        )
+
+    def body(self, level: int) -> str:
+        """The report as HTML without the page around it, for a notebook.  level: of its highest heading, 1 to 5."""
+        lines = [_tag(f"h{level}", self.title), _tag("p", self.headline, ' class="headline"')]
+        for section in self.sections:
+            lines += [_tag(f"h{level + 1}", section.title), *(_tag("p", line) for line in section.before)]
+            lines += [_table(section)] if section.rows else []
+            lines += [picture.tag() for picture in section.pictures()]
+            lines += [_tag("p", line) for line in section.after]
+        return "\n".join(lines)
+
+
+def _tag(name: str, text: str, attributes: str = "") -> str:
+    return f"<{name}{attributes}>{html.escape(text)}</{name}>"
+
+
+def _table(section: Section) -> str:
+    head = "".join(_tag("th", cell, ' scope="col"') for cell in section.head)
+    rows = [
+        _tag("th", first, ' scope="row"') + "".join(_tag("td", cell) for cell in rest) for first, *rest in section.rows
+    ]
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _wrapped(paragraphs: Sequence[str]) -> list[str]:
     return [line for paragraph in paragraphs for line in textwrap.wrap(paragraph, LINE)]
-
-
-def page(title: str, headline: str, sections: Sequence[Section]) -> str:
-    """The report as one HTML file."""
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n<main>\n{body(title, headline, sections, 1)}\n</main>\n</body>\n</html>\n"
-    )
-
-
-def body(title: str, headline: str, sections: Sequence[Section], level: int) -> str:
-    """The report as HTML without the page around it, for a notebook.  level: of its highest heading, 1 to 5."""
-    out = [f"<h{level}>{html.escape(title)}</h{level}>", f'<p class="headline">{html.escape(headline)}</p>']
-    for section in sections:
-        out.append(f"<h{level + 1}>{html.escape(section.title)}</h{level + 1}>")
-        out += _paragraphs(section.said)
-        if section.rows:
-            head = "".join(f'<th scope="col">{html.escape(word)}</th>' for word in section.head)
-            rows = "".join(map(_row, section.rows))
-            out.append(f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>')
-        out += [picture.tag() for picture in section.pictures]
-        out += _paragraphs(section.after)
-    return "\n".join(out)
-
-
-def _paragraphs(lines: Sequence[str]) -> list[str]:
-    return [f"<p>{html.escape(line)}</p>" for line in lines]
-
-
-def _row(cells: Sequence[str]) -> str:
-    rest = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells[1:])
-    return f'<tr><th scope="row">{html.escape(cells[0])}</th>{rest}</tr>'
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import statistics
@@ -14,9 +15,9 @@ from typing import Any
 from torch import Tensor
 
 from privlab import metrics
-from privlab.auditing import exposure, html
+from privlab.auditing import exposure
 from privlab.auditing.exposure import Defence, Solve
-from privlab.auditing.html import Section
+from privlab.auditing.html import Report, Section
 from privlab.compute.atomic import write_atomic
 from privlab.notebook import plots
 from privlab.notebook.plots import Picture
@@ -26,7 +27,7 @@ SHOWN = 4  # pictures a row
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the message.  share: of the squared norm of the gradient, mean over the images.
+    """One part of the gradient.  share: of the squared norm of the gradient, mean over the images.
 
     change: how far it moves when one square of the image gets a tenth brighter, over its own norm (root mean square over the squares).
     rank, condition: of these changes, see `sensitivity.told_apart`; None where the part's gradient is zero.
@@ -101,32 +102,36 @@ class Audit:
 
     def json(self) -> dict[str, Any]:
         """All but the pictures as plain data that strict JSON can carry: an infinite number is the text "inf"."""
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "pictures"}
-        return {name: _plain(value) for name, value in fields.items()}
+        fields = dataclasses.asdict(dataclasses.replace(self, pictures={}))
+        return {name: _plain(value) for name, value in fields.items() if name != "pictures"}
 
     def text(self) -> str:
         """The report in lines for a terminal."""
-        return html.text(_title(self), headline(self), sections(self, pictures=False))
+        return report(self).text()
 
     def page(self, path: str | os.PathLike[str]) -> Path:
         """Write the report with its pictures as one HTML file, which refers to no other; returns its path."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, html.page(_title(self), headline(self), sections(self)).encode())
+        write_atomic(path, report(self).page().encode())
         return path
 
-    def __repr__(self) -> str:
-        return self.text()
+    __repr__ = text
 
     def _repr_html_(self) -> str:
-        return f"<div>{html.body(_title(self), headline(self), sections(self), 3)}</div>"
+        return f"<div>{report(self).body(3)}</div>"
 
 
 # -- in words ----------------------------------------------------------------------------------------------------------------
 
 
-def headline(audit: Audit) -> str:
-    """The first thing to know, in a sentence or two."""
+def report(audit: Audit) -> Report:
+    """An audit in words and pictures, in the order that it is read."""
+    sections = [_algebra(audit), _search(audit), _parts(audit), _defences(audit), _limits(audit)]
+    return Report(f"What a gradient of {audit.model['name']} gives away", _headline(audit), sections)
+
+
+def _headline(audit: Audit) -> str:
     if leaks := audit.leaks:
         best = max(leaks, key=lambda s: s.psnr)
         count = len({s.image for s in leaks})
@@ -138,15 +143,6 @@ def headline(audit: Audit) -> str:
         "No closed form of this book reads an image from one image's gradient of this model. That is no proof that it is safe: a longer "
         "search, or algebra that we do not know, may."
     )
-
-
-def sections(audit: Audit, pictures: bool = True) -> list[Section]:
-    """The report, in the order that it is read.  pictures: whether to draw them too."""
-    made = [_algebra(audit), _search(audit), _parts(audit), _defences(audit), _limits(audit)]
-    if pictures and audit.pictures["truth"].shape[1] in (1, 3):
-        made[0] = dataclasses.replace(made[0], pictures=_read_back(audit))
-        made[1] = dataclasses.replace(made[1], pictures=_searched(audit))
-    return made
 
 
 def _algebra(audit: Audit) -> Section:
@@ -169,22 +165,26 @@ def _algebra(audit: Audit) -> Section:
             f"The {f.width:,} features that enter {f.layer!r}, the last linear layer, {back} from its own two gradients (relative error "
             f"{f.error:.0e}), whatever stands before it; lab 03 asks what features tell of a person."
         )
-    said = (
+    before = (
         "Linear systems that the gradient of one image satisfies. PSNR: median over the images, and the range. Rank: of the unknowns, the "
         "directions that stand above the rounding; the others stay hidden. Condition: largest over smallest singular value."
     )
     head = ("closed form", f"PSNR, {computed}", "PSNR, bfloat16", f"rank, {computed}", "rank, bfloat16", "condition")
-    return Section("Closed forms", [said if rows else "None applies."], head, rows, notes)
+    return Section(
+        "Closed forms", [before if rows else "None applies."], head, rows, notes, functools.partial(_read_back, audit)
+    )
 
 
 def _search(audit: Audit) -> Section:
     s, title = audit.search, "A search on a small budget"
-    said = "A lower bound, no verdict. Gradient matching (`presets.annealed`) from noise on image 0, its label and all gradients known."
+    before = "A lower bound, no verdict. Gradient matching (`presets.annealed`) from noise on image 0, its label and all gradients known."
     if s.psnr is None:
-        return Section(title, [said, f"It found nothing: {s.ended}."])
-    found, held = (s.psnr, s.ssim), (s.baseline_psnr, s.baseline_ssim)
-    named = ((f"the search, {s.steps} steps", found), (f"{s.baseline}, which looks at no gradient", held))
-    rows = [(name, _dB(psnr), "" if ssim is None else f"{ssim:.2f}") for name, (psnr, ssim) in named]
+        return Section(title, [before, f"It found nothing: {s.ended}."])
+    scores = (
+        (f"the search, {s.steps} steps", s.psnr, s.ssim),
+        (f"{s.baseline}, which looks at no gradient", s.baseline_psnr, s.baseline_ssim),
+    )
+    rows = [(name, _dB(psnr), "" if ssim is None else f"{ssim:.2f}") for name, psnr, ssim in scores]
     stopped = {"steps": "", "time": "; its time was over", "interrupted": "; it was interrupted"}
     after = f"{s.steps} of {s.planned} steps in {s.seconds:.0f} s{stopped.get(s.ended, f'; {s.ended}')}."
     if s.psnr <= s.baseline_psnr:
@@ -192,45 +192,43 @@ def _search(audit: Audit) -> Section:
     else:
         after += f" It is {s.psnr - s.baseline_psnr:.1f} dB above the picture that looks at no gradient."
     after += " Minutes buy more steps."
-    return Section(title, [said], ("", "PSNR", "SSIM"), rows, [after])
+    return Section(title, [before], ("", "PSNR", "SSIM"), rows, [after], functools.partial(_searched, audit))
 
 
 def _parts(audit: Audit) -> Section:
     rows = []
     for p in audit.parts:
-        told = ("its gradient is zero", "", "")
+        changes = ("its gradient is zero", "", "")
         if p.change is not None and p.rank is not None and p.condition is not None:
-            told = (_percent(p.change), f"{p.rank:.1f}", _short(p.condition))
-        rows.append((p.name, str(p.tensors), f"{p.numbers:,}", _percent(p.share), *told))
-    said = (
+            changes = (_percent(p.change), f"{p.rank:.1f}", _short(p.condition))
+        rows.append((p.name, str(p.tensors), f"{p.numbers:,}", _percent(p.share), *changes))
+    before = (
         "Share: of the squared length of the gradient. The other columns ask what a part says of image 0: each square of a 4 x 4 grid "
         "gets a tenth of the range brighter (or darker), and the gradient is taken anew. Change: how far the part moves, over its length. "
         "Effective rank: how many of the 16 changes are unlike each other (16: all show, and alike). Condition: the clearest mixture of "
         "them over the faintest. All this is near this one image, and no score of how much can be read back."
     )
     head = ("part", "tensors", "numbers", "share", "change", "effective rank", "condition")
-    return Section("Which parts speak of the image", [said], head, rows)
+    return Section("Which parts speak of the image", [before], head, rows)
 
 
 def _defences(audit: Audit) -> Section:
     title, level = "Which defence costs least", f"{audit.settings['target']:g} dB"
     if not audit.defences:
-        said = f"No closed form gets above {level} (or above a flat picture's score, where that is higher), so there is nothing to stop."
-        return Section(title, [said, "Noise against a search is lab 13's subject."])
+        before = f"No closed form gets above {level} (or above a flat picture's score, where that is higher), so there is nothing to stop."
+        return Section(title, [before, "Noise against a search is lab 13's subject."])
     rows = []
     for d in audit.defences:
         name = f"withhold {', '.join(d.withheld)}" if d.withheld else d.name
         left = "no leak left" if d.psnr is None else _dB(d.psnr)
         rows.append((name, f"{d.energy:.1g}", f"{d.numbers:,}", left, "yes" if d.holds else "no"))
-    noise, kept = exposure.cheapest(audit.defences)
+    noise, withheld = exposure.cheapest(audit.defences)
     least = f"{noise.name} ({noise.energy:.1g} of the gradient's energy)" if noise else "none of those tried is enough"
-    all_of_it = audit.model["learnable"]
-    fewest = (
-        f"{', '.join(kept.withheld)} ({kept.numbers:,} of {all_of_it:,}, {_percent(kept.numbers / all_of_it)})"
-        if kept
-        else "none"
-    )
-    said = (
+    fewest, learnable = "none", audit.model["learnable"]
+    if withheld:
+        share = _percent(withheld.numbers / learnable)
+        fewest = f"{', '.join(withheld.withheld)} ({withheld.numbers:,} of {learnable:,}, {share})"
+    before = (
         f"A defence holds where no closed form gets above {level} on any image, or above a flat picture's score where that is higher. The "
         "noise is Gaussian, stated by its norm over the gradient's, and the attacker knows its size. Energy is the square of that."
     )
@@ -239,28 +237,28 @@ def _defences(audit: Audit) -> Section:
         "What a defence costs in accuracy is not measured here, nor what it leaves to a search or to algebra that we do not know.",
     ]
     head = ("defence", "energy of noise", "numbers withheld", "highest PSNR left", "holds")
-    return Section(title, [said], head, rows, after)
+    return Section(title, [before], head, rows, after)
 
 
 def _limits(audit: Audit) -> Section:
     m, s, took = audit.model, audit.settings, audit.seconds
     size = "x".join(map(str, m["image_shape"]))
     stages = ", ".join(f"{stage} {seconds:.0f}" for stage, seconds in took.items() if stage != "all")
-    said = [
+    before = [
         f"{m['name']} ({m['kind']}): {m['learnable']:,} of {m['parameters']:,} parameters learn; {m['precision']} on {m['device']}. "
         f"{s['images']} images of {size}, each by itself, of the classes {', '.join(map(str, s['labels']))}. Seed {s['seed']}.",
         "Not looked at: batches and several local steps, where images hide among each other; train mode; membership and attribute "
         "inference, which need the training data (labs 01 to 03); model inversion (lab 11); other searches and priors (labs 06, 07).",
         f"{took['all']:.0f} s ({stages}); {audit.peak_gb:.1f} GB at most. {', '.join(f'{k} {v}' for k, v in audit.versions.items())}.",
     ]
-    return Section("What was looked at, and what was not", said)
+    return Section("What was looked at, and what was not", before)
 
 
 # -- in pictures -------------------------------------------------------------------------------------------------------------
 
 
 def _read_back(audit: Audit) -> list[Picture]:
-    if not audit.solves:
+    if not audit.solves or not _drawable(audit):
         return []
     truth = audit.pictures["truth"][:SHOWN]
     rows: dict[str, Tensor] = {"the images": truth}
@@ -276,25 +274,23 @@ def _read_back(audit: Audit) -> list[Picture]:
     return [plots.images(rows, alt, captions)]
 
 
+def _drawable(audit: Audit) -> bool:
+    return audit.pictures["truth"].shape[1] in (1, 3)
+
+
 def _searched(audit: Audit) -> list[Picture]:
     s = audit.search
-    if s.psnr is None:
+    if s.psnr is None or not _drawable(audit):
         return []
-    shown = [audit.pictures["truth"][:1], audit.pictures["search"], audit.pictures["baseline"]]
+    images = [audit.pictures["truth"][:1], audit.pictures["search"], audit.pictures["baseline"]]
     titles = ["image 0", f"the search, {_dB(s.psnr)}", f"{s.baseline}, {_dB(s.baseline_psnr)}"]
-    return [plots.side_by_side(*shown, titles=titles, alt=f"Three pictures side by side: {'; '.join(titles)}.")]
+    return [plots.side_by_side(*images, titles=titles, alt=f"Three pictures side by side: {'; '.join(titles)}.")]
 
 
 # -- numbers as words --------------------------------------------------------------------------------------------------------
 
 
-def _title(audit: Audit) -> str:
-    return f"What a gradient of {audit.model['name']} gives away"
-
-
 def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -322,12 +318,5 @@ def _percent(share: float) -> str:
 
 
 def _short(number: float) -> str:
-    return (
-        "infinite"
-        if math.isinf(number)
-        else f"{number:.2g}"
-        if number < 100
-        else f"{number:,.0f}"
-        if number < 1e5
-        else f"{number:.0e}"
-    )
+    digits = ".2g" if number < 100 else ",.0f" if number < 1e5 else ".0e"
+    return "infinite" if math.isinf(number) else f"{number:{digits}}"
