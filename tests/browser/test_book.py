@@ -1,27 +1,16 @@
 """The built book in Chromium, from its files and without a network: what a reader sees, turns, searches, and reaches by keyboard."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
-ROOT = Path(__file__).parents[2]
 WIDTHS = (1280, 390)
+pytestmark = pytest.mark.check
 
 
-@pytest.fixture(scope="module")
-def book(tmp_path_factory):
-    """The whole book, with lab 05 as it was run here, and the others as they are before they run."""
-    place = tmp_path_factory.mktemp("book")
-    command = [sys.executable, "-m", "privlab", "run", "05", "--profile", "smoke", "--out", place / "run"]
-    subprocess.run(command, cwd=ROOT, env=os.environ | {"PRIVLAB_STORE": str(place / "store")}, check=True)
-    subprocess.run([sys.executable, ROOT / "data_scripts/vendor.py"], check=True)  # as `make book` does
-    built = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", ROOT / "book", place / "built"]
-    subprocess.run(built, cwd=ROOT, env=os.environ | {"PRIVLAB_RUN": str(place / "run")}, check=True)
-    return place / "built"
+@pytest.fixture
+def book(built_book):
+    """The whole book, each lab as it ran."""
+    return built_book
 
 
 def open_page(reader, page):

@@ -21,6 +21,7 @@ user_study.play(of, "answers")
 """
 
 
+@pytest.mark.check
 def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
     answers = tmp_path / "root" / "answers"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])

@@ -93,7 +93,11 @@ def move(page, box, control):
     page.until(lambda: page.js(DRAWN, box) not in ("", before), 60)
 
 
-@pytest.mark.parametrize("name", ["00_start_here", "05_april_closed_form", "09_fourteen_steps"])
+OTHERS = [pytest.param(name, marks=pytest.mark.weekly) for name in ("05_april_closed_form", "09_fourteen_steps")]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("name", ["00_start_here", *OTHERS])
 def test_a_lab_by_keyboard(name, tmp_path, jupyter):
     shutil.copy(LABS / f"{name}.ipynb", tmp_path / "root")
     place = dict(PRIVLAB_DATA=str(sources.folder()), PRIVLAB_STORE=str(tmp_path / "store"), OMP_NUM_THREADS="1")

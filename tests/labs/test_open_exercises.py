@@ -32,7 +32,12 @@ def test_the_labs_that_go_on_with_an_answer_are_found():
     assert {"05", "08"} <= {path.name[:2] for path in USING} < {path.name[:2] for path in LABS}
 
 
-@pytest.mark.parametrize("path", USING, ids=lambda path: path.stem)
+@pytest.mark.check
+@pytest.mark.parametrize(
+    "path",
+    [USING[0], *(pytest.param(path, marks=pytest.mark.weekly) for path in USING[1:])],
+    ids=lambda path: path.stem,
+)
 def test_an_edition_with_every_exercise_open_runs_to_its_end(path, execute_lab):
     made, left_out = student_edition.edition(path)
     found, _ = execute_lab(jupytext.writes(made, "py:percent"))

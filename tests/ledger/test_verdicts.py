@@ -380,7 +380,10 @@ def test_a_verdict_is_the_same_in_every_run_and_order():
     assert len(shares) == 1
 
 
-@pytest.mark.parametrize("sizes", [(2, 2), (4, 4), (3, 8), (5, 5), (8, 8)])
+OTHER_SIZES = [pytest.param(sizes, marks=pytest.mark.weekly) for sizes in ((4, 4), (3, 8), (5, 5), (8, 8))]
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), *OTHER_SIZES])
 def test_equal_means_seldom_end_in_a_decision(sizes):
     rng = np.random.default_rng(2)
     found = []

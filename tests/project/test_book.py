@@ -299,6 +299,7 @@ def test_each_lab_can_be_downloaded_and_no_button_leads_to_strangers(pages, hous
         assert not [link for link in page.links if "mybinder" in link or "colab" in link or "kaggle" in link]
 
 
+@pytest.mark.check
 def test_one_setting_gives_every_lab_its_buttons_and_no_run_is_told(house):
     built = build(house, "launched", PRIVLAB_REPOSITORY="https://github.com/someone/a-fork", PRIVLAB_RUN="runs/nothing")
     for name in ("05_run", "06_changed", "07_not_run"):
@@ -333,6 +334,7 @@ def plain(house, tmp_path_factory):
     return sphinx(place, "built"), place / "built"
 
 
+@pytest.mark.check
 def test_without_the_vendored_scripts_the_book_shows_tex_and_text(plain):
     done, built = plain
     assert done.stderr.count("WARNING") == 1, "the faulty page, and nothing else"
@@ -344,6 +346,7 @@ def test_without_the_vendored_scripts_the_book_shows_tex_and_text(plain):
     assert STATE not in text and not [load for load in page.loads if "vendor" in load or OUTSIDE.match(load)]
 
 
+@pytest.mark.check
 def test_a_picture_without_words_stops_the_build(plain):
     done, _ = plain
     assert done.returncode != 0 and "nameless: x.png has no alt text" in done.stderr

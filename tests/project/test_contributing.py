@@ -58,16 +58,19 @@ def test_the_guide_has_an_example_of_each_kind():
     assert GUIDE.read_text().count("```") == 2 * len(BLOCK.findall(GUIDE.read_text()))
 
 
+@pytest.mark.check
 def test_the_attack_passes_its_tests(said):
     assert re.search(r"\d+ passed", said[0]) and "failed" not in said[0]
 
 
+@pytest.mark.check
 def test_the_claim_is_parsed_and_judged_by_what_is_recorded(said):
     assert said[1].startswith("psnr_difference[even_less_annealed] > 0\n")
     verdicts = re.findall(r"^  (REPRODUCED|NOT REPRODUCED|INCONCLUSIVE)", said[1], re.MULTILINE)
     assert verdicts == ["REPRODUCED", "INCONCLUSIVE"], "the text says so"
 
 
+@pytest.mark.check
 def test_the_lab_is_green_and_its_claim_has_a_verdict(copy, said):
     result = json.loads((copy / "runs/mine/99_even.json").read_text())
     assert result["status"] == "ok" and result["controls"]

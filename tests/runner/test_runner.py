@@ -274,6 +274,7 @@ def test_ctrl_c_stops_the_kernels_and_resume_goes_on(tmp_path):
     assert results["01_long"]["status"] == "ok"
 
 
+@pytest.mark.check
 @pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
 def test_a_lab_hears_its_runner_where_that_runs_deaf_in_the_background_of_a_script(tmp_path):
     labs = tmp_path / "labs"
@@ -290,6 +291,7 @@ def test_a_lab_hears_its_runner_where_that_runs_deaf_in_the_background_of_a_scri
     assert gone and not alive
 
 
+@pytest.mark.check
 def test_labs_do_not_outlive_a_runner_that_was_killed(tmp_path):
     labs = tmp_path / "labs"
     write(labs, "00_long", LONG)

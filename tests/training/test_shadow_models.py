@@ -352,7 +352,6 @@ def test_what_makes_no_fleet(images, tmp_path, changes, message):
 
 LONG = Recipe(epochs=25, batch_size=8, lr=1e-3, augment="crop_flip")
 LARGER = dict(embed_dim=96, depth=3, num_heads=3, patch_size=4)
-KILLS = 20
 
 
 def at_work():
@@ -366,14 +365,16 @@ def at_work():
     return found
 
 
-def test_twenty_kills_change_nothing_and_cost_an_epoch_each_at_most(images, tmp_path, monkeypatch):
+@pytest.mark.check
+@pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.weekly)])
+def test_kills_change_nothing_and_cost_an_epoch_each_at_most(images, tmp_path, monkeypatch, count):
     """SIGKILL at a random moment. What is kept is never less afterwards: so no more is lost than the epoch that was in the making."""
-    monkeypatch.setattr(fleet, "PATIENCE", KILLS + 1)  # kills here do not wait for a step to be gained
+    monkeypatch.setattr(fleet, "PATIENCE", count + 1)  # kills here do not wait for a step to be gained
     about = dict(model=LARGER, recipe=LONG, at=(7,))
     undisturbed = make(images, tmp_path / "undisturbed", **about)
     undisturbed.train(jobs=1, progress=False)
     drawn, kills, fleets = random.Random(0), 0, 0
-    while kills < KILLS:  # a fast machine is through with the first fleet before that
+    while kills < count:  # a fast machine is through with the first fleet before that
         disturbed, ended, fallen = make(images, tmp_path / f"disturbed_{fleets}", **about), threading.Event(), []
 
         def follow(disturbed=disturbed, ended=ended, fallen=fallen):
@@ -393,7 +394,7 @@ def test_twenty_kills_change_nothing_and_cost_an_epoch_each_at_most(images, tmp_
         threads = [threading.Thread(target=work) for work in (train, follow)]
         for thread in threads:
             thread.start()
-        while kills < KILLS and not ended.wait(drawn.uniform(0.2, 4.5)):
+        while kills < count and not ended.wait(drawn.uniform(0.2, 4.5)):
             if alive := at_work():
                 drawn.choice(alive).kill()
                 kills += 1
@@ -442,6 +443,7 @@ def cluster(tmp_path):
         process.wait()
 
 
+@pytest.mark.check
 def test_a_cluster_of_two_gives_the_same_bits_and_outlives_a_kill(cluster, trained, images, tmp_path, capsys):
     made = make(images, tmp_path / "far")
 

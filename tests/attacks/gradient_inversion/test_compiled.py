@@ -90,7 +90,9 @@ def test_april_and_weights_by_part():
     together(Inversion((term, Term("cosine", 1.0, weighted(cosine_distance, {"pos_embed": 3.0}))), 3), model, leak)
 
 
-@pytest.mark.parametrize("build, backend", [(convolutions, "eager"), (transformer, "aot_eager")])
+@pytest.mark.parametrize(
+    "build, backend", [(convolutions, "eager"), pytest.param(transformer, "aot_eager", marks=pytest.mark.check)]
+)
 def test_gradvit_through_its_change_of_stage(build, backend, monkeypatch):
     """A group with its registration, a prior that begins at half time, gradients that count half from there on."""
     monkeypatch.setattr(compiled, "BACKEND", backend)
@@ -187,6 +189,7 @@ def test_what_cannot_be_compiled():
             next(odd.search(model, leak, compiled=True))
 
 
+@pytest.mark.check
 @pytest.mark.skipif(not any(map(shutil.which, ("g++", "clang++", "c++"))), reason="inductor needs a C++ compiler")
 def test_inductor(monkeypatch):
     """The real compiler, on a network so small that it is through in seconds."""

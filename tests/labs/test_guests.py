@@ -1,0 +1,46 @@
+"""A reader's own model in the labs that take one: measured under its own name, and no other figure moves."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from privlab import ledger
+
+LABS = sorted((Path(__file__).parents[2] / "labs").glob("[0-9]*.py"))
+# The guest, and the labs that it visits at once: beside their own networks, or, where algebra needs a position embedding, a
+# plain ViT. Never one lab alone: it would have all cores, and sums in another order than in the run that it is held against.
+VISITS = [
+    pytest.param("mobilenetv3_small_050", ("01", "04"), id="shadow_models_and_a_search"),
+    pytest.param("mobilenetv3_small_050", ("02", "03", "11"), id="the_others", marks=pytest.mark.weekly),
+    pytest.param("vit_tiny_patch16_224", ("00", "05"), id="algebra", marks=pytest.mark.weekly),
+]
+
+
+def test_every_lab_that_takes_a_guest_is_visited():
+    takes = {path.name[:2] for path in LABS if re.search(r"^victim = ", path.read_text(), re.MULTILINE)}
+    assert takes == {lab for visit in VISITS for lab in visit.values[1]}
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(("guest", "labs"), VISITS)
+def test_a_guest_is_measured_under_its_own_name_and_changes_nothing_else(smoke, run_labs, tmp_path, guest, labs):
+    done = run_labs(tmp_path, *labs, "-p", "victim", guest)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    usual, visited = (ledger.read(out / "ledger.json").records for out in (smoke[0], tmp_path))
+    for lab in labs:
+        own = {r.name: r.values for r in usual if r.lab == lab}
+        theirs = {r.name: r.values for r in visited if r.lab == lab}
+        new = {name for name in theirs if guest in name}
+        assert new and not new & own.keys()
+        rest = {name: values for name, values in theirs.items() if name not in new}
+        expected = {} if lab == "00" else own  # in lab 00 it stands in place of the lab's own
+        assert rest.keys() == expected.keys()
+        assert rest == expected or threads(smoke[0], lab) != threads(tmp_path, lab)
+
+
+def threads(out, lab):
+    """Of each process of a lab's run; on more or fewer of them the last digits are others."""
+    (result,) = out.glob(f"{lab}_*.json")
+    return json.loads(result.read_text())["threads"]
