@@ -580,7 +580,7 @@ mnist = data.load("mnist")
 padded = torch.nn.functional.pad(mnist.pixels[:30_000], (2, 2, 2, 2))  # (30,000, 1, 32, 32)
 numbers = private_public.draw(padded, mnist.labels[:30_000], range(5), digits_each // 4, range(seed, seed + digit_draws), each=digits_each, public=gan_images)  # fmt: skip
 # one a draw: how a GAN's training happened to end matters as much as anything else here
-gans = [dcgan.dcgan(draw.public, epochs=gan_epochs, seed=seed + m, channels=gan_channels, device=page.device) for m, draw in enumerate(numbers.draws)]  # fmt: skip
+gans = [dcgan.dcgan(draw.public, model_inversion.GANRecipe(gan_epochs, seed + m, channels=gan_channels), device=page.device) for m, draw in enumerate(numbers.draws)]  # fmt: skip
 plots.images(
     {f"DCGAN {m + 1}": gan.synthesise(gan.sample(8, seed)).cpu() for m, gan in enumerate(gans)},
     alt="Eight pictures of each DCGAN: strokes like those of 5 to 9.",

@@ -509,7 +509,7 @@ print({name: [round(of.right(m, draw.test), 3) for m, draw in enumerate(numbers.
 # Now KEDMI's generator, in front of you. Each row is the same eight latents, one epoch later. (Interrupt it when you like: running the cell again goes on.)
 
 # %%
-gan = dict(channels=channels, batch_size=32 if profile == "smoke" else 64, lr=2e-3, device=page.device)
+gan = model_inversion.GANRecipe(gan_epochs, seed, channels=channels, batch_size=32 if profile == "smoke" else 64, lr=2e-3)  # fmt: skip
 latents = generators.normal(8, 64, seed, torch.zeros(1, device=page.device))
 grown, screen = {}, display(display_id=True)
 
@@ -520,7 +520,7 @@ def grow(done, adversary):
 
 
 target = counting["none"].model(0).to(page.device)
-watched = gans.kedmi(numbers.draws[0].public, target, epochs=gan_epochs, seed=seed, watch=grow, **gan)
+watched = gans.kedmi(numbers.draws[0].public, target, gan, watch=grow, device=page.device)
 if not grown:
     grow(gan_epochs, watched)
 
@@ -528,10 +528,11 @@ if not grown:
 # %%
 def equipped(name, m):
     """What the attacks on this victim need: their generators, and LOMMA's students."""
-    victim, public, mine = counting[name].model(m).to(page.device), numbers.draws[m].public, dict(seed=seed + m, **gan)
-    gmi = gans.gmi(public, epochs=gan_epochs, **mine)
-    kedmi = gans.kedmi(public, victim, epochs=gan_epochs, **mine)
-    plg_mi = conditional_gan.plg_mi(public, victim, epochs=gan_epochs, each=labelled, **mine)
+    victim, public = counting[name].model(m).to(page.device), numbers.draws[m].public
+    recipe, here = replace(gan, seed=seed + m), dict(device=page.device)
+    gmi = gans.gmi(public, recipe, **here)
+    kedmi = gans.kedmi(public, victim, recipe, **here)
+    plg_mi = conditional_gan.plg_mi(public, victim, recipe, each=labelled, **here)
     taught = dict(seed=seed, epochs=2 if profile == "smoke" else 3, batch_size=64, device=page.device)
     students = {"resnet18": dict(narrow, channels=(8, 16, 32, 64), in_chans=public.shape[1])}
     if profile != "smoke":

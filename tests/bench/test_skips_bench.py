@@ -127,7 +127,8 @@ def test_where_skips_matter(cell):
     shadow_models.train_all(fleets.values(), jobs=1)
     if prior == "dcgan":
         priors = [
-            dcgan.dcgan(draw.public, epochs=8, seed=i, channels=16, device=DEVICE) for i, draw in enumerate(split.draws)
+            dcgan.dcgan(draw.public, model_inversion.GANRecipe(epochs=8, seed=i, channels=16), device=DEVICE)
+            for i, draw in enumerate(split.draws)
         ]
     else:
         priors = [generators.eigenfaces(draw.public[:2_000], 100) for draw in split.draws]

@@ -12,10 +12,12 @@ from . import (
     results,
     stylegan2,
 )
+from .gan_training import GANRecipe
 from .presets import gmi, kedmi, lomma, plg_mi, ppa
 from .search import ModelInversion
 
 __all__ = [
+    "GANRecipe",
     "ModelInversion",
     "cases",
     "conditional_gan",

@@ -7,6 +7,7 @@ a pseudo-label, a conditional GAN learns them apart, and the search then stays a
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -15,16 +16,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
-from privlab import compute, training
+from privlab import training
 from privlab.attacks.model_inversion import dcgan, generators
+from privlab.attacks.model_inversion.gan_training import GANRecipe
 from privlab.attacks.model_inversion.losses import max_margin
 from privlab.attacks.model_inversion.random_window import random_window
 from privlab.compute import store
 from privlab.models.forward import preprocessing
 from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
-
-FORMAT = 1  # raise it when the same settings begin to give another GAN
+from privlab.training.epoch_loop import Watch
 
 
 class ClassBatchNorm(nn.Module):
@@ -45,7 +46,7 @@ class ClassBatchNorm(nn.Module):
 class ConditionalDCGAN(nn.Module):
     """A DCGAN (see `generators`) that draws the class it is told to.
 
-    width, shape, channels: see `generators.DCGAN`.  classes: how many it knows.
+    width, shape, channels: see `dcgan.DCGAN`.  classes: how many it knows.
     """
 
     conditional = True
@@ -90,23 +91,23 @@ class Projection(nn.Module):
             layers += [spectral_norm(nn.Conv2d(before, after, 4, 2, 1)), nn.LeakyReLU(0.2)]
         self.body = nn.Sequential(*layers)
         self.plain = spectral_norm(nn.Linear(sizes[-1], 1))
-        self.known = spectral_norm(nn.Embedding(classes, sizes[-1]))
+        self.classes = spectral_norm(nn.Embedding(classes, sizes[-1]))
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         features = self.body(images).sum((2, 3))  # (n, width)
-        return self.plain(features)[:, 0] + (features * self.known(labels)).sum(1)
+        return self.plain(features)[:, 0] + (features * self.classes(labels)).sum(1)
 
 
-def pseudo_labels(said: Tensor, n: int) -> tuple[Tensor, Tensor]:
+def pseudo_labels(answers: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """Of each class the n images that the target is surest of: their places (classes x n,) and the classes, class after class.
 
-    said: the target's probabilities or logits (images, classes).  An image may serve several classes.
+    answers: the target's probabilities or logits (images, classes).  An image may serve several classes.
     Raises ValueError for more images than there are.
     """
-    if not 1 <= n <= len(said):
-        raise ValueError(f"n={n} images of each class: there are {len(said)}; give 1 to that")
-    places = said.topk(n, dim=0).indices.T.flatten()
-    return places, torch.arange(said.shape[1], device=said.device).repeat_interleave(n)
+    if not 1 <= n <= len(answers):
+        raise ValueError(f"n={n} images of each class: there are {len(answers)}; give 1 to that")
+    places = answers.topk(n, dim=0).indices.T.flatten()
+    return places, torch.arange(answers.shape[1], device=answers.device).repeat_interleave(n)
 
 
 def hinge(real: Tensor, fake: Tensor) -> Tensor:
@@ -117,68 +118,55 @@ def hinge(real: Tensor, fake: Tensor) -> Tensor:
 def plg_mi(
     images: Labelled | Tensor,
     target: nn.Module,
+    recipe: GANRecipe,
     *,
-    epochs: int,
-    seed: int,
     each: int = 30,
     margin: float = 0.2,
     share: tuple[float, float] = (0.8, 1.0),
-    width: int = 64,
-    channels: int = 32,
-    batch_size: int = 64,
-    lr: float = 3e-3,
     device: str | torch.device = "cpu",
     root: Any = None,
-    watch: epoch_loop.Watch | None = None,
+    watch: Watch | None = None,
     progress: bool = True,
 ) -> ConditionalDCGAN:
-    """PLG-MI's GAN (Yuan et al. 2023), trained on pseudo-labelled public images; kept, and resumed, as `generators.dcgan` is.
+    """PLG-MI's GAN (Yuan et al. 2023), trained on pseudo-labelled public images; kept, and resumed, as `dcgan.dcgan` is.
 
     images: public, (n, channels, side, side), bytes or in [0, 1].  target: is asked for the pseudo-labels, and of each made image.
+    recipe: of Adam with betas (0, .9). A rate of 3e-3 suits some hundred steps; theirs is 2e-4 over 30,000, with five steps of the
+        discriminator for one of the generator.
     each: images of each class, see `pseudo_labels`.  margin: weight of the target's max-margin loss on a crop of made images in the
         generator's loss, the crop being of so large a `share` of the area. Theirs also turn, mirror and colour the images.
-    lr: of Adam with betas (0, .9) for both networks, one step each a batch. It suits some hundred steps; theirs is 2e-4 over 30,000, with
-        five steps of the discriminator for one of the generator.
-    width, channels, batch_size: see `dcgan`.  watch: see `gans.gmi`.
+    watch: see `dcgan.dcgan`.
     Raises ValueError as `dcgan` and `pseudo_labels` do.
     """
     pixels = batches.pixels(images)
-    shape = epoch_loop.square(pixels, 1, epochs)
+    shape = epoch_loop.square(pixels, 1, recipe.epochs)
     places, labels = pseudo_labels(training.logits(target, pixels).softmax(1).cpu(), each)
-    epoch_loop.enough(chosen := pixels[places], batch_size, epochs)
-    config = {
-        "format": FORMAT, "images": store.digest(pixels), "target": epoch_loop.fingerprint(target), "epochs": epochs, "seed": seed,
-        "each": each, "margin": margin, "share": list(share), "width": width, "channels": channels, "batch_size": batch_size, "lr": lr,
-        "device": torch.device(device).type, "torch": torch.__version__,
-    }  # fmt: skip
-    run, classes = compute.Run("plg_mi", config, root), int(labels[-1]) + 1
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        made = ConditionalDCGAN(width, shape, channels, classes).to(device)
-        judge = Projection(shape, channels, classes).to(device)
-    asked = (
-        copy.deepcopy(target).to(device).eval().requires_grad_(False)
-    )  # gradients pass through; the target is left as it was
+    epoch_loop.enough(chosen := pixels[places], recipe.batch_size, recipe.epochs)
+    classes = int(labels[-1]) + 1
+    generator, discriminator = recipe.build(
+        lambda: (
+            ConditionalDCGAN(recipe.width, shape, recipe.channels, classes).to(device),
+            Projection(shape, recipe.channels, classes).to(device),
+        )
+    )
+    # gradients pass through a copy; the target is left as it was
+    frozen = copy.deepcopy(target).to(device).eval().requires_grad_(False)
     normalise = preprocessing(target)
-    networks = {"generator": made, "judge": judge}
-    optimisers = {name: torch.optim.Adam(net.parameters(), lr, (0.0, 0.9)) for name, net in networks.items()}
     chosen, labels = chosen.to(device), labels.to(device)
 
-    def step(rows: Tensor, draw: torch.Generator) -> None:
+    def losses(rows: Tensor, draw: torch.Generator) -> Iterator[tuple[str, Tensor]]:
         rows = rows.to(device)
-        wanted = torch.randint(classes, (len(rows),), generator=draw).to(device)
-        fake = made.synthesise(torch.randn(len(rows), width, generator=draw).to(device), wanted)
+        drawn = torch.randint(classes, (len(rows),), generator=draw).to(device)
+        fake = generator.synthesise(torch.randn(len(rows), recipe.width, generator=draw).to(device), drawn)
         real = batches.unit(chosen[rows], torch.float32)
-        epoch_loop.step(optimisers["judge"], hinge(judge(real, labels[rows]), judge(fake.detach(), wanted)))
-        certain = max_margin(asked(normalise(random_window(fake, share, draw))), wanted).mean()
-        epoch_loop.step(optimisers["generator"], margin * certain - judge(fake, wanted).mean())
+        yield "discriminator", hinge(discriminator(real, labels[rows]), discriminator(fake.detach(), drawn))
+        certain = max_margin(frozen(normalise(random_window(fake, share, draw))), drawn).mean()
+        yield "generator", margin * certain - discriminator(fake, drawn).mean()
 
-    epoch_loop.kept(
-        run,
-        {"generator": made},
-        lambda: epoch_loop.train(
-            networks, optimisers, step, len(chosen), epochs=epochs, batch_size=batch_size, seed=seed, run=run, title="PLG-MI's GAN",
-            watch=epoch_loop.shown(watch, made), progress=progress,
-        ),
+    settings = {
+        "images": store.digest(pixels), "target": epoch_loop.fingerprint(target), "each": each, "margin": margin, "share": list(share)
+    }  # fmt: skip
+    return recipe.train(
+        "plg_mi", generator, discriminator, losses, len(chosen), settings, betas=(0.0, 0.9), root=root, watch=watch,
+        progress=progress,
     )  # fmt: skip
-    return made

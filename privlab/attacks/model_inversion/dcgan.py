@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -10,13 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab import compute
+from privlab.attacks.model_inversion.gan_training import GANRecipe, Losses
 from privlab.attacks.model_inversion.generators import normal
 from privlab.compute import store
 from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
-
-FORMAT = 1  # raise it when the same settings begin to give another generator
+from privlab.training.epoch_loop import Watch
 
 
 class DCGAN(nn.Module):
@@ -61,68 +60,46 @@ def discriminator(shape: tuple[int, int, int], channels: int) -> nn.Sequential:
 
 def dcgan(
     images: Labelled | Tensor,
+    recipe: GANRecipe,
     *,
-    epochs: int,
-    seed: int,
-    width: int = 64,
-    channels: int = 32,
-    batch_size: int = 64,
-    lr: float = 2e-4,
     device: str | torch.device = "cpu",
     root: Any = None,
+    watch: Watch | None = None,
     progress: bool = True,
 ) -> DCGAN:
     """A DCGAN trained on public images; kept in the run store and read from there the second time. It goes on where it was interrupted.
 
-    images: (n, channels, side, side), bytes or in [0, 1]; the side is 16, 32, 64 or 128.
-    epochs, batch_size, lr: Adam with betas (.5, .999) for both networks, one step each a batch, the losses of Goodfellow et al. 2014
-        with -log D for the generator (Radford et al. 2016).  width, channels: see `DCGAN`.
+    images: (n, channels, side, side), bytes or in [0, 1]; the side is 16, 32, 64 or 128.  recipe: of Adam with betas (.5, .999).
+    watch: called after each epoch with the number done and the GAN, in eval mode; it may raise to stop.
+    The losses are those of Goodfellow et al. 2014 with -log D for the generator (Radford et al. 2016).
     Raises ValueError for images that are not of such a size, or fewer than a batch.
     """
     pixels = batches.pixels(images)
-    shape = epoch_loop.square(pixels, batch_size, epochs)
-    config = {
-        "format": FORMAT, "images": store.digest(pixels), "epochs": epochs, "seed": seed, "width": width, "channels": channels,
-        "batch_size": batch_size, "lr": lr, "device": torch.device(device).type, "torch": torch.__version__,
-    }  # fmt: skip
-    run = compute.Run("dcgan", config, root)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        made, judge = DCGAN(width, shape, channels).to(device), discriminator(shape, channels).to(device)
-    epoch_loop.kept(
-        run,
-        {"generator": made},
-        lambda: _adversarial(made, judge, pixels.to(device), epochs, batch_size, lr, seed, run, progress),
+    shape = epoch_loop.square(pixels, recipe.batch_size, recipe.epochs)
+    generator, opponent = recipe.build(
+        lambda: (
+            DCGAN(recipe.width, shape, recipe.channels).to(device),
+            discriminator(shape, recipe.channels).to(device),
+        )
     )
-    return made
+    losses = adversarial(generator, opponent, pixels.to(device))
+    settings = {"images": store.digest(pixels)}
+    return recipe.train(
+        "dcgan", generator, opponent, losses, len(pixels), settings, root=root, watch=watch, progress=progress
+    )
 
 
-def _adversarial(
-    made: DCGAN,
-    judge: nn.Module,
-    pixels: Tensor,
-    epochs: int,
-    batch_size: int,
-    lr: float,
-    seed: int,
-    run: compute.Run,
-    progress: bool,
-    watch: Callable[[int], object] | None = None,
-) -> None:
-    """Both networks in turn, an epoch at a time."""
-    networks = {"generator": made, "judge": judge}
-    optimisers = {name: torch.optim.Adam(net.parameters(), lr, (0.5, 0.999)) for name, net in networks.items()}
+def adversarial(generator: DCGAN, discriminator: nn.Module, pixels: Tensor) -> Losses:
+    """The losses of both networks, images drawn from these pixels (n, channels, side, side), on the networks' device."""
 
-    def step(rows: Tensor, draw: torch.Generator) -> None:
+    def losses(rows: Tensor, draw: torch.Generator) -> Iterator[tuple[str, Tensor]]:
         real = batches.unit(pixels[rows.to(pixels.device)], torch.float32)  # (batch, channels, side, side)
-        fake = made(torch.randn(len(rows), made.width, generator=draw).to(pixels.device))
-        epoch_loop.step(optimisers["judge"], F.softplus(-judge(real)).mean() + F.softplus(judge(fake.detach())).mean())
-        epoch_loop.step(optimisers["generator"], F.softplus(-judge(fake)).mean())  # -log D(G(z))
+        fake = generator(torch.randn(len(rows), generator.width, generator=draw).to(pixels.device))
+        loss = F.softplus(-discriminator(real)).mean() + F.softplus(discriminator(fake.detach())).mean()
+        yield "discriminator", loss
+        yield "generator", F.softplus(-discriminator(fake)).mean()  # -log D(G(z))
 
-    epoch_loop.train(
-        networks, optimisers, step, len(pixels), epochs=epochs, batch_size=batch_size, seed=seed, run=run, title="DCGAN", watch=watch,
-        progress=progress,
-    )  # fmt: skip
+    return losses
 
 
 def doublings(shape: tuple[int, int, int]) -> int:

@@ -6,26 +6,27 @@ says of public images, so that the generator comes to know which of their traits
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab import compute, training
+from privlab import training
 from privlab.attacks.model_inversion import dcgan
 from privlab.attacks.model_inversion.dcgan import DCGAN
+from privlab.attacks.model_inversion.gan_training import GANRecipe
 from privlab.compute import store
 from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
-
-FORMAT = 1  # raise it when the same settings begin to give another GAN
+from privlab.training.epoch_loop import Watch
 
 
 class Adversary(nn.Module):
     """A generator (see `generators`) with its discriminator.
 
-    width, shape, channels: see `generators.DCGAN`.
+    width, shape, channels: see `dcgan.DCGAN`.
     knows: how many classes the discriminator tells apart; with 0 it tells real from made and nothing else.
     """
 
@@ -61,125 +62,83 @@ class Adversary(nn.Module):
 
 def gmi(
     images: Labelled | Tensor,
+    recipe: GANRecipe,
     *,
-    epochs: int,
-    seed: int,
-    width: int = 64,
-    channels: int = 32,
-    batch_size: int = 64,
-    lr: float = 2e-4,
     device: str | torch.device = "cpu",
     root: Any = None,
-    watch: epoch_loop.Watch | None = None,
+    watch: Watch | None = None,
     progress: bool = True,
 ) -> Adversary:
-    """GMI's GAN (Zhang et al. 2020): `generators.dcgan`, the same to the bit, with its discriminator kept. They train a Wasserstein GAN.
-
-    watch: called after each epoch with the number done and the GAN, in eval mode; it may raise to stop. For the other arguments see there.
-    """
-    given = dict(epochs=epochs, seed=seed, width=width, channels=channels, batch_size=batch_size, lr=lr)
-    made, run, pixels = _begun("gmi", images, given, device, root)
-    judge = nn.Sequential(*made.body, made.head, nn.Flatten(0))
-    epoch_loop.kept(
-        run,
-        {"adversary": made},
-        lambda: dcgan._adversarial(
-            made.generator, judge, pixels, epochs, batch_size, lr, seed, run, progress, epoch_loop.shown(watch, made)
-        ),
+    """GMI's GAN (Zhang et al. 2020): `dcgan.dcgan`, the same to the bit, with its discriminator kept. They train a Wasserstein GAN."""
+    pixels = batches.pixels(images)
+    shape = epoch_loop.square(pixels, recipe.batch_size, recipe.epochs)
+    gan = recipe.build(lambda: Adversary(recipe.width, shape, recipe.channels).to(device))
+    discriminator = nn.Sequential(*gan.body, gan.head, nn.Flatten(0))
+    losses = dcgan.adversarial(gan.generator, discriminator, pixels.to(device))
+    settings = {"images": store.digest(pixels)}
+    return recipe.train(
+        "gmi", gan, discriminator, losses, len(pixels), settings, root=root, watch=watch, progress=progress
     )
-    return made
 
 
 def kedmi(
     images: Labelled | Tensor,
     target: nn.Module,
+    recipe: GANRecipe,
     *,
-    epochs: int,
-    seed: int,
     entropy: float = 0.0064,
-    width: int = 64,
-    channels: int = 32,
-    batch_size: int = 64,
-    lr: float = 2e-4,
     device: str | torch.device = "cpu",
     root: Any = None,
-    watch: epoch_loop.Watch | None = None,
+    watch: Watch | None = None,
     progress: bool = True,
 ) -> Adversary:
     """KEDMI's GAN (Chen et al. 2021), trained on public images and on what the target says of them; kept, and resumed, as `dcgan` is.
 
     entropy: weight of the entropy of the discriminator's classes in the generator's loss, `generator_loss`. Their code adds it up over
         the 64 images of a batch with the weight 1e-4, which is this one on the mean.
-    For the other arguments see `generators.dcgan`, for watch `gmi`.  The discriminator's loss is `discriminator_loss`.
+    For the other arguments see `dcgan.dcgan`.  The discriminator's loss is `discriminator_loss`.
     Raises ValueError as `dcgan` does.
     """
-    given = dict(epochs=epochs, seed=seed, width=width, channels=channels, batch_size=batch_size, lr=lr)
     pixels = batches.pixels(images)
-    epoch_loop.square(pixels, batch_size, epochs)
-    said = training.logits(target, pixels).softmax(1).to(device)  # (n, classes)
-    told = {"entropy": entropy, "target": epoch_loop.fingerprint(target)}
-    made, run, pixels = _begun("kedmi", pixels, given | told, device, root, knows=said.shape[1])
-    judge = nn.ModuleList([made.body, made.head])
-    networks = {"generator": made.generator, "judge": judge}
-    optimisers = {name: torch.optim.Adam(net.parameters(), lr, (0.5, 0.999)) for name, net in networks.items()}
+    shape = epoch_loop.square(pixels, recipe.batch_size, recipe.epochs)
+    answers = training.logits(target, pixels).softmax(1).to(device)  # (n, classes)
+    gan = recipe.build(lambda: Adversary(recipe.width, shape, recipe.channels, answers.shape[1]).to(device))
+    on_device = pixels.to(device)
 
-    def step(rows: Tensor, draw: torch.Generator) -> None:
-        rows = rows.to(pixels.device)
-        real = batches.unit(pixels[rows], torch.float32)
-        fake = made.synthesise(torch.randn(len(rows), width, generator=draw).to(pixels.device))
-        loss = discriminator_loss(made.judged(real)[0], made.judged(fake.detach())[0], said[rows])
-        epoch_loop.step(optimisers["judge"], loss)
-        logits, features = made.judged(fake)
+    def losses(rows: Tensor, draw: torch.Generator) -> Iterator[tuple[str, Tensor]]:
+        rows = rows.to(on_device.device)
+        real = batches.unit(on_device[rows], torch.float32)
+        fake = gan.synthesise(torch.randn(len(rows), recipe.width, generator=draw).to(on_device.device))
+        yield "discriminator", discriminator_loss(gan.judged(real)[0], gan.judged(fake.detach())[0], answers[rows])
+        logits, features = gan.judged(fake)
         with torch.no_grad():
-            wanted = made.judged(real)[1]
-        epoch_loop.step(optimisers["generator"], generator_loss(features, wanted, logits, entropy))
+            public = gan.judged(real)[1]
+        yield "generator", generator_loss(features, public, logits, entropy)
 
-    epoch_loop.kept(
-        run,
-        {"adversary": made},
-        lambda: epoch_loop.train(
-            networks, optimisers, step, len(pixels), epochs=epochs, batch_size=batch_size, seed=seed, run=run, title="KEDMI's GAN",
-            watch=epoch_loop.shown(watch, made), progress=progress,
-        ),
+    return recipe.train(
+        "kedmi", gan, nn.ModuleList([gan.body, gan.head]), losses, len(pixels),
+        {"images": store.digest(pixels), "entropy": entropy, "target": epoch_loop.fingerprint(target)},
+        root=root, watch=watch, progress=progress,
     )  # fmt: skip
-    return made
 
 
-def discriminator_loss(real: Tensor, fake: Tensor, said: Tensor) -> Tensor:
+def discriminator_loss(real: Tensor, fake: Tensor, answers: Tensor) -> Tensor:
     """KEDMI's, from logits (n, classes) of public and of made images, and the target's probabilities (n, classes) for the public ones.
 
     The cross-entropy to the target's answer, plus half of -log D(real) - log(1 - D(made)), D the sigmoid of the logits' log-sum-exp
     (Chen et al. 2021; Salimans et al. 2016, section 5; the half is that of both their codes).
     """
-    known = F.cross_entropy(real, said)
-    return known + (F.softplus(-real.logsumexp(1)).mean() + F.softplus(fake.logsumexp(1)).mean()) / 2
+    return (
+        F.cross_entropy(real, answers)
+        + (F.softplus(-real.logsumexp(1)).mean() + F.softplus(fake.logsumexp(1)).mean()) / 2
+    )
 
 
-def generator_loss(features: Tensor, wanted: Tensor, logits: Tensor, entropy: float) -> Tensor:
+def generator_loss(features: Tensor, public: Tensor, logits: Tensor, entropy: float) -> Tensor:
     """KEDMI's: mean absolute difference of the mean features (n, width) of made and of public images, plus the weighted mean entropy of
     the discriminator's classes for the made ones, logits (n, classes).
 
     Chen et al. 2021 print a squared norm; this is their code, whose entropy, too, is of the discriminator and not of the target.
     """
     unsure = -(logits.softmax(1) * logits.log_softmax(1)).sum(1).mean()
-    return (features.mean(0) - wanted.mean(0)).abs().mean() + entropy * unsure
-
-
-def _begun(
-    kind: str,
-    images: Labelled | Tensor,
-    settings: dict[str, Any],
-    device: str | torch.device,
-    root: Any,
-    knows: int = 0,
-) -> tuple[Adversary, compute.Run, Tensor]:
-    """Fresh networks, where they will be kept, and the pixels, on the device."""
-    pixels = batches.pixels(images)
-    shape = epoch_loop.square(pixels, settings["batch_size"], settings["epochs"])
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(settings["seed"])
-        made = Adversary(settings["width"], shape, settings["channels"], knows).to(device)
-    config = {
-        "format": FORMAT, "images": store.digest(pixels), **settings, "device": torch.device(device).type, "torch": torch.__version__
-    }  # fmt: skip
-    return made, compute.Run(kind, config, root), pixels.to(device)
+    return (features.mean(0) - public.mean(0)).abs().mean() + entropy * unsure

@@ -151,7 +151,8 @@ def test_lomma_goes_to_a_worker_with_its_students(fleets, here, tmp_path_factory
     target = fleets[0].model(0)
     rest = dict(model=TINY, epochs=1, batch_size=10, progress=False)
     students = [distillation.distil(target, "vit_cifar", pictures(20, 2), seed=s, **rest) for s in (0, 1)]
-    prior = gans.kedmi(pictures(30, 1), target, epochs=1, seed=0, width=5, channels=2, batch_size=10, progress=False)
+    recipe = model_inversion.GANRecipe(epochs=1, seed=0, width=5, channels=2, batch_size=10)
+    prior = gans.kedmi(pictures(30, 1), target, recipe, progress=False)
     attack = model_inversion.lomma(candidates=2, steps=3)
     one = Case(fleets[0], 0, None, generator_files.save(prior), [1], attack, 0, students)
     cases.work(**store.json.loads(store.json.dumps(one.arguments())))

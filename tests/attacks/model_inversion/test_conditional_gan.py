@@ -1,12 +1,13 @@
 """PLG-MI's GAN: pseudo-labels and losses by hand, a generator that heeds its label, and the same bits after an interruption."""
 
 import copy
+from dataclasses import fields, replace
 
 import pytest
 import torch
 from torch import nn
 
-from privlab.attacks.model_inversion import generator_files
+from privlab.attacks.model_inversion import GANRecipe, generator_files
 from privlab.attacks.model_inversion import plg_mi as search
 from privlab.attacks.model_inversion.conditional_gan import (
     ClassBatchNorm,
@@ -18,7 +19,7 @@ from privlab.attacks.model_inversion.conditional_gan import (
 )
 from privlab.training import epoch_loop
 
-SMALL = dict(epochs=3, seed=1, each=32, width=8, channels=4, batch_size=16, lr=2e-3, progress=False)
+SMALL = GANRecipe(epochs=3, seed=1, width=8, channels=4, batch_size=16, lr=2e-3)
 
 
 def halves(n=64):
@@ -41,6 +42,13 @@ def target():
     return model
 
 
+def train(root, target, images=None, **changes):
+    """The GAN of `SMALL`, or with changes: of its recipe, or of what `plg_mi` takes."""
+    recipe = {each.name: changes.pop(each.name) for each in fields(GANRecipe) if each.name in changes}
+    settings = dict(each=32, root=root, progress=False) | changes
+    return plg_mi(halves() if images is None else images, target, replace(SMALL, **recipe), **settings)
+
+
 def same(one, other):
     a, b = one.state_dict(), other.state_dict()
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
@@ -48,7 +56,7 @@ def same(one, other):
 
 @pytest.fixture(scope="module")
 def whole(target, tmp_path_factory):
-    return plg_mi(halves(), target, root=tmp_path_factory.mktemp("whole"), **SMALL)
+    return train(tmp_path_factory.mktemp("whole"), target)
 
 
 def network(classes=3, side=16):
@@ -94,15 +102,15 @@ def test_class_batch_norm_by_hand():
 def test_the_opponents_logit_is_a_line_plus_a_projection():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        judge = Projection((1, 16, 16), 4, 3).eval()
+        discriminator = Projection((1, 16, 16), 4, 3).eval()
     images, labels = torch.rand(5, 1, 16, 16, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 1, 0])
-    features = judge.body(images).sum((2, 3))
+    features = discriminator.body(images).sum((2, 3))
     expected = [
-        judge.plain.bias[0] + f @ (judge.plain.weight[0] + judge.known.weight[y])
+        discriminator.plain.bias[0] + f @ (discriminator.plain.weight[0] + discriminator.classes.weight[y])
         for f, y in zip(features, labels, strict=True)
     ]
-    torch.testing.assert_close(judge(images, labels), torch.stack(expected))
-    for weight in (judge.plain.weight, judge.known.weight, judge.body[0].weight.flatten(1)):
+    torch.testing.assert_close(discriminator(images, labels), torch.stack(expected))
+    for weight in (discriminator.plain.weight, discriminator.classes.weight, discriminator.body[0].weight.flatten(1)):
         assert torch.linalg.matrix_norm(weight, 2).item() == pytest.approx(
             1, abs=0.15
         )  # after the power iteration's first steps
@@ -119,7 +127,7 @@ def test_shapes_and_range(side):
 
 
 def test_a_trained_generator_draws_the_class_it_is_told(target, tmp_path):
-    made = plg_mi(halves(), target, root=tmp_path, **(SMALL | dict(epochs=30, lr=1e-2)))
+    made = train(tmp_path, target, epochs=30, lr=1e-2)
     z = made.sample(32, 3)
     bright = []
     for label in (0, 1):
@@ -130,7 +138,7 @@ def test_a_trained_generator_draws_the_class_it_is_told(target, tmp_path):
 
 def test_the_margin_pulls_towards_what_the_target_takes_for_the_class(target, tmp_path):
     def certain(margin):
-        made = plg_mi(halves(), target, root=tmp_path, margin=margin, **(SMALL | dict(epochs=12, lr=1e-2)))
+        made = train(tmp_path, target, margin=margin, epochs=12, lr=1e-2)
         labels = torch.arange(2).repeat_interleave(32)
         said = target(made.synthesise(made.sample(64, 3), labels))
         return (said[torch.arange(64), labels] - said[torch.arange(64), 1 - labels]).mean().item()
@@ -142,7 +150,7 @@ def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(target,
     before = copy.deepcopy(target.state_dict())
     torch.manual_seed(5)
     state = torch.get_rng_state()
-    plg_mi(halves(), target.train(), root=tmp_path, **SMALL)
+    train(tmp_path, target.train())
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(t, before[name]) for name, t in target.state_dict().items())
     assert target.training and all(p.grad is None and p.requires_grad for p in target.parameters())
@@ -152,23 +160,23 @@ def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(target,
 def test_an_interrupted_training_goes_on_to_the_same_bits(whole, target, tmp_path, epoch, stop_behind_save):
     saved = stop_behind_save(epoch)
     with pytest.raises(KeyboardInterrupt):
-        plg_mi(halves(), target, root=tmp_path, **SMALL)
-    assert same(plg_mi(halves(), target, root=tmp_path, **SMALL), whole)
+        train(tmp_path, target)
+    assert same(train(tmp_path, target), whole)
     assert saved == ["checkpoint"] * 3 + ["generator", "checkpoint"]
 
 
 def test_the_key_is_what_the_weights_depend_on(whole, target, tmp_path, monkeypatch):
-    plg_mi(halves(), target, root=tmp_path, **SMALL)
+    train(tmp_path, target)
     monkeypatch.setattr(epoch_loop, "train", lambda *_, **__: pytest.fail("trained again"))
-    assert same(plg_mi(halves(), target, root=tmp_path, **SMALL), whole)
+    assert same(train(tmp_path, target), whole)
     for change in (dict(seed=2), dict(each=31), dict(margin=0.3), dict(share=(0.9, 1.0)), dict(lr=1e-3)):
         with pytest.raises(pytest.fail.Exception, match="trained again"):
-            plg_mi(halves(), target, root=tmp_path, **(SMALL | change))
+            train(tmp_path, target, **change)
     other = copy.deepcopy(target)
     with torch.no_grad():
         other[1].bias += 0.1
     with pytest.raises(pytest.fail.Exception, match="trained again"):
-        plg_mi(halves(), other, root=tmp_path, **SMALL)
+        train(tmp_path, other)
 
 
 def test_it_comes_back_from_the_shelf(whole, tmp_path):
@@ -222,5 +230,5 @@ def test_a_generator_for_another_target_is_named(whole):
 )
 def test_what_it_is_not_trained_on(images, more, says, target, tmp_path):
     with pytest.raises(ValueError, match=says):
-        plg_mi(images, target, root=tmp_path, **(SMALL | more))
+        train(tmp_path, target, images, **more)
     assert not any(tmp_path.iterdir())

@@ -3,18 +3,20 @@ after an interruption."""
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
 from privlab import training
+from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import dcgan, gans, generator_files
 from privlab.data import Normalise
 from privlab.training import epoch_loop
 
 DARK = (torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(0)) * 50).to(torch.uint8)  # brightness .1
-SMALL = dict(epochs=3, seed=1, width=8, channels=4, batch_size=16, lr=2e-3, progress=False)
+SMALL = model_inversion.GANRecipe(epochs=3, seed=1, width=8, channels=4, batch_size=16, lr=2e-3)
 
 
 def classifier(classes=3, seed=0):
@@ -27,10 +29,16 @@ def classifier(classes=3, seed=0):
     return model
 
 
-TRAIN = {
-    "gmi": lambda root, **changes: gans.gmi(DARK, root=root, **(SMALL | changes)),
-    "kedmi": lambda root, **changes: gans.kedmi(DARK, classifier(), root=root, **(SMALL | changes)),
-}
+def gmi(root, watch=None, **changes):
+    return gans.gmi(DARK, replace(SMALL, **changes), root=root, watch=watch, progress=False)
+
+
+def kedmi(root, images=DARK, target=None, watch=None, entropy=0.0064, **changes):
+    settings = dict(entropy=entropy, root=root, watch=watch, progress=False)
+    return gans.kedmi(images, target or classifier(), replace(SMALL, **changes), **settings)
+
+
+TRAIN = {"gmi": gmi, "kedmi": kedmi}
 
 
 def same(one, other):
@@ -76,7 +84,7 @@ def test_realism_is_the_log_sum_exp_of_the_classes_and_the_one_logit_without(who
 
 
 def test_gmis_generator_is_the_dcgan_to_the_bit(whole, tmp_path):
-    assert same(whole["gmi"].generator, dcgan.dcgan(DARK, root=tmp_path, **SMALL))
+    assert same(whole["gmi"].generator, dcgan.dcgan(DARK, SMALL, root=tmp_path, progress=False))
 
 
 @pytest.mark.parametrize("kind", TRAIN)
@@ -97,8 +105,8 @@ def test_kedmis_discriminator_learns_the_targets_answers(tmp_path):
     with torch.no_grad():
         target[-1].weight *= 10  # surer, so that there is something to learn
     said = training.logits(target, DARK).softmax(1)
-    learnt = gans.kedmi(DARK, target, root=tmp_path, **(SMALL | dict(epochs=25)))
-    fresh = gans.kedmi(DARK, target, root=tmp_path, **(SMALL | dict(epochs=1)))
+    learnt = kedmi(tmp_path, target=target, epochs=25)
+    fresh = kedmi(tmp_path, target=target, epochs=1)
 
     def apart(made):
         return (made.judged(DARK.float() / 255)[0].softmax(1) - said).abs().sum(1).mean().item()
@@ -111,7 +119,7 @@ def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(tmp_pat
     before = copy.deepcopy(target.state_dict())
     torch.manual_seed(5)
     state = torch.get_rng_state()
-    gans.kedmi(DARK, target, root=tmp_path, **SMALL)
+    kedmi(tmp_path, target=target)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(t, before[name]) for name, t in target.state_dict().items())
     assert target.training and all(p.grad is None and p.requires_grad for p in target.parameters())
@@ -156,7 +164,7 @@ def test_the_key_is_what_the_weights_depend_on(whole, tmp_path, monkeypatch):
             TRAIN["kedmi"](tmp_path, **change)
     for images, target in ((255 - DARK, classifier()), (DARK, classifier(seed=1)), (DARK, classifier(classes=4))):
         with pytest.raises(pytest.fail.Exception, match="trained again"):
-            gans.kedmi(images, target, root=tmp_path, **SMALL)
+            kedmi(tmp_path, images, target)
 
 
 @pytest.mark.parametrize("kind", TRAIN)
@@ -182,8 +190,8 @@ def test_generator_and_discriminator_come_back_from_the_shelf(kind, whole, tmp_p
 )
 def test_what_no_gan_is_trained_on(images, more, says, tmp_path):
     with pytest.raises(ValueError, match=says):
-        gans.gmi(images, root=tmp_path, **(SMALL | more))
+        gans.gmi(images, replace(SMALL, **more), root=tmp_path)
     with torch.no_grad(), pytest.raises(ValueError, match=says):
         target = nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(16, 3))
-        gans.kedmi(images, target, root=tmp_path, **(SMALL | more))
+        kedmi(tmp_path, images, target, **more)
     assert not any(tmp_path.iterdir())

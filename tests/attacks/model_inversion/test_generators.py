@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from privlab import compute
-from privlab.attacks.model_inversion import dcgan, generator_files, generators
+from privlab.attacks.model_inversion import GANRecipe, dcgan, generator_files, generators
+from privlab.training import epoch_loop
 
 
 def faces(n=12, shape=(1, 6, 5), seed=0, spread=0.1):
@@ -198,8 +199,8 @@ DARK = (torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(0)) * 
 
 
 def train(root, images=DARK, **changes):
-    given = dict(epochs=3, seed=1, width=8, channels=4, batch_size=16, lr=2e-3, progress=False) | changes
-    return dcgan.dcgan(images, root=root, **given)
+    recipe = GANRecipe(**(dict(epochs=3, seed=1, width=8, channels=4, batch_size=16, lr=2e-3) | changes))
+    return dcgan.dcgan(images, recipe, root=root, progress=False)
 
 
 def same(one, other):
@@ -246,8 +247,8 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(whole, tmp_path, stop_
 
 @pytest.mark.parametrize("dies", ["save", "finish"])
 def test_killed_between_the_last_epoch_and_the_end(whole, tmp_path, monkeypatch, dies):
-    real, trained = dcgan._adversarial, []
-    monkeypatch.setattr(dcgan, "_adversarial", lambda *a: trained.append(1) or real(*a))
+    real, trained = epoch_loop.train, []
+    monkeypatch.setattr(epoch_loop, "train", lambda *a, **b: trained.append(1) or real(*a, **b))
     with monkeypatch.context() as patched:
         save = compute.Run.save
         if dies == "finish":
@@ -261,7 +262,7 @@ def test_killed_between_the_last_epoch_and_the_end(whole, tmp_path, monkeypatch,
 
 def test_it_is_trained_once(whole, tmp_path, monkeypatch):
     train(tmp_path)
-    monkeypatch.setattr(dcgan, "_adversarial", lambda *a: pytest.fail("trained again"))
+    monkeypatch.setattr(epoch_loop, "train", lambda *_, **__: pytest.fail("trained again"))
     assert same(train(tmp_path), whole)
     for change in (dict(seed=2), dict(epochs=4), dict(lr=1e-3), dict(width=9), dict(images=255 - DARK)):
         with pytest.raises(pytest.fail.Exception, match="trained again"):
