@@ -47,7 +47,7 @@ from torch import nn
 from privlab import compute, data, ledger, metrics, training
 from privlab import models as models_module
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import GaussNewton, cases, label_recovery, objectives, priors
+from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, objectives, priors
 from privlab.attacks.gradient_inversion import results as results_module
 from privlab.leak import observe
 from privlab.ledger import papers
@@ -586,7 +586,7 @@ def newton_case(name, image, number):
     model = name.split(",")[0]
     changes = dict(num_classes=10) | smaller.get(model, {}) | rivals[name]
     settings = dict(steps=newton_passes, passes=newton_passes)
-    return cases.Case(
+    return gradient_inversion.Case(
         family[model], (image,), "gauss_newton", settings, changes, seed + number, seed + number, photos.name, "train"
     )
 
@@ -596,7 +596,7 @@ left = max(1.0, deadline - time.monotonic()) if profile in ("gpu", "paper") else
 tasks = [newton_case(name, *pair) for name in rivals for pair in few]
 shots = tuple(range(newton_passes + 1))
 answers = iter(
-    cases.run(
+    gradient_inversion.run_cases(
         tasks,
         "Gauss-Newton",
         device=page.device,

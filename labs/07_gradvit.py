@@ -1027,7 +1027,7 @@ def shrunk(images):
 
 
 public_patches = shrunk(public.take(range(500))[0])
-lbfgs = gradient_inversion.Inversion(
+lbfgs = gradient_inversion.GradientMatching(
     (gradient_inversion.Term("gradients", 1.0, objectives.squared_distance),),
     newton,
     lr=1.0,
@@ -1148,7 +1148,7 @@ for by in () if tiny else ("pixels", "lpips"):
 
 
 # %%
-adam = gradient_inversion.Inversion(
+adam = gradient_inversion.GradientMatching(
     (gradient_inversion.Term("gradients", 1.0, objectives.cosine_distance),),
     20 * newton,
     schedule=matching.cosine,

@@ -42,7 +42,7 @@ from scipy.stats import spearmanr
 from torch.utils.flop_counter import FlopCounterMode
 
 from privlab import data, ledger, metrics, models, training
-from privlab.attacks.gradient_inversion import cases as inversions
+from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import objectives, sensitivity
 from privlab.leak import observe
 from privlab.ledger import papers
@@ -215,7 +215,7 @@ def case(number, photo, victim, **how):
         price = how.pop("price")
         settings["tv"] = 1e-4 * price if preset == "inverting_gradients" else (0.02 * price, 1e-5 * price)
     changes = dict(width=width, **({} if depths is None else dict(depths=depths))) | how
-    return inversions.Case(
+    return gradient_inversion.Case(
         f"morph_{number}", (photo,), preset, settings, changes, victim=seed + victim, seed=seed + photo
     )
 
@@ -228,7 +228,9 @@ def search(cases, title):
     """What each case finds, name -> (results, in the order of the repeats). At gpu and paper a part stops when its time is over."""
     left = max(1.0, deadline - time.monotonic()) if large else None
     flat = [inversions_of for name in cases for inversions_of in cases[name]]
-    results = iter(inversions.run(flat, title, device=page.device, snapshots=moments, budget=left, progress=False))
+    results = iter(
+        gradient_inversion.run_cases(flat, title, device=page.device, snapshots=moments, budget=left, progress=False)
+    )
     return {name: [next(results) for _ in listed] for name, listed in cases.items()}
 
 
@@ -606,7 +608,7 @@ guess_rank
 
 # %%
 left = max(1.0, deadline - time.monotonic()) if large else None
-spectra = inversions.spectra(
+spectra = gradient_inversion.cases.spectra(
     [case(n, 0, victim) for n in looked_at for victim in range(victims)],
     block,
     device=page.device,

@@ -48,7 +48,7 @@ import torch
 from torch import nn
 
 from privlab import data, ledger, metrics, training
-from privlab.attacks.gradient_inversion import cases as inversions
+from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import objectives
 from privlab.attacks.gradient_inversion import results as results_module
 from privlab.attacks.membership_inference import network_based
@@ -164,7 +164,7 @@ def settings(price=1.0):
     return dict(steps=steps, tv=1e-4 * price if full_size else (0.02 * price, 1e-5 * price))
 
 
-inversions.PRESETS[preset](**settings())
+gradient_inversion.cases.PRESETS[preset](**settings())
 
 # %% [markdown]
 # A search is a `Case`: a network and what is changed in it, a photograph, an attack and two seeds. `cases.run` gives the cases to the machine's cores and keeps what they
@@ -179,7 +179,7 @@ def case(k, base=9, price=1.0, train=False, draw="pytorch", **changes):
         changes = {name: value for name, value in changes.items() if name != "activation"}  # of no kind
     changes = {name: value for name, value in changes.items() if getattr(own, name) != value}  # what differs
     changes |= shape if draw == "pytorch" else shape | dict(draw=draw)
-    return inversions.Case(
+    return gradient_inversion.Case(
         f"morph_{base}", (k,), preset, settings(price), changes, victim=seed + k, seed=seed + k, train=train
     )
 
@@ -188,7 +188,7 @@ def run(cases, title):
     """What these cases find; at gpu and paper for so long as this part may take."""
     left = max(deadline - time.monotonic(), 1) if full_size else None
     jobs = 1 if profile == "smoke" else None
-    return inversions.run(cases, title, device=page.device, jobs=jobs, budget=left, progress=False)
+    return gradient_inversion.run_cases(cases, title, device=page.device, jobs=jobs, budget=left, progress=False)
 
 
 def search(designs, title, price=lambda base, changes: 1.0):
@@ -412,7 +412,7 @@ def invert(build, k, about, price, source=photos, size=None, hide=None):
 
     hide: model -> names of the parameters whose gradients are withheld.
     """
-    attack = inversions.PRESETS[preset](**settings(price))
+    attack = gradient_inversion.cases.PRESETS[preset](**settings(price))
     kept = kept_run(attack, victim=about, set=source.name, size=size, k=k, hidden=hide and hide.__name__)
     if kept is not None and kept.complete:
         return results_module.kept(kept)

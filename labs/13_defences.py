@@ -43,7 +43,6 @@ from privlab import data, ledger, metrics, training
 from privlab import models as models_module
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import adaptive, closed_form, label_recovery
-from privlab.attacks.gradient_inversion import cases as inversions
 from privlab.attacks.membership_inference import signals
 from privlab.defences import dp_sgd, noise_budget, perturbation, updates
 from privlab.leak import observe
@@ -207,7 +206,7 @@ print(getsource(adaptive.tempered).split('"""')[2])
 def case(k, settings, informed=False, rounds=1):
     """The search for photograph k behind a defence, given as its settings' place in `asked`."""
     changes = dict(position_std=1.0, **shape[1])
-    return inversions.Case(
+    return gradient_inversion.Case(
         shape[0], (k,), attack, dict(steps=steps), changes, victim=seed + k, seed=seed + k, split="test",
         sent=asked[settings].settings() if asked[settings] else {}, rounds=rounds, informed=informed,
     )  # fmt: skip
@@ -227,7 +226,7 @@ def searched(cells, title):
     """(name, informed, rounds) -> dB of each repeat, by the searches that are not kept yet and those that are."""
     cells = list(dict.fromkeys(cells))
     cases = [case(k, *cell) for cell in cells for k in range(repeats)]
-    results = iter(inversions.run(cases, title, device=page.device, jobs=jobs, progress=False))
+    results = iter(gradient_inversion.run_cases(cases, title, device=page.device, jobs=jobs, progress=False))
     return {cell: [next(results) for _ in range(repeats)] for cell in cells}
 
 
@@ -724,7 +723,7 @@ if profile == "smoke":
 embedded = {name: fleet(**changes) for name, changes in EMBEDDINGS.items()}
 shadow_models.train_all(list(embedded.values()), jobs=jobs, progress=False)
 cells = list(itertools.product(EMBEDDINGS, range(repeats)))
-results = inversions.run([inversions.Case(shape[0], (k,), attack, dict(steps=steps), {**shape[1], "position_std": 1.0, **EMBEDDINGS[name]}, victim=seed + k, seed=seed + k, split="test") for name, k in cells], "searches behind other embeddings", device=page.device, jobs=jobs, progress=False)  # fmt: skip
+results = gradient_inversion.run_cases([gradient_inversion.Case(shape[0], (k,), attack, dict(steps=steps), {**shape[1], "position_std": 1.0, **EMBEDDINGS[name]}, victim=seed + k, seed=seed + k, split="test") for name, k in cells], "searches behind other embeddings", device=page.device, jobs=jobs, progress=False)  # fmt: skip
 by_embedding = {cell: result for cell, result in zip(cells, results, strict=True)}
 
 # %%
@@ -776,12 +775,12 @@ iterations = {"smoke": 2, "laptop": 50}.get(profile, 1_000)
 def behind_noise(name, level, k):
     of, changes = fresh_pair[name]
     sent = updates.sent("gaussian", relative=level).settings() if level else {}
-    return inversions.Case(of, (k,), "annealed", dict(steps=iterations), changes, victim=seed + k, seed=seed + k, split="test", sent=sent)  # fmt: skip
+    return gradient_inversion.Case(of, (k,), "annealed", dict(steps=iterations), changes, victim=seed + k, seed=seed + k, split="test", sent=sent)  # fmt: skip
 
 
 # %%
 cells = [(name, level) for name in fresh_pair for level in noises]
-results = inversions.run([behind_noise(*c, k) for c in cells for k in range(few)], "searches on two families", device=page.device, jobs=jobs, progress=False)  # fmt: skip
+results = gradient_inversion.run_cases([behind_noise(*c, k) for c in cells for k in range(few)], "searches on two families", device=page.device, jobs=jobs, progress=False)  # fmt: skip
 reached = {c: np.array(scores(results[i * few : (i + 1) * few])) for i, c in enumerate(cells)}
 
 
@@ -890,12 +889,12 @@ two = (("annealed", iterations), ("quasi_newton", 1 if profile == "smoke" else s
 
 # %%
 def on_design(name, search, steps, k):
-    return inversions.Case("morph_12", (k,), search, dict(steps=steps), {**quarter, **SWAPS[name]}, victim=seed + k, seed=seed + k, split="test")  # fmt: skip
+    return gradient_inversion.Case("morph_12", (k,), search, dict(steps=steps), {**quarter, **SWAPS[name]}, victim=seed + k, seed=seed + k, split="test")  # fmt: skip
 
 
 # %%
 cells = [(name, *search) for name in SWAPS for search in two]
-results = inversions.run([on_design(*c, k) for c in cells for k in range(few)], "searches on swapped designs", device=page.device, jobs=jobs, progress=False)  # fmt: skip
+results = gradient_inversion.run_cases([on_design(*c, k) for c in cells for k in range(few)], "searches on swapped designs", device=page.device, jobs=jobs, progress=False)  # fmt: skip
 by_search = {(c[0], c[1]): np.array(scores(results[i * few : (i + 1) * few])) for i, c in enumerate(cells)}
 inverted = {name: np.maximum(by_search[name, "annealed"], by_search[name, "quasi_newton"]) for name in SWAPS}
 

@@ -16,7 +16,7 @@ from torch import nn
 import privlab
 from privlab import __main__ as cli
 from privlab import auditing, data, metrics, models
-from privlab.attacks.gradient_inversion import Inversion, closed_form
+from privlab.attacks.gradient_inversion import GradientMatching, closed_form
 from privlab.attacks.gradient_inversion.closed_form import first_layer
 from privlab.auditing import exposure, inputs, stages
 from privlab.data import Normalise
@@ -168,7 +168,7 @@ def test_search_is_the_preset_and_a_short_one_stops_at_its_time(of_vit, monkeypa
 
 
 def test_ctrl_c_ends_the_search_and_keeps_the_rest(monkeypatch):
-    search = Inversion.search
+    search = GradientMatching.search
 
     def interrupted(self, *args, **kwargs):
         for state in search(self, *args, **kwargs):
@@ -176,7 +176,7 @@ def test_ctrl_c_ends_the_search_and_keeps_the_rest(monkeypatch):
                 raise KeyboardInterrupt
             yield state
 
-    monkeypatch.setattr(Inversion, "search", interrupted)
+    monkeypatch.setattr(GradientMatching, "search", interrupted)
     found = privlab.audit(Plain().eval(), *pictures(1, 16), steps=9, progress=False)
     assert (found.search.steps, found.search.planned, found.search.ended) == (1, 9, "interrupted")
     assert found.leaks and "it was interrupted" in found.text()
@@ -186,7 +186,7 @@ def test_a_search_that_cannot_run_is_reported_and_not_raised(monkeypatch):
     def refused(*args, **kwargs):
         raise NotImplementedError("derivative for aten::some_backward is not implemented\nand more")
 
-    monkeypatch.setattr(Inversion, "search", refused)
+    monkeypatch.setattr(GradientMatching, "search", refused)
     found = privlab.audit(Plain().eval(), *pictures(1, 16), progress=False)
     assert found.search.ended == "it could not be run: derivative for aten::some_backward is not implemented"
     assert found.search.psnr is None and "search" not in found.pictures and found.leaks
@@ -531,13 +531,13 @@ def test_bad_command_lines_are_explained_in_one_line(tiny, arguments, message, t
 
 
 def test_ctrl_c_on_the_command_line_still_writes_what_was_found(tiny, tmp_path, monkeypatch, capsys):
-    search = Inversion.search
+    search = GradientMatching.search
 
     def interrupted(self, *args, **kwargs):
         yield next(search(self, *args, **kwargs))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Inversion, "search", interrupted)
+    monkeypatch.setattr(GradientMatching, "search", interrupted)
     assert run("vit_cifar", "--out", tmp_path) == 130
     assert json.loads((tmp_path / "audit.json").read_text())["search"]["ended"] == "interrupted"
     monkeypatch.setattr(stages, "observe", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from privlab import data, metrics, models, training
-from privlab.attacks.gradient_inversion import cases as inversions
+from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.attacks.membership_inference import signals
 from privlab.compute.atomic import write_atomic
@@ -62,14 +62,14 @@ def victim(k, **changes):
 def found(sent, photos, **changes):
     """dB of the strongest of three informed attacks on each draw's own message: two closed forms and a search."""
     cases = [
-        inversions.Case(
+        gradient_inversion.Case(
             "vit_cifar", (FIRST + k,), "quasi_newton", dict(steps=STEPS), {**SHAPE, **changes}, victim=FIRST + k, seed=FIRST + k,
             split="test", sent=sent.settings() if sent else {}, informed=bool(sent),
         )
         for k in range(DRAWS)
     ]  # fmt: skip
     best = []
-    for k, result in enumerate(inversions.run(cases, jobs=1, progress=False)):
+    for k, result in enumerate(gradient_inversion.run_cases(cases, jobs=1, progress=False)):
         model, (photo, label) = victim(k, **changes), photos.one(FIRST + k)
         leak = observe(model, photo, label)
         leak = sent(leak, model, FIRST + k) if sent else leak

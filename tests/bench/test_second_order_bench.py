@@ -75,7 +75,7 @@ def adam(passes):
 
 def lbfgs(passes):
     gradients, smoothness = TERMS  # what Gauss-Newton minimises; the fading by the step, since L-BFGS has no other
-    made = gradient_inversion.Inversion(
+    made = gradient_inversion.GradientMatching(
         (gradients, replace(smoothness, end=1e-6)),
         passes // 40,
         lr=1.0,

@@ -25,7 +25,7 @@ from PIL import Image
 from torch import nn
 
 from privlab import metrics
-from privlab.attacks.gradient_inversion import Inversion, Term
+from privlab.attacks.gradient_inversion import GradientMatching, Term
 from privlab.attacks.gradient_inversion.descent import State
 from privlab.attacks.gradient_inversion.objectives import cosine_distance
 from privlab.data import Normalise
@@ -50,7 +50,7 @@ def real(steps=25, batch=1, restarts=1):
     model.normalise = Normalise((0.5,) * 3, (0.25,) * 3)
     images = torch.rand(batch, 3, 6, 6, generator=torch.Generator().manual_seed(0))
     leak = observe(model, images, torch.arange(batch))
-    attack = Inversion((Term("gradients", 1.0, cosine_distance),), steps)
+    attack = GradientMatching((Term("gradients", 1.0, cosine_distance),), steps)
     return lambda: attack.search(model, leak, restarts=restarts), images
 
 

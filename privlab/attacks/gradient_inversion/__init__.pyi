@@ -1,6 +1,7 @@
 from . import adaptive, cases, closed_form, label_recovery, objectives, priors, results, search_spaces, sensitivity
+from .cases import Case, run_cases
 from .gauss_newton import GaussNewton
-from .matching import Inversion
+from .matching import GradientMatching
 from .presets import (
     annealed,
     april,
@@ -16,8 +17,9 @@ from .presets import (
 from .terms import Term
 
 __all__ = [
+    "Case",
     "GaussNewton",
-    "Inversion",
+    "GradientMatching",
     "Term",
     "adaptive",
     "annealed",
@@ -35,6 +37,7 @@ __all__ = [
     "priors",
     "quasi_newton",
     "results",
+    "run_cases",
     "search_spaces",
     "sensitivity",
     "tag",

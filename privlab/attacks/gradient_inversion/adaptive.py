@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import objectives
-from privlab.attacks.gradient_inversion.matching import Inversion
+from privlab.attacks.gradient_inversion.matching import GradientMatching
 from privlab.attacks.gradient_inversion.objectives import Objective
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
@@ -73,7 +73,9 @@ def weights(leak: Leak, deviations: Mapping[str, float], floor: float = 1e-3) ->
     return {name: 1 / math.hypot(deviation, floor * size) for name, deviation in known.items()}
 
 
-def informed(attack: Inversion, leak: Leak, deviations: Mapping[str, float], floor: float = 1e-3) -> Inversion:
+def informed(
+    attack: GradientMatching, leak: Leak, deviations: Mapping[str, float], floor: float = 1e-3
+) -> GradientMatching:
     """The same search, each of its terms on gradients weighed as in `weighted`; it has to be run on this leak.
 
     A squared distance is then in units of the noise, so priors want another weight; a cosine distance stays between 0 and 2.
@@ -82,7 +84,9 @@ def informed(attack: Inversion, leak: Leak, deviations: Mapping[str, float], flo
     return _hearing(attack, lambda value: objectives.weighted(value, factors))
 
 
-def tempered(attack: Inversion, leak: Leak, deviations: Mapping[str, float], share: float = 0.03) -> Inversion:
+def tempered(
+    attack: GradientMatching, leak: Leak, deviations: Mapping[str, float], share: float = 0.03
+) -> GradientMatching:
     """The same search, its terms on gradients now the squared distance, each tensor's over its size and the noise in it.
 
     The weights are 1 / hypot(|g|, |noise| / share), for each tensor of the message. Without noise that is `objectives.relative_distance`,
@@ -106,12 +110,12 @@ def tempered(attack: Inversion, leak: Leak, deviations: Mapping[str, float], sha
     return _hearing(attack, lambda _: heard)
 
 
-def arrived(attack: Inversion) -> Inversion:
+def arrived(attack: GradientMatching) -> GradientMatching:
     """The same search, comparing only the numbers of a message that are not 0: for messages of which most was not sent."""
     return _hearing(attack, lambda value: Heard(value, what_arrived))
 
 
-def unclipped(attack: Inversion) -> Inversion:
+def unclipped(attack: GradientMatching) -> GradientMatching:
     """The same search, its gradient brought to the length of the message before they are compared: for one that was cut to a length.
 
     Which way the message points is all that clipping leaves, and all that it takes is the length, which tells next to nothing.
@@ -149,7 +153,7 @@ class Heard:
         return f"{self.hear.__name__}({getattr(self.objective, '__name__', repr(self.objective))})"
 
 
-def _hearing(attack: Inversion, heard: Callable[[Objective], Objective]) -> Inversion:
+def _hearing(attack: GradientMatching, heard: Callable[[Objective], Objective]) -> GradientMatching:
     """The same search, each of its terms on gradients with what `heard` makes of its objective."""
     terms = [replace(t, value=heard(t.value)) if t.of == "gradients" else t for t in attack.terms]
     return replace(attack, terms=tuple(terms))

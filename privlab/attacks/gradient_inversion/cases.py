@@ -24,7 +24,7 @@ from privlab.defences import perturbation
 from privlab.leak import Leak, observe
 from privlab.training import defence as protection
 
-PRESETS: dict[str, Callable[..., matching.Inversion | GaussNewton]] = {"gauss_newton": GaussNewton} | {
+PRESETS: dict[str, Callable[..., matching.GradientMatching | GaussNewton]] = {"gauss_newton": GaussNewton} | {
     preset.__name__: preset
     for preset in (
         presets.dlg,
@@ -89,7 +89,7 @@ class Case:
         late = ("sent", "rounds", "informed")  # left out where nothing is set, as in what was kept before
         return {k: v for k, v in asdict(self).items() if k not in late or v != getattr(BARE, k)}
 
-    def message(self, model: nn.Module) -> tuple[Leak, dict[str, float]]:
+    def leak(self, model: nn.Module) -> tuple[Leak, dict[str, float]]:
         """What the attacker receives, or the mean of what he receives, and what he may know of the noise in it."""
         leak = observe(model, *self.batch())
         if self.noise:
@@ -113,7 +113,7 @@ class Case:
 BARE = Case("", (0,))
 
 
-def run(
+def run_cases(
     cases: Sequence[Case],
     title: str = "inversions",
     *,
@@ -143,19 +143,19 @@ def spectra(
     budget: float | None = None,
     progress: bool = True,
 ) -> list[Tensor]:
-    """`sensitivity.spectrum` at the photograph of each case; its attack does not matter. Kept, and fanned out, as in `run`."""
+    """`sensitivity.spectrum` at the photograph of each case; its attack does not matter. Kept, and fanned out, as in `run_cases`."""
     plain = [{k: v for k, v in case.plain().items() if k not in ("attack", "settings", "seed")} for case in cases]
     settings = [{**case, "device": device, "block": block} for case in plain]
     return [kept.load("spectrum")["singular"] for kept in _done("sense", settings, title, jobs, budget, progress)]
 
 
 def invert(budget: float | None = None, **arguments: Any) -> None:
-    """Do one case of `run` and keep what it finds: what a worker is told to do."""
+    """Do one case of `run_cases` and keep what it finds: what a worker is told to do."""
     kept, device, snapshots, case = _taken("invert", arguments)
     if not kept.complete:
         model = case.build(device)
         attack: Any = PRESETS[case.attack](**case.settings)
-        leak, deviations = case.message(model)
+        leak, deviations = case.leak(model)
         if case.informed:
             attack = adaptive.tempered(attack, leak, deviations)
             hears = {"sparse": adaptive.arrived, "clipped": adaptive.unclipped}.get(case.sent["arguments"]["by"])

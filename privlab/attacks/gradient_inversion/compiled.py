@@ -27,7 +27,7 @@ Step = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # (images, weights) ->
 class Compiled:
     """What `Descent.look` does, for known labels and a whole batch.
 
-    model, leak: as in `matching.Inversion.search`, the leak with labels.  parameters: those to differentiate by, as in `Descent`.
+    model, leak: as in `matching.GradientMatching.search`, the leak with labels.  parameters: those to differentiate by, as in `Descent`.
     A function is made for every set of terms that count together, when that set is first met.
     """
 

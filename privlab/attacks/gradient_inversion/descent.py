@@ -62,7 +62,7 @@ class Descent:
 
     x: normalised images, where it starts, (group * batch, channels, height, width).
     labels: (batch,), or None: then `guess`, (group * batch, classes) logits, is searched for too.
-    The other arguments are those of `matching.Inversion` and its `search`.
+    The other arguments are those of `matching.GradientMatching` and its `search`.
     """
 
     forward: Callable[[Tensor], Tensor]

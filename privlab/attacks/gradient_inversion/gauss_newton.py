@@ -114,7 +114,7 @@ class GaussNewton:
         resume: Checkpoint | None = None,
         space: Space | None = None,
     ) -> Iterator[State]:
-        """Yield a `State` before each step and one after the last, as the first-order searches do; see `matching.Inversion.search`.
+        """Yield a `State` before each step and one after the last, as the first-order searches do; see `matching.GradientMatching.search`.
 
         start: images to begin with, in place of noise: what a first-order search has found, for a warm start.
         `evaluations` counts passes: one for the residuals at a point, one for the graph of J^T u there, one for each J v and each J^T u.
@@ -160,7 +160,7 @@ class GaussNewton:
         budget: float | None = None,
         progress: bool = True,
     ) -> Result:
-        """Follow the search to its end; see `matching.Inversion.run`."""
+        """Follow the search to its end; see `matching.GradientMatching.run`."""
         begin = partial(self.search, model, leak, seed, restarts, start, space=space)
         return record(begin, self.steps, restarts, snapshots, store, budget, progress)
 

@@ -47,7 +47,7 @@ def cosine(progress: float) -> float:
 
 
 @dataclass(frozen=True)
-class Inversion:
+class GradientMatching:
     """Search, from noise, for images whose gradients look like the leak's.
 
     terms: summands of the loss.  steps: of the optimiser.  lr: its step length, in units of normalised pixels.
@@ -122,15 +122,15 @@ class Inversion:
             settings.append(f"{self.group} seeds together")
         if self.blind:
             settings.append("may do without gradients")
-        return f"Inversion: {' + '.join(map(repr, self.terms))};\n  {'; '.join(settings)}"
+        return f"GradientMatching: {' + '.join(map(repr, self.terms))};\n  {'; '.join(settings)}"
 
-    def without(self, *names: str) -> Inversion:
+    def without(self, *names: str) -> GradientMatching:
         """The same attack without these terms."""
         if unknown := [n for n in names if n not in {t.name for t in self.terms}]:
             raise ValueError(f"the attack has no term {unknown[0]!r}; it has {', '.join(t.name for t in self.terms)}")
         return replace(self, terms=tuple(t for t in self.terms if t.name not in names))
 
-    def unscheduled(self) -> Inversion:
+    def unscheduled(self) -> GradientMatching:
         """The same attack with every term at its full weight all along."""
         return replace(self, terms=tuple(replace(t, stages=ALWAYS) for t in self.terms))
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import label_recovery
-from privlab.attacks.gradient_inversion.descent import State
-from privlab.attacks.gradient_inversion.matching import Inversion, constant, cosine, staircase
+from privlab.attacks.gradient_inversion.matching import GradientMatching, constant, cosine
 from privlab.attacks.gradient_inversion.objectives import (
     cosine_distance,
     layer_norms,
@@ -25,63 +24,37 @@ from privlab.attacks.gradient_inversion.priors import (
     total_variation,
     total_variation_norm,
 )
-from privlab.attacks.gradient_inversion.results import FORMAT, Result, Snapshot, kept
 from privlab.attacks.gradient_inversion.terms import ALWAYS, Stages, Term
 from privlab.leak import Leak
 
-__all__ = [
-    "FORMAT",
-    "Inversion",
-    "Result",
-    "Snapshot",
-    "State",
-    "Term",
-    "annealed",
-    "april",
-    "constant",
-    "cosine",
-    "cosine_distance",
-    "deep_inversion",
-    "dlg",
-    "gradinversion",
-    "gradvit",
-    "idlg",
-    "inverting_gradients",
-    "kept",
-    "squared_distance",
-    "staircase",
-    "tag",
-    "total_variation",
-]
 
-
-def dlg(steps: int = 300) -> Inversion:
+def dlg(steps: int = 300) -> GradientMatching:
     """Deep Leakage from Gradients (Zhu et al. 2019): squared distance, L-BFGS, labels searched for along with the images."""
     terms = (Term("gradients", 1.0, squared_distance),)
-    return Inversion(terms, steps, lr=1.0, optimiser="lbfgs", schedule=constant, boxed=False, labels="search")
+    return GradientMatching(terms, steps, lr=1.0, optimiser="lbfgs", schedule=constant, boxed=False, labels="search")
 
 
-def idlg(steps: int = 300) -> Inversion:
+def idlg(steps: int = 300) -> GradientMatching:
     """Improved DLG (Zhao et al. 2020): the same search, with the label read from the last layer first.
 
     One image, features that are not negative: see `label_recovery.row_sum`; elsewhere give `replace(idlg(), labels=labels.row_products)`.
     """
     terms = (Term("gradients", 1.0, squared_distance),)
-    return Inversion(
+    return GradientMatching(
         terms, steps, lr=1.0, optimiser="lbfgs", schedule=constant, boxed=False, labels=label_recovery.row_sum
     )
 
 
-def inverting_gradients(steps: int = 3000, tv: float = 1e-4) -> Inversion:
+def inverting_gradients(steps: int = 3000, tv: float = 1e-4) -> GradientMatching:
     """Inverting Gradients (Geiping et al. 2020), with the settings of Zhang et al. 2024, Table 1.
 
     The table names Adam, .1, 3,000 iterations, similarity and a total variation of 1e-4; sign and staircase are Geiping's.
     """
     terms = (Term("gradients", 1.0, cosine_distance), Term("smoothness", tv, total_variation, of="images"))
-    return Inversion(terms, steps, signed=True)
+    return GradientMatching(terms, steps, signed=True)
 
 
-def annealed(steps: int = 200, tv: tuple[float, float] = (0.02, 1e-5)) -> Inversion:
+def annealed(steps: int = 200, tv: tuple[float, float] = (0.02, 1e-5)) -> GradientMatching:
     """Ours, for few steps: inverting_gradients with a smoothness that fades from tv[0] to tv[1] and steps that shrink to nothing.
 
     Strong smoothness finds the coarse picture within tens of steps, and then hides the fine one. The first step is the longer the
@@ -91,10 +64,10 @@ def annealed(steps: int = 200, tv: tuple[float, float] = (0.02, 1e-5)) -> Invers
         Term("gradients", 1.0, cosine_distance),
         Term("smoothness", tv[0], total_variation, end=tv[1], of="images"),
     )
-    return Inversion(terms, steps, lr=min(30 / steps, 0.4), signed=True, schedule=cosine)
+    return GradientMatching(terms, steps, lr=min(30 / steps, 0.4), signed=True, schedule=cosine)
 
 
-def quasi_newton(steps: int = 8, smoothness: tuple[float, float] = (0.3, 1e-2)) -> Inversion:
+def quasi_newton(steps: int = 8, smoothness: tuple[float, float] = (0.3, 1e-2)) -> GradientMatching:
     """Ours, for networks without ReLU: L-BFGS on the relative distance, which hears every tensor alike, with a smoothness that fades.
 
     steps: of up to 20 evaluations each. On a small ViT eight of them find 18 to 30 dB where eighty steps of `annealed`, at half the time,
@@ -104,31 +77,31 @@ def quasi_newton(steps: int = 8, smoothness: tuple[float, float] = (0.3, 1e-2)) 
         Term("gradients", 1.0, relative_distance),
         Term("smoothness", smoothness[0], squared_variation, end=smoothness[1], of="images"),
     )
-    return Inversion(terms, steps, lr=1.0, optimiser="lbfgs", schedule=constant)
+    return GradientMatching(terms, steps, lr=1.0, optimiser="lbfgs", schedule=constant)
 
 
-def tag(steps: int = 1500, scale: float = 0.1) -> Inversion:
+def tag(steps: int = 1500, scale: float = 0.1) -> GradientMatching:
     """TAG (Deng et al. 2021): squared distance and, for layers near the input above all, the sum of absolute differences.
 
     With Adam, as Lu et al. 2022 run every attack of their Figure 2 (1,500 steps for CIFAR-10); they do not name the step length.
     """
     terms = (Term("gradients", 1.0, tag_distance(scale)),)
-    return Inversion(terms, steps, schedule=cosine, labels=one_or_many)
+    return GradientMatching(terms, steps, schedule=cosine, labels=one_or_many)
 
 
-def april(steps: int = 1500, alpha: float = 1.0) -> Inversion:
+def april(steps: int = 1500, alpha: float = 1.0) -> GradientMatching:
     """APRIL by optimisation (Lu et al. 2022, eq. 12, Algorithm 2): squared distance, and the position gradient's direction.
 
     alpha: weight of the direction; the paper gives none.  Where the leak misses that gradient, a warning says so, and what is left is
     DLG's squared distance, as the paper has it (section 4.2).
     """
     terms = (Term("gradients", 1.0, squared_distance), Term("position", alpha, position_direction))
-    return Inversion(terms, steps, schedule=cosine, labels=one_or_many)
+    return GradientMatching(terms, steps, schedule=cosine, labels=one_or_many)
 
 
 def gradinversion(
     steps: int = 20_000, prior: nn.Module | None = None, group: int = 2, align: str = "shift"
-) -> Inversion:
+) -> GradientMatching:
     """GradInversion (Yin et al. 2021): distance layer by layer, BatchNorm statistics of the victim, and seeds that agree with one another.
 
     prior: the network whose BatchNorm statistics are to be met: the victim itself, if it has any; without it, that term is left out
@@ -141,7 +114,7 @@ def gradinversion(
         Term("pixels", 1e-6, pixel_norm, of="images"),
         Term("smoothness", 1e-4, total_variation_norm, of="images"),
     )
-    return Inversion(terms, steps, schedule=cosine, group=group)
+    return GradientMatching(terms, steps, schedule=cosine, group=group)
 
 
 def gradvit(
@@ -153,7 +126,7 @@ def gradvit(
     size: int | None = None,
     image: float = 0.2,
     relative: bool = False,
-) -> Inversion:
+) -> GradientMatching:
     """GradViT (Hatamizadeh et al. 2022, eqs. 1-11, with the weights of section 4.3).
 
     First half: gradients alone, with the auxiliary terms. Second half: gradients at half the weight (eq. 5) and the statistics of a
@@ -174,10 +147,10 @@ def gradvit(
         Term("pixels", 1e-4, pixel_norm, of="images"),
         Term("smoothness", 1e-4, total_variation_norm, of="images"),
     )
-    return Inversion(terms, steps, schedule=cosine, group=group)
+    return GradientMatching(terms, steps, schedule=cosine, group=group)
 
 
-def deep_inversion(steps: int = 2000, prior: nn.Module | None = None) -> Inversion:
+def deep_inversion(steps: int = 2000, prior: nn.Module | None = None) -> GradientMatching:
     """DeepInversion (Yin et al. 2020), a baseline that looks at no gradient: images that the victim takes for these labels.
 
     prior: the network whose BatchNorm statistics are to be met: the victim itself, if it has any.
@@ -189,7 +162,7 @@ def deep_inversion(steps: int = 2000, prior: nn.Module | None = None) -> Inversi
         Term("pixels", 1e-4, pixel_norm, of="images"),
         Term("smoothness", 1e-4, total_variation_norm, of="images"),
     )
-    return Inversion(terms, steps, schedule=cosine, blind=True)
+    return GradientMatching(terms, steps, schedule=cosine, blind=True)
 
 
 def one_or_many(model: nn.Module, leak: Leak) -> Tensor:

@@ -128,7 +128,7 @@ def record(
     budget: float | None,
     progress: bool,
 ) -> Result:
-    """Follow a search to its end.  See `matching.Inversion.run` for the arguments; `search` takes a checkpoint to go on from."""
+    """Follow a search to its end.  See `matching.GradientMatching.run` for the arguments; `search` takes a checkpoint to go on from."""
     if budget is not None and store is None:
         raise ValueError(
             f"budget={budget} without a store would throw the search away; give store=Run(...), or no budget"

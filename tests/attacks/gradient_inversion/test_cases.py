@@ -10,9 +10,7 @@ import torch
 
 from privlab import data
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import GaussNewton, adaptive, presets, results, sensitivity
-from privlab.attacks.gradient_inversion import cases as inversions
-from privlab.attacks.gradient_inversion.cases import Case
+from privlab.attacks.gradient_inversion import Case, GaussNewton, adaptive, presets, results, run_cases, sensitivity
 from privlab.defences import perturbation, updates
 from privlab.leak import observe
 from privlab.models import morph
@@ -39,7 +37,7 @@ def by_hand(steps: int = 4) -> results.Result:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_same_as_by_hand_in_the_order_of_the_cases(jobs, capsys):
     cases = [case(), case(seed=7), case(attack="annealed"), case()]
-    found = inversions.run(cases, "four", snapshots=[0, 2], jobs=jobs, progress=False)
+    found = run_cases(cases, "four", snapshots=[0, 2], jobs=jobs, progress=False)
     expected = by_hand()
     assert torch.equal(found[0].images, expected.images) and torch.equal(found[3].images, expected.images)
     assert [s.step for s in found[0].snapshots] == [s.step for s in expected.snapshots]
@@ -49,7 +47,7 @@ def test_the_same_as_by_hand_in_the_order_of_the_cases(jobs, capsys):
 
 def test_gauss_newton_against_noise_as_by_hand():
     settings = dict(steps=2, inner=3)
-    (found,) = inversions.run([case(attack="gauss_newton", settings=settings, noise=0.1)], jobs=1, progress=False)
+    (found,) = run_cases([case(attack="gauss_newton", settings=settings, noise=0.1)], jobs=1, progress=False)
     model = morph.build(10, seed=5, **SMALL)
     leak = perturbation.gaussian(observe(model, *data.load("cifar10", "test").one(3)), 0.1, seed=5)
     expected = GaussNewton(**settings).run(model, leak, seed=6, progress=False)
@@ -57,9 +55,9 @@ def test_gauss_newton_against_noise_as_by_hand():
 
 
 def test_what_is_kept_is_not_searched_for_again(capsys, monkeypatch):
-    first = inversions.run([case()], jobs=1, progress=False)
-    monkeypatch.setattr(inversions, "PRESETS", {"inverting_gradients": None})  # a search would fail
-    again = inversions.run([case()], jobs=1, progress=False)
+    first = run_cases([case()], jobs=1, progress=False)
+    monkeypatch.setattr(gradient_inversion.cases, "PRESETS", {"inverting_gradients": None})  # a search would fail
+    again = run_cases([case()], jobs=1, progress=False)
     assert torch.equal(first[0].images, again[0].images) and "1 reused" in capsys.readouterr().out
 
 
@@ -82,7 +80,7 @@ def test_all_that_a_result_depends_on_is_in_its_name(change):
 
 
 def name(one: Case) -> str:
-    return inversions._run("invert", {**one.plain(), "device": "cpu"}).path.name
+    return gradient_inversion.cases._run("invert", {**one.plain(), "device": "cpu"}).path.name
 
 
 def test_what_is_known_of_a_defence_is_in_the_name_of_a_result():
@@ -95,7 +93,7 @@ def test_what_is_known_of_a_defence_is_in_the_name_of_a_result():
     ]
     assert len({name(each) for each in cases}) == 4
     told = json.loads(json.dumps(EVEN.settings()))
-    assert name(case(sent=told)) == name(cases[0]) and case(sent=told).message(cases[0].build())[0].norm > 0
+    assert name(case(sent=told)) == name(cases[0]) and case(sent=told).leak(cases[0].build())[0].norm > 0
 
 
 def test_what_was_kept_before_there_were_defences_keeps_its_name():
@@ -146,18 +144,18 @@ def equal(one, other) -> bool:
 def test_the_attacker_receives_what_the_defence_sends(defence):
     """Drawn by the victim's seed, and told as much as the defence tells."""
     model, leak = clean()
-    received, known = case(sent=defence.settings()).message(model)
+    received, known = case(sent=defence.settings()).leak(model)
     assert equal(received, defence(leak, model, 5)) and not equal(received, leak)
     assert known == defence.deviations(received, model)
-    behind, _ = case(sent=defence.settings(), noise=0.2).message(model)
+    behind, _ = case(sent=defence.settings(), noise=0.2).leak(model)
     assert equal(behind, defence(perturbation.gaussian(leak, 0.2, 5), model, 5))
 
 
 def test_without_a_defence_nothing_is_known():
     model, leak = clean()
-    received, known = case().message(model)
+    received, known = case().leak(model)
     assert equal(received, leak) and known == {}
-    received, known = case(noise=0.2).message(model)
+    received, known = case(noise=0.2).leak(model)
     assert equal(received, perturbation.gaussian(leak, 0.2, 5)) and known == {}
 
 
@@ -167,21 +165,21 @@ def test_rounds_are_averaged_and_leave_as_much_noise_as_is_told(relative):
     model, leak = clean()
     defence = updates.sent("spread", shares={"all": 1.0}, relative=relative)
     several = case(sent=defence.settings(), rounds=9)
-    received, known = several.message(model)
+    received, known = several.leak(model)
     rounds = [defence(leak, model, 5 + 1_000_003 * n) for n in range(9)]
     assert equal(received, adaptive.averaged(rounds)) and not equal(rounds[0], rounds[1])
     errors = torch.cat([(received[n] - g).flatten() for n, g in leak.grads.items()])
     assert len({*known.values()}) == 1 and known.keys() == leak.grads.keys()
     assert errors.square().mean().sqrt().item() == pytest.approx(next(iter(known.values())), rel=0.03)
-    _, of_one = replace(several, rounds=1).message(model)
+    _, of_one = replace(several, rounds=1).leak(model)
     assert next(iter(of_one.values())) == pytest.approx(3 * next(iter(known.values())), rel=0.03)
 
 
 def test_rounds_of_the_same_rounding_are_one():
     model, _ = clean()
     one = case(sent=updates.sent("low_bits", bits=4).settings())
-    first, known = one.message(model)
-    mean, still = replace(one, rounds=4).message(model)
+    first, known = one.leak(model)
+    mean, still = replace(one, rounds=4).leak(model)
     assert all(torch.allclose(mean[n], g, rtol=1e-6) for n, g in first.grads.items()) and still == pytest.approx(known)
 
 
@@ -199,9 +197,9 @@ def test_an_informed_search_as_by_hand(attack, defence, rounds):
     """Zeros of a sparse message are no numbers, and only of that; and one who is not informed searches another way."""
     told = case(**attack, sent=defence.settings(), rounds=rounds, informed=True)
     naive = replace(told, informed=False)
-    found = inversions.run([told, naive], jobs=1, progress=False)
+    found = run_cases([told, naive], jobs=1, progress=False)
     model, _ = clean()
-    leak, known = told.message(model)
+    leak, known = told.leak(model)
     plain = getattr(presets, told.attack)(**told.settings)
     weighed = adaptive.tempered(plain, leak, known)
     weighed = adaptive.arrived(weighed) if defence.by == "sparse" else weighed
@@ -215,7 +213,7 @@ def test_a_budget_stops_at_a_checkpoint_and_the_next_call_goes_on():
     cases, stops = [case(settings=dict(steps=80), seed=seed) for seed in range(2)], 0
     while True:
         try:
-            found = inversions.run(cases, jobs=1, budget=0.8, progress=False)
+            found = run_cases(cases, jobs=1, budget=0.8, progress=False)
             break
         except TimeoutError as stopped:
             assert "are left; what was found is kept" in str(stopped)
@@ -229,7 +227,9 @@ def test_a_budget_stops_at_a_checkpoint_and_the_next_call_goes_on():
 
 
 def test_spectra_are_those_of_the_victims_and_the_attack_does_not_matter(capsys):
-    found = inversions.spectra([case(), case(attack="dlg"), case(victim=1)], block=16, jobs=1, progress=False)
+    found = gradient_inversion.cases.spectra(
+        [case(), case(attack="dlg"), case(victim=1)], block=16, jobs=1, progress=False
+    )
     model = morph.build(10, seed=5, **SMALL)
     torch.testing.assert_close(found[0], sensitivity.spectrum(model, *data.load("cifar10", "test").one(3), block=16))
     assert torch.equal(found[0], found[1]) and not torch.allclose(found[0], found[2])

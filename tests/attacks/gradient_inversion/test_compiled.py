@@ -11,7 +11,7 @@ from torch import nn
 
 from privlab import models
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import Inversion, Term, compiled, label_recovery
+from privlab.attacks.gradient_inversion import GradientMatching, Term, compiled, label_recovery
 from privlab.attacks.gradient_inversion.objectives import (
     by_part,
     cosine_distance,
@@ -75,7 +75,7 @@ def together(attack, model, leak, **options):
 @pytest.mark.parametrize("distance", [cosine_distance, squared_distance, layer_norms])
 def test_the_compiled_search_is_the_same(distance):
     model = convolutions()
-    together(Inversion((Term("gradients", 1.0, distance), SMOOTH), 4), model, sent(model))
+    together(GradientMatching((Term("gradients", 1.0, distance), SMOOTH), 4), model, sent(model))
 
 
 def test_april_and_weights_by_part():
@@ -87,7 +87,9 @@ def test_april_and_weights_by_part():
         plain, _ = together(gradient_inversion.april(4), model, leak)
     assert set(plain[0].losses) == {"gradients", "position"}
     term = Term("gradients", 1.0, weighted(position_direction, by_part(model, attention=2.0, stem=0.5)))
-    together(Inversion((term, Term("cosine", 1.0, weighted(cosine_distance, {"pos_embed": 3.0}))), 3), model, leak)
+    together(
+        GradientMatching((term, Term("cosine", 1.0, weighted(cosine_distance, {"pos_embed": 3.0}))), 3), model, leak
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_restarts_share_what_was_compiled(monkeypatch):
     made = []
     monkeypatch.setattr(compiled, "make_fx", lambda f, made_by=compiled.make_fx: made.append(f) or made_by(f))
     model = convolutions()
-    attack = Inversion((Term("gradients", 1.0, squared_distance), SMOOTH), 3, signed=True)
+    attack = GradientMatching((Term("gradients", 1.0, squared_distance), SMOOTH), 3, signed=True)
     falling = replace(attack, terms=(attack.terms[0], replace(SMOOTH, end=1e-4)))  # other weights, the same function
     together(falling, model, sent(model), restarts=2)
     assert len(made) == 1
@@ -120,7 +122,7 @@ def test_restarts_share_what_was_compiled(monkeypatch):
 def test_part_of_a_leak_and_a_blind_search():
     model = convolutions()
     leak = sent(model)
-    together(Inversion((Term("gradients", 1.0, cosine_distance),), 3), model, leak.only(["0.weight"]))
+    together(GradientMatching((Term("gradients", 1.0, cosine_distance),), 3), model, leak.only(["0.weight"]))
     together(gradient_inversion.deep_inversion(4, prior()), model, leak)
 
 
@@ -136,13 +138,13 @@ def test_batchnorm_in_train_mode_counts_into_copies():
     model = convolutions(norm=True).train()
     leak = sent(model)
     before = {n: b.clone() for n, b in model.named_buffers()}
-    together(Inversion((Term("gradients", 1.0, cosine_distance), SMOOTH), 3), model, leak)
+    together(GradientMatching((Term("gradients", 1.0, cosine_distance), SMOOTH), 3), model, leak)
     assert all(torch.equal(b, before[n]) for n, b in model.named_buffers())
 
 
 def test_a_compiled_search_goes_on_from_a_plain_one():
     model = convolutions()
-    leak, attack = sent(model), Inversion((Term("gradients", 1.0, cosine_distance), SMOOTH), 6)
+    leak, attack = sent(model), GradientMatching((Term("gradients", 1.0, cosine_distance), SMOOTH), 6)
     for state in attack.search(model, leak):
         if state.step == 3:
             kept = {n: t.clone() for n, t in state.checkpoint().items()}
@@ -171,7 +173,7 @@ def test_what_cannot_be_compiled():
     ):
         next(gradient_inversion.dlg(2).search(model, replace(leak, labels=None), compiled=True))
     next(gradient_inversion.dlg(2).search(model, leak, compiled=True))
-    attack = Inversion((Term("gradients", 1.0, cosine_distance),), 2)
+    attack = GradientMatching((Term("gradients", 1.0, cosine_distance),), 2)
     with pytest.raises(ValueError, match=r"compiled=True takes the 2 images at once, and chunk=1 takes them apart"):
         next(attack.search(model, leak, chunk=1, compiled=True))
     next(attack.search(model, leak, chunk=2, compiled=True))
@@ -198,4 +200,4 @@ def test_inductor(monkeypatch):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.Sigmoid(), nn.Linear(4, 3)).double()
     leak = observe(model, torch.rand(1, 3, 2, 2, dtype=torch.float64), torch.tensor([2]))
-    together(Inversion((Term("gradients", 1.0, squared_distance),), 3), model, leak)
+    together(GradientMatching((Term("gradients", 1.0, squared_distance),), 3), model, leak)

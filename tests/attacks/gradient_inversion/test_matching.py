@@ -9,7 +9,7 @@ from torch import nn
 
 from privlab import models
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import Inversion, Term, matching, presets
+from privlab.attacks.gradient_inversion import GradientMatching, Term, matching, presets
 from privlab.attacks.gradient_inversion.objectives import cosine_distance, squared_distance
 from privlab.attacks.gradient_inversion.priors import total_variation
 from privlab.attacks.gradient_inversion.terms import ready
@@ -45,7 +45,7 @@ def agree(x, *_):
 @pytest.mark.parametrize(
     "attack",
     [
-        Inversion((COSINE, SMOOTH), 6),
+        GradientMatching((COSINE, SMOOTH), 6),
         gradient_inversion.dlg(3),
         gradient_inversion.quasi_newton(3),
         gradient_inversion.gradinversion(6, group=2),
@@ -69,7 +69,7 @@ def test_a_batch_in_chunks_gives_the_same_images(attack, chunk):
 def test_a_chunk_of_all_is_no_chunk():
     model = network()
     _, leak = sent(model)
-    attack = Inversion((COSINE, SMOOTH), 3)
+    attack = GradientMatching((COSINE, SMOOTH), 3)
     whole, parts = (list(attack.search(model, leak, chunk=chunk))[-1].images for chunk in (None, 9))
     assert torch.equal(whole, parts)
 
@@ -78,10 +78,10 @@ def test_chunks_that_cannot_be():
     model = network(norm=True)
     _, leak = sent(model)
     with pytest.raises(ValueError, match="chunk=0 is no number of images"):
-        next(Inversion((COSINE,), 3).search(model, leak, chunk=0))
+        next(GradientMatching((COSINE,), 3).search(model, leak, chunk=0))
     with pytest.raises(ValueError, match=r"chunk=1: Sequential has BatchNorm in train mode, which mixes"):
-        next(Inversion((COSINE,), 3).search(model.train(), leak, chunk=1))
-    next(Inversion((COSINE,), 3).search(model.eval(), leak, chunk=1))
+        next(GradientMatching((COSINE,), 3).search(model.train(), leak, chunk=1))
+    next(GradientMatching((COSINE,), 3).search(model.eval(), leak, chunk=1))
 
 
 # -- several seeds together ----------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_chunks_that_cannot_be():
 def test_seeds_without_a_common_term_go_their_own_ways():
     model = network()
     _, leak = sent(model)
-    alone = Inversion((COSINE, SMOOTH), 5)
+    alone = GradientMatching((COSINE, SMOOTH), 5)
     together = list(replace(alone, group=2).search(model, leak, seed=3))
     first = list(alone.search(model, leak, seed=3))
     second = list(alone.search(model, leak, start=together[0].members[1]))
@@ -105,7 +105,7 @@ def test_seeds_without_a_common_term_go_their_own_ways():
 def test_a_term_of_the_group_draws_seeds_together():
     model = network()
     _, leak = sent(model)
-    apart = Inversion((COSINE,), 20, group=3)
+    apart = GradientMatching((COSINE,), 20, group=3)
     held = replace(apart, terms=(COSINE, Term("agreement", 10.0, agree, of="group")))
     spread = [list(a.search(model, leak))[-1].members.std(0).mean() for a in (apart, held)]
     assert spread[1] < spread[0] / 2
@@ -119,7 +119,7 @@ def test_the_slope_of_a_common_term_is_that_of_its_sum():
     """One step of plain descent by hand: with the weight of the gradients at (nearly) nothing, only the common term pulls."""
     model = network()
     _, leak = sent(model)
-    attack = Inversion(
+    attack = GradientMatching(
         (replace(COSINE, weight=1e-30), Term("agreement", 1.0, agree, of="group")), 1, 0.1, group=2, boxed=False
     )
     before, after = list(attack.search(model, leak))
@@ -134,7 +134,7 @@ def test_the_slope_of_a_common_term_is_that_of_its_sum():
 def test_a_group_goes_on_bit_for_bit():
     model = network()
     _, leak = sent(model)
-    attack = Inversion((COSINE, SMOOTH, Term("agreement", 0.1, agree, of="group")), 8, group=2)
+    attack = GradientMatching((COSINE, SMOOTH, Term("agreement", 0.1, agree, of="group")), 8, group=2)
     search = attack.search(model, leak)
     whole = []
     for state in search:
@@ -177,7 +177,7 @@ def test_a_search_in_a_space_stays_in_it_and_finds_what_lies_there():
     model, plane = network(), Plane()
     truth = model.normalise.inverse(plane.images(torch.tensor([[0.7], [-0.4]], dtype=torch.float64)))
     leak = observe(model, truth, torch.tensor([1, 3]))
-    attack = Inversion((Term("gradients", 1.0, squared_distance),), 200, 0.05, schedule=matching.cosine)
+    attack = GradientMatching((Term("gradients", 1.0, squared_distance),), 200, 0.05, schedule=matching.cosine)
     states = list(attack.search(model, leak, space=plane))
     for state in states[::50]:
         x = leak.normalise(state.images)
@@ -188,7 +188,7 @@ def test_a_search_in_a_space_stays_in_it_and_finds_what_lies_there():
 def test_the_slope_in_a_space_is_that_of_the_composition():
     model, plane = network(), Plane()
     _, leak = sent(model, batch=2)
-    attack = Inversion((Term("gradients", 1.0, squared_distance),), 1, 0.1)
+    attack = GradientMatching((Term("gradients", 1.0, squared_distance),), 1, 0.1)
     before, after = list(attack.search(model, leak, space=plane))
     z, moved = (plane.begin(leak.normalise(s.images)) for s in (before, after))
     z.requires_grad_()
@@ -220,13 +220,13 @@ def test_terms_are_made_ready_once_with_the_labels_that_were_read():
     model = network()
     _, leak = sent(model)
     value = Prepared(total_variation)
-    attack = Inversion((COSINE, Term("prepared", 1.0, value, of="images")), 3)
+    attack = GradientMatching((COSINE, Term("prepared", 1.0, value, of="images")), 3)
     states = list(attack.search(model, replace(leak, labels=None)))
     assert len(value.seen) == 1 and sorted(value.seen[0][1].labels.tolist()) == [0, 1, 2]
     assert "prepared" in states[-1].losses
     assert [t.name for t in ready((COSINE, Term("gone", 1.0, Prepared(None))), model, leak)] == ["gradients"]
     with pytest.raises(ValueError, match="nothing is left to compare gradients by"):
-        next(Inversion((Term("gone", 1.0, Prepared(None)),), 3).search(model, leak))
+        next(GradientMatching((Term("gone", 1.0, Prepared(None)),), 3).search(model, leak))
 
 
 def test_april_without_the_position_embedding_says_that_it_is_dlg():
@@ -251,7 +251,7 @@ def test_a_blind_search_takes_no_gradient_of_the_victim():
         assert not grads
         return images.square().mean()
 
-    attack = Inversion((Term("grey", 1.0, look, of="images"),), 30, blind=True)
+    attack = GradientMatching((Term("grey", 1.0, look, of="images"),), 30, blind=True)
     states = list(attack.search(model, leak))
     assert states[-1].evaluations == 0 and states[-1].loss < states[0].loss / 10
     attack = gradient_inversion.deep_inversion(60)

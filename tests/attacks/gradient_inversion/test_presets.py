@@ -14,7 +14,7 @@ from torch import nn
 
 from privlab import metrics, models
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import Inversion, Term, descent, matching, results
+from privlab.attacks.gradient_inversion import GradientMatching, Term, descent, matching, results
 from privlab.attacks.gradient_inversion.objectives import cosine_distance, relative_distance, squared_distance
 from privlab.attacks.gradient_inversion.priors import squared_variation, total_variation
 from privlab.compute import Run
@@ -106,7 +106,7 @@ def test_a_term_counts_in_its_stages():
 
     model = network()
     _, _, leak = sent(model)
-    states = list(Inversion((COSINE, late, early), steps=4).search(model, leak))
+    states = list(GradientMatching((COSINE, late, early), steps=4).search(model, leak))
     assert [set(s.losses) for s in states] == [{"gradients", "early"}] * 2 + [{"gradients", "late"}] * 3
     assert [math.isnan(s.score) for s in states] == [True, True, False, False, False]
     assert all(s.score == s.loss for s in states[2:])
@@ -122,7 +122,7 @@ def test_a_weight_that_falls():
 
     model = network()
     _, _, leak = sent(model)
-    for state in Inversion((COSINE, falling), 4).search(model, leak):
+    for state in GradientMatching((COSINE, falling), 4).search(model, leak):
         roughness = total_variation(leak.normalise(state.images)).item()
         assert state.losses["smoothness"] == pytest.approx(falling.weigh(state.step / 4) * roughness)
         assert state.score == pytest.approx(state.losses["gradients"] + 0.01 * roughness)
@@ -164,7 +164,7 @@ def test_the_loop_is_the_one_written_by_hand(signed):
     model = network()
     _, _, leak = sent(model)
     expected = by_hand(model, leak, 8, 0.1, signed, 1e-2, seed=3)
-    states = list(Inversion((COSINE, SMOOTH), 8, signed=signed).search(model, leak, seed=3))
+    states = list(GradientMatching((COSINE, SMOOTH), 8, signed=signed).search(model, leak, seed=3))
     assert [s.step for s in states] == list(range(9))
     for state, images in zip(states, expected, strict=True):
         torch.testing.assert_close(state.images, images, rtol=1e-9, atol=1e-9)
@@ -173,7 +173,7 @@ def test_the_loop_is_the_one_written_by_hand(signed):
 def test_a_state_is_of_one_moment():
     model = network()
     _, labels, leak = sent(model)
-    for state in Inversion((COSINE, SMOOTH), 5).search(model, leak):
+    for state in GradientMatching((COSINE, SMOOTH), 5).search(model, leak):
         again = observe(model, state.images, labels).grads
         x = leak.normalise(state.images)
         assert state.losses["gradients"] == pytest.approx(cosine_distance(x, again, leak).item(), abs=1e-9)
@@ -185,7 +185,7 @@ def test_a_state_is_of_one_moment():
 def test_the_truth_is_a_fixed_point():
     model = network()
     images, _, leak = sent(model)
-    attack = Inversion((Term("gradients", 1.0, squared_distance),), 3, enough=1e-20)
+    attack = GradientMatching((Term("gradients", 1.0, squared_distance),), 3, enough=1e-20)
     states = list(attack.search(model, leak, start=images))
     assert len(states) == 1 and states[0].reason == "enough" and states[0].loss < 1e-20
 
@@ -200,7 +200,7 @@ def test_inverting_gradients_finds_the_image():
 def test_a_batch_is_searched_for_together():
     model = network()
     images, labels, leak = sent(model, batch=2)
-    attack = Inversion(
+    attack = GradientMatching(
         (Term("gradients", 1.0, squared_distance),), 150, lr=1.0, optimiser="lbfgs", schedule=matching.constant
     )
     result = attack.run(model, leak, progress=False)
@@ -284,7 +284,7 @@ def test_the_seed_is_all_the_chance_there_is(seed):
 def test_restarts_begin_elsewhere_and_the_best_by_loss_is_kept():
     model = network()
     _, _, leak = sent(model)
-    attack = Inversion((COSINE,), 12)
+    attack = GradientMatching((COSINE,), 12)
     states = list(attack.search(model, leak, seed=5, restarts=3))
     starts = [s.images for s in states if s.step == 0]
     assert len(starts) == 3 and not torch.equal(starts[0], starts[1]) and not torch.equal(starts[1], starts[2])
@@ -305,7 +305,7 @@ def test_only_what_counts_at_the_end_competes():
     model = network()
     _, _, leak = sent(model)
     late = Term("late", 100.0, total_variation, LATE)
-    result = Inversion((COSINE, late), 10).run(model, leak, progress=False)
+    result = GradientMatching((COSINE, late), 10).run(model, leak, progress=False)
     assert result.step >= 5
 
 
@@ -315,14 +315,14 @@ def test_only_what_counts_at_the_end_competes():
 def test_enough_and_patience_stop_it():
     model = network()
     _, _, leak = sent(model)
-    long = Inversion((COSINE,), 200)
+    long = GradientMatching((COSINE,), 200)
     trace = [s.loss for s in long.search(model, leak)]
     *_, last = replace(long, enough=trace[50]).search(model, leak)
     assert last.reason == "enough" and last.step <= 50 and last.loss <= trace[50]
-    stuck = Inversion((COSINE,), 200, lr=1e-30, patience=7)
+    stuck = GradientMatching((COSINE,), 200, lr=1e-30, patience=7)
     *_, last = stuck.search(model, leak)
     assert last.reason == "patience" and last.step == 7
-    *_, last = Inversion((COSINE,), 4).search(model, leak)
+    *_, last = GradientMatching((COSINE,), 4).search(model, leak)
     assert last.reason == "steps" and last.step == 4
 
 
@@ -358,7 +358,7 @@ def test_a_search_goes_on_bit_for_bit(attack, at):
 def test_patience_survives_a_stop():
     model = network()
     _, _, leak = sent(model)
-    attack = Inversion((COSINE,), 200, lr=1e-30, patience=7)
+    attack = GradientMatching((COSINE,), 200, lr=1e-30, patience=7)
     states = attack.search(model, leak)
     kept = next(s for s in states if s.step == 4).checkpoint()
     *_, last = attack.search(model, leak, resume=kept)
@@ -565,7 +565,7 @@ def test_devices_begin_alike():
 )
 def test_settings_that_cannot_work_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        Inversion(**{"terms": (COSINE,), "steps": 5} | settings)
+        GradientMatching(**{"terms": (COSINE,), "steps": 5} | settings)
 
 
 def test_stages_that_divide_no_run():
@@ -632,5 +632,5 @@ def test_settings_are_printed_in_words():
     )
     assert "0.1 to 0.001 late" in repr(Term("late", 0.1, total_variation, end=1e-3))
     assert "x0 from 0%, x1 from 50%" in repr(Term("late", 1.0, total_variation, LATE))
-    assert "2 seeds together" in repr(Inversion((COSINE,), 5, group=2))
-    assert "until 0.1; patience 5" in repr(Inversion((COSINE,), 5, enough=0.1, patience=5))
+    assert "2 seeds together" in repr(GradientMatching((COSINE,), 5, group=2))
+    assert "until 0.1; patience 5" in repr(GradientMatching((COSINE,), 5, enough=0.1, patience=5))
