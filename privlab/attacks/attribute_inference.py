@@ -1,7 +1,7 @@
 """What does a representation know that nobody asked it? A probe reads a hidden attribute off the features of a model.
 
-The attacker has images of his own, their features by the victim, and knows the attribute of each: the auxiliary set. He fits a probe on
-it and asks the probe about the features of somebody else's image. (Zhang et al. 2024, section 3.1.2; Song and Shmatikov 2020 call it
+The attacker has images of their own, the victim's features of these, and knows the attribute of each: the auxiliary set. They fit a probe
+on it and ask it about the features of somebody else's image. (Zhang et al. 2024, section 3.1.2; Song and Shmatikov 2020 call it
 overlearning.) The features come from `privlab.models.representations`.
 """
 
@@ -79,20 +79,20 @@ class Probe:
         nothing. Warns where these have values that the auxiliary set lacked, which no probe can tell.
         """
         truth = _attribute(attribute, len(features))
-        here, known = set(truth.tolist()), set(self.pipeline.classes_.tolist())
-        if extra := sorted(known - here):
+        attacked, auxiliary = set(truth.tolist()), set(self.pipeline.classes_.tolist())
+        if extra := sorted(auxiliary - attacked):
             raise ValueError(
                 f"attribute: the auxiliary set has the values {extra}, and no image that is attacked has them; leave the auxiliary "
                 "images with those out, or attack images that have them too"
             )
-        if absent := sorted(here - known):
+        if absent := sorted(attacked - auxiliary):
             warnings.warn(
                 f"attribute: the auxiliary set has no image with the values {absent}; the probe never says them",
                 stacklevel=2,
             )
-        said = self(features)
-        always = torch.full_like(said, self.commonest)
-        return Score(*_accuracy_and_f1(said, truth), *_accuracy_and_f1(always, truth))
+        predicted = self(features)
+        always = torch.full_like(predicted, self.commonest)
+        return Score(*_accuracy_and_f1(predicted, truth), *_accuracy_and_f1(always, truth))
 
     def __repr__(self) -> str:
         steps = " -> ".join(type(step).__name__ for _, step in self.pipeline.steps)
@@ -108,7 +108,7 @@ def probe(
 ) -> Probe:
     """Fit a probe on the auxiliary set.
 
-    features: (n, width) of the attacker's own images.  attribute: (n,) whole numbers, what he wants to read off.
+    features: (n, width) of the attacker's own images.  attribute: (n,) whole numbers, what they want to read off.
     kind: "mlp", two layers with 64 hidden units (Adam at 1e-3, batches of 200, up to 50 epochs); "linear", a logistic regression: what can
         be read off by weighing features.
     width: first reduce the features to so many principal components of the auxiliary set. A wider representation gives a probe more
@@ -135,11 +135,11 @@ def probe(
                 f"width={width!r}: {len(x)} images with {x.shape[1]} features each have 1 to {min(x.shape)} principal components"
             )
         first += [PCA(width, svd_solver="full"), StandardScaler()]
-    made: dict[str, Any] = {
+    classifiers: dict[str, Any] = {
         "mlp": MLPClassifier((HIDDEN,), max_iter=EPOCHS, random_state=seed),
         "linear": LogisticRegression(max_iter=500),
     }
-    pipeline = make_pipeline(*first, made[kind])
+    pipeline = make_pipeline(*first, classifiers[kind])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stopping after so many epochs is meant
         pipeline.fit(x, truth.numpy())
@@ -164,9 +164,9 @@ def over_epochs(
     return curve
 
 
-def _accuracy_and_f1(said: Tensor, truth: Tensor) -> tuple[float, float]:
-    macro = f1_score(truth.numpy(), said.numpy(), labels=truth.unique().numpy(), average="macro", zero_division=0)
-    return (said == truth).double().mean().item(), float(macro)
+def _accuracy_and_f1(predicted: Tensor, truth: Tensor) -> tuple[float, float]:
+    macro = f1_score(truth.numpy(), predicted.numpy(), labels=truth.unique().numpy(), average="macro", zero_division=0)
+    return (predicted == truth).double().mean().item(), float(macro)
 
 
 def _features(features: Tensor) -> np.ndarray:

@@ -50,14 +50,14 @@ class Exposure:
 
     why: form -> why it does not apply.  needs: form -> the gradients that it read.
     energies: how the gradients were sent -> squared norm of what that changed over the gradient's own.
-    shown: how -> the picture of the form that is best as computed, (1, channels, height, width).
+    pictures: how -> that of the form that is best as computed, (1, channels, height, width).
     """
 
     solves: tuple[Solve, ...]
     why: dict[str, str]
     needs: dict[str, tuple[str, ...]]
     energies: dict[str, float]
-    shown: dict[str, Tensor]
+    pictures: dict[str, Tensor]
 
 
 def word(dtype: torch.dtype) -> str:
@@ -72,36 +72,36 @@ def expose(model: nn.Module, leak: Leak, image: Tensor, level: float, seed: int 
     seed: of the noise, which the attacker knows the size of.  index: the image's number, for the table.
     """
     computed, needs, why = word(leak.precision), dict(FORMS), {}
-    found: dict[str, dict[str, tuple[Recovery, str]]] = {computed: {}}  # how -> form -> what came back
+    recoveries: dict[str, dict[str, tuple[Recovery, str]]] = {computed: {}}  # how -> form -> what came back
     for form in FORMS:
         try:
             if form == "first_layer":
                 name = first_layer.layer(model, leak)
                 needs[form] = (f"{name}.weight", f"{name}.bias")
-            found[computed][form] = _solve(form, model, leak)
+            recoveries[computed][form] = _solve(form, model, leak)
         except ValueError as error:
             why[form] = str(error)
-    alive = list(found[computed])
+    alive = list(recoveries[computed])
     rounded = leak.rounded(SHORT)
-    found[word(SHORT)] = {form: _solve(form, model, rounded) for form in alive}
+    recoveries[word(SHORT)] = {form: _solve(form, model, rounded) for form in alive}
 
-    scores = {form: metrics.psnr(found[computed][form][0].clamped, image).item() for form in alive}
+    scores = {form: metrics.psnr(recoveries[computed][form][0].clamped, image).item() for form in alive}
     leaking = [form for form in alive if scores[form] > level]
-    wanted = {name for form in leaking for name in needs[form]}
-    energies = {word(SHORT): _energy(leak, rounded, wanted)} if leaking else {}
+    names = {name for form in leaking for name in needs[form]}
+    energies = {word(SHORT): _energy(leak, rounded, names)} if leaking else {}
     for relative in NOISE if leaking else ():
-        noisy, how = perturbation.gaussian(leak.only(wanted), relative, seed=seed), f"gaussian {relative:g}"
-        found[how] = {form: _solve(form, model, noisy, relative) for form in leaking}
-        energies[how] = _energy(leak, noisy, wanted)
+        noisy, how = perturbation.gaussian(leak.only(names), relative, seed=seed), f"gaussian {relative:g}"
+        recoveries[how] = {form: _solve(form, model, noisy, relative) for form in leaking}
+        energies[how] = _energy(leak, noisy, names)
 
     solves = tuple(
         Solve(form, index, how, _score(got, image), got.condition, got.rank, got.unknowns, note)
-        for how, forms in found.items()
+        for how, forms in recoveries.items()
         for form, (got, note) in forms.items()
     )
     best = max(scores, key=lambda form: scores[form], default="")
-    shown = {how: forms[best][0].clamped.cpu().float() for how, forms in found.items() if best in forms}
-    return Exposure(solves, why, needs, energies, shown)
+    pictures = {how: forms[best][0].clamped.cpu().float() for how, forms in recoveries.items() if best in forms}
+    return Exposure(solves, why, needs, energies, pictures)
 
 
 def _solve(form: str, model: nn.Module, leak: Leak, noise: float | None = None) -> tuple[Recovery, str]:
@@ -110,10 +110,10 @@ def _solve(form: str, model: nn.Module, leak: Leak, noise: float | None = None) 
         warnings.simplefilter("always")
         whole = form == "first_layer"  # a mean over rows, which needs no telling of the noise
         recovery = first_layer.image(model, leak) if whole else getattr(vit, form)(model, leak, noise)
-    said = "; ".join(str(w.message) for w in caught)
-    if "does not hold" in said:
-        raise ValueError(f"model: {said}")
-    return recovery, said
+    note = "; ".join(str(w.message) for w in caught)
+    if "does not hold" in note:
+        raise ValueError(f"model: {note}")
+    return recovery, note
 
 
 def _score(recovery: Recovery, image: Tensor) -> float:
@@ -185,5 +185,6 @@ def defences(
 def cheapest(rows: Sequence[Defence]) -> tuple[Defence | None, Defence | None]:
     """Of the defences that hold: the one with the least energy of noise, and the one that withholds the fewest numbers."""
     noise = [row for row in rows if row.holds and not row.withheld]
-    kept = [row for row in rows if row.holds and row.withheld]
-    return min(noise, key=lambda row: row.energy, default=None), min(kept, key=lambda row: row.numbers, default=None)
+    withheld = [row for row in rows if row.holds and row.withheld]
+    least = min(noise, key=lambda row: row.energy, default=None)
+    return least, min(withheld, key=lambda row: row.numbers, default=None)

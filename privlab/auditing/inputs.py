@@ -44,20 +44,20 @@ def _filled(model: nn.Module, name: str, path: Path) -> nn.Module:
     if not path.is_file():
         raise ValueError(f"weights={str(path)!r} is not there; give the path of a .safetensors file")
     try:
-        given = load_file(path)
+        state = load_file(path)
     except SafetensorError as error:
         raise ValueError(f"weights={str(path)!r} cannot be read ({error})") from error
-    wanted = model.state_dict()
-    absent, strange = [n for n in wanted if n not in given], [n for n in given if n not in wanted]
+    expected = model.state_dict()
+    absent, strange = [n for n in expected if n not in state], [n for n in state if n not in expected]
     if absent or strange:
-        said = [f"{len(n)} {what}, such as {n[0]!r}" for n, what in ((absent, "lack"), (strange, "are unknown")) if n]
-        raise ValueError(f"weights={str(path)!r} are not those of {name}: of its tensors {' and '.join(said)}")
-    if odd := [n for n in wanted if wanted[n].shape != given[n].shape]:
-        here, there = tuple(given[odd[0]].shape), tuple(wanted[odd[0]].shape)
+        faults = [f"{len(n)} {what}, such as {n[0]!r}" for n, what in ((absent, "lack"), (strange, "are unknown")) if n]
+        raise ValueError(f"weights={str(path)!r} are not those of {name}: of its tensors {' and '.join(faults)}")
+    if odd := [n for n in expected if expected[n].shape != state[n].shape]:
+        here, there = tuple(state[odd[0]].shape), tuple(expected[odd[0]].shape)
         raise ValueError(
             f"weights={str(path)!r}: {odd[0]!r} is {here}, and in {name} {there}; if it is the head, give the number of classes"
         )
-    model.load_state_dict(given)
+    model.load_state_dict(state)
     return model
 
 
@@ -85,10 +85,10 @@ def photographs(
     where = where or ("imagenet_samples" if min(shape[1:]) > 64 else "cifar10_samples")
     order = torch.Generator().manual_seed(seed)
     if where in data.names():
-        held = data.load(where)
-        rows = torch.randperm(len(held), generator=order)[: COUNT + PUBLIC].tolist()
-        pixels = [_sized(Image.fromarray(_bytes(held.pixels[i])), shape) for i in rows]
-        labels = held.labels[rows]
+        dataset = data.load(where)
+        rows = torch.randperm(len(dataset), generator=order)[: COUNT + PUBLIC].tolist()
+        pixels = [_sized(Image.fromarray(_bytes(dataset.pixels[i])), shape) for i in rows]
+        labels = dataset.labels[rows]
     else:
         folder = Path(where)
         files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES) if folder.is_dir() else []

@@ -88,15 +88,15 @@ def audit(
         stopping = defences(exposures, word(first.dtype), levels, sizes)
         seconds["closed forms and defences"] = time.perf_counter() - began
         bar.set_description("parts")
-        told = _parts(model, images[:1], labels[:1], groups, sizes, shares, seed, bar)
+        by_part = _parts(model, images[:1], labels[:1], groups, sizes, shares, seed, bar)
         seconds["parts"] = time.perf_counter() - began - sum(seconds.values())
         bar.set_description("search")
         base = torch.full_like(images[:1], 0.5) if public is None else public.cpu().float().mean(0, keepdim=True)
         based = "a grey image" if public is None else f"the mean of {len(public)} public images"
-        search, found = _search(model, images[:1], labels[:1], base, based, minutes, steps, seed, bar)
+        search, recovered = _search(model, images[:1], labels[:1], base, based, minutes, steps, seed, bar)
         seconds["search"] = time.perf_counter() - began - sum(seconds.values())
 
-    shown = {how: torch.cat([e.shown[how] for e in exposures]) for how in _in_all(exposures)}
+    read_back = {how: torch.cat([e.pictures[how] for e in exposures]) for how in _in_all(exposures)}
     return Audit(
         model=dict(
             name=name or type(model).__name__,
@@ -118,11 +118,11 @@ def audit(
         why={form: why for form, why in exposures[0].why.items() if all(form in e.why for e in exposures)},
         features=features,
         defences=tuple(stopping),
-        parts=tuple(told),
+        parts=tuple(by_part),
         search=search,
         seconds={**seconds, "all": time.perf_counter() - began},
         peak_gb=machine.peak_gb(),
-        pictures={"truth": images, **shown, "baseline": base} | ({} if found is None else {"search": found}),
+        pictures={"truth": images, **read_back, "baseline": base} | ({} if recovered is None else {"search": recovered}),
     )  # fmt: skip
 
 
@@ -133,10 +133,10 @@ def _groups(model: nn.Module) -> dict[str, list[str]]:
     names, depth = [n for n, _ in model.named_parameters()], 1
     while len({tuple(n.split(".")[:depth]) for n in names}) == 1 and depth < max(n.count(".") for n in names):
         depth += 1
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for n in names:
-        found.setdefault(".".join(n.split(".")[:depth]), []).append(n)
-    return found
+        groups.setdefault(".".join(n.split(".")[:depth]), []).append(n)
+    return groups
 
 
 def _algebra(
@@ -166,11 +166,11 @@ def _features(model: nn.Module, leak: Leak, image: Tensor) -> Features | None:
     """What enters the last linear layer, from its two gradients, beside what did; None where there is no such layer with a bias."""
     try:
         name = representations.last_linear(model)
-        found = first_layer.entered(leak[f"{name}.weight"], leak[f"{name}.bias"]).cpu()
+        entered = first_layer.entered(leak[f"{name}.weight"], leak[f"{name}.bias"]).cpu()
         true = representations.read(model, image)[representations.LAST][0].double()  # (width,)
     except ValueError:
         return None
-    return Features(name, len(true), ((found - true).norm() / true.norm()).item())
+    return Features(name, len(true), ((entered - true).norm() / true.norm()).item())
 
 
 def _parts(
@@ -192,7 +192,7 @@ def _parts(
 
     speaking = {part: names for part, names in groups.items() if shares[part] > 0}
     singular = sensitivity.told_apart(model, image, label, edits(), speaking, seed)
-    found = []
+    rows = []
     for part, names in groups.items():
         s = singular.get(part)
         change = rank = condition = None
@@ -200,8 +200,8 @@ def _parts(
             change = s.square().mean().sqrt().item()
             rank, condition = sensitivity.effective_rank(s), sensitivity.condition(s)
         numbers = sum(sizes[n] for n in names)
-        found.append(Part(part, len(names), numbers, shares[part], change, rank, condition))
-    return found
+        rows.append(Part(part, len(names), numbers, shares[part], change, rank, condition))
+    return rows
 
 
 def _search(
@@ -240,10 +240,10 @@ def _search(
         ended = "interrupted"
     except (NotImplementedError, RuntimeError) as error:  # a layer without a second derivative, or no memory for one
         ended = f"it could not be run: {str(error).splitlines()[0]}"
-    found = None if best is None else best.images.cpu().float()
-    (psnr, ssim), (base_psnr, base_ssim) = _scores(found, image), _scores(base, image)
+    recovered = None if best is None else best.images.cpu().float()
+    (psnr, ssim), (base_psnr, base_ssim) = _scores(recovered, image), _scores(base, image)
     took = time.perf_counter() - began
-    return Search(planned, done, took, ended, psnr, ssim, based, base_psnr or 0.0, base_ssim), found
+    return Search(planned, done, took, ended, psnr, ssim, based, base_psnr or 0.0, base_ssim), recovered
 
 
 def _seconds_a_step(model: nn.Module, leak: Leak, seed: int) -> float:
@@ -255,14 +255,14 @@ def _seconds_a_step(model: nn.Module, leak: Leak, seed: int) -> float:
     return time.perf_counter() - began
 
 
-def _scores(found: Tensor | None, image: Tensor) -> tuple[float | None, float | None]:
+def _scores(recovered: Tensor | None, image: Tensor) -> tuple[float | None, float | None]:
     """PSNR and SSIM, this where the image is large enough for its window."""
-    if found is None:
+    if recovered is None:
         return None, None
     large = min(image.shape[2:]) >= image_quality.SSIM_WINDOW
-    return metrics.psnr(found, image).item(), metrics.ssim(found, image).item() if large else None
+    return metrics.psnr(recovered, image).item(), metrics.ssim(recovered, image).item() if large else None
 
 
 def _in_all(exposures: Sequence[Exposure]) -> list[str]:
     """The ways of sending of which there is a picture for every image."""
-    return [how for how in exposures[0].shown if all(how in e.shown for e in exposures)]
+    return [how for how in exposures[0].pictures if all(how in e.pictures for e in exposures)]

@@ -51,8 +51,8 @@ def model(model: nn.Module) -> None:
 def images(model: nn.Module, images: Tensor, labels: Tensor, public: Tensor | None) -> None:
     """ValueError for images or labels that do not fit the model, and for a model that does not answer with logits."""
     if not isinstance(images, Tensor) or images.ndim != 4 or len(images) == 0:
-        found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
-        raise ValueError(f"images: got {found}; give (n, channels, height, width), one image or more")
+        shape = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
+        raise ValueError(f"images: got {shape}; give (n, channels, height, width), one image or more")
     check_range("images", images, "give values in [0, 1]; the model's `normalise` normalises them")
     if labels.shape != images.shape[:1] or labels.is_floating_point():
         raise ValueError(
@@ -70,7 +70,7 @@ def images(model: nn.Module, images: Tensor, labels: Tensor, public: Tensor | No
         )
     if logits.shape[1] < 2:
         raise ValueError(
-            f"model: {type(model).__name__} has {logits.shape[1]} class, which leaves cross-entropy without a slope; give it 2 or more"
+            f"model: {type(model).__name__} has {logits.shape[1]} class, which leaves cross-entropy without a gradient; give it 2 or more"
         )
     if labels.min() < 0 or labels.max() >= logits.shape[1]:
         raise ValueError(f"labels: got {labels.tolist()}; this model knows the classes 0 to {logits.shape[1] - 1}")
@@ -78,11 +78,11 @@ def images(model: nn.Module, images: Tensor, labels: Tensor, public: Tensor | No
 
 def groups(model: nn.Module, groups: Mapping[str, Sequence[str]] | None) -> None:
     """ValueError for a part that names a parameter which the model does not have."""
-    known = [name for name, _ in model.named_parameters()]
+    parameters = [name for name, _ in model.named_parameters()]
     for part, names in (groups or {}).items():
-        if isinstance(names, str) or (unknown := [name for name in names if name not in known]):
+        if isinstance(names, str) or (unknown := [name for name in names if name not in parameters]):
             odd = names if isinstance(names, str) else unknown[0]
-            close = difflib.get_close_matches(odd, known, 1, 0.5)
+            close = difflib.get_close_matches(odd, parameters, 1, 0.5)
             raise ValueError(
                 f"groups: {part!r} names {odd!r}, which is no parameter of {type(model).__name__}; give a list of names"
                 + (f", such as {close[0]!r}" if close else "")
@@ -117,17 +117,17 @@ def _answer(model: nn.Module, image: Tensor) -> Any:
         ) from error
 
 
-def _described(given: Any) -> str:
+def _described(answer: Any) -> str:
     """A model's answer in words: its kind, and the shapes of what is in it."""
-    if isinstance(given, Tensor):
-        return f"a tensor of shape {tuple(given.shape)}"
-    if dataclasses.is_dataclass(given) and not isinstance(given, Mapping):
-        given = {f.name: getattr(given, f.name) for f in dataclasses.fields(given)}
-    if isinstance(given, Mapping):
-        return f"a {type(given).__name__} with {', '.join(f'{k}: {_shape(v)}' for k, v in given.items())}"
-    if isinstance(given, list | tuple):
-        return f"a {type(given).__name__} of {len(given)}: {', '.join(map(_shape, given))}"
-    return f"a {type(given).__name__}"
+    if isinstance(answer, Tensor):
+        return f"a tensor of shape {tuple(answer.shape)}"
+    if dataclasses.is_dataclass(answer) and not isinstance(answer, Mapping):
+        answer = {f.name: getattr(answer, f.name) for f in dataclasses.fields(answer)}
+    if isinstance(answer, Mapping):
+        return f"a {type(answer).__name__} with {', '.join(f'{k}: {_shape(v)}' for k, v in answer.items())}"
+    if isinstance(answer, list | tuple):
+        return f"a {type(answer).__name__} of {len(answer)}: {', '.join(map(_shape, answer))}"
+    return f"a {type(answer).__name__}"
 
 
 def _shape(value: Any) -> str:

@@ -20,13 +20,13 @@ def committed(folder: Path | str = HOUSE / "book/baselines") -> dict[str, Ledger
 
 def own(folder: Path | str = HOUSE / "runs") -> dict[str, Ledger]:
     """The runs found in a folder of runs, by the name of theirs, the latest first. One that cannot be read is left out."""
-    found = {}
+    ledgers = {}
     for path in Path(folder).glob("*/ledger.json"):
         try:
-            found[path.parent.name] = runs.read(path)
+            ledgers[path.parent.name] = runs.read(path)
         except ValueError:  # of another version, or half of a file
             continue
-    return dict(sorted(found.items(), key=lambda run: run[1].when, reverse=True))
+    return dict(sorted(ledgers.items(), key=lambda run: run[1].when, reverse=True))
 
 
 def provenance(run: Ledger) -> list[dict[str, Any]]:

@@ -117,17 +117,17 @@ class Drift:
                 ""
             ]
         lines.append(("" if self.changes else "No verdict moved. ") + self._counts())
-        if told := [s for s in self.figures if s.same and s.what in (WITHIN, MOVED, NO_SPREAD)]:
-            labs = ", ".join(sorted({s.lab for s in told}))
+        if unequal := [s for s in self.figures if s.same and s.what in (WITHIN, MOVED, NO_SPREAD)]:
+            labs = ", ".join(sorted({s.lab for s in unequal}))
             lines.append(
-                f"{_figures(len(told))} (lab {labs}) not equal to the bit although seed, device and versions are: code or data changed."
+                f"{_figures(len(unequal))} (lab {labs}) not equal to the bit although seed, device and versions are: code or data changed."
             )
         return "\n".join(lines)
 
     def _counts(self) -> str:
-        said = {what: f"{len(found)} {words}" for what, words in _COUNTED.items() if (found := self.of(what))}
+        counts = {what: f"{len(figures)} {words}" for what, words in _COUNTED.items() if (figures := self.of(what))}
         both, others = (
-            [text for what, text in said.items() if (what in (GONE, NEW)) is alone] for alone in (False, True)
+            [text for what, text in counts.items() if (what in (GONE, NEW)) is alone] for alone in (False, True)
         )
         n = sum(s.what not in (GONE, NEW) for s in self.figures)
         return "; ".join([f"{_figures(n)} in both runs" + (f": {', '.join(both)}" if both else ""), *others]) + "."
@@ -160,19 +160,19 @@ def verdicts(now: Iterable[Judgement], baseline: Iterable[Judgement]) -> list[Ch
     """
     order = [NOT_REPRODUCED, INCONCLUSIVE, REPRODUCED]
     current = {j.claim.id: j for j in now}
-    found = []
+    changes = []
     for old in baseline:
         new = current.get(old.claim.id)
         if old.verdict == NOT_RUN or (new and new.verdict == old.verdict):
             continue
         if new is None or new.verdict == NOT_RUN:
             why = new.reason if new else "not on the list of claims"
-            found.append(Change(STOPPED, old.claim.id, _verdict(old), NOT_RUN, why))
+            changes.append(Change(STOPPED, old.claim.id, _verdict(old), NOT_RUN, why))
             continue
         what = WORSE if order.index(new.verdict) < order.index(old.verdict) else BETTER
         why = new.reason + ("" if new.claim.compare == old.claim.compare else "; and what it compares was changed")
-        found.append(Change(what, old.claim.id, _verdict(old), _verdict(new), why))
-    return sorted(found, key=lambda change: [WORSE, STOPPED, BETTER].index(change.what))
+        changes.append(Change(what, old.claim.id, _verdict(old), _verdict(new), why))
+    return sorted(changes, key=lambda change: [WORSE, STOPPED, BETTER].index(change.what))
 
 
 def _verdict(judgement: Judgement) -> str:
@@ -191,10 +191,10 @@ def shifts(now: Iterable[Record], baseline: Iterable[Record], alarm: float = ALA
     pairs = {key: (old, here[key]) for key, old in there.items() if key in here}
     p_of = {key: p for key, (old, new) in pairs.items() if (p := _welch(old, new)) is not None}
     limit = _limit(list(p_of.values()), alarm)
-    found = []
+    figures = []
     for key, old in there.items():
         if key not in here:
-            found.append(Shift(*key, GONE, before=old))
+            figures.append(Shift(*key, GONE, before=old))
             continue
         new, p = here[key], p_of.get(key)
         what, why = EQUAL, ""
@@ -204,8 +204,8 @@ def shifts(now: Iterable[Record], baseline: Iterable[Record], alarm: float = ALA
             what = NO_SPREAD if p is None else MOVED if p <= limit else WITHIN
             why = "" if p is None else f"p = {p:.1g}"
         same = _circumstances(old) == _circumstances(new)
-        found.append(Shift(*key, what, old, new, p, same, why))
-    return found + [Shift(*key, NEW, now=new) for key, new in here.items() if key not in there]
+        figures.append(Shift(*key, what, old, new, p, same, why))
+    return figures + [Shift(*key, NEW, now=new) for key, new in here.items() if key not in there]
 
 
 def _welch(old: Record, new: Record) -> float | None:
@@ -258,11 +258,11 @@ def _head(now: Ledger, baseline: Ledger) -> tuple[str, ...]:
 
 def _all(records: Iterable[Record]) -> dict[str, str]:
     """Each circumstance with every value that it has in a run: labs may be run on several machines."""
-    seen: dict[str, dict[str, None]] = {}
+    by_name: dict[str, dict[str, None]] = {}
     for record in records:
         for name, value in _circumstances(record).items():
-            seen.setdefault(name, {})[value] = None
-    return {name: " and ".join(sorted(values)) for name, values in seen.items()}
+            by_name.setdefault(name, {})[value] = None
+    return {name: " and ".join(sorted(values)) for name, values in by_name.items()}
 
 
 # -- on paper ------------------------------------------------------------------------------------------------------------
@@ -272,10 +272,10 @@ def _row(shift: Shift) -> Row:
     return shift.what, f"lab {shift.lab} `{shift.name}`", _centre(shift.before), _centre(shift.now), shift.why
 
 
-def _together(found: Sequence[Shift]) -> list[Row]:
+def _together(figures: Sequence[Shift]) -> list[Row]:
     """One row for all figures of a lab that share a fate and its reason."""
     groups: dict[tuple[str, str], list[Shift]] = {}
-    for shift in found:
+    for shift in figures:
         groups.setdefault((shift.lab, shift.why), []).append(shift)
     rows = []
     for first, *others in groups.values():

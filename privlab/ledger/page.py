@@ -8,7 +8,6 @@ page.show()
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from IPython import get_ipython
@@ -19,9 +18,6 @@ from privlab.ledger import papers, report
 from privlab.ledger.papers import PROFILES
 from privlab.ledger.records import Machine, Record, record
 from privlab.ledger.verdicts import Judgement, judge
-
-if TYPE_CHECKING:
-    pass  # two seconds that a lab need not wait
 
 
 def key(name: str) -> str:
@@ -71,15 +67,15 @@ class Page:
         note: str = "",
     ) -> None:
         """Put a measured quantity on the page and into the notebook's output.  See `records.record` for the arguments."""
-        made = record(
+        entry = record(
             metric, keys, values, mode=mode, victim=victim, position_std=position_std, unit=unit, seconds=seconds, note=note,
             lab=self.lab, profile=self.profile, seed=self.seed, device=self.device, machine=self.machine,
         )  # fmt: skip
-        self._records[made.name] = made
+        self._records[entry.name] = entry
         if get_ipython() is None:
-            print(made.bundle()["text/plain"])
+            print(entry.bundle()["text/plain"])
         else:
-            publish_display_data(made.bundle())
+            publish_display_data(entry.bundle())
 
     def judgements(self) -> list[Judgement]:
         """A verdict for each claim of this lab."""
@@ -91,5 +87,4 @@ class Page:
             f"Lab {self.lab}, profile {self.profile}: what was claimed and what was measured. "
             "± is a standard deviation over n repeats, ×÷ the same as a factor, for errors, which are averaged in logs."
         )
-        found = self.judgements()
-        return report.Panel(title, tuple(j for j in found if paper in (None, j.claim.paper)))
+        return report.Panel(title, tuple(j for j in self.judgements() if paper in (None, j.claim.paper)))

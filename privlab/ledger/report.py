@@ -48,7 +48,7 @@ def _papers(runs: Runs) -> dict[str, list[Claim]]:
     """Claims of all runs in the order of the papers: {paper: claims}."""
     claims = {j.claim.id: j.claim for judgements in runs.values() for j in judgements}
     grouped = {paper: [c for c in claims.values() if c.paper == paper] for paper in PAPERS}
-    return {paper: found for paper, found in grouped.items() if found}
+    return {paper: listed for paper, listed in grouped.items() if listed}
 
 
 def _by_id(runs: Runs) -> dict[str, dict[str, Judgement]]:
@@ -65,7 +65,7 @@ def as_markdown(runs: Runs) -> str:
         counts = ", ".join(f"{n} {verdict}" for verdict, n in tally(judgements).items())
         lines.append(f"- **{in_markdown(label)}**: {counts}")
     several = len(runs) > 1
-    found = _by_id(runs)
+    by_label = _by_id(runs)
     columns = [f"{what} ({in_markdown(label)})" if several else what for label in runs for what in ("ours", "verdict")]
     for paper, claims in _papers(runs).items():
         lines += ["", f"## {in_markdown(PAPERS[paper])}", ""]
@@ -76,7 +76,7 @@ def as_markdown(runs: Runs) -> str:
                 in_markdown(_printed(c)),
             ]
             for label in runs:
-                judgement = found[label].get(c.id)
+                judgement = by_label[label].get(c.id)
                 cells += [in_markdown(_ours(judgement)), in_markdown(_verdict(judgement))]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -100,7 +100,7 @@ def as_latex(runs: Runs) -> str:
     """A tabular for the booktabs package, to be put into a table or longtable; every text is escaped."""
     ends = [f", {in_latex(label)}" if len(runs) > 1 else "" for label in runs]
     columns = [f"{name}{end}" for end in ends for name in ("ours", "verdict")]
-    found = _by_id(runs)
+    by_label = _by_id(runs)
     each = r"p{.2\linewidth}l" * len(runs)
     lines = [rf"\begin{{tabular}}{{p{{.4\linewidth}}p{{.2\linewidth}}{each}}}", r"\toprule"]
     lines.append(" & ".join(["claim", "in print", *columns]) + r" \\")
@@ -108,7 +108,7 @@ def as_latex(runs: Runs) -> str:
         title = rf"\multicolumn{{{2 + 2 * len(runs)}}}{{l}}{{\emph{{{in_latex(PAPERS[paper])}}}}} \\"
         lines += [r"\midrule", title, r"\midrule"]
         for c in claims:
-            judged = [found[label].get(c.id) for label in runs]
+            judged = [by_label[label].get(c.id) for label in runs]
             cells = [cell for j in judged for cell in (_ours(j), j.verdict if j else "not in this run")]
             lines.append(" & ".join(map(in_latex, [f"{c.statement} ({c.where})", _printed(c), *cells])) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"

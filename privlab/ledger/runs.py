@@ -30,15 +30,15 @@ def collect(notebook: NotebookNode) -> list[Record]:
 
     Raises ValueError where two cells recorded the same name, or a record was written by another version of the format.
     """
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if (content := output.get("data", {}).get(MIME)) is not None:
-                made = Record.read(content)
-                if made.name in found:
-                    raise ValueError(f"lab {made.lab} records {made.name} twice; give one of them another key")
-                found[made.name] = made
-    return list(found.values())
+                record = Record.read(content)
+                if record.name in records:
+                    raise ValueError(f"lab {record.lab} records {record.name} twice; give one of them another key")
+                records[record.name] = record
+    return list(records.values())
 
 
 @dataclass(frozen=True)

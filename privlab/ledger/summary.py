@@ -33,35 +33,35 @@ def book(out: Path, names: Sequence[str], profile: str) -> tuple[runs.Ledger, di
         except ValueError as error:
             unread[name] = f"its records: {error}"
     labs = {name[:2]: _took(out / f"{name}.json") for name in names}
-    made = runs.summarise(records, profile, ran=list(labs), labs=labs)
-    runs.write(out / "ledger.json", made)
-    return made, unread
+    ledger = runs.summarise(records, profile, ran=list(labs), labs=labs)
+    runs.write(out / "ledger.json", ledger)
+    return ledger, unread
 
 
 def _took(note: Path) -> dict[str, float | None]:
-    found = json.loads(note.read_text(encoding="utf-8")) if note.exists() else {}
-    return {what: found.get(what) for what in ("seconds", "peak_gb", "gpu_peak_gb", "threads")}
+    costs = json.loads(note.read_text(encoding="utf-8")) if note.exists() else {}
+    return {what: costs.get(what) for what in ("seconds", "peak_gb", "gpu_peak_gb", "threads")}
 
 
-def of_labs(results: Mapping[str, Mapping[str, Any]], made: runs.Ledger) -> str:
+def of_labs(results: Mapping[str, Mapping[str, Any]], ledger: runs.Ledger) -> str:
     """A line a lab: status, seconds, peak memory, and its claims by verdict; below, why a lab failed."""
     rows = [["lab", "status", "seconds", "peak GB", *(v.split(" at ")[0] for v in VERDICTS)]]
     for name, result in results.items():
-        counts = report.tally(j for j in made.judgements if j.claim.lab == name[:2])
+        counts = report.tally(j for j in ledger.judgements if j.claim.lab == name[:2])
         memory = f"{result['peak_gb']:.2f}" if result.get("peak_gb") else "?"
         seconds = f"{result['seconds']:.1f}"
         rows.append([name, result["status"], seconds, memory, *(str(n or "-") for n in counts.values())])
     return "\n".join([columns(rows), *(f"{name}: {r['error']}" for name, r in results.items() if r["error"])])
 
 
-def of_claims(made: runs.Ledger, names: Sequence[str], width: int | None = None) -> str:
+def of_claims(ledger: runs.Ledger, names: Sequence[str], width: int | None = None) -> str:
     """The ledger as a table "claim, the paper, here, verdict" for the labs that were run.
 
     names: of those labs.  width: characters a line; the terminal's if not given, 120 where there is none.
     """
     width = max(72, width or shutil.get_terminal_size((120, 24)).columns)
     labs = {name[:2] for name in names}
-    judged = [j for j in made.judgements if j.claim.lab in labs]
+    judged = [j for j in ledger.judgements if j.claim.lab in labs]
     if not judged:
         return "no claim is tested by these labs"
     free = width - 3 * len(_GAP)
@@ -72,20 +72,20 @@ def of_claims(made: runs.Ledger, names: Sequence[str], width: int | None = None)
         lines += textwrap.wrap(f"{row['id']} ({row['where']})", width)
         verdict = f"{row['verdict'].upper()}: {row['reason']}"
         lines += [*_wrapped([row["statement"], row["printed"], row["ours"], verdict], widths), ""]
-    others = sum(j.claim.lab not in labs and j.verdict == NOT_RUN for j in made.judgements)
+    others = sum(j.claim.lab not in labs and j.verdict == NOT_RUN for j in ledger.judgements)
     return "\n".join(lines + ([f"and {others} claims of labs that were not run"] if others else [])).rstrip()
 
 
-def unrecorded(made: runs.Ledger, names: Sequence[str]) -> str:
+def unrecorded(ledger: runs.Ledger, names: Sequence[str]) -> str:
     """The claims that name what their lab did not record, in lines; nothing where there is none.
 
     names: of the labs that ran to their end.
     """
     labs = {name[:2] for name in names}
-    known = {(r.lab, r.name) for r in made.records}
+    recorded = {(r.lab, r.name) for r in ledger.records}
     lines = []
-    for j in made.judgements:
-        missing = [n for n in parse(j.claim.compare, j.claim.id).names if (j.claim.lab, n) not in known]
+    for j in ledger.judgements:
+        missing = [n for n in parse(j.claim.compare, j.claim.id).names if (j.claim.lab, n) not in recorded]
         if j.claim.lab in labs and j.verdict != NOT_RUN and missing:
             lines.append(f"claim {j.claim.id} names what lab {j.claim.lab} did not record: {', '.join(missing)}")
     return "\n".join(lines)

@@ -110,12 +110,12 @@ def judge(claim: Claim, records: Iterable[Record], profile: str, ran: bool | Non
     if single := [r.name for r in used if len(r.values) < 2]:
         return Judgement(claim, profile, INCONCLUSIVE, f"one value of {single[0]}, so no spread; repeat it", None, ours)
     share = float(np.mean(comparison({r.name: _draws(r) for r in used})))
-    said = f"holds in {share:.1%} of {DRAWS:,} draws of the means"
+    reason = f"holds in {share:.1%} of {DRAWS:,} draws of the means"
     if share >= SURE:
-        return Judgement(claim, profile, REPRODUCED, said, share, ours)
+        return Judgement(claim, profile, REPRODUCED, reason, share, ours)
     if share <= 1 - SURE + 1e-12:
-        return Judgement(claim, profile, NOT_REPRODUCED, said, share, ours)
-    return Judgement(claim, profile, INCONCLUSIVE, f"{said}: the spread covers the difference", share, ours)
+        return Judgement(claim, profile, NOT_REPRODUCED, reason, share, ours)
+    return Judgement(claim, profile, INCONCLUSIVE, f"{reason}: the spread covers the difference", share, ours)
 
 
 def holds_on_printed_numbers(claim: Claim) -> bool | None:

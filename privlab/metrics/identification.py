@@ -23,22 +23,22 @@ PIXELS_AT_ONCE = 2**18  # of one channel: 256 images of 32 x 32, 16 of 128 x 128
 FEATURES_SIDE = 128  # pixels; smaller images are enlarged to this
 
 
-def iip(found: Tensor, truth: Tensor, distractors: Tensor, by: str = "features") -> float:
+def iip(images: Tensor, truth: Tensor, distractors: Tensor, by: str = "features") -> float:
     """Image identifiability precision: the share of recoveries whose nearest image is exactly their own true one.
 
     Arguments and errors: see `ranks`.  Returns a number from 0 to 1; a random guess has 1 / (batch + distractors).
     Source: Yin et al. 2021, See through Gradients, CVPR; Hatamizadeh et al. 2022, appendix A and Figure S.1, with 15,000 distinct
     people from MS-Celeb-1M and the embeddings of an ImageNet ResNet-50, where we have EfficientNet-lite0's.
     """
-    return (ranks(found, truth, distractors, by) == 1).double().mean().item()
+    return (ranks(images, truth, distractors, by) == 1).double().mean().item()
 
 
-def ranks(found: Tensor, truth: Tensor, distractors: Tensor, by: str = "features") -> Tensor:
+def ranks(images: Tensor, truth: Tensor, distractors: Tensor, by: str = "features") -> Tensor:
     """How many images are as near to a recovery as its own true one, that one included: 1 says that none is.
 
-    found, truth: (batch, channels, height, width); found[i] is to be recognised as truth[i].
+    images, truth: (batch, channels, height, width); images[i] is to be recognised as truth[i].
     distractors: (n, channels, height, width), images that were not in the batch.
-    All three in bytes, or in floats with truth and distractors in [0, 1]; `found` may leave it, as closed-form recoveries do: in pixels it
+    All three in bytes, or in floats with truth and distractors in [0, 1]; `images` may leave it, as closed-form recoveries do: in pixels it
     is taken as it is, and clamped for the networks, as the metrics do.
     by: the space in which nearness is measured, always by Euclidean distance.
         "pixels": of the pixels.
@@ -55,14 +55,14 @@ def ranks(found: Tensor, truth: Tensor, distractors: Tensor, by: str = "features
     """
     if by not in BY:
         raise ValueError(f"by={by!r} is no space to compare in; use {', '.join(map(repr, BY[:-1]))} or {BY[-1]!r}")
-    _check(found, truth, distractors, by)
+    _check(images, truth, distractors, by)
     _no_picture_twice(truth, distractors)
     embed: Callable[[Tensor], Tensor] = {"pixels": _pixels, "lpips": perceptual, "features": pooled}[by]
     side = FEATURES_SIDE if by == "features" else 1
     step = max(1, PIXELS_AT_ONCE // (max(side, truth.shape[2]) * max(side, truth.shape[3])))
 
-    device = found.device
-    here = torch.cat([embed(_unit(x)) for x in found.split(step)]).cpu().double()  # (batch, numbers)
+    device = images.device
+    here = torch.cat([embed(_unit(x)) for x in images.split(step)]).cpu().double()  # (batch, numbers)
     own = torch.cat([embed(_unit(x.to(device))) for x in truth.split(step)]).cpu().double()
     right = (here - own).square().sum(1, keepdim=True)  # (batch, 1)
     rank = _as_near(here, own, right).sum(1)  # itself included
@@ -142,34 +142,34 @@ def _bytes(images: Tensor) -> Tensor:
 
 
 def _no_picture_twice(truth: Tensor, distractors: Tensor) -> None:
-    seen: dict[bytes, int] = {}
+    index_of: dict[bytes, int] = {}
     for i, image in enumerate(_bytes(truth).cpu().numpy()):
-        if (first := seen.setdefault(image.tobytes(), i)) != i:
+        if (first := index_of.setdefault(image.tobytes(), i)) != i:
             raise ValueError(
                 f"truth: images {first} and {i} are the same picture, so no rank says which was meant; leave one out"
             )
     for i, image in enumerate(distractors):
-        if (twin := seen.get(_bytes(image).cpu().numpy().tobytes())) is not None:
+        if (twin := index_of.get(_bytes(image).cpu().numpy().tobytes())) is not None:
             raise ValueError(
                 f"distractors: number {i} is the same picture as truth {twin}, so its rank says nothing; give distractors without it"
             )
 
 
-def _check(found: Tensor, truth: Tensor, distractors: Tensor, by: str) -> None:
+def _check(images: Tensor, truth: Tensor, distractors: Tensor, by: str) -> None:
     shape = "(images, channels, height, width)"
-    for name, images in (("found", found), ("truth", truth), ("distractors", distractors)):
-        if not isinstance(images, Tensor) or images.ndim != 4 or images.numel() == 0:
-            got = f"shape {tuple(images.shape)}" if isinstance(images, Tensor) else f"a {type(images).__name__}"
+    for name, batch in (("images", images), ("truth", truth), ("distractors", distractors)):
+        if not isinstance(batch, Tensor) or batch.ndim != 4 or batch.numel() == 0:
+            got = f"shape {tuple(batch.shape)}" if isinstance(batch, Tensor) else f"a {type(batch).__name__}"
             raise ValueError(f"{name}: got {got}; give a tensor {shape} with at least one image")
-        if images.dtype != torch.uint8 and not images.is_floating_point():
-            raise ValueError(f"{name}: got {images.dtype}; give bytes, or floats in [0, 1]")
-        low, high = images.min().item(), images.max().item()  # NaN if there is one
+        if batch.dtype != torch.uint8 and not batch.is_floating_point():
+            raise ValueError(f"{name}: got {batch.dtype}; give bytes, or floats in [0, 1]")
+        low, high = batch.min().item(), batch.max().item()  # NaN if there is one
         if not (low > -torch.inf and high < torch.inf):
             raise ValueError(f"{name}: NaN or infinity among the pixels; leave out the images that failed and say so")
-        if name != "found" and images.is_floating_point() and not (low >= -1e-3 and high <= 1 + 1e-3):
+        if name != "images" and batch.is_floating_point() and not (low >= -1e-3 and high <= 1 + 1e-3):
             raise ValueError(f"{name}: {low:.3g} to {high:.3g} leaves [0, 1]; divide by 255, or undo the normalisation")
-    if found.shape != truth.shape:
-        raise ValueError(f"found: {tuple(found.shape)} is not the shape of truth, {tuple(truth.shape)}; match them")
+    if images.shape != truth.shape:
+        raise ValueError(f"images: {tuple(images.shape)} is not the shape of truth, {tuple(truth.shape)}; match them")
     if distractors.shape[1:] != truth.shape[1:]:
         raise ValueError(
             f"distractors: images of {tuple(distractors.shape[1:])} beside true ones of {tuple(truth.shape[1:])}; bring them to one size"

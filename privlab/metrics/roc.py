@@ -278,8 +278,8 @@ def _checked(scores: Any, members: Any, shape: str = "(n,)") -> tuple[np.ndarray
         raise ValueError(f"members: shape {members.shape} does not fit scores {scores.shape}; give one for each score")
     odd = members[(members != 0) & (members != 1)].tolist()
     if members.dtype.kind not in "bui" or odd:
-        found = f"holds {odd[0]!r}" if odd else f"type {members.dtype}"
-        raise ValueError(f"members: {found}; give True (or 1) for a member and False (or 0) for a non-member")
+        fault = f"holds {odd[0]!r}" if odd else f"type {members.dtype}"
+        raise ValueError(f"members: {fault}; give True (or 1) for a member and False (or 0) for a non-member")
     if (count := np.count_nonzero(members)) in (0, members.size):
         one, other = ("members", "non-members") if count else ("non-members", "members")
         raise ValueError(f"members: all {members.size:,} are {one}; give some {other} too")

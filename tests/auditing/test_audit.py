@@ -420,7 +420,7 @@ def test_a_timm_model_says_its_own_size():
         privlab.audit(vit(), *pictures(1, 16))
 
 
-def test_weights_without_a_slope_are_explained():
+def test_weights_without_a_gradient_are_explained():
     model = Plain().eval()
     with torch.no_grad():
         model.last.bias[0] = 1e4  # sure of class 0

@@ -109,7 +109,7 @@ def every_target(
     protocol: str = "paper",
     pairs: bool = False,
 ) -> Tensor:
-    """Each model as the target once, all others as its shadows: M attacks for the price of a few, see `leave_one_out`.
+    """Each model as the target once, all others as its shadows: M attacks at the cost of a few, see `leave_one_out`.
 
     phi: (models, n, queries) margins.  keep: (models, n) bool, which model was trained on which sample; half of the models on each.
     pairs: rows 2k and 2k + 1 hold complementary halves, and a target's partner is no shadow of it either. Then either side has as many
@@ -223,9 +223,9 @@ def _checked(
     name: str, phi: Tensor, keep: Tensor, online: bool, variance: str, protocol: str, pairs: bool | None = None
 ) -> tuple[Tensor, Tensor]:
     """Margins in float64, turned to (models, queries, n), and keep as a tensor, (models, n)."""
-    for option, value, known in (("variance", variance, VARIANCES), ("protocol", protocol, PROTOCOLS)):
-        if value not in known:
-            raise ValueError(f"{option}={value!r} is not known; give {' or '.join(map(repr, known))}")
+    for option, value, allowed in (("variance", variance, VARIANCES), ("protocol", protocol, PROTOCOLS)):
+        if value not in allowed:
+            raise ValueError(f"{option}={value!r} is not known; give {' or '.join(map(repr, allowed))}")
     values = torch.as_tensor(phi)
     if values.ndim != 3 or 0 in values.shape or not values.is_floating_point():
         raise ValueError(

@@ -149,7 +149,7 @@ def augmentation_gap(logits: Tensor, labels: Tensor) -> Tensor:
     if logits.ndim != 3 or 0 in logits.shape:
         raise ValueError(f"logits: got shape {tuple(logits.shape)}; give (queries, n, classes)")
     answers = [_answers(one, labels) for one in logits]
-    return torch.stack([said.argmax(1) == truth for said, truth in answers]).double().mean(0)
+    return torch.stack([answer.argmax(1) == truth for answer, truth in answers]).double().mean(0)
 
 
 # -- what an attack is given ---------------------------------------------------------------------------------------------

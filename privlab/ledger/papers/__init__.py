@@ -122,13 +122,13 @@ def claims(lab: str | None = None, path: Path | None = None) -> list[Claim]:
     twice, a printed number that is not in the table it points to.
     """
     entries = yaml.safe_load((path or _HERE / "claims.yaml").read_text(encoding="utf-8"))["claims"]
-    found: dict[str, Claim] = {}
+    by_id: dict[str, Claim] = {}
     for entry in entries:
         claim = _claim(entry)
-        if claim.id in found:
+        if claim.id in by_id:
             raise ValueError(f"claim {claim.id} is listed twice; give each its own id")
-        found[claim.id] = claim
-    return [c for c in found.values() if lab in (None, c.lab)]
+        by_id[claim.id] = claim
+    return [c for c in by_id.values() if lab in (None, c.lab)]
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ def explanations(path: Path | None = None) -> dict[str, Explanation]:
     Raises ValueError for an id, among the claims or the evidence, that no claim has.
     """
     entries = yaml.safe_load((path or _HERE / "explanations.yaml").read_text(encoding="utf-8"))["explanations"]
-    known = {claim.id for claim in claims()}
+    ids = {claim.id for claim in claims()}
     for name, entry in entries.items():
-        if unknown := [n for n in (name, *entry.get("evidence", ())) if n not in known]:
+        if unknown := [n for n in (name, *entry.get("evidence", ())) if n not in ids]:
             raise ValueError(f"explanation of {name}: there is no claim {unknown[0]!r}")
         if not entry.get("because"):
             raise ValueError(f"explanation of {name}: because={entry.get('because')!r} says nothing; give a sentence")
@@ -157,10 +157,10 @@ def explanations(path: Path | None = None) -> dict[str, Explanation]:
 
 def _claim(entry: dict[str, Any]) -> Claim:
     name = entry.get("id", "without an id")
-    known = [f.name for f in fields(Claim)]
-    if unknown := sorted(entry.keys() - set(known)):
-        raise ValueError(f"claim {name} has a field {unknown[0]!r}; the fields are {', '.join(known)}")
-    if missing := [f for f in known[:9] if not isinstance(entry.get(f), str)]:
+    field_names = [f.name for f in fields(Claim)]
+    if unknown := sorted(entry.keys() - set(field_names)):
+        raise ValueError(f"claim {name} has a field {unknown[0]!r}; the fields are {', '.join(field_names)}")
+    if missing := [f for f in field_names[:9] if not isinstance(entry.get(f), str)]:
         raise ValueError(f"claim {name}: {missing[0]}={entry.get(missing[0])!r}; give it as text")
     for field, allowed in (("paper", PAPERS), ("kind", KINDS), ("profile", PROFILES)):
         if entry[field] not in allowed:
@@ -183,10 +183,10 @@ def _printed(claim: str, number: dict[str, Any]) -> Printed:
     rows = _rows(stem)
     if unknown := [c for c in number["cell"] if c not in rows[0]]:
         raise ValueError(f"{where} names a column {unknown[0]!r}; {stem} has {', '.join(rows[0])}")
-    found = [row for row in rows if all(row[c] == str(value) for c, value in number["cell"].items())]
-    if len(found) != 1:
-        raise ValueError(f"{where} fits {len(found)} cells of {stem}; a cell is the one that {number['cell']} picks")
-    (cell,) = found
+    cells = [row for row in rows if all(row[c] == str(value) for c, value in number["cell"].items())]
+    if len(cells) != 1:
+        raise ValueError(f"{where} fits {len(cells)} cells of {stem}; a cell is the one that {number['cell']} picks")
+    (cell,) = cells
     if not cell["mean"]:
         raise ValueError(f"{where} points to an empty cell of {stem} ({cell['note']}); leave it out of numbers")
     if "mean" in number and float(number["mean"]) != float(cell["mean"]):
