@@ -56,7 +56,7 @@ profile = "smoke"
 seed = 0
 device = "auto"
 victim = ""  # beside the profile's networks, another model of timm: "mobilenetv3_small_050"
-faces = ""  # "utkface", "fairface" or "celeba", once data_scripts/faces.py has made yours ready
+faces = ""  # "utkface", "fairface" or "celeba", once data_scripts/prepare.py has made yours ready
 part_minutes = 6  # at gpu: how long the trainings of one part may take
 
 # %%
@@ -91,7 +91,7 @@ deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 
 # %% [markdown]
 # In the paper the photographs are CelebA's, the task is gender and the attribute race (section 4.1). That cannot be quite so: none of CelebA's 40 attributes is race, and at its gender task networks like these usually get more than .95, not the .65 of Table 4.
-# To probe race take UTKFace or FairFace: if you have accepted their terms and have the files, `python data_scripts/faces.py utkface --from FOLDER` makes them ready, and `faces = "utkface"` above takes them.
+# To probe race take UTKFace or FairFace: if you have accepted their terms and have the files, `python data_scripts/prepare.py attributes utkface --from FOLDER` makes them ready, and `faces = "utkface"` above takes them.
 
 # %% [markdown]
 # By default we take what everybody can have. **CIFAR-10**: the task is *animal or vehicle*, the attribute *which of the ten*. Nobody is hurt by a frog that is recognised. Further down, **real faces**: the task is *who*, the attribute *glasses or not*.

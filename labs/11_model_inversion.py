@@ -69,7 +69,7 @@ profile = "smoke"
 seed = 0
 device = "auto"
 victim = ""  # beside the profile's networks, another model of timm: "mobilenetv3_small_050"
-faces = ""  # "facescrub" or "celeba_people", once data_scripts/identities.py has made yours ready; FFHQ beside it
+faces = ""  # "facescrub" or "celeba_people", once data_scripts/prepare.py has made yours ready; FFHQ beside it
 face_generator = ()  # at paper: a checkout of stylegan2-ada-pytorch, and its network from data_scripts/stylegan.py
 part_minutes = 6  # at gpu: how long the trainings of one part may take
 

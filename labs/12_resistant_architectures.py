@@ -66,7 +66,7 @@ from privlab.training import shadow_models
 profile = "smoke"
 seed = 0
 device = "auto"
-faces = ""  # "facescrub" or "celeba_people", once data_scripts/identities.py has made yours ready; FFHQ beside it
+faces = ""  # "facescrub" or "celeba_people", once data_scripts/prepare.py has made yours ready; FFHQ beside it
 face_generator = ()  # at paper: a checkout of stylegan2-ada-pytorch, and its network from data_scripts/stylegan.py
 printed = "resnet_101"  # at paper: the network as the ledger names it, such as resnet_34 or densenet_121
 

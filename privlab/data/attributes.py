@@ -213,7 +213,7 @@ def _prepared(name: str, place: Path) -> Described:
     if not place.exists():
         raise FileNotFoundError(
             f"{name}: no {place.name} in {place.parent}. Its authors hand it out themselves: {HOMES[name]}. When you have the files, run "
-            f"python data_scripts/faces.py {name} --from FOLDER --size {place.stem.split('_')[1]}"
+            f"python data_scripts/prepare.py attributes {name} --from FOLDER --size {place.stem.split('_')[1]}"
         )
     with safe_open(place, framework="pt") as file:
         values = {label: tuple(known) for label, known in json.loads(file.metadata()["values"]).items()}

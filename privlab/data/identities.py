@@ -55,7 +55,7 @@ def load(name: str, size: int, to: str | os.PathLike[str] | None = None) -> Imag
     Raises ValueError for an unknown name or a damaged file, FileNotFoundError, saying what to do, for a set that was not prepared.
     """
     place = _place(_known(name), size, to)
-    again = f"python data_scripts/identities.py {name} --from FOLDER --size {size}"
+    again = f"python data_scripts/prepare.py identities {name} --from FOLDER --size {size}"
     if not place.exists():
         others = sorted(path.stem.removeprefix("people_") for path in place.parent.glob("people_*.safetensors"))
         there = f" (prepared: size {', '.join(others)})" if others else ""

@@ -218,15 +218,26 @@ def test_fewer_are_drawn_by_the_seed(utk, tmp_path):
 
 
 def test_faces_that_were_not_prepared_say_where_to_ask_and_what_to_run(tmp_path):
-    with pytest.raises(FileNotFoundError, match="data_scripts/faces.py celeba --from FOLDER --size 224"):
+    with pytest.raises(FileNotFoundError, match="data_scripts/prepare.py attributes celeba --from FOLDER --size 224"):
         attributes.load("celeba", 224, tmp_path)
 
 
 def test_the_script_prepares_faces_or_says_what_is_missing(utk, tmp_path):
-    script = Path(__file__).parents[2] / "data_scripts/faces.py"
+    script = Path(__file__).parents[2] / "data_scripts/prepare.py"
 
     def run(folder):
-        command = [sys.executable, script, "utkface", "--from", folder, "--size", "8", "--to", tmp_path / "data"]
+        command = [
+            sys.executable,
+            script,
+            "attributes",
+            "utkface",
+            "--from",
+            folder,
+            "--size",
+            "8",
+            "--to",
+            tmp_path / "data",
+        ]
         return subprocess.run(command, capture_output=True, text=True)
 
     done = run(utk)

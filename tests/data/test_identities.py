@@ -281,7 +281,7 @@ def test_a_set_that_was_not_prepared_says_where_to_ask_and_what_to_run(scrub, tm
     with pytest.raises(ValueError, match="did you mean 'ffhq'"):
         identities.load("ffhqs", 8, tmp_path)
     with pytest.raises(
-        FileNotFoundError, match="mmlab.*data_scripts/identities.py celeba_people --from FOLDER --size 224"
+        FileNotFoundError, match="mmlab.*data_scripts/prepare.py identities celeba_people --from FOLDER --size 224"
     ):
         identities.load("celeba_people", 224, tmp_path)
     identities.prepare("facescrub", scrub, 8, tmp_path, progress=False)
@@ -293,7 +293,9 @@ def test_a_set_that_was_not_prepared_says_where_to_ask_and_what_to_run(scrub, tm
 def test_a_damaged_file_says_how_to_make_it_again(scrub, tmp_path, damage):
     place = identities.prepare("facescrub", scrub, 8, tmp_path, progress=False)
     place.write_bytes(place.read_bytes()[:-1] if damage == "short" else damage)
-    with pytest.raises(ValueError, match="cannot be read .* run python data_scripts/identities.py facescrub --from"):
+    with pytest.raises(
+        ValueError, match="cannot be read .* run python data_scripts/prepare.py identities facescrub --from"
+    ):
         identities.load("facescrub", 8, tmp_path)
 
 
@@ -311,10 +313,10 @@ def test_every_set_has_a_home_and_a_number_of_classes():
 
 
 def test_the_script_prepares_a_set_or_says_what_is_missing(scrub, tmp_path, monkeypatch, capsys):
-    script = Path(__file__).parents[2] / "data_scripts/identities.py"
+    script = Path(__file__).parents[2] / "data_scripts/prepare.py"
 
     def run(folder):
-        given = ["facescrub", "--from", folder, "--size", "8", "--to", tmp_path / "data"]
+        given = ["identities", "facescrub", "--from", folder, "--size", "8", "--to", tmp_path / "data"]
         monkeypatch.setattr(sys, "argv", list(map(str, [script, *given])))
         with pytest.raises(SystemExit) as ended:
             runpy.run_path(str(script), run_name="__main__")
