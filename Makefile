@@ -3,16 +3,19 @@ PYTHON  ?= python3
 PROFILE ?= smoke
 JOBS    ?= 2
 OUT     ?= runs/$(PROFILE)
+SMOKE   := runs/smoke
 VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test lab book bench soak pair lock clean
+.PHONY: help env run test check weekly lab book bench soak pair lock clean
 
 help:
 	@echo "make run    execute the labs on real images and judge the papers' claims (PROFILE=smoke|laptop|gpu|paper, JOBS=2, LABS='00 05')"
-	@echo "make test   lint, types and every test"
+	@echo "make test   lint, types, contracts between modules, the tests of the package, each lab once (10 minutes after make run, else 17)"
+	@echo "make check  that and one test of each slow kind, such as a lab in a browser: what CI runs (half an hour)"
+	@echo "make weekly all of that kind, and a soak of three rounds (two hours)"
 	@echo "make lab    open the labs in JupyterLab (loopback only, with a token)"
 	@echo "make book   build the book in book/_build/html"
 	@echo "make bench  measure what the book promises, beside other programs (two hours; BENCH_LIMIT=300 for less)"
@@ -28,12 +31,29 @@ $(READY): pyproject.toml requirements.lock
 run: env
 	$(BIN)/python -m privlab run $(LABS) --profile $(PROFILE) --jobs $(JOBS) --out $(OUT)
 
-test: env
+# Three tiers of tests, each the one before and more; $(1): the marker expression of what they leave out. What `make run` has run
+# of this very source is not run again. A lab that fails here goes on to the tests, which say so.
+define tier
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy privlab
+	$(BIN)/lint-imports
 	$(BIN)/python -m privlab pair --check
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	-$(BIN)/python -m privlab run --profile smoke --jobs $(JOBS) --resume --out $(SMOKE)
+	PRIVLAB_SMOKE=$(SMOKE) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20 -m "$(1)"
+endef
+
+test: env
+	$(call tier,not bench and not check and not weekly)
+
+check: env
+	$(call tier,not bench and not weekly)
+
+# The soak begins anew each time: two rounds with an empty store, and one that finds everything trained.
+weekly: env
+	$(call tier,not bench)
+	rm -rf runs/weekly
+	SOAK_OUT=runs/weekly SOAK_ROUNDS=$(or $(SOAK_ROUNDS),3) SOAK_COLD=$(or $(SOAK_COLD),2) $(BIN)/python tests/soak.py
 
 lab: env
 	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=labs

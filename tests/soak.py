@@ -5,7 +5,7 @@ everything; the others find it trained. Each round is a line of runs/soak/soak.j
 next round. Exit status 1 where a lab failed, a figure differed from the first round's with the same seed on the same machine, or a
 round that began with an empty store trained nothing, and so had another.
 
-SOAK_ROUNDS (20) and SOAK_COLD (3) make it shorter.
+SOAK_ROUNDS (20) and SOAK_COLD (3) make it shorter; SOAK_OUT is another folder.
 """
 
 import json
@@ -24,7 +24,7 @@ from privlab.ledger.records import Machine
 from privlab.runner import catalogue
 
 ROUNDS, COLD = (int(os.environ.get(f"SOAK_{name}", default)) for name, default in (("ROUNDS", 20), ("COLD", 3)))
-OUT = Path("runs/soak")
+OUT = Path(os.environ.get("SOAK_OUT", "runs/soak"))
 
 
 def kept(stored: Path) -> int:

@@ -1,6 +1,7 @@
 """One list of dependencies: environment.yml, postBuild, the lock and the Makefile say what pyproject.toml says."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from _pytest.mark.expression import Expression
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -122,12 +124,35 @@ def test_the_dependencies_resolve(python, tmp_path):
     assert "torch==2.15.0" in (tmp_path / "lock.txt").read_text()
 
 
-def test_ci_calls_make_test_and_nothing_cleverer():
+def test_ci_calls_make_check_and_nothing_cleverer():
     lines = [line for line in (ROOT / ".ci/run").read_text().splitlines() if line and not line.startswith("#")]
-    assert lines == ["set -eu", 'cd "$(dirname "$0")/.."', "make test"]
+    assert lines == ["set -eu", 'cd "$(dirname "$0")/.."', "make check"]
 
 
-@pytest.mark.parametrize("target", ["env", "run", "test", "lab", "book", "bench"])
+def test_each_tier_of_tests_is_the_one_before_and_more():
+    """What `make test`, `make check` and `make weekly` give pytest; beside what measures, nothing is in none of them."""
+
+    def selected(target):
+        lines = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        (line,) = [line for line in lines.splitlines() if "-m pytest" in line]
+        assert line.startswith("PRIVLAB_SMOKE=runs/smoke ") and "--durations=20" in line
+        assert "privlab run --profile smoke" in lines and "--resume --out runs/smoke" in lines
+        *_, words = shlex.split(line)
+        expression = Expression.compile(words)
+        marks = [(), ("check",), ("weekly",), ("check", "weekly"), ("bench",)]
+        return words, [of for of in marks if expression.evaluate(lambda name, of=of, **_: name in of)]
+
+    plain, in_test = selected("test")
+    assert (
+        f"-m '{plain}'"
+        in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["addopts"]
+    )
+    assert in_test == [()]
+    assert selected("check")[1] == [(), ("check",)]
+    assert selected("weekly")[1] == [(), ("check",), ("weekly",), ("check", "weekly")]
+
+
+@pytest.mark.parametrize("target", ["env", "run", "test", "check", "weekly", "lab", "book", "bench"])
 def test_the_makefile_has_what_the_readme_promises(target):
     make = (ROOT / "Makefile").read_text()
     rule = re.search(rf"^{target}: (.+)$", make, re.MULTILINE).group(1)

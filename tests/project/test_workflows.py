@@ -96,6 +96,12 @@ def test_the_two_workflows_are_there():
     assert weekly["jobs"]["gpu"]["runs-on"] == ["self-hosted", "gpu"]
 
 
+def test_each_push_is_checked_without_running_the_labs_twice_and_each_week_runs_every_test():
+    smoke, weekly = (scripts(read(path.read_text())) for path in FILES)
+    assert smoke.index("make run PROFILE=smoke") < smoke.index("make check")  # which finds the run in runs/smoke
+    assert "make weekly" in weekly and not {"make test", "make check"} & {*weekly, *smoke[:-1]}
+
+
 def test_both_linters_are_content():
     assert schema(*FILES) == set()
     assert zizmor(FILES[0].parent) == {}
