@@ -27,7 +27,9 @@ sys.path[:0] = [
 ]  # the package beside this book, installed or not, and the modules beside this file
 
 import benchmarks  # noqa: E402
+import drawings  # noqa: E402
 import pages  # noqa: E402
+import reference  # noqa: E402
 
 from privlab import __version__, ledger  # noqa: E402
 from privlab.runner import catalogue, launch_buttons  # noqa: E402
@@ -39,8 +41,8 @@ project = "privlab"
 author = copyright = "the privlab authors"
 version = release = __version__
 language = "en"
-extensions = ["myst_nb", "sphinxcontrib.bibtex"]
-exclude_patterns = ["_build", "_generated/second_order.md", "baselines", "**/.ipynb_checkpoints"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinxcontrib.bibtex"]
+exclude_patterns = ["_build", "_generated/second_order.md", "_generated/rooms.md", "baselines", "**/.ipynb_checkpoints"]
 html_theme = "sphinx_book_theme"
 html_title = "privlab"
 html_theme_options = {
@@ -65,17 +67,26 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"  # the runner executes, and judges what came out; the book only shows it
 nb_ipywidgets_js = {MANAGER: {"defer": "defer"}} if HAVE[MANAGER] else {}
 bibtex_bibfiles = ["references.bib"]
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_typehints_format = "short"
+autodoc_inherit_docstrings = False  # what torch says of nn.Module.forward is not about ours
+python_maximum_signature_line_length = 72
+python_use_unqualified_type_names = True
+add_module_names = False
+toc_object_entries_show_parents = "hide"
 
 log = logging.getLogger(__name__)
 _WIDE = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 
 
 def write_pages(app: Sphinx) -> None:
-    """Write book/_generated anew: a notebook for each lab, the ledger, the benchmarks."""
+    """Write book/_generated anew: a notebook for each lab, the ledger, the benchmarks, the reference, the house's drawings."""
     generated = Path(app.srcdir) / "_generated"
     for left in generated.glob("**/*.*"):
         left.unlink()
     (generated / "labs").mkdir(parents=True, exist_ok=True)
+    floors, apart = reference.contracts(ROOT / "pyproject.toml")
     place = launch_buttons.repository(ROOT)
     for lab in catalogue.labs(ROOT / "labs"):
         nbformat.write(pages.page(lab, RUN, place, HAVE[MANAGER]), generated / "labs" / f"{lab.name}.ipynb")
@@ -83,8 +94,22 @@ def write_pages(app: Sphinx) -> None:
         ("ledger", _WIDE + _ledger()),
         ("benchmarks", _WIDE + benchmarks.page(BOOK / "baselines")),
         ("second_order", benchmarks.second_order(BOOK / "baselines")),
+        ("rooms", drawings.table(floors)),
     ):
         (generated / f"{name}.md").write_text(text, encoding="utf-8")
+    (generated / "rooms.svg").write_text(drawings.rooms(floors, apart), encoding="utf-8")
+    (generated / "gradient.svg").write_text(drawings.gradient(), encoding="utf-8")
+    if app.config.privlab_reference:
+        _write_reference(app, generated / "api", reference.Reference(floors, apart))
+
+
+def _write_reference(app: Sphinx, folder: Path, api: reference.Reference) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, text in api.pages():
+        (folder / f"{name}.rst").write_text(text, encoding="utf-8")
+    app.connect("autodoc-process-docstring", api.process)
+    app.connect("autodoc-process-signature", reference.arguments)
+    app.connect("autodoc-skip-member", reference.skip)
 
 
 def _ledger() -> str:
@@ -113,6 +138,7 @@ def setup(app: Sphinx) -> None:
         says = "Built without the scripts that the pages need: formulas stand here as TeX, controls as text."
         app.config.html_theme_options["announcement"] = says
         log.info("%s For them: python data_scripts/vendor.py", says)
+    app.add_config_value("privlab_reference", True, "env", bool)  # 0 for a book without it, half a minute sooner
     app.add_html_math_renderer("tex", inline_renderers=(_tex, None), block_renderers=(_tex, None))
     app.connect("builder-inited", write_pages)
     app.connect("html-page-context", check_pictures)

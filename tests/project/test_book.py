@@ -10,7 +10,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -20,7 +22,8 @@ import pytest
 import torch
 from nbformat.v4 import new_output
 
-from privlab import ledger
+import privlab
+from privlab import leak, ledger
 from privlab.notebook import flipbook
 from privlab.runner import catalogue, pairing
 
@@ -105,6 +108,7 @@ def house(tmp_path_factory):
         machine=machine, rounds=20, trained=[71, 71, 71], labs={"05_run": lab}, differ=["lab 05: psnr[a], lower"]
     )
     (place / "book/baselines/soak.json").write_text(json.dumps(soak))
+    shutil.copy(ROOT / "pyproject.toml", place)
     (place / "labs").mkdir()
     for name in ("05_run", "06_changed", "07_not_run"):
         (place / "labs" / f"{name}.py").write_text(LAB.replace("a lab", name))
@@ -116,14 +120,14 @@ def house(tmp_path_factory):
     return place
 
 
-def sphinx(place: Path, out: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-b", "html", "book", out]
+def sphinx(place: Path, out: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-b", "html", *options, "book", out]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PRIVLAB_")}
     return subprocess.run(command, cwd=place, env=clean | environment, capture_output=True, text=True)
 
 
-def build(place: Path, out: str, **environment: str) -> Path:
-    done = sphinx(place, out, **environment)
+def build(place: Path, out: str, *options: str, **environment: str) -> Path:
+    done = sphinx(place, out, *options, **environment)
     assert done.returncode == 0, done.stderr
     return place / out
 
@@ -136,7 +140,7 @@ def pages(house):
 def test_the_book_of_a_run(pages):
     shown = (pages / "_generated/labs/05_run.html").read_text()
     assert "VBox()" not in shown
-    folded = re.search(r"<details[^>]*>.*?</details>", shown, re.DOTALL)
+    folded = re.search(r"<details[^>]*>.*?</details>", shown.partition("<article")[2], re.DOTALL)
     assert folded and ">42<" in folded[0]  # a solution is folded away
     assert "as it is before it runs" not in shown
     for other in ("06_changed", "07_not_run"):
@@ -299,9 +303,31 @@ def test_each_lab_can_be_downloaded_and_no_button_leads_to_strangers(pages, hous
         assert not [link for link in page.links if "mybinder" in link or "colab" in link or "kaggle" in link]
 
 
+def small(house: Path, place: Path, *labs: str) -> Path:
+    """A book of these labs, without the reference."""
+    shutil.copytree(house / "runs", place / "runs")
+    shutil.copy(house / "pyproject.toml", place)
+    for folder, files in (
+        ("labs", [house / f"labs/{lab}{suffix}" for lab in labs for suffix in (".py", ".ipynb")]),
+        ("book", [house / "book/references.bib", *(house / "book").glob("*.py")]),
+        ("book/baselines", [house / "book/baselines/bench_second_order.json"]),
+    ):
+        (place / folder).mkdir()
+        for file in files:
+            shutil.copy(file, place / folder)
+    (place / "book/_static").mkdir()
+    for file in (house / "book/_static").glob("*.*"):
+        shutil.copy(file, place / "book/_static")
+    listed = "\n".join([*(f"_generated/labs/{lab}" for lab in labs), "_generated/ledger", "_generated/benchmarks"])
+    (place / "book/index.md").write_text(f"# A book\n\n```{{toctree}}\n{listed}\n```\n")
+    return place
+
+
 @pytest.mark.check
-def test_one_setting_gives_every_lab_its_buttons_and_no_run_is_told(house):
-    built = build(house, "launched", PRIVLAB_REPOSITORY="https://github.com/someone/a-fork", PRIVLAB_RUN="runs/nothing")
+def test_one_setting_gives_every_lab_its_buttons_and_no_run_is_told(house, tmp_path):
+    place = small(house, tmp_path / "launched", "05_run", "06_changed", "07_not_run")
+    told = dict(PRIVLAB_REPOSITORY="https://github.com/someone/a-fork", PRIVLAB_RUN="runs/nothing")
+    built = build(place, "built", "-D", "privlab_reference=0", **told)
     for name in ("05_run", "06_changed", "07_not_run"):
         page = Page(built / f"_generated/labs/{name}.html")
         lab = f"labs/{name}.ipynb"
@@ -319,19 +345,9 @@ def test_one_setting_gives_every_lab_its_buttons_and_no_run_is_told(house):
 @pytest.fixture(scope="module")
 def plain(house, tmp_path_factory):
     """A book of one lab and one faulty page, built where the vendored scripts could not be had."""
-    place = tmp_path_factory.mktemp("plain")
-    shutil.copytree(house / "runs", place / "runs")
-    for folder, names in (("labs", ["05_run.py", "05_run.ipynb"]), ("book", ["conf.py", "references.bib"])):
-        (place / folder).mkdir()
-        for name in (*names, *(path.name for path in (house / folder).glob("*.py") if folder == "book")):
-            shutil.copy(house / folder / name, place / folder / name)
-    shutil.copytree(house / "book/_static", place / "book/_static", ignore=shutil.ignore_patterns("vendor"))
-    (place / "book/baselines").mkdir()
-    shutil.copy(house / "book/baselines/bench_second_order.json", place / "book/baselines")
-    pages = "_generated/labs/05_run\n_generated/ledger\n_generated/benchmarks"
-    (place / "book/index.md").write_text(f"# A book\n\n```{{toctree}}\n{pages}\n```\n")
+    place = small(house, tmp_path_factory.mktemp("plain") / "house", "05_run")
     (place / "book/nameless.md").write_text("---\norphan: true\n---\n# A page\n\n<img src='x.png'>\n")
-    return sphinx(place, "built"), place / "built"
+    return sphinx(place, "built", "-D", "privlab_reference=0"), place / "built"
 
 
 @pytest.mark.check
@@ -350,6 +366,65 @@ def test_without_the_vendored_scripts_the_book_shows_tex_and_text(plain):
 def test_a_picture_without_words_stops_the_build(plain):
     done, _ = plain
     assert done.returncode != 0 and "nameless: x.png has no alt text" in done.stderr
+
+
+DOORS = {
+    ".".join(stub.relative_to(ROOT).parent.parts): import_module(".".join(stub.relative_to(ROOT).parent.parts)).__all__
+    for stub in sorted((ROOT / "privlab").rglob("__init__.pyi"))
+} | {"privlab": privlab.__all__, "privlab.leak": leak.__all__}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_reference_lists_every_name_at_every_door(pages, door):
+    text = "".join(path.read_text() for path in (pages / "_generated/api").glob("*.html"))
+    places = set(re.findall(r'\bid="(?:module-)?(privlab[\w.]*)"', text))
+    rooms = set(re.findall(r'href="(privlab[\w.]*)\.html', text))
+    assert not [name for name in DOORS[door] if f"{door}.{name}" not in places | rooms]
+
+
+def test_a_docstring_reads_in_the_reference_as_it_was_meant(pages):
+    text = (pages / "_generated/api/privlab.metrics.html").read_text()
+    (entry,) = re.findall(r'<dt[^>]*id="privlab.metrics.compare">.*?</dd></dl>', text, re.DOTALL)
+    assert re.search(r"<li><p><strong>images, truth</strong>: \(batch, channels, height, width\)", entry)
+    assert "<p>Raises ValueError as the metrics do.</p>" in entry
+    text = (pages / "_generated/api/privlab.leak.html").read_text()
+    assert '<span class="pre">batch_size</span>' in text and "object at 0x" not in text and "~privlab" not in text
+
+
+def test_a_docstring_becomes_paragraphs_arguments_and_formulas():
+    text = """A line with a *word*, a product a * b and x_.
+
+    size: of it.  kind: "soft"; see `load`
+        and `k >= 1`.
+    Raises ValueError for more.
+
+        G^T X
+
+    other: is no argument.
+    """
+    assert docstrings.rst(text, {"size", "kind"}, {"load": "privlab.data.load"}.get) == [
+        *["A line with a *word*, a product a \\* b and x\\_.", ""],
+        *[".. rst-class:: privlab-arguments", ""],
+        *["* **size**: of it.", ""],
+        *['* **kind**: ``"soft"``; see :py:obj:`load <privlab.data.load>` and ``k >= 1``.', ""],
+        *["Raises ValueError for more.", ""],
+        *[".. code-block:: text", "", "    G^T X", ""],
+        *["other: is no argument.", ""],
+    ]
+
+
+def test_the_house_names_every_room_and_says_what_the_drawings_show(pages):
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    rooms = [room.strip() for floor in contract["layers"] for room in floor.split("|") if room != "__main__"]
+    text = (pages / "house.html").read_text()
+    drawn, path = re.findall(r'<svg class="privlab-drawing".*?</svg>', text, re.DOTALL)
+    for room in rooms:
+        assert f">{room}</text>" in drawn and f'href="_generated/api/privlab.{room}.html' in text, room
+    for drawing, words in ((drawn, rooms), (path, ["data.load", "leak.observe", "metrics.compare"])):
+        (alt,) = re.findall(r'role="img" aria-label="(.*?)"', drawing)
+        assert not [word for word in words if word not in alt]
+        wide = [len(said) for said in re.findall(r"<text[^>]*>(.*?)</text>", drawing)]
+        assert max(wide) < 62
 
 
 def light(colour: str) -> float:
@@ -377,6 +452,7 @@ def from_file(path: Path):
     return module
 
 
+docstrings = from_file(ROOT / "book/docstrings.py")
 vendor = from_file(ROOT / "data_scripts/vendor.py")
 
 
