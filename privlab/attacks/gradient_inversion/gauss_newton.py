@@ -22,6 +22,7 @@ from privlab.attacks.gradient_inversion.curvature import Curvature, Residual, ch
 from privlab.attacks.gradient_inversion.descent import Checkpoint, State, twice_differentiable
 from privlab.attacks.gradient_inversion.results import Result, record
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
+from privlab.attacks.gradient_inversion.starts import Rule, attacked, starts
 from privlab.attacks.gradient_inversion.terms import Term, Value
 from privlab.compute import Run
 from privlab.leak import Leak
@@ -67,7 +68,7 @@ class GaussNewton:
     precondition: Literal["none", "diagonal", "patches"] = "none"
     fading: bool = True
     boxed: bool = True
-    labels: Callable[[nn.Module, Leak], Tensor] = label_recovery.row_minimum
+    labels: Rule = label_recovery.row_minimum
     passes: int | None = None
     enough: float | None = None
 
@@ -123,28 +124,16 @@ class GaussNewton:
         Raises ValueError for a leak without gradients, or a model with an operator that cannot be differentiated so often; MemoryError,
         with an estimate, where the batch would not fit.
         """
-        if not leak.grads:
-            raise ValueError(
-                "leak holds no gradients, so there is nothing to match; select some: leak.only(parts.stem(model))"
-            )
-        parameters = {n: p for n, p in model.named_parameters() if n in leak.grads}
-        like = next(iter(parameters.values()))
-        leak = leak.to(like)
+        parameters, leak = attacked(model, leak, self.labels)
         check_memory(model, leak)
-        labels = leak.labels if leak.labels is not None else self.labels(model, leak).to(like.device)
+        labels: Tensor = leak.labels  # type: ignore[assignment]  # known by now
         space = space or Pixels()
         values = [SQUARES[t.value] for t in self.terms]
         problem = partial(residuals, twice_differentiable(model), parameters, leak, labels, space, values)
-        noise = torch.Generator().manual_seed(seed)
-        first = int(resume["counts"][0]) if resume else 0
-        for restart in range(restarts):
-            drawn = torch.randn(leak.batch_size, *leak.image_shape, generator=noise).to(like)
-            if restart < first:
-                continue
-            begin = drawn if start is None else leak.normalise(start.to(like))
-            walk = _Walk(self, model, problem, leak, labels, space, restart, begin, seed)
-            if resume and restart == first:
-                walk.unpack(resume)
+        for begin in starts(leak, seed, restarts, start, resume):
+            walk = _Walk(self, model, problem, leak, labels, space, begin.restart, begin.images, seed)
+            if begin.checkpoint:
+                walk.unpack(begin.checkpoint)
             yield from walk.states()
 
     def run(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import label_recovery
@@ -20,13 +19,10 @@ from privlab.attacks.gradient_inversion.compiled import Compiled
 from privlab.attacks.gradient_inversion.descent import Checkpoint, Descent, State, twice_differentiable
 from privlab.attacks.gradient_inversion.results import Result, record
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
+from privlab.attacks.gradient_inversion.starts import Rule, attacked, starts
 from privlab.attacks.gradient_inversion.terms import ALWAYS, Term, ready
 from privlab.compute import Run
-from privlab.data.images import check_range
 from privlab.leak import Leak
-
-Rule = Callable[[nn.Module, Leak], Tensor]  # (model, leak) -> labels (batch,)
-
 
 # -- how the step length falls: progress (0 to 1) -> factor on the learning rate --------------------------------------------
 
@@ -161,38 +157,25 @@ class GradientMatching:
             labels and a whole batch; what a term does besides computing its value happens once, not in each step.
         Raises ValueError for a leak without gradients or that does not fit the model, and for labels or start of another batch.
         """
-        _check(model, leak, restarts, start, self.group, chunk)
+        _check(model, leak, chunk)
         _check_compiled(compiled, chunk, leak, self.labels)
-        parameters = {n: p for n, p in model.named_parameters() if n in leak.grads}
+        parameters, leak = attacked(model, leak, self.labels)
         like = next(iter(parameters.values()))
-        leak = leak.to(like)
-        forward = twice_differentiable(model)
-        labels = leak.labels
-        if labels is None and callable(self.labels):
-            labels = self.labels(model, leak).to(like.device)
-        classes = forward(like.new_zeros(leak.batch_size, *leak.image_shape)).shape[1] if labels is None else 0
-        terms = ready(self.terms, model, replace(leak, labels=labels))
+        forward, classes = twice_differentiable(model), 0
+        if leak.labels is None:
+            classes = forward(like.new_zeros(leak.batch_size, *leak.image_shape)).shape[1]
+        terms = ready(self.terms, model, leak)
         if not self.blind and not _uses_gradients(terms):
             raise ValueError("terms: nothing is left to compare gradients by in this leak; see the warning before this")
 
-        together = Compiled(model, parameters, replace(leak, labels=labels)) if compiled else None
-        noise = torch.Generator().manual_seed(seed)
-        first = int(resume["counts"][0]) if resume else 0
-        for restart in range(restarts):
-            seeds = [torch.randn(leak.batch_size, *leak.image_shape, generator=noise) for _ in range(self.group)]
-            x = torch.cat(seeds).to(like)
-            x = x if start is None else leak.normalise(start.to(like))
-            guess = None
-            if labels is None:
-                guess = torch.randn(len(x), classes, generator=noise).to(like)
-            if restart < first:
-                continue
+        step = Compiled(model, parameters, leak) if compiled else None
+        for begin in starts(leak, seed, restarts, start, resume, self.group, classes):
             descent = Descent(
-                forward, parameters, leak, terms, self.steps, self.lr, self.optimiser, self.schedule, self.signed,
-                self.boxed, self.enough, self.patience, restart, x, labels, guess, space or Pixels(), chunk, together,
+                forward, parameters, leak, terms, self.steps, self.lr, self.optimiser, self.schedule, self.signed, self.boxed,
+                self.enough, self.patience, begin.restart, begin.images, leak.labels, begin.guess, space or Pixels(), chunk, step,
             )  # fmt: skip
-            if resume and restart == first:
-                descent.unpack(resume)
+            if begin.checkpoint:
+                descent.unpack(begin.checkpoint)
             yield from descent.states()
 
     def run(
@@ -225,25 +208,7 @@ def _uses_gradients(terms: Sequence[Term]) -> bool:
     return any(t.of == "gradients" and t.weight and any(factor for _, factor in t.stages) for t in terms)
 
 
-def _check(model: nn.Module, leak: Leak, restarts: int, start: Tensor | None, group: int, chunk: int | None) -> None:
-    shape = (group * leak.batch_size, *leak.image_shape)
-    if not leak.grads:
-        raise ValueError(
-            "leak holds no gradients, so there is nothing to match; select some: leak.only(parts.stem(model))"
-        )
-    shapes = {n: p.shape for n, p in model.named_parameters()}
-    for name, gradient in leak.grads.items():
-        if shapes.get(name) != gradient.shape:
-            found = f"has {tuple(shapes[name])}" if name in shapes else "has no such parameter"
-            raise ValueError(
-                f"leak: gradient {name!r} is {tuple(gradient.shape)}, and {type(model).__name__} {found}; observe this very model"
-            )
-    if leak.labels is not None and leak.labels.shape != (leak.batch_size,):
-        raise ValueError(
-            f"leak.labels: shape {tuple(leak.labels.shape)} for a batch of {leak.batch_size}; give one label an image, or None"
-        )
-    if restarts < 1:
-        raise ValueError(f"restarts={restarts} searches nothing; give 1 or more")
+def _check(model: nn.Module, leak: Leak, chunk: int | None) -> None:
     if chunk is not None and chunk < 1:
         raise ValueError(f"chunk={chunk} is no number of images; give 1 or more, or None for all at once")
     if (
@@ -255,10 +220,6 @@ def _check(model: nn.Module, leak: Leak, restarts: int, start: Tensor | None, gr
             f"chunk={chunk}: {type(model).__name__} has BatchNorm in train mode, which mixes the images of a batch, so it cannot be "
             "taken apart; give chunk=None, or a model in eval mode"
         )
-    if start is not None and start.shape != shape:
-        raise ValueError(f"start: shape {tuple(start.shape)}, and the leak is of {shape}; give images of that shape")
-    if start is not None:
-        check_range("start", start, "give images in [0, 1], not normalised ones")
 
 
 def _check_compiled(compiled: bool, chunk: int | None, leak: Leak, rule: Rule | Literal["search"]) -> None:

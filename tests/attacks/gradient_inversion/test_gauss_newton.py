@@ -387,6 +387,17 @@ def test_a_leak_without_gradients_is_refused():
         next(GaussNewton().search(smooth(), leak))
 
 
+def test_a_leak_of_another_model_and_a_start_of_another_batch_are_refused():
+    model = smooth()
+    leak = observe(model, photo(1), LABEL)
+    with pytest.raises(ValueError, match=r"Linear has no such parameter; observe this very model"):
+        next(GaussNewton().search(nn.Linear(2, 2), leak))
+    with pytest.raises(ValueError, match=r"start: shape \(2, "):
+        next(GaussNewton().search(model, leak, start=torch.zeros(2, *leak.image_shape)))
+    with pytest.raises(ValueError, match=r"restarts=0 searches nothing"):
+        next(GaussNewton().search(model, leak, restarts=0))
+
+
 def test_patches_are_refused_where_there_are_none():
     model = smooth()
     with pytest.raises(ValueError, match=r"precondition='patches': Sequential does not begin by cutting patches"):
