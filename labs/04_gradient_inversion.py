@@ -40,15 +40,13 @@ from functools import partial
 from inspect import getsource
 
 import pandas as pd
-import timm
 import torch
 from torch import nn
 
-from privlab import compute, data, ledger, metrics, training
+from privlab import data, ledger, metrics, training
 from privlab import models as models_module
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, objectives, priors
-from privlab.attacks.gradient_inversion import results as results_module
 from privlab.leak import observe
 from privlab.ledger import papers
 from privlab.notebook import checks, flipbook, player, plots, widgets
@@ -170,26 +168,17 @@ player.watch(lambda: attack.search(swin, leak, seed=seed), truth=photo)
 
 
 # %%
-def kept_run(attack, **about):
-    """Where a search is kept at gpu and paper, under a name made of all that it depends on."""
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results_module.FORMAT)
-    settings = dict(attack=repr(attack), seed=seed, device=page.device, **versions, **about)
-    return compute.Run("inversion", settings) if profile in ("gpu", "paper") else None
-
-
 def invert(build, image, number, attack=attack, source=photos, size=None, **about):
     """One search for one photograph in the gradient of the victim that `build` makes; `about` says which victim that is."""
-    kept = kept_run(attack, set=source.name, image=image, size=size, number=number, **about)
-    if kept is not None and kept.complete:
-        return results_module.kept(kept)
-    left = None if kept is None else deadline - time.monotonic()
-    if left is not None and left <= 0:
-        raise TimeoutError(
-            "this part's time is over; what was found is kept: run the lab again, and it goes on from here"
-        )
-    model = build().to(page.device)
-    message = observe(model, *source.one(image, size=size))
-    return attack.run(model, message, seed=seed + number, snapshots=12, store=kept, budget=left, progress=False)
+    about |= dict(set=source.name, image=image, size=size, number=number)
+    store = gradient_inversion.kept_run(attack, seed, page.device, **about) if profile in ("gpu", "paper") else None
+
+    def search(**keep):
+        model = build().to(page.device)
+        leak = observe(model, *source.one(image, size=size))
+        return attack.run(model, leak, seed=seed + number, snapshots=12, progress=False, **keep)
+
+    return gradient_inversion.search_once(store, deadline, search)
 
 
 # %%

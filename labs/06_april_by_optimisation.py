@@ -37,15 +37,12 @@ import time
 import warnings
 from dataclasses import replace
 
-import timm
 import torch
 from torch.nn import functional as F
 
-from privlab import compute, data, ledger, metrics, training
+from privlab import data, ledger, metrics, training
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import closed_form, label_recovery, matching, objectives, presets
-from privlab.attacks.gradient_inversion import results as results_module
-from privlab.compute import store
 from privlab.defences import perturbation
 from privlab.leak import observe
 from privlab.ledger import papers
@@ -239,21 +236,17 @@ done = {}  # settings -> what was found, so that no search is done twice
 
 
 def once(begin, **about):
-    """What a search found; `begin()` gives attack, server's model, message and seed where it was not done before."""
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results_module.FORMAT)
-    settings = dict(seed=seed, device=page.device, **versions, **about)
-    key = store.key(settings)
-    if key not in done:
-        kept = compute.Run("inversion", settings) if profile in ("gpu", "paper") else None
-        if kept is not None and kept.complete:
-            return results_module.kept(kept)
-        left = None if kept is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            raise TimeoutError("this part's time is over, and what was found is kept: run the lab again to go on")
-        attack, server, message, start = begin()
-        search = dict(snapshots=24, store=kept, budget=left, progress=False)
-        done[key] = attack.run(server, message, seed=seed + start, **search)
-    return done[key]
+    """What a search found; `begin()` gives attack, server's model, leak and seed where it was not done before."""
+    store = gradient_inversion.kept_run(seed=seed, device=page.device, **about)
+
+    def search(**keep):
+        attack, server, leak, start = begin()
+        return attack.run(server, leak, seed=seed + start, snapshots=24, progress=False, **keep)
+
+    if store.path not in done:
+        kept = store if profile in ("gpu", "paper") else None
+        done[store.path] = gradient_inversion.search_once(kept, deadline, search)
+    return done[store.path]
 
 
 # %%
@@ -266,9 +259,7 @@ def invert(attack, image, harm="nothing", source=photos, size=None, alpha=None, 
         server = another_embedding(model, image) if private else model
         return (balanced(attack, server, message, image) if alpha else attack), server, message, image
 
-    about = dict(
-        attack=repr(attack), set=source.name, split=source.split, image=image, size=size, harm=harm, alpha=alpha
-    )
+    about = dict(attack=attack, set=source.name, split=source.split, image=image, size=size, harm=harm, alpha=alpha)
     state = "fresh" if trained is None else trained[1]
     return once(begin, private=private, state=state, changes=shape | changes, **about)
 
@@ -496,7 +487,7 @@ def invert_batch(size, number):
         message = replace(observe(model, images, truth), labels=None)
         return balanced(four["april"], model, message, number), model, message, number
 
-    result = once(begin, attack=repr(four["april"]), alpha="balanced", batch=size, number=number, changes=shape)
+    result = once(begin, attack=four["april"], alpha="balanced", batch=size, number=number, changes=shape)
     read, wanted = result.labels.tolist(), truth.tolist()
     order = [read.index(y) if y in read else k for k, y in enumerate(wanted)]
     return result.images[order], images, label_recovery.overlap(result.labels.cpu(), truth)

@@ -38,14 +38,12 @@ from dataclasses import replace
 from functools import cache, partial
 from inspect import getsource
 
-import timm
 import torch
 import torch.nn.functional as F
 
-from privlab import compute, data, ledger, metrics, models, training
+from privlab import data, ledger, metrics, models, training
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, matching, objectives, priors, search_spaces
-from privlab.attacks.gradient_inversion import results as results_module
 from privlab.leak import observe
 from privlab.ledger import papers
 from privlab.metrics import identification, image_quality
@@ -536,32 +534,20 @@ main_std = 0.02 if large else 1.0
 
 
 # %%
-def kept_run(attack, **about):
-    """Where a search is kept at gpu and paper, under a name made of all that it depends on."""
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results_module.FORMAT)
-    settings = dict(
-        attack=repr(attack), seed=seed, device=page.device, moco=bool(moco), pretrained=pretrained, **versions, **about
-    )
-    return compute.Run("inversion", settings) if large else None
-
-
-# %%
 def invert(attack, build, images, classes, number, space=None, start=None, **about):
     """One search for one batch; `about` says of which victim and batch."""
-    kept = kept_run(attack, number=number, batch=len(images), shape=list(images.shape), **about)
-    if kept is not None and kept.complete:
-        return results_module.kept(kept)
-    left = None if kept is None else deadline - time.monotonic()
-    if left is not None and left <= 0:
-        raise TimeoutError(
-            "this part's time is over; what was found is kept: run the lab again, and it goes on from here"
-        )
-    model = build().to(page.device)
-    leak = observe(model, images, classes)
+    about |= dict(number=number, batch=len(images), shape=list(images.shape), moco=bool(moco), pretrained=pretrained)
+    store = gradient_inversion.kept_run(attack, seed, page.device, **about) if large else None
     how = dict(space=space, start=start, snapshots=6, chunk=2 if images.shape[-1] > 64 else None)
     if isinstance(attack, GaussNewton):  # takes a batch as a whole, in few steps: keep a picture of each
         how = dict(space=space, start=start, snapshots=range(attack.steps + 1))
-    return attack.run(model, leak, seed=seed + number, store=kept, budget=left, progress=False, **how)
+
+    def search(**keep):
+        model = build().to(page.device)
+        leak = observe(model, images, classes)
+        return attack.run(model, leak, seed=seed + number, progress=False, **how, **keep)
+
+    return gradient_inversion.search_once(store, deadline, search)
 
 
 # %%

@@ -35,15 +35,13 @@ from dataclasses import replace
 from functools import cache, partial
 
 import pandas as pd
-import timm
 import torch
 import torch.nn.functional as F
 from torch import func
 
-from privlab import compute, data, ledger, metrics, models, training
+from privlab import data, ledger, metrics, models, training
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import closed_form, label_recovery, objectives
-from privlab.attacks.gradient_inversion import results as results_module
 from privlab.attacks.gradient_inversion.closed_form import vit
 from privlab.leak import observe
 from privlab.ledger import papers
@@ -244,13 +242,6 @@ guess
 
 
 # %%
-def kept_run(search, **about):
-    """Where a search is kept at gpu and paper, under a name made of all that it depends on."""
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results_module.FORMAT)
-    settings = dict(attack=repr(search), seed=seed, device=page.device, **versions, **about)
-    return compute.Run("inversion", settings) if profile in ("gpu", "paper") else None
-
-
 def message_of(model, image, chosen, batch):
     """What the client with photograph `image` (and those after it, in a batch) sends of a selection."""
     images, classes = photos.take([(image + k) % len(photos) for k in range(batch)])
@@ -263,20 +254,16 @@ def invert(chosen, k, build=victim, how=by_cosine, price=1.0, steps=steps, batch
 
     how: (search, model, leak) -> the search, with another distance, say.
     """
-    search = attack(price, steps)
+    plain = attack(price, steps)
     about |= dict(shape=shape, victim=about.get("victim", "fresh"), chosen=chosen, how=how.__name__, k=k, batch=batch)
-    kept = kept_run(search, **about)
-    if kept is not None and kept.complete:
-        return results_module.kept(kept)
-    left = None if kept is None else deadline - time.monotonic()
-    if left is not None and left <= 0:
-        raise TimeoutError(
-            "this part's time is over; what was found is kept: run the lab again, and it goes on from here"
-        )
-    model = build(k)
-    message = message_of(model, k, chosen, batch)
-    search = how(search, model, message)
-    return search.run(model, message, seed=seed + k, snapshots=6, store=kept, budget=left, progress=False)
+    store = gradient_inversion.kept_run(plain, seed, page.device, **about) if profile in ("gpu", "paper") else None
+
+    def search(**keep):
+        model = build(k)
+        leak = message_of(model, k, chosen, batch)
+        return how(plain, model, leak).run(model, leak, seed=seed + k, snapshots=6, progress=False, **keep)
+
+    return gradient_inversion.search_once(store, deadline, search)
 
 
 # %%

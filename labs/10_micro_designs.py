@@ -43,16 +43,13 @@ from inspect import getsource
 
 import numpy as np
 import pandas as pd
-import timm
 import torch
 from torch import nn
 
 from privlab import data, ledger, metrics, training
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import objectives
-from privlab.attacks.gradient_inversion import results as results_module
 from privlab.attacks.membership_inference import network_based
-from privlab.compute import Run
 from privlab.leak import observe
 from privlab.metrics import roc
 from privlab.models import morph, morph_steps
@@ -400,29 +397,22 @@ guess_kind.against(
 
 
 # %%
-def kept_run(attack, **about):
-    """Where a search is kept at gpu and paper, under a name made of all that it depends on."""
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results_module.FORMAT)
-    about |= dict(attack=repr(attack), seed=seed, device=page.device, shape=shape, **versions)
-    return Run("inversion", about) if full_size else None
-
-
 def invert(build, k, about, price, source=photos, size=None, hide=None):
     """Search for photograph k in the message of `build(k)`; `about` says which victim that is.
 
     hide: model -> names of the parameters whose gradients are withheld.
     """
     attack = gradient_inversion.cases.PRESETS[preset](**settings(price))
-    kept = kept_run(attack, victim=about, set=source.name, size=size, k=k, hidden=hide and hide.__name__)
-    if kept is not None and kept.complete:
-        return results_module.kept(kept)
-    left = None if kept is None else deadline - time.monotonic()
-    if left is not None and left <= 0:
-        raise TimeoutError("this part's time is over; what was found is kept: run the lab again, and it goes on")
-    model = build(k)
-    message = observe(model, *source.one(k, size=size))
-    message = message.without(hide(model)) if hide else message
-    return attack.run(model, message, seed=seed + k, snapshots=0, store=kept, budget=left, progress=False)
+    about = dict(victim=about, shape=shape, set=source.name, size=size, k=k, hidden=hide and hide.__name__)
+    store = gradient_inversion.kept_run(attack, seed, page.device, **about) if full_size else None
+
+    def one(**keep):
+        model = build(k)
+        leak = observe(model, *source.one(k, size=size))
+        leak = leak.without(hide(model)) if hide else leak
+        return attack.run(model, leak, seed=seed + k, snapshots=0, progress=False, **keep)
+
+    return gradient_inversion.search_once(store, deadline, one)
 
 
 # %%

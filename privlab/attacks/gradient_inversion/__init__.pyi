@@ -14,6 +14,7 @@ from .presets import (
     quasi_newton,
     tag,
 )
+from .results import kept_run, search_once
 from .terms import Term
 
 __all__ = [
@@ -32,12 +33,14 @@ __all__ = [
     "gradvit",
     "idlg",
     "inverting_gradients",
+    "kept_run",
     "label_recovery",
     "objectives",
     "priors",
     "quasi_newton",
     "results",
     "run_cases",
+    "search_once",
     "search_spaces",
     "sensitivity",
     "tag",

@@ -7,7 +7,10 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import timm
+import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
@@ -170,6 +173,34 @@ def record(
 def kept(store: Run) -> Result:
     """What a complete run of the store found.  Raises FileNotFoundError for one that is not complete."""
     return _Notes.unpack(store.load("result")).result()
+
+
+def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:
+    """Where a search is kept in the run store, under a name made of all that it depends on.
+
+    attack: known by its repr.  about: which victim, photographs and leak, as `compute.store.key` takes settings.
+    """
+    versions = dict(torch=torch.__version__, timm=timm.__version__, search=FORMAT)
+    return Run("inversion", dict(attack=repr(attack), seed=seed, device=device, **versions, **about))
+
+
+def search_once(store: Run | None, deadline: float, search: Callable[..., Result]) -> Result:
+    """What a kept search found; where it is not done, `search(store=, budget=)` does it or goes on with it, until the deadline.
+
+    store: see `kept_run`; None keeps nothing, and has no deadline.  deadline: by time.monotonic().
+    search: build the victim, observe it, and run the attack on it with these two arguments.
+    Raises TimeoutError at the deadline.
+    """
+    if store is None:
+        return search(store=None, budget=None)
+    if store.complete:
+        return kept(store)
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError(
+            "this part's time is over; what was found is kept: run the lab again, and it goes on from here"
+        )
+    return search(store=store, budget=left)
 
 
 def _steps(snapshots: int | Sequence[int], steps: int) -> set[int]:
