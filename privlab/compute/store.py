@@ -13,6 +13,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from torch import Tensor
 
 from privlab.compute.atomic import write_atomic
 
-__all__ = ["Run", "digest", "folder", "from_bytes", "joined", "key", "parted", "to_bytes", "write_atomic"]
+__all__ = [
+    "Run", "digest", "environment", "folder", "from_bytes", "joined", "key", "keyed", "parted", "to_bytes", "versions", "write_atomic"
+]  # fmt: skip
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _DONE = "complete.json"  # file name -> sha256; its presence is what makes a run complete
@@ -45,6 +48,37 @@ def key(config: Mapping[str, Any]) -> str:
     Raises ValueError for anything else, naming where it stands: a path, NaN, a tensor.
     """
     return hashlib.sha256(_canonical(config).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Releases of the packages that results hang on; one release of torch counts the same however it was built (2.12.0+cpu)."""
+    return {package: metadata.version(package).split("+")[0] for package in ("torch", "timm")}
+
+
+def environment(format: int, device: str | torch.device) -> dict[str, Any]:
+    """What every result hangs on beside its settings; see `keyed` for the arguments."""
+    return {"format": format, "device": torch.device(device).type, "versions": versions()}
+
+
+def keyed(
+    kind: str,
+    settings: Mapping[str, Any],
+    *,
+    format: int,
+    device: str | torch.device = "cpu",
+    root: Path | str | None = None,
+) -> Run:
+    """The run of a computation, under a key of all that its result hangs on: its settings, and its `environment`.
+
+    kind, root: see `Run`.  settings: as `key` takes them.
+    format: a number that the module raises when the same settings begin to give another result.
+    device: what computes; its kind counts ("cuda"), and not which of several it is.
+    Raises ValueError for settings that name a part of the environment themselves.
+    """
+    surroundings = environment(format, device)
+    if twice := surroundings.keys() & settings.keys():
+        raise ValueError(f"settings hold {min(twice)!r}, which every key has already; leave it out")
+    return Run(kind, {**settings, **surroundings}, root)
 
 
 class Run:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from privlab import compute
 from privlab.compute import store
 from privlab.data import sources
 from privlab.data.images import check_range
@@ -90,14 +89,12 @@ def kept(
     root: of the store; `store.folder()` if not given.
     """
     weights = model.state_dict()
-    config = {
-        "format": FORMAT,
+    settings = {
         "model": [f"{model}{preprocessing(model)}", store.digest(*weights.values()), *weights],
         "images": store.digest(images),
         "layers": list(layers),
-        "device": next(model.parameters()).device.type,
     }
-    run = compute.Run("features", config, root)
+    run = store.keyed("features", settings, format=FORMAT, device=next(model.parameters()).device, root=root)
     if not run.complete:
         run.save("features", read(model, images, layers))
         run.finish()

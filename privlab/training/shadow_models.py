@@ -212,7 +212,7 @@ def make(
         )
     list(asked(pixels[:1], queries))  # an unknown query is told here
     settings: dict[str, Any] = {
-        "format": FORMAT,
+        **store.environment(FORMAT, device),
         "model": {"name": name, "changes": {"num_classes": classes, **(model or {})}},
         "normalise": normalise and asdict(normalise),
         "recipe": recipe.settings(),
@@ -221,8 +221,6 @@ def make(
         "keep": [len(keep), store.digest(keep)],
         "queries": list(queries),
         "at": epochs,
-        "device": torch.device(device).type,
-        "versions": trainer.versions(),
     }
     if layers:
         settings["layers"] = list(layers)
@@ -236,7 +234,7 @@ def make(
         changed = defence.shaped(built, defences, epoch - 1)
         if layers and (changed or epoch == epochs[0]):
             representations.read(built, pixels[:1], layers)
-    path = Path(folder) if folder else store.folder() / "fleet" / store.key(settings)[:32]
+    path = Path(folder) if folder else compute.Run("fleet", settings).path
     return _settled(path.absolute(), settings, pixels, labels, keep)
 
 
@@ -272,9 +270,9 @@ def train(folder: str, model: int, budget: float | None = None) -> None:
     run, settings = fleet.runs[model], fleet.settings
     if run.complete:
         return
-    if settings["versions"] != trainer.versions():
+    if settings["versions"] != store.versions():
         raise RuntimeError(
-            f"this worker has {trainer.versions()}, and the fleet was made with {settings['versions']}; "
+            f"this worker has {store.versions()}, and the fleet was made with {settings['versions']}; "
             "install the same versions everywhere"
         )
     built = _build(settings, model).to(settings["device"])

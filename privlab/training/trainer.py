@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import timm
 import torch
 import torch.nn.functional as F
 from timm.data import Mixup
@@ -25,7 +24,7 @@ from tqdm.auto import tqdm
 
 from privlab import models
 from privlab.compute import Run
-from privlab.compute.store import digest, joined, key, parted
+from privlab.compute.store import digest, joined, key, keyed, parted
 from privlab.data import Normalise
 from privlab.data import load as load_images
 from privlab.models.forward import preprocessing
@@ -198,12 +197,11 @@ def victim(
     if test is not None:
         held_out = subset(load_images(data, "test"), range(test) if isinstance(test, int) else test)
     shapes = {n: tuple(t.shape) for n, t in built.state_dict().items()}
-    config = {
+    settings = {
         "model": {"name": name, **changes, "structure": key({"": f"{built}{shapes}{built.normalise}"})},
         "training": _settings(recipe, seed, members, held_out, sample),
-        "on": [torch.device(device).type, *versions().values()],
     }
-    run = Run("victim", config, root)
+    run = keyed("victim", settings, format=FORMAT, device=device, root=root)
     reused = run.complete
     history = fit(built, members, recipe, seed=seed, test=held_out, sample=sample, run=run, progress=progress)
     how = f"{'reused, trained' if reused else 'trained'} on {len(members[1]):,} images of {data}"
@@ -371,11 +369,6 @@ def _settings(
     sets = {name: some and [len(some[1]), digest(*some)] for name, some in (("images", train), ("test", test))}
     settings = {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": sample, **sets}
     return settings | ({"defences": [each.settings() for each in defences]} if defences else {})
-
-
-def versions() -> dict[str, str]:
-    """Of what a training's bits depend on beside the machine."""
-    return {"torch": torch.__version__.split("+")[0], "timm": timm.__version__}
 
 
 def _check(model: nn.Module, recipe: Recipe, pixels: Tensor, labels: Tensor) -> int:

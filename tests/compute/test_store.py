@@ -78,6 +78,48 @@ def test_key_refuses_what_has_no_one_form(config, message):
         store.key(config)
 
 
+def test_a_computation_is_keyed_by_settings_format_device_and_versions(tmp_path, monkeypatch):
+    releases = {"torch": "2.15.0", "timm": "1.0.31"}
+    monkeypatch.setattr(store.metadata, "version", releases.__getitem__)
+    run = store.keyed("some", {"seed": 0}, format=1, device="cuda:1", root=tmp_path)
+    assert run.config == {"seed": 0, "format": 1, "device": "cuda", "versions": releases}
+    assert run.path == compute.Run("some", run.config, tmp_path).path
+
+    def name(seed=0, format=1, device="cuda"):
+        return store.keyed("some", {"seed": seed}, format=format, device=device, root=tmp_path).path.name
+
+    assert name() == name(device=torch.device("cuda", 0)) == run.path.name
+    others = [name(seed=1), name(format=2), name(device="cpu")]
+    for package in releases:
+        with monkeypatch.context() as patch:
+            patch.setitem(releases, package, releases[package] + "+cpu")  # the same release, built for another device
+            assert name() == run.path.name
+            patch.setitem(releases, package, "9.9")
+            others.append(name())
+    assert len({name(), *others}) == 6
+
+
+@pytest.mark.parametrize("word", ["format", "device", "versions"])
+def test_a_key_says_nothing_twice(tmp_path, word):
+    with pytest.raises(ValueError, match=f"settings hold '{word}', which every key has already; leave it out"):
+        store.keyed("some", {word: 1}, format=1, root=tmp_path)
+
+
+def test_keys_are_made_in_one_place():
+    """Whoever keeps a computation leaves format, device and versions to the store; a fleet's models stand under the fleet's key."""
+    package = Path(store.__file__).parents[1]
+    by_hand = {
+        str(path.relative_to(package)): re.findall(
+            r"(?:(?:compute|store)\.Run|\bRun(?=\(\s*\"))\(\s*\"?(\w+)", path.read_text()
+        )
+        for path in package.rglob("*.py")
+        if path.name != "store.py"
+    }
+    assert {name: kinds for name, kinds in by_hand.items() if kinds} == {
+        "training/shadow_models.py": ["shadow", "fleet"]
+    }
+
+
 def test_a_run_keeps_tensors_and_notes(tmp_path):
     config = {"model": "vit", "seed": 3}
     run = compute.Run("victim", config, tmp_path)

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-import timm
 import torch
 from torch import Tensor, nn
 
@@ -19,6 +18,7 @@ from privlab import compute, data, models
 from privlab.attacks.gradient_inversion import adaptive, matching, presets, results, sensitivity
 from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
 from privlab.attacks.gradient_inversion.results import Result
+from privlab.compute import store
 from privlab.compute import tasks as fleet
 from privlab.defences import perturbation
 from privlab.leak import Leak, observe
@@ -205,8 +205,9 @@ def _taken(call: str, arguments: dict[str, Any]) -> tuple[compute.Run, str, Sequ
 
 
 def _run(call: str, arguments: Mapping[str, Any]) -> compute.Run:
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=results.FORMAT)
-    return compute.Run("inversion" if call == "invert" else "spectrum", {**arguments, "versions": versions})
+    kind = "gradient_inversion" if call == "invert" else "spectrum"
+    settings = {name: value for name, value in arguments.items() if name != "device"}
+    return store.keyed(kind, settings, format=results.FORMAT, device=arguments["device"])
 
 
 def _steps(kept: compute.Run) -> int:

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from privlab import compute
 from privlab.attacks.model_inversion import distillation, generator_files
 from privlab.attacks.model_inversion.results import PARTS, Result
@@ -48,7 +46,7 @@ class Case(NamedTuple):
         if self.beside:
             names["beside"] = [Path(each).name for each in self.beside]
         settings = self.arguments() | names
-        return compute.Run("inversion", {"format": FORMAT, **settings, "torch": torch.__version__.split("+")[0]})
+        return store.keyed("model_inversion", settings, format=FORMAT, device=self.fleet.settings["device"])
 
     @property
     def result(self) -> Result:

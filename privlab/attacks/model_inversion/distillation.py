@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab import compute, models, training
+from privlab import models, training
 from privlab.compute import store
 from privlab.data import Normalise
 from privlab.models.forward import preprocessing
-from privlab.training import batches, epoch_loop, trainer
+from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
 
 FORMAT = 1  # raise it when the same settings begin to give another student
@@ -57,12 +57,11 @@ def distil(
     taught = training.logits(target, pixels).to(device)  # (n, classes)
     told: dict[str, Any] = {"name": student, "changes": {"num_classes": taught.shape[1], **(model or {})}}
     told |= {"mean": list(normalise.mean), "std": list(normalise.std)}
-    config = {
-        "format": FORMAT, "target": epoch_loop.fingerprint(target), "student": told, "images": store.digest(pixels), "epochs": epochs,
-        "seed": seed, "batch_size": batch_size, "lr": lr, "temperature": temperature, "device": torch.device(device).type,
-        "on": trainer.versions(),
+    settings = {
+        "target": epoch_loop.fingerprint(target), "student": told, "images": store.digest(pixels), "epochs": epochs,
+        "seed": seed, "batch_size": batch_size, "lr": lr, "temperature": temperature,
     }  # fmt: skip
-    run = compute.Run("distilled", config, root)
+    run = store.keyed("distilled", settings, format=FORMAT, device=device, root=root)
     made = _built(told, seed).to(device)
     optimiser, pixels = torch.optim.Adam(made.parameters(), lr), pixels.to(device)
 

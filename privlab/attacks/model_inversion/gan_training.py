@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from privlab import compute
+from privlab.compute import store
 from privlab.training import epoch_loop
 
 FORMAT = 1  # raise it when the same settings begin to give another GAN
@@ -63,9 +63,8 @@ class GANRecipe:
         betas: of Adam.  root: of the store.  watch: called after each epoch with the number done and the GAN, in eval mode; it may raise to
             stop.
         """
-        device = next(gan.parameters()).device.type
-        config = {"format": FORMAT, **settings, **asdict(self), "device": device, "torch": torch.__version__}
-        run = compute.Run(kind, config, root)
+        device = next(gan.parameters()).device
+        run = store.keyed(kind, {**settings, **asdict(self)}, format=FORMAT, device=device, root=root)
         generator = getattr(gan, "generator", gan)
         networks: dict[str, nn.Module] = {"generator": generator, "discriminator": discriminator}
         optimisers = {name: torch.optim.Adam(net.parameters(), self.lr, betas) for name, net in networks.items()}

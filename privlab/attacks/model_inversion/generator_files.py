@@ -9,7 +9,6 @@ from typing import Any
 import safetensors.torch
 from torch import Tensor
 
-from privlab import compute
 from privlab.attacks.model_inversion.conditional_gan import ConditionalDCGAN
 from privlab.attacks.model_inversion.dcgan import DCGAN
 from privlab.attacks.model_inversion.gans import Adversary
@@ -17,6 +16,7 @@ from privlab.attacks.model_inversion.generators import Eigenfaces
 from privlab.attacks.model_inversion.stylegan2 import StyleGAN2
 from privlab.compute import store
 
+FORMAT = 1  # raise it when generators are written in another way
 AnyGenerator = Eigenfaces | DCGAN | Adversary | ConditionalDCGAN | StyleGAN2
 
 
@@ -40,7 +40,8 @@ def save(generator: AnyGenerator, root: Any = None) -> str:
         channels = generator.layers[-4].num_features  # of the last BatchNorm
         tensors = generator.state_dict()
         settings = {"kind": "dcgan", "width": generator.width, "shape": list(generator.shape), "channels": channels}
-    run = compute.Run("generator", {**settings, "tensors": store.digest(*tensors.values())}, root)
+    contents = {**settings, "tensors": store.digest(*tensors.values())}
+    run = store.keyed("generator", contents, format=FORMAT, root=root)
     if not run.complete:
         run.save("tensors", tensors)
         run.note("settings", settings)

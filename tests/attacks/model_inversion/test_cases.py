@@ -101,7 +101,7 @@ def test_what_is_missing_is_added(fleets, prior, here, capsys):
     run_cases(asked[:2], jobs=1, progress=False)
     assert "2 attacks: 1 reused, 1 made in " in capsys.readouterr().out
     assert before.items() <= times(here).items()
-    assert len(list((here / "inversion").iterdir())) == 2
+    assert len(list((here / "model_inversion").iterdir())) == 2
 
 
 def test_the_key_is_what_the_result_depends_on(fleets, prior, here, tmp_path_factory):
@@ -128,7 +128,7 @@ def test_the_key_is_what_the_result_depends_on(fleets, prior, here, tmp_path_fac
     copied = generator_files.save(generator_files.load(prior), tmp_path_factory.mktemp("copied"))
     for alike in (one._replace(fleet=moved), one._replace(generator=copied), one._replace(generator=prior + "/")):
         assert alike.run.path == one.run.path
-    assert one.run.path.parent == here / "inversion"
+    assert one.run.path.parent == here / "model_inversion"
 
 
 def test_a_worker_is_told_in_plain_json(fleets, prior, here, monkeypatch):
@@ -167,7 +167,7 @@ def test_lomma_goes_to_a_worker_with_its_students(fleets, here, tmp_path_factory
 
 
 def test_what_was_not_made_is_not_there(fleets, prior, here):
-    with pytest.raises(FileNotFoundError, match=r"inversion/\w+: not complete, holds nothing"):
+    with pytest.raises(FileNotFoundError, match=r"model_inversion/\w+: not complete, holds nothing"):
         _ = four_cases(fleets, prior)[0].result
 
 
