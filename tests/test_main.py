@@ -262,3 +262,9 @@ def test_a_run_keeps_torch_out_of_its_own_process_while_labs_run():
     code = "import sys\nfrom privlab.runner import runner, execution, catalogue, pairing\nprint('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_the_command_line_says_what_it_can_do_without_torch():
+    code = "import sys\nfrom privlab import __main__\n__main__._parser()\nprint({'torch', 'jupytext'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

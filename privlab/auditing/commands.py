@@ -1,0 +1,68 @@
+"""The command audit. What each needs is imported when it is called: `--help` waits for no torch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def add_audit(commands: argparse._SubParsersAction) -> None:
+    short = (
+        "turn the book on one model: what an image's gradient gives away, which parts speak, which defence costs least"
+    )
+    parser = commands.add_parser(
+        "audit",
+        help=short,
+        description=f"{short}. "
+        "Prints the report and leaves in --out audit.html, with pictures, and audit.json. A model of your own: privlab.audit "
+        "in Python. Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C (during the search, what was found is reported).",
+    )
+    parser.add_argument("name", metavar="NAME", help="a model of timm or of the zoo, such as vit_base_patch16_224")
+    parser.add_argument(
+        "--images",
+        metavar="FOLDER_OR_SET",
+        help="image files, or a set such as imagenet_samples (default: public photographs)",
+    )
+    parser.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors of its state dict (default: fresh)")
+    parser.add_argument("--classes", type=int, metavar="N", help="rows of its head (default: its own number)")
+    parser.add_argument("--minutes", type=float, default=0.0, metavar="M", help="of search (default: a short one)")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, images and noise (default: %(default)s)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the report goes (default: runs/audit_NAME)")
+    parser.set_defaults(call=_audit)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from privlab.auditing import audit, inputs, validation
+    from privlab.compute.atomic import write_atomic
+
+    validation.numbers(15.0, options.minutes, None)  # said now, and not after the model is built
+    out = options.out or Path("runs") / f"audit_{options.name}"
+    try:
+        model = inputs.named(options.name, options.classes, options.weights, options.seed)
+        shape = inputs.input_shape(model, options.name)
+        images, labels, public = inputs.photographs(options.images, model, shape, options.seed)
+        bar = sys.stderr.isatty()
+        report = audit(
+            model,
+            images,
+            labels,
+            name=options.name,
+            public=public,
+            minutes=options.minutes,
+            seed=options.seed,
+            progress=bar,
+        )
+    except KeyboardInterrupt:
+        print("\nstopped before there was anything to report", file=sys.stderr)
+        return 130
+    out.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "weights": str(options.weights) if options.weights else "fresh",
+        "images": options.images or "public photographs",
+    }
+    write_atomic(out / "audit.json", (json.dumps({"command": settings, **report.json()}, indent=1) + "\n").encode())
+    report.page(out / "audit.html")
+    print(report.text(), "", f"wrote {out / 'audit.html'} and {out / 'audit.json'}", sep="\n")
+    return 130 if report.search.ended == "interrupted" else 0

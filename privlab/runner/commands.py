@@ -1,0 +1,185 @@
+"""The commands run, pair and doctor. What each needs is imported when it is called: `--help` waits for no torch."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+
+def add_labs(parser: argparse.ArgumentParser) -> None:
+    """Where the labs are: an option of each command that reads them."""
+    parser.add_argument(
+        "--labs", type=Path, default=Path("labs"), metavar="FOLDER", help="where the labs are (default: labs)"
+    )
+
+
+def add_run(commands: argparse._SubParsersAction) -> None:
+    short = "execute labs headlessly, each in its own process, and judge the papers' claims by what they recorded"
+    parser = commands.add_parser(
+        "run",
+        help=short,
+        description=f"{short}. "
+        "Leaves in --out, for each lab, NN_topic.ipynb as executed and NN_topic.json (status, seconds, peak memory, "
+        "error), and ledger.json. A lab runs in its own folder, with the solutions in place; a failed one keeps "
+        "its notebook up to the failing cell. "
+        "Exit status: 0 all green, 1 a lab failed, 2 bad input, 130 stopped by Ctrl-C (go on with --resume).",
+    )
+    parser.add_argument(
+        "labs_wanted", nargs="*", metavar="LAB", help="number or name, such as 05 or 05_april; all if none is given"
+    )
+    parser.add_argument("--profile", default="smoke", help="smoke, laptop, gpu or paper (default: %(default)s)")
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="labs at a time, the cores shared out among them (default: 1)"
+    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the results go (default: runs/PROFILE)")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="skip labs green in --out for the same source, modules of privlab, versions and parameters",
+    )
+    parser.add_argument(
+        "-p",
+        nargs=2,
+        action="append",
+        default=[],
+        dest="parameters",
+        metavar=("NAME", "VALUE"),
+        help="set another parameter of the labs, such as: 05 -p victim vit_tiny_patch16_224; goes to a folder of its own",
+    )
+    parser.add_argument("--claim", metavar="ID", help="run only the labs that this claim needs; report lists the ids")
+    parser.add_argument(
+        "--timeout",
+        type=int,
+        metavar="SECONDS",
+        help="for one cell (default: smoke 600, laptop 1800, gpu 3600, paper none)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="for the labs (default: %(default)s)")
+    parser.add_argument(
+        "--device", default="auto", help="for the labs: auto, cpu, cuda, cuda:1, mps (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--cluster", metavar="ADDRESS", help="train shadow models on this Dask scheduler, such as tcp://127.0.0.1:8786"
+    )
+    add_labs(parser)
+    parser.set_defaults(call=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from privlab.compute import tasks
+    from privlab.runner import catalogue, runner
+
+    shelf = catalogue.labs(options.labs)
+    profile = catalogue.profile(options.profile)
+    if options.claim and options.labs_wanted:
+        raise ValueError(
+            f"claim={options.claim!r} and lab={options.labs_wanted[0]!r} both say what to run; give one of them"
+        )
+    chosen = (
+        catalogue.labs_of_claim(shelf, options.claim) if options.claim else catalogue.pick(shelf, options.labs_wanted)
+    )
+    extra = {name: runner.value(name, text) for name, text in options.parameters}
+    out = options.out or runner.folder(profile, extra)
+    timeout = runner.TIMEOUTS[profile] if options.timeout is None else options.timeout
+    plan = runner.Plan(
+        tuple(chosen),
+        out,
+        profile,
+        options.seed,
+        options.device,
+        options.jobs,
+        timeout,
+        options.resume,
+        options.cluster,
+        extra,
+    )
+    if plan.cluster:
+        tasks.reach(plan.cluster).close()  # said now, and not by each lab in turn
+    names = ", ".join(lab.name for lab in chosen)
+    print(
+        f"{names} at the profile {profile}, seed {options.seed}, {plan.at_once} at once, threads each: {plan.threads}"
+    )
+    print(runner.cost(plan), flush=True)
+    with contextlib.suppress(ValueError):  # a thread that is not the main one may not set it
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a cancelled CI job stops as orderly as Ctrl-C does
+    try:
+        results = runner.run(plan)
+    except KeyboardInterrupt:
+        print(f"\nstopped; what is complete stays in {out}, the same command with --resume goes on", file=sys.stderr)
+        return 130
+
+    from privlab.ledger import summary  # brings torch, which must not stand beside the labs in memory
+
+    alone = {lab: replace(plan, labs=(lab,), extra=extra if lab in chosen else {}) for lab in shelf}
+    everything = {lab.name: runner.saved(one, lab, "ok", "failed") for lab, one in alone.items()}
+    counted = [name for name, result in everything.items() if result]
+    others = [name for name in everything.keys() - results.keys() if not everything[name]]
+    old = sorted(name for name in others if (out / f"{name}.ipynb").exists())
+    ledger, unread = summary.book(out, counted, profile)
+    for name in unread.keys() & results.keys():
+        results[name] |= {"status": "failed", "error": results[name]["error"] or unread[name]}
+    failed = [name for name, result in results.items() if result["error"]]
+    print("", summary.of_labs(results, ledger), "", summary.of_claims(ledger, counted), "", sep="\n")
+    complete = [name for name, result in everything.items() if result and result["status"] == "ok"]
+    if lacking := summary.unrecorded(ledger, complete):
+        print(lacking, "", sep="\n")
+    if old:
+        print(
+            f"not in this ledger: {', '.join(old)}; what {out} holds of them is from before a change (run --resume renews it)"
+        )
+    print(f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}" if failed else f"all green; see {out}")
+    return int(bool(failed))
+
+
+def add_pair(commands: argparse._SubParsersAction) -> None:
+    short = "write labs/NN_topic.ipynb from labs/NN_topic.py, without outputs and with cell ids that stay put"
+    parser = commands.add_parser(
+        "pair",
+        help=short,
+        description=f"{short}. "
+        "The .py is what people edit. Exit status of --check: 1 where a notebook is not what its source makes.",
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; name the notebooks that are stale")
+    add_labs(parser)
+    parser.set_defaults(call=_pair)
+
+
+def _pair(options: argparse.Namespace) -> int:
+    from privlab.runner import pairing
+
+    if not options.labs.is_dir():
+        raise FileNotFoundError(
+            f"labs={str(options.labs)!r} is not a folder; run from the repository, or give --labs FOLDER"
+        )
+    if options.check:
+        stale = pairing.stale(options.labs)
+        for path in stale:
+            print(f"{path} is not what {path.with_suffix('.py').name} makes; python -m privlab pair writes it")
+        return int(bool(stale))
+    for path in pairing.pair(options.labs):
+        print(f"wrote {path}")
+    return 0
+
+
+def add_doctor(commands: argparse._SubParsersAction) -> None:
+    short = "look over this machine: device, memory, versions, data sets, and the profiles that it can run"
+    parser = commands.add_parser(
+        "doctor",
+        help=short,
+        description=f"{short}. Exit status: 1 where something is broken that the labs need.",
+    )
+    add_labs(parser)
+    parser.set_defaults(call=_doctor)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from privlab.runner import doctor
+
+    broken = False
+    for finding in doctor.examine(options.labs):
+        print(finding, flush=True)
+        broken |= finding.state == doctor.BROKEN
+    return int(broken)

@@ -1,0 +1,125 @@
+"""The commands student, mark and slides. What each needs is imported when it is called: `--help` waits for no torch."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from privlab.runner.commands import add_labs
+
+
+def add_student(commands: argparse._SubParsersAction) -> None:
+    short = "write the student edition: the labs without their solutions, or sheets of solutions to hand out later"
+    parser = commands.add_parser(
+        "student",
+        help=short,
+        description=f"{short}. "
+        "A sheet, NN_topic_solutions.ipynb, has the solutions of a lab's exercises, or of those named, with their text and checks. "
+        "It replaces no student's notebook. Exit status: 0 done, 2 bad input.",
+    )
+    parser.add_argument("labs_wanted", nargs="*", metavar="LAB", help="number or name; all if none is given")
+    parser.add_argument(
+        "--solutions",
+        nargs="+",
+        default=[],
+        metavar="WHICH",
+        help="write sheets with the solutions of these labs or exercises, such as: 05 06.twin; and editions of LAB only",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("student"), metavar="FOLDER", help="where they go (default: %(default)s)"
+    )
+    add_labs(parser)
+    parser.set_defaults(call=_student)
+
+
+def _student(options: argparse.Namespace) -> int:
+    from privlab.runner import catalogue
+    from privlab.teaching import student_edition
+
+    shelf = catalogue.labs(options.labs)
+    for path, solutions in student_edition.write(shelf, options.labs_wanted, options.solutions, options.out):
+        what = "with" if path.stem.endswith(student_edition.SHEET) else "without"
+        print(f"wrote {path}, {what} {solutions} solutions")
+    return 0
+
+
+def add_mark(commands: argparse._SubParsersAction) -> None:
+    short = "mark a folder of returned notebooks, and write a table: a row a notebook, a column an exercise"
+    parser = commands.add_parser(
+        "mark",
+        help=short,
+        description=f"{short}. "
+        "Each answer runs in a process of its own, which can write no file and reach no network, with limits of time and memory; "
+        "whatever a notebook does spoils no row but its own. Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C.",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the returned notebooks, also in folders of it")
+    parser.add_argument(
+        "--out", type=Path, default=Path("marks.csv"), metavar="FILE", help="the table (default: %(default)s)"
+    )
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="notebooks at a time, 1 GB each (default: 1)")
+    parser.add_argument(
+        "--timeout", type=float, default=20, metavar="SECONDS", help="of a processor, for one answer (default: 20)"
+    )
+    parser.add_argument(
+        "--memory", type=float, default=2, metavar="GB", help="for one answer, beside torch's own (default: 2)"
+    )
+    parser.set_defaults(call=_mark)
+
+
+def _mark(options: argparse.Namespace) -> int:
+    from tqdm.auto import tqdm
+
+    from privlab.teaching import marking
+
+    rows: list[marking.Row] = []
+    with tqdm(unit="notebook", disable=None) as bar:
+
+        def began(count: int, unheld: list[str]) -> None:
+            bar.reset(count)
+            if unheld:
+                what = f"this system cannot keep an answer from these: {', '.join(unheld)}"
+                tqdm.write(f"{what}; mark in a container", file=sys.stderr)
+
+        def done(row: marking.Row) -> None:
+            rows.append(row)
+            bar.update()
+            earned = f"lab {row.lab}, {row.marks} of {len(row.verdicts)}" if row.lab else "no marks"
+            tqdm.write(marking.shown(f"{row.file}  {earned}  {row.seconds:.1f} s  {row.error}".rstrip()))
+
+        try:
+            marking.mark(options.folder, options.out, options.jobs, options.timeout, options.memory, began, done)
+        except KeyboardInterrupt:
+            print(f"\nstopped; {options.out} has the {len(rows)} notebooks that are marked", file=sys.stderr)
+            return 130
+    if shared := sorted({name for row in rows for name, v in row.verdicts.items() if v["where"] == "inside"}):
+        print(
+            f"judged in one process with the answer, so easier to fool: {', '.join(shared)} (see privlab/teaching/marking/grader.py)"
+        )
+    if others := [p.name for p in marking.notebooks(options.folder)[1] if p.resolve() != options.out.resolve()]:
+        print(marking.shown(f"not marked, no notebooks by their names: {', '.join(others)}"))
+    print(f"wrote {options.out}, {len(rows)} rows")
+    return 0
+
+
+def add_slides(commands: argparse._SubParsersAction) -> None:
+    short = "write slides of labs that were run: one HTML file a lab, with the prose as speaker's notes"
+    parser = commands.add_parser(
+        "slides",
+        help=short,
+        description=f"{short}. "
+        "They need no network: the scripts that data_scripts/vendor.py fetches go beside them. Exit status: 0 done, 2 bad input.",
+    )
+    parser.add_argument("labs_wanted", nargs="*", metavar="LAB", help="number or name; all if none is given")
+    parser.add_argument("--run", type=Path, default=Path("runs/smoke"), metavar="RUN", help="(default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("runs/slides"), metavar="DIR", help="(default: %(default)s)")
+    add_labs(parser)
+    parser.set_defaults(call=_slides)
+
+
+def _slides(options: argparse.Namespace) -> int:
+    from privlab.teaching import slides
+
+    for path in slides.write_all(options.labs, options.labs_wanted, options.run, options.out):
+        print(f"wrote {path}")
+    return 0
