@@ -1,4 +1,4 @@
-"""The runs that are committed with the book are read, explained where they failed, and say where their numbers come from."""
+"""The runs that are committed with the book: read, explained where they failed, and with all that the claims name."""
 
 import json
 import statistics
@@ -10,11 +10,15 @@ import yaml
 
 from privlab import ledger
 from privlab.ledger import baselines, papers
+from privlab.ledger.papers import PROFILES
 from privlab.ledger.records import Machine, record
-from privlab.ledger.verdicts import NOT_REPRODUCED
+from privlab.ledger.verdicts import NOT_REPRODUCED, parse
 from privlab.runner import catalogue
 
 ROOT = Path(__file__).parents[2]
+RUNS = baselines.committed()
+# Claims that no committed run can answer for: no run at gpu or paper is committed.
+UNSEEN = [claim for claim in papers.claims() if not any(p in RUNS for p in PROFILES[PROFILES.index(claim.profile) :])]
 
 
 def run(values=(1.0, 2.0), lab="05", machine=None, when="2026-11-22T00:00:00+00:00", labs=None):
@@ -111,3 +115,33 @@ def test_an_explanation_out_of_form(tmp_path, entry, message):
     (tmp_path / "why.yaml").write_text(yaml.safe_dump({"explanations": entry}))
     with pytest.raises(ValueError, match=message):
         papers.explanations(tmp_path / "why.yaml")
+
+
+# -- every claim names what its lab records ------------------------------------------------------------------------------
+
+
+def lacking(claim: papers.Claim, run: ledger.Ledger) -> list[str]:
+    """What a claim names and its lab did not record in a run."""
+    recorded = {r.name for r in run.records if r.lab == claim.lab}
+    return [name for name in parse(claim.compare, claim.id).names if name not in recorded]
+
+
+@pytest.mark.parametrize("profile", RUNS)
+def test_every_claim_names_what_its_lab_recorded(profile):
+    run = RUNS[profile]
+    labs = {r.lab for r in run.records}
+    due = [c for c in papers.claims() if PROFILES.index(c.profile) <= PROFILES.index(profile)]
+    assert {c.lab for c in due} <= labs
+    missing = {c.id: names for c in due if (names := lacking(c, run))}
+    assert missing == {}
+
+
+def test_only_claims_that_need_a_gpu_are_beyond_the_committed_runs():
+    assert {claim.profile for claim in UNSEEN} <= {"gpu", "paper"}
+    assert len(UNSEEN) < len(papers.claims()) / 2
+
+
+def test_a_claim_about_nothing_recorded_would_be_seen():
+    claim = next(c for c in papers.claims("05") if c.profile == "smoke")
+    odd = papers.Claim(**{**vars(claim), "compare": "psnr[of_nothing] > 20"})
+    assert lacking(odd, RUNS["smoke"]) == ["psnr[of_nothing]"] and lacking(claim, RUNS["smoke"]) == []
