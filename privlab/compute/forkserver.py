@@ -1,7 +1,7 @@
 """A process that has imported what workers need, and forks them: they share its memory, and are there in milliseconds.
 
 torch and timm take seconds to import, and some 400 MB in each process that does. A worker that is forked from one that has them shares
-these pages until it writes to them. `worker.nurse` is the other end, and says why it is safe. On Linux alone.
+these pages until it writes to them. `worker.serve` is the other end, and says why it is safe. On Linux alone.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import IO
 AT_HAND = sys.platform == "linux"  # elsewhere a fork is unsafe with the system's libraries, or there is none
 
 
-class Nursery:
+class ForkServer:
     """Has an environment and a folder, and its workers with it."""
 
-    def __init__(self, environment: Mapping[str, str], folder: str, told: IO[str]) -> None:
+    def __init__(self, environment: Mapping[str, str], folder: str, log: IO[str]) -> None:
         self.environment, self.folder, self.users = environment, folder, 0
         self.statuses, self.lock = dict[int, int](), threading.Lock()
         self.ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "privlab.compute.worker", "--nursery"],
+                [sys.executable, "-m", "privlab.compute.worker", "--forkserver"],
                 stdin=theirs.fileno(),
-                stdout=told,
-                stderr=told,
+                stdout=log,
+                stderr=log,
                 env=dict(environment),
                 cwd=folder,
                 start_new_session=True,  # an interrupt is for us, who then end the workers
@@ -47,7 +47,7 @@ class Nursery:
             socket.send_fds(self.ours, [json.dumps(request).encode()], files or [])
 
     def status(self, pid: int) -> int:
-        """How a worker ended, as `subprocess` has it; waits for that. 1 where the nursery is gone."""
+        """How a worker ended, as `subprocess` has it; waits for that. 1 where the server is gone."""
         with self.lock:
             if pid not in self.statuses:
                 self.ask({"status": pid})
@@ -63,18 +63,18 @@ class Nursery:
 
 
 class Forked:
-    """A worker out of a nursery, or about to be; it has of `subprocess.Popen` what `worker_pool` asks for."""
+    """A worker out of a fork server, or about to be; it has of `subprocess.Popen` what `worker_pool` asks for."""
 
-    def __init__(self, nursery: Nursery, module: str, told: IO[str]) -> None:
-        """module: what the nursery has imported before it forks.  told: where it tells of its errors."""
-        self.nursery, self.killed, self.pid = nursery, False, 0  # 0 until it has said its first word
+    def __init__(self, server: ForkServer, module: str, log: IO[str]) -> None:
+        """module: what the server has imported before it forks.  log: where its errors go."""
+        self.server, self.killed, self.pid = server, False, 0  # 0 until it has said its own
         self.ours, theirs = socket.socketpair()
         with theirs:
-            nursery.ask({"fork": module}, [theirs.fileno(), told.fileno()])
+            server.ask({"fork": module}, [theirs.fileno(), log.fileno()])
         self.stdin, self.stdout = self.ours.makefile("w"), self.ours.makefile("r")
 
-    def born(self) -> None:
-        """Wait for its first word; none comes where it, or the nursery, was ended before."""
+    def wait_for_pid(self) -> None:
+        """Wait for its first word; none comes where it, or the server, was ended before."""
         if not self.pid:
             with contextlib.suppress(OSError):
                 self.pid = int(self.stdout.readline() or 0)
@@ -91,10 +91,10 @@ class Forked:
 
     def wait(self) -> int:
         if self.pid:
-            return self.nursery.status(self.pid)
-        if not self.killed:  # it was not born because the nursery is about to end, which `alive` should then know
+            return self.server.status(self.pid)
+        if not self.killed:  # it was not born because the server is about to end, which `alive` should then know
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.nursery.process.wait(10)
+                self.server.process.wait(10)
         return 1
 
     def kill(self) -> None:
@@ -102,34 +102,34 @@ class Forked:
         self.killed = True
         with contextlib.suppress(OSError):
             self.ours.shutdown(socket.SHUT_RDWR)
-        if self.pid and self.pid not in self.nursery.statuses and self.nursery.alive:  # or the number may be another's
+        if self.pid and self.pid not in self.server.statuses and self.server.alive:  # or the number may be another's
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
 
-_open: list[Nursery] = []
+_open: list[ForkServer] = []
 _lock = threading.Lock()
 
 
-def enter(environment: Mapping[str, str], folder: str, told: IO[str]) -> Nursery:
-    """The nursery with this environment and folder; it stays until all who entered have left."""
+def enter(environment: Mapping[str, str], folder: str, log: IO[str]) -> ForkServer:
+    """The server with this environment and folder; it stays until all who entered have left."""
     with _lock:
         for each in _open:
             if each.alive and (each.environment, each.folder) == (environment, folder):
                 break
         else:
-            each = Nursery(environment, folder, told)
+            each = ForkServer(environment, folder, log)
             _open.append(each)
         each.users += 1
         return each
 
 
-def leave(nursery: Nursery) -> None:
+def leave(server: ForkServer) -> None:
     with _lock:
-        nursery.users -= 1
-        if nursery.users == 0:
-            _open.remove(nursery)
-            nursery.end()
+        server.users -= 1
+        if server.users == 0:
+            _open.remove(server)
+            server.end()
 
 
 def pids() -> list[int]:

@@ -24,14 +24,14 @@ def cores() -> int:
 
 def memory() -> tuple[float, float]:
     """(total, available) in GB, the limit of a container included (Binder gives 2 GB on a far larger machine)."""
-    seen = psutil.virtual_memory()
-    total, available = seen.total, seen.available
+    machine = psutil.virtual_memory()
+    total, available = machine.total, machine.available
     for limit, used in (
         ("memory.max", "memory.current"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
     ):
         words = _words(_CGROUP / limit) + _words(_CGROUP / used)
-        if len(words) == 2 and all(w.isdigit() for w in words) and int(words[0]) < seen.total:
+        if len(words) == 2 and all(w.isdigit() for w in words) and int(words[0]) < machine.total:
             total = int(words[0])
             available = min(available, max(0, total - int(words[1]) + _file_cache()))
     return total / 1e9, available / 1e9
@@ -59,14 +59,14 @@ _workers_gb = 0.0  # the most that the workers of a fleet have held between them
 def count_workers(pids: Sequence[int]) -> None:
     """Look what these processes hold just now, for `peak_gb`; a page that they share counts once."""
     global _workers_gb
-    held = 0
+    used = 0
     for pid in pids:
         with contextlib.suppress(psutil.Error):  # it has just ended
-            held += _held(pid)
-    _workers_gb = max(_workers_gb, held / 1e9)
+            used += _used(pid)
+    _workers_gb = max(_workers_gb, used / 1e9)
 
 
-def _held(pid: int) -> int:
+def _used(pid: int) -> int:
     """Bytes of its own, and its part of those that it shares with the process it was forked from: libraries are in this process's count."""
     words = _words(Path(f"/proc/{pid}/smaps_rollup"))
     if "Pss_Anon:" in words:

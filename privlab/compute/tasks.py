@@ -217,10 +217,10 @@ def _lanes(
 
 def default_jobs(gpu: bool = False) -> int:
     """As many processes as there are cores (or $PRIVLAB_JOBS, which the runner sets) and free memory for; with a GPU, one."""
-    told = os.environ.get("PRIVLAB_JOBS") or str(machine.cores())
-    if not told.isdigit() or int(told) < 1:
-        raise ValueError(f"PRIVLAB_JOBS={told!r} is no number of processes; give 1 or more")
-    return 1 if gpu else max(1, min(int(told), int(machine.memory()[1] / WORKER_GB) + worker_pool.idle()))
+    jobs = os.environ.get("PRIVLAB_JOBS") or str(machine.cores())
+    if not jobs.isdigit() or int(jobs) < 1:
+        raise ValueError(f"PRIVLAB_JOBS={jobs!r} is no number of processes; give 1 or more")
+    return 1 if gpu else max(1, min(int(jobs), int(machine.memory()[1] / WORKER_GB) + worker_pool.idle()))
 
 
 class _Here:
@@ -251,9 +251,9 @@ def _device(number: int) -> dict[str, str]:
     """One GPU for each process, in turn."""
     import torch
 
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
-    each = seen.split(",")
-    return {"CUDA_VISIBLE_DEVICES": each[number % len(each)]}
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
+    devices = visible.split(",")
+    return {"CUDA_VISIBLE_DEVICES": devices[number % len(devices)]}
 
 
 class _OnCluster:

@@ -1,6 +1,6 @@
 """A process that works off tasks for a fleet: one JSON object a line comes in, one goes out, until the input ends.
 
-`worker_pool` starts `python -m privlab.compute.worker`, or has it forked by one that was started with --nursery. A task is a function
+`worker_pool` starts `python -m privlab.compute.worker`, or has it forked by one that was started with --forkserver. A task is a function
 by name and its arguments, {"call": "module:function", "arguments": {...}}; the answer is {"done": true}, or {"type": ..., "error": ...,
 "traceback": ...}. When the input ends, because the process that started this one is gone, whatever is being worked at is dropped at once:
 what counts lies in files, and someone else goes on from there.
@@ -68,8 +68,8 @@ def main() -> None:
         print(json.dumps(answer), file=answers)
 
 
-def nurse() -> None:
-    """Import what is asked for, fork workers, and tell how they ended, until nobody asks any more; see `nursery`.
+def serve() -> None:
+    """Import what is asked for, fork workers, and tell how they ended, until nobody asks any more; see `forkserver`.
 
     A fork copies one thread, and the locks that others hold for ever. Here there is one: libraries start theirs when they compute, and this
     process only imports. Where one has started some all the same, a worker is no copy, and imports for itself.
@@ -92,12 +92,12 @@ def nurse() -> None:
         copy = len(os.listdir("/proc/self/task")) == 1
         if os.fork() == 0:
             control.close()
-            _be_born(files[0], files[1], copy)
+            _become_worker(files[0], files[1], copy)
         for file in files:
             os.close(file)
 
 
-def _be_born(wire: int, errors: int, copy: bool) -> None:
+def _become_worker(wire: int, errors: int, copy: bool) -> None:
     """In the fork: become a worker with this socket as its input and output."""
     status = 1
     try:
@@ -114,8 +114,8 @@ def _be_born(wire: int, errors: int, copy: bool) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(status)  # what the nursery would do at its end is not this process's
+        os._exit(status)  # what the server would do at its end is not this process's
 
 
 if __name__ == "__main__":
-    nurse() if sys.argv[1:] == ["--nursery"] else main()
+    serve() if sys.argv[1:] == ["--forkserver"] else main()

@@ -20,7 +20,7 @@ from typing import Any
 
 from privlab.compute import forkserver, machine
 
-WARM = 60.0  # seconds that a process without work is kept; it holds some 50 MB, its nursery 450, and one without a nursery that much itself
+WARM = 60.0  # seconds that a process without work is kept; it holds some 50 MB, its server 450, and one without a server that much itself
 _POOLS = ("OMP", "MKL", "OPENBLAS")  # of threads
 
 
@@ -36,8 +36,8 @@ class Process:
         self.folder, self.alone = os.getcwd(), bool(extra) or not forkserver.AT_HAND
         self.stopped, self.lock = False, threading.Lock()
         self.process: subprocess.Popen[str] | forkserver.Forked | None = None
-        self.nursery: forkserver.Nursery | None = None
-        self.told = tempfile.TemporaryFile("w+")  # noqa: SIM115  what it prints, for when it dies; `stop` closes it
+        self.server: forkserver.ForkServer | None = None
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  what it prints, for when it dies; `stop` closes it
         _made.add(self)
 
     def ask(self, call: str, arguments: Mapping[str, Any]) -> None:
@@ -46,7 +46,7 @@ class Process:
         assert process.stdin and process.stdout
         try:
             if isinstance(process, forkserver.Forked):
-                process.born()
+                process.wait_for_pid()
             process.stdin.write(json.dumps({"call": call, "arguments": arguments}) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
@@ -74,7 +74,7 @@ class Process:
                 self.process.kill()
                 self.process.wait()
             self._left()
-            self.told.close()
+            self.log.close()
 
     def _started(self, module: str) -> subprocess.Popen[str] | forkserver.Forked:
         with self.lock:
@@ -89,7 +89,7 @@ class Process:
             [sys.executable, "-m", "privlab.compute.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self.told,
+            stderr=self.log,
             text=True,
             env=self.environment,
             cwd=self.folder,
@@ -97,19 +97,19 @@ class Process:
         )
 
     def _forked(self, module: str) -> forkserver.Forked:
-        if self.nursery is None or not self.nursery.alive:
+        if self.server is None or not self.server.alive:
             self._left()
-            self.nursery = forkserver.enter(self.environment, self.folder, self.told)
-        return forkserver.Forked(self.nursery, module, self.told)
+            self.server = forkserver.enter(self.environment, self.folder, self.log)
+        return forkserver.Forked(self.server, module, self.log)
 
     def _left(self) -> None:
-        if self.nursery:
-            forkserver.leave(self.nursery)
-            self.nursery = None
+        if self.server:
+            forkserver.leave(self.server)
+            self.server = None
 
     def _last_words(self) -> str:
-        self.told.seek(0)
-        return " | ".join(self.told.read().strip().splitlines()[-3:])
+        self.log.seek(0)
+        return " | ".join(self.log.read().strip().splitlines()[-3:])
 
 
 # -- kept warm ---------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def rest(process: Process) -> None:
 
 
 def pids() -> list[int]:
-    """Of all that there are, at work or idle, and of their nurseries."""
+    """Of all that there are, at work or idle, and of the servers that forked them."""
     return [each.process.pid for each in list(_made) if each.process and each.process.pid] + forkserver.pids()
 
 

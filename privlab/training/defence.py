@@ -74,18 +74,18 @@ class Defence:
 def opened(settings: Mapping[str, Any]) -> Defence:
     """The defence with these settings.  Raises ValueError for any that is not in `privlab.defences`."""
     module, _, name = str(settings["call"]).partition(":")
-    found: Any = None
+    kind: Any = None
     if module.startswith("privlab.defences."):
         try:
-            found = getattr(importlib.import_module(module), name, None)
+            kind = getattr(importlib.import_module(module), name, None)
         except ModuleNotFoundError as error:
             if error.name != module:
                 raise
-    if not isinstance(found, type) or not issubclass(found, Defence):
+    if not isinstance(kind, type) or not issubclass(kind, Defence):
         raise ValueError(
             f"call={settings['call']!r} names no defence; give one of privlab.defences, such as 'privlab.defences.architecture:Cut'"
         )
-    return found(**settings["arguments"])
+    return kind(**settings["arguments"])
 
 
 def checked(defences: Sequence[Defence], model: nn.Module, recipe: Recipe, images: int) -> tuple[Defence, ...]:

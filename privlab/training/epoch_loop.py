@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from privlab import compute
 from privlab.compute import store
 from privlab.models.forward import preprocessing
-from privlab.training import optimisers as memories
+from privlab.training.optimisers import memory, remember
 
 Networks = Mapping[str, nn.Module]
 Optimisers = Mapping[str, torch.optim.Optimizer]
@@ -46,11 +46,11 @@ def train(
     """
     begun = 0
     if "checkpoint" in run.names():
-        held = store.parted(run.load("checkpoint"))
-        begun = int(held["done"]["epochs"])
+        parts = store.parted(run.load("checkpoint"))
+        begun = int(parts["done"]["epochs"])
         for name, net in networks.items():
-            net.load_state_dict(held[name])
-            memories.remember(optimisers[name], held[f"{name} optimiser"])
+            net.load_state_dict(parts[name])
+            remember(optimisers[name], parts[f"{name} optimiser"])
     for epoch in tqdm(
         range(begun, epochs), title, epochs, initial=begun, unit="epoch", disable=not progress, leave=False
     ):
@@ -67,15 +67,15 @@ def train(
                 net.eval()
             watch(epoch + 1)
         states = {name: net.state_dict() for name, net in networks.items()}
-        states |= {f"{name} optimiser": memories.memory(o) for name, o in optimisers.items()}
+        states |= {f"{name} optimiser": memory(o) for name, o in optimisers.items()}
         run.save("checkpoint", store.joined({**states, "done": {"epochs": torch.tensor(epoch + 1)}}))
 
 
-def kept(run: compute.Run, networks: Networks, trained: Callable[[], None]) -> None:
+def train_once(run: compute.Run, networks: Networks, training: Callable[[], None]) -> None:
     """Train networks unless the run holds them, and read them from there: in eval mode, and with nothing left to learn."""
     if not run.complete:
         if not networks.keys() <= set(run.names()):  # else it was killed behind its last epoch
-            trained()
+            training()
             for name, net in networks.items():
                 run.save(name, net.state_dict())
         run.save("checkpoint", {})  # no longer needed
@@ -85,9 +85,9 @@ def kept(run: compute.Run, networks: Networks, trained: Callable[[], None]) -> N
         net.eval().requires_grad_(False)
 
 
-def shown(watch: Watch | None, made: nn.Module) -> Callable[[int], object] | None:
+def bound(watch: Watch | None, network: nn.Module) -> Callable[[int], object] | None:
     """The same watch, for `train`, which does not know what all its networks make up."""
-    return None if watch is None else lambda done: watch(done, made)
+    return None if watch is None else lambda done: watch(done, network)
 
 
 def step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:

@@ -26,9 +26,9 @@ def memory(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
     return joined({str(i): {k: v for k, v in of.items() if isinstance(v, Tensor)} for i, of in state.items()})
 
 
-def remember(optimiser: torch.optim.Optimizer, held: Mapping[str, Tensor]) -> None:
+def remember(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Give an optimiser of the same parameters what `memory` took down."""
-    state = {int(i): of for i, of in parted(held).items()}  # SGD without momentum holds none
+    state = {int(i): of for i, of in parted(tensors).items()}  # SGD without momentum holds none
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 

@@ -53,9 +53,11 @@ class Recipe:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name}={value!r} trains nothing; give a whole number, 1 {unit} or more")
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not known{nearest(getattr(self, name), [*known])}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} is not known{nearest(getattr(self, name), [*choices])}"
+                )
         for name, fits, say in (
             ("lr", self.lr > 0, "a positive number, such as 1e-3"),
             ("weight_decay", self.weight_decay >= 0, "0 or more, such as 0.05"),

@@ -20,14 +20,14 @@ import torch
 from torch import Tensor, nn
 
 from privlab import compute, models
-from privlab.compute import atomic, store
-from privlab.compute import tasks as fleet
+from privlab.compute import atomic, store, tasks
+from privlab.compute.tasks import Task
 from privlab.data import Images, Normalise
 from privlab.models import representations
 from privlab.training import batches, defence, trainer
 from privlab.training.batches import Labelled
 from privlab.training.defence import Defence
-from privlab.training.queries import apply as asked
+from privlab.training.queries import apply
 from privlab.training.recipes import Recipe, named
 
 FORMAT = 1  # raise it when the same settings begin to give other logits
@@ -50,10 +50,10 @@ class Fleet:
     labels: Tensor
 
     def __repr__(self) -> str:
-        made = sum(run.complete for run in self.runs)
+        trained = sum(run.complete for run in self.runs)
         return (
-            f"Fleet of {len(self.keep)} {self.settings['model']['name']} on {len(self.labels):,} images: {made} trained, "
-            f"{len(self.keep) - made} to go ({self.folder.name[:8]})"
+            f"Fleet of {len(self.keep)} {self.settings['model']['name']} on {len(self.labels):,} images: {trained} trained, "
+            f"{len(self.keep) - trained} to go ({self.folder.name[:8]})"
         )
 
     @cached_property
@@ -76,10 +76,10 @@ class Fleet:
         """
         train_all([self], jobs=jobs, cluster=cluster, budget=budget, progress=progress)
 
-    def tasks(self) -> list[fleet.Task]:
+    def tasks(self) -> list[Task]:
         """The training of each model, for `tasks.run`."""
         return [
-            fleet.Task(
+            Task(
                 name=f"{self.settings['model']['name']} {m}",
                 call="privlab.training.shadow_models:train",
                 arguments={"folder": str(self.folder), "model": m},
@@ -100,7 +100,7 @@ class Fleet:
         at = self.at[-1] if at is None else at
         if at != self.at[-1] and (at not in self.at or not self.settings.get("weights")):
             raise ValueError(
-                f"at={at} is no epoch whose weights were kept; give weights=True and at=({at},) to shadows.make"
+                f"at={at} is no epoch whose weights were kept; give weights=True and at=({at},) to shadow_models.make"
             )
         defence.shaped(built, _defences(self.settings), at - 1)
         built.load_state_dict(self._kept(m, "weights" if at == self.at[-1] else f"weights_{at}"))
@@ -122,7 +122,7 @@ class Fleet:
         if layer not in layers or at not in self.at:
             raise ValueError(
                 f"layer={layer!r}, at={at}: no features of it were kept; this fleet has {layers or 'no layers'} after epochs {self.at}; "
-                f"give layers=({layer!r},) to shadows.make"
+                f"give layers=({layer!r},) to shadow_models.make"
             )
         return self._kept(m, f"features_{at}")[layer]
 
@@ -160,11 +160,11 @@ def train_all(
     progress: bool = True,
 ) -> None:
     """Train what is missing of several fleets, in one go over the same workers, and print one line; see `tasks.run`."""
-    tasks = [task for each in fleets for task in each.tasks()]
+    todo = [task for each in fleets for task in each.tasks()]
     names = list(dict.fromkeys(each.settings["model"]["name"] for each in fleets))
     gpu = any(each.settings["device"] == "cuda" for each in fleets)
-    title = f"{len(tasks)} {', '.join(names)}"
-    print(fleet.run(tasks, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress))
+    title = f"{len(todo)} {', '.join(names)}"
+    print(tasks.run(todo, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress))
 
 
 def make(
@@ -210,7 +210,7 @@ def make(
         raise ValueError(
             f"at={list(at)} leaves the training, which has {recipe.epochs} epochs; give 1 to {recipe.epochs}"
         )
-    list(asked(pixels[:1], queries))  # an unknown query is told here
+    list(apply(pixels[:1], queries))  # an unknown query is told here
     settings: dict[str, Any] = {
         **store.environment(FORMAT, device),
         "model": {"name": name, "changes": {"num_classes": classes, **(model or {})}},
@@ -247,18 +247,18 @@ def load(folder: Path | str) -> Fleet:
     if missing := [name for name in (_SETTINGS, _IMAGES, _KEEP) if not (folder / name).exists()]:
         raise FileNotFoundError(
             f"folder={str(folder)!r} holds no fleet on this machine ({missing[0]} is missing); workers of a cluster need it on a disk "
-            "that all machines share: give such a folder to shadows.make"
+            "that all machines share: give such a folder to shadow_models.make"
         )
     settings = json.loads((folder / _SETTINGS).read_bytes())
     images = safetensors.torch.load_file(folder / _IMAGES)
     keep = safetensors.torch.load_file(folder / _KEEP)["keep"]
-    found = Fleet(folder, settings, keep, images["pixels"], images["labels"])
-    for name, held in (("images", (found.pixels, found.labels)), ("keep", (keep,))):
-        if store.digest(*held) != settings[name][1]:
+    fleet = Fleet(folder, settings, keep, images["pixels"], images["labels"])
+    for name, tensors in (("images", (fleet.pixels, fleet.labels)), ("keep", (keep,))):
+        if store.digest(*tensors) != settings[name][1]:
             raise ValueError(
                 f"folder={str(folder)!r}: its {name} are not those it was made with; remove it and make it again"
             )
-    return found
+    return fleet
 
 
 def train(folder: str, model: int, budget: float | None = None) -> None:
@@ -280,8 +280,8 @@ def train(folder: str, model: int, budget: float | None = None) -> None:
     def watch(epoch: int) -> None:
         if epoch in fleet.at:
             names = settings["queries"] if epoch == fleet.at[-1] else settings["queries"][:1]
-            said = [trainer.logits(built, pixels) for pixels in asked(fleet.pixels, names)]
-            run.save(f"logits_{epoch}", {"logits": torch.stack(said).float()})  # (queries, n, classes)
+            logits = [trainer.logits(built, pixels) for pixels in apply(fleet.pixels, names)]
+            run.save(f"logits_{epoch}", {"logits": torch.stack(logits).float()})  # (queries, n, classes)
             if layers := settings.get("layers"):
                 run.save(f"features_{epoch}", representations.read(built, fleet.pixels, layers))
             if settings.get("weights") and epoch != fleet.at[-1]:
@@ -338,11 +338,11 @@ def _settled(folder: Path, settings: dict[str, Any], pixels: Tensor, labels: Ten
         if folder.is_dir() and (others := sorted(p.name for p in folder.glob("[!.]*"))):
             raise ValueError(f"folder={str(folder)!r} holds {others[0]} and no fleet; give an empty or a new folder")
         atomic.write_atomic(folder / _SETTINGS, json.dumps(settings, indent=1).encode())
-    held = json.loads((folder / _SETTINGS).read_bytes())
+    earlier = json.loads((folder / _SETTINGS).read_bytes())
     for name in [*settings, "defences"]:
-        if held.get(name) != settings.get(name):
+        if earlier.get(name) != settings.get(name):
             raise ValueError(
-                f"folder={str(folder)!r} holds a fleet with {name}={held.get(name)!r}, not {settings.get(name)!r}; "
+                f"folder={str(folder)!r} holds a fleet with {name}={earlier.get(name)!r}, not {settings.get(name)!r}; "
                 "give another folder, or none: the store then keeps each fleet under its own name"
             )
     for name, tensors in ((_IMAGES, {"pixels": pixels, "labels": labels}), (_KEEP, {"keep": keep})):

@@ -233,9 +233,9 @@ def logits(model: nn.Module, images: Labelled | Tensor, batch_size: int = 500) -
 def evaluate(model: nn.Module, images: Labelled, batch_size: int = 500) -> tuple[float, float]:
     """(mean cross-entropy, share of right answers) of a model on these images, in eval mode; its mode is kept."""
     pixels, labels = batches.pair(images)
-    said = logits(model, pixels, batch_size).cpu().double()  # (n, classes)
+    answers = logits(model, pixels, batch_size).cpu().double()  # (n, classes)
     labels = labels.cpu()
-    return F.cross_entropy(said, labels).item(), (said.argmax(1) == labels).double().mean().item()
+    return F.cross_entropy(answers, labels).item(), (answers.argmax(1) == labels).double().mean().item()
 
 
 def _epoch(
@@ -254,7 +254,7 @@ def _epoch(
     generator = _seed(pixels.device, seed, epoch)
     way = defence.steps(defences, recipe, len(labels))
     order = way.order(generator) if way else batches.order(len(labels), recipe, generator)
-    first, seen, losses = epoch * steps(recipe, len(labels)), sum(map(len, order)), []
+    first, count, losses = epoch * steps(recipe, len(labels)), sum(map(len, order)), []
     disturbances = defence.disturbances(model, defences)
     model.train()
     with defence.listening(model, defences) as penalty:
@@ -275,7 +275,7 @@ def _epoch(
             if recipe.clip_norm is not None:
                 nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
             optimiser.step()
-            losses.append(loss.detach() * (len(rows) / max(1, seen)))
+            losses.append(loss.detach() * (len(rows) / max(1, count)))
     return torch.stack(losses).cpu().double().sum().item()
 
 
@@ -331,19 +331,19 @@ def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: tor
     """Bring model and optimiser to where the run stands."""
     if "training" not in run.names():
         run.note("training", settings)
-    held = run.read("training")
-    if other := [n for n in {**held, **settings} if key({"": held.get(n)}) != key({"": settings.get(n)})]:
+    earlier = run.read("training")
+    if other := [n for n in {**earlier, **settings} if key({"": earlier.get(n)}) != key({"": settings.get(n)})]:
         raise ValueError(
-            f"run: {run!r} of a training with {other[0]}={held.get(other[0])!r}, not {settings.get(other[0])!r}; "
+            f"run: {run!r} of a training with {other[0]}={earlier.get(other[0])!r}, not {settings.get(other[0])!r}; "
             "give each training a run with a config of its own"
         )
     if "history" in run.names():
         _load(model, run.load("weights"), run)
         return History(**run.read("history"))
-    kept = run.load("checkpoint") if "checkpoint" in run.names() else {}
-    if not kept:
+    checkpoint = run.load("checkpoint") if "checkpoint" in run.names() else {}
+    if not checkpoint:
         return History()
-    parts = parted(kept)
+    parts = parted(checkpoint)
     _load(model, parts["model"], run)
     optimisers.remember(optimiser, parts.get("optimiser", {}))
     return History(**{name: tensor.tolist() for name, tensor in parts["history"].items()})

@@ -1,4 +1,4 @@
-"""Workers out of a nursery: they share what it imported, end as told, and are no copies of a process in which copying is unsafe."""
+"""Workers out of a fork server: they share what it imported, end as told, and are no copies of a process in which copying is unsafe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tell(path):
 def module(tmp_path, monkeypatch):
     """A way to write a module that workers can import, and to start one of them."""
     made = []
-    worker_pool.end_idle()  # those that tests before these left to wait, and with the last of them their nursery
+    worker_pool.end_idle()  # those that tests before these left to wait, and with the last of them the server that forked them
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
 
@@ -78,7 +78,7 @@ def test_two_workers_share_what_was_imported_once(module, tmp_path):
     assert [each["imported"] for each in found] == [parent, parent]
     assert found[0]["worker"] != found[1]["worker"] and found[0]["threads"] == "1"
     alone = [psutil.Process(each["worker"]).memory_full_info().uss / 1e6 for each in found]
-    held = [machine._held(pid) / 1e6 for pid in (parent, *(each["worker"] for each in found))]
+    held = [machine._used(pid) / 1e6 for pid in (parent, *(each["worker"] for each in found))]
     assert max(alone) < 30 < 200 < sum(held) < 200 + psutil.Process(parent).memory_full_info().rss / 1e6
     assert set(worker_pool.pids()) >= {parent, *(each["worker"] for each in found)}
 
@@ -88,7 +88,7 @@ def test_where_a_library_has_started_a_thread_a_worker_is_no_copy(module, tmp_pa
     assert found["worker"] == found["imported"] not in forkserver.pids()
 
 
-def test_one_that_is_stopped_while_the_nursery_imports(module, tmp_path):
+def test_one_that_is_stopped_while_the_server_imports(module, tmp_path):
     process = module(f"open({str(tmp_path / 'importing')!r}, 'w')\ntime.sleep(600)\n")
     thread, heard = deaths(process, "nursling:tell", {"path": str(tmp_path / "told")})
     wait_for((tmp_path / "importing").exists)
@@ -98,7 +98,7 @@ def test_one_that_is_stopped_while_the_nursery_imports(module, tmp_path):
     assert heard == ["stopped"] and not psutil.pid_exists(parent) and forkserver.pids() == []
 
 
-def test_a_nursery_that_is_killed_is_replaced(module, tmp_path):
+def test_a_server_that_is_killed_is_replaced(module, tmp_path):
     process = module(
         f"open({str(tmp_path / 'importing')!r}, 'w')\nwhile {str(tmp_path)!r} in open(__file__).read(): time.sleep(.1)\n"
     )
@@ -123,7 +123,7 @@ def test_a_program_that_a_task_has_started_does_not_hide_the_end_of_its_worker(m
     assert heard == ["signal 9"]
 
 
-def test_a_nursery_stays_as_long_as_there_are_workers(module, tmp_path):
+def test_a_server_stays_as_long_as_there_are_workers(module, tmp_path):
     one, other = module(), module()
     first = told(one, tmp_path / "told")
     told(other, tmp_path / "told")

@@ -12,20 +12,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from privlab.compute import forkserver, machine, worker_pool
-from privlab.compute import tasks as fleet
+from privlab.compute import forkserver, machine, tasks, worker_pool
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(fleet, "ANSWER", 2)
+    monkeypatch.setattr(tasks, "ANSWER", 2)
     worker_pool.end_idle()  # what another test left waiting counts as free memory
 
 
 def folders(root, names, call="os:mkdir"):
     """Tasks that make a folder each: with `mkdir` a second time would be an error."""
     return [
-        fleet.Task(
+        tasks.Task(
             name=f"folder {name}",
             call=call,
             arguments={"path": str(root / name)} if call == "os:mkdir" else {},
@@ -40,51 +39,51 @@ def folders(root, names, call="os:mkdir"):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_is_missing_is_done_and_the_rest_reused(tmp_path, jobs):
     (tmp_path / "b").mkdir()
-    report = fleet.run(folders(tmp_path, "abc"), "three folders", jobs=jobs, progress=False)
+    report = tasks.run(folders(tmp_path, "abc"), "three folders", jobs=jobs, progress=False)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "c"]
     assert (report.reused, report.done, report.left, report.deaths) == (1, 2, 0, 0)
     where = "one process" if jobs == 1 else "2 processes"
     assert repr(report).startswith("three folders: 1 reused, 2 trained in ") and repr(report).endswith(f" s on {where}")
-    again = fleet.run(folders(tmp_path, "abc"), "three folders", jobs=jobs, progress=False)
+    again = tasks.run(folders(tmp_path, "abc"), "three folders", jobs=jobs, progress=False)
     assert repr(again) == "three folders: 3 reused"
-    more = fleet.run(folders(tmp_path, "abcd"), "four folders", jobs=jobs, progress=False, verb="made")
+    more = tasks.run(folders(tmp_path, "abcd"), "four folders", jobs=jobs, progress=False, verb="made")
     assert repr(more).startswith("four folders: 3 reused, 1 made in ")
 
 
 def test_nothing_to_do_starts_nothing():
-    assert repr(fleet.run([], "none", jobs=2)) == "none: nothing to do"
+    assert repr(tasks.run([], "none", jobs=2)) == "none: nothing to do"
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_task_that_fails_is_named_with_its_error(tmp_path, jobs):
     (tmp_path / "there").mkdir()
     twice = [
-        fleet.Task(f"task {i}", "os:mkdir", {"path": str(tmp_path / "there")}, lambda: False, lambda: 0, 1)
+        tasks.Task(f"task {i}", "os:mkdir", {"path": str(tmp_path / "there")}, lambda: False, lambda: 0, 1)
         for i in (1, 2)
     ]
     with pytest.raises(RuntimeError, match=r"task [12] failed: .*File exists.*there"):
-        fleet.run(twice, jobs=jobs, progress=False)
+        tasks.run(twice, jobs=jobs, progress=False)
 
 
 def test_a_task_that_kills_its_worker_is_given_up_in_the_end(tmp_path):
-    tasks = folders(tmp_path, "ab", call="os:abort")
+    todo = folders(tmp_path, "ab", call="os:abort")
     with pytest.raises(
         RuntimeError,
         match=r"folder [ab] died 5 times without a step gained \(signal 6\), as happens when memory runs out",
     ):
-        fleet.run(tasks, jobs=2, progress=False)
+        tasks.run(todo, jobs=2, progress=False)
 
 
 def test_the_last_words_of_a_worker_that_ended_by_itself(tmp_path):
-    tasks = [fleet.Task("quitter", "sys:exit", {}, lambda: False, lambda: 0, 1)] * 2
+    todo = [tasks.Task("quitter", "sys:exit", {}, lambda: False, lambda: 0, 1)] * 2
     with pytest.raises(RuntimeError, match=r"quitter died 5 times .*\(exit status 0: "):
-        fleet.run(tasks, jobs=2, progress=False)
+        tasks.run(todo, jobs=2, progress=False)
 
 
 def test_steps_gained_before_a_death_count(tmp_path, monkeypatch):
     """A task that gets one step further before each death is no lost cause, however often it dies."""
     gained = []
-    task = fleet.Task("slow", "", {}, lambda: len(gained) == 12, lambda: len(gained), 12)
+    task = tasks.Task("slow", "", {}, lambda: len(gained) == 12, lambda: len(gained), 12)
 
     class Mortal:
         def work(self, task, budget):
@@ -95,17 +94,17 @@ def test_steps_gained_before_a_death_count(tmp_path, monkeypatch):
         def stop(self, idle):
             pass
 
-    monkeypatch.setattr(fleet, "_lanes", lambda *_: ([Mortal()], "a mortal"))
-    assert fleet.run([task], progress=False).deaths == 11
+    monkeypatch.setattr(tasks, "_lanes", lambda *_: ([Mortal()], "a mortal"))
+    assert tasks.run([task], progress=False).deaths == 11
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_others_are_done_before_a_failure_is_told(tmp_path, jobs):
     (tmp_path / "b").mkdir()
-    tasks = folders(tmp_path, "abcd")
-    tasks[1] = fleet.Task("folder b", "os:mkdir", {"path": str(tmp_path / "b")}, lambda: False, lambda: 0, 1)
+    todo = folders(tmp_path, "abcd")
+    todo[1] = tasks.Task("folder b", "os:mkdir", {"path": str(tmp_path / "b")}, lambda: False, lambda: 0, 1)
     with pytest.raises(RuntimeError, match=r"folder b failed: .*File exists"):
-        fleet.run(tasks, jobs=jobs, progress=False)
+        tasks.run(todo, jobs=jobs, progress=False)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "c", "d"]
 
 
@@ -114,9 +113,9 @@ def test_a_task_whose_files_cannot_be_read_does_not_hang_the_rest(tmp_path, jobs
     def steps():
         raise OSError("stale file handle")
 
-    ill = fleet.Task("ill", "os:mkdir", {"path": str(tmp_path / "ill")}, lambda: False, steps, 1)
+    ill = tasks.Task("ill", "os:mkdir", {"path": str(tmp_path / "ill")}, lambda: False, steps, 1)
     with pytest.raises(RuntimeError, match="ill failed: stale file handle"):
-        fleet.run([ill, *folders(tmp_path, "ab")], jobs=jobs, progress=False)
+        tasks.run([ill, *folders(tmp_path, "ab")], jobs=jobs, progress=False)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
 
 
@@ -128,45 +127,45 @@ def test_a_timeout_without_a_budget_is_a_failure(tmp_path, monkeypatch):
         def stop(self, idle):
             pass
 
-    monkeypatch.setattr(fleet, "_lanes", lambda *_: ([Slow()], "a slow lane"))
+    monkeypatch.setattr(tasks, "_lanes", lambda *_: ([Slow()], "a slow lane"))
     with pytest.raises(RuntimeError, match="folder a failed: the lock was not to be had"):
-        fleet.run(folders(tmp_path, "a"), progress=False)
+        tasks.run(folders(tmp_path, "a"), progress=False)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_budget_leaves_tasks_for_later(tmp_path, jobs):
-    report = fleet.run(folders(tmp_path, "abc"), jobs=jobs, budget=0, progress=False)
+    report = tasks.run(folders(tmp_path, "abc"), jobs=jobs, budget=0, progress=False)
     assert report.left == 3 and repr(report).endswith("3 left when the time was over: run again to go on")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_result_that_is_not_here_is_missed(tmp_path):
-    blind = fleet.Task("blind", "os:mkdir", {"path": str(tmp_path / "x")}, lambda: False, lambda: 0, 1)
+    blind = tasks.Task("blind", "os:mkdir", {"path": str(tmp_path / "x")}, lambda: False, lambda: 0, 1)
     with pytest.raises(
         RuntimeError, match=r"blind was reported as done, but its files are not here; all machines need the same disk"
     ):
-        fleet.run([blind], jobs=1, progress=False)
+        tasks.run([blind], jobs=1, progress=False)
 
 
 @pytest.mark.parametrize("jobs", [0, -1, 1.5, True])
 def test_jobs_that_do_nothing(tmp_path, jobs):
     with pytest.raises(ValueError, match=rf"jobs={jobs!r} processes do no work; give 1 or more"):
-        fleet.run(folders(tmp_path, "a"), jobs=jobs)
+        tasks.run(folders(tmp_path, "a"), jobs=jobs)
 
 
 def test_as_many_processes_as_cores_and_memory_allow(monkeypatch):
     monkeypatch.delenv("PRIVLAB_JOBS", raising=False)
     monkeypatch.setattr(machine, "cores", lambda: 6)
     monkeypatch.setattr(machine, "memory", lambda: (16.0, 12.0))
-    assert fleet.default_jobs() == 6 and fleet.default_jobs(gpu=True) == 1
+    assert tasks.default_jobs() == 6 and tasks.default_jobs(gpu=True) == 1
     monkeypatch.setattr(machine, "memory", lambda: (2.0, 1.2))  # Binder
-    assert fleet.default_jobs() == 1
+    assert tasks.default_jobs() == 1
     monkeypatch.setattr(machine, "memory", lambda: (16.0, 12.0))
     monkeypatch.setenv("PRIVLAB_JOBS", "3")
-    assert fleet.default_jobs() == 3
+    assert tasks.default_jobs() == 3
     monkeypatch.setenv("PRIVLAB_JOBS", "two")
     with pytest.raises(ValueError, match="PRIVLAB_JOBS='two' is no number of processes; give 1 or more"):
-        fleet.default_jobs()
+        tasks.default_jobs()
 
 
 SLEEPER = """
@@ -211,19 +210,19 @@ def test_a_cluster_that_does_not_answer(tmp_path):
         ConnectionError,
         match=r"cluster='tcp://127.0.0.1:9' does not answer \(\w+\); start `dask scheduler` and `dask worker",
     ):
-        fleet.run(folders(tmp_path, "a"), cluster="tcp://127.0.0.1:9")
+        tasks.run(folders(tmp_path, "a"), cluster="tcp://127.0.0.1:9")
 
 
 def test_a_cluster_address_that_is_none(tmp_path):
     with pytest.raises(ConnectionError, match=r"cluster='nonsense://x' does not answer \(ValueError\)"):
-        fleet.run(folders(tmp_path, "a"), cluster="nonsense://x")
+        tasks.run(folders(tmp_path, "a"), cluster="nonsense://x")
 
 
 def test_the_address_comes_from_the_environment_too(tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVLAB_CLUSTER", "tcp://127.0.0.1:9")
     with pytest.raises(ConnectionError, match="tcp://127.0.0.1:9"):
-        fleet.run(folders(tmp_path, "a"))
-    assert fleet.run(folders(tmp_path, "a"), jobs=1, progress=False).done == 1  # who names jobs means this machine
+        tasks.run(folders(tmp_path, "a"))
+    assert tasks.run(folders(tmp_path, "a"), jobs=1, progress=False).done == 1  # who names jobs means this machine
 
 
 def test_without_the_extra(tmp_path, monkeypatch):
@@ -231,7 +230,7 @@ def test_without_the_extra(tmp_path, monkeypatch):
     with pytest.raises(
         ImportError, match=r"cluster='tcp://127.0.0.1:9' needs the extra: pip install -e '.\[cluster\]'"
     ):
-        fleet.run(folders(tmp_path, "a"), cluster="tcp://127.0.0.1:9")
+        tasks.run(folders(tmp_path, "a"), cluster="tcp://127.0.0.1:9")
 
 
 def test_the_command_line_tells_at_once(capsys):
@@ -244,6 +243,6 @@ def test_the_command_line_tells_at_once(capsys):
 
 def test_each_process_has_a_gpu_of_its_own(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
-    lanes = [fleet._Apart(n, gpu=True).worker for n in range(3)]
+    lanes = [tasks._Apart(n, gpu=True).worker for n in range(3)]
     assert [worker.environment["CUDA_VISIBLE_DEVICES"] for worker in lanes] == ["4", "6", "4"]
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "4,6"

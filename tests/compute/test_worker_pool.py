@@ -9,8 +9,7 @@ import time
 import psutil
 import pytest
 
-from privlab.compute import machine, worker_pool
-from privlab.compute import tasks as fleet
+from privlab.compute import machine, tasks, worker_pool
 
 
 @pytest.fixture(autouse=True)
@@ -22,10 +21,10 @@ def few(monkeypatch):
 
 
 def work(root, names, call="os:mkdir"):
-    tasks = [
-        fleet.Task(n, call, {"path": str(root / n)}, (root / n).exists, lambda p=root / n: int(p.exists()), 1) for n in names
+    todo = [
+        tasks.Task(n, call, {"path": str(root / n)}, (root / n).exists, lambda p=root / n: int(p.exists()), 1) for n in names
     ]  # fmt: skip
-    fleet.run(tasks, jobs=2, progress=False)
+    tasks.run(todo, jobs=2, progress=False)
     return {process.process.pid for process in worker_pool._idle}
 
 
@@ -47,14 +46,14 @@ def test_not_in_another_environment_nor_in_another_folder(tmp_path, monkeypatch)
 
 def test_one_that_failed_may_go_on_and_one_that_died_may_not(tmp_path):
     (tmp_path / "a").mkdir()
-    tasks = [fleet.Task(n, "os:mkdir", {"path": str(tmp_path / "a")}, lambda: False, lambda: 0, 1) for n in "xy"]
+    todo = [tasks.Task(n, "os:mkdir", {"path": str(tmp_path / "a")}, lambda: False, lambda: 0, 1) for n in "xy"]
     with pytest.raises(RuntimeError, match="File exists"):
-        fleet.run(tasks, jobs=2, progress=False)
+        tasks.run(todo, jobs=2, progress=False)
     assert worker_pool.idle() >= 1
     worker_pool.end_idle()
-    dying = [fleet.Task(n, "os:abort", {}, lambda: False, lambda: 0, 1) for n in "xy"]
+    dying = [tasks.Task(n, "os:abort", {}, lambda: False, lambda: 0, 1) for n in "xy"]
     with pytest.raises(RuntimeError, match="died 5 times"):
-        fleet.run(dying, jobs=2, progress=False)
+        tasks.run(dying, jobs=2, progress=False)
     assert worker_pool.idle() == 0
 
 
@@ -78,9 +77,9 @@ def test_nobody_waits_longer_than_a_minute(tmp_path, monkeypatch):
 
 def test_the_memory_of_the_idle_is_free_for_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "memory", lambda: (2.0, 1.0))
-    assert fleet.default_jobs() == 1
+    assert tasks.default_jobs() == 1
     waiting = len(work(tmp_path, "abcd"))
-    assert fleet.default_jobs() == min(2, 1 + waiting)
+    assert tasks.default_jobs() == min(2, 1 + waiting)
 
 
 def test_they_end_with_the_one_that_started_them(tmp_path):

@@ -19,8 +19,7 @@ from privlab.compute import store
 from privlab.defences import architecture, dp_sgd, regularisers, updates
 from privlab.models import forward
 from privlab.training import Recipe, optimisers, shadow_models, trainer
-from privlab.training import defence as protection
-from privlab.training.defence import Defence
+from privlab.training.defence import Defence, opened, shaped
 
 SMALL = dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3)
 RECIPE = Recipe(epochs=4, batch_size=8, lr=2e-3, augment="flip")
@@ -162,7 +161,7 @@ def test_the_optimiser_keeps_what_it_knows_of_the_parameters_that_are_left():
         before = optimisers.build(recipe, model)
         model(PIXELS[:4].float() / 255).logsumexp(1).sum().backward()
         before.step()
-        assert protection.shaped(model, (architecture.rolss(),), 0)
+        assert shaped(model, (architecture.rolss(),), 0)
         after = optimisers.carried(before, optimisers.build(recipe, model))
         left = [*model.parameters()]
         assert 0 < len(left) < len(before.state) and {*after.state} == {*left}
@@ -180,7 +179,7 @@ def test_behind_a_cut_the_training_goes_on_as_by_hand():
     momenta = {}
     for epoch in range(2):
         if epoch == 1:
-            protection.shaped(expected, (architecture.rolss(),), 0)
+            shaped(expected, (architecture.rolss(),), 0)
         rows = trainer.batches.order(24, recipe, trainer._seed(torch.device("cpu"), 0, epoch))[0]
         x = forward.preprocessing(expected)(PIXELS[rows].double() / 255)
         named = dict(expected.named_parameters())
@@ -228,8 +227,8 @@ def test_what_a_form_draws_hangs_on_the_seed_alone():
     before = torch.random.get_rng_state()
     models = [narrow() for _ in range(3)]
     for model, seed in zip(models, (1, 1, 2), strict=True):
-        assert protection.shaped(model, (regularisers.mid(0.1, 4),), 0, seed)
-        assert not protection.shaped(model, (regularisers.mid(0.1, 4),), 1, seed)
+        assert shaped(model, (regularisers.mid(0.1, 4),), 0, seed)
+        assert not shaped(model, (regularisers.mid(0.1, 4),), 1, seed)
     assert same(models[0], models[1]) and not same(models[0], models[2])
     assert torch.equal(torch.random.get_rng_state(), before)
 
@@ -255,7 +254,7 @@ EVERY = [
 
 @pytest.mark.parametrize("defence", EVERY, ids=str)
 def test_a_defence_is_opened_again_from_its_settings(defence):
-    assert protection.opened(json.loads(json.dumps(defence.settings()))) == defence
+    assert opened(json.loads(json.dumps(defence.settings()))) == defence
 
 
 @pytest.mark.parametrize(
@@ -272,7 +271,7 @@ def test_a_defence_is_opened_again_from_its_settings(defence):
 )
 def test_only_defences_are_opened(call):
     with pytest.raises(ValueError, match="names no defence; give one of privlab.defences"):
-        protection.opened({"call": call, "arguments": {}})
+        opened({"call": call, "arguments": {}})
 
 
 # -- what does not go together -------------------------------------------------------------------------------------------------

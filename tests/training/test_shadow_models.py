@@ -17,8 +17,7 @@ import pytest
 import torch
 
 from privlab import data, models, training
-from privlab.compute import tasks as fleet
-from privlab.compute import worker_pool
+from privlab.compute import tasks, worker_pool
 from privlab.models import representations
 from privlab.training import Recipe, batches, shadow_models, trainer
 
@@ -355,7 +354,7 @@ LARGER = dict(embed_dim=96, depth=3, num_heads=3, patch_size=4)
 
 
 def at_work():
-    """Workers and the process that forked them; a worker whose nursery was killed is nobody's child, so children are not enough."""
+    """Workers and the process that forked them; a worker whose fork server was killed is nobody's child, so children are not enough."""
     found = []
     for pid in worker_pool.pids():
         with contextlib.suppress(psutil.Error):
@@ -369,7 +368,7 @@ def at_work():
 @pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.weekly)])
 def test_kills_change_nothing_and_cost_an_epoch_each_at_most(images, tmp_path, monkeypatch, count):
     """SIGKILL at a random moment. What is kept is never less afterwards: so no more is lost than the epoch that was in the making."""
-    monkeypatch.setattr(fleet, "PATIENCE", count + 1)  # kills here do not wait for a step to be gained
+    monkeypatch.setattr(tasks, "PATIENCE", count + 1)  # kills here do not wait for a step to be gained
     about = dict(model=LARGER, recipe=LONG, at=(7,))
     undisturbed = make(images, tmp_path / "undisturbed", **about)
     undisturbed.train(jobs=1, progress=False)
@@ -425,7 +424,7 @@ def cluster(tmp_path):
     address, enough = json.loads(note.read_text())["address"], False
     while time.monotonic() < deadline:
         try:
-            client = fleet.reach(address)
+            client = tasks.reach(address)
         except ConnectionError:
             time.sleep(0.5)
             continue
@@ -468,7 +467,7 @@ def test_a_cluster_of_two_gives_the_same_bits_and_outlives_a_kill(cluster, train
     with pytest.raises(
         ConnectionError, match=r"has no worker that offers a GPU; start one: dask worker .* --resources GPU=1"
     ):
-        fleet.reach(cluster, gpu=True)
+        tasks.reach(cluster, gpu=True)
     bad = make(images, tmp_path / "bad", recipe=replace(RECIPE, lr=1e30))
     with pytest.raises(RuntimeError, match=r"vit_cifar \d failed: .*training diverged at lr=1e\+30"):
         bad.train(cluster=cluster, progress=False)

@@ -72,12 +72,12 @@ def distil(
 
     if not run.complete:
         run.note("settings", told)
-    epoch_loop.kept(
+    epoch_loop.train_once(
         run,
         {"weights": made},
         lambda: epoch_loop.train(
             {"weights": made}, {"weights": optimiser}, step, len(pixels), epochs=epochs, batch_size=batch_size, seed=seed, run=run,
-            title=f"{student}, taught by the target", watch=epoch_loop.shown(watch, made), progress=progress,
+            title=f"{student}, taught by the target", watch=epoch_loop.bound(watch, made), progress=progress,
         ),
     )  # fmt: skip
     return str(run.path)

@@ -73,12 +73,12 @@ class GANRecipe:
             for name, loss in losses(rows, draw):
                 epoch_loop.step(optimisers[name], loss)
 
-        epoch_loop.kept(
+        epoch_loop.train_once(
             run,
             {"generator": gan},
             lambda: epoch_loop.train(
                 networks, optimisers, step, n, epochs=self.epochs, batch_size=self.batch_size, seed=self.seed, run=run,
-                title=f"GAN ({kind})", watch=epoch_loop.shown(watch, gan), progress=progress,
+                title=f"GAN ({kind})", watch=epoch_loop.bound(watch, gan), progress=progress,
             ),
         )  # fmt: skip
         return gan
