@@ -1,4 +1,4 @@
-"""Marks of returned notebooks; an answer runs in a process that may compute and nothing else."""
+"""Marks of submitted notebooks; an answer runs in a process that may compute and nothing else."""
 
 import lazy_loader
 

@@ -1,11 +1,11 @@
-"""Marks for a folder of returned notebooks: a table with one row a notebook, whatever is in them.
+"""Marks for a folder of submitted notebooks: a table with one row a notebook, whatever is in them.
 
 The notebooks are read before any answer runs, so that none can change another. Every answer then runs alone, shut in, and apart from the
 check that asks it: see `grader` and `sandbox` for what holds and what does not. This process never runs, and hardly reads, what is in them;
 it alone holds the table, and writes it anew after each row.
 
-Only what an answer needs is run, in the order of the notebook: not the lab. So a returned notebook may be renamed, have cells added, split,
-or stripped of their tags; what finds an exercise is the name in `checks.verify("05.noise", ...)`, and the last such call counts.
+Only what an answer needs is run, in the order of the notebook: not the lab. So a submitted notebook may be renamed, have cells added,
+split, or stripped of their tags; what finds an exercise is the name in `checks.verify("05.noise", ...)`, and the last such call counts.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Ask = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Died(Exception):
-    """The process that judges was lost."""
+    """The process of the grader was lost."""
 
 
 @dataclass
 class Row:
-    """What a returned notebook earned. verdicts: exercise -> {"state": right, wrong, open or failed; "why"; "where"}."""
+    """What a submitted notebook earned. verdicts: exercise -> {"state": right, wrong, open or failed; "why"; "where"}."""
 
     file: str
     lab: str = ""
@@ -64,10 +64,10 @@ def notebooks(folder: Path) -> tuple[list[Path], list[Path]]:
         raise NotADirectoryError(f"{str(folder)!r} is not a folder; give the one that the returned notebooks are in")
     files = sorted(p for p in folder.rglob("*") if p.is_file() or p.is_symlink())
     files = [p for p in files if not {".ipynb_checkpoints", "__MACOSX"} & set(p.parts) and not p.name.startswith(".")]
-    found = [p for p in files if ".ipynb" in p.name.lower()]
-    if not found:
+    paths = [p for p in files if ".ipynb" in p.name.lower()]
+    if not paths:
         raise FileNotFoundError(f"{str(folder)!r} holds no notebook (*.ipynb)")
-    return found, [p for p in files if ".ipynb" not in p.name.lower()]
+    return paths, [p for p in files if ".ipynb" not in p.name.lower()]
 
 
 def mark(
@@ -93,24 +93,24 @@ def mark(
     paths, _ = notebooks(folder)
     rows: dict[Path, Row] = {}
     with contextlib.ExitStack() as started:
-        judges = [started.enter_context(_judge()) for _ in range(min(jobs, len(paths)))]
+        graders = [started.enter_context(_grader()) for _ in range(min(jobs, len(paths)))]
         free: queue.SimpleQueue[Ask] = queue.SimpleQueue()
-        for ask in judges:
+        for ask in graders:
             free.put(ask)
-        unheld = judges[0]({})["unheld"]
-        found = {path: _read(judges[0], path, folder) for path in paths}
-        exercises = sorted({name for row, _ in found.values() for name in row.verdicts})
+        unheld = graders[0]({})["unheld"]
+        contents = {path: _read(graders[0], path, folder) for path in paths}
+        exercises = sorted({name for row, _ in contents.values() for name in row.verdicts})
         write_atomic(out, text([], exercises).encode())
         began(len(paths), unheld)
 
         def one(path: Path) -> Row:
             ask = free.get()
             try:
-                return _marked(ask, *found[path], seconds, memory)
+                return _marked(ask, *contents[path], seconds, memory)
             finally:
                 free.put(ask)
 
-        with ThreadPoolExecutor(len(judges)) as pool:
+        with ThreadPoolExecutor(len(graders)) as pool:
             waiting = {pool.submit(one, path): path for path in paths}
             try:
                 for future in as_completed(waiting):
@@ -120,7 +120,7 @@ def mark(
                     done(row)
             except BaseException:  # Ctrl-C among them
                 pool.shutdown(wait=False, cancel_futures=True)
-                for ask in judges:
+                for ask in graders:
                     with contextlib.suppress(Died):
                         ask({"stop": True})
                 raise
@@ -134,15 +134,15 @@ def _read(ask: Ask, path: Path, folder: Path) -> tuple[Row, list[Any]]:
         row.error = "a link to another file, which is not marked; return the notebook itself"
         return row, []
     try:
-        said = ask({"read": str(path.resolve())})
+        reply = ask({"read": str(path.resolve())})
     except Died:
-        said = {"error": "cannot be read: it ended the process that read it"}
-    if why := said.get("error") or said.get("failed"):
+        reply = {"error": "cannot be read: it ended the process that read it"}
+    if why := reply.get("error") or reply.get("failed"):
         row.error = why
         return row, []
-    row.lab, row.error = said["lab"], said["note"]
-    row.verdicts = {name: {"state": "open", "why": "", "where": ""} for name in said["exercises"]}
-    return row, said["cells"]
+    row.lab, row.error = reply["lab"], reply["note"]
+    row.verdicts = {name: {"state": "open", "why": "", "where": ""} for name in reply["exercises"]}
+    return row, reply["cells"]
 
 
 def _marked(ask: Ask, row: Row, cells: list[Any], seconds: float, memory: float) -> Row:
@@ -163,18 +163,18 @@ def _marked(ask: Ask, row: Row, cells: list[Any], seconds: float, memory: float)
 
 
 def text(rows: list[Row], exercises: list[str]) -> str:
-    """The table as CSV, a column for each exercise of the labs that were returned."""
+    """The table as CSV, a column for each exercise of the labs that were submitted."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(["file", "lab", "marks", "of", *exercises, "error", "seconds"])
     for row in rows:
-        told = [_told(row.verdicts[name]) if name in row.verdicts else "" for name in exercises]
-        plain = [row.file, row.lab, row.marks, len(row.verdicts), *told, row.error, f"{row.seconds:.1f}"]
+        verdicts = [_in_words(row.verdicts[name]) if name in row.verdicts else "" for name in exercises]
+        plain = [row.file, row.lab, row.marks, len(row.verdicts), *verdicts, row.error, f"{row.seconds:.1f}"]
         writer.writerow([_no_formula(str(cell)) for cell in plain])
     return lines.getvalue()
 
 
-def _told(verdict: dict[str, str]) -> str:
+def _in_words(verdict: dict[str, str]) -> str:
     if verdict["state"] == "open":
         return "open: nothing is written yet"
     return verdict["state"] + (f": {verdict['why']}" if verdict["why"] else "")
@@ -191,11 +191,11 @@ def shown(words: str) -> str:
     return words.encode("utf-8", "backslashreplace").decode()
 
 
-# -- the process that judges ----------------------------------------------------------------------------------------------------
+# -- the grader's process -------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def _judge() -> Iterator[Ask]:
+def _grader() -> Iterator[Ask]:
     """A function that asks a process of its own, which is started anew where it was lost.  It raises Died."""
     house = str(Path(privlab.__file__).parents[1])  # this privlab, and no file of that name where the notebooks are
     code = f"import sys; sys.path.insert(0, {house!r}); from privlab.teaching.marking import grader; grader.main()"
@@ -204,8 +204,8 @@ def _judge() -> Iterator[Ask]:
     stopped = False
 
     with tempfile.TemporaryDirectory(prefix="privlab_marks_") as home:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PRIVLAB_", "PYTHON"))}
-        environment = kept | one | {"HOME": home, "PYTHONUSERBASE": site.getuserbase(), "CUDA_VISIBLE_DEVICES": ""}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PRIVLAB_", "PYTHON"))}
+        environment = inherited | one | {"HOME": home, "PYTHONUSERBASE": site.getuserbase(), "CUDA_VISIBLE_DEVICES": ""}
 
         def ask(task: dict[str, Any]) -> dict[str, Any]:
             nonlocal process, stopped

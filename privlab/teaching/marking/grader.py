@@ -1,4 +1,4 @@
-"""A process that reads returned notebooks and judges their answers, one JSON object a line in, one out. `gradebook` starts it.
+"""A process that reads submitted notebooks and grades their answers, one JSON object a line in, one out. `gradebook` starts it.
 
 It imports torch and a lab's checks once, and never runs a line of a notebook: for each answer it forks. In the usual case it forks twice:
 
@@ -107,36 +107,36 @@ def across(name: str, cells: Cells, seconds: float, memory: float) -> dict[str, 
 def _serve(name: str, cells: Cells, questions: int, answers: int) -> None:
     """Run the answer, and answer for it until the questions end."""
 
-    def told(value: object) -> Any:
+    def by_kind(value: object) -> Any:
         return {"other": type(value).__name__}
 
     def reply(work: Callable[[], dict[str, Any]], after: Callable[[], dict[str, Any]] = dict) -> None:
         try:
-            said = work()
+            outcome = work()
         except Unwritten as error:
-            said = {"unwritten": str(error)}
+            outcome = {"unwritten": str(error)}
         except BaseException as error:  # SystemExit and the like as well
             kinds = [kind.__name__ for kind in type(error).__mro__]
-            said = {"raised": kinds, "text": _text_of(error)}
+            outcome = {"raised": kinds, "text": _text_of(error)}
         try:
-            serialisation.send(answers, said | after())
+            serialisation.send(answers, outcome | after())
         except ValueError as error:
             serialisation.send(answers, {"raised": ["ValueError"], "text": str(error)} | after())
 
-    given: Any = None
+    result: Any = None
 
     def first() -> dict[str, Any]:
-        nonlocal given
-        given = answer(cells, name)
-        return {"function": True} if callable(given) else {"value": serialisation.encode(given, told)}
+        nonlocal result
+        result = answer(cells, name)
+        return {"function": True} if callable(result) else {"value": serialisation.encode(result, by_kind)}
 
     reply(first)
     while True:
         question = serialisation.receive(questions)
         args, kwargs = serialisation.decode(question["args"]), serialisation.decode(question["kwargs"])
         reply(
-            lambda args=args, kwargs=kwargs: {"value": serialisation.encode(given(*args, **kwargs), told)},  # type: ignore[misc]
-            lambda args=args: {"after": serialisation.encode(args, told)},  # type: ignore[misc]
+            lambda args=args, kwargs=kwargs: {"value": serialisation.encode(result(*args, **kwargs), by_kind)},  # type: ignore[misc]
+            lambda args=args: {"after": serialisation.encode(args, by_kind)},  # type: ignore[misc]
         )
 
 
@@ -146,8 +146,8 @@ def inside(name: str, cells: Cells, seconds: float, memory: float, word: str) ->
     first, strip, why = next, _stopped, ""
     sandbox.close_in(seconds, memory)
     try:
-        given = answer(cells, name)
-        why = OPEN if given is None or given is ... else first(check(given), "")
+        result = answer(cells, name)
+        why = OPEN if result is None or result is ... else first(check(result), "")
     except Unwritten as error:
         why = str(error)
     except BaseException as error:
@@ -173,8 +173,8 @@ def _text_of(error: BaseException) -> str:
 def _raised(reply: dict[str, Any]) -> Exception:
     """What the answer raised, as an exception of ours with its name, that a check may catch by what it is."""
     kinds = [str(kind)[:60] for kind in reply["raised"]] or ["Exception"]
-    known = (getattr(builtins, kind, None) for kind in kinds)
-    base = next((k for k in known if isinstance(k, type) and issubclass(k, Exception)), Exception)
+    builtin = (getattr(builtins, kind, None) for kind in kinds)
+    base = next((k for k in builtin if isinstance(k, type) and issubclass(k, Exception)), Exception)
     text = str(reply.get("text", ""))
     return type(kinds[0], (base,), {"__init__": lambda self: None, "__str__": lambda self: text})()
 
@@ -200,17 +200,17 @@ def forked(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]
             os._exit(0)
     os.close(theirs)
     try:
-        said = _until(ours, time.monotonic() + 3 * seconds + 5)
+        output = _until(ours, time.monotonic() + 3 * seconds + 5)
     finally:
         for end in (os.killpg, os.kill):  # the group, with the answer in it; and where it has none yet, the process
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 end(pid, signal.SIGKILL)
         status = os.waitpid(pid, 0)[1]
         os.close(ours)
-    if said is None:
+    if output is None:
         return {"failed": f"took longer than {3 * seconds + 5:g} seconds by the clock and was stopped"}
     try:
-        return dict(json.loads(said))
+        return dict(json.loads(output))
     except (ValueError, TypeError, RecursionError):
         return {"failed": _ended(status, seconds)}
 
@@ -231,13 +231,13 @@ def _until(source: int, deadline: float) -> bytes | None:
     return None
 
 
-def _alone(*kept: int) -> None:
+def _alone(*descriptors: int) -> None:
     """Close every descriptor but these; what is printed goes nowhere."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(nowhere, standard)
     low = 3
-    for descriptor in sorted(kept):
+    for descriptor in sorted(descriptors):
         os.closerange(low, descriptor)
         low = descriptor + 1
     os.closerange(low, 4096)
@@ -254,18 +254,18 @@ def _ended(status: int, seconds: float) -> str:
 # -- the line -------------------------------------------------------------------------------------------------------------------
 
 
-def judge(name: str, cells: Cells, seconds: float, memory: float) -> dict[str, str]:
+def grade(name: str, cells: Cells, seconds: float, memory: float) -> dict[str, str]:
     """{"state": right, wrong, open or failed, "why", "where": across or inside} for one exercise of a notebook."""
-    said = forked(lambda: across(name, cells, seconds, memory), seconds)
-    where = "inside" if said.get("state") == "inside" else "across"
+    verdict = forked(lambda: across(name, cells, seconds, memory), seconds)
+    where = "inside" if verdict.get("state") == "inside" else "across"
     if where == "inside":
         word = secrets.token_hex(16)
-        said = forked(lambda: inside(name, cells, seconds, memory, word), seconds)
-        if "failed" not in said and said.get("word") != word:
-            said = {"failed": "its process spoke in place of its check"}
-    if "failed" in said:
-        said = {"state": "failed", "why": said["failed"]}
-    return {"state": said["state"], "why": " ".join(str(said["why"]).split())[:WORDS], "where": where}
+        verdict = forked(lambda: inside(name, cells, seconds, memory, word), seconds)
+        if "failed" not in verdict and verdict.get("word") != word:
+            verdict = {"failed": "its process spoke in place of its check"}
+    if "failed" in verdict:
+        verdict = {"state": "failed", "why": verdict["failed"]}
+    return {"state": verdict["state"], "why": " ".join(str(verdict["why"]).split())[:WORDS], "where": where}
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -274,22 +274,22 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer tasks until they end: {"read": path}, {"name", "cells", "seconds", "memory"}, or {} for what a jail here lacks."""
+    """Answer tasks until they end: {"read": path}, {"name", "cells", "seconds", "memory"}, or {} for what the sandbox lacks here."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was forked ends, too
     for line in sys.stdin:
         task = json.loads(line)
         if "read" in task:
-            said = forked(lambda path=task["read"]: _read(path), READING)  # type: ignore[misc]
-            if lab := said.get("lab"):
-                said["exercises"] = list(exercises.of(lab))  # imported here, once, for all that are forked from now on
+            reply = forked(lambda path=task["read"]: _read(path), READING)  # type: ignore[misc]
+            if lab := reply.get("lab"):
+                reply["exercises"] = list(exercises.of(lab))  # imported here, once, for all that are forked from now on
         elif "name" in task:
             exercises.of(task["name"][:2])
-            said = judge(**task)
+            reply = grade(**task)
         else:
-            said = forked(lambda: {"unheld": sandbox.close_in(1, 1)}, READING)
-        print(json.dumps(said), file=answers)
+            reply = forked(lambda: {"unheld": sandbox.close_in(1, 1)}, READING)
+        print(json.dumps(reply), file=answers)
 
 
 if __name__ == "__main__":

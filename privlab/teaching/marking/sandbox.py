@@ -1,14 +1,21 @@
 """Shut the process that runs somebody else's answer in: it may compute, and nothing else. Linux; other systems have less, see `close_in`.
 
-What holds it, each without any privilege and for good:
+The threat model. The attacker is whoever wrote a notebook. They choose every byte of it, know this code, and run any Python and any machine
+code (ctypes) in the answer's process. They want marks for what is not right, other students' answers or marks, the teacher's files, the
+network, or that nobody is marked at all. What stands between, each without any privilege and for good:
+
+- another process (`grader`): the expected values and the verdict's pipe are not in the answer's. The checks that must share a process with
+  the answer are the exception; `grader` says what is left there;
+- a process for each answer, forked from one that never runs a line of a notebook, and killed with its group: nothing is left for the next;
 - limits of the kernel: memory and processor time, no core dump, and no byte into any file (a pipe is none);
 - seccomp: a list of the system calls that computing takes. Left out are all that start a process or a thread, send a signal, open a
   socket, or write, make, rename, cut, or remove a file, look into another process, or change limits, groups and mounts. They fail with
   PermissionError;
 - Landlock: of all files it can read those of Python, of the system and of this package, so neither other notebooks nor your papers.
 
-What is not held: it can read the clock and see which processes there are, and it can use up what its limits leave it. Nor is it known to
-hold against a fault of the kernel's own: who marks the work of enemies takes a virtual machine.
+What is not held: it can read the clock and see which processes there are, it can use up what its limits leave it, and it can read this
+package, the sources of the checks among it. A kernel without seccomp or Landlock holds less: `close_in` says what, and `mark` prints it.
+Nor is it known to hold against a fault of the kernel's own: who marks the work of enemies takes a virtual machine.
 """
 
 from __future__ import annotations
@@ -137,9 +144,9 @@ def _landlock(readable: list[Path]) -> bool:
         libc.syscall(_LANDLOCK_ADD, ruleset, 1, struct.pack("=Qi", allowed, at), 0)
         os.close(at)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    held = libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0) == 0
+    restricted = libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0) == 0
     os.close(ruleset)
-    return held
+    return restricted
 
 
 def _seccomp() -> bool:

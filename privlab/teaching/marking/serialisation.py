@@ -55,7 +55,7 @@ def encode(value: object, other: Callable[[object], Any] = refuse, depth: int = 
         if isinstance(value, Mapping):
             return {"dict": [[encode(x, other, depth + 1) for x in pair] for pair in value.items()]}
         if isinstance(value, list | tuple | set | frozenset):
-            kind = next(kind for kind, known in _COLLECTIONS.items() if isinstance(value, known))
+            kind = next(kind for kind, cls in _COLLECTIONS.items() if isinstance(value, cls))
             return {kind: [encode(x, other, depth + 1) for x in value]}
         if isinstance(value, KeysView | ValuesView | range):
             return encode(list(value), other, depth)
@@ -66,11 +66,11 @@ def encode(value: object, other: Callable[[object], Any] = refuse, depth: int = 
     return other(value)
 
 
-def decode(given: Any) -> Any:
+def decode(content: Any) -> Any:
     """The value back.  Raises ValueError, TypeError, LookupError or AttributeError for what `encode` did not make."""
-    if not isinstance(given, dict):
-        return given
-    ((kind, inside),) = given.items()
+    if not isinstance(content, dict):
+        return content
+    ((kind, inside),) = content.items()
     if kind == "dots":
         return ...
     if kind == "complex":

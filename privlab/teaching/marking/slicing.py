@@ -45,19 +45,19 @@ class Statement:
 
 def statements(cells: Sequence[tuple[int, str]]) -> tuple[list[Statement], dict[int, str]]:
     """The statements of (number, source) cells, in order; and the numbers of cells that cannot be read, with the reason."""
-    found, unread = [], {}
+    parsed, unread = [], {}
     for number, source in cells:
         try:
             tree = ast.parse(TransformerManager().transform_cell(source))
-            found += [_statement(node) for node in tree.body]
+            parsed += [_statement(node) for node in tree.body]
         except SyntaxError as error:
             unread[number] = f"line {error.lineno}: {error.msg}"
         except (ValueError, RecursionError, MemoryError) as error:
             unread[number] = str(error) or type(error).__name__
-    return found, unread
+    return parsed, unread
 
 
-def needed(found: list[Statement], names: set[str], before: int) -> ast.Module:
+def needed(available: list[Statement], names: set[str], before: int) -> ast.Module:
     """The statements that these names need at a place in the notebook, in order, and of imports only the names that are used.
 
     before: how many statements stand before that place. A name that none of them binds is looked for in the rest.
@@ -69,12 +69,16 @@ def needed(found: list[Statement], names: set[str], before: int) -> ast.Module:
         if (name, place) in asked:
             return
         asked.add((name, place))
-        touching = [k for k, s in enumerate(found[:place]) if name in s.binds | s.changes]
-        if not any(name in found[k].binds for k in touching) and place < len(found) and not hasattr(builtins, name):
-            return demand(name, len(found))
-        imported = any(name in found[k].binds and isinstance(found[k].node, IMPORTS) for k in touching)
+        touching = [k for k, s in enumerate(available[:place]) if name in s.binds | s.changes]
+        if (
+            not any(name in available[k].binds for k in touching)
+            and place < len(available)
+            and not hasattr(builtins, name)
+        ):
+            return demand(name, len(available))
+        imported = any(name in available[k].binds and isinstance(available[k].node, IMPORTS) for k in touching)
         for k in reversed(touching):
-            statement = found[k]
+            statement = available[k]
             if imported and name not in statement.binds:
                 continue  # `torch.save(...)` is no part of what `torch` is
             statement.used.add(name)
@@ -88,18 +92,18 @@ def needed(found: list[Statement], names: set[str], before: int) -> ast.Module:
 
     for name in names:
         demand(name, before)
-    stars = {k for k, s in enumerate(found) if isinstance(s.node, ast.ImportFrom) and s.node.names[0].name == "*"}
-    return ast.Module([_narrowed(found[k]) for k in sorted(included | stars)], [])
+    stars = {k for k, s in enumerate(available) if isinstance(s.node, ast.ImportFrom) and s.node.names[0].name == "*"}
+    return ast.Module([_narrowed(available[k]) for k in sorted(included | stars)], [])
 
 
 def checked(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """(exercise, answer) of each `checks.verify("05.noise", sigma)` in a piece of code."""
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and getattr(call.func, "attr", getattr(call.func, "id", "")) == "verify":
-            given = dict(zip(("name", "answer"), call.args, strict=False)) | {k.arg: k.value for k in call.keywords}
-            name = given.get("name")
-            if isinstance(name, ast.Constant) and isinstance(name.value, str) and "answer" in given:
-                yield name.value, given["answer"]
+            arguments = dict(zip(("name", "answer"), call.args, strict=False)) | {k.arg: k.value for k in call.keywords}
+            name = arguments.get("name")
+            if isinstance(name, ast.Constant) and isinstance(name.value, str) and "answer" in arguments:
+                yield name.value, arguments["answer"]
 
 
 def names_of(code: types.CodeType) -> tuple[set[str], set[str], set[str]]:
@@ -108,9 +112,9 @@ def names_of(code: types.CodeType) -> tuple[set[str], set[str], set[str]]:
     bound = {i.argval for i in dis.get_instructions(code) if i.opname in BINDS}
     later: set[str] = set()
     for inner in _inside(code):
-        found = list(dis.get_instructions(inner))
-        later |= {i.argval for i in found if i.opname in READS}
-        bound |= {i.argval for i in found if i.opname == "STORE_GLOBAL"}
+        instructions = list(dis.get_instructions(inner))
+        later |= {i.argval for i in instructions if i.opname in READS}
+        bound |= {i.argval for i in instructions if i.opname == "STORE_GLOBAL"}
     return here, later, bound
 
 
@@ -150,7 +154,7 @@ def _narrowed(statement: Statement) -> ast.stmt:
     node = statement.node
     if not isinstance(node, ast.Import | ast.ImportFrom) or node.names[0].name == "*":
         return node
-    kept = [a for a in node.names if (a.asname or a.name.split(".")[0]) in statement.used]
+    aliases = [a for a in node.names if (a.asname or a.name.split(".")[0]) in statement.used]
     if isinstance(node, ast.Import):
-        return ast.copy_location(ast.Import(kept), node)
-    return ast.copy_location(ast.ImportFrom(node.module, kept, node.level), node)
+        return ast.copy_location(ast.Import(aliases), node)
+    return ast.copy_location(ast.ImportFrom(node.module, aliases, node.level), node)

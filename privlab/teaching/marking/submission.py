@@ -1,4 +1,4 @@
-"""A notebook that somebody returned: its lab, its code, and the answer in it to an exercise. `read` runs nothing of it; `answer` does."""
+"""A notebook that somebody submitted: its lab, its code, and the answer in it to an exercise. `read` runs nothing of it; `answer` does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from privlab.notebook import exercises
 from privlab.teaching.marking import slicing
 
-LARGEST = 20  # MB that a returned notebook may have
+LARGEST = 20  # MB that a submitted notebook may have
 CODE = 2_000_000  # letters of code that it may have
 _VERIFY = re.compile(r"""\bverify\([^"']{0,200}["']((\d\d)\.\w+)["']""")
 Cells = Sequence[tuple[int, str]]
@@ -25,17 +25,17 @@ class Unwritten(Exception):
 
 
 def read(path: str) -> dict[str, Any]:
-    """A returned notebook's lab and code cells, {"lab", "cells", "note"}, or {"error"} with what is wrong with it."""
+    """A submitted notebook's lab and code cells, {"lab", "cells", "note"}, or {"error"} with what is wrong with it."""
     size = os.path.getsize(path)
     if not size:
         return {"error": "the file is empty"}
     if size > LARGEST * 1e6:
         return {"error": f"{size / 1e6:.0f} MB are more than the {LARGEST} that a notebook may have; clear its outputs"}
     try:
-        given = json.loads(Path(path).read_bytes())
+        content = json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError, MemoryError) as error:
         return {"error": f"no notebook: it is not JSON ({error})"}
-    cells = given.get("cells") if isinstance(given, dict) else None
+    cells = content.get("cells") if isinstance(content, dict) else None
     if not isinstance(cells, list):
         return {"error": "no notebook: it has no list of cells"}
     code, strange = [], []
@@ -50,10 +50,10 @@ def read(path: str) -> dict[str, Any]:
     note = f"cell {strange[0]} holds no text and was left out" if strange else ""
     if sum(len(source) for _, source in code) > CODE:
         return {"error": f"its cells hold more than {CODE:,} letters of code"}
-    known = Counter(lab for _, source in code for _, lab in _VERIFY.findall(source) if lab in exercises.labs())
-    if not known:
+    labs = Counter(lab for _, source in code for _, lab in _VERIFY.findall(source) if lab in exercises.labs())
+    if not labs:
         return {"error": f"it has no exercise of any lab (no checks.verify(...)){'; ' + note if note else ''}"}
-    (lab, _), *rest = known.most_common()
+    (lab, _), *rest = labs.most_common()
     if rest:
         note = f"it has exercises of lab {rest[0][0]} as well, which do not count"
     return {"lab": lab, "cells": code, "note": note}
@@ -61,17 +61,22 @@ def read(path: str) -> dict[str, Any]:
 
 def answer(cells: Cells, name: str) -> object:
     """What a notebook gives to the check of an exercise: runs the statements that it takes.  Raises Unwritten, or what they raise."""
-    found, unread = slicing.statements(cells)
-    told = "; ".join(f"cell {number} cannot be read ({why})" for number, why in unread.items())
-    calls = [(k, given) for k, s in enumerate(found) for asked, given in slicing.checked(s.node) if asked == name]
+    statements, unread = slicing.statements(cells)
+    unreadable = "; ".join(f"cell {number} cannot be read ({why})" for number, why in unread.items())
+    calls = [
+        (k, expression)
+        for k, s in enumerate(statements)
+        for asked, expression in slicing.checked(s.node)
+        if asked == name
+    ]
     if not calls:
-        raise Unwritten(told or f"Its check is gone: there is no checks.verify({name!r}, ...) in the notebook.")
-    place, given = calls[-1]  # who asks twice means the last
-    reads, later, _ = slicing.names_of(compile(ast.Expression(given), "<answer>", "eval"))
-    module = slicing.needed(found, reads | later, place)
+        raise Unwritten(unreadable or f"Its check is gone: there is no checks.verify({name!r}, ...) in the notebook.")
+    place, expression = calls[-1]  # who asks twice means the last
+    reads, later, _ = slicing.names_of(compile(ast.Expression(expression), "<answer>", "eval"))
+    module = slicing.needed(statements, reads | later, place)
     scope: dict[str, Any] = {"__name__": "__main__"}
     try:
         exec(compile(module, "<answer>", "exec"), scope)
-        return eval(compile(ast.Expression(given), "<answer>", "eval"), scope)
+        return eval(compile(ast.Expression(expression), "<answer>", "eval"), scope)
     except NameError as error:
-        raise Unwritten(f"{error}.{' ' + told if told else ''}") from None
+        raise Unwritten(f"{error}.{' ' + unreadable if unreadable else ''}") from None
