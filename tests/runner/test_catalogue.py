@@ -103,6 +103,11 @@ HOUSE = {
     "deep/__init__.py": "",
     "deep/leaf.py": "def late():\n    from privlab.last import value\n",
     "last.py": "value = 1\n",
+    "room/__init__.py": "import lazy_loader\n",
+    "room/__init__.pyi": "from . import whole\nfrom .one import first, second\nfrom .two import third\n",
+    "room/one.py": "",
+    "room/two.py": "",
+    "room/whole.py": "",
     "offered.py": "",
     "stranger.py": "from privlab import direct\n",
     "notebook/exercises/__init__.py": "import importlib\n",
@@ -131,8 +136,38 @@ def digest(folder, lab="05_lab"):
 def test_a_lab_is_made_of_what_it_imports_and_what_that_imports(house, name):
     before = digest(house)
     (house / "privlab" / name).write_text(HOUSE[name] + "# edited\n")
-    others = {"offered.py", "stranger.py", "notebook/exercises/lab_06.py", "notebook/exercises/__init__.py"}
+    others = {
+        "offered.py",
+        "stranger.py",
+        *(name for name in HOUSE if name.startswith("room/")),
+        "notebook/exercises/lab_06.py",
+        "notebook/exercises/__init__.py",
+    }
     assert (digest(house) != before) == (name not in others)
+
+
+@pytest.mark.parametrize(
+    ("code", "behind"),
+    [
+        ("from privlab import room\nroom.second(1)\n", "one"),
+        ("from privlab import room as hall\nhall.third.attribute\n", "two"),
+        ("from privlab.room import third\n", "two"),
+        ("import privlab.room\nprivlab.room.first\n", "one"),
+        ("from privlab import room\nroom.whole.nothing\n", "whole"),
+        ("from privlab.room import whole\n", "whole"),
+    ],
+)
+def test_what_is_taken_through_a_rooms_door_brings_the_module_behind_it_and_not_its_neighbours(house, code, behind):
+    (house / "05_lab.py").write_text(f"# %%\n{code}")
+    before = digest(house)
+    brought = set()
+    for name in ("__init__", "one", "two", "whole"):
+        path = house / f"privlab/room/{name}.py"
+        text = path.read_text()
+        path.write_text(text + "# edited\n")
+        brought |= {name} if digest(house) != before else set()
+        path.write_text(text)
+    assert brought == {"__init__", behind}
 
 
 def test_a_module_that_is_gone_or_new_is_a_change(house):
