@@ -86,27 +86,27 @@ class Lab:
 
 def labs(folder: Path) -> list[Lab]:
     """Every lab of a folder, in order.  Raises FileNotFoundError where there is none."""
-    found = [Lab(path) for path in sorted(folder.glob("[0-9][0-9]_*.py"))]
-    if not found:
+    shelf = [Lab(path) for path in sorted(folder.glob("[0-9][0-9]_*.py"))]
+    if not shelf:
         raise FileNotFoundError(
             f"labs={str(folder)!r} holds no lab (NN_topic.py); run from the repository, or give --labs FOLDER"
         )
-    return found
+    return shelf
 
 
-def pick(found: list[Lab], wanted: list[str]) -> list[Lab]:
+def pick(shelf: list[Lab], words: list[str]) -> list[Lab]:
     """The labs that a person names by number ("5", "05"), name ("05_april") or path; all where none is named.
 
     Raises ValueError with the nearest name for one that is not there.
     """
-    by_name = {key: lab for lab in found for key in (lab.name, lab.number, lab.name[3:])}
+    by_name = {key: lab for lab in shelf for key in (lab.name, lab.number, lab.name[3:])}
     chosen = []
-    for name in wanted:
+    for name in words:
         stem = Path(name).stem.zfill(2)
         if stem not in by_name:
-            raise ValueError(f"lab={name!r} is not a lab{nearest(stem, [lab.name for lab in found])}")
+            raise ValueError(f"lab={name!r} is not a lab{nearest(stem, [lab.name for lab in shelf])}")
         chosen.append(by_name[stem])
-    return [lab for lab in found if lab in chosen] if wanted else found
+    return [lab for lab in shelf if lab in chosen] if words else shelf
 
 
 _HOUSE = Path(__file__).parents[1]
@@ -164,7 +164,7 @@ def profile(name: str) -> str:
     return name
 
 
-def labs_of_claim(found: list[Lab], claim_id: str) -> list[Lab]:
+def labs_of_claim(shelf: list[Lab], claim_id: str) -> list[Lab]:
     """The labs that measure what one claim needs.
 
     Raises ValueError for an unknown claim, with the nearest, and for one whose lab is not there yet.
@@ -173,9 +173,9 @@ def labs_of_claim(found: list[Lab], claim_id: str) -> list[Lab]:
     if claim_id not in claims:
         raise ValueError(f"claim={claim_id!r} is not a claim{nearest(claim_id, list(claims))}")
     number = claims[claim_id].lab
-    chosen = [lab for lab in found if lab.number == number]
+    chosen = [lab for lab in shelf if lab.number == number]
     if not chosen:
         raise ValueError(
-            f"claim={claim_id!r} is measured by lab {number}, which is not among {', '.join(lab.name for lab in found)}"
+            f"claim={claim_id!r} is measured by lab {number}, which is not among {', '.join(lab.name for lab in shelf)}"
         )
     return chosen

@@ -109,32 +109,32 @@ def _packages() -> Iterator[Finding]:
     yield Finding("packages", OK, f"privlab {_version('privlab')}; {fits} of {needed} packages are as it asks")
 
 
-def _torch(found: dict) -> Iterator[Finding]:
+def _torch(versions: dict) -> Iterator[Finding]:
     """Import torch and torchvision in another process: a build that does not fit may end the one that tries."""
     tried = subprocess.run(
         [sys.executable, "-c", _TORCH], capture_output=True, text=True, timeout=300, errors="replace"
     )
     for line in tried.stdout.splitlines():
-        found |= json.loads(line)
+        versions |= json.loads(line)
     lines = [line.strip() for line in tried.stderr.splitlines() if line.strip()] or [
         f"it ended with status {tried.returncode}"
     ]
-    if "torch" not in found:
+    if "torch" not in versions:
         yield Finding("torch", BROKEN, f"cannot be imported: {lines[-1]}")
         return
-    if "torchvision" in found:
-        yield Finding("torch", OK, f"torch {found['torch']} and torchvision {found['torchvision']} fit together")
+    if "torchvision" in versions:
+        yield Finding("torch", OK, f"torch {versions['torch']} and torchvision {versions['torchvision']} fit together")
     elif re.search(r"torchvision::\w+ does not exist", tried.stderr):
         yield Finding(
             "torch",
             BROKEN,
-            f"torchvision {_version('torchvision')} was built for another torch than {found['torch']}: install both "
+            f"torchvision {_version('torchvision')} was built for another torch than {versions['torch']}: install both "
             "again, in one command and from the same place, at the versions of requirements.lock",
         )
     else:
-        yield Finding("torch", BROKEN, f"torch {found['torch']} works, torchvision does not: {lines[-1]}")
-    devices = [f"{name} with {gb:.0f} GB" for name, gb in found["cuda"]]
-    why = "a Mac's GPU has no float64, which the proofs need" if found["mps"] else "torch sees no GPU"
+        yield Finding("torch", BROKEN, f"torch {versions['torch']} works, torchvision does not: {lines[-1]}")
+    devices = [f"{name} with {gb:.0f} GB" for name, gb in versions["cuda"]]
+    why = "a Mac's GPU has no float64, which the proofs need" if versions["mps"] else "torch sees no GPU"
     yield Finding("device", OK, f"device='auto' takes {', '.join(devices) or f'the CPU: {why}'}")
 
 

@@ -35,11 +35,11 @@ def notebook(source: Path) -> NotebookNode:
     text = source.read_text(encoding="utf-8")
     if "# %%" not in text:
         raise ValueError(f"{source} has no cell; a lab is py:percent, its cells begin with '# %%'")
-    made = jupytext.reads(text, fmt="py:percent")
-    made.metadata = nbformat.from_dict(_METADATA)
-    made.nbformat, made.nbformat_minor = 4, 5
-    _number(made)
-    return made
+    lab = jupytext.reads(text, fmt="py:percent")
+    lab.metadata = nbformat.from_dict(_METADATA)
+    lab.nbformat, lab.nbformat_minor = 4, 5
+    _number(lab)
+    return lab
 
 
 def published(source: Path, place: launch_buttons.Repository | None, links: bool = True) -> NotebookNode:
@@ -47,24 +47,24 @@ def published(source: Path, place: launch_buttons.Repository | None, links: bool
 
     links: False leaves the links out; they lead to the notebook that has the solutions.
     """
-    made = notebook(source)
+    lab = notebook(source)
     if place is None:
-        return made
+        return lab
     line = launch_buttons.badges(place, f"labs/{source.stem}.ipynb") if links else ""
     head = [new_markdown_cell(line)] if line else []
-    code = next((i for i, cell in enumerate(made.cells) if cell.cell_type == "code"), len(made.cells))
+    code = next((i for i, cell in enumerate(lab.cells) if cell.cell_type == "code"), len(lab.cells))
     setup = new_code_cell(launch_buttons.setup(place), metadata={"tags": ["setup"]})
-    made.cells = [*head, *made.cells[:code], setup, *made.cells[code:]]
-    _number(made)
-    return made
+    lab.cells = [*head, *lab.cells[:code], setup, *lab.cells[code:]]
+    _number(lab)
+    return lab
 
 
-def _number(made: NotebookNode) -> None:
-    seen: Counter[str] = Counter()
-    for cell in made.cells:
+def _number(lab: NotebookNode) -> None:
+    count: Counter[str] = Counter()
+    for cell in lab.cells:
         content = f"{cell.cell_type}\n{cell.source}"
-        cell.id = hashlib.sha256(f"{seen[content]}\n{content}".encode()).hexdigest()[:12]
-        seen[content] += 1
+        cell.id = hashlib.sha256(f"{count[content]}\n{content}".encode()).hexdigest()[:12]
+        count[content] += 1
 
 
 def text(source: Path, place: launch_buttons.Repository | None = None) -> str:
@@ -89,10 +89,10 @@ def stale(folder: Path) -> list[Path]:
 def pair(folder: Path) -> list[Path]:
     """Write the notebook of every source in a folder where it is not what is wanted here; the paths written."""
     place = launch_buttons.repository(folder.parent)
-    made = {source.with_suffix(".ipynb"): text(source, place) for source in sorted(folder.glob("*.py"))}
-    changed = [path for path, content in made.items() if not _same(path, content)]
+    contents = {source.with_suffix(".ipynb"): text(source, place) for source in sorted(folder.glob("*.py"))}
+    changed = [path for path, content in contents.items() if not _same(path, content)]
     for path in changed:
-        write_atomic(path, made[path].encode())
+        write_atomic(path, contents[path].encode())
     return changed
 
 

@@ -97,11 +97,11 @@ def value(name: str, text: str) -> Any:
     Raises ValueError for a literal that the process of a lab cannot be sent, such as a set or an infinity.
     """
     try:
-        found = ast.literal_eval(text)
+        literal = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
     try:
-        return json.loads(json.dumps(found, allow_nan=False))
+        return json.loads(json.dumps(literal, allow_nan=False))
     except (TypeError, ValueError):
         raise ValueError(
             f"parameter={name!r}: {text} is no finite number, text, list or dict, nor None or a truth value"
@@ -116,14 +116,14 @@ def folder(profile: str, extra: Mapping[str, Any]) -> Path:
 
 def cost(plan: Plan) -> str:
     """The rough cost of a plan from the tables in its labs, with a warning where memory is short of it."""
-    known = [lab.costs[plan.profile] for lab in plan.labs if plan.profile in lab.costs]
+    costs = [lab.costs[plan.profile] for lab in plan.labs if plan.profile in lab.costs]
     silent = [lab.name for lab in plan.labs if plan.profile not in lab.costs]
     total, available = machine.memory()
-    minutes = max([sum(c.minutes for c in known) / plan.at_once, *(c.minutes for c in known)])
-    gb = sum(sorted((c.gb for c in known), reverse=True)[: plan.at_once])
+    minutes = max([sum(c.minutes for c in costs) / plan.at_once, *(c.minutes for c in costs)])
+    gb = sum(sorted((c.gb for c in costs), reverse=True)[: plan.at_once])
     lines = (
         [f"rough cost: {_minutes(minutes)}, {gb:.1f} GB at most (of {total:.1f} GB, {available:.1f} GB are free)"]
-        if known
+        if costs
         else []
     )
     if silent:
@@ -284,11 +284,11 @@ def _environment(plan: Plan) -> dict[str, str]:
 @cache
 def _versions() -> dict[str, str]:
     names = ("privlab", "torch", "torchvision", "timm", "numpy")
-    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in names:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _minutes(minutes: float) -> str:

@@ -57,10 +57,10 @@ Reveal.initialize({
 """
 
 
-def write_all(labs: Path, wanted: list[str], run: Path, out: Path) -> list[Path]:
+def write_all(labs: Path, words: list[str], run: Path, out: Path) -> list[Path]:
     """Write the slides of the labs that a person names, or of all; the paths.  Raises as `catalogue.pick` and `write` do."""
     vendor = labs.parent / "book/_static/vendor"
-    return [write(lab, run, vendor, out) for lab in catalogue.pick(catalogue.labs(labs), wanted)]
+    return [write(lab, run, vendor, out) for lab in catalogue.pick(catalogue.labs(labs), words)]
 
 
 def write(lab: catalogue.Lab, run: Path, vendor: Path, out: Path) -> Path:
@@ -69,8 +69,8 @@ def write(lab: catalogue.Lab, run: Path, vendor: Path, out: Path) -> Path:
     vendor: the folder that data_scripts/vendor.py fills.  out: the folder for the file, and for the scripts beside it.
     Raises FileNotFoundError where the run has no green result of the lab's present source, or a script is missing.
     """
-    made = static_pages.executed(lab, run)
-    if made is None:
+    notebook = static_pages.executed(lab, run)
+    if notebook is None:
         raise FileNotFoundError(
             f"run={str(run)!r} has no green result of {lab.name} as it stands; python -m privlab run {lab.number} --out {run}"
         )
@@ -79,37 +79,37 @@ def write(lab: catalogue.Lab, run: Path, vendor: Path, out: Path) -> Path:
             raise FileNotFoundError(f"{vendor / part} is missing; python data_scripts/vendor.py fetches it")
         shutil.copytree(vendor / part, out / "vendor" / part, dirs_exist_ok=True)
     path = out / f"{lab.name}.html"
-    write_atomic(path, page(made, lab.name).encode())
+    write_atomic(path, page(notebook, lab.name).encode())
     return path
 
 
-def page(made: NotebookNode, name: str) -> str:
+def page(notebook: NotebookNode, name: str) -> str:
     """The HTML of a lab's slides; the notebook is changed."""
     from nbconvert.exporters import SlidesExporter
 
     exporter = SlidesExporter(raw_template=_TEMPLATE, exclude_input=True)
     exporter.reveal_url_prefix, exporter.reveal_theme = "vendor/reveal", "none"
-    found, _ = exporter.from_notebook_node(deck(made), {"metadata": {"name": name}})
-    found = found.replace("vendor/reveal/dist/reveal.css", "vendor/reveal/reveal.css")
-    return re.sub(r'<link [^>]*id="theme"[^>]*>\n?', "", found)
+    html, _ = exporter.from_notebook_node(deck(notebook), {"metadata": {"name": name}})
+    html = html.replace("vendor/reveal/dist/reveal.css", "vendor/reveal/reveal.css")
+    return re.sub(r'<link [^>]*id="theme"[^>]*>\n?', "", html)
 
 
-def deck(made: NotebookNode) -> NotebookNode:
+def deck(notebook: NotebookNode) -> NotebookNode:
     """A lab's notebook with the slide that each cell belongs to; changed in place."""
-    static_pages.rest(made)
+    static_pages.rest(notebook)
     cells: list[NotebookNode] = []
     taken = False  # whether the slide has its picture
-    for cell in made.cells:
+    for cell in notebook.cells:
         if "solution" in cell.metadata.get("tags", []) or cell.source.startswith("checks."):
             continue
         if cell.cell_type == "markdown":
             for part in _HEADINGS.split(cell.source):
-                shown, notes = prose(part)
-                title = re.match(r"#+", shown)
+                text, notes = prose(part)
+                title = re.match(r"#+", text)
                 taken = taken and title is None
-                if shown:
+                if text:
                     kind = "-" if title is None else "subslide" if len(title[0]) > 2 else "slide"
-                    cells.append(_as(new_markdown_cell(shown), kind))
+                    cells.append(_as(new_markdown_cell(text), kind))
                 if notes:
                     cells.append(_as(new_markdown_cell(notes), "notes"))
         elif cell.cell_type == "code" and (outputs := [o for o in cell.outputs if _worth(o)]):
@@ -118,34 +118,34 @@ def deck(made: NotebookNode) -> NotebookNode:
             taken = taken or rich
     for cell in cells:
         cell.pop("id", None)
-    made.cells, made.nbformat_minor = cells, 4  # the last format whose cells have no ids
-    return made
+    notebook.cells, notebook.nbformat_minor = cells, 4  # the last format whose cells have no ids
+    return notebook
 
 
 def prose(text: str) -> tuple[str, str]:
     """What of a cell's Markdown a slide shows, and what goes into the speaker's notes."""
     text = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
-    shown, notes = [], []
+    slide, notes = [], []
     for block in filter(str.strip, _BLOCKS.split(text)):
         if heading := re.match(r"#+ .*(?:\n|$)", block):
-            shown.append(heading[0].strip())
+            slide.append(heading[0].strip())
             block = block[heading.end() :]
         if block.startswith("| profile"):  # what a run costs, which no audience needs
             notes.append(block)
         elif _STAYS.search(block):
-            shown.append(block)
+            slide.append(block)
         elif block.strip():
             first = block if len(block.split()) <= WORDS else _first(block)
-            shown += [first] if first else []
+            slide += [first] if first else []
             notes += [block] if first != block else []
-    return "\n\n".join(shown).strip(), "\n\n".join(notes).strip()
+    return "\n\n".join(slide).strip(), "\n\n".join(notes).strip()
 
 
 def _first(paragraph: str) -> str:
     """Its first sentence, if that is short, whole and no aside."""
-    found = re.match(r"[^(].*?[.?!](?=\s|$)", paragraph, re.DOTALL)
-    fits = found and len(found[0].split()) <= WORDS and found[0].count("$") % 2 == 0
-    return found[0] if found and fits else ""
+    sentence = re.match(r"[^(].*?[.?!](?=\s|$)", paragraph, re.DOTALL)
+    fits = sentence and len(sentence[0].split()) <= WORDS and sentence[0].count("$") % 2 == 0
+    return sentence[0] if sentence and fits else ""
 
 
 def _as(cell: NotebookNode, kind: str) -> NotebookNode:

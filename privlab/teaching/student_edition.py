@@ -31,11 +31,11 @@ SHEET = "_solutions"  # ends the name of a sheet
 
 def edition(source: Path, place: launch_buttons.Repository | None = None) -> tuple[NotebookNode, int]:
     """A lab's notebook without its solutions, with the setup cell of the repository where there is one; and how many were left out."""
-    made = pairing.published(source, place, links=False)
-    kept = [cell for cell in made.cells if not _tagged(cell, "solution")]
-    left_out = len(made.cells) - len(kept)
-    made.cells = kept
-    return made, left_out
+    notebook = pairing.published(source, place, links=False)
+    cells = [cell for cell in notebook.cells if not _tagged(cell, "solution")]
+    left_out = len(notebook.cells) - len(cells)
+    notebook.cells = cells
+    return notebook, left_out
 
 
 def exercises(source: Path) -> list[str]:
@@ -43,18 +43,18 @@ def exercises(source: Path) -> list[str]:
     return [name for name, _ in _solved(pairing.notebook(source).cells)]
 
 
-def sheet(source: Path, wanted: Collection[str], place: launch_buttons.Repository | None = None) -> NotebookNode:
+def sheet(source: Path, names: Collection[str], place: launch_buttons.Repository | None = None) -> NotebookNode:
     """A notebook with the solutions of the exercises named, such as {"05.noise"}, that runs by itself; on Colab too, given a place."""
-    made = pairing.notebook(source)
-    parts = [cells for name, cells in _solved(made.cells) if name in wanted]
-    title = made.cells[0].source.splitlines()[0].removeprefix("# ")
+    notebook = pairing.notebook(source)
+    parts = [cells for name, cells in _solved(notebook.cells) if name in names]
+    title = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
     code = [cell.source for cells in parts for cell in cells if cell.cell_type == "code"]
-    sources = [*([launch_buttons.setup(place)] if place else []), _imports(made.cells, code)]
+    sources = [*([launch_buttons.setup(place)] if place else []), _imports(notebook.cells, code)]
     front = [new_markdown_cell(f"# Solutions: {title}"), *map(new_code_cell, sources)]
     for cell in front:
         cell.id = hashlib.sha256(cell.source.encode()).hexdigest()[:12]
-    made.cells = list({cell.id: cell for cell in [*front, *(cell for cells in parts for cell in cells)]}.values())
-    return made
+    notebook.cells = list({cell.id: cell for cell in [*front, *(cell for cells in parts for cell in cells)]}.values())
+    return notebook
 
 
 def write(shelf: list[Lab], labs: list[str], solutions: list[str], out: Path) -> list[tuple[Path, int]]:
@@ -70,26 +70,28 @@ def write(shelf: list[Lab], labs: list[str], solutions: list[str], out: Path) ->
     place = launch_buttons.repository(shelf[0].path.parents[1])
     written = []
     for lab in chosen:
-        made, left_out = edition(lab.path, place)
-        written.append((_write(made, out / f"{lab.name}.ipynb"), left_out))
+        notebook, left_out = edition(lab.path, place)
+        written.append((_write(notebook, out / f"{lab.name}.ipynb"), left_out))
     for lab, names in sheets.items():
         written.append((_write(sheet(lab.path, names, place), out / f"{lab.name}{SHEET}.ipynb"), len(names)))
     return written
 
 
 def _sheets(shelf: list[Lab], solutions: list[str]) -> dict[Lab, list[str]]:
-    """For each lab the exercises whose solutions are wanted, in the order of the labs."""
-    known = {name: lab for lab in shelf for name in exercises(lab.path)} if solutions else {}
+    """For each lab the exercises whose solutions are asked for, in the order of the labs."""
+    lab_of = {name: lab for lab in shelf for name in exercises(lab.path)} if solutions else {}
     names = set()
-    for wanted in solutions:
-        if wanted in known:
-            names.add(wanted)
-        elif "." in wanted:
-            raise ValueError(f"solutions={wanted!r} is no exercise{nearest(wanted, list(known))}")
+    for word in solutions:
+        if word in lab_of:
+            names.add(word)
+        elif "." in word:
+            raise ValueError(f"solutions={word!r} is no exercise{nearest(word, list(lab_of))}")
         else:
-            (lab,) = pick(shelf, [wanted])
-            names |= {name for name, its in known.items() if its == lab}
-    return {lab: [n for n in known if known[n] == lab and n in names] for lab in shelf if lab in map(known.get, names)}
+            (lab,) = pick(shelf, [word])
+            names |= {name for name, its in lab_of.items() if its == lab}
+    return {
+        lab: [n for n in lab_of if lab_of[n] == lab and n in names] for lab in shelf if lab in map(lab_of.get, names)
+    }
 
 
 def _tagged(cell: NotebookNode, tag: str) -> bool:
@@ -98,7 +100,7 @@ def _tagged(cell: NotebookNode, tag: str) -> bool:
 
 def _solved(cells: list[NotebookNode]) -> list[tuple[str, list[NotebookNode]]]:
     """(exercise, its cells: text, solution and check) for each solution."""
-    found = []
+    solved = []
     for k, cell in enumerate(cells):
         if not _tagged(cell, "solution"):
             continue
@@ -109,8 +111,8 @@ def _solved(cells: list[NotebookNode]) -> list[tuple[str, list[NotebookNode]]]:
                 text.insert(0, above)
             if text and (above.cell_type == "code" or above.source.startswith("#")):
                 break
-        found.append((name, [*text, cell, check]))
-    return found
+        solved.append((name, [*text, cell, check]))
+    return solved
 
 
 def _checked(source: str) -> list[str]:
@@ -126,7 +128,7 @@ def _imports(cells: list[NotebookNode], code: list[str]) -> str:
     return ast.unparse(slicing.needed(imports, names, len(imports)))
 
 
-def _write(made: NotebookNode, path: Path) -> Path:
-    nbformat.validate(made)
-    write_atomic(path, (nbformat.writes(made).rstrip("\n") + "\n").encode())
+def _write(notebook: NotebookNode, path: Path) -> Path:
+    nbformat.validate(notebook)
+    write_atomic(path, (nbformat.writes(notebook).rstrip("\n") + "\n").encode())
     return path
