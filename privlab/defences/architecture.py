@@ -71,14 +71,14 @@ class Cut(Defence):
 
     def _found(self, model: nn.Module) -> list[tuple[int, float, float]]:
         """(stage as `skip_connections` counts it, k, fraction) of each."""
-        known = list(skip_connections.stages(model))[::-1]
-        if far := [place for place, _, _ in self.stages if place > len(known)]:
+        stages = list(skip_connections.stages(model))[::-1]
+        if far := [place for place, _, _ in self.stages if place > len(stages)]:
             raise ValueError(
                 f"stages: place {far[0]} from the end is asked for, and {type(model).__name__} has shortcuts in "
-                f"{len(known)} of its stages that can be cut; RoLSS needs one stage, RoLSS+ two"
+                f"{len(stages)} of its stages that can be cut; RoLSS needs one stage, RoLSS+ two"
             )
         own = CONCATENATIVE if isinstance(model, DenseNet) else ADDITIVE
-        return [(known[place - 1], own if k is None else k, fraction) for place, k, fraction in self.stages]
+        return [(stages[place - 1], own if k is None else k, fraction) for place, k, fraction in self.stages]
 
 
 def rolss() -> Cut:

@@ -126,13 +126,14 @@ def private_gradients(
     learnable = {name: p for name, p in model.named_parameters() if p.requires_grad}
 
     def loss(parameters: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
-        said = functional_call(model, parameters, (image[None],))
-        return F.cross_entropy(said, label[None], label_smoothing=smoothing)
+        logits = functional_call(model, parameters, (image[None],))
+        return F.cross_entropy(logits, label[None], label_smoothing=smoothing)
 
     each = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
-    held = torch.optim.SGD(learnable.values())  # Opacus wants an optimiser to know the parameters by; it takes no step
+    # Opacus wants an optimiser to know the parameters by; it takes no step
+    optimiser = torch.optim.SGD(learnable.values())
     private = _opacus().optimizers.DPOptimizer(
-        held, noise_multiplier=noise, max_grad_norm=clip, expected_batch_size=size
+        optimiser, noise_multiplier=noise, max_grad_norm=clip, expected_batch_size=size
     )
     detached, total = {name: p.detach() for name, p in learnable.items()}, x.new_zeros(())
     parts = list(zip(x.split(AT_ONCE), labels.split(AT_ONCE), strict=True))  # one empty part of an empty batch

@@ -1,4 +1,4 @@
-"""One budget of noise for a whole message, and where in the message it is spent; `updates` spends it on each step of a training.
+"""One budget of noise for a whole update, and where in the update it is spent; `updates` spends it on each step of a training.
 
 The noise has an expected squared norm, its energy, of (relative * |g|)^2, g being all gradients as one long vector. `shares` says what
 part of that energy goes to which group of parameters; inside a group every number gets noise of the same standard deviation:
@@ -40,16 +40,16 @@ def spread(
     kind: str = "gaussian",
     model: nn.Module | None = None,
 ) -> Leak:
-    """Noise on a message under one budget, spent group by group.
+    """Noise on an update under one budget, spent group by group.
 
     shares: group -> share of the noise's energy, 0 or more, 1 together, such as {"stem": 0.5, "rest": 0.5}; `UNIFORM` is {"all": 1}. A
         group is a word of `parts.WORDS` (then `model` is needed), the name of one parameter, a tuple of names, "rest" for what no other
-        key names, or "all". Only parameters that are in the message count; what is in no group gets no noise.
-    relative: expected norm of the noise over the norm of the message, 0 or more, about: the root of its expected square.
+        key names, or "all". Only parameters that are in the update count; what is in no group gets no noise.
+    relative: expected norm of the noise over the norm of the update, 0 or more, about: the root of its expected square.
     kind: "gaussian", or "laplacian" with heavier tails at the same energy.
     seed: a tensor's noise is the same up to its size whatever the shares are, so that two ways to spend can be compared pair by pair. None
         draws from torch's own generator.
-    Raises ValueError for shares that are negative or do not add up to 1, a group that does not exist or has no parameter in the message,
+    Raises ValueError for shares that are negative or do not add up to 1, a group that does not exist or has no parameter in the update,
     another kind, a negative `relative`.
     """
     sizes, draw = deviations(leak, shares, relative, model), _draw(kind)
@@ -63,10 +63,10 @@ def deviations(
 ) -> dict[str, float]:
     """Standard deviation of the noise in each number of a tensor: parameter name -> 0 or more. Arguments and errors as in `spread`.
 
-    An attacker may know it, since a defence should not have to be secret. He receives the noisy message alone, of expected squared norm
+    An attacker may know it, since a defence should not have to be secret. They receive the noisy update alone, of expected squared norm
     (1 + relative^2) |g|^2: its deviations at relative / sqrt(1 + relative^2) are, but for chance, those that the client added.
     """
-    check_relative(relative, "the message's norm")
+    check_relative(relative, "the update's norm")
     sizes = rates({name: g.numel() for name, g in leak.grads.items()}, shares, model)
     norm = relative * leak.norm.item()
     return {name: norm * rate for name, rate in sizes.items()}
@@ -104,12 +104,12 @@ def measured(model: nn.Module, shape: tuple[int, int, int] = (3, 32, 32), direct
     def sent(x: Tensor) -> dict[str, Tensor]:
         return grad(lambda parameters: F.cross_entropy(forward(parameters, x), label))(learnable)
 
-    told = dict.fromkeys(learnable, 0.0)
+    squares = dict.fromkeys(learnable, 0.0)
     for seed in range(directions):
         along = torch.randn(1, *shape, generator=torch.Generator().manual_seed(seed)).to(first)
         for name, change in jvp(sent, (x,), (along,))[1].items():
-            told[name] += change.square().sum().item()
-    roots = {name: (told[name] * p.numel()) ** 0.5 for name, p in learnable.items()}
+            squares[name] += change.square().sum().item()
+    roots = {name: (squares[name] * p.numel()) ** 0.5 for name, p in learnable.items()}
     if not (total := math.fsum(roots.values())):
         raise ValueError("model: no gradient changes with the image, so there is nothing to spend noise on")
     return {name: root / total for name, root in roots.items()}
@@ -137,11 +137,11 @@ def _names(
         names = list(dict.fromkeys(group))
         if unknown := [name for name in names if name not in known]:
             raise ValueError(
-                f"shares: the message holds no gradient named {unknown[0]!r}; it has {len(known)}, such as {next(iter(known), None)!r}"
+                f"shares: the update holds no gradient named {unknown[0]!r}; it has {len(known)}, such as {next(iter(known), None)!r}"
             )
     if not names:
         raise ValueError(
-            f"shares[{group!r}]={shares[group]}: the message holds no parameter of it; leave it out and give its share to another"
+            f"shares[{group!r}]={shares[group]}: the update holds no parameter of it; leave it out and give its share to another"
         )
     return names
 

@@ -72,7 +72,7 @@ def check_relative(relative: float, of: str) -> None:
 
 
 def clipped(leak: Leak, norm: float) -> Leak:
-    """The whole message cut to a norm: all gradients times one factor where they are longer together, as they are otherwise.
+    """The whole update cut to a norm: all gradients times one factor where they are longer together, as they are otherwise.
 
     norm: a positive number, in the units of the gradients.  Raises ValueError for any other.
     Source: Abadi et al. 2016, algorithm 1, where the gradient of each single image is cut like this.
@@ -85,7 +85,7 @@ def clipped(leak: Leak, norm: float) -> Leak:
 
 
 def sparse(leak: Leak, share: float) -> Leak:
-    """The largest numbers of the whole message, by magnitude, and 0 for all others.
+    """The largest numbers of the whole update, by magnitude, and 0 for all others.
 
     share: of the numbers that are kept, above 0 and at most 1; rounded to whole numbers, one at least.  Raises ValueError outside.
     Source: Zhu et al. 2019, section 5 (gradient compression as a defence).
@@ -93,9 +93,9 @@ def sparse(leak: Leak, share: float) -> Leak:
     if not 0 < share <= 1:
         raise ValueError(f"share={share} of the numbers cannot be kept; give one above 0 and at most 1, such as 0.1")
     sizes = torch.cat([g.abs().flatten() for g in leak.grads.values()])  # (numbers,)
-    kept = torch.zeros_like(sizes, dtype=torch.bool)
-    kept[sizes.topk(max(1, round(share * len(sizes)))).indices] = True
-    places = kept.split([g.numel() for g in leak.grads.values()])
+    mask = torch.zeros_like(sizes, dtype=torch.bool)
+    mask[sizes.topk(max(1, round(share * len(sizes)))).indices] = True
+    places = mask.split([g.numel() for g in leak.grads.values()])
     grads = {name: g.where(place.view_as(g), 0.0) for (name, g), place in zip(leak.grads.items(), places, strict=True)}
     return replace(leak, grads=grads)
 
@@ -137,12 +137,12 @@ def parameters(model: nn.Module, relative: float, seed: int = 0, only: Sequence[
     Source: Zhang et al. 2024, section 7.2, which proposes noise on parameters and leaves its scale open.
     """
     check_relative(relative, "a weight tensor's norm")
-    known = [name for name, _ in model.named_parameters()]
+    names = [name for name, _ in model.named_parameters()]
     if isinstance(only, str):
         raise ValueError(f"only={only!r} is one word; give a list of parameter names: [{only!r}]")
-    if unknown := [name for name in only or () if name not in known]:
+    if unknown := [name for name in only or () if name not in names]:
         raise ValueError(
-            f"only: {type(model).__name__} has no parameter {unknown[0]!r}; it has {len(known)}, such as {known[0]!r}"
+            f"only: {type(model).__name__} has no parameter {unknown[0]!r}; it has {len(names)}, such as {names[0]!r}"
         )
     noisy = copy.deepcopy(model)
     generator = torch.Generator().manual_seed(seed)

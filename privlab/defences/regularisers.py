@@ -43,7 +43,7 @@ def coco(x: Tensor, y: Tensor, sigma: float = 5.0) -> Tensor:
     Source: Gretton et al. 2005, section 2.
     """
     k_x, k_y = (_kernel(each, sigma) for each in _pair(x, y))
-    largest = _largest(k_x, k_y).clamp(min=1e-24)  # the root has no slope at 0
+    largest = _largest(k_x, k_y).clamp(min=1e-24)  # the root has no gradient at 0
     return (largest.sqrt() / len(x)).to(x.dtype)
 
 
@@ -77,21 +77,21 @@ class BiDO(Defence):
 
     @contextmanager
     def listen(self, model: nn.Module) -> Iterator[Penalty]:
-        heard: dict[str, Tensor] = {}
+        features: dict[str, Tensor] = {}
         measure = MEASURES[self.measure]
 
         def penalty(x: Tensor, labels: Tensor) -> Tensor:
             total = x.new_zeros(())
-            for z in heard.values():
+            for z in features.values():
                 if self.a1:
                     total = total + self.a1 * measure(x, z, self.sigma).to(x.dtype)
                 if self.a2:
                     total = total - self.a2 * measure(z, labels, self.sigma)
-            heard.clear()
+            features.clear()
             return total
 
         def hook(layer: str) -> Callable[..., None]:
-            return lambda module, given, told: heard.update({layer: told})
+            return lambda module, inputs, output: features.update({layer: output})
 
         hooks = [model.get_submodule(n).register_forward_hook(hook(n)) for n in representations.stages(model)[:-1]]
         try:
@@ -168,7 +168,7 @@ class MID(Defence):
         channel, codes = _channel(model), list[Tensor]()
         if channel is None:
             raise ValueError(f"model: {type(model).__name__} has no channel yet; call shape(model, 0) first")
-        hook = channel.code.register_forward_hook(lambda module, given, told: codes.append(told))
+        hook = channel.code.register_forward_hook(lambda module, inputs, output: codes.append(output))
         try:
             yield lambda x, labels: self.weight * divergence(*split(codes.pop())).mean()
         finally:
@@ -207,7 +207,7 @@ def _kernel(x: Tensor, sigma: float) -> Tensor:
     if x.is_floating_point():
         x = x.flatten(1).double()
         norms = x.square().sum(1)
-        squares = (norms[:, None] + norms - 2 * x @ x.T).clamp(min=0)  # not cdist, whose root has no slope at 0
+        squares = (norms[:, None] + norms - 2 * x @ x.T).clamp(min=0)  # not cdist, whose root has no gradient at 0
         k = torch.exp(-squares / (2 * sigma**2 * x.shape[1]))
     else:
         k = (x[:, None] == x).double()
@@ -224,7 +224,7 @@ def _shares(k: Tensor) -> Tensor:
 def _largest(k: Tensor, l: Tensor) -> Tensor:  # noqa: E741
     """The largest eigenvalue of L K, which is that of K L, both positive semi-definite.
 
-    Its slope needs the eigenvectors alone, left and right, so these are found without a graph: an eigendecomposition has no slope where
+    Its gradient needs the eigenvectors alone, left and right, so these are found without a graph: eigenvectors have no gradient where
     two eigenvalues are the same.
     """
     with torch.no_grad():

@@ -1,11 +1,11 @@
-"""One defence of a client's message, used three ways: on the message, on each step of a training, and told to an attacker.
+"""One defence of a client's update, used three ways: on the update, on each step of a training, and told to an attacker.
 
-    defence = messages.sent("gaussian", relative=0.1)
+    defence = updates.sent("gaussian", relative=0.1)
     leak = defence(observe(model, images, labels), model)        # what the server receives
     training.fit(model, ..., defences=(defence,))                # what it costs, were every step's gradient sent like this
     defence.deviations(leak, model)                              # what one who knows the defence knows of the noise
 
-In a training the gradient of a whole batch is the message: that of a client with so many images, and not the mean of many noisy ones.
+In a training the gradient of a whole batch is the update: that of a client with so many images, and not the mean of many noisy ones.
 It promises nothing, as no image's part is bounded; noise that does is `perturbation.dp`.
 """
 
@@ -73,7 +73,7 @@ WAYS: dict[str, Callable[..., Leak]] = {
 
 
 @dataclass(frozen=True)
-class Message(Defence):
+class UpdateDefence(Defence):
     """See `sent`."""
 
     by: str
@@ -81,16 +81,16 @@ class Message(Defence):
 
     def __post_init__(self) -> None:
         if self.by not in WAYS:
-            raise ValueError(f"by={self.by!r} is no way to send a message{nearest(self.by, [*WAYS])}")
+            raise ValueError(f"by={self.by!r} is no way to send an update{nearest(self.by, [*WAYS])}")
         given: dict[str, Any] = {n: list(v) if isinstance(v, tuple) else v for n, v in self.given}  # JSON has lists
-        known = [*inspect.signature(WAYS[self.by]).parameters.values()][3:]
-        if unknown := given.keys() - {p.name for p in known}:
+        parameters = [*inspect.signature(WAYS[self.by]).parameters.values()][3:]
+        if unknown := given.keys() - {p.name for p in parameters}:
             raise ValueError(
-                f"{self.by}: {sorted(unknown)[0]!r} is no setting of it; give {', '.join(p.name for p in known) or 'none'}"
+                f"{self.by}: {sorted(unknown)[0]!r} is no setting of it; give {', '.join(p.name for p in parameters) or 'none'}"
             )
-        if lacking := [p.name for p in known if p.default is p.empty and p.name not in given]:
-            raise ValueError(f"{self.by}: {lacking[0]} is missing; give messages.sent({self.by!r}, {lacking[0]}=...)")
-        object.__setattr__(self, "given", tuple((p.name, given[p.name]) for p in known if p.name in given))
+        if lacking := [p.name for p in parameters if p.default is p.empty and p.name not in given]:
+            raise ValueError(f"{self.by}: {lacking[0]} is missing; give updates.sent({self.by!r}, {lacking[0]}=...)")
+        object.__setattr__(self, "given", tuple((p.name, given[p.name]) for p in parameters if p.name in given))
         if self.by == "spread":
             noise_budget.check_shares(given["shares"])
             if wrong := [group for group in given["shares"] if not isinstance(group, str)]:
@@ -112,15 +112,15 @@ class Message(Defence):
     def __call__(self, leak: Leak, model: nn.Module, seed: int | None = 0) -> Leak:
         """What the server receives in place of this leak.  seed: of the noise; None draws from torch's own generator.
 
-        Raises ValueError for a group or part that the model or the message lacks.
+        Raises ValueError for a group or part that the model or the update lacks.
         """
         return WAYS[self.by](leak, model, seed, **dict(self.given))
 
     def deviations(self, leak: Leak, model: nn.Module, rounds: int = 1) -> dict[str, float]:
-        """What an attacker who knows the defence reads off the message that he received: parameter name -> standard deviation of its error.
+        """What an attacker who knows the defence reads off the update received: parameter name -> standard deviation of its error.
 
-        rounds: of how many messages with noise of their own the leak is the mean (`adaptive.averaged`); rounding errs alike in all of them.
-        Empty where there is no noise, or where he knows it without (`Leak.precision`). Noise that is relative to the gradient has, but
+        rounds: of how many updates with noise of their own the leak is the mean (`adaptive.averaged`); rounding errs alike in all of them.
+        Empty where there is no noise, or where they know it without (`Leak.precision`). Noise that is relative to the gradient has, but
         for chance, a share of relative / sqrt(rounds + relative^2) in what arrives; rounding errs by 1 / sqrt(12) of a step.
         """
         given = dict(self.given)
@@ -149,11 +149,11 @@ class Message(Defence):
         return send
 
     def __repr__(self) -> str:
-        return f"messages.sent({', '.join([repr(self.by), *(f'{name}={value!r}' for name, value in self.given)])})"
+        return f"updates.sent({', '.join([repr(self.by), *(f'{name}={value!r}' for name, value in self.given)])})"
 
 
-def sent(by: str, **settings: Any) -> Message:
-    """A defence of messages.
+def sent(by: str, **settings: Any) -> UpdateDefence:
+    """A defence of updates.
 
     by: one of `WAYS`, and its settings: "gaussian" or "laplacian" (relative); "spread" (shares, relative, kind; groups are words), see
         `noise_budget.spread`; "clipped" (norm), "sparse" (share), "low_bits" (bits), see `perturbation`; "bfloat16"; "withheld" (words),
@@ -161,7 +161,7 @@ def sent(by: str, **settings: Any) -> Message:
     Raises ValueError for another way, settings that it lacks or misses, and numbers out of range; and a training with it, for groups and
     parts that the model lacks.
     """
-    return Message(by, tuple(settings.items()))
+    return UpdateDefence(by, tuple(settings.items()))
 
 
 def _learnable(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -169,5 +169,5 @@ def _learnable(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def _leak(grads: dict[str, Tensor]) -> Leak:
-    """Gradients as a message; of which images no defence here asks."""
+    """Gradients as an update; of which images no defence here asks."""
     return Leak(grads, 1, (1, 1, 1))

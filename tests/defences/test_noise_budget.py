@@ -1,20 +1,26 @@
-"""One budget of noise: deviations by hand, energy over many draws, every group and bad input."""
+"""One budget of noise: deviations by hand, energy over many draws, every group, shares by measured sensitivity, and bad input."""
 
+import copy
 import math
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
+from torch.func import functional_call, grad, jacrev
 
 from privlab import metrics, models
 from privlab.attacks.gradient_inversion import closed_form
+from privlab.defences import noise_budget
 from privlab.defences.noise_budget import UNIFORM, deviations, spread
 from privlab.leak import Leak, observe
 from privlab.models import parts
 
 
-def message(seed=0, dtype=torch.float64):
+def update(seed=0, dtype=torch.float64):
     """Three tensors of 6, 10 and 4 numbers; the norm is 20 together."""
     drawn = torch.randn(20, generator=torch.Generator().manual_seed(seed), dtype=dtype)
     a, b, c = (20 * drawn / drawn.norm()).split([6, 10, 4])
@@ -43,7 +49,7 @@ def noise(noisy, clean):
     ],
 )
 def test_deviations_by_hand(shares, expected):
-    sent = message()
+    sent = update()
     found = deviations(sent, shares, 0.5)
     assert found == pytest.approx(expected) and [*found] == ["a", "b", "c"]
     energy = sum(found[name] ** 2 * g.numel() for name, g in sent.grads.items())
@@ -56,7 +62,7 @@ def test_the_energy_is_the_budget_whatever_the_shares(weights, relative, overlap
     if not sum(weights):
         weights = [1.0, 0.0, 0.0]
     a, b, c = (weight / sum(weights) for weight in weights)
-    sent = message()
+    sent = update()
     found = deviations(sent, {("a", "b") if overlap else "a": a, "b": b, "c": c}, relative)
     energy = sum(found[name] ** 2 * g.numel() for name, g in sent.grads.items())
     assert energy == pytest.approx((relative * 20) ** 2, rel=1e-9)
@@ -65,7 +71,7 @@ def test_the_energy_is_the_budget_whatever_the_shares(weights, relative, overlap
 @pytest.mark.parametrize("kind", ["gaussian", "laplacian"])
 def test_the_energy_of_many_draws_is_the_budget_group_by_group(kind):
     """2,000 draws: the mean of so many energies of 4 numbers or more lies within 4% of its expectation, by far."""
-    sent, shares = message(), {"a": 0.5, "b": 0.3, "c": 0.2}
+    sent, shares = update(), {"a": 0.5, "b": 0.3, "c": 0.2}
     drawn = [noise(spread(sent, shares, 0.1, seed, kind), sent) for seed in range(2_000)]
     for name, share in shares.items():
         numbers = torch.stack([one[name].flatten() for one in drawn])  # (draws, numbers)
@@ -86,7 +92,7 @@ def test_kinds_have_their_tails():
 
 def test_seeds_pair_two_ways_to_spend():
     """The same seed gives the same noise but for its size, so that what differs between two allocations is the allocation."""
-    sent = message()
+    sent = update()
     one, other = spread(sent, UNIFORM, 0.1, 3), spread(sent, {"b": 1.0}, 0.1, 3)
     assert torch.equal(other.grads["a"], sent.grads["a"]) and torch.equal(other.grads["c"], sent.grads["c"])
     factor = math.sqrt(20 / 10)
@@ -94,7 +100,7 @@ def test_seeds_pair_two_ways_to_spend():
     assert torch.equal(spread(sent, UNIFORM, 0.1, 3)["a"], one["a"])
     assert not torch.equal(spread(sent, UNIFORM, 0.1, 4)["a"], one["a"])
     assert all(torch.equal(spread(sent, UNIFORM, 0.0)[name], g) for name, g in sent.grads.items())
-    short = spread(message(dtype=torch.float32), UNIFORM, 0.1, kind="laplacian")
+    short = spread(update(dtype=torch.float32), UNIFORM, 0.1, kind="laplacian")
     assert short["a"].dtype == torch.float32 and (short.batch_size, short.image_shape) == (1, (3, 4, 4))
 
 
@@ -103,7 +109,7 @@ def test_an_attacker_reads_the_deviations_off_the_noisy_message():
         {"a": torch.randn(300, 300, generator=torch.Generator().manual_seed(0)), "b": torch.ones(50)}, 1, (3, 4, 4)
     )
     shares, relative = {"a": 0.9, "b": 0.1}, 0.7
-    noisy = spread(sent, shares, relative, seed=1)  # not the seed of the message itself
+    noisy = spread(sent, shares, relative, seed=1)  # not the seed of the update itself
     guess = deviations(noisy, shares, relative / math.sqrt(1 + relative**2))
     assert guess == pytest.approx(deviations(sent, shares, relative), rel=0.02)
 
@@ -147,7 +153,7 @@ def test_only_what_is_sent_counts(small):
     with pytest.raises(ValueError, match="shares: 'pos_embed' is no group"):
         deviations(less, {"pos_embed": 1.0}, 0.1, model)
     with pytest.raises(
-        ValueError, match=r"shares\['position'\]=0.5: the message holds no parameter of it; leave it out"
+        ValueError, match=r"shares\['position'\]=0.5: the update holds no parameter of it; leave it out"
     ):
         deviations(sent.without(parts.position(model)), {"position": 0.5, "rest": 0.5}, 0.1, model)
 
@@ -164,17 +170,17 @@ def test_only_what_is_sent_counts(small):
         ({"a": float("nan")}, r"shares\['a'\]=nan is no share", {}),
         ({"stm": 1}, "shares: 'stm' is no group; did you mean 'stem'.*rest, all", {}),
         ({"stem": 1}, "'stem' is a part of a model, which has to be looked at; give model=... too", {}),
-        ({("a", "d"): 1}, "the message holds no gradient named 'd'; it has 3, such as 'a'", {}),
-        ({(): 0.5, "rest": 0.5}, r"shares\[\(\)\]=0.5: the message holds no parameter of it", {}),
-        ({"all": 0.5, "rest": 0.5}, r"shares\['rest'\]=0.5: the message holds no parameter of it; leave it out", {}),
-        (UNIFORM, "relative=-0.1 is no share of the message's norm", dict(relative=-0.1)),
-        (UNIFORM, "relative=inf is no share of the message's norm", dict(relative=math.inf)),
+        ({("a", "d"): 1}, "the update holds no gradient named 'd'; it has 3, such as 'a'", {}),
+        ({(): 0.5, "rest": 0.5}, r"shares\[\(\)\]=0.5: the update holds no parameter of it", {}),
+        ({"all": 0.5, "rest": 0.5}, r"shares\['rest'\]=0.5: the update holds no parameter of it; leave it out", {}),
+        (UNIFORM, "relative=-0.1 is no share of the update's norm", dict(relative=-0.1)),
+        (UNIFORM, "relative=inf is no share of the update's norm", dict(relative=math.inf)),
         (UNIFORM, "kind='laplace' is no noise; did you mean 'laplacian'", dict(kind="laplace")),
     ],
 )
 def test_bad_budgets(shares, message_, more):
     with pytest.raises(ValueError, match=message_):
-        spread(message(), shares, **(dict(relative=0.1) | more))
+        spread(update(), shares, **(dict(relative=0.1) | more))
 
 
 def test_parts_that_a_model_lacks(small):
@@ -203,3 +209,77 @@ def test_noise_hurts_the_closed_form_where_it_is_spent_and_by_how_much(small):
     assert elsewhere == recovered(model, sent) > 60
     assert elsewhere > even[0] > there[0] > there[1] and even[0] > even[1] > there[1]
     assert there[1] < 20
+
+
+# -- shares by measured sensitivity: by an explicit Jacobian, least of what a weighing attacker learns, and bad models ------------
+
+
+SHAPE = (1, 4, 4)
+NAMES = ("1.weight", "1.bias", "3.weight", "3.bias")
+
+
+@pytest.fixture
+def model():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(16, 6), nn.GELU(), nn.Linear(6, 3)).double()
+
+
+def sensitivities(model, directions):
+    """Name -> squared change of its gradient along the same directions, by the whole Jacobian."""
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    label, grey = torch.zeros(1, dtype=torch.int64), torch.full((1, *SHAPE), 0.5, dtype=torch.float64)
+
+    def sent(x):
+        return grad(lambda w: F.cross_entropy(functional_call(model, w, (x,)), label))(weights)
+
+    jacobian = jacrev(sent)(grey)  # name -> (*shape of the parameter, 1, 1, 4, 4)
+    along = [torch.randn(1, *SHAPE, generator=torch.Generator().manual_seed(i)).double() for i in range(directions)]
+    return {n: sum((j.flatten(-4) @ d.flatten()).square().sum().item() for d in along) for n, j in jacobian.items()}
+
+
+@pytest.mark.parametrize("directions", [1, 5])
+def test_shares_by_the_jacobian(model, directions):
+    told, numbers = sensitivities(model, directions), {n: p.numel() for n, p in model.named_parameters()}
+    roots = {n: (told[n] * numbers[n]) ** 0.5 for n in NAMES}
+    shares = noise_budget.measured(model, SHAPE, directions)
+    assert shares == pytest.approx({n: root / sum(roots.values()) for n, root in roots.items()}, rel=1e-5)
+    assert sum(shares.values()) == pytest.approx(1) and min(shares.values()) > 0
+
+
+def test_nothing_tells_less_to_somebody_who_weighs(model):
+    """Sum of a / deviation^2 under one energy: no other division of it is below the measured one."""
+    told, numbers = sensitivities(model, 3), {n: p.numel() for n, p in model.named_parameters()}
+
+    def learnt(shares):
+        deviations = noise_budget.rates(numbers, shares)
+        return sum(told[n] / deviations[n] ** 2 for n in NAMES)
+
+    least = learnt(noise_budget.measured(model, SHAPE, 3))
+    draw = np.random.default_rng(0)
+    others = [dict(zip(NAMES, draw.dirichlet(np.ones(4)) * 0.999 + 0.00025, strict=True)) for _ in range(300)]
+    assert all(learnt(shares) >= least * (1 - 1e-6) for shares in others)
+    assert learnt(noise_budget.UNIFORM) > 1.02 * least
+
+
+def test_the_model_stays_as_it_was():
+    net = models.build("resnet_cifar", layers=(1, 1, 1, 1), channels=(4, 4, 8, 8)).train()
+    before = copy.deepcopy(net.state_dict())
+    shares = noise_budget.measured(net, directions=1)
+    assert all(torch.equal(before[n], t) for n, t in net.state_dict().items()) and net.training
+    assert all(p.grad is None for p in net.parameters()) and shares.keys() == dict(net.named_parameters()).keys()
+    leak = observe(net.eval(), torch.rand(1, 3, 32, 32), torch.tensor([1]))
+    assert noise_budget.spread(leak, shares, 0.1).norm > 0  # they are shares that spread takes
+
+
+def test_an_update_that_does_not_depend_on_the_image():
+    class Deaf(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = nn.Parameter(torch.zeros(3))
+
+        def forward(self, x):
+            return self.bias.expand(len(x), 3) + 0 * x.sum()
+
+    with pytest.raises(ValueError, match="no gradient changes with the image"):
+        noise_budget.measured(Deaf(), SHAPE)

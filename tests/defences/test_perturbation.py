@@ -1,4 +1,4 @@
-"""Noise relative to the gradient: its size, its shape, its seed; messages cut, thinned out and rounded, by hand; noise on weights."""
+"""Noise relative to the gradient: its size, its shape, its seed; updates cut, thinned out and rounded, by hand; noise on weights."""
 
 import pytest
 import torch
@@ -57,7 +57,7 @@ def test_an_endless_share_is_refused(kind):
 # -- clipped, sparse, low bits: by hand ------------------------------------------------------------------------------------------
 
 
-def message(*numbers):
+def update(*numbers):
     """Two tensors: (1, 2) and the rest."""
     numbers = torch.tensor(numbers, dtype=torch.float64)
     return Leak({"w": numbers[:2].view(1, 2), "b": numbers[2:]}, 1, (3, 4, 4))
@@ -67,9 +67,9 @@ def held(leak):
     return torch.cat([g.flatten() for g in leak.grads.values()]).tolist()
 
 
-def test_the_whole_message_is_cut_to_a_norm():
+def test_the_whole_update_is_cut_to_a_norm():
     """|(2, -4, 5, 6)| = 9: cut to 4.5 each number is halved, whichever tensor it is in."""
-    sent = message(2, -4, 5, 6)
+    sent = update(2, -4, 5, 6)
     assert held(perturbation.clipped(sent, 4.5)) == pytest.approx([1, -2, 2.5, 3])
     assert held(perturbation.clipped(sent, 9)) == held(perturbation.clipped(sent, 100)) == held(sent)
     for bad in (0, -1, float("inf"), float("nan")):
@@ -81,27 +81,27 @@ def test_the_whole_message_is_cut_to_a_norm():
     ("share", "expected"),
     [(1, [2, -4, 5, 6, -1]), (0.6, [0, -4, 5, 6, 0]), (0.2, [0, 0, 0, 6, 0]), (0.01, [0, 0, 0, 6, 0])],
 )
-def test_the_largest_of_the_whole_message_are_kept(share, expected):
-    assert held(perturbation.sparse(message(2, -4, 5, 6, -1), share)) == expected
+def test_the_largest_of_the_whole_update_are_kept(share, expected):
+    assert held(perturbation.sparse(update(2, -4, 5, 6, -1), share)) == expected
 
 
 def test_of_equal_numbers_no_more_are_kept_than_asked():
-    kept = perturbation.sparse(message(3, 3, -3, 3), 0.5)
+    kept = perturbation.sparse(update(3, 3, -3, 3), 0.5)
     assert sorted(abs(number) for number in held(kept)) == [0, 0, 3, 3]
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.1, float("nan")])
 def test_shares_that_cannot_be_kept(share):
     with pytest.raises(ValueError, match="of the numbers cannot be kept; give one above 0 and at most 1"):
-        perturbation.sparse(message(1, 2, 3), share)
+        perturbation.sparse(update(1, 2, 3), share)
 
 
 def test_low_bits_by_hand():
     """Two bits: four levels over each tensor's own range; 0 and 3 of w stay, b has the levels -6, -2, 2, 6."""
-    sent = message(0, 3, -6, -3, 1, 5, 6)
+    sent = update(0, 3, -6, -3, 1, 5, 6)
     assert held(perturbation.low_bits(sent, 2)) == pytest.approx([0, 3, -6, -2, 2, 6, 6])
     assert held(perturbation.low_bits(sent, 1)) == pytest.approx([0, 3, -6, -6, 6, 6, 6])
-    constant = message(2, 2, 0, 0, 0)
+    constant = update(2, 2, 0, 0, 0)
     assert held(perturbation.low_bits(constant, 1)) == held(constant)
 
 
@@ -116,7 +116,7 @@ def test_rounding_errs_as_much_as_it_says(bits):
 
 def test_rounding_by_chance_keeps_the_mean():
     """A number a fourth above its level goes up every fourth time; the ends stay."""
-    sent = message(0, 3, 0, 0.75, 3)
+    sent = update(0, 3, 0, 0.75, 3)
     drawn = torch.tensor([held(perturbation.low_bits(sent, 2, seed=s)) for s in range(400)])
     assert set(drawn[:, 3].tolist()) == {0.0, 1.0} and drawn[:, 3].mean().item() == pytest.approx(0.75, abs=0.1)
     assert (drawn[:, [0, 1, 2, 4]] == torch.tensor([0.0, 3.0, 0.0, 3.0])).all()
@@ -126,7 +126,7 @@ def test_rounding_by_chance_keeps_the_mean():
 @pytest.mark.parametrize("bits", [0, 17, 2.0, True])
 def test_numbers_of_bits_that_are_none(bits):
     with pytest.raises(ValueError, match="is no number of bits; give 1 to 16, such as 8"):
-        perturbation.low_bits(message(1, 2, 3), bits)
+        perturbation.low_bits(update(1, 2, 3), bits)
 
 
 # -- noise on weights ------------------------------------------------------------------------------------------------------------

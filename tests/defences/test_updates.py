@@ -1,4 +1,4 @@
-"""Defences of messages: the same function on a message and on each step of a training, and what an attacker is told of the noise."""
+"""Defences of updates: the same function on an update and on each step of a training, and what an attacker is told of the noise."""
 
 import json
 import math
@@ -66,7 +66,7 @@ def small():
 
 
 def numbers():
-    """A message of 3,000 and of 5,000 numbers, of very different size; from a seed that no noise here is drawn by."""
+    """An update of 3,000 and of 5,000 numbers, of very different size; from a seed that no noise here is drawn by."""
     draw = torch.Generator().manual_seed(10**6)
     a, b = (torch.randn(*shape, generator=draw, dtype=torch.float64) for shape in ((60, 50), (5_000,)))
     return Leak({"a": 7 * a, "b": 0.01 * b}, 1, (3, 4, 4))
@@ -81,7 +81,7 @@ def equal(one, other):
     )
 
 
-# -- on a message --------------------------------------------------------------------------------------------------------------
+# -- on an update --------------------------------------------------------------------------------------------------------------
 
 
 def test_each_way_is_listed_here():
@@ -111,7 +111,7 @@ def test_without_a_seed_torch_draws(defence, function, small):
     assert equal(one, other) == (defence.by not in NOISY)
 
 
-def test_what_is_not_in_the_message_cannot_be_withheld(small):
+def test_what_is_not_in_the_update_cannot_be_withheld(small):
     model, clean = small
     less = clean.without(["pos_embed"])
     assert equal(sent("withheld", words=["position"])(less, model), clean.without(parts.position(model)))
@@ -124,7 +124,7 @@ def test_what_is_not_in_the_message_cannot_be_withheld(small):
 
 # -- what an attacker is told --------------------------------------------------------------------------------------------------
 
-FLAT = nn.Identity()  # the synthetic messages are of no model
+FLAT = nn.Identity()  # the synthetic updates are of no model
 
 
 @pytest.mark.parametrize("rounds", [1, 4])
@@ -153,7 +153,7 @@ def test_the_error_of_many_draws(defence, rounds):
             told[name].append(size)
     for name in errors:
         error = torch.stack(errors[name]).square().mean().sqrt().item()
-        assert told[name] == pytest.approx([error] * 20, rel=0.06)  # any one message
+        assert told[name] == pytest.approx([error] * 20, rel=0.06)  # any one update
         assert sum(told[name]) / 20 == pytest.approx(error, rel=0.02)
 
 
@@ -235,7 +235,7 @@ def same(one, other):
 
 @pytest.fixture(scope="module")
 def whole_set():
-    """The gradient of the whole set at the first weights, in double precision: the message of the one step of STEP."""
+    """The gradient of the whole set at the first weights, in double precision: the update of the one step of STEP."""
     model = vit().double()
     return model, observe(model, PIXELS.double() / 255, LABELS)
 
@@ -243,7 +243,7 @@ def whole_set():
 @each_way
 def test_a_step_by_hand(defence, function, whole_set):
     """The weights move by the step length times the defended gradient; where none was sent, not at all. Noise is drawn by the epoch's
-    seed, in the message's order."""
+    seed, in the update's order."""
     before, clean = whole_set
     got = vit().double()
     fit(got, defence, recipe=STEP)
@@ -287,7 +287,7 @@ def test_a_noisy_step_spends_its_budget(kind):
     ],
     ids=str,
 )
-def test_what_changes_no_message_changes_no_training(defence):
+def test_what_changes_no_update_changes_no_training(defence):
     """To the bit."""
     plain, defended = narrow(), narrow()
     assert fit(defended, defence).objective == fit(plain).objective and same(plain, defended)
@@ -369,7 +369,7 @@ def test_an_interrupted_training_goes_on_as_it_would_have(stop, defence, tmp_pat
     assert fit(rest, *defences, recipe=recipe, run=run).objective == history.objective and same(rest, whole)
 
 
-def test_one_message_after_the_other():
+def test_one_update_after_the_other():
     """What is withheld first gets no noise later, and the clip is of what is left."""
     model, drawn = vit().double(), vit().double()
     fit(model, sent("withheld", words=["head"]), sent("gaussian", relative=0.1), sent("clipped", norm=0.2), recipe=STEP)
@@ -402,7 +402,7 @@ def test_other_messages_are_other_runs(tmp_path):
 
 @each
 def test_it_is_printed_as_it_is_made(defence):
-    assert eval(repr(defence), {"messages": updates}) == defence
+    assert eval(repr(defence), {"updates": updates}) == defence
     assert sum(defence == other for other in EVERY) == 1
 
 
@@ -421,9 +421,9 @@ def test_equal_ones_are_equal():
 @pytest.mark.parametrize(
     ("by", "settings", "message"),
     [
-        ("gausian", {}, "by='gausian' is no way to send a message; did you mean 'gaussian'.*bfloat16, withheld"),
-        (None, {}, "by=None is no way to send a message; Known: gaussian, laplacian"),
-        ("gaussian", {}, r"gaussian: relative is missing; give messages.sent\('gaussian', relative=...\)"),
+        ("gausian", {}, "by='gausian' is no way to send an update; did you mean 'gaussian'.*bfloat16, withheld"),
+        (None, {}, "by=None is no way to send an update; Known: gaussian, laplacian"),
+        ("gaussian", {}, r"gaussian: relative is missing; give updates.sent\('gaussian', relative=...\)"),
         ("spread", dict(relative=0.1), "spread: shares is missing"),
         ("gaussian", dict(relative=0.1, scale=1), "gaussian: 'scale' is no setting of it; give relative$"),
         ("gaussian", dict(relative=0.1, seed=1), "gaussian: 'seed' is no setting of it"),
@@ -431,7 +431,7 @@ def test_equal_ones_are_equal():
         ("spread", dict(share={}), "spread: 'share' is no setting of it; give shares, relative, kind$"),
         ("gaussian", dict(relative=-0.1), "relative=-0.1 is no share of the gradient's norm"),
         ("laplacian", dict(relative=math.nan), "relative=nan is no share of the gradient's norm"),
-        ("spread", dict(shares={"all": 1.0}, relative=-1), "relative=-1 is no share of the message's norm"),
+        ("spread", dict(shares={"all": 1.0}, relative=-1), "relative=-1 is no share of the update's norm"),
         ("spread", dict(shares={"all": 1.0}, relative=0.1, kind="normal"), "kind='normal' is no noise"),
         ("spread", dict(shares={"all": 0.5}, relative=0.1), "shares add up to 0.5,.*divide each by 0.5"),
         ("spread", dict(shares={"all": -1.0}, relative=0.1), r"shares\['all'\]=-1.0 is no share"),

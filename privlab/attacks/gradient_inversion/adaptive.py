@@ -1,4 +1,4 @@
-"""The attacker who knows the defence: what he does with noise whose size, tensor by tensor, is no secret.
+"""The attacker who knows the defence: what they do with noise whose size, tensor by tensor, is no secret.
 
 A defence that is safe only while nobody knows of it is not safe. `deviations`, an argument of most functions here, is what
 `defences.noise_budget.deviations` gives: parameter name -> standard deviation of the noise in each number. The closed forms take the same
@@ -52,7 +52,7 @@ def weighted(
     """An objective that hears each tensor by 1 / the standard deviation of its noise; see `weights`.
 
     With the squared distance it is, but for the floor, twice the negative logarithm of the likelihood under normal noise: no other weights
-    tell more where the message depends linearly on what is sought (Gauss and Markov).
+    tell more where the update depends linearly on what is sought (Gauss and Markov).
     """
     return objectives.weighted(objective, weights(leak, deviations, floor))
 
@@ -62,15 +62,15 @@ def weights(leak: Leak, deviations: Mapping[str, float], floor: float = 1e-3) ->
 
     deviations: of names that the leak holds; others count for nothing, and a name that is missing has no noise.
     floor: a positive number; smaller noise is as good as none. Without it a tensor without noise would weigh infinitely more than others.
-        Tensors without noise weigh alike, so an attack on a clean message stays what it was.
+        Tensors without noise weigh alike, so an attack on a clean update stays what it was.
     Raises ValueError for deviations that are negative or not finite, a floor of 0 or less, and a leak of zeros.
     """
     if not 0 < floor < math.inf:
         raise ValueError(f"floor={floor} is no share of a gradient's size; give a positive number, such as 1e-3")
-    known, size = _checked(leak, deviations), leak.norm.item() / sum(g.numel() for g in leak.grads.values()) ** 0.5
+    noise, size = _checked(leak, deviations), leak.norm.item() / sum(g.numel() for g in leak.grads.values()) ** 0.5
     if not size:
         raise ValueError("leak: its gradients are zero throughout, so there is nothing to weigh")
-    return {name: 1 / math.hypot(deviation, floor * size) for name, deviation in known.items()}
+    return {name: 1 / math.hypot(deviation, floor * size) for name, deviation in noise.items()}
 
 
 def informed(
@@ -89,9 +89,9 @@ def tempered(
 ) -> GradientMatching:
     """The same search, its terms on gradients now the squared distance, each tensor's over its size and the noise in it.
 
-    The weights are 1 / hypot(|g|, |noise| / share), for each tensor of the message. Without noise that is `objectives.relative_distance`,
-    its floor included: it hears every tensor alike, is best for a search on a clean message, and the first to be drowned, since small
-    tensors drown first. One whose noise is `share` of it or more counts as its noise does. A search never meets a message exactly, so noise
+    The weights are 1 / hypot(|g|, |noise| / share), for each tensor of the update. Without noise that is `objectives.relative_distance`,
+    its floor included: it hears every tensor alike, is best for a search on a clean update, and the first to be drowned, since small
+    tensors drown first. One whose noise is `share` of it or more counts as its noise does. A search never meets an update exactly, so noise
     below what it leaves over costs nothing: `share` is about that. With share towards 0 the noise alone decides, as in `weights`, which are
     right and hard to search by; but here a tensor counts as one, however many numbers it has.
 
@@ -100,36 +100,36 @@ def tempered(
     """
     if not 0 < share < math.inf:
         raise ValueError(f"share={share} is no share of a gradient; give a positive number, such as 0.03")
-    known, floor = _checked(leak, deviations), objectives.FLOOR * leak.norm.item()
+    noise, floor = _checked(leak, deviations), objectives.FLOOR * leak.norm.item()
     if not floor:
         raise ValueError("leak: its gradients are zero throughout, so there is nothing to weigh")
     sizes = {name: max(g.norm().item(), floor) for name, g in leak.grads.items()}
-    noises = {name: known[name] * g.numel() ** 0.5 for name, g in leak.grads.items()}
+    noises = {name: noise[name] * g.numel() ** 0.5 for name, g in leak.grads.items()}
     factors = {name: 1 / math.hypot(size, noises[name] / share) for name, size in sizes.items()}
-    heard = objectives.weighted(objectives.squared_distance, factors)
-    return _hearing(attack, lambda _: heard)
+    objective = objectives.weighted(objectives.squared_distance, factors)
+    return _hearing(attack, lambda _: objective)
 
 
 def arrived(attack: GradientMatching) -> GradientMatching:
-    """The same search, comparing only the numbers of a message that are not 0: for messages of which most was not sent."""
+    """The same search, comparing only the numbers of an update that are not 0: for updates of which most was not sent."""
     return _hearing(attack, lambda value: Heard(value, what_arrived))
 
 
 def unclipped(attack: GradientMatching) -> GradientMatching:
-    """The same search, its gradient brought to the length of the message before they are compared: for one that was cut to a length.
+    """The same search, its gradient brought to the length of the update before they are compared: for one that was cut to a length.
 
-    Which way the message points is all that clipping leaves, and all that it takes is the length, which tells next to nothing.
+    Which way the update points is all that clipping leaves, and all that it takes is the length, which tells next to nothing.
     """
     return _hearing(attack, lambda value: Heard(value, at_its_length))
 
 
 def what_arrived(grads: Gradients, leak: Leak) -> Gradients:
-    """The attacker's numbers, 0 where the message has 0."""
+    """The attacker's numbers, 0 where the update has 0."""
     return {n: grads[n].where(g != 0, 0.0) for n, g in leak.grads.items()}
 
 
 def at_its_length(grads: Gradients, leak: Leak) -> Gradients:
-    """The attacker's numbers, all of them times the factor that makes them as long as the message."""
+    """The attacker's numbers, all of them times the factor that makes them as long as the update."""
     mine = torch.stack([grads[n].square().sum() for n in leak.grads]).sum().sqrt()
     return {n: grads[n] * (leak.norm / mine) for n in leak.grads}
 
@@ -153,9 +153,9 @@ class Heard:
         return f"{self.hear.__name__}({getattr(self.objective, '__name__', repr(self.objective))})"
 
 
-def _hearing(attack: GradientMatching, heard: Callable[[Objective], Objective]) -> GradientMatching:
-    """The same search, each of its terms on gradients with what `heard` makes of its objective."""
-    terms = [replace(t, value=heard(t.value)) if t.of == "gradients" else t for t in attack.terms]
+def _hearing(attack: GradientMatching, change: Callable[[Objective], Objective]) -> GradientMatching:
+    """The same search, each of its terms on gradients with what `change` makes of its objective."""
+    terms = [replace(t, value=change(t.value)) if t.of == "gradients" else t for t in attack.terms]
     return replace(attack, terms=tuple(terms))
 
 
@@ -168,9 +168,9 @@ def dropped(leak: Leak, deviations: Mapping[str, float], above: float = 0.5) -> 
     """
     if not 0 < above < math.inf:
         raise ValueError(f"above={above} is no share of a gradient's size; give a positive number, such as 0.5")
-    known = _checked(leak, deviations)
+    noise = _checked(leak, deviations)
     sizes = {name: g.double().square().mean().sqrt().item() for name, g in leak.grads.items()}
-    shares = {name: known[name] / size if size else float(known[name] > 0) for name, size in sizes.items()}
+    shares = {name: noise[name] / size if size else float(noise[name] > 0) for name, size in sizes.items()}
     cleanest = min(shares, key=lambda name: shares[name])
     if shares[cleanest] > above:
         raise ValueError(

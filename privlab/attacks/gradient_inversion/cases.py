@@ -45,10 +45,10 @@ class Case:
     model, changes, victim: what `zoo.build` takes: name, changes, and seed of the weights; `train` puts it in train mode.
     data, split, images, side: the named set, and the places of the batch's photographs; resized to `side` pixels if given.
     attack, settings: a name of `PRESETS`, and what it takes, such as dict(steps=600).  seed: of the noise it begins with.
-    noise: what the client adds to its message, see `perturbation.gaussian`; drawn by the victim's seed.
-    sent: a defence of the message, by its settings (`updates.sent(...).settings()`); drawn by the victim's seed.
-    rounds: messages of the same photographs, each with noise of its own, that the attacker takes the mean of.
-    informed: whether he knows the defence: noise is weighed (`adaptive.tempered`), zeros of a sparse message are no numbers, and a
+    noise: what the client adds to its update, see `perturbation.gaussian`; drawn by the victim's seed.
+    sent: a defence of the update, by its settings (`updates.sent(...).settings()`); drawn by the victim's seed.
+    rounds: updates of the same photographs, each with noise of its own, that the attacker takes the mean of.
+    informed: whether they know the defence: noise is weighed (`adaptive.tempered`), zeros of a sparse update are no numbers, and a
         clipped one has no length.
     """
 
@@ -74,7 +74,7 @@ class Case:
         if not self.images:
             raise ValueError("images=() leaves nothing to look for; give the place of one photograph or more")
         if self.rounds < 1:
-            raise ValueError(f"rounds={self.rounds} brings no message; give 1 or more")
+            raise ValueError(f"rounds={self.rounds} brings no update; give 1 or more")
         if self.noise and self.rounds > 1:
             raise ValueError(
                 f"rounds={self.rounds} are of a defence given as `sent`, and noise={self.noise} is drawn once; give that noise as `sent`"
@@ -90,7 +90,7 @@ class Case:
         return {k: v for k, v in asdict(self).items() if k not in late or v != getattr(BARE, k)}
 
     def leak(self, model: nn.Module) -> tuple[Leak, dict[str, float]]:
-        """What the attacker receives, or the mean of what he receives, and what he may know of the noise in it."""
+        """What the attacker receives, or the mean of what they receive, and what they may know of the noise in it."""
         leak = observe(model, *self.batch())
         if self.noise:
             leak = perturbation.gaussian(leak, self.noise, self.victim)
@@ -130,7 +130,7 @@ def run_cases(
     Prints one line about what was done.  Raises TimeoutError where the budget was over before all were done.
     """
     settings = [{**case.plain(), "device": device, "snapshots": list(snapshots)} for case in cases]
-    return [results.kept(kept) for kept in _done("invert", settings, title, jobs, budget, progress)]
+    return [results.kept(run) for run in _done("invert", settings, title, jobs, budget, progress)]
 
 
 def spectra(
@@ -146,13 +146,13 @@ def spectra(
     """`sensitivity.spectrum` at the photograph of each case; its attack does not matter. Kept, and fanned out, as in `run_cases`."""
     plain = [{k: v for k, v in case.plain().items() if k not in ("attack", "settings", "seed")} for case in cases]
     settings = [{**case, "device": device, "block": block} for case in plain]
-    return [kept.load("spectrum")["singular"] for kept in _done("sense", settings, title, jobs, budget, progress)]
+    return [run.load("spectrum")["singular"] for run in _done("sense", settings, title, jobs, budget, progress)]
 
 
 def invert(budget: float | None = None, **arguments: Any) -> None:
     """Do one case of `run_cases` and keep what it finds: what a worker is told to do."""
-    kept, device, snapshots, case = _taken("invert", arguments)
-    if not kept.complete:
+    run, device, snapshots, case = _taken("invert", arguments)
+    if not run.complete:
         model = case.build(device)
         attack: Any = PRESETS[case.attack](**case.settings)
         leak, deviations = case.leak(model)
@@ -160,16 +160,16 @@ def invert(budget: float | None = None, **arguments: Any) -> None:
             attack = adaptive.tempered(attack, leak, deviations)
             hears = {"sparse": adaptive.arrived, "clipped": adaptive.unclipped}.get(case.sent["arguments"]["by"])
             attack = hears(attack) if hears else attack
-        attack.run(model, leak, seed=case.seed, snapshots=snapshots, store=kept, budget=budget, progress=False)
+        attack.run(model, leak, seed=case.seed, snapshots=snapshots, store=run, budget=budget, progress=False)
 
 
 def sense(budget: float | None = None, **arguments: Any) -> None:
     """Do one case of `spectra`; a single one takes seconds and is not interrupted by a budget."""
     block = arguments["block"]
-    kept, device, _, case = _taken("sense", arguments)
-    if not kept.complete:
-        kept.save("spectrum", {"singular": sensitivity.spectrum(case.build(device), *case.batch(), block=block)})
-        kept.finish()
+    run, device, _, case = _taken("sense", arguments)
+    if not run.complete:
+        run.save("spectrum", {"singular": sensitivity.spectrum(case.build(device), *case.batch(), block=block)})
+        run.finish()
 
 
 def _done(
@@ -177,15 +177,15 @@ def _done(
 ) -> list[compute.Run]:
     runs = [_run(call, arguments) for arguments in settings]
     tasks = {
-        kept.path: fleet.Task(
+        run.path: fleet.Task(
             name=f"{arguments['model']} {arguments['changes']}, photographs {arguments['images']}",
             call=f"privlab.attacks.gradient_inversion.cases:{call}",
             arguments=arguments,
-            finished=partial(getattr, kept, "complete"),
-            steps=partial(_steps, kept),
+            finished=partial(getattr, run, "complete"),
+            steps=partial(_steps, run),
             total=1,
         )
-        for kept, arguments in zip(runs, settings, strict=True)
+        for run, arguments in zip(runs, settings, strict=True)
     }
     gpu = any(arguments["device"] == "cuda" for arguments in settings)
     report = fleet.run(list(tasks.values()), title, jobs=jobs, gpu=gpu, budget=budget, progress=progress)
@@ -210,5 +210,5 @@ def _run(call: str, arguments: Mapping[str, Any]) -> compute.Run:
     return store.keyed(kind, settings, format=results.FORMAT, device=arguments["device"])
 
 
-def _steps(kept: compute.Run) -> int:
-    return int(kept.complete)
+def _steps(run: compute.Run) -> int:
+    return int(run.complete)

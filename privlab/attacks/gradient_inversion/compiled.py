@@ -1,6 +1,6 @@
 """The step of a search as one compiled function: for long runs, which earn back the minutes that compiling takes.
 
-What torch.compile makes of a model cannot be differentiated twice. So the network's gradients, the terms and their slope are
+What torch.compile makes of a model cannot be differentiated twice. So the network's gradients, the terms and their gradient are
 written down first, as one list of operations in which nothing is left to differentiate, and that list is compiled.
 """
 
@@ -21,7 +21,7 @@ from privlab.models.forward import Gradients, functional
 
 BACKEND = "inductor"  # torch.compile's; "eager" runs the same list of operations as it stands
 
-Step = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # (images, weights) -> slope, values
+Step = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # (images, weights) -> gradient, values
 
 
 class Compiled:
@@ -40,7 +40,7 @@ class Compiled:
         self.forward = twice_differentiable(model, functional(model))
 
     def __call__(self, x: Tensor, terms: Sequence[Term], weights: Tensor) -> tuple[Tensor, Tensor]:
-        """The values (terms,) of the terms, unweighted, and the slope of their weighted sum at x, like x.
+        """The values (terms,) of the terms, unweighted, and the gradient of their weighted sum at x, like x.
 
         x: normalised images (batch, channels, height, width).  weights: (terms,).
         Raises ValueError for a term, or a network, that cannot be written down as operations on tensors.
@@ -49,8 +49,8 @@ class Compiled:
         with torch.no_grad():  # what is to be differentiated is so inside
             if names not in self.steps:
                 self.steps[names] = self._compile(x, terms, weights)
-            slope, values = self.steps[names](x, weights)
-        return values, slope
+            gradient, values = self.steps[names](x, weights)
+        return values, gradient
 
     def _compile(self, x: Tensor, terms: Sequence[Term], weights: Tensor) -> Step:
         def total(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
-"""The linear algebra of a Gauss-Newton step: the Jacobian of a message as a pair of functions, and conjugate gradients over them.
+"""The linear algebra of a Gauss-Newton step: the Jacobian of an update as a pair of functions, and conjugate gradients over them.
 
-Each product is a backward pass. With the graph of the residuals r(x) kept, J^T u is one; and since it is linear in u, the slope of
+Each product is a backward pass. With the graph of the residuals r(x) kept, J^T u is one; and since it is linear in u, the derivative of
 <J^T u, v> along u is J v, one more, whatever u. PyTorch's forward mode gives the same J v in three to six times the time, since it
 computes r anew for each v (on a CPU; `make bench` has the numbers).
 """
@@ -34,8 +34,8 @@ def residuals(
     """What Gauss-Newton squares and adds up, for each term the tensors of its value, with a graph back to the latent."""
     images = space.images(latent)
     task = F.cross_entropy(forward(images), labels)
-    sent = torch.autograd.grad(task, list(parameters.values()), create_graph=True)
-    grads = dict(zip(parameters, sent, strict=True))
+    update = torch.autograd.grad(task, list(parameters.values()), create_graph=True)
+    grads = dict(zip(parameters, update, strict=True))
     return [value(images, grads, leak) for value in values]
 
 
@@ -102,16 +102,16 @@ class Curvature:
         self.counts = [len(part) for part in parts]
         self.residual = list(chain.from_iterable(parts))
         self.values = [square(part).item() for part in parts]
-        self.slope: Tensor | None = None
+        self.gradient: Tensor | None = None
         self.left_open: list[Tensor] = []
 
     def here(self) -> tuple:
         """All of a point, for `back`."""
-        return self.at, self.residual, self.values, self.slope, self.left_open
+        return self.at, self.residual, self.values, self.gradient, self.left_open
 
     def back(self, here: tuple) -> None:
         """Return to a point that was left."""
-        self.at, self.residual, self.values, self.slope, self.left_open = here
+        self.at, self.residual, self.values, self.gradient, self.left_open = here
 
     def total(self, weights: Sequence[float]) -> float:
         """The weighted sum of squares."""
@@ -124,12 +124,12 @@ class Curvature:
 
     def push(self, direction: Tensor) -> tuple[Tensor, ...]:
         """J v."""
-        if self.slope is None:
+        if self.gradient is None:
             self.passes += 1
             self.left_open = [torch.zeros_like(r, requires_grad=True) for r in self.residual]
-            self.slope = _backward(self.residual, self.at, self.left_open, create_graph=True)[0]
+            self.gradient = _backward(self.residual, self.at, self.left_open, create_graph=True)[0]
         self.passes += 1
-        return _backward(self.slope, self.left_open, direction, retain_graph=True)
+        return _backward(self.gradient, self.left_open, direction, retain_graph=True)
 
     def downhill(self, weights: Sequence[float]) -> Tensor:
         """-J^T r, of the weighted residuals."""
@@ -176,8 +176,8 @@ class Curvature:
     def _recycled(self, free: Tensor, damping: float) -> Callable[[Tensor], Tensor]:
         """An approximate inverse of J^T J + damping: the metric's, corrected along the pairs as L-BFGS corrects (its two loops)."""
         pairs = [(free * v, free * (bent + self.damped(v, damping))) for v, bent in self.pairs]
-        found = [(v, y, (v * y).sum()) for v, y in pairs]
-        used = [(v, y, dot) for v, y, dot in found if dot > 1e-12 * v.norm() * y.norm()]
+        products = [(v, y, (v * y).sum()) for v, y in pairs]
+        used = [(v, y, dot) for v, y, dot in products if dot > 1e-12 * v.norm() * y.norm()]
 
         def plain(q: Tensor) -> Tensor:
             return self.metric.inverse(q) / self.units.to(q)
@@ -236,7 +236,7 @@ def memory(model: nn.Module, leak: Leak) -> int | None:
 
     state = {n: ghost(p).requires_grad_() for n, p in model.named_parameters()}
     buffers = {n: ghost(b) for n, b in model.named_buffers()}
-    sent = Leak({n: ghost(g) for n, g in leak.grads.items()}, leak.batch_size, leak.image_shape)
+    update = Leak({n: ghost(g) for n, g in leak.grads.items()}, leak.batch_size, leak.image_shape)
     images = torch.empty(leak.batch_size, *leak.image_shape, dtype=like.dtype, device="meta", requires_grad=True)
     labels = torch.empty(leak.batch_size, dtype=torch.long, device="meta")
     own = {t.untyped_storage()._cdata for t in state.values()}
@@ -252,15 +252,19 @@ def memory(model: nn.Module, leak: Leak) -> int | None:
     try:
         with saved_tensors_hooks(keep, lambda t: t), sdpa_kernel(SDPBackend.MATH):
             values: list[Residual] = [lambda _, grads, leak: objectives.relative_differences(grads, leak)]
-            (found,) = residuals(forward, {n: state[n] for n in leak.grads}, sent, labels, Pixels(), values, images)
-            _backward(found, images, [torch.empty_like(r, requires_grad=True) for r in found], create_graph=True)
+            (differences,) = residuals(
+                forward, {n: state[n] for n in leak.grads}, update, labels, Pixels(), values, images
+            )
+            _backward(
+                differences, images, [torch.empty_like(r, requires_grad=True) for r in differences], create_graph=True
+            )
     except (RuntimeError, NotImplementedError, ValueError):
         return None
     graphs = sum(s.nbytes() for key, s in held.items() if key not in own)
     return graphs + VECTORS * sum(g.numel() * like.element_size() for g in leak.grads.values())
 
 
-VECTORS = 6  # as long as the message, which a product holds beside the graphs; so the estimate is within a fifth of what was measured
+VECTORS = 6  # as long as the update, which a product holds beside the graphs; so the estimate is within a fifth of what was measured
 
 
 def check_memory(model: nn.Module, leak: Leak) -> None:

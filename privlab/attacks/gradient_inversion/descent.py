@@ -22,7 +22,7 @@ from privlab.leak import Leak
 from privlab.models.forward import Gradients, stateless
 
 Checkpoint = dict[str, Tensor]
-Look = Callable[[Tensor, Sequence[Term], Tensor], tuple[Tensor, Tensor]]  # (images, terms, weights) -> values, slope
+Look = Callable[[Tensor, Sequence[Term], Tensor], tuple[Tensor, Tensor]]  # (images, terms, weights) -> values, gradient
 
 
 @dataclass(frozen=True)
@@ -135,19 +135,19 @@ class Descent:
         return [t for t in self.terms if t.active(self.progress)]
 
     def evaluate(self) -> Tensor:
-        """The values (terms, group) of the active terms, unweighted; the slope of their weighted sum is left in the variables' `.grad`."""
+        """The values (terms, group) of the active terms, unweighted; their weighted sum's gradient is left in the variables' `.grad`."""
         before = self.evaluations
         self.images = torch.cat([self.space.images(part) for part in self.latent.split(self.batch)])
         x = self.images.detach()
         values: dict[str, list[Tensor]] = {t.name: [] for t in self.active}
-        slopes = []
+        gradients = []
         for i, part in enumerate(x.split(self.batch)):
             guess = None if self.guess is None else self.guess[i * self.batch : (i + 1) * self.batch].detach()
-            found, pulled = self.look(part, guess)
-            for name, value in found.items():
+            terms, pulled = self.look(part, guess)
+            for name, value in terms.items():
                 values[name].append(value)
-            slopes.append(pulled)
-        pulls = [torch.cat(each) for each in zip(*slopes, strict=True)]  # towards images, and towards labels
+            gradients.append(pulled)
+        pulls = [torch.cat(each) for each in zip(*gradients, strict=True)]  # towards images, and towards labels
         for term in (t for t in self.active if t.of == "group"):
             together = x.unflatten(0, (-1, self.batch)).clone().requires_grad_()
             apart = term.value(together, {}, self.leak)  # (group,)
@@ -155,15 +155,15 @@ class Descent:
             (pull,) = torch.autograd.grad(term.weigh(self.progress) * apart.sum(), together)
             pulls[0] = pulls[0] + pull.flatten(0, 1)
         pulls[0] = torch.autograd.grad(self.images, self.latent, pulls[0])[0]
-        for variable, slope in zip(self.variables, pulls, strict=True):
-            variable.grad = (slope.sign() if self.signed else slope).contiguous()  # L-BFGS takes no other
+        for variable, gradient in zip(self.variables, pulls, strict=True):
+            variable.grad = (gradient.sign() if self.signed else gradient).contiguous()  # L-BFGS takes no other
         table = torch.stack([torch.stack(values[t.name]) for t in self.active])  # (terms, group)
         self.total = self._weights(self.active, table) @ table.sum(1)
         self.last = self.evaluations - before
         return table
 
     def look(self, x: Tensor, guess: Tensor | None) -> tuple[dict[str, Tensor], list[Tensor]]:
-        """For one seed: the values of its terms, and the slopes of their weighted sum at the images and at the guessed labels."""
+        """For one seed: the values of its terms, and the gradients of their weighted sum at the images and at the guessed labels."""
         variables = [v.requires_grad_() for v in (x, guess) if v is not None]
         terms = [t for t in self.active if t.of != "group"]
         if not terms:
@@ -171,8 +171,8 @@ class Descent:
         matching = any(t.of == "gradients" for t in terms)
         self.evaluations += matching
         if self.compiled is not None:
-            values, slope = self.compiled(x, terms, self._weights(terms, x))
-            return dict(zip((t.name for t in terms), values, strict=True)), [slope]
+            values, gradient = self.compiled(x, terms, self._weights(terms, x))
+            return dict(zip((t.name for t in terms), values, strict=True)), [gradient]
         whole = not matching or self.chunk is None or self.chunk >= self.batch
         grads = {}
         if matching:
@@ -180,10 +180,10 @@ class Descent:
         values = torch.stack([t.value(x, grads, self.leak) for t in terms])  # (terms,)
         total = self._weights(terms, values) @ values
         inputs = variables if whole else [*variables, *grads.values()]
-        slopes = list(torch.autograd.grad(total, inputs, materialize_grads=True))
+        gradients = list(torch.autograd.grad(total, inputs, materialize_grads=True))
         if not whole:
-            slopes = self._pull_by_chunk(x, guess, slopes[: len(variables)], slopes[len(variables) :])
-        return dict(zip((t.name for t in terms), values.detach(), strict=True)), slopes
+            gradients = self._pull_by_chunk(x, guess, gradients[: len(variables)], gradients[len(variables) :])
+        return dict(zip((t.name for t in terms), values.detach(), strict=True)), gradients
 
     def gradients(
         self, x: Tensor, guess: Tensor | None, rows: slice = slice(None), create_graph: bool = False
@@ -196,12 +196,12 @@ class Descent:
             task = -(guess.softmax(1) * logits.log_softmax(1)).sum(1).mean()  # type: ignore[union-attr]
         if len(x) < self.batch:
             task = task * (len(x) / self.batch)
-        sent = torch.autograd.grad(task, list(self.parameters.values()), create_graph=create_graph)
-        return dict(zip(self.parameters, sent, strict=True))
+        update = torch.autograd.grad(task, list(self.parameters.values()), create_graph=create_graph)
+        return dict(zip(self.parameters, update, strict=True))
 
-    # A batch in chunks: its gradient is the sum of those of its chunks. So the slope of any distance D of that sum can be had chunk by
-    # chunk: first the sum g without a graph, then dD/dg, and then for each chunk c the slope of <dD/dg, g_c>. The memory is that of
-    # one chunk, the price one more gradient.
+    # A batch in chunks: its gradient is the sum of those of its chunks. So the gradient of any distance D of that sum can be had chunk by
+    # chunk: first the sum g without a graph, then dD/dg, and then for each chunk c the gradient of <dD/dg, g_c>. The memory is that of
+    # one chunk, the cost one more gradient.
 
     def _chunks(self) -> list[slice]:
         size = self.chunk or self.batch
@@ -210,27 +210,29 @@ class Descent:
     def _gradients_by_chunk(self, x: Tensor, guess: Tensor | None) -> Gradients:
         total = {n: torch.zeros_like(p) for n, p in self.parameters.items()}
         for c in self._chunks():
-            sent = self.gradients(x[c].detach(), None if guess is None else guess[c].detach(), c)
-            total = {n: g + sent[n] for n, g in total.items()}
+            update = self.gradients(x[c].detach(), None if guess is None else guess[c].detach(), c)
+            total = {n: g + update[n] for n, g in total.items()}
         return {n: g.requires_grad_() for n, g in total.items()}
 
-    def _pull_by_chunk(self, x: Tensor, guess: Tensor | None, slopes: list[Tensor], pull: list[Tensor]) -> list[Tensor]:
+    def _pull_by_chunk(
+        self, x: Tensor, guess: Tensor | None, gradients: list[Tensor], pull: list[Tensor]
+    ) -> list[Tensor]:
         for c in self._chunks():
             inputs = [v[c].detach().requires_grad_() for v in (x, guess) if v is not None]
-            sent = self.gradients(inputs[0], None if guess is None else inputs[1], c, create_graph=True).values()
-            dot = torch.stack([(s * p).sum() for s, p in zip(sent, pull, strict=True)]).sum()
-            for slope, more in zip(slopes, torch.autograd.grad(dot, inputs), strict=True):
-                slope[c] += more
-        return slopes
+            update = self.gradients(inputs[0], None if guess is None else inputs[1], c, create_graph=True).values()
+            dot = torch.stack([(s * p).sum() for s, p in zip(update, pull, strict=True)]).sum()
+            for gradient, more in zip(gradients, torch.autograd.grad(dot, inputs), strict=True):
+                gradient[c] += more
+        return gradients
 
     def advance(self) -> None:
         """One step of the optimiser, from where `evaluate` was called last."""
         self.rule.param_groups[0]["lr"] = self.lr * self.schedule(self.progress)
-        known = [self.total]  # L-BFGS asks for the present point again: no need to compute it twice
+        present = [self.total]  # L-BFGS asks for the present point again: no need to compute it twice
 
         def closure() -> Tensor:
-            if known:
-                return known.pop()
+            if present:
+                return present.pop()
             self.evaluate()
             return self.total
 
@@ -298,15 +300,15 @@ def twice_differentiable(model: nn.Module, forward: Callable[..., Tensor] | None
     forward: how to run the model; `stateless(model)` if not given.
     """
     run, watch = forward or stateless(model), _Attention()
-    told: list[bool] = []
+    warned: list[bool] = []
 
     def plain(*args: Any) -> Tensor:
         with sdpa_kernel(SDPBackend.MATH):
-            if told:
+            if warned:
                 return run(*args)
             with watch:
                 logits = run(*args)
-        told.append(True)
+        warned.append(True)
         if watch.fused:
             warnings.warn(
                 f"model: {type(model).__name__} computes attention by a fused kernel, which cannot be differentiated twice; "

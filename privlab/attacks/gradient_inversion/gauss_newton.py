@@ -1,8 +1,8 @@
-"""Damped Gauss-Newton on gradient matching: a search that knows how the message bends the space of images, without ever forming a matrix.
+"""Damped Gauss-Newton on gradient matching: a search that knows how the update bends the space of images, without ever forming a matrix.
 
-The message is a function g of the images, and the client's is g*. Where the loss is a sum of squares of residuals r, such as
+The update is a function g of the images, and the client's is g*. Where the loss is a sum of squares of residuals r, such as
 (g - g*) / |g*| parameter by parameter, a step s solves (J^T J + damping) s = -J^T r, J = dr / d(images). J^T u is a second backward pass,
-J v the slope of J^T u along u, and conjugate gradients need no more (Martens 2010 for networks; Nocedal and Wright 2006, chapter 10).
+J v the derivative of J^T u along u, and conjugate gradients need no more (Martens 2010 for networks; Nocedal and Wright 2006, chapter 10).
 First-order searches, the papers' all, see J^T r alone: where J is ill-conditioned they crawl. Not in the papers of this book.
 """
 
@@ -51,7 +51,7 @@ class GaussNewton:
         promised, four times it after one that gained less than a quarter, or lost; a step that loses is taken back.
     recycle: pairs (v, J^T J v) of earlier steps that are kept, and make conjugate gradients start from what they have seen (Morales and
         Nocedal 2000); they cost no pass.  0 for none.
-    precondition: in what units directions are measured. "none": all alike. "diagonal": short ones where the message moves much, by an
+    precondition: in what units directions are measured. "none": all alike. "diagonal": short ones where the update moves much, by an
         estimate that takes eight passes a step. "patches": as the patch embedding of the model sees them.
     fading: terms of the images count as much as those of the gradients are worth: less and less while these are met, and no less than
         noise in the leak allows. False: as much as the terms say.
@@ -75,8 +75,8 @@ class GaussNewton:
     def __post_init__(self) -> None:
         for term in self.terms:
             if term.value not in SQUARES:
-                known = ", ".join(value.__name__ for value in SQUARES)
-                raise ValueError(f"terms: {term!r} is no sum of squares, which Gauss-Newton needs; there are {known}")
+                names = ", ".join(value.__name__ for value in SQUARES)
+                raise ValueError(f"terms: {term!r} is no sum of squares, which Gauss-Newton needs; there are {names}")
         if not any(t.of == "gradients" and t.active(1.0) and t.weight for t in self.terms):
             raise ValueError(
                 "terms: none of them looks at the client's gradients to the end; give one of objectives a weight above 0"
@@ -119,7 +119,7 @@ class GaussNewton:
 
         start: images to begin with, in place of noise: what a first-order search has found, for a warm start.
         `evaluations` counts passes: one for the residuals at a point, one for the graph of J^T u there, one for each J v and each J^T u.
-        (A step of a first-order search takes two: the gradient, and its slope.)  `score` is the value of the gradients' terms.
+        (A step of a first-order search takes two: the gradient, and its derivative.)  `score` is the value of the gradients' terms.
         A restart ends by "steps", "passes", "enough", "not finite", or "stuck": no step helps at any damping.
         Raises ValueError for a leak without gradients, or a model with an operator that cannot be differentiated so often; MemoryError,
         with an estimate, where the batch would not fit.
@@ -208,8 +208,8 @@ class _Walk:
         downhill = bend.downhill(weights)
         free = torch.ones_like(downhill)
         if self.boxed:
-            held = ((self.latent <= self.low) & (downhill < 0)) | ((self.latent >= self.high) & (downhill > 0))
-            free = (~held).to(downhill)
+            fixed = ((self.latent <= self.low) & (downhill < 0)) | ((self.latent >= self.high) & (downhill > 0))
+            free = (~fixed).to(downhill)
         if not bend.scale:  # of the first point; later the damping follows by itself
             bend.scale = (bend.length(self._signs(), weights) / self.latent.numel()) or 1.0
         if self.attack.precondition == "diagonal":
@@ -260,10 +260,15 @@ class _Walk:
     def pack(self) -> Checkpoint:
         counts = torch.tensor([self.restart, self.step, self.bend.passes - 1, int(self.stuck)])
         numbers = torch.tensor([self.damping, self.bend.scale, self.worth], dtype=torch.float64)
-        kept = {"counts": counts, "numbers": numbers, "latent": self.latent.clone(), "probe": self.probe.get_state()}
+        checkpoint = {
+            "counts": counts,
+            "numbers": numbers,
+            "latent": self.latent.clone(),
+            "probe": self.probe.get_state(),
+        }
         if self.bend.pairs:
-            kept["pairs"] = torch.stack([torch.stack(pair) for pair in self.bend.pairs])  # (pairs, 2, ...)
-        return kept
+            checkpoint["pairs"] = torch.stack([torch.stack(pair) for pair in self.bend.pairs])  # (pairs, 2, ...)
+        return checkpoint
 
     def unpack(self, checkpoint: Checkpoint) -> None:
         _, self.step, self.bend.passes, stuck = checkpoint["counts"].tolist()

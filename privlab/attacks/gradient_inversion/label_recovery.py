@@ -7,7 +7,7 @@
     bias_counts    after Wainakh et al. 2022 (LLG)                  any labels, repeats too; sure for one image on any network
 
 All five follow from one identity. Let image b enter the last layer as features f_b and leave it with probabilities p_b. The mean
-cross-entropy has the slope c_bi = p_bi - [i is the label of b] at logit i, so row i of the layer's weight gradient and its bias are
+cross-entropy has the derivative c_bi = p_bi - [i is the label of b] at logit i, so row i of the layer's weight gradient and its bias are
 
     G_i = 1/B sum_b c_bi f_b        (features,)          g_i = 1/B sum_b c_bi
 
@@ -155,17 +155,17 @@ RULES: dict[str, Callable[[nn.Module, Leak], Tensor]] = {
 }
 
 
-def overlap(found: Tensor, truth: Tensor) -> float:
+def overlap(labels: Tensor, truth: Tensor) -> float:
     """Share of a batch's labels that a rule found, in any order; a label that occurs twice has to be found twice.
 
-    found, truth: (batch,) class indices.  Returns a number from 0 to 1.
+    labels, truth: (batch,) class indices.  Returns a number from 0 to 1.
     Raises ValueError for two batches that differ in size, or empty ones.
     """
-    if found.shape != truth.shape or found.ndim != 1 or len(truth) == 0:
+    if labels.shape != truth.shape or labels.ndim != 1 or len(truth) == 0:
         raise ValueError(
-            f"found: shape {tuple(found.shape)} beside truth of shape {tuple(truth.shape)}; give one label an image in both: (batch,)"
+            f"labels: shape {tuple(labels.shape)} beside truth of shape {tuple(truth.shape)}; give one label an image in both: (batch,)"
         )
-    return (Counter(found.tolist()) & Counter(truth.tolist())).total() / len(truth)
+    return (Counter(labels.tolist()) & Counter(truth.tolist())).total() / len(truth)
 
 
 def classifier(model: nn.Module) -> str:
@@ -184,9 +184,9 @@ def classifier(model: nn.Module) -> str:
         isinstance(last, nn.Conv2d) and last is owner and last.kernel_size == (1, 1)
     )  # a few of timm's, behind pooling
     if not isinstance(last, nn.Linear) and not pointwise:
-        found = "no layer with parameters" if last is None else type(last).__name__
+        last_layer = "no layer with parameters" if last is None else type(last).__name__
         raise ValueError(
-            f"model: {type(model).__name__} ends in {found}, and the rules for labels read a final nn.Linear; "
+            f"model: {type(model).__name__} ends in {last_layer}, and the rules for labels read a final nn.Linear; "
             "build it with num_classes=10, say, or give the attack its labels"
         )
     return next(name for name, module in model.named_modules() if module is last)

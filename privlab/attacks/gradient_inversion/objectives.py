@@ -56,7 +56,7 @@ def cosine_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
 def layer_norms(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
     """Sum over parameter tensors of the L2 norm of the difference, not squared (Hatamizadeh et al. 2022, eq. 3; layers there).
 
-    So a tensor with small gradients pulls as hard as one with large ones. Where a difference is zero throughout, so is its slope.
+    So a tensor with small gradients pulls as hard as one with large ones. Where a difference is zero throughout, so is its gradient.
     """
     return torch.stack([torch.linalg.vector_norm(grads[n] - g) for n, g in leak.grads.items()]).sum()
 
@@ -92,8 +92,8 @@ class PositionDirection:
     """
 
     def __call__(self, _: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-        sent, ours = leak["pos_embed"], grads["pos_embed"]  # (1, tokens, width)
-        return -(ours * sent).sum() / (torch.linalg.vector_norm(ours) * torch.linalg.vector_norm(sent))
+        theirs, ours = leak["pos_embed"], grads["pos_embed"]  # (1, tokens, width)
+        return -(ours * theirs).sum() / (torch.linalg.vector_norm(ours) * torch.linalg.vector_norm(theirs))
 
     def prepare(self, model: nn.Module, leak: Leak) -> PositionDirection | None:
         if "pos_embed" not in leak.grads:

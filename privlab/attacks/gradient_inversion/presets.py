@@ -71,7 +71,7 @@ def quasi_newton(steps: int = 8, smoothness: tuple[float, float] = (0.3, 1e-2)) 
     """Ours, for networks without ReLU: L-BFGS on the relative distance, which hears every tensor alike, with a smoothness that fades.
 
     steps: of up to 20 evaluations each. On a small ViT eight of them find 18 to 30 dB where eighty steps of `annealed`, at half the time,
-    find 13 to 16; `adaptive.tempered` is for messages with noise, in which small tensors are the first to drown.
+    find 13 to 16; `adaptive.tempered` is for updates with noise, in which small tensors are the first to drown.
     """
     terms = (
         Term("gradients", 1.0, relative_distance),

@@ -1,7 +1,7 @@
 """What an attack assumes about images: each a function (normalised images, their gradients, leak) -> scalar that needs no gradients.
 
 One that has to know the victim has a method `prepare(model, leak)`, called once before a search: it gives the function to use.
-Norms are taken over the whole batch, as the papers do; where one is zero, its slope is zero too.
+Norms are taken over the whole batch, as the papers do; where one is zero, its gradient is zero too.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ class PatchJoints:
         return vector_norm(rows, dim=(0, 1, 3)).sum() + vector_norm(columns, dim=(0, 1, 2)).sum()
 
     def prepare(self, model: nn.Module, leak: Leak) -> PatchJoints:
-        found: Any = getattr(getattr(model, "patch_embed", None), "patch_size", None)
-        if found is None and self.patch is None:
+        size: Any = getattr(getattr(model, "patch_embed", None), "patch_size", None)
+        if size is None and self.patch is None:
             raise ValueError(
                 f"patch=None: {type(model).__name__} has no patches to read it from; give their side in pixels, such as 8"
             )
-        own = PatchJoints(self.patch if found is None else found if isinstance(found, int) else tuple(found))
+        own = PatchJoints(self.patch if size is None else size if isinstance(size, int) else tuple(size))
         if self.patch is not None and self._sides() != own._sides():
             raise ValueError(f"patch={self.patch} differs from the model's {own}; leave it out or give {own}")
         for side, pixels in zip(own._sides(), leak.image_shape[1:], strict=True):
@@ -241,8 +241,8 @@ class Registration:
     """How far each of several searches is from what they agree on (Hatamizadeh et al. 2022, eqs. 9 and 10).
 
     Every member is aligned to the pixelwise mean of all, image by image; the consensus is the mean of the aligned members; the value
-    is each member's L2 distance to it, over its whole batch. The alignment is found on copies without slopes, its application is
-    differentiable: slopes reach the images through the member and through the consensus.
+    is each member's L2 distance to it, over its whole batch. The alignment is found on copies without gradients, its application is
+    differentiable: gradients reach the images through the member and through the consensus.
 
     align: "shift", whole pixels by cross-correlation (not normalised to phases, which noise would decide); "flow", a displacement
         a pixel (iterative Lucas-Kanade); "none".

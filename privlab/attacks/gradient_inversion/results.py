@@ -79,7 +79,7 @@ class _Notes:
     seen: list[tuple[int, int, float, int]] = field(default_factory=list)  # snapshots: restart, step, loss, evaluations
     images: dict[str, Tensor] = field(default_factory=dict)
 
-    def add(self, state: State, wanted: set[int]) -> None:
+    def add(self, state: State, shots: set[int]) -> None:
         if state.restart == len(self.traces):
             self.traces.append([])
             self.reasons.append("")
@@ -90,7 +90,7 @@ class _Notes:
         if finite and math.isfinite(state.score) and (self.best is None or state.score < self.best[0]):
             self.best = (state.score, state.restart, state.step)
             self.images |= {"best": state.images.cpu(), "labels": state.labels.cpu()}
-        if finite and (state.step in wanted or state.reason):
+        if finite and (state.step in shots or state.reason):
             self.images[f"snapshot{len(self.seen)}"] = state.images.cpu()
             self.seen.append((state.restart, state.step, state.loss, state.evaluations))
 
@@ -99,9 +99,9 @@ class _Notes:
         return {**self.images, "notes": from_bytes(json.dumps(numbers).encode())}
 
     @classmethod
-    def unpack(cls, kept: Checkpoint) -> _Notes:
-        numbers = json.loads(to_bytes(kept["notes"]))
-        return cls(**numbers, images={n: t for n, t in kept.items() if n != "notes"})
+    def unpack(cls, checkpoint: Checkpoint) -> _Notes:
+        numbers = json.loads(to_bytes(checkpoint["notes"]))
+        return cls(**numbers, images={n: t for n, t in checkpoint.items() if n != "notes"})
 
     def result(self) -> Result:
         if self.best is None:
@@ -138,7 +138,7 @@ def record(
         )
     if store is not None and store.complete:
         return kept(store)
-    wanted = _steps(snapshots, steps)
+    shots = _steps(snapshots, steps)
     notes, resume = _Notes(), None
     if store is not None and "checkpoint" in store.names():
         last = parted(store.load("checkpoint"))
@@ -158,7 +158,7 @@ def record(
                     f"the {budget:.3g} seconds are over at step {state.step} of {steps} (restart {state.restart + 1} of {restarts}); "
                     "the search is kept: call it again to go on"
                 )
-            notes.add(state, wanted)
+            notes.add(state, shots)
             bar.set_postfix_str(f"loss {state.loss:.3g}", refresh=False)
             bar.update()
             clock = time.perf_counter()

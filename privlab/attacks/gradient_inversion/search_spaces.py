@@ -99,8 +99,8 @@ class Affine:
         patches = self._public(images, shrinkage)
         if self.hidden == 0:
             return self
-        found = (patches - patches.mean(0)) @ self._inverse.T  # (n * patches, hidden)
-        return replace(self, basis=self.basis @ _root(_covariance(found, shrinkage)))
+        latents = (patches - patches.mean(0)) @ self._inverse.T  # (n * patches, hidden)
+        return replace(self, basis=self.basis @ _root(_covariance(latents, shrinkage)))
 
     def expected(self, images: Tensor, shrinkage: float = 1e-4) -> Affine:
         """The same family as a Gaussian over the patches of public images sees it: latent 0 is the patch to expect, given what is known.
@@ -117,9 +117,9 @@ class Affine:
         if self.hidden == 0:
             return self
         mean, covariance = patches.mean(0), _covariance(patches, shrinkage)
-        seen = torch.linalg.solve(covariance, self.basis)  # C^-1 basis: (numbers of a patch, hidden)
-        spread = torch.linalg.inv(self.basis.T @ seen)  # (hidden, hidden): covariance of the latent
-        likely = (mean - self.origin) @ seen @ spread  # (patches, hidden)
+        weights = torch.linalg.solve(covariance, self.basis)  # C^-1 basis: (numbers of a patch, hidden)
+        spread = torch.linalg.inv(self.basis.T @ weights)  # (hidden, hidden): covariance of the latent
+        likely = (mean - self.origin) @ weights @ spread  # (patches, hidden)
         return replace(self, origin=self.origin + likely @ self.basis.T, basis=self.basis @ _root(spread))
 
     def _public(self, images: Tensor, shrinkage: float) -> Tensor:
@@ -180,14 +180,14 @@ def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None
     Raises ValueError as `closed_form.subspace` does, and where no direction is determined: n (B - 1) fills the pixels of a patch, say.
     Not in the papers.
     """
-    known = closed_form.equations(model, leak, noise)
-    unknowns = known.system.shape[1]
+    equations = closed_form.equations(model, leak, noise)
+    unknowns = equations.system.shape[1]
     pixels = model.patch_embed.proj.weight[0].numel()
     patch = model.patch_embed.patch_size
-    grey = leak.normalise(torch.full((1, *leak.image_shape), 0.5).to(known.system))
+    grey = leak.normalise(torch.full((1, *leak.image_shape), 0.5).to(equations.system))
     grey = F.unfold(grey, patch, stride=patch)[0].T  # (patches, pixels)
     start = F.pad(grey, (0, unknowns - pixels))  # and sigma 0, where it is unknown
-    solved = least_squares.solve(known.system, known.right - known.system @ start.T, *known[2:])
+    solved = least_squares.solve(equations.system, equations.right - equations.system @ start.T, *equations[2:])
     hidden = closed_form.hidden_directions(model, leak.batch_size)
     rank = min(solved.rank, unknowns - hidden)
     if rank <= unknowns - pixels:
@@ -196,7 +196,7 @@ def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None
             f"stands above the noise (width {model.embed_dim}, {model.patch_embed.num_patches} patches); "
             "give fewer images, larger patches, a wider model, or a less noisy leak"
         )
-    free = torch.linalg.svd(known.system).Vh[
+    free = torch.linalg.svd(equations.system).Vh[
         rank:, :pixels
     ]  # (unknowns - rank, pixels): sigma goes along, where it is unknown
     _, sizes, axes = torch.linalg.svd(free, full_matrices=False)

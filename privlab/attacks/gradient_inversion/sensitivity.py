@@ -1,7 +1,7 @@
-"""How finely a gradient tells images apart: the Jacobian of a client's message by its pixels, and what the centre of a network sees.
+"""How finely a gradient tells images apart: the Jacobian of a client's update by its pixels, and what the centre of a network sees.
 
-A search compares messages, so near the truth it can only tell images apart whose messages differ. Column k of J = d(message) / d(pixel k)
-says how the message answers to pixel k. Many singular values of one size: every direction in the space of images shows, and a step
+A search compares updates, so near the truth it can only tell images apart whose updates differ. Column k of J = d(update) / d(pixel k)
+says how the update answers to pixel k. Many singular values of one size: every direction in the space of images shows, and a step
 down the loss goes home. A few large ones and a long tail: most directions hardly show. Both are properties of the architecture and its
 weights, at one image; they say nothing of how far from it the linear picture holds.
 """
@@ -29,7 +29,7 @@ ROWS = 4096  # of the sketch of `told_apart`: for a few dozen edits, singular va
 
 
 def spectrum(model: nn.Module, image: Tensor, label: Tensor, block: int = 2, seed: int = 0, at_once: int = 8) -> Tensor:
-    """Singular values of the Jacobian of the message by the image, largest first, in units of the message's norm.
+    """Singular values of the Jacobian of the update by the image, largest first, in units of the update's norm.
 
     image: (1, channels, height, width) in [0, 1].  label: (1,).
     block: directions are squares of block x block equal pixels, of norm 1 each; 1 takes every pixel by itself. Their number is
@@ -37,7 +37,7 @@ def spectrum(model: nn.Module, image: Tensor, label: Tensor, block: int = 2, see
     at_once: directions in one pass, which takes the memory of so many gradients.
     The Jacobian has a row for each parameter: too many. `SKETCH` times as many random sums of rows as there are columns stand for them
     (each row is added with a random sign to one of the sums), which keeps most singular values to about 12%, single ones less well where
-    few parameters carry the message.  seed: of the sums.
+    few parameters carry the update.  seed: of the sums.
     Returns (directions,) float64 on the CPU.
     Raises ValueError for more than one image, or a block that does not divide its sides.
     """
@@ -48,14 +48,14 @@ def spectrum(model: nn.Module, image: Tensor, label: Tensor, block: int = 2, see
 
     forward = functional(model)
 
-    def message(x: Tensor) -> dict[str, Tensor]:
+    def update(x: Tensor) -> dict[str, Tensor]:
         def task(parameters: dict[str, Tensor]) -> Tensor:
             return F.cross_entropy(forward(parameters, x), label)
 
         return grad(task)(parameters)
 
     def column(direction: Tensor) -> dict[str, Tensor]:
-        return jvp(message, (x,), (direction,))[1]
+        return jvp(update, (x,), (direction,))[1]
 
     draw = torch.Generator().manual_seed(seed)
     rows = SKETCH * len(directions)
@@ -63,7 +63,7 @@ def spectrum(model: nn.Module, image: Tensor, label: Tensor, block: int = 2, see
     places = {n: torch.randint(rows, (p.numel(),), generator=draw) for n, p in parameters.items()}
     signs = {n: torch.randint(2, (p.numel(),), generator=draw).mul_(2).sub_(1).float() for n, p in parameters.items()}
     with sdpa_kernel(SDPBackend.MATH):
-        norm = math.sqrt(sum(g.square().sum().item() for g in message(x).values()))
+        norm = math.sqrt(sum(g.square().sum().item() for g in update(x).values()))
         for first in range(0, len(directions), at_once):
             some = directions[first : first + at_once].to(x)
             for name, part in vmap(column)(some.unsqueeze(1)).items():  # (some, *shape)
@@ -94,7 +94,7 @@ def told_apart(
     groups: Mapping[str, Sequence[str]],
     seed: int = 0,
 ) -> dict[str, Tensor]:
-    """How well each part of the message tells edits of an image apart: what `spectrum` asks, for a large model and part by part.
+    """How well each part of the update tells edits of an image apart: what `spectrum` asks, for a large model and part by part.
 
     It takes a plain gradient for each edit and no derivative of one, which is a fifth of the time of `spectrum`'s passes on a ViT-B, and
     works for every network. The change is a real one, not its first-order limit.
@@ -121,7 +121,7 @@ def told_apart(
             for n in names:
                 bins.index_add_(0, places[n].int(), (after[n] - before[n]).flatten().float().cpu())
             columns[part].append((bins[0::2] - bins[1::2]).double() / norms[part])
-    return {part: torch.linalg.svdvals(torch.stack(found, 1)) for part, found in columns.items()}
+    return {part: torch.linalg.svdvals(torch.stack(changes, 1)) for part, changes in columns.items()}
 
 
 def effective_rank(singular: Tensor) -> float:
@@ -148,7 +148,7 @@ def condition(singular: Tensor, share: float = 1.0) -> float:
 CONSTANT = 1e-4  # a sum over channels that moves by less than this part of a sum with signs is rounding
 
 
-def _slope(number: Tensor, x: Tensor) -> Tensor:
+def _gradient(number: Tensor, x: Tensor) -> Tensor:
     return torch.autograd.grad(number, x, retain_graph=True)[0].abs().sum(1).mean(0)
 
 
@@ -156,28 +156,28 @@ def field(features: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
     """The effective receptive field of a map's centre: how much each pixel moves it (Luo et al. 2016).
 
     features: takes images to a map (batch, channels, height, width).  images: (batch, channels, height, width), as `features` wants them.
-    Returns (height, width): the absolute slope of the sum over channels at the centre, summed over colours, averaged over images, of sum 1.
+    Returns (height, width): the absolute gradient of the sum over channels at the centre, summed over colours, mean over images, of sum 1.
     Raises ValueError where the centre does not depend on the image at all, or where that sum does not, up to rounding.
     """
     x = images.detach().requires_grad_()
-    seen = features(x)
-    centre = seen[:, :, seen.shape[2] // 2, seen.shape[3] // 2]  # (batch, channels)
+    maps = features(x)
+    centre = maps[:, :, maps.shape[2] // 2, maps.shape[3] // 2]  # (batch, channels)
     signs = 1.0 - 2.0 * (torch.arange(centre.shape[1], device=centre.device) % 2)
-    slope = _slope(centre.sum(), x)  # (height, width)
-    if not slope.sum() > CONSTANT * _slope((centre * signs).sum(), x).sum():
+    gradient = _gradient(centre.sum(), x)  # (height, width)
+    if not gradient.sum() > CONSTANT * _gradient((centre * signs).sum(), x).sum():
         raise ValueError(
             "features: the centre of the map does not move with any pixel, or its channels add up to a constant, as behind a LayerNorm; "
             "give the map before the norm"
         )
-    return (slope / slope.sum()).detach()
+    return (gradient / gradient.sum()).detach()
 
 
-def area(seen: Tensor, share: float = 0.9) -> float:
+def area(field: Tensor, share: float = 0.9) -> float:
     """Part of the image's pixels that hold so much of the field, the strongest taken first: from next to 0 up to `share`.
 
-    seen: as `field` returns it. A field that is alike everywhere has an area of `share`.
+    field: as `field` returns it. A field that is alike everywhere has an area of `share`.
     """
-    ordered = seen.flatten().double().sort(descending=True).values.cumsum(0)
+    ordered = field.flatten().double().sort(descending=True).values.cumsum(0)
     return (int((ordered < share * ordered[-1]).sum()) + 1) / len(ordered)
 
 

@@ -104,7 +104,7 @@ def test_weighted_is_the_likelihood():
 
 
 def test_weighing_wins_where_noise_is_unequal():
-    """A message that is linear in x, two tensors with noise of .1 and 2. The objective is a quadratic form, so one step of Newton's finds
+    """An update that is linear in x, two tensors with noise of .1 and 2. The objective is a quadratic form, so one step of Newton's finds
     its minimum. Over 200 draws: the covariance of weighted least squares, by Gauss and Markov; plain squares do four times worse."""
     draw = torch.Generator().manual_seed(0)
     linear = {n: torch.randn(rows, 4, generator=draw, dtype=torch.float64) for n, rows in (("a", 8), ("b", 30))}
@@ -136,9 +136,9 @@ def test_weighing_wins_where_noise_is_unequal():
 SEARCH = gradient_inversion.annealed(10)
 
 
-def heard(message, known, **more):
+def heard(update, known, **more):
     """What a tempered search compares."""
-    return tempered(SEARCH, message, known, **more).terms[0].value
+    return tempered(SEARCH, update, known, **more).terms[0].value
 
 
 def drawn(seed, *sizes):
@@ -152,44 +152,44 @@ def drawn(seed, *sizes):
 
 def test_tempered_weights_by_hand():
     """|a| = 5 and noise of 2 on it, so 2 / .5 = 4 more; |b| = 3 and none; c is drowned, with noise of 60 on it."""
-    message = leak(a=[3.0, 4.0, 0.0, 0.0], b=[1.0, 2.0, 2.0], c=[0.6, 0.8, 0.0, 0.0])
-    value = heard(message, {"a": 1.0, "c": 30.0, "elsewhere": 7.0}, share=0.5)
+    update = leak(a=[3.0, 4.0, 0.0, 0.0], b=[1.0, 2.0, 2.0], c=[0.6, 0.8, 0.0, 0.0])
+    value = heard(update, {"a": 1.0, "c": 30.0, "elsewhere": 7.0}, share=0.5)
     assert value.weights == pytest.approx({"a": 1 / 41**0.5, "b": 1 / 3, "c": 0.5 / 60}, rel=1e-4)
-    ours = {"a": message["a"] + 2, "b": message["b"] - 1, "c": message["c"] + 1}
+    ours = {"a": update["a"] + 2, "b": update["b"] - 1, "c": update["c"] + 1}
     expected = 16 / 41 + 3 / 9 + 4 / (1 + 120**2)
-    assert value(None, ours, message).item() == pytest.approx(expected)
+    assert value(None, ours, update).item() == pytest.approx(expected)
 
 
 @given(st.integers(0, 10**6), st.floats(-3, 3), st.floats(-8, 3))
 def test_without_noise_it_is_the_relative_distance(seed, large, small):
-    """Tensors below the floor included, and one of zeros, of which a search on a clean message keeps away likewise."""
-    message, ours = drawn(seed, 10**large, 10**small, 0.0), drawn(seed + 1, 10**large, 10**small, 1e-7).grads
-    expected = objectives.relative_distance(None, ours, message).item()
-    assert heard(message, {})(None, ours, message).item() == pytest.approx(expected, rel=1e-9)
-    assert heard(message, {"a": 0.0}, share=1e-3)(None, ours, message).item() == pytest.approx(expected, rel=1e-9)
+    """Tensors below the floor included, and one of zeros, of which a search on a clean update keeps away likewise."""
+    update, ours = drawn(seed, 10**large, 10**small, 0.0), drawn(seed + 1, 10**large, 10**small, 1e-7).grads
+    expected = objectives.relative_distance(None, ours, update).item()
+    assert heard(update, {})(None, ours, update).item() == pytest.approx(expected, rel=1e-9)
+    assert heard(update, {"a": 0.0}, share=1e-3)(None, ours, update).item() == pytest.approx(expected, rel=1e-9)
 
 
 def test_next_to_nothing_is_not_blown_up():
     """A gradient that is zero but for rounding, such as that of a bias in front of a norm."""
-    message = leak(a=[3.0, 4.0], b=[1e-12, 0.0])
-    assert heard(message, {}).weights == pytest.approx({"a": 0.2, "b": 1 / 5e-6})
+    update = leak(a=[3.0, 4.0], b=[1e-12, 0.0])
+    assert heard(update, {}).weights == pytest.approx({"a": 0.2, "b": 1 / 5e-6})
 
 
 @given(st.floats(-3, 3), st.floats(0.01, 0.3), st.integers(0, 10**6))
 def test_a_drowned_tensor_counts_as_its_noise_does(size, share, seed):
-    message = drawn(seed, 1.0, 1e-4)
+    update = drawn(seed, 1.0, 1e-4)
     known = 10**size * share  # |noise| / share is twice that or more, beside 1e-3 at most
-    found = heard(message, {"b": known}, share=share).weights
+    found = heard(update, {"b": known}, share=share).weights
     assert found["b"] == pytest.approx(share / (known * 4**0.5), rel=0.2 if size < -2 else 1e-3)
-    assert found["a"] == pytest.approx(1 / message["a"].norm().item())  # whatever the noise elsewhere
+    assert found["a"] == pytest.approx(1 / update["a"].norm().item())  # whatever the noise elsewhere
 
 
 @given(st.floats(-4, 4), st.integers(0, 10**6))
-def test_the_unit_of_a_message_does_not_matter(exponent, seed):
+def test_the_unit_of_an_update_does_not_matter(exponent, seed):
     factor, known = 10**exponent, {"a": 0.3, "b": 0.02}
-    message, ours = drawn(seed, 1.0, 0.1, 3.0), drawn(seed + 1, 1.0, 0.1, 3.0).grads
-    longer = replace(message, grads={n: factor * g for n, g in message.grads.items()})
-    one = heard(message, known)(None, ours, message)
+    update, ours = drawn(seed, 1.0, 0.1, 3.0), drawn(seed + 1, 1.0, 0.1, 3.0).grads
+    longer = replace(update, grads={n: factor * g for n, g in update.grads.items()})
+    one = heard(update, known)(None, ours, update)
     other = heard(longer, {n: factor * std for n, std in known.items()})
     assert other(None, {n: factor * g for n, g in ours.items()}, longer).item() == pytest.approx(one.item(), rel=1e-9)
 
@@ -214,47 +214,47 @@ each_objective = pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: 
 
 
 @each_objective
-def test_of_a_dense_message_all_counts(objective):
-    message, ours = drawn(1, 1.0, 2.0), drawn(2, 1.0, 2.0).grads
-    assert all(g.all() for g in message.grads.values())
-    assert torch.equal(Heard(objective, what_arrived)(None, ours, message), objective(None, ours, message))
+def test_of_a_dense_update_all_counts(objective):
+    update, ours = drawn(1, 1.0, 2.0), drawn(2, 1.0, 2.0).grads
+    assert all(g.all() for g in update.grads.values())
+    assert torch.equal(Heard(objective, what_arrived)(None, ours, update), objective(None, ours, update))
 
 
 @each_objective
 def test_what_did_not_arrive_is_not_compared(objective):
-    """Neither its value nor its slope; what arrived is compared as it was, against the same message."""
-    message = leak(a=[1.0, 0.0, -2.0], b=[0.0, 3.0])
+    """Neither its value nor its slope; what arrived is compared as it was, against the same update."""
+    update = leak(a=[1.0, 0.0, -2.0], b=[0.0, 3.0])
     ours = {"a": [1.5, 9.0, -1.0], "b": [7.0, 2.0]}
     other = {"a": [1.5, -5.0, -1.0], "b": [-0.1, 2.0]}
     without = {"a": [1.5, 0.0, -1.0], "b": [0.0, 2.0]}
     ours, other, without = (
         {n: torch.tensor(g).double().requires_grad_() for n, g in g.items()} for g in (ours, other, without)
     )
-    found = Heard(objective, what_arrived)(None, ours, message)
-    assert torch.equal(found, Heard(objective, what_arrived)(None, other, message))
-    assert torch.equal(found, objective(None, without, message)) and not torch.equal(
-        found, objective(None, ours, message)
+    found = Heard(objective, what_arrived)(None, ours, update)
+    assert torch.equal(found, Heard(objective, what_arrived)(None, other, update))
+    assert torch.equal(found, objective(None, without, update)) and not torch.equal(
+        found, objective(None, ours, update)
     )
     slopes = torch.autograd.grad(found, [*ours.values()])
-    for slope, g in zip(slopes, message.grads.values(), strict=True):
+    for slope, g in zip(slopes, update.grads.values(), strict=True):
         assert torch.equal(slope != 0, g != 0)
 
 
 def test_arrived_by_hand():
-    message = leak(a=[1.0, 0.0, -2.0], b=[0.0, 0.0])
+    update = leak(a=[1.0, 0.0, -2.0], b=[0.0, 0.0])
     ours = leak(a=[2.0, 9.0, 1.0], b=[5.0, 5.0]).grads
-    assert Heard(objectives.squared_distance, what_arrived)(None, ours, message).item() == 1 + 9
+    assert Heard(objectives.squared_distance, what_arrived)(None, ours, update).item() == 1 + 9
 
 
 @each_objective
-def test_a_clipped_message_is_searched_as_before(objective):
-    """Value for value: what the search sees of a message at a tenth of its length is what it saw, in the message's units."""
-    message, ours = drawn(1, 1.0, 2.0), drawn(2, 1.0, 2.0).grads
+def test_a_clipped_update_is_searched_as_before(objective):
+    """Value for value: what the search sees of an update at a tenth of its length is what it saw, in the update's units."""
+    update, ours = drawn(1, 1.0, 2.0), drawn(2, 1.0, 2.0).grads
     (term,) = [t.value for t in unclipped(SEARCH).terms if t.of == "gradients"]
     heard = replace(term, objective=objective)
-    scaled = [heard(None, {n: factor * g for n, g in ours.items()}, message) for factor in (0.1, 1.0, 30.0)]
+    scaled = [heard(None, {n: factor * g for n, g in ours.items()}, update) for factor in (0.1, 1.0, 30.0)]
     torch.testing.assert_close(scaled, [scaled[0]] * 3)
-    same = heard(None, {n: 7.0 * g for n, g in message.grads.items()}, message)
+    same = heard(None, {n: 7.0 * g for n, g in update.grads.items()}, update)
     assert same.item() == pytest.approx(0, abs=1e-6) and scaled[0].item() > 1e-3
 
 
@@ -355,7 +355,7 @@ def test_rounds_undo_noise_in_the_closed_form(victim):
 
 
 def test_a_search_that_is_told(victim):
-    """Terms on gradients are weighed, others are as they were. Half of the message is noise, in two parts of five: who knows which does as
+    """Terms on gradients are weighed, others are as they were. Half of the update is noise, in two parts of five: who knows which does as
     well as on the rest alone, nearly as well as without noise, and better than who does not know."""
     model, photo, sent = victim
     shares = {"attention": 0.5, "mlp": 0.5}
@@ -379,7 +379,7 @@ def test_even_noise_changes_no_search(victim):
     assert max(found.values()) == pytest.approx(min(found.values()), rel=1e-12)
 
 
-# -- searches behind defences of a message ---------------------------------------------------------------------------------------
+# -- searches behind defences of an update ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -390,8 +390,8 @@ def small():
     return model, torch.nn.functional.interpolate(coarse, (8, 8), mode="bicubic").clamp(0, 1)
 
 
-def found(attack, model, message, photo):
-    return metrics.psnr(attack.run(model, message, snapshots=0, progress=False).images, photo).item()
+def found(attack, model, update, photo):
+    return metrics.psnr(attack.run(model, update, snapshots=0, progress=False).images, photo).item()
 
 
 def test_one_who_knows_of_even_noise_ends_nearer(small):
@@ -399,15 +399,15 @@ def test_one_who_knows_of_even_noise_ends_nearer(small):
     model, photos = small
     defence, attack = updates.sent("spread", shares={"all": 1.0}, relative=0.005), gradient_inversion.quasi_newton(3)
     for seed, photo in enumerate(photos.split(1)[:2]):
-        message = defence(observe(model, photo, torch.tensor([1])), model, seed)
-        told = tempered(attack, message, defence.deviations(message, model))
-        assert found(told, model, message, photo) > found(attack, model, message, photo) + 1.5
+        update = defence(observe(model, photo, torch.tensor([1])), model, seed)
+        told = tempered(attack, update, defence.deviations(update, model))
+        assert found(told, model, update, photo) > found(attack, model, update, photo) + 1.5
 
 
 def test_one_who_knows_what_was_not_sent_ends_nearer(small):
     model, photos = small
     defence, attack = updates.sent("sparse", share=0.1), gradient_inversion.quasi_newton(3)
     for photo in photos.split(1)[2:3]:
-        message = defence(observe(model, photo, torch.tensor([1])), model)
-        told = arrived(tempered(attack, message, defence.deviations(message, model)))
-        assert found(told, model, message, photo) > found(attack, model, message, photo) + 3
+        update = defence(observe(model, photo, torch.tensor([1])), model)
+        told = arrived(tempered(attack, update, defence.deviations(update, model)))
+        assert found(told, model, update, photo) > found(attack, model, update, photo) + 3

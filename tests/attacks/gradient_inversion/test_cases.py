@@ -118,7 +118,7 @@ def test_what_was_kept_before_there_were_defences_keeps_its_name():
     assert case(rounds=2).plain() == before | dict(rounds=2)
 
 
-# -- behind a defence of the message -------------------------------------------------------------------------------------------
+# -- behind a defence of the update -------------------------------------------------------------------------------------------
 
 
 def clean():
@@ -161,7 +161,7 @@ def test_without_a_defence_nothing_is_known():
 
 @pytest.mark.parametrize("relative", [0.1, 3.0])
 def test_rounds_are_averaged_and_leave_as_much_noise_as_is_told(relative):
-    """A root of nine less than one message has, by the norm of the mean, in which a ninth of the noise's energy is left."""
+    """A root of nine less than one update has, by the norm of the mean, in which a ninth of the noise's energy is left."""
     model, leak = clean()
     defence = updates.sent("spread", shares={"all": 1.0}, relative=relative)
     several = case(sent=defence.settings(), rounds=9)
@@ -194,7 +194,7 @@ def test_rounds_of_the_same_rounding_are_one():
     ids=["spread", "sparse", "low_bits", "clipped"],
 )
 def test_an_informed_search_as_by_hand(attack, defence, rounds):
-    """Zeros of a sparse message are no numbers, and only of that; and one who is not informed searches another way."""
+    """Zeros of a sparse update are no numbers, and only of that; and one who is not informed searches another way."""
     told = case(**attack, sent=defence.settings(), rounds=rounds, informed=True)
     naive = replace(told, informed=False)
     found = run_cases([told, naive], jobs=1, progress=False)
@@ -251,8 +251,8 @@ def test_batches_sizes_and_modes():
             r"attack='gradvit' is no preset that a worker knows; there are gauss_newton, dlg, idlg, inverting_gradients",
         ),
         (dict(images=()), r"images=\(\) leaves nothing to look for"),
-        (dict(rounds=0), "rounds=0 brings no message; give 1 or more"),
-        (dict(rounds=-1), "rounds=-1 brings no message"),
+        (dict(rounds=0), "rounds=0 brings no update; give 1 or more"),
+        (dict(rounds=-1), "rounds=-1 brings no update"),
         (dict(rounds=2, noise=0.1), "rounds=2 are of a defence given as `sent`, and noise=0.1 is drawn once"),
         (dict(informed=True), "informed=True is for a defence given as `sent`"),
         (dict(informed=True, noise=0.1), "informed=True is for a defence given as `sent`"),

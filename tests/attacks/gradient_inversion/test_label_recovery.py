@@ -478,7 +478,7 @@ def test_overlap_of_batches_that_differ_in_size():
         (torch.ones(0),) * 2,
     ):
         with pytest.raises(
-            ValueError, match=r"found: shape .* beside truth of shape .*; give one label an image in both"
+            ValueError, match=r"labels: shape .* beside truth of shape .*; give one label an image in both"
         ):
             label_recovery.overlap(found, truth)
 

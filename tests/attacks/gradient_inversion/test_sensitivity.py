@@ -31,7 +31,7 @@ def photo(channels: int = 1, side: int = 4) -> torch.Tensor:
 
 
 def by_differences(model: nn.Module, image: torch.Tensor, step: float = 1e-5) -> torch.Tensor:
-    """The whole Jacobian, (parameters, pixels), over the norm of the message."""
+    """The whole Jacobian, (parameters, pixels), over the norm of the update."""
     norm = observe(model, image, LABEL).norm
     columns = []
     for k in range(image.numel()):
@@ -58,7 +58,7 @@ def test_spectrum_is_that_of_the_jacobian(model, monkeypatch):
 
 @pytest.mark.parametrize("step", [1, 10, 14])
 def test_the_sketch_keeps_most_singular_values_to_an_eighth_and_with_them_the_ranks(step):
-    """A single value may be off by more, where few parameters carry the message and two of them meet in a sum."""
+    """A single value may be off by more, where few parameters carry the update and two of them meet in a sum."""
     model, image = (
         morph.build(step, width=0.05, depths=(1, 1, 1, 1)).double(),
         photo(3, 32)[:, :, :8, :8] if step < 13 else photo(3, 32),
@@ -111,7 +111,7 @@ def test_spectrum_leaves_the_model_as_it_was_and_pieces_do_not_matter():
     assert all(p.grad is None for p in model.parameters())
 
 
-def test_a_message_that_does_not_mind_a_pixel_has_a_singular_value_of_zero():
+def test_an_update_that_does_not_mind_a_pixel_has_a_singular_value_of_zero():
     class Blind(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -22,7 +22,7 @@ def entered(weight: Tensor, bias: Tensor) -> Tensor:
     """What entered a layer in one place, from its gradients, by least squares over the rows.
 
     weight: (rows, ...), the gradient of the weights.  bias: (rows,), that of the bias.  Returns float64, shaped like a row.
-    Raises ValueError where no row has a slope.
+    Raises ValueError where no row has a gradient.
     Source: Phong et al. 2018, section 3; Geiping et al. 2020, proposition 3.1.
     """
     weight, bias = weight.double(), bias.double()
@@ -53,9 +53,9 @@ def layer(model: nn.Module, leak: Leak) -> str:
     names = {module: name for name, module in model.named_modules()}
     first: list[tuple[Any, Tensor, Tensor]] = []
 
-    def hear(module: nn.Module, given: Any, made: Any) -> None:
-        if not first and isinstance(made, Tensor) and given and isinstance(given[0], Tensor):
-            first.append((module, given[0], made))
+    def hear(module: nn.Module, inputs: Any, output: Any) -> None:
+        if not first and isinstance(output, Tensor) and inputs and isinstance(inputs[0], Tensor):
+            first.append((module, inputs[0], output))
 
     like = next(model.parameters())
     probe = torch.linspace(0, 1, math.prod(leak.image_shape)).view(1, *leak.image_shape).to(like)
@@ -69,18 +69,18 @@ def layer(model: nn.Module, leak: Leak) -> str:
             hook.remove()
     if not first:
         raise ValueError(f"model: no layer of {type(model).__name__} has weights and gives one tensor")
-    module, given, made = first[0]
+    module, inputs, output = first[0]
     what = f"{names[module] or 'the model itself'!r}, a {type(module).__name__}"
     if not isinstance(module, nn.Linear | nn.modules.conv._ConvNd):
         raise ValueError(f"model: its first layer is {what}; the ratio dW / db is of a linear layer or a convolution")
     rows = module.weight.shape[0]
-    if (places := made.numel() // rows) > 1:
+    if (places := output.numel() // rows) > 1:
         raise ValueError(
             f"model: its first layer, {what}, is used in {places:,} places, and its gradients are sums over them: the ratio dW / db is "
             "one weighted mean of what enters there, the image for one place only"
         )
     if module.bias is None:
         raise ValueError(f"model: its first layer, {what}, has no bias, so there is no dW / db")
-    if not torch.equal(given.flatten(), probe.flatten()):
+    if not torch.equal(inputs.flatten(), probe.flatten()):
         raise ValueError(f"model: what enters its first layer, {what}, is not the image as it is")
     return names[module]

@@ -98,16 +98,16 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
     dz = _gradient(leak, model, "pos_embed")[0]  # (tokens, width)
     weight = first.attn.qkv.weight.detach().double()  # (3 width, width)
     gradient = _gradient(leak, model, "blocks.0.attn.qkv.weight")  # (3 width, width)
-    known = _known_tokens(model)  # what the tokens would be for a grey image; the solve is for the difference
+    grey = _known_tokens(model)  # what the tokens would be for a grey image; the solve is for the difference
     projection, bias = _projection(model)
     size = projection.square().sum(1).mean().sqrt() * _pixel_size(leak)  # of W x
     relative = _relative_error(leak, noise)
-    right = (weight.T @ gradient - dz.T @ known) / size  # (width, width)
+    right = (weight.T @ gradient - dz.T @ grey) / size  # (width, width)
     error = relative * least_squares.rms(gradient)
     of_dz, of_gradient = _deviation(noise, "pos_embed"), _deviation(noise, "blocks.0.attn.qkv.weight")
     if of_dz or of_gradient:
         columns = weight.norm(dim=0)[:, None]  # (width, 1)
-        of_right = (columns * math.hypot(of_gradient, error)).hypot(of_dz * known.norm(dim=0).square().mean().sqrt())
+        of_right = (columns * math.hypot(of_gradient, error)).hypot(of_dz * grey.norm(dim=0).square().mean().sqrt())
         solved = least_squares.weighed(dz.T, right, relative, of_dz, of_right / size)
     else:
         solved = least_squares.solve(dz.T, right, relative, error * weight.square().sum(0).mean().sqrt() / size)
@@ -190,7 +190,7 @@ def subspace(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recov
     Warns where too few equations are left.  Raises ValueError for a batch, width <= tokens, a model without pre-norm, bad gradients.
     """
     _require_patches(model, leak)
-    known = equations(model, leak, noise)
+    system = equations(model, leak, noise)
     width, tokens, unknowns = model.embed_dim, len(_known_tokens(model)), _projection(model)[0].shape[1]
     if width - tokens <= unknowns:
         warnings.warn(
@@ -198,8 +198,8 @@ def subspace(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recov
             "the image is one of many solutions",
             stacklevel=2,
         )
-    solved = least_squares.solve(*known)
-    return _recovery(solved.X[:unknowns].T, model, leak, solved, known.system.shape[1])
+    solved = least_squares.solve(*system)
+    return _recovery(solved.X[:unknowns].T, model, leak, solved, system.system.shape[1])
 
 
 class Equations(NamedTuple):
@@ -240,19 +240,19 @@ def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equa
     outside = Vh[tokens:]  # (width - tokens, width): N^T, by the known count of tokens
     norm: Any = first.norm1
     gamma, beta = norm.weight.detach().double(), norm.bias.detach().double()
-    known = _known_tokens(model)[model.num_prefix_tokens :]  # (patches, width)
+    tokens_known = _known_tokens(model)[model.num_prefix_tokens :]  # (patches, width)
     system = outside @ (gamma[:, None] * _centred(_projection(model)[0].T).T)  # (width - tokens, patch pixels)
     if beta.any():
         system = torch.cat([system, (outside @ beta)[:, None]], dim=1)  # sigma_i is unknown too
-    right = -outside @ (gamma * _centred(known)).T  # (width - tokens, patches)
+    right = -outside @ (gamma * _centred(tokens_known)).T  # (width - tokens, patches)
     # Errors turn S by their norm over its smallest singular value; what they turn into view is not seen, only the rank counts it.
     turn = least_squares.norm_of_errors(gradient, relative) / inside[tokens - 1]
-    error = relative * least_squares.rms(known)
+    error = relative * least_squares.rms(tokens_known)
     if noisy:
         # Every row errs by 1, so a direction of S is turned by 1 over its singular value; what that lets in errs like B.
         angle = inside[:tokens].pow(-2).mean().sqrt()
         turn = angle * (len(outside) ** 0.5 + tokens**0.5)
-        error = angle * least_squares.rms(gamma * _centred(known))
+        error = angle * least_squares.rms(gamma * _centred(tokens_known))
     return Equations(system, right, relative, error, turn.clamp(max=1.0))
 
 
@@ -272,10 +272,10 @@ def hidden_directions(model: VisionTransformer, batch_size: int = 1) -> int:
     the ones, and hides (n - 1)^2. Images whose patches repeat, such as a digit on black, hide more: their normed tokens are dependent.
     In a batch the k_t of the patches come once for each of the B images and add no rank: n (B - 1) directions more are hidden.
     """
-    known, unknowns = _known_tokens(model), _projection(model)[0].shape[1]
-    rank = int(torch.linalg.matrix_rank(_centred(known), rtol=1e-12))
+    fixed, unknowns = _known_tokens(model), _projection(model)[0].shape[1]
+    rank = int(torch.linalg.matrix_rank(_centred(fixed), rtol=1e-12))
     tokens = _tokens(model, batch_size)
-    missing = unknowns - (known.shape[1] - tokens - 1)
+    missing = unknowns - (fixed.shape[1] - tokens - 1)
     return min(unknowns, max(tokens - rank, missing))
 
 

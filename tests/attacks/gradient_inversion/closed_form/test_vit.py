@@ -194,7 +194,7 @@ FORMS = {
 
 
 def noisy_case(form, photos, number, std):
-    """A victim that the form fits, a message, and the same with noise of these deviations."""
+    """A victim that the form fits, an update, and the same with noise of these deviations."""
     model = {
         "attention": lambda: april.build("a", depth=2, position_std=1.0),
         "patch_embedding": lambda: models.build(
