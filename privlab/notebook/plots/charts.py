@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -55,8 +54,7 @@ def lines(
     _name_points(ax, shown, "x" in log)
     picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})
     if len(series) > 1:
-        fit = 95 // (max(map(len, series)) + 7)  # columns of the legend: 95 letters or so fill the width
-        figure.legend(loc="outside upper left", ncols=min(max(fit, 1), 4), handlelength=3.2, frameon=False)
+        picture.legend_above(figure, most=4)
     return picture.render(figure, alt)
 
 
@@ -86,34 +84,34 @@ def dots(
     """Every repeat of every group as a dot on a row of its own, with a bar for the mean ± one standard deviation.
 
     groups: name -> its values, first name on top.  published: name -> the paper's number, drawn as an open diamond.
-    log: whether the axis of the values is logarithmic.
+    log: whether the axis of the values is logarithmic; mean and deviation are then those of the logarithms.
     Raises ValueError for no values, NaN or infinite ones, a published name that is no group, or an empty alt.
     """
+    import seaborn  # not at the top: it brings pandas and scipy.stats, two seconds
+
     published = published or {}
     if unknown := [name for name in published if name not in groups]:
         raise ValueError(f"published: there is no group {unknown[0]!r}; the groups are {list(groups)}")
     if not groups:
         raise ValueError("groups={} holds nothing to draw; give at least one group")
     figure, ax = picture.empty_chart(xlabel, "", "x" if log else "", height=0.9 + 0.42 * len(groups))
-    for row, (name, data) in enumerate(groups.items()):
-        values = picture.numbers(name, data)
-        if len(values) == 0 or np.isnan(values).any():
-            raise ValueError(f"groups: {name!r} holds {'NaN' if len(values) else 'no values'}; give finite ones")
-        picture.check_showable(name, values, log)
-        mean, spread = values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0
-        left = min(spread, 0.9 * mean) if log else spread  # a bar may reach below zero, a log axis may not
-        names = ("one repeat", "mean ± std") if row == 0 else (None, None)
-        ax.plot(values, np.full(len(values), row - 0.14), "o", color=COLOURS[0], alpha=0.55, label=names[0])
-        ax.errorbar(mean, row + 0.14, xerr=[[left], [spread]], fmt="|", ms=10, lw=2, color="black", label=names[1])
+    columns = picture.columns("groups", groups, log)
+    values, rows = np.concatenate([*columns.values()]), np.repeat(range(len(columns)), [*map(len, columns.values())])
+    ax.plot(values, rows - 0.14, "o", color=COLOURS[0], alpha=0.55, label="one repeat")
+    bar: dict[str, Any] = {"marker": "|", "markersize": 10, "markeredgecolor": "black", "markeredgewidth": 2}
+    bar |= {"color": "black", "linestyle": "none", "err_style": "bars", "err_kws": {"linewidth": 2}, "legend": False}
+    label = "geometric mean and std" if log else "mean ± std"
+    # lineplot, as with pointplot matplotlib 3.11 keeps every figure alive
+    seaborn.lineplot(x=values, y=rows + 0.14, orient="y", errorbar="sd", label=label, ax=ax, **bar)
     if published:
-        rows = [list(groups).index(name) for name in published]
-        ax.plot([*published.values()], rows, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")
+        beside = [list(groups).index(name) for name in published]
+        ax.plot([*published.values()], beside, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")
     ax.set_yticks(range(len(groups)), [textwrap.fill(name, 34, break_long_words=False) for name in groups])
     ax.set_ylim(len(groups) - 0.5, -0.5)
     if not log:
         ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # few, as long names leave little room
     ax.grid(axis="y", visible=False)
-    figure.legend(loc="outside upper left", ncols=3, frameon=False)
+    picture.legend_above(figure, handlelength=1.5)
     return picture.render(figure, alt)
 
 
@@ -151,24 +149,22 @@ def heat(
     unit: of the numbers, for the scale at the side.  digits: their format.
     Raises ValueError for a matrix that does not fit its rows and columns, infinite values or an empty alt.
     """
+    import seaborn
+
     values = np.asarray(matrix.detach().cpu() if isinstance(matrix, Tensor) else matrix, dtype=np.float64)
     height, width = len(rows), len(columns)
     if values.size == 0 or values.shape != (height, width):
         raise ValueError(f"matrix: got shape {values.shape} for {height} rows and {width} columns; match them")
     picture.check_showable("matrix", values, False)
     figure, ax = picture.empty_chart(xlabel, ylabel, "", height=1.1 + 0.4 * len(rows))
-    shades = ax.imshow(values, cmap="cividis", aspect="auto")
-    middle = 0.54 * np.nanmin(values) + 0.46 * np.nanmax(values)  # where black and white read equally well on cividis
-    for (row, column), value in np.ndenumerate(values):
-        if not math.isnan(value):
-            colour = "white" if value <= middle else "black"
-            ax.text(column, row, f"{value:{digits}}", ha="center", va="center", color=colour)
-    ax.set_xticks(range(len(columns)), list(columns))
-    ax.set_yticks(range(len(rows)), list(rows))
     ax.grid(visible=False)
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0)
-    figure.colorbar(shades, ax=ax, label=unit).outline.set_visible(False)
+    labels: dict[str, Any] = {"xticklabels": list(columns), "yticklabels": list(rows), "cbar_kws": {"label": unit}}
+    seaborn.heatmap(values, annot=True, fmt=digits, cmap="cividis", ax=ax, **labels)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.tick_params(length=0, labelrotation=0)
+    shades = np.asarray(ax.collections[0].norm(values[~np.isnan(values)]))  # from 0, the darkest, to 1
+    for number, shade in zip(ax.texts, shades, strict=True):
+        number.set_color("white" if shade <= 0.46 else "black")  # there both read equally well on cividis
     return picture.render(figure, alt)
 
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axis import Axis
-from matplotlib.figure import Figure
 
 from privlab.metrics.roc import Curve
 from privlab.notebook.plots import picture
 from privlab.notebook.plots.picture import COLOURS, DASHES, MARKERS, Picture, Values
 
 IN, OUT = COLOURS[1], COLOURS[0]  # members, whoever draws them, and the others
-HATCHES = ("////", "\\\\\\\\")  # of two groups; more would be a thicket
+HATCHES = ("//", "\\\\")  # of two groups; more would be a thicket
 LINE = dict[str, Any](color="black", linestyle=(0, (1, 1)), linewidth=2)  # the one value that a figure is about
 RUG = (-0.1, -0.21)  # where the ticks of the two groups stand, in heights of the highest curve
 GRID = 1_000  # points of a curve on its log axis: closer than the picture's own, so its steps show
@@ -44,30 +43,32 @@ def histogram(
     more than seven groups, or an empty alt.
     Source: Zhang et al. 2024, figure 12.
     """
-    columns = _columns("groups", groups, log)
+    import seaborn  # not at the top: it brings pandas and scipy.stats, two seconds
+
+    _several("groups", groups)
+    columns = picture.columns("groups", groups, log)
     if bins < 2:
         raise ValueError(f"bins={bins} shows no shape; give 2 or more, such as 40")
     if threshold is not None and (not math.isfinite(threshold) or (log and threshold <= 0)):
         raise ValueError(
             f"threshold={threshold} has no place on {'a log' if log else 'an'} axis; give one among the values"
         )
-    place = {name: np.log10(values) if log else values for name, values in columns.items()}
-    edges = np.histogram_bin_edges(np.concatenate([*place.values()]), bins)
     figure, ax = picture.empty_chart(xlabel, "density (per decade)" if log else "density", "x" if log else "")
     pair = len(columns) == 2  # members and others, who keep their colours from figure to figure
     colours, hatches = ((IN, OUT), HATCHES) if pair else (COLOURS, [""] * len(columns))
-    for (name, values), colour, dash, hatch in zip(place.items(), colours, DASHES, hatches, strict=False):
-        heights = np.histogram(values, edges, density=True)[0]
-        shown = 10**edges if log else edges
-        ground, pattern = (colour, 0.16), (colour, 0.45)
-        ax.stairs(heights, shown, fill=True, facecolor=ground, edgecolor=pattern, hatch=hatch, linewidth=0)
-        ax.stairs(heights, shown, color=colour, linestyle=dash, linewidth=1.8, label=f"{name} ({len(values):,})")
-    ax.set_ylim(bottom=0)
+    sizes = [*map(len, columns.values())]
+    values, names = np.concatenate([*columns.values()]), np.repeat([*columns], sizes)
+    shape: dict[str, Any] = {"stat": "density", "common_norm": False, "element": "step", "alpha": 0.16, "legend": False}
+    palette, last_first = dict(zip(columns, colours, strict=False)), [*columns][::-1]  # as it draws them
+    seaborn.histplot(x=values, hue=names, hue_order=last_first, palette=palette, bins=bins, ax=ax, **shape)
+    for name, size, outline, dash, hatch in zip(columns, sizes, ax.collections, DASHES, hatches, strict=False):
+        outline.set(linestyle=dash, hatch=hatch, linewidth=1.8, label=f"{name} ({size:,})")
     if threshold is not None:
         ax.axvline(threshold, **LINE, label=f"threshold {threshold:.3g}")
     if log:
         _decades(ax.xaxis, *ax.get_xlim(), "{:g}".format)
-    return _finish(figure, alt)
+    picture.legend_above(figure)
+    return picture.render(figure, alt)
 
 
 def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float] = (0.001, 0.01)) -> Picture:
@@ -106,7 +107,8 @@ def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float
     picture.draw_thresholds(ax, {}, {f"FPR {100 * rate:g}%": rate for rate in mark if rate >= left})
     for axis in (ax.xaxis, ax.yaxis):
         _decades(axis, left, 1, lambda rate: f"{100 * rate:.12g}%")
-    return _finish(figure, alt)
+    picture.legend_above(figure)
+    return picture.render(figure, alt)
 
 
 def gaussians(
@@ -122,7 +124,7 @@ def gaussians(
     """
     from scipy.stats import norm  # not at the top: it takes two seconds to import, and sklearn one
 
-    groups = _columns("values", {"in": values_in, "out": values_out}, log=False)
+    groups = picture.columns("values", {"in": values_in, "out": values_out}, log=False)
     if len(fit) != 4 or not np.isfinite([*fit, target]).all() or min(fit[1], fit[3]) <= 0:
         wanted = (
             "give finite (mean_in, std_in, mean_out, std_out), the standard deviations above 0, and a finite target"
@@ -149,7 +151,8 @@ def gaussians(
     ax.set_yticks([*heights, *(row * peak for row in RUG)], [*(f"{tick:.3g}" for tick in heights), *fits])
     ratio = norm.logpdf(target, mean_in, std_in) - norm.logpdf(target, mean_out, std_out)
     ax.set_title(_verdict(ratio), loc="left", fontsize=11)
-    return _finish(figure, alt)
+    picture.legend_above(figure)
+    return picture.render(figure, alt)
 
 
 def confusion(tp: int, fn: int, fp: int, tn: int, *, alt: str) -> Picture:
@@ -177,7 +180,7 @@ def confusion(tp: int, fn: int, fp: int, tn: int, *, alt: str) -> Picture:
         ax.text(column, row + 0.22, f"{rate} {100 * shares[row, column]:.3g}%", ha="center", va="center", fontsize=11)
     ax.set_xticks([0, 1], ["called a member", "called a non-member"])
     ax.set_yticks([0, 1], [f"{totals[0]:,} members", f"{totals[1]:,} non-members"])
-    ax.set_xlabel(f"balanced accuracy {(shares[0, 0] + shares[1, 1]) / 2:.3f}", fontsize=11)
+    ax.set_xlabel(f"balanced accuracy {shares.trace() / 2:.3f}", fontsize=11)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0, labelsize=11, labeltop=True, labelbottom=False)
     return picture.render(figure, alt)
@@ -217,22 +220,13 @@ def cloud(groups: Mapping[str, Values], *, alt: str, xlabel: str = "", ylabel: s
     if not xlabel and not ylabel:
         ax.set_xticks([])
         ax.set_yticks([])
-    return _finish(figure, alt, most=5)
+    picture.legend_above(figure, most=5, handlelength=1.5)
+    return picture.render(figure, alt)
 
 
 def _several(argument: str, groups: Mapping[str, object]) -> None:
     if not 1 <= len(groups) <= len(COLOURS):
         raise ValueError(f"{argument}: got {len(groups)}; give 1 to {len(COLOURS)}, as more cannot be told apart")
-
-
-def _columns(argument: str, groups: Mapping[str, Values], log: bool) -> dict[str, np.ndarray]:
-    _several(argument, groups)
-    columns = {name: picture.numbers(name, values) for name, values in groups.items()}
-    for name, values in columns.items():
-        if len(values) == 0 or np.isnan(values).any():
-            raise ValueError(f"{argument}: {name!r} holds {'NaN' if len(values) else 'no values'}; give finite ones")
-        picture.check_showable(name, values, log)
-    return columns
 
 
 def _check_rates(name: str, curve: Curve) -> None:
@@ -278,11 +272,3 @@ def _verdict(ratio: float) -> str:
     sides = ("in", "out") if ratio > 0 else ("out", "in")
     verdict = f"{times} times as likely {sides[0]} as {sides[1]}" if size >= 0.05 else "as likely in as out"
     return f"log-likelihood ratio {ratio:+,.2f}: {verdict}"
-
-
-def _finish(figure: Figure, alt: str, most: int = 3) -> Picture:
-    """Put the legend above the chart, in as many columns as its longest name leaves room for, and take the picture."""
-    labels = figure.axes[0].get_legend_handles_labels()[1]
-    columns = max(1, 95 // (max(map(len, labels)) + 7))
-    figure.legend(loc="outside upper left", ncols=min(columns, most), handlelength=3.2, frameon=False)
-    return picture.render(figure, alt)

@@ -112,6 +112,28 @@ def check_showable(name: str, values: np.ndarray, log: bool) -> None:
         raise ValueError(f"{name!r} holds {lost:.3g}, which a log axis cannot show; leave it out and say so")
 
 
+def columns(argument: str, groups: Mapping[str, Values], log: bool) -> dict[str, np.ndarray]:
+    """The values of each group, (n,) float64. Raises ValueError for a group without values, and for any that no axis can show."""
+    arrays = {name: numbers(name, values) for name, values in groups.items()}
+    for name, values in arrays.items():
+        if len(values) == 0 or np.isnan(values).any():
+            raise ValueError(f"{argument}: {name!r} holds {'NaN' if len(values) else 'no values'}; give finite ones")
+        check_showable(name, values, log)
+    return arrays
+
+
+def legend_above(figure: Figure, most: int = 3, handlelength: float = 3.2) -> None:
+    """Put the legend above the chart, in as many columns as fit, at most `most`.
+
+    handlelength: of a sample, in heights of a letter: 3.2 shows a dash, 1.5 is enough for a mark.
+    """
+    for ncols in range(most, 0, -1):
+        legend = figure.legend(loc="outside upper left", ncols=ncols, handlelength=handlelength, frameon=False)
+        if legend.get_window_extent().width <= 0.97 * figure.bbox.width or ncols == 1:
+            return
+        legend.remove()
+
+
 def fold_labels(figure: Figure) -> bool:
     """Break the labels that are longer than their axis, as drawn, into lines that fit; whether there were any."""
     folded = False

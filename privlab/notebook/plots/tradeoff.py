@@ -96,7 +96,7 @@ def tradeoff_chart(
         ax.plot(x, y, marker, color=colour, mfc=face, ms=10, linestyle="none", label=name)
     best = front(means)
     ax.plot(*np.array([means[name] for name in best]).T, color="#555555", linestyle="--", linewidth=1, zorder=0)
-    figure.legend(loc="outside upper left", ncols=4, handlelength=1.5, frameon=False)
+    picture.legend_above(figure, most=4, handlelength=1.5)
     chart = picture.render(figure, alt)  # from now on the axes know where they lie
     wide, high = figure.canvas.get_width_height()
     at = {name: ax.transData.transform(mean) for name, mean in means.items()}

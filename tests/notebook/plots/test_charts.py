@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -73,11 +74,28 @@ def test_dots_show_every_repeat(figures: list[Figure]) -> None:
     (ax,) = figures[0].axes
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["ViT", "CNN"]
     assert ax.yaxis_inverted()  # the first on top
-    xs = [line.get_xdata() for line in ax.lines if line.get_marker() == "o"]
-    assert [list(x) for x in xs] == [[1, 2, 3], [0.5]]
-    (bar, _) = (c.get_segments()[0][:, 0].tolist() for c in ax.collections)
-    assert bar == [1, 3]  # 2 ± 1
+    (repeats,) = (line for line in ax.lines if line.get_marker() == "o")
+    places = sorted((round(y), x) for x, y in repeats.get_xydata().tolist())
+    assert places == [(0, 1), (0, 2), (0, 3), (1, 0.5)]
+    assert intervals(ax) == ([2, 0.5], [[1, 3], []])  # 2 ± 1, and none of a single repeat
     assert sorted(t.get_text() for t in figures[0].legends[0].get_texts()) == ["mean ± std", "one repeat", "the paper"]
+
+
+def intervals(ax: Axes) -> tuple[list[float], list[list[float]]]:
+    """The means that a chart of dots marks, and the ends of the bars through them, row by row."""
+    (means,) = (line for line in ax.lines if line.get_marker() == "|")
+    (bars,) = ax.collections
+    return means.get_xdata().tolist(), [[x for x, _ in bar.tolist()] for bar in bars.get_segments()]
+
+
+def test_on_a_log_axis_mean_and_deviation_are_those_of_the_logarithms(figures: list[Figure]) -> None:
+    values = [1e-3, 1e-1, 4.0]
+    plots.dots({"a": values}, xlabel="error", log=True, alt="One group.")
+    means, (bar,) = intervals(figures[0].axes[0])
+    logs = np.log(values)
+    assert means == pytest.approx([np.exp(logs.mean())])
+    assert bar == pytest.approx(np.exp([logs.mean() - logs.std(ddof=1), logs.mean() + logs.std(ddof=1)]))
+    assert figures[0].legends[0].get_texts()[1].get_text() == "geometric mean and std"
 
 
 def apart(labels: Sequence[Text], side: str) -> bool:
@@ -118,7 +136,12 @@ def test_x_values_with_many_digits_are_not_written_out(figures: list[Figure]) ->
 
 def test_heat_prints_its_numbers(figures: list[Figure]) -> None:
     DRAW["heat"]("A table.")
-    assert [text.get_text() for text in figures[0].axes[0].texts] == ["1.0", "2.0", "3.0"]  # the NaN stays blank
+    ax, scale = figures[0].axes
+    assert [text.get_text() for text in ax.texts] == ["1.0", "2.0", "3.0"]  # the NaN stays blank
+    assert [text.get_position() for text in ax.texts] == [(0.5, 0.5), (1.5, 0.5), (0.5, 1.5)] and ax.yaxis_inverted()
+    assert [label.get_text() for label in (*ax.get_xticklabels(), *ax.get_yticklabels())] == ["c", "d", "a", "b"]
+    assert (ax.get_xlabel(), ax.get_ylabel(), scale.get_ylabel()) == ("x", "y", "dB")
+    assert not any(label.get_rotation() for label in (*ax.get_xticklabels(), *ax.get_yticklabels()))
 
 
 def luminance(colour: tuple[float, ...]) -> float:
@@ -132,7 +155,7 @@ def luminance(colour: tuple[float, ...]) -> float:
 def test_numbers_of_a_heat_map_can_be_read(value: float, figures: list[Figure]) -> None:
     plots.heat([[0, value, 1]], rows=["a"], columns=["b", "c", "d"], xlabel="", ylabel="", unit="", alt="Three cells.")
     ax = figures[0].axes[0]
-    ground = ax.images[0].cmap(ax.images[0].norm(value))
+    ground = ax.collections[0].get_facecolors()[1]
     ink = (1.0,) * 3 if ax.texts[1].get_color() == "white" else (0.0,) * 3
     low, high = sorted((luminance(ground[:3]), luminance(ink)))
     assert (high + 0.05) / (low + 0.05) >= 4.5  # what WCAG asks of text

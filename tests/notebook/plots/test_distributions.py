@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
@@ -56,11 +58,20 @@ def legend(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+def drawn_groups(figure: Figure) -> list[PolyCollection]:
+    return [drawn for drawn in figure.axes[0].collections if isinstance(drawn, PolyCollection)]
+
+
 def outlines(figure: Figure) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(heights, edges) of the outlines of a histogram, one a group: each is drawn as a ground and a line."""
-    data = [patch.get_data() for patch in figure.axes[0].patches]
-    assert all((a.values == b.values).all() for a, b in zip(data[::2], data[1::2], strict=True))
-    return [(steps.values, steps.edges) for steps in data[::2]]
+    """(heights, edges) of the outlines of a histogram, one a group: the upper half of what is drawn, step by step."""
+    groups = []
+    for outline in drawn_groups(figure):
+        corners = outline.get_paths()[0].vertices
+        upper = corners[len(corners) // 2 :][::-1]
+        treads = [(a, b) for a, b in pairwise(upper) if a[0] < b[0]]
+        assert all(a[1] == b[1] for a, b in treads)
+        groups.append((np.array([a[1] for a, _ in treads]), np.array([treads[0][0][0], *(b[0] for _, b in treads)])))
+    return groups
 
 
 def named(figure: Figure, label: str) -> tuple[np.ndarray, np.ndarray]:
@@ -110,11 +121,15 @@ def test_same_input_same_bytes(name: str) -> None:
     assert DRAW[name]("Something.").png == DRAW[name]("Something.").png
 
 
-def test_names_of_any_length_keep_their_legend_on_the_figure(figures: list[Figure]) -> None:
-    long = {f"attack number {i}, which has a name of some length": CURVES["CNN"] for i in range(7)}
-    plots.roc(long, alt="Seven.")
-    box = figures[0].legends[0].get_window_extent()
-    assert box.x1 <= figures[0].bbox.x1
+@pytest.mark.parametrize("name", ["", "defence", "defence number", "an attack which has a name of some length, number"])
+def test_names_of_any_length_keep_their_legend_on_the_figure(name: str, figures: list[Figure]) -> None:
+    names = [f"{name} {i}" for i in range(14)]
+    plots.roc({name: CURVES["CNN"] for name in names[:7]}, alt="Seven.")
+    plots.cloud({name: [[i, i]] for i, name in enumerate(names)}, alt="Fourteen.")
+    plots.tradeoff_chart({name: [[i, i]] for i, name in enumerate(names)}, alt="Fourteen.")
+    for figure in figures:
+        box = figure.legends[0].get_window_extent()
+        assert box.x1 <= figure.bbox.x1 and box.y0 > figure.axes[0].bbox.y0
 
 
 def test_quick_enough_for_a_slider() -> None:
@@ -184,10 +199,18 @@ def test_a_threshold_beyond_the_values_is_on_the_axis(figures: list[Figure]) -> 
 
 def test_groups_differ_in_more_than_colour(figures: list[Figure]) -> None:
     plots.histogram({f"group {i}": [i, i + 1] for i in range(7)}, xlabel="x", alt="x")
-    lines = figures[0].axes[0].patches[1::2]
-    assert len({patch.get_edgecolor() for patch in lines}) == len({str(patch.get_linestyle()) for patch in lines}) == 7
+    groups = drawn_groups(figures[0])
+    assert len({str(group.get_edgecolor()) for group in groups}) == 7
+    assert len({str(group.get_linestyle()) for group in groups}) == 7
+    assert legend(figures[0]) == [f"group {i} (2)" for i in range(7)]
     DRAW["histogram"]("x")
-    assert len({patch.get_hatch() for patch in figures[1].axes[0].patches[::2]}) == 2
+    assert len({group.get_hatch() for group in drawn_groups(figures[1])}) == 2
+
+
+def test_members_keep_their_colour_from_figure_to_figure(figures: list[Figure]) -> None:
+    DRAW["histogram"]("x")
+    members, others = (to_hex(group.get_edgecolor()[0]).upper() for group in drawn_groups(figures[0]))
+    assert (members, others) == (distributions.IN, distributions.OUT)
 
 
 # -- ROC curves --------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from colorspacious import cspace_convert, deltaE
+from matplotlib import pyplot, rcParams, rcParamsDefault
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -96,8 +97,20 @@ def test_redraws_leave_nothing_behind() -> None:
     assert alive() == before
 
 
-def test_pyplot_stays_out() -> None:
-    check = "import sys, privlab.notebook.plots.charts, privlab.notebook.plots.image_grids; assert 'matplotlib.pyplot' not in sys.modules"
+def test_what_a_reader_draws_besides_keeps_its_look() -> None:
+    DRAW["dots"]("Something.")  # brings seaborn
+    before = dict(rcParams)
+    for draw in DRAW.values():
+        draw("Something.")
+    assert dict(rcParams) == before and not pyplot.get_fignums()
+    assert all(before[name] == rcParamsDefault[name] for name in ("axes.grid", "font.size", "axes.prop_cycle"))
+
+
+def test_pyplot_and_seaborn_stay_out_until_a_chart_is_drawn() -> None:
+    rooms = (
+        "sys, privlab.notebook.plots.charts, privlab.notebook.plots.distributions, privlab.notebook.plots.image_grids"
+    )
+    check = f"import {rooms}; assert not {{'matplotlib.pyplot', 'seaborn'}} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
