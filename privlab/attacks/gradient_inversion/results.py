@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import timm
-import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from privlab.attacks.gradient_inversion.descent import Checkpoint, State
 from privlab.compute import Run
-from privlab.compute.store import from_bytes, joined, parted, to_bytes
+from privlab.compute.store import from_bytes, joined, keyed, parted, to_bytes
 
 FORMAT = 2  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
 _EVERY = 20.0  # seconds between two checkpoints
@@ -180,8 +178,7 @@ def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:
 
     attack: known by its repr.  about: which victim, photographs and leak, as `compute.store.key` takes settings.
     """
-    versions = dict(torch=torch.__version__, timm=timm.__version__, search=FORMAT)
-    return Run("inversion", dict(attack=repr(attack), seed=seed, device=device, **versions, **about))
+    return keyed("gradient_inversion", dict(attack=repr(attack), seed=seed, **about), format=FORMAT, device=device)
 
 
 def search_once(store: Run | None, deadline: float, search: Callable[..., Result]) -> Result:
