@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privlab.models.morph_steps import Step
+
 MOST = 16_000_000  # bytes of a message
 DEPTH = 20  # of collections in collections
 KINDS = (
@@ -26,6 +28,7 @@ KINDS = (
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
 )
 _COLLECTIONS: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_RECORDS: dict[str, type[Any]] = {"step": Step}  # dataclasses of plain values that answers are asked with; another that should cross goes here
 
 
 class NoData(BaseException):
@@ -61,8 +64,9 @@ def encode(value: object, other: Callable[[object], Any] = refuse, depth: int = 
             return encode(list(value), other, depth)
         if isinstance(value, Iterator):
             return {"iterator": [encode(x, other, depth + 1) for x in value]}
-        if type(value).__module__ == "privlab.models.morph_steps" and type(value).__name__ == "Step":
-            return {"step": {f.name: encode(getattr(value, f.name), other, depth + 1) for f in fields(value)}}  # type: ignore[arg-type]
+        for kind, known in _RECORDS.items():
+            if type(value) is known:
+                return {kind: {f.name: encode(getattr(value, f.name), other, depth + 1) for f in fields(known)}}
     return other(value)
 
 
@@ -91,10 +95,8 @@ def decode(content: Any) -> Any:
         return _COLLECTIONS[kind](map(decode, inside))
     if kind == "iterator":
         return iter([decode(x) for x in inside])
-    if kind == "step":
-        from privlab.models.morph_steps import Step  # brings timm
-
-        return Step(**{name: decode(value) for name, value in inside.items()})
+    if kind in _RECORDS:
+        return _RECORDS[kind](**{name: decode(value) for name, value in inside.items()})
     if kind == "other":
         return type(str(inside), (), {})()  # an empty thing with the name of what could not cross
     raise ValueError(f"{kind} is no kind of value")
