@@ -28,7 +28,8 @@ KINDS = (
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
 )
 _COLLECTIONS: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
-_RECORDS: dict[str, type[Any]] = {"step": Step}  # dataclasses of plain values that answers are asked with; another that should cross goes here
+# dataclasses of plain values that answers are asked with; another that should cross goes here
+_RECORDS: dict[str, Any] = {"step": Step}
 
 
 class NoData(BaseException):
@@ -66,7 +67,7 @@ def encode(value: object, other: Callable[[object], Any] = refuse, depth: int = 
             return {"iterator": [encode(x, other, depth + 1) for x in value]}
         for kind, known in _RECORDS.items():
             if type(value) is known:
-                return {kind: {f.name: encode(getattr(value, f.name), other, depth + 1) for f in fields(known)}}
+                return {kind: {f.name: encode(getattr(value, f.name), other, depth + 1) for f in fields(_RECORDS[kind])}}
     return other(value)
 
 
