@@ -173,7 +173,7 @@ page.record("task_acc_difference", [source, "swin_less_resnet"], learnt["Swin"][
 # PyTorch lets you listen at any layer, with a *hook*. A hook that is forgotten goes on listening, and holds on to all that it hears, so ours come off whatever happens:
 
 # %%
-print(getsource(representations._listening))
+print(getsource(representations.listening))
 x = known.pixels[:3]
 for name in ("ResNet", "Swin"):
     read = representations.read(victims[name].model(0), x, representations.stages(victims[name].model(0)))

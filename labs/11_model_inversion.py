@@ -168,7 +168,7 @@ if not face_generator:
 # A victim is a small ResNet: four stages of blocks, each block $z_{i+1} = z_i + g_i(z_i)$. The summand $z_i$ is the **skip connection**. We train the network as it is (*full*), and with the skips of stage 1, 2 or 4 removed (*Skip-1*, *Skip-2*, *Skip-4*, as the paper writes it): these blocks are $z_{i+1} = g_i(z_i)$. (The paper leaves stage 3 out, which has the most blocks.) At `laptop` also with none left at all; at `smoke` without Skip-2.
 
 # %%
-print(getsource(skip_connections._times))
+print(getsource(skip_connections.times))
 variants = {f"skip_{stage}": ((stage, 0),) for stage in ((1, 4) if profile == "smoke" else (1, 2, 4))}
 if profile != "smoke":
     variants["none_left"] = tuple((stage, 0) for stage in (1, 2, 3, 4))

@@ -29,9 +29,9 @@ from torchvision.datasets import CelebA
 from tqdm.auto import tqdm
 
 from privlab.compute.atomic import write_atomic
-from privlab.data import images as data
 from privlab.data import sources
 from privlab.data.images import NORMALISE, Normalise
+from privlab.data.images import load as load_images
 
 ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")
 # Glasses in ORL: (person, its photographs with glasses), both counted from 1 as in the files s2/1.pgm. All 400 were looked at, in rows
@@ -64,8 +64,8 @@ class Described:
 
     def __repr__(self) -> str:
         shape = "x".join(str(n) for n in self.pixels.shape[1:])
-        told = ", ".join(f"{name} ({len(values)})" for name, values in self.values.items())
-        return f"Described({self.name}: {len(self):,} of {shape}; {told})"
+        labels = ", ".join(f"{name} ({len(values)})" for name, values in self.values.items())
+        return f"Described({self.name}: {len(self):,} of {shape}; {labels})"
 
     def __getitem__(self, label: str) -> Tensor:
         """One label of every image, (images,).  Raises ValueError, with the nearest, for one that the set does not have."""
@@ -87,12 +87,12 @@ def load(name: str, size: int | None = None, to: str | os.PathLike[str] | None =
     to: the folder that holds the sets; by default $PRIVLAB_DATA, or the user's cache.
     Raises ValueError for a name that is not known, FileNotFoundError, saying what to do, for faces that were not prepared.
     """
-    known = ["cifar10", "orl", *READERS]
-    if name not in known:
-        raise ValueError(f"name={name!r} has no labels beyond its classes{sources.nearest(name, known)}")
+    choices = ["cifar10", "orl", *READERS]
+    if name not in choices:
+        raise ValueError(f"name={name!r} has no labels beyond its classes{sources.nearest(name, choices)}")
     if name in READERS:
         return _prepared(name, _place(name, size or 64, to))
-    images = data.load(name, to=to)
+    images = load_images(name, to=to)
     pixels, labels = images.pixels, images.labels
     if size is not None and pixels.shape[-2:] != (size, size):
         pixels = _squared(pixels, size)
@@ -153,14 +153,14 @@ def utkface(folder: Path) -> Rows:
     """
     needs(folder, [folder], "photographs such as 25_0_2_20170116174525125.jpg.chip.jpg")
     named = [(path, re.match(r"(\d+)_([01])_([0-4])_\d+\.", path.name)) for path in sorted(folder.glob("*.jpg"))]
-    found = [(path, match) for path, match in named if match and int(match[3]) < len(UTK_RACES)]
-    if not found:
+    labelled = [(path, match) for path, match in named if match and int(match[3]) < len(UTK_RACES)]
+    if not labelled:
         raise ValueError(
             f"folder={str(folder)!r} holds {len(named)} .jpg files, none of them named [age]_[gender]_[race]_[date].jpg; give the folder "
             "of UTKFace's aligned and cropped photographs"
         )
-    labels = {"gender": [int(match[2]) for _, match in found], "race": [int(match[3]) for _, match in found]}
-    return [_opener(path) for path, _ in found], labels, {"gender": ("male", "female"), "race": UTK_RACES}
+    labels = {"gender": [int(match[2]) for _, match in labelled], "race": [int(match[3]) for _, match in labelled]}
+    return [_opener(path) for path, _ in labelled], labels, {"gender": ("male", "female"), "race": UTK_RACES}
 
 
 def fairface(folder: Path) -> Rows:
@@ -185,16 +185,16 @@ def celeba(folder: Path) -> Rows:
     lists = [inside / name for _, _, name in CelebA.file_list if name.endswith(".txt")]
     needs(folder, [inside / "img_align_celeba", *lists], "CelebA, as torchvision lays it out")
     try:
-        known = CelebA(str(folder), split="all", target_type="attr")
+        celeba_files = CelebA(str(folder), split="all", target_type="attr")
     except RuntimeError as error:  # its check of MD5 sums
         raise ValueError(
             f"folder={str(folder)!r}: torchvision does not take these for CelebA's files: {error}"
         ) from None
     photos = inside / "img_align_celeba"
-    needs(folder, [photos / name for name in known.filename], "CelebA's photographs")
-    names = [name for name in known.attr_names if name]
-    labels = {name: known.attr[:, k].tolist() for k, name in enumerate(names)}
-    return [_opener(photos / name) for name in known.filename], labels, dict.fromkeys(names, ("no", "yes"))
+    needs(folder, [photos / name for name in celeba_files.filename], "CelebA's photographs")
+    names = [name for name in celeba_files.attr_names if name]
+    labels = {name: celeba_files.attr[:, k].tolist() for k, name in enumerate(names)}
+    return [_opener(photos / name) for name in celeba_files.filename], labels, dict.fromkeys(names, ("no", "yes"))
 
 
 READERS: dict[str, Callable[[Path], Rows]] = {"celeba": celeba, "utkface": utkface, "fairface": fairface}
@@ -216,7 +216,7 @@ def _prepared(name: str, place: Path) -> Described:
             f"python data_scripts/prepare.py attributes {name} --from FOLDER --size {place.stem.split('_')[1]}"
         )
     with safe_open(place, framework="pt") as file:
-        values = {label: tuple(known) for label, known in json.loads(file.metadata()["values"]).items()}
+        values = {label: tuple(choices) for label, choices in json.loads(file.metadata()["values"]).items()}
         labels = {label: file.get_tensor(f"label.{label}") for label in values}
         return Described(name, file.get_tensor("images"), labels, values, _FACE)
 
@@ -228,10 +228,10 @@ def needs(folder: Path, paths: Iterable[Path], what: str) -> None:
         raise FileNotFoundError(f"folder={str(folder)!r} lacks {', '.join(missing[:3])}{more}: it should hold {what}")
 
 
-def _index(value: str, known: tuple[str, ...], label: str) -> int:
-    if value not in known:
-        raise ValueError(f"{label}: {value!r} is none of {', '.join(known)}")
-    return known.index(value)
+def _index(value: str, values: tuple[str, ...], label: str) -> int:
+    if value not in values:
+        raise ValueError(f"{label}: {value!r} is none of {', '.join(values)}")
+    return values.index(value)
 
 
 def _opener(path: Path) -> Callable[[], Image.Image]:

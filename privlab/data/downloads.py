@@ -189,15 +189,15 @@ def _packaged(origin: Origin, folder: Path) -> Path:
         (work / "got").mkdir()
         with _watched(work, file):
             client(origin, work)
-        found = list((work / "got").iterdir())
-        if len(found) != 1:
-            raise RuntimeError(f"{origin} gave {len(found)} files instead of {file.name}")
-        wrong = problem(found[0], file)
+        arrived = list((work / "got").iterdir())
+        if len(arrived) != 1:
+            raise RuntimeError(f"{origin} gave {len(arrived)} files instead of {file.name}")
+        wrong = problem(arrived[0], file)
         if wrong and origin.by != "deb":
             raise ValueError(f"{wrong}; the file was removed")
         if wrong:  # each distribution builds its own .deb of the same files; apt has checked its signature
             print(f"  {file.name} is another build than the one noted; its contents are checked instead")
-        os.replace(found[0], path)
+        os.replace(arrived[0], path)
     return path
 
 

@@ -95,8 +95,8 @@ def prepare(
     photos, labels, classes = READERS[name](Path(folder).expanduser())
     rows = _spread(torch.tensor(labels), limit, seed).tolist()
     bar = tqdm(rows, desc=name, unit="photo", disable=not progress, leave=False)
-    kept = np.asarray([labels[row] for row in rows], "<i8")
-    _write(place, (_pixels(photos[row], size) for row in bar), size, kept, classes)
+    chosen_labels = np.asarray([labels[row] for row in rows], "<i8")
+    _write(place, (_pixels(photos[row], size) for row in bar), size, chosen_labels, classes)
     return place
 
 
@@ -156,8 +156,8 @@ def hold_out(labels: Tensor, each: float, seed: int) -> tuple[Tensor, Tensor]:
             f"each={each!r}{meant} does not leave each person some to train on: identity {people[counts.argmin()]} has {fewest}; "
             f"give a whole number from 1 to {fewest - 1}, or a fraction, or leave out the people with few"
         )
-    held = _rank(labels, seed) < number
-    return (~held).nonzero()[:, 0], held.nonzero()[:, 0]
+    in_test = _rank(labels, seed) < number
+    return (~in_test).nonzero()[:, 0], in_test.nonzero()[:, 0]
 
 
 def _rank(labels: Tensor, seed: int) -> Tensor:
@@ -214,12 +214,12 @@ def celeba_people(folder: Path, people: int = CELEBA_PEOPLE) -> Rows:
                 f"{table}, line {number}: {line[:60]!r} is not a file and an identity, as in '000001.jpg 2880'"
             )
         by_person.setdefault(match[2], []).append(Photo(photos / match[1]))
-    kept = sorted(by_person, key=lambda person: -len(by_person[person]))[:people]  # stable, so ties stay as they came
-    rows = [(photo, k) for k, person in enumerate(kept) for photo in by_person[person]]
+    names = sorted(by_person, key=lambda person: -len(by_person[person]))[:people]  # stable, so ties stay as they came
+    rows = [(photo, k) for k, person in enumerate(names) for photo in by_person[person]]
     needs(folder, [photo.path for photo, _ in rows], "CelebA's photographs")
     if not rows:
         raise ValueError(f"{table} names no photographs")
-    return [photo for photo, _ in rows], [k for _, k in rows], kept
+    return [photo for photo, _ in rows], [k for _, k in rows], names
 
 
 def stanford_dogs(folder: Path) -> Rows:
@@ -246,11 +246,11 @@ def ffhq(folder: Path) -> Rows:
     is missing before others of its folder is an error. They have no labels: all are of class 0, "public".
     """
     large, small = folder / "images1024x1024", folder / "thumbnails128x128"
-    found = large if large.exists() else small
-    needs(folder, [found], "FFHQ's photographs, in folders such as thumbnails128x128/00000 or images1024x1024/00000")
-    paths = sorted(path for path in found.glob("*/*.png") if re.fullmatch(r"\d{5}", path.stem))
+    photos = large if large.exists() else small
+    needs(folder, [photos], "FFHQ's photographs, in folders such as thumbnails128x128/00000 or images1024x1024/00000")
+    paths = sorted(path for path in photos.glob("*/*.png") if re.fullmatch(r"\d{5}", path.stem))
     if not paths:
-        raise ValueError(f"{found} holds no photographs such as 00000/00000.png, in the authors' folders")
+        raise ValueError(f"{photos} holds no photographs such as 00000/00000.png, in the authors' folders")
     last = {path.parent: int(path.stem) for path in paths}
     whole = [inner / f"{k:05d}.png" for inner, end in last.items() for k in range(end // 1000 * 1000, end + 1)]
     needs(folder, whole, "FFHQ's photographs")
@@ -271,16 +271,16 @@ HOMES = {
 
 def _by_folder(folder: Path, people: list[Path], names: list[str]) -> Rows:
     """One class a folder, its photographs in order of name; an empty folder is told."""
-    found = [
+    by_person = [
         sorted(path for path in person.iterdir() if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
         for person in people
     ]
-    if empty := [person for person, photos in zip(people, found, strict=True) if not photos]:
+    if empty := [person for person, photos in zip(people, by_person, strict=True) if not photos]:
         raise ValueError(f"{empty[0]}: no .jpg or .png in it; fill it, or take the empty folder away")
-    if not found:
+    if not by_person:
         raise ValueError(f"folder={str(folder)!r} has the right folders, but nobody in them")
-    labels = [k for k, photos in enumerate(found) for _ in photos]
-    return [Photo(path) for photos in found for path in photos], labels, names
+    labels = [k for k, photos in enumerate(by_person) for _ in photos]
+    return [Photo(path) for photos in by_person for path in photos], labels, names
 
 
 def _box(file: Path) -> tuple[int, int, int, int]:

@@ -34,32 +34,32 @@ def read(reader: str, paths: list[Path]) -> Arrays:
 
 def members(paths: list[Path], pattern: str) -> Iterator[tuple[re.Match[str], bytes]]:
     """(match, bytes) for each file whose name matches, in .zip, .whl, .tar.gz, .tgz and .deb archives or on its own."""
-    wanted = re.compile(pattern)
+    names = re.compile(pattern)
     for path in paths:
         if path.suffix in (".zip", ".whl"):
             with zipfile.ZipFile(path) as archive:
                 for name in archive.namelist():
-                    if found := wanted.search(name):
-                        yield found, archive.read(name)
+                    if match := names.search(name):
+                        yield match, archive.read(name)
         elif path.suffix == ".deb":
             with tempfile.TemporaryFile(dir=path.parent) as unpacked:
                 subprocess.run(["dpkg-deb", "--fsys-tarfile", str(path)], stdout=unpacked, check=True)
                 unpacked.seek(0)
                 with tarfile.open(fileobj=unpacked) as tar:
-                    yield from _tar_members(tar, wanted)
+                    yield from _tar_members(tar, names)
         elif path.name.endswith((".tar.gz", ".tgz")):
             with tarfile.open(path) as tar:
-                yield from _tar_members(tar, wanted)
-        elif found := wanted.search(path.name):
-            yield found, path.read_bytes()
+                yield from _tar_members(tar, names)
+        elif match := names.search(path.name):
+            yield match, path.read_bytes()
 
 
-def _tar_members(tar: tarfile.TarFile, wanted: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
+def _tar_members(tar: tarfile.TarFile, names: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
     for member in tar:
-        if member.isfile() and (found := wanted.search(member.name)):
+        if member.isfile() and (match := names.search(member.name)):
             content = tar.extractfile(member)
             assert content is not None  # a regular file always has contents
-            yield found, content.read()
+            yield match, content.read()
 
 
 # -- CIFAR -------------------------------------------------------------------------------------------------------------

@@ -83,10 +83,10 @@ def describe(name: str) -> Source:
     return catalogue()[name]
 
 
-def nearest(name: str, known: list[str]) -> str:
+def nearest(name: str, choices: list[str]) -> str:
     """The end of a message about an unknown name: the likeliest known one, and all of them."""
-    close = difflib.get_close_matches(str(name), known, 1, 0.5)
-    return (f"; did you mean {close[0]!r}?" if close else ";") + f" Known: {', '.join(known)}"
+    close = difflib.get_close_matches(str(name), choices, 1, 0.5)
+    return (f"; did you mean {close[0]!r}?" if close else ";") + f" Known: {', '.join(choices)}"
 
 
 def folder(to: Where = None) -> Path:

@@ -69,10 +69,10 @@ _SEQUENCE: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def _steps() -> dict[int, Step]:
-    made = {1: Step(1, _SEQUENCE[0][0])}
+    steps = {1: Step(1, _SEQUENCE[0][0])}
     for number, (name, changes) in enumerate(_SEQUENCE[1:], start=2):
-        made[number] = replace(made[number - 1], number=number, name=name, **changes)
-    return made
+        steps[number] = replace(steps[number - 1], number=number, name=name, **changes)
+    return steps
 
 
 STEPS = _steps()  # number -> Step
@@ -91,21 +91,21 @@ def variant(step: int | Step, **changes: Any) -> Step:
     unknown = sorted(set(changes) - set(CHANGES))
     if unknown:
         raise ValueError(f"changes={unknown} are none of a step; there are {', '.join(CHANGES)}")
-    made = replace(chosen, **changes)
+    varied = replace(chosen, **changes)
     for field, allowed in (("activation", ("relu", "gelu", "softplus")), ("norm", ("bn", "ln"))):
-        if getattr(made, field) not in allowed:
-            raise ValueError(f"{field}={getattr(made, field)!r} is not known; use {' or '.join(map(repr, allowed))}")
-    if not 0 < made.sharpness < float("inf"):
+        if getattr(varied, field) not in allowed:
+            raise ValueError(f"{field}={getattr(varied, field)!r} is not known; use {' or '.join(map(repr, allowed))}")
+    if not 0 < varied.sharpness < float("inf"):
         raise ValueError(
-            f"sharpness={made.sharpness} bends nothing; give a positive number, 1 for softplus as it is, 100 for nearly ReLU"
+            f"sharpness={varied.sharpness} bends nothing; give a positive number, 1 for softplus as it is, 100 for nearly ReLU"
         )
     for field in ("activations", "norms"):
-        pattern = getattr(made, field)
+        pattern = getattr(varied, field)
         if pattern not in PATTERNS:
             raise ValueError(
                 f"{field}={pattern!r} is no pattern; give three digits, 1 where it is kept and 0 where not, such as '110'"
             )
-    return made
+    return varied
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ def _told(name: str, step: Step) -> str:
             "second convolution",
             "addition" if name == "activations" else "third convolution",
         )
-        kept = [place for place, there in zip(places, value, strict=True) if there == "1"]
-        return "behind " + ", ".join(kept) if kept else "none"
+        present = [place for place, there in zip(places, value, strict=True) if there == "1"]
+        return "behind " + ", ".join(present) if present else "none"
     if name in ("activation", "norm"):
         return {"relu": "ReLU", "gelu": "GELU", "bn": "BatchNorm", "ln": "LayerNorm"}[value]
     if isinstance(value, bool):

@@ -87,13 +87,13 @@ def activation(model: nn.Module) -> list[str]:
     shortcut first comes from no single layer, so a ResNet's last activation in a block has none. Overlaps the parts.
     Raises ValueError for a model in which that cannot be read off.
     """
-    found = {
+    names = {
         f"{path}.{name}".removeprefix(".")
         for path, module in model.named_modules()
         if any(map(_activates, module.children()))
         for name in _before_activations(module, path)
     }
-    return [name for name, _ in model.named_parameters() if name in found]
+    return [name for name, _ in model.named_parameters() if name in names]
 
 
 def names(model: nn.Module, *words: str) -> list[str]:
@@ -108,18 +108,18 @@ def names(model: nn.Module, *words: str) -> list[str]:
         if word not in WORDS:
             raise ValueError(f"words: {word!r} is no part of a model{nearest(word, list(WORDS))}")
         own = {"position": position, "activation": activation}.get(word)
-        held = set(own(model) if own else group(model).get(word, [])) & set(learnable)
-        if not held:
+        members = set(own(model) if own else group(model).get(word, [])) & set(learnable)
+        if not members:
             has = ", ".join(part for part, some in group(model).items() if set(some) & set(learnable))
             raise ValueError(f"words: {type(model).__name__} learns nothing in {word!r}; it has {has}")
-        chosen |= held
+        chosen |= members
     return [name for name in learnable if name in chosen]
 
 
 def blocks(model: nn.Module) -> list[str]:
     """Names of the blocks, in order: `blocks.0`, `layers.0.blocks.1`, `layer3.2`, ..."""
-    found = (_BLOCK.match(name) for name, _ in model.named_parameters())
-    return list(dict.fromkeys(match.group() for match in found if match))
+    matches = (_BLOCK.match(name) for name, _ in model.named_parameters())
+    return list(dict.fromkeys(match.group() for match in matches if match))
 
 
 def depth(model: nn.Module, first: int, last: int) -> list[str]:

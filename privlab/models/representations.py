@@ -37,12 +37,12 @@ def stages(model: nn.Module) -> list[str]:
 
     They are timm's own, from `model.feature_info`.  Raises ValueError for a model that has none.
     """
-    told = [info["module"] for info in getattr(model, "feature_info", [])]
-    if not told:
+    ends = [info["module"] for info in getattr(model, "feature_info", [])]
+    if not ends:
         raise ValueError(
             f"model: {type(model).__name__} does not say where its stages end (timm's feature_info); give the names of layers yourself"
         )
-    return [*told, LAST]
+    return [*ends, LAST]
 
 
 @torch.no_grad()
@@ -66,11 +66,11 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
-        with _listening(model, parts):
+        with listening(model, parts):
             for done, batch in enumerate(images.split(batch_size), start=1):
                 x = batch.to(like.device)
                 model(normalise(x.to(like.dtype) if x.is_floating_point() else x.to(like.dtype) / 255))
-                if odd := [layer for layer, seen in parts.items() if len(seen) != done]:
+                if odd := [layer for layer, rows in parts.items() if len(rows) != done]:
                     times = len(parts[odd[0]]) - done + 1
                     raise ValueError(
                         f"layers: {odd[0]!r} ran {times} times in one pass, so it has no single output; name a layer around or inside it"
@@ -78,7 +78,7 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
     finally:
         for module, mode in modes.items():
             module.training = mode
-    return {layer: torch.cat(seen) for layer, seen in parts.items()}
+    return {layer: torch.cat(rows) for layer, rows in parts.items()}
 
 
 def kept(
@@ -102,26 +102,28 @@ def kept(
 
 
 @contextmanager
-def _listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None]:
+def listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None]:
     """Hooks that add what passes by to the lists in `parts`; off again at the end, whatever happens."""
-    known = {name: module for name, module in model.named_modules() if name}
+    modules = {name: module for name, module in model.named_modules() if name}
     for layer in parts:
-        if layer != LAST and layer not in known:
-            raise ValueError(f"layers: {layer!r} is no layer of this model{sources.nearest(layer, [LAST, *known])}")
+        if layer != LAST and layer not in modules:
+            raise ValueError(f"layers: {layer!r} is no layer of this model{sources.nearest(layer, [LAST, *modules])}")
 
-    def hear(layer: str, module: nn.Module, told: object) -> None:
-        if not isinstance(told, Tensor):
-            raise ValueError(f"layers: {layer!r} gives a {type(told).__name__}, not one tensor; name a layer inside it")
-        parts[layer].append(_channels(told, module, model).float().cpu())
+    def hear(layer: str, module: nn.Module, output: object) -> None:
+        if not isinstance(output, Tensor):
+            raise ValueError(
+                f"layers: {layer!r} gives a {type(output).__name__}, not one tensor; name a layer inside it"
+            )
+        parts[layer].append(_channels(output, module, model).float().cpu())
 
     hooks = []
     try:
         for layer in parts:
             if layer == LAST:
-                head = known[last_linear(model)]
-                hooks.append(head.register_forward_pre_hook(lambda m, given: hear(LAST, m, given[0])))
+                head = modules[last_linear(model)]
+                hooks.append(head.register_forward_pre_hook(lambda m, inputs: hear(LAST, m, inputs[0])))
             else:
-                hooks.append(known[layer].register_forward_hook(lambda m, _, out, layer=layer: hear(layer, m, out)))
+                hooks.append(modules[layer].register_forward_hook(lambda m, _, out, layer=layer: hear(layer, m, out)))
         yield
     finally:
         for hook in hooks:

@@ -117,14 +117,14 @@ def stages(model: nn.Module) -> dict[int, int]:
 
 def blocks(model: nn.Module, stage: int) -> list[nn.Module]:
     """The blocks of a stage that have a shortcut, in order.  Raises ValueError for a stage without any."""
-    known = stages(model)
-    if isinstance(stage, bool) or not isinstance(stage, int) or stage not in known:
+    with_skips = stages(model)
+    if isinstance(stage, bool) or not isinstance(stage, int) or stage not in with_skips:
         if isinstance(model, vision_transformer.VisionTransformer) and stage != 1:
             raise ValueError(
                 f"stage={stage}: of a ViT only stage 1, the first quarter of its blocks, can be cut; without the skips of later "
                 "blocks its features collapse (Koh et al. 2024, section 8)"
             )
-        exist = ", ".join(map(str, known)) or "none any more"
+        exist = ", ".join(map(str, with_skips)) or "none any more"
         raise ValueError(
             f"stage={stage}: {type(model).__name__} has no shortcuts there; stages that have some: {exist}"
         )
@@ -238,12 +238,12 @@ def _operate(model: Model, stage: int, k: float, fraction: float) -> Model:
 def _cut(block: Any, k: float) -> None:
     """Multiply the shortcuts of one block by k, in place."""
     if isinstance(block, BasicBlock | Bottleneck):
-        block.downsample = _times(block.downsample, k)
+        block.downsample = times(block.downsample, k)
         last: Any = block.bn2 if isinstance(block, BasicBlock) else block.bn3
         if k == 0 and not last.weight.any():
             nn.init.ones_(last.weight)
     elif isinstance(block, ir_resnet.Block):
-        block.shortcut = _times(block.shortcut, k)
+        block.shortcut = times(block.shortcut, k)
     elif isinstance(block, RepVggBlock):
         block.identity = None
     elif isinstance(block, maxxvit.MaxxVitBlock):
@@ -258,7 +258,7 @@ def _cut(block: Any, k: float) -> None:
             block.has_skip = False
 
 
-def _times(shortcut: nn.Module | None, k: float) -> nn.Module:
+def times(shortcut: nn.Module | None, k: float) -> nn.Module:
     """A shortcut followed by a factor; the names of what is in a Sequential stay."""
     if k == 0:
         return Gone()
@@ -321,18 +321,18 @@ def _layout(model: nn.Module) -> list[list[nn.Module]]:
     """The blocks of each stage, whether they have shortcuts or not."""
     if isinstance(model, VGG):
         raise ValueError("model: VGG has no skip connections, so there is nothing to scale or to remove")
-    known = (
+    families = (
         "timm's ResNet, DenseNet, EfficientNet, MaxxVit (MaxViT), VisionTransformer and ByobNet (RepVGG), and our IR"
     )
     family = next((family for family in _LAYOUTS if isinstance(model, family)), None)
     if family is None:
-        raise ValueError(f"model: {type(model).__name__} is of no family whose skips are known here: {known}")
-    found = _LAYOUTS[family](model)
-    for block in (block for stage in found for block in stage):
+        raise ValueError(f"model: {type(model).__name__} is of no family whose skips are known here: {families}")
+    layout = _LAYOUTS[family](model)
+    for block in (block for stage in layout for block in stage):
         for part in _parts(block) if isinstance(block, maxxvit.MaxxVitBlock) else [block]:
             if not isinstance(part, _BLOCKS) and type(part) not in _SCALED:
                 raise ValueError(
                     f"model: {type(model).__name__} has a {type(part).__name__}, whose skips are not known here; known: the stock "
-                    f"blocks of {known}"
+                    f"blocks of {families}"
                 )
-    return found
+    return layout

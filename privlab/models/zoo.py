@@ -180,8 +180,8 @@ def sized(name: str, side: int) -> dict[str, int]:
         return {}
     _check_name(name)
     timm_name, settings = _NAMED.get(name, (name, {}))
-    known = timm.get_pretrained_cfg(timm_name) if timm.is_model(timm_name) else None
-    fixed = known is not None and known.fixed_input_size
+    config = timm.get_pretrained_cfg(timm_name) if timm.is_model(timm_name) else None
+    fixed = config is not None and config.fixed_input_size
     return {"img_size": side} if fixed and settings.get("img_size") != side else {}
 
 
@@ -224,8 +224,8 @@ def _narrow(model: nn.Module, width: int, seed: int) -> nn.Module:
 def _check_name(name: str) -> None:
     ours = [*_NAMED, *ir_resnet.LAYERS, *vgg.PLANS]
     if name not in ours and not timm.is_model(name):
-        known = [*ours, *morph_steps.NAMES, *timm.list_models()]
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        choices = [*ours, *morph_steps.NAMES, *timm.list_models()]
+        near = difflib.get_close_matches(name, choices, n=3, cutoff=0.4)
         raise ValueError(
             f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"
         )

@@ -55,52 +55,54 @@ def distil(
         raise ValueError(f"temperature={temperature} is not positive; try 1.0")
     normalise = preprocessing(target)
     taught = training.logits(target, pixels).to(device)  # (n, classes)
-    told: dict[str, Any] = {"name": student, "changes": {"num_classes": taught.shape[1], **(model or {})}}
-    told |= {"mean": list(normalise.mean), "std": list(normalise.std)}
+    about_student: dict[str, Any] = {"name": student, "changes": {"num_classes": taught.shape[1], **(model or {})}}
+    about_student |= {"mean": list(normalise.mean), "std": list(normalise.std)}
     settings = {
-        "target": epoch_loop.fingerprint(target), "student": told, "images": store.digest(pixels), "epochs": epochs,
+        "target": epoch_loop.fingerprint(target), "student": about_student, "images": store.digest(pixels), "epochs": epochs,
         "seed": seed, "batch_size": batch_size, "lr": lr, "temperature": temperature,
     }  # fmt: skip
     run = store.keyed("distilled", settings, format=FORMAT, device=device, root=root)
-    made = _built(told, seed).to(device)
-    optimiser, pixels = torch.optim.Adam(made.parameters(), lr), pixels.to(device)
+    network = _built(about_student, seed).to(device)
+    optimiser, pixels = torch.optim.Adam(network.parameters(), lr), pixels.to(device)
 
     def step(rows: Tensor, draw: torch.Generator) -> None:
         rows = rows.to(pixels.device)
-        said = made(normalise(batches.unit(pixels[rows], torch.float32)))
-        epoch_loop.step(optimiser, divergence(said, taught[rows], temperature))
+        answers = network(normalise(batches.unit(pixels[rows], torch.float32)))
+        epoch_loop.step(optimiser, divergence(answers, taught[rows], temperature))
 
     if not run.complete:
-        run.note("settings", told)
+        run.note("settings", about_student)
     epoch_loop.train_once(
         run,
-        {"weights": made},
+        {"weights": network},
         lambda: epoch_loop.train(
-            {"weights": made}, {"weights": optimiser}, step, len(pixels), epochs=epochs, batch_size=batch_size, seed=seed, run=run,
-            title=f"{student}, taught by the target", watch=epoch_loop.bound(watch, made), progress=progress,
+            {"weights": network}, {"weights": optimiser}, step, len(pixels), epochs=epochs, batch_size=batch_size, seed=seed, run=run,
+            title=f"{student}, taught by the target", watch=epoch_loop.bound(watch, network), progress=progress,
         ),
     )  # fmt: skip
     return str(run.path)
 
 
-def divergence(said: Tensor, taught: Tensor, temperature: float = 1.0) -> Tensor:
+def divergence(logits: Tensor, taught: Tensor, temperature: float = 1.0) -> Tensor:
     """KL divergence of the student's answer from the teacher's, both logits (n, classes) over the temperature; a mean over the images.
 
     Times the square of the temperature, so that gradients keep their size (Hinton et al. 2015).
     """
     soft = F.log_softmax(taught / temperature, 1)
-    return F.kl_div(F.log_softmax(said / temperature, 1), soft, reduction="batchmean", log_target=True) * temperature**2
+    return (
+        F.kl_div(F.log_softmax(logits / temperature, 1), soft, reduction="batchmean", log_target=True) * temperature**2
+    )
 
 
 def load(folder: str) -> nn.Module:
     """The student that `distil` put into this folder, on the CPU and in eval mode."""
     path = Path(folder)
-    made = _built(json.loads((path / "settings.json").read_bytes()))
-    made.load_state_dict(safetensors.torch.load_file(path / "weights.safetensors"))
-    return made.eval().requires_grad_(False)
+    network = _built(json.loads((path / "settings.json").read_bytes()))
+    network.load_state_dict(safetensors.torch.load_file(path / "weights.safetensors"))
+    return network.eval().requires_grad_(False)
 
 
-def _built(told: Mapping[str, Any], seed: int = 0) -> nn.Module:
-    made: Any = models.build(told["name"], seed=seed, **told["changes"])
-    made.normalise = Normalise(tuple(told["mean"]), tuple(told["std"]))
-    return made
+def _built(settings: Mapping[str, Any], seed: int = 0) -> nn.Module:
+    network: Any = models.build(settings["name"], seed=seed, **settings["changes"])
+    network.normalise = Normalise(tuple(settings["mean"]), tuple(settings["std"]))
+    return network

@@ -93,8 +93,8 @@ def norms(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss = cross_e
     hooks = [(end.register_forward_hook, keep(stage)) for stage, end in ends.items()]
     with _measured(model, hooks, images, labels, loss) as (pixels, value):
         points = [*(outputs[stage] for stage in ends), pixels]
-        found = torch.autograd.grad(value, points, allow_unused=True, materialize_grads=True)
-    return {where: _norms(gradient) for where, gradient in zip(places, found, strict=True)}
+        gradients = torch.autograd.grad(value, points, allow_unused=True, materialize_grads=True)
+    return {where: _norms(gradient) for where, gradient in zip(places, gradients, strict=True)}
 
 
 def _norms(gradients: Tensor) -> Tensor:
@@ -109,19 +109,19 @@ def _gradients(
     model: nn.Module, blocks: dict[str, Any], points: list[str], images: Tensor, labels: Tensor, loss: Loss
 ) -> list[list[Tensor]]:
     """The gradients at these points of each block, from one pass."""
-    seen: list[dict[str, Tensor]] = [{} for _ in blocks]
+    passed: list[dict[str, Tensor]] = [{} for _ in blocks]
     watched = [_places(block) for block in blocks.values()]
     hooks = [
         (place[point], _apart(at, point))
-        for place, at in zip(watched, seen, strict=True)
+        for place, at in zip(watched, passed, strict=True)
         for point in points
         if point in place
     ]
     with _measured(model, hooks, images, labels, loss) as (_, value):
         # where the shortcut is an identity there is no module to hook: its derivative is 1, its part what arrives at the sum
-        wanted = [at[point] if point in at else at["sum"] for at in seen for point in points]
-        found = iter(torch.autograd.grad(value, wanted, allow_unused=True, materialize_grads=True))
-    return [[next(found) for _ in points] for _ in blocks]
+        points_of_all = [at[point] if point in at else at["sum"] for at in passed for point in points]
+        gradients = iter(torch.autograd.grad(value, points_of_all, allow_unused=True, materialize_grads=True))
+    return [[next(gradients) for _ in points] for _ in blocks]
 
 
 def _places(block: Any) -> dict[str, Any]:
@@ -136,14 +136,14 @@ def _places(block: Any) -> dict[str, Any]:
     return places if shortcut is None else {**places, "skip": shortcut.register_forward_pre_hook}
 
 
-def _apart(seen: dict[str, Tensor], point: str) -> Callable[..., Tensor]:
+def _apart(values: dict[str, Tensor], point: str) -> Callable[..., Tensor]:
     """A hook that keeps what passes. Shortcut and branch each get a copy of their common input, and the copy is kept: its gradient is
     their part alone. Else the copy goes on: timm applies its ReLU to the sum in place, which would overwrite what was kept."""
 
     def hook(module: nn.Module, args: tuple[Tensor], *output: Tensor) -> Tensor:
         value = output[0] if output else args[0]
         copied = value.clone()
-        seen[point], passed = (copied, copied) if point in ("branch", "skip") else (value, copied)
+        values[point], passed = (copied, copied) if point in ("branch", "skip") else (value, copied)
         return passed
 
     return hook

@@ -52,11 +52,11 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 def answer(model: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     """Logits (n, classes) of images in [0, 1], and the features (n, width) that entered the last Linear layer for them."""
-    heard: list[Tensor] = []
+    features: list[Tensor] = []
     head = dict(model.named_modules())[representations.last_linear(model)]
-    hook = head.register_forward_pre_hook(lambda _, given: heard.append(given[0]))
+    hook = head.register_forward_pre_hook(lambda _, inputs: features.append(inputs[0]))
     try:
-        return model(preprocessing(model)(images)), heard[-1]
+        return model(preprocessing(model)(images)), features[-1]
     finally:
         hook.remove()
 

@@ -3,7 +3,7 @@
 An attack is put together from a prior over images (`generators`), a first choice among random latents, a loss that the target model's
 answer is to lower, small changes of the picture on the way (so that it convinces from more than one view), and a last choice.
 `ppa`, `gmi`, `kedmi`, `plg_mi` and `lomma` are such compositions. The attacker has the target model's weights and public images; of the
-private ones he sees none.
+private ones they see none.
 """
 
 from __future__ import annotations
@@ -94,15 +94,15 @@ class ModelInversion:
 
         Each class is searched for as if it were alone: draws depend on the seed and the step and not on the other classes.
         """
-        wanted = _checked(model, generator, targets, beside)
+        classes = _checked(model, generator, targets, beside)
         if self.realism and not hasattr(generator, "realism"):
             raise ValueError(
-                f"realism={self.realism}: this {type(generator).__name__} has no discriminator to ask; give a generator of adversaries.gmi "
-                "or adversaries.kedmi, or realism=0"
+                f"realism={self.realism}: this {type(generator).__name__} has no discriminator to ask; give a generator of gans.gmi "
+                "or gans.kedmi, or realism=0"
             )
         models = [model, *beside]
-        w = self.select(model, generator, wanted, seed)
-        labels = wanted.repeat_interleave(self.candidates).to(w.device)
+        w = self.select(model, generator, classes, seed)
+        labels = classes.repeat_interleave(self.candidates).to(w.device)
         usual = self.usual(model, generator, seed) if self.anchor else None
         # Log-variances, at first as large as those of the generator's own latents.
         spread = torch.zeros_like(w, requires_grad=True) if self.fitted else None
@@ -113,11 +113,11 @@ class ModelInversion:
         whole = max(self.at_once // self.candidates * self.candidates, min(self.at_once, self.candidates))
         for step in range(self.steps):
             losses, gradients = [], []
-            seen = draw.get_state()
+            rng_state = draw.get_state()
             z = self.drawn(w, spread, own)
             around = None if usual is None else usual[0] + usual[1] * _noise(usual[0].shape, own, w)
             for part, names in zip(z.detach().split(whole), labels.split(whole), strict=True):
-                draw.set_state(seen)  # all candidates are looked at through the same view
+                draw.set_state(rng_state)  # all candidates are looked at through the same view
                 part.requires_grad_()
                 images = shown(generator, part, names)
                 loss = self.objective(
@@ -173,7 +173,7 @@ class ModelInversion:
         pool = generator.map(generator.sample(self.pool, seed))
         targets = targets.to(pool.device)
 
-        def said(shown_as: Tensor) -> Tensor:
+        def probabilities(shown_as: Tensor) -> Tensor:
             rows = []
             for w in pool.split(_AT_ONCE):
                 images = shown(generator, w, shown_as.expand(len(w)))
@@ -181,9 +181,9 @@ class ModelInversion:
             return torch.cat(rows)  # (pool, classes)
 
         if getattr(generator, "conditional", False):  # shows each latent under each class
-            likely = torch.stack([said(target)[:, target] for target in targets], dim=1)
+            likely = torch.stack([probabilities(target)[:, target] for target in targets], dim=1)
         else:
-            likely = said(targets[0])[:, targets]
+            likely = probabilities(targets[0])[:, targets]
         best = likely.topk(self.candidates, dim=0).indices  # (candidates, targets)
         return pool[best.T.flatten()].clone()
 
@@ -192,19 +192,21 @@ class ModelInversion:
         models: Sequence[nn.Module],
         generator: Any,
         images: Tensor,
-        seen: Tensor,
+        view: Tensor,
         targets: Tensor,
         around: Tensor | None,
     ) -> Tensor:
-        """What the search lowers, (n,): the loss of a view `seen`, the mean over the models, and what is added to it.
+        """What the search lowers, (n,): the loss of a `view`, the mean over the models, and what is added to it.
 
         around: the features (width,) that those of the first model, the target, are held against.
         """
-        told = [answer(models[0], seen)] if around is not None else []
-        logits = [said for said, _ in told] + [model(preprocessing(model)(seen)) for model in models[len(told) :]]
-        loss: Tensor = torch.stack([LOSSES[self.loss](said, targets) for said in logits]).mean(0)
+        target_answer = [answer(models[0], view)] if around is not None else []
+        logits = [of_model for of_model, _ in target_answer] + [
+            model(preprocessing(model)(view)) for model in models[len(target_answer) :]
+        ]
+        loss: Tensor = torch.stack([LOSSES[self.loss](of_model, targets) for of_model in logits]).mean(0)
         if around is not None:
-            loss = loss + self.anchor * strayed(told[0][1], around)
+            loss = loss + self.anchor * strayed(target_answer[0][1], around)
         if self.realism:
             loss = loss + self.realism * F.softplus(-generator.realism(images))
         return loss
@@ -246,16 +248,16 @@ class ModelInversion:
 
     def settings(self) -> dict[str, Any]:
         """The fields as they are kept, those added later only where they say something.  `ModelInversion(**settings)` undoes it."""
-        told = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
-        return {name: value for name, (value, default) in told.items() if name not in _LATER or value != default}
+        values = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
+        return {name: value for name, (value, default) in values.items() if name not in _LATER or value != default}
 
 
 def _checked(
     model: nn.Module, generator: Generator, targets: Sequence[int] | Tensor, beside: Sequence[nn.Module]
 ) -> Tensor:
     """The targets as a tensor, if the models, which are in eval mode from here on, and the generator fit together."""
-    wanted = torch.as_tensor(targets)
-    if wanted.ndim != 1 or len(wanted) == 0 or wanted.is_floating_point() or len(wanted.unique()) < len(wanted):
+    labels = torch.as_tensor(targets)
+    if labels.ndim != 1 or len(labels) == 0 or labels.is_floating_point() or len(labels.unique()) < len(labels):
         raise ValueError(f"targets={targets!r}: give one or more different classes, as whole numbers")
     model.eval()
     with torch.no_grad():
@@ -267,16 +269,16 @@ def _checked(
                 f"generator: its images are {tuple(generator.shape)}, which this {type(model).__name__} does not take ({error}); "
                 "give a generator of the target's own input size"
             ) from None
-    known = getattr(model, "image_shape", None)
-    if known and tuple(known) != tuple(generator.shape):
+    image_shape = getattr(model, "image_shape", None)
+    if image_shape and tuple(image_shape) != tuple(generator.shape):
         raise ValueError(
-            f"generator: its images are {tuple(generator.shape)}, and the target was trained on {tuple(known)}; fit one for that size"
+            f"generator: its images are {tuple(generator.shape)}, and the target was trained on {tuple(image_shape)}; fit one for that size"
         )
     if getattr(generator, "classes", logits.shape[1]) != logits.shape[1]:
         raise ValueError(
             f"generator: it draws {getattr(generator, 'classes', 0)} classes, and the target has {logits.shape[1]}; train one for it"
         )
-    if (out := wanted[(wanted < 0) | (wanted >= logits.shape[1])]).numel():
+    if (out := labels[(labels < 0) | (labels >= logits.shape[1])]).numel():
         raise ValueError(f"targets: class {int(out[0])} is none of the target's; it has 0 to {logits.shape[1] - 1}")
     for i, each in enumerate(beside):
         with torch.no_grad():
@@ -285,7 +287,7 @@ def _checked(
             raise ValueError(
                 f"beside[{i}]: it has {classes} classes and the target {logits.shape[1]}; distil one from this target"
             )
-    return wanted.long()
+    return labels.long()
 
 
 def _one(generator: Generator) -> Tensor:
@@ -310,7 +312,7 @@ def _softmax(model: nn.Module, images: Tensor) -> Tensor:
 def _likelihood(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     """The model's probability for each picture's target, (n,)."""
     parts = zip(images.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True)
-    return torch.cat([_softmax(model, some)[torch.arange(len(some)), wanted] for some, wanted in parts])
+    return torch.cat([_softmax(model, some)[torch.arange(len(some)), classes] for some, classes in parts])
 
 
 def _pictures(generator: Generator, latents: Tensor, labels: Tensor) -> Tensor:

@@ -189,10 +189,10 @@ def convert(network: str | os.PathLike[str], to: str | os.PathLike[str] | None =
         raise FileNotFoundError(f"network={str(network)!r} is no file; the authors' networks are linked from {HOME}")
     try:
         with path.open("rb") as file:
-            held = _Reader(file).load()
+            contents = _Reader(file).load()
     except Exception as error:  # a pickle that was made up can fail in any way
         raise ValueError(f"network={str(network)!r} cannot be read: {error}") from error
-    generator = held.get("G_ema") if isinstance(held, dict) else None
+    generator = contents.get("G_ema") if isinstance(contents, dict) else None
     if not isinstance(generator, _Network) or generator.kind != "Generator":
         raise ValueError(
             f"network={str(network)!r} has no Generator under 'G_ema'; it is no StyleGAN2 network of {HOME}"
@@ -213,8 +213,8 @@ def convert(network: str | os.PathLike[str], to: str | os.PathLike[str] | None =
 class _Network:
     """What the authors' pickles hold in place of a module: its class, its state, and its source, which is left alone."""
 
-    def __init__(self, held: dict[str, Any]) -> None:
-        self.kind, self.state = held["class_name"], held["state"]
+    def __init__(self, reduced: dict[str, Any]) -> None:
+        self.kind, self.state = reduced["class_name"], reduced["state"]
 
 
 class _Settings(dict):
@@ -237,8 +237,8 @@ def _parameter(tensor: Tensor, *_: Any) -> Tensor:
     return tensor
 
 
-def _storage(held: bytes) -> Any:
-    return torch.load(io.BytesIO(held), map_location="cpu", weights_only=True)
+def _storage(content: bytes) -> Any:
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
 
 def _ordered(*items: Any) -> OrderedDict[Any, Any]:
@@ -263,9 +263,9 @@ class _Reader(pickle.Unpickler):
     }
 
     def find_class(self, module: str, name: str) -> Any:
-        if (asked := f"{module}.{name}") not in self.KNOWN:
-            raise pickle.UnpicklingError(f"it asks for {asked}, which no StyleGAN2 network needs; refused")
-        return self.KNOWN[asked]
+        if (full_name := f"{module}.{name}") not in self.KNOWN:
+            raise pickle.UnpicklingError(f"it asks for {full_name}, which no StyleGAN2 network needs; refused")
+        return self.KNOWN[full_name]
 
 
 def _tensors(network: _Network, prefix: str = "") -> Iterator[tuple[str, Tensor]]:

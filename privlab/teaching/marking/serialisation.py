@@ -67,7 +67,9 @@ def encode(value: object, other: Callable[[object], Any] = refuse, depth: int = 
             return {"iterator": [encode(x, other, depth + 1) for x in value]}
         for kind, known in _RECORDS.items():
             if type(value) is known:
-                return {kind: {f.name: encode(getattr(value, f.name), other, depth + 1) for f in fields(_RECORDS[kind])}}
+                return {
+                    kind: {f.name: encode(getattr(value, f.name), other, depth + 1) for f in fields(_RECORDS[kind])}
+                }
     return other(value)
 
 

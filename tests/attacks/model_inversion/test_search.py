@@ -464,7 +464,7 @@ def test_realism_is_added_with_its_weight(target, doubting):
 
 
 def test_a_generator_without_a_discriminator_is_named(target, prior):
-    says = "realism=0.01: this Eigenfaces has no discriminator to ask; give a generator of adversaries.gmi or"
+    says = "realism=0.01: this Eigenfaces has no discriminator to ask; give a generator of gans.gmi or"
     with pytest.raises(ValueError, match=says):
         gmi().run(target, prior, [0])
 
