@@ -18,11 +18,10 @@ from privlab import compute, data, models
 from privlab.attacks.gradient_inversion import adaptive, matching, presets, results, sensitivity
 from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
 from privlab.attacks.gradient_inversion.results import Result
-from privlab.compute import store
-from privlab.compute import tasks as fleet
+from privlab.compute import store, tasks
 from privlab.defences import perturbation
 from privlab.leak import Leak, observe
-from privlab.training import defence as protection
+from privlab.training import defence
 
 PRESETS: dict[str, Callable[..., matching.GradientMatching | GaussNewton]] = {"gauss_newton": GaussNewton} | {
     preset.__name__: preset
@@ -96,9 +95,9 @@ class Case:
             leak = perturbation.gaussian(leak, self.noise, self.victim)
         if not self.sent:
             return leak, {}
-        defence: Any = protection.opened(self.sent)
-        mean = adaptive.averaged([defence(leak, model, self.victim + 1_000_003 * n) for n in range(self.rounds)])
-        return mean, defence.deviations(mean, model, self.rounds)
+        send: Any = defence.opened(self.sent)
+        mean = adaptive.averaged([send(leak, model, self.victim + 1_000_003 * n) for n in range(self.rounds)])
+        return mean, send.deviations(mean, model, self.rounds)
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """The client's photographs, (batch, channels, height, width) in [0, 1], and their labels."""
@@ -176,8 +175,8 @@ def _done(
     call: str, settings: Sequence[dict[str, Any]], title: str, jobs: int | None, budget: float | None, progress: bool
 ) -> list[compute.Run]:
     runs = [_run(call, arguments) for arguments in settings]
-    tasks = {
-        run.path: fleet.Task(
+    todo = {
+        run.path: tasks.Task(
             name=f"{arguments['model']} {arguments['changes']}, photographs {arguments['images']}",
             call=f"privlab.attacks.gradient_inversion.cases:{call}",
             arguments=arguments,
@@ -188,11 +187,11 @@ def _done(
         for run, arguments in zip(runs, settings, strict=True)
     }
     gpu = any(arguments["device"] == "cuda" for arguments in settings)
-    report = fleet.run(list(tasks.values()), title, jobs=jobs, gpu=gpu, budget=budget, progress=progress)
+    report = tasks.run(list(todo.values()), title, jobs=jobs, gpu=gpu, budget=budget, progress=progress)
     print(repr(report).replace("trained", "done"))
     if report.left:
         raise TimeoutError(
-            f"{report.left} of {len(tasks)} are left; what was found is kept: run this again, and it goes on from there"
+            f"{report.left} of {len(todo)} are left; what was found is kept: run this again, and it goes on from there"
         )
     return runs
 
