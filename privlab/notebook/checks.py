@@ -41,10 +41,10 @@ def verify(name: str, answer: object) -> Outcome:
     Under PRIVLAB_STRICT=1, as the headless runner sets it, a wrong answer raises AssertionError: there the solutions are in place.
     """
     lab = name.partition(".")[0]
-    known = exercises.of(lab) if lab in exercises.labs() else {}
-    if name not in known:
+    exercises_of_lab = exercises.of(lab) if lab in exercises.labs() else {}
+    if name not in exercises_of_lab:
         raise ValueError(f"name={name!r} is no exercise; try one of {', '.join(names())}")
-    outcome = Outcome(name, _why(known[name], answer))
+    outcome = Outcome(name, _why(exercises_of_lab[name], answer))
     if not outcome.passed and os.environ.get("PRIVLAB_STRICT") == "1":
         raise AssertionError(str(outcome))
     return outcome

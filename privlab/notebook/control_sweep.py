@@ -39,11 +39,11 @@ def sweep() -> dict[str, float]:
             if not positions:
                 continue
             name = _name(control, slowest)
-            for shown, trait, value in positions:
+            for label, trait, value in positions:
                 began = time.perf_counter()
                 _move(control, trait, value, press.get(id(control)), caught)
                 slowest[name] = max(slowest.get(name, 0.0), time.perf_counter() - began)
-                failures |= {f"{name} at {shown}: {type(e).__name__}: {e}": e for e in caught}
+                failures |= {f"{name} at {label}: {type(e).__name__}: {e}": e for e in caught}
                 caught.clear()
     if failures:
         raise RuntimeError("; ".join(failures)) from next(iter(failures.values()))
@@ -81,14 +81,14 @@ def _positions(control: w.Widget) -> list[tuple[str, str, Any]]:
     trait, values = ends
     labels = getattr(control, "_options_labels", ())
 
-    def shown(value: Any) -> str:
+    def label(value: Any) -> str:
         if trait == "value":
             return f"{value:.6g}" if isinstance(value, float) else str(value)
         return str([labels[i] for i in value]) if isinstance(value, tuple) else repr(labels[value])
 
     now = getattr(control, trait)
-    tried = [(shown(value), trait, value) for value in values]
-    return [*tried, (shown(now) if now is not None else "nothing", trait, now)]
+    tried = [(label(value), trait, value) for value in values]
+    return [*tried, (label(now) if now is not None else "nothing", trait, now)]
 
 
 def _ends(control: w.Widget) -> tuple[str, list[Any]] | None:

@@ -33,7 +33,7 @@ REASONS = {
     "steps": "all steps are done",
     "enough": "the loss is low enough",
     "patience": "the loss has not fallen for long enough",
-    "not finite": "the loss or its slope is no finite number",
+    "not finite": "the loss or its gradient is no finite number",
 }
 NO_RESTART = "A search that has begun cannot restart; give watch() what begins it: lambda: attack.search(model, leak)"
 

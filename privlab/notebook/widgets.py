@@ -49,13 +49,13 @@ class Prediction:
 
     def against(self, measured: float) -> Sentence:
         """One sentence that compares the guess with the measurement."""
-        found = f"Measured: {measured:.4g} {self.unit}".rstrip() + "."
+        result = f"Measured: {measured:.4g} {self.unit}".rstrip() + "."
         if self.value is None:
-            return Sentence(f"{found} No guess was given: one that can be wrong is what makes the number stick.")
+            return Sentence(f"{result} No guess was given: one that can be wrong is what makes the number stick.")
         gap = f"{abs(measured - self.value):.3g} {self.unit}".rstrip()
         near = abs(measured - self.value) <= 0.1 * (self.high - self.low)
         verdict = "Close." if near else f"That is {gap} away: what did you assume that does not hold here?"
-        return Sentence(f"{found} You said {self.value:.4g}. {verdict}")
+        return Sentence(f"{result} You said {self.value:.4g}. {verdict}")
 
     def _repr_mimebundle_(self, **kwargs: object) -> object:
         return self.box._repr_mimebundle_(**kwargs)
@@ -84,15 +84,15 @@ def explore(
         raise ValueError(f"{empty[0]}=() leaves nothing to choose; give at least one value")
     if strangers := sorted((start or {}).keys() - controls.keys()):
         raise ValueError(f"start: {strangers[0]!r} is no control; there are {', '.join(controls)}")
-    made = {name: _control(name, tuple(values), (start or {}).get(name)) for name, values in controls.items()}
+    widget_of = {name: _control(name, tuple(values), (start or {}).get(name)) for name, values in controls.items()}
     drawn = lru_cache(maxsize=256)(draw)
 
     def show(**values: Hashable) -> None:
-        shown = drawn(**values)
-        display(*shown if isinstance(shown, tuple) else (shown,))
+        results = drawn(**values)
+        display(*results if isinstance(results, tuple) else (results,))
 
-    output = ipywidgets.interactive_output(show, made)
-    return ipywidgets.VBox([*made.values(), output])
+    output = ipywidgets.interactive_output(show, widget_of)
+    return ipywidgets.VBox([*widget_of.values(), output])
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
@@ -108,7 +108,7 @@ def button(name: str, tip: str, act: Callable[[], None], **layout: str) -> ipywi
 
     With some kernels (ipykernel 7.0 to 7.3) JupyterLab's clicks arrive on a thread of their own, beside the cell that runs.
     """
-    made, home = ipywidgets.Button(description=name, tooltip=tip, layout=layout), running_loop()
+    button, home = ipywidgets.Button(description=name, tooltip=tip, layout=layout), running_loop()
 
     def click(_: ipywidgets.Button) -> None:
         if home is None or home is running_loop() or not home.is_running():
@@ -116,8 +116,8 @@ def button(name: str, tip: str, act: Callable[[], None], **layout: str) -> ipywi
         else:
             home.call_soon_threadsafe(act)
 
-    made.on_click(click)
-    return made
+    button.on_click(click)
+    return button
 
 
 def shown_error(error: BaseException) -> tuple[dict[str, Any], ...]:

@@ -523,8 +523,8 @@ def in_each(share, relative, norm, numbers, part=lambda s, n: math.sqrt(s / n), 
     return length(relative, norm) * part(share, numbers)
 
 
-def messages(relative, target, ratio=lambda r, t: r * r / (t * t), whole=math.ceil, least=1):
-    """How many messages bring the noise of their mean down to the target, and the slips in it."""
+def updates_needed(relative, target, ratio=lambda r, t: r * r / (t * t), whole=math.ceil, least=1):
+    """How many updates bring the noise of their mean down to the target, and the slips in it."""
     return max(least, whole(ratio(relative, target)))
 
 
@@ -929,7 +929,7 @@ WRONG = {
         (lambda a, b: 1 - torch.cosine_similarity(*(torch.cat([*g.values()]).flatten() for g in (a, b)), 0), "by name"),
         (
             lambda a, b: (flat(a) - flat(b)).square().sum(),
-            "as in DLG. Let the client send the same message 1,000 times",
+            "as in DLG. Let the client send the same update 1,000 times",
         ),
         (lambda a, b: (flat(a) - flat(b)).norm(), "root of the squared distance"),
         (lambda a, b: (flat(a) - flat(b)).square().mean(), "mean squared difference"),
@@ -952,8 +952,8 @@ WRONG = {
         (lambda s, signed: adam(s, signed, eps=0.0), "eps is missing"),
         (lambda s, signed: adam(s, signed, late=True), "before you corrected"),
         (lambda s, signed: adam(s, signed, root=float), "The root is missing"),
-        (lambda s, signed: adam(s, signed, beta2=0.0), "remembers the large slopes of long ago"),
-        (lambda s, signed: adam(s, signed, beta1=0.0), "Your m holds the last slope alone"),
+        (lambda s, signed: adam(s, signed, beta2=0.0), "remembers the large gradients of long ago"),
+        (lambda s, signed: adam(s, signed, beta1=0.0), "Your m holds the last gradient alone"),
         (lambda s, signed: adam(s, signed, beta1=0.999, beta2=0.9), "swapped"),
         (lambda s, signed: lab_04.adam([math.copysign(1, a) for a in s] if signed else s, s), "the sign for m alone"),
         (lambda s, signed: lab_04.adam(s, [math.copysign(1, a) for a in s] if signed else s), "the sign for v alone"),
@@ -1263,9 +1263,9 @@ WRONG = {
         ([1, 1, 3], "Give a function"),
     ],
     "07.registration": [
-        (lambda m: to_consensus(m.detach(), towards=lambda c: c.detach()), "the slope is still zero"),
-        (lambda m: torch.tensor(to_consensus(m).tolist()), "the slope is still zero"),
-        (lambda m: to_consensus(m, held=torch.Tensor.detach), "no slope towards the consensus"),
+        (lambda m: to_consensus(m.detach(), towards=lambda c: c.detach()), "the gradient is still zero"),
+        (lambda m: torch.tensor(to_consensus(m).tolist()), "the gradient is still zero"),
+        (lambda m: to_consensus(m, held=torch.Tensor.detach), "no gradient towards the consensus"),
         (lambda m: to_consensus(m, towards=lambda c: m), "itself is 0"),
         (lambda m: to_consensus(m).square(), "squared distances"),
         (lambda m: to_consensus(m) / (2 * 3 * 8 * 8) ** 0.5, "root mean squares"),
@@ -1285,7 +1285,7 @@ WRONG = {
         (lambda J, r, d: torch.linalg.solve(J.T @ J + d, -J.T @ r), "every number of J^T J"),
         (lambda J, r, d: torch.linalg.solve(J.T @ J + d * torch.diag((J**2).sum(0)), -J.T @ r), "Marquardt's rule"),
         (lambda J, r, d: damped_step(J, r, d * (J**2).sum() / J.shape[1]), "as `GaussNewton` does"),
-        (lambda J, r, d: -J.T @ r, "the slope alone"),
+        (lambda J, r, d: -J.T @ r, "the gradient alone"),
         (lambda J, r, d: -J.T @ r / d, "J^T J is missing"),
         (lambda J, r, d: damped_step(J, r, d, outer=True), "J J^T in place of J^T J"),
         (lambda J, r, d: torch.linalg.solve(J + d * torch.eye(len(J)).to(J), -r), "J in place of J^T J"),
@@ -1896,43 +1896,43 @@ WRONG = {
     "13.rounds": [
         (lambda r, t: math.ceil(r / t), "You took the ratio itself"),
         (lambda r, t: until_quiet(r, t, lambda r, n, t: r / n > t), "You took the ratio itself"),
-        (lambda r, t: messages(r, t, lambda r, t: math.sqrt(r / t)), "You took its root"),
-        (lambda r, t: messages(r, t, lambda r, t: (r / t) ** 4), "You squared the ratio twice"),
-        (lambda r, t: messages(r, t, lambda r, t: (t / r) ** 2), "Your ratio is upside down"),
-        (lambda r, t: messages(r, t, lambda r, t: r**2 / t), "You squared `relative` alone"),
+        (lambda r, t: updates_needed(r, t, lambda r, t: math.sqrt(r / t)), "You took its root"),
+        (lambda r, t: updates_needed(r, t, lambda r, t: (r / t) ** 4), "You squared the ratio twice"),
+        (lambda r, t: updates_needed(r, t, lambda r, t: (t / r) ** 2), "Your ratio is upside down"),
+        (lambda r, t: updates_needed(r, t, lambda r, t: r**2 / t), "You squared `relative` alone"),
         (lambda r, t: until_quiet(r, t, lambda r, n, t: r**2 / n > t), "You squared `relative` alone"),
-        (lambda r, t: messages(r, t, lambda r, t: r / t**2), "Are brackets missing?"),
-        (lambda r, t: messages(r, t, lambda r, t: r - t), "You took a difference. It"),
-        (lambda r, t: messages(r, t, lambda r, t: r**2 - t**2), "You took a difference of squares"),
-        (lambda r, t: messages(r, t, lambda r, t: r**2), "`target` plays no part"),
-        (halving, "You halve the noise with each message"),
-        (lambda r, t: messages(r, t, whole=math.floor), "You round down"),
+        (lambda r, t: updates_needed(r, t, lambda r, t: r / t**2), "Are brackets missing?"),
+        (lambda r, t: updates_needed(r, t, lambda r, t: r - t), "You took a difference. It"),
+        (lambda r, t: updates_needed(r, t, lambda r, t: r**2 - t**2), "You took a difference of squares"),
+        (lambda r, t: updates_needed(r, t, lambda r, t: r**2), "`target` plays no part"),
+        (halving, "You halve the noise with each update"),
+        (lambda r, t: updates_needed(r, t, whole=math.floor), "You round down"),
         (lambda r, t: int(r**2 / t**2), "You round down"),
         (lambda r, t: r**2 // t**2, "You round down"),
-        (lambda r, t: messages(r, t, whole=round), "You round to the nearest"),
+        (lambda r, t: updates_needed(r, t, whole=round), "You round to the nearest"),
         (lambda r, t: (r / t) ** 2, "Nobody sends a part"),
         (lambda r, t: max(1.0, (r / t) ** 2), "Nobody sends a part"),
         (lambda r, t: math.floor((r / t) ** 2) + 1, "noise of just `target` will do"),
         (lambda r, t: until_quiet(r, t, lambda r, n, t: r / math.sqrt(n) >= t), "noise of just `target` will do"),
-        (lambda r, t: messages(r, t) + 1, "one too many"),
-        (lambda r, t: messages(r, t) - 1, "one too few"),
+        (lambda r, t: updates_needed(r, t) + 1, "one too many"),
+        (lambda r, t: updates_needed(r, t) - 1, "one too few"),
         (lambda r, t: math.floor(r / t), "You took the ratio itself. You round down"),
         (lambda r, t: r / t, "You took the ratio itself. Nobody sends a part"),
         (lambda r, t: round(r**2 / t), "of the whole ratio. You round to the nearest"),
         (lambda r, t: math.ceil(math.log2(r / t)), "to halve it takes four. Yours is one too few"),
         (
             lambda r, t: math.ceil((r / t) ** 2),
-            "For (0.0, 0.5), where the first message is quiet enough, yours gives 0",
+            "For (0.0, 0.5), where the first update is quiet enough, yours gives 0",
         ),
         (lambda r, t: math.ceil((r / t) ** 2 - 1e-9), "For (0.0, 0.5)"),
         (
-            lambda r, t: messages(r, t) if r > t else 0,
-            "For (0.25, 0.5), where the first message is quiet enough, yours",
+            lambda r, t: updates_needed(r, t) if r > t else 0,
+            "For (0.25, 0.5), where the first update is quiet enough, yours",
         ),
-        (lambda r, t: messages(r, t) if r >= t else 0, "For (0.25, 0.5)"),
-        (lambda r, t: messages(r, t) if r > t else None, "yours gives no number"),
-        (lambda r, t: messages(r, t, least=2), "yours gives 2. It should be 1."),
-        (lambda r, t: (messages(r, t), r / t), "Give one number; this has the shape (2,)"),
+        (lambda r, t: updates_needed(r, t) if r >= t else 0, "For (0.25, 0.5)"),
+        (lambda r, t: updates_needed(r, t) if r > t else None, "yours gives no number"),
+        (lambda r, t: updates_needed(r, t, least=2), "yours gives 2. It should be 1."),
+        (lambda r, t: (updates_needed(r, t), r / t), "Give one number; this has the shape (2,)"),
         (lambda r, t: 10, "it should be 4, and yours gives 10. How noisy"),
         (4, "Give a function"),
     ],
@@ -2477,7 +2477,7 @@ RIGHT = {  # other ways than the lab's own
         lambda s, r, norm, n: torch.full((n,), r * norm / n**0.5).square().mul(s).mean().sqrt()[None],
     ],
     "13.rounds": [
-        messages,
+        updates_needed,
         until_quiet,
         lambda r, t: max(1, math.ceil((r / t) ** 2 - 1e-9)),
         lambda r, t: max(1, math.ceil((r / t) ** 2)),
@@ -2636,7 +2636,7 @@ def test_the_checks_of_lab_02_leave_the_random_state_alone():
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_adam_by_hand_is_adam_of_torch(signed):
-    for slopes in [*lab_04.SLOPES, [0.3, -2.0, 1e-3, 5.0, -1e-8] * 4]:
+    for slopes in [*lab_04.GRADIENTS, [0.3, -2.0, 1e-3, 5.0, -1e-8] * 4]:
         given = [math.copysign(1.0, s) for s in slopes] if signed else slopes
         assert lab_04.adam(given, given) == pytest.approx(adam_of_torch(slopes, signed), rel=1e-6)
 
@@ -2683,7 +2683,7 @@ SINGLE = {  # the parts of a right answer, and how they make one
     ),
     "13.rounds": (
         (lab_13.RATIOS, lab_13.WHOLES),
-        lambda ratio, whole: lambda r, t: messages(r, t, ratio, whole, least=0),
+        lambda ratio, whole: lambda r, t: updates_needed(r, t, ratio, whole, least=0),
     ),
     "13.weigh": (
         (lab_13.WEIGHTS, lab_13.TOGETHER),

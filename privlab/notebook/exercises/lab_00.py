@@ -35,7 +35,7 @@ def threat(answer: object) -> Iterator[str]:
         hint = {
             "weights": "the server sent them to the client itself",
             "architecture": "the server sent the model to the client itself",
-            "gradients": "they are the whole point of the client's message",
+            "gradients": "they are the whole point of the client's update",
             "batch size": "the server needs it to weigh the average over clients",
             "preprocessing": "it is part of the recipe that every client follows",
         }

@@ -27,7 +27,7 @@ def cosine(answer: object) -> Iterator[str]:
     unsorted = torch.dot(*(torch.cat([g.flatten() for g in grads.values()]) for grads in (mine, theirs))).item()
     apart = "a layer with a tiny gradient then counts as much as the largest. Sum over all layers before you divide."
     blind = (
-        f"Let the client send the same message 1,000 times as long: the square goes from {square:.3g} to {longer:.3g}, and the picture "
+        f"Let the client send the same update 1,000 times as long: the square goes from {square:.3g} to {longer:.3g}, and the picture "
         "is the same. The length says how wrong the model was about the image, not what is in it."
     )
     yield from _number(answer, (mine, theirs), right, {
@@ -39,7 +39,7 @@ def cosine(answer: object) -> Iterator[str]:
         1 - dot / sum(products): "You multiplied the lengths layer by layer. Find the two lengths of the whole, then multiply those.",
         1 - dot / math.prod(map(sum, lengths)): "You added the lengths of the layers. Add their squares, and take the root of the sum.",
         1 - dot / whole**2: "You divided by the squares of the two lengths: take the roots.",
-        1 - dot: "Not divided by the two lengths it is no cosine: the longer message would seem the nearer.",
+        1 - dot: "Not divided by the two lengths it is no cosine: the longer update would seem the nearer.",
         1 - unsorted / whole: "You took the layers in the order in which they lie in each dict. Here the orders differ: go by name.",
         square: f"That is the squared distance, as in DLG. {blind}",
         math.sqrt(square): f"That is the root of the squared distance. {blind}",
@@ -54,7 +54,7 @@ def cosine(answer: object) -> Iterator[str]:
         value = float(call({n: a * g for n, g in mine.items()}, {n: b * g for n, g in theirs.items()}))
         if not abs(value - right) <= 1e-3:
             yield (
-                f"Right for this message. {what}, and yours goes from {right:.3f} to {value:.3f}; a cosine feels no length. "
+                f"Right for this update. {what}, and yours goes from {right:.3f} to {value:.3f}; a cosine feels no length. "
                 "Divide by both lengths, and add nothing to them."
             )
 
@@ -70,7 +70,7 @@ def _two_gradients() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 # -- why the sign --------------------------------------------------------------------------------------------------------
 
 EPS = 1e-8
-SLOPES = [[1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5], [-1.0, -0.1, 0.01, 0.02], [1e-8, 1e-8, 1e-8]]
+GRADIENTS = [[1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5], [-1.0, -0.1, 0.01, 0.02], [1e-8, 1e-8, 1e-8]]
 
 
 def adam(
@@ -82,7 +82,7 @@ def adam(
 ) -> list[float]:
     """The lengths |step| / lr of Adam's steps for one pixel (Kingma & Ba 2015, Algorithm 1).
 
-    means, squares: the slopes that enter m and those that enter v; Adam takes the same for both.
+    means, squares: the gradients that enter m and those that enter v; Adam takes the same for both.
     corrected: whether m is divided by 1 - beta1^t.  divisor: what m is then divided by, of v and of share = 1 - beta2^t.
     """
     m, v, lengths = 0.0, 0.0, []
@@ -93,28 +93,28 @@ def adam(
     return lengths
 
 
-def _signs(slopes: list[float], signed: bool = True) -> list[float]:
-    return [math.copysign(1.0, s) for s in slopes] if signed else slopes
+def _signs(gradients: list[float], signed: bool = True) -> list[float]:
+    return [math.copysign(1.0, s) for s in gradients] if signed else gradients
 
 
 def _slip(**settings) -> Callable[[list[float], bool], list[float]]:
-    return lambda slopes, signed: adam(_signs(slopes, signed), _signs(slopes, signed), **settings)
+    return lambda gradients, signed: adam(_signs(gradients, signed), _signs(gradients, signed), **settings)
 
 
 # fmt: off
 ADAM_SLIPS = {
     "You took no sign: yours gives the same for signed=True and signed=False.":
         lambda s, _: adam(s, s),
-    "You took the sign unasked: with signed=False the slopes go in as they are.":
+    "You took the sign unasked: with signed=False the gradients go in as they are.":
         lambda s, _: adam(_signs(s), _signs(s)),
     "It is the other way round: take the sign where signed is True.":
         lambda s, signed: _slip()(s, not signed),
-    "With signed=True all your steps have length 1: you took the sign of the step, or of m. Take that of the *slope*, before Adam sees it; "
-    "where the slope turns round, m holds both signs, and the step is shorter.":
+    "With signed=True all your steps have length 1: you took the sign of the step, or of m. Take the *gradient's, before Adam sees it; "
+    "where the gradient turns round, m holds both signs, and the step is shorter.":
         lambda s, signed: [1.0] * len(s) if signed else adam(s, s),
-    "You took the sign for m alone; v still holds the bare slopes, and tiny ones blow the step up. The sign comes before both.":
+    "You took the sign for m alone; v still holds the bare gradients, and tiny ones blow the step up. The sign comes before both.":
         lambda s, signed: adam(_signs(s, signed), s),
-    "You took the sign for v alone; m still holds the bare slopes, and tiny ones stop the step. The sign comes before both.":
+    "You took the sign for v alone; m still holds the bare gradients, and tiny ones stop the step. The sign comes before both.":
         lambda s, signed: adam(s, _signs(s, signed)),
     "Your first step has length 3.16, and should have 1: m and v begin at 0. Divide them by 1 - .9^t and 1 - .999^t, t from 1.":
         _slip(corrected=False, divisor=lambda v, _: math.sqrt(v) + EPS),
@@ -122,17 +122,17 @@ ADAM_SLIPS = {
         _slip(corrected=False),
     "You correct m for its beginning at 0, and not v: divide it by 1 - .999^t, t from 1.":
         _slip(divisor=lambda v, _: math.sqrt(v) + EPS),
-    "Your eps stands under the root, where it is worth 1e-4: slopes of 1e-8 drown in it. Add it after the root.":
+    "Your eps stands under the root, where it is worth 1e-4: gradients of 1e-8 drown in it. Add it after the root.":
         _slip(divisor=lambda v, share: math.sqrt(v / share + EPS)),
-    "Your eps is missing: where the slope is as small as it is, 1e-8, it halves the step.":
+    "Your eps is missing: where the gradient is as small as it is, 1e-8, it halves the step.":
         _slip(divisor=lambda v, share: math.sqrt(v / share)),
     "You added eps before you corrected the root of v. Correct v first, then add.":
         _slip(divisor=lambda v, share: (math.sqrt(v) + EPS) / math.sqrt(share)),
-    "The root is missing: m over v is a length only by accident, where the slope is 1.":
+    "The root is missing: m over v is a length only by accident, where the gradient is 1.":
         _slip(divisor=lambda v, share: v / share + EPS),
-    "Your v holds the last square alone. Adam's loses a thousandth a step: it remembers the large slopes of long ago.":
+    "Your v holds the last square alone. Adam's loses a thousandth a step: it remembers the large gradients of long ago.":
         _slip(betas=(0.9, 0.0)),
-    "Your m holds the last slope alone. Adam's keeps nine tenths of what it was.":
+    "Your m holds the last gradient alone. Adam's keeps nine tenths of what it was.":
         _slip(betas=(0.0, 0.999)),
     "The betas are swapped: .9 belongs to m, and .999 to v.":
         _slip(betas=(0.999, 0.9)),
@@ -144,16 +144,16 @@ def sign(answer: object) -> Iterator[str]:
     if not callable(answer):
         yield f"Give a function; this is a {type(answer).__name__}."
         return
-    cases = [(slopes, signed) for slopes in SLOPES for signed in (False, True)]
+    cases = [(gradients, signed) for gradients in GRADIENTS for signed in (False, True)]
     values, right = [], [_slip()(*case) for case in cases]
-    for slopes, signed in cases:
-        value = answer(list(slopes), signed)
+    for gradients, signed in cases:
+        value = answer(list(gradients), signed)
         if value is None:
             yield OPEN
             return
-        if not hasattr(value, "__len__") or len(value) != len(slopes):
+        if not hasattr(value, "__len__") or len(value) != len(gradients):
             what = f"{len(value)} numbers" if hasattr(value, "__len__") else f"a {type(value).__name__}"
-            yield f"Give a list with one length for each slope: {len(slopes)} here, and yours is {what}."
+            yield f"Give a list with one length for each gradient: {len(gradients)} here, and yours is {what}."
             return
         values.append([float(v) for v in value])
     if any(v < 0 for lengths in values for v in lengths):
@@ -163,11 +163,11 @@ def sign(answer: object) -> Iterator[str]:
     for why, slip in ADAM_SLIPS.items():
         if _close(values, [slip(*case) for case in cases]):
             yield why
-    for (slopes, signed), lengths, due in zip(cases, values, right, strict=True):
+    for (gradients, signed), lengths, due in zip(cases, values, right, strict=True):
         for t, pair in enumerate(zip(lengths, due, strict=True), start=1):
             if not _close([pair[:1]], [pair[1:]]):
                 yield (
-                    f"With slopes={slopes} and signed={signed}, step {t} has length {pair[1]:.3g}, and yours {pair[0]:.3g}. "
+                    f"With the gradients {gradients} and signed={signed}, step {t} has length {pair[1]:.3g}, and yours {pair[0]:.3g}. "
                     "Go through it by hand: m, v, both corrected, then m over (root of v, plus eps)."
                 )
 
@@ -334,9 +334,9 @@ def label(answer: object) -> Iterator[str]:
 
 def _rows(truth: int, probabilities: list[float], features: list[float]) -> Tensor:
     """The last layer's gradient (classes, features) for one image: row i is (p_i - [i is the label]) times the features."""
-    slopes = torch.tensor(probabilities)
-    slopes[truth] -= 1
-    return torch.outer(slopes, torch.tensor(features))
+    gradients = torch.tensor(probabilities)
+    gradients[truth] -= 1
+    return torch.outer(gradients, torch.tensor(features))
 
 
 # -- the Jacobian, times a vector ----------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ def push(answer: object) -> Iterator[str]:
         return
     right, flat = whole @ v.flatten(), v.flatten()
     if value.shape != r.shape:
-        half = "J^T u, the slope towards x, is the halfway house: ask how its product with v changes with u."
+        half = "J^T u, the gradient towards x, is the halfway house: ask how its product with v changes with u."
         said = half if value.shape == x.shape else ""
         yield f"J v has one number for each of the {len(r)} differences, as r has; yours is {tuple(value.shape)}. {said}"
         return

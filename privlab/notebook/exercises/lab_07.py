@@ -1,4 +1,4 @@
-"""Checks of lab 07: jumps at the joints of patches, stages as data, labels that repeat, a registration without a slope, a damped step."""
+"""Checks of lab 07: jumps at the joints of patches, stages as data, labels that repeat, a registration with no gradient, a damped step."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def counts(answer: object) -> Iterator[str]:
             )
 
 
-# -- a registration without a slope --------------------------------------------------------------------------------------
+# -- a registration without a gradient --------------------------------------------------------------------------------------
 
 
 def registration(answer: object) -> Iterator[str]:
@@ -222,7 +222,7 @@ def registration(answer: object) -> Iterator[str]:
         yield OPEN
         return
     if not isinstance(value, Tensor):
-        yield f"Give a tensor with one distance a member; this is a {type(value).__name__}, through which no slope can come."
+        yield f"Give a tensor with one distance a member; this is a {type(value).__name__}, through which no gradient can come."
         return
     if value.shape != right.shape:
         if value.numel() == 1 and abs(value.item() - right.sum().item()) < 1e-3:
@@ -251,21 +251,21 @@ def registration(answer: object) -> Iterator[str]:
             f"{[round(v, 3) for v in value.tolist()]}."
         )
         return
-    slope = None
+    gradient = None
     if value.requires_grad:
-        (slope,) = torch.autograd.grad(value.sum(), members, allow_unused=True)
-    if slope is None or not slope.any():
+        (gradient,) = torch.autograd.grad(value.sum(), members, allow_unused=True)
+    if gradient is None or not gradient.any():
         yield (
-            "The values are right and the slope is still zero: the member itself is detached (or rebuilt from "
-            "numbers). A term whose slope is "
+            "The values are right and the gradient is still zero: the member itself is detached (or rebuilt from "
+            "numbers). A term whose gradient is "
             "zero costs time and does nothing, and its value in the trace looks as it should. Detach at most the consensus."
         )
         return
-    inwards = (slope * apart).sum((1, 2, 3, 4))
+    inwards = (gradient * apart).sum((1, 2, 3, 4))
     if (inwards <= 0).all():
-        yield "The slope reaches the consensus only, and pushes it: each member would be driven *away*. Detach the other one, or none."
+        yield "The gradient reaches the consensus only, and pushes it: each member would be driven *away*. Detach the other one, or none."
     if (inwards <= 0).any():
-        yield "Some member gets no slope towards the consensus; treat all members alike."
+        yield "Some member gets no gradient towards the consensus; treat all members alike."
 
 
 # -- one damped step -----------------------------------------------------------------------------------------------------
@@ -304,9 +304,9 @@ DAMPED_SLIPS: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {
         lambda J, r, d: _stepped(J, r, d * torch.diag((J.T @ J).diagonal())),
     "You damped in units of the mean of the diagonal, as `GaussNewton` does. Here the damping is the number itself.":
         lambda J, r, d: _stepped(J, r, d * (J.T @ J).diagonal().mean() * torch.eye(J.shape[1], dtype=J.dtype)),
-    "That is the slope alone, -J^T r, a step of plain descent: it knows nothing of the curvature.":
+    "That is the gradient alone, -J^T r, a step of plain descent: it knows nothing of the curvature.":
         lambda J, r, d: -J.T @ r,
-    "That is the slope over the damping: J^T J is missing.":
+    "That is the gradient over the damping: J^T J is missing.":
         lambda J, r, d: -J.T @ r / d,
 }
 SQUARE_SLIPS: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {  # these have a shape only where J is square
@@ -314,7 +314,7 @@ SQUARE_SLIPS: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {  # these 
         lambda J, r, d: torch.linalg.solve(J @ J.T + d * torch.eye(len(J), dtype=J.dtype), -J.T @ r),
     "You have J in place of J^T J: it is J^T J that is symmetric, and that the damping keeps from being singular.":
         lambda J, r, d: torch.linalg.solve(J + d * torch.eye(len(J), dtype=J.dtype), -r),
-    "You have J r on the right; the slope of half the sum of squares is J^T r.":
+    "You have J r on the right; the gradient of half the sum of squares is J^T r.":
         lambda J, r, d: torch.linalg.solve(J.T @ J + d * torch.eye(len(J), dtype=J.dtype), -J @ r),
 }
 # fmt: on

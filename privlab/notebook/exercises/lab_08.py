@@ -234,7 +234,7 @@ def label(answer: object) -> Iterator[str]:
         found = label_recovery.row_products(model, seen).item() == 3
         yield f"That does{' ' if found else ' not '}give the label, by its rows, but with {sent:,} numbers. Ten are enough."
     if any(n.startswith("norm.") for n in names):
-        yield "The final norm is counted with the head. But the slopes of the logits are mixed by the head's weights before they get there."
+        yield "The final norm is counted with the head. But the logits' gradients are mixed by the head's weights before they get there."
     if any(n.startswith(("blocks.", "pos_", "patch_", "cls_")) for n in names):
         yield "Before the head all classes are mixed. Which gradient has one number for each class?"
     yield "The smallest of them must point at the label: which gradient is p - [label], and nothing else?"

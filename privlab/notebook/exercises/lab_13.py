@@ -32,8 +32,8 @@ PARTS: dict[str, Callable[[float, int], float]] = {  # of share and numbers
 }
 LENGTHS: dict[str, Callable[[float, float], float]] = {  # of relative and norm
     "": lambda r, norm: r * norm,
-    "`norm` is missing: `relative` is how long the noise is *beside the message*, so a longer one gets more.": lambda r, norm: r,
-    "`relative` is missing: your noise is as long as the message itself.": lambda r, norm: norm,
+    "`norm` is missing: `relative` is how long the noise is *beside the update*, so a longer one gets more.": lambda r, norm: r,
+    "`relative` is missing: your noise is as long as the update itself.": lambda r, norm: norm,
     "`relative` and `norm` are missing. The length of the noise is the one times the other.": lambda r, norm: 1.0,
     "`norm` is squared, outside the root. There it stands as it is.": lambda r, norm: r * norm**2,
     "`relative` is squared, outside the root. There it stands as it is.": lambda r, norm: r**2 * norm,
@@ -41,7 +41,7 @@ LENGTHS: dict[str, Callable[[float, float], float]] = {  # of relative and norm
     "You took the root of `relative * norm`, too. It is a length; under the root goes its square.": lambda r, norm: (r * norm) ** 0.5,
     "You took the root of `norm`, too. It is a length already; under the root goes its square.": lambda r, norm: r * norm**0.5,
     "You took the root of `relative`, too. It compares lengths; under the root goes its square.": lambda r, norm: r**0.5 * norm,
-    "You divide by `norm`: the longer the message, the *longer* is the noise.": lambda r, norm: r / norm,
+    "You divide by `norm`: the longer the update, the *longer* is the noise.": lambda r, norm: r / norm,
     "You divide by `relative`: the larger it is, the *longer* is the noise.": lambda r, norm: norm / r,
 }
 DEVIATIONS: dict[str, Callable[[float], float]] = {
@@ -65,8 +65,8 @@ def deviation(answer: object) -> Iterator[str]:
 
 # fmt: off
 COUNTS = [(1.0, 0.5), (0.75, 0.25), (1.25, 0.5), (0.875, 0.5), (3.25, 2.0), (2.0, 0.125), (1.75, 0.375)]  # relative, target
-BELOW = [(0.25, 0.5), (0.5, 0.5), (0.0, 0.5)]  # the first message will do
-ROOT = "The mean of n messages has noise that is smaller by the *root* of n"
+BELOW = [(0.25, 0.5), (0.5, 0.5), (0.0, 0.5)]  # the first update will do
+ROOT = "The mean of n updates has noise that is smaller by the *root* of n"
 RATIOS: dict[str, Callable[[float, float], float]] = {
     "": lambda r, t: (r / t) ** 2,
     f"{ROOT}, so n goes with the square of the ratio. You took the ratio itself.": lambda r, t: r / t,
@@ -78,13 +78,13 @@ RATIOS: dict[str, Callable[[float, float], float]] = {
     "You took a difference. It matters how many *times* larger `relative` is.": lambda r, t: r - t,
     "You took a difference of squares. It matters how many *times* larger `relative` is.": lambda r, t: r**2 - t**2,
     "`target` plays no part in yours.": lambda r, t: r**2,
-    f"You halve the noise with each message. {ROOT}: to halve it takes four.": lambda r, t: 1 + math.log2(r / t),
+    f"You halve the noise with each update. {ROOT}: to halve it takes four.": lambda r, t: 1 + math.log2(r / t),
 }
 WHOLES: dict[str, Callable[[float], float]] = {
     "": math.ceil,
-    "You round down. With so few messages the noise is still above `target`: round up.": math.floor,
+    "You round down. With so few updates the noise is still above `target`: round up.": math.floor,
     "You round to the nearest whole number. Where that goes down, the noise is still above `target`: round up.": round,
-    "Nobody sends a part of a message: round up to a whole number.": lambda x: x,
+    "Nobody sends a part of an update: round up to a whole number.": lambda x: x,
     "Where the square of the ratio is whole you send one too many: noise of just `target` will do.": lambda x: math.floor(x) + 1,
     "Yours is one too many.": lambda x: math.ceil(x) + 1,
     "Yours is one too few. Do you count from 0, or stop one step before?": lambda x: math.ceil(x) - 1,
@@ -94,11 +94,11 @@ WHOLES: dict[str, Callable[[float], float]] = {
 
 def rounds(answer: object) -> Iterator[str]:
     slips = combine(lambda ratio, whole: lambda r, t: whole(ratio(r, t)), RATIOS, WHOLES)
-    yield from compare(answer, COUNTS, slips.pop(""), slips, "How noisy is the mean of one message, of two, of four?")
+    yield from compare(answer, COUNTS, slips.pop(""), slips, "How noisy is the mean of one update, of two, of four?")
     call: Any = answer
     for relative, target in BELOW:
         value = call(relative, target)
-        where = f"For {(relative, target)}, where the first message is quiet enough,"
+        where = f"For {(relative, target)}, where the first update is quiet enough,"
         if value is None or math.prod(np.shape(value)) != 1:
             yield f"{where} yours gives no number. It should be 1."
         if not (value := float(value)):

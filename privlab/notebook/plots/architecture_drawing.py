@@ -69,10 +69,10 @@ def blocks(
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
-    for column, (layers, told) in enumerate(zip(stacks, words, strict=True)):
+    for column, (layers, marks_of) in enumerate(zip(stacks, words, strict=True)):
         left = column * width / 2 + LEFT
         axes.text(left + WIDTH / 2, 0.2, titles[column], ha="center", va="center", fontsize=10.5, fontweight="bold")
-        for row, (layer, mark) in enumerate(zip(layers, told, strict=True)):
+        for row, (layer, mark) in enumerate(zip(layers, marks_of, strict=True)):
             _box(axes, left, 0.5 + row * (HEIGHT + GAP), layer, mark)
             if row:
                 _arrow(
@@ -115,7 +115,7 @@ def _plate(mark: str, layer: str) -> dict[str, Any] | None:
     return dict(facecolor=FACES[layer], edgecolor="none", pad=1.5) if mark == "gone" else None
 
 
-def _shortcut(axes: Axes, left: float, row: int, told: str) -> None:
+def _shortcut(axes: Axes, left: float, row: int, layer: str) -> None:
     top, end, line = 0.42, 0.5 + row * (HEIGHT + GAP) + HEIGHT / 2, left - 0.3
     axes.plot(
         [left + WIDTH / 2, line, line, left - 0.06],
@@ -129,7 +129,7 @@ def _shortcut(axes: Axes, left: float, row: int, told: str) -> None:
     axes.text(
         line - 0.12,
         (top + end) / 2,
-        f"shortcut{': ' + told if told else ''}",
+        f"shortcut{': ' + layer if layer else ''}",
         rotation=90,
         ha="center",
         va="center",
@@ -153,8 +153,8 @@ def _arrow(axes: Axes, x: float, y: float, to_x: float, to_y: float) -> None:
 
 
 def _alt(stacks: Sequence[Sequence[str]], words: Sequence[Sequence[str]], titles: Sequence[str]) -> str:
-    said = []
-    for layers, told, title in zip(stacks, words, titles, strict=True):
-        parts = [f"{layer}{f' ({mark})' if mark else ''}" for layer, mark in zip(layers, told, strict=True)]
-        said.append(f"{title}: {', '.join(parts)}")
-    return f"Two blocks as stacks of layers. {'. '.join(said)}."
+    sentences = []
+    for layers, marks_of, title in zip(stacks, words, titles, strict=True):
+        parts = [f"{layer}{f' ({mark})' if mark else ''}" for layer, mark in zip(layers, marks_of, strict=True)]
+        sentences.append(f"{title}: {', '.join(parts)}")
+    return f"Two blocks as stacks of layers. {'. '.join(sentences)}."

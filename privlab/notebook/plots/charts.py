@@ -37,7 +37,7 @@ def lines(
     if not 1 <= len(series) <= len(MARKERS):
         raise ValueError(f"series: got {len(series)} lines; give 1 to {len(MARKERS)}, as more cannot be told apart")
     figure, ax = picture.empty_chart(xlabel, ylabel, log)
-    shown: set[Any] = set()
+    positions: set[Any] = set()
     for (name, data), colour, marker, dash in zip(series.items(), COLOURS, MARKERS, DASHES, strict=False):
         x, y, *spread = (picture.numbers(name, values) for values in data)
         if len({len(x), len(y), *map(len, spread)}) != 1:
@@ -50,8 +50,8 @@ def lines(
             low = y - spread[0]
             floor = np.nanmin(y) / 10 if "y" in log else -np.inf  # a band may reach below zero, a log axis may not
             ax.fill_between(x, np.maximum(low, floor), y + spread[0], color=colour, alpha=0.18, linewidth=0)
-        shown.update(x.tolist())
-    _name_points(ax, shown, "x" in log)
+        positions.update(x.tolist())
+    _name_points(ax, positions, "x" in log)
     picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})
     if len(series) > 1:
         picture.legend_above(figure, most=4)
@@ -67,9 +67,9 @@ def spectrum(values: Mapping[str, Values], *, alt: str, cutoffs: Mapping[str, fl
     series = {}
     for name, data in values.items():
         ordered = np.sort(picture.numbers(name, data))[::-1]
-        kept = ordered[ordered > 0]
-        zeros = f" ({len(ordered) - len(kept)} exact zeros not shown)" if len(kept) < len(ordered) else ""
-        series[name + zeros] = (np.arange(1, len(kept) + 1), kept)
+        positive = ordered[ordered > 0]
+        zeros = f" ({len(ordered) - len(positive)} exact zeros not shown)" if len(positive) < len(ordered) else ""
+        series[name + zeros] = (np.arange(1, len(positive) + 1), positive)
     return lines(series, xlabel="rank", ylabel="singular value", log="y", thresholds=cutoffs, alt=alt)
 
 
@@ -168,11 +168,11 @@ def heat(
     return picture.render(figure, alt)
 
 
-def _name_points(ax: Axes, shown: set[Any], log: bool) -> None:
+def _name_points(ax: Axes, positions: set[Any], log: bool) -> None:
     """Ticks at the x values themselves, where they are few, short and stand apart; never between two whole numbers."""
-    if any(isinstance(x, str) for x in shown):
+    if any(isinstance(x, str) for x in positions):
         return
-    ticks = np.array(sorted(shown))
+    ticks = np.array(sorted(positions))
     gaps = np.diff(np.log10(ticks) if log else ticks)
     words = [f"{x:g}" for x in ticks]
     if len(ticks) <= 8 and max(map(len, words)) <= 6 and (len(gaps) == 0 or gaps.min() >= gaps.sum() / 12):

@@ -126,10 +126,10 @@ def gaussians(
 
     groups = picture.columns("values", {"in": values_in, "out": values_out}, log=False)
     if len(fit) != 4 or not np.isfinite([*fit, target]).all() or min(fit[1], fit[3]) <= 0:
-        wanted = (
+        expected = (
             "give finite (mean_in, std_in, mean_out, std_out), the standard deviations above 0, and a finite target"
         )
-        raise ValueError(f"fit={tuple(fit)}, target={target}: {wanted}")
+        raise ValueError(f"fit={tuple(fit)}, target={target}: {expected}")
     mean_in, std_in, mean_out, std_out = (float(number) for number in fit)
     fits = {"in": (mean_in, std_in, IN, "-", "trained"), "out": (mean_out, std_out, OUT, "--", "not trained")}
     bells = [

@@ -101,11 +101,11 @@ class Study:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over all pictures in their order, as 8-bit pixels: answers are merged only where it is the same."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for pair in self.pairs:
             for picture in (pair.target, pair.one, pair.other):
-                found.update(repr(tuple(picture.shape)).encode() + picture.contiguous().numpy().tobytes())
-        return found.hexdigest()
+                digest.update(repr(tuple(picture.shape)).encode() + picture.contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
     def __repr__(self) -> str:
         one, other = self.names
@@ -232,11 +232,11 @@ def begin(study: Study, folder: Path | str = FOLDER, seed: int | None = None, fr
     if not fresh:
         for path in sorted(files(folder), key=lambda p: p.stat().st_mtime, reverse=True):
             try:
-                found = read(path)
+                game = read(path)
             except ValueError:
                 continue  # `summary` is who speaks of it
-            if not found.fits(study) and not found.over and seed in (None, found.seed):
-                return found
+            if not game.fits(study) and not game.over and seed in (None, game.seed):
+                return game
     drawn = secrets.randbits(32) if seed is None else seed
     return Played(study.digest, study.names, len(study.pairs), study.seconds, secrets.token_hex(8), drawn)
 
@@ -256,9 +256,9 @@ def read(path: Path | str) -> Played:
         _of_this_format(content)
         del content["format"]
         answers = tuple(Answer(**a) for a in content["answers"])
-        made = Played(**{**content, "names": tuple(content["names"]), "answers": answers})
-        _sound(made)
-        return made
+        played = Played(**{**content, "names": tuple(content["names"]), "answers": answers})
+        _sound(played)
+        return played
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path.name} holds no answers that can be read here: {_reason(error)}") from None
 

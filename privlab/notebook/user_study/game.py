@@ -242,11 +242,11 @@ class Game(ipywidgets.VBox):
 
     def _everybody(self) -> str:
         try:
-            found = statistics.summary(self.folder, self.study)
+            summary = statistics.summary(self.folder, self.study)
         except ValueError as error:
             return f"<p>{html.escape(str(error))}</p>"
-        alone = found.players <= 1 and not found.left_out
-        return "<p>There is no other game yet.</p>" if alone else found._repr_html_()
+        alone = summary.players <= 1 and not summary.left_out
+        return "<p>There is no other game yet.</p>" if alone else summary._repr_html_()
 
 
 PLAIN = "line-height:1.5;margin:0 0 .5em;max-width:45em"
@@ -300,7 +300,7 @@ def _reach(count: int) -> str:
 
 def _reveal(study: Study, played: Played) -> list[plots.Picture]:
     """Which was which: the pairs in the order in which they were shown, six to a picture."""
-    made = []
+    pictures = []
     for start in range(0, len(played.answers), 6):
         some = played.answers[start : start + 6]
         pairs = [study.pairs[a.pair] for a in some]
@@ -309,5 +309,5 @@ def _reveal(study: Study, played: Played) -> list[plots.Picture]:
         chosen = {name: ["your choice" * (a.choice == name) for a in some] for name in study.names}
         words = ", ".join(a.choice or "none" for a in some)
         alt = f"Pairs {start + 1} to {start + len(some)}: the target above, then {' and '.join(study.names)}. You chose: {words}."
-        made.append(plots.images(rows, alt, {"target": [str(p.person) for p in pairs], **chosen}))
-    return made
+        pictures.append(plots.images(rows, alt, {"target": [str(p.person) for p in pairs], **chosen}))
+    return pictures

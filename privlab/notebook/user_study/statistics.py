@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binomtest
 
-from privlab.notebook.user_study import answers as study
-from privlab.notebook.user_study.answers import Played, Study
+from privlab.notebook.user_study.answers import FOLDER, Played, Study, files, read
 
 __all__ = ["Summary", "of_games", "summary", "wilson"]
 
@@ -87,7 +86,7 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def summary(where: Path | str | Iterable[Path | str] = study.FOLDER, of: Study | None = None, seed: int = 0) -> Summary:
+def summary(where: Path | str | Iterable[Path | str] = FOLDER, of: Study | None = None, seed: int = 0) -> Summary:
     """What the games in a folder, or in some files, add up to.
 
     where: a folder, of which every *.json is read, or files.  of: the study that they answer to; where it is missing, they must
@@ -102,12 +101,12 @@ def summary(where: Path | str | Iterable[Path | str] = study.FOLDER, of: Study |
     if isinstance(where, (str, Path)):
         if not Path(where).exists():
             raise FileNotFoundError(f"{where} is not there; a game writes its folder with the first answer")
-        paths = study.files(where) if one_folder else [Path(where)]
+        paths = files(where) if one_folder else [Path(where)]
     else:
         paths = [Path(path) for path in where]
     for path in paths:
         try:
-            game = study.read(path)
+            game = read(path)
             if of and (why := game.fits(of)):
                 raise ValueError(f"{path.name}: {why}")
         except ValueError as error:
@@ -136,10 +135,10 @@ def of_games(games: Sequence[Played], seed: int = 0, left_out: Sequence[str] = (
     if not games:
         raise ValueError("games=() holds no game; give at least one")
     if len(kinds := {(g.study, g.pairs, g.limit, g.names) for g in games}) > 1:
-        shown = " and ".join(
+        studies = " and ".join(
             f"{digest[:8]} ({', '.join(names)}, {limit} s)" for digest, _, limit, names in sorted(kinds)
         )
-        raise ValueError(f"games: they answer to different studies, {shown}; say which one is meant: of=study")
+        raise ValueError(f"games: they answer to different studies, {studies}; say which one is meant: of=study")
     each: dict[str, Played] = {}
     for game in sorted(games, key=lambda g: len(g.answers)):
         shorter = each.get(game.player)
@@ -150,40 +149,42 @@ def of_games(games: Sequence[Played], seed: int = 0, left_out: Sequence[str] = (
         each[game.player] = game
 
     names, width = games[0].names, games[0].pairs
-    said = np.full((len(each), width), np.nan)  # (players, pairs): 1 for the first name, 0 for the second, nan for none
+    votes = np.full(
+        (len(each), width), np.nan
+    )  # (players, pairs): 1 for the first name, 0 for the second, nan for none
     rows = sorted(each.values(), key=lambda g: g.player)  # so that no interval hangs on the order of the files
     rounds = [(row, a) for row, game in enumerate(rows) for a in game.answers]
     for row, a in rounds:
-        said[row, a.pair] = math.nan if a.choice is None else a.choice == names[0]
-    there = ~np.isnan(said)
-    said = said[there.any(1)][:, there.any(0)]  # who never answered in time is no player to draw
-    first, answers = int(np.nansum(said)), int(there.sum())
+        votes[row, a.pair] = math.nan if a.choice is None else a.choice == names[0]
+    there = ~np.isnan(votes)
+    votes = votes[there.any(1)][:, there.any(0)]  # who never answered in time is no player to draw
+    first, answers = int(np.nansum(votes)), int(there.sum())
     low, high = wilson(first, answers)
-    if len(said) > 1:
-        drawn = _bootstrap(said, seed)
+    if len(votes) > 1:
+        drawn = _bootstrap(votes, seed)
         low, high = min(low, drawn[0]), max(high, drawn[1])
     return Summary(
         names=names,
-        players=len(said),
-        pairs=said.shape[1],
+        players=len(votes),
+        pairs=votes.shape[1],
         first=first,
         answers=answers,
         silent=sum(a.choice is None for _, a in rounds),
         left=sum(a.choice == a.left for _, a in rounds),
         low=low,
         high=high,
-        how="bootstrap" if len(said) > 1 else "wilson",
+        how="bootstrap" if len(votes) > 1 else "wilson",
         left_out=tuple(left_out),
     )
 
 
-def _bootstrap(said: np.ndarray, seed: int) -> tuple[float, float]:
-    """The 2.5th and 97.5th percentile of the share when players and pairs are drawn anew.  said: (players, pairs), nan for none."""
+def _bootstrap(votes: np.ndarray, seed: int) -> tuple[float, float]:
+    """The 2.5th and 97.5th percentile of the share when players and pairs are drawn anew.  votes: (players, pairs), nan for none."""
     generator = np.random.default_rng(seed)
     players, pairs = (
-        generator.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) for n in said.shape
+        generator.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) for n in votes.shape
     )  # (resamples, n) each
-    given = ((players @ ~np.isnan(said)) * pairs).sum(1)  # answers in each resample
-    hits = ((players @ np.nan_to_num(said)) * pairs).sum(1)
-    low, high = np.quantile(hits[given > 0] / given[given > 0], [0.025, 0.975])
+    counts = ((players @ ~np.isnan(votes)) * pairs).sum(1)  # answers in each resample
+    hits = ((players @ np.nan_to_num(votes)) * pairs).sum(1)
+    low, high = np.quantile(hits[counts > 0] / counts[counts > 0], [0.025, 0.975])
     return float(low), float(high)
