@@ -46,7 +46,7 @@ from IPython.display import display
 from scipy.stats import spearmanr
 
 from privlab import data, ledger, training
-from privlab import models as models_module
+from privlab import models
 from privlab.attacks.membership_inference import network_based, signals
 from privlab.metrics import roc
 from privlab.notebook import checks, plots, widgets
@@ -77,7 +77,7 @@ family, sets, size, repeats, recipe, every = {
     "paper": (full | larger, ["cifar10", "cifar100"], 50_000, 3, "zhang2024_membership", 50),
 }[profile]
 if victim:  # recorded under its own name: no claim is about it
-    family = family | {victim: (victim, models_module.sized(victim, 32))}
+    family = family | {victim: (victim, models.sized(victim, 32))}
 key = {name: ledger.key(name) for name in family}
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
@@ -176,9 +176,9 @@ def accuracies(name, architecture, m, at=None):
 
 
 main = sets[0]
-models = range(2 * repeats)
+victims = range(2 * repeats)
 for architecture in family:
-    train, test = np.array([accuracies(main, architecture, m) for m in models]).T
+    train, test = np.array([accuracies(main, architecture, m) for m in victims]).T
     print(f"{architecture:>9}: {train.mean():.3f} of its training images right, {test.mean():.3f} of its test images")
     page.record("task_acc", [main, key[architecture]], test, mode="eval", victim=f"trained {recipe.epochs} epochs")
 
@@ -214,7 +214,7 @@ def median_losses(name, architecture, m):
     return torch.stack([losses[members].median(), losses[~members].median()])
 
 
-gap = torch.stack([median_losses(main, "Swin", m) - median_losses(main, "ResNet", m) for m in models])
+gap = torch.stack([median_losses(main, "Swin", m) - median_losses(main, "ResNet", m) for m in victims])
 for k, kind in enumerate(("members", "non_members")):
     page.record(
         "median_loss_difference",
@@ -268,7 +268,7 @@ def by_threshold(name, architecture, m, score, at=None):
 
 
 table = {
-    (architecture, name): np.mean([by_threshold(main, architecture, m, score) for m in models], axis=0)
+    (architecture, name): np.mean([by_threshold(main, architecture, m, score) for m in victims], axis=0)
     for architecture in family for name, score in signals.SCORES.items()
 }  # fmt: skip
 pd.DataFrame(table, index=["threshold of the shadow model", "oracle's threshold"]).T.round(3)
@@ -351,10 +351,10 @@ attacks = {
     "labels, five pictures": lambda *victim: by_labels(*victim, pixels),
 }
 found = {
-    (architecture, kind): [attack(main, architecture, m) for m in models]
+    (architecture, kind): [attack(main, architecture, m) for m in victims]
     for architecture in family for kind, attack in attacks.items()
 }  # fmt: skip
-print(f"balanced accuracy over {len(models)} victims each; .5 is a coin")
+print(f"balanced accuracy over {len(victims)} victims each; .5 is a coin")
 pd.DataFrame({k: [roc.over_targets(v, seed=seed)] for k, v in found.items()}, index=["mean"]).T.unstack()
 
 # %%
@@ -393,14 +393,14 @@ for name, (one, other) in itertools.product(
     sets, [("Swin", "ResNet"), ("ConvNeXt", "ResNet"), ("Swin-S", "ResNet-101")]
 ):
     if one in family:
-        gap = [by_network(name, one, m) - by_network(name, other, m) for m in models]
+        gap = [by_network(name, one, m) - by_network(name, other, m) for m in victims]
         keys = [name, f"{key[one]}_less_{key[other]}"]
         page.record("attack_acc_difference", keys, gap, **about)
         print(f"{name}: {one} less {other}: {roc.over_targets(gap, seed=seed)}")
 
 if len(sets) == 2:
     for architecture in family:
-        gap = [by_network("cifar100", architecture, m) - by_network("cifar10", architecture, m) for m in models]
+        gap = [by_network("cifar100", architecture, m) - by_network("cifar10", architecture, m) for m in victims]
         page.record("attack_acc_difference", ["cifar100_less_cifar10", key[architecture]], gap, **about)
 
 # %% [markdown]
@@ -410,8 +410,8 @@ if len(sets) == 2:
 
 # %%
 epochs = fleets[main, "Swin"].at
-network = {a: [[by_network(main, a, m, at) for at in epochs] for m in models] for a in family}  # [victim][epoch]
-levels = {a: [[accuracies(main, a, m, at) for at in epochs] for m in models] for a in family}  # (train, test)
+network = {a: [[by_network(main, a, m, at) for at in epochs] for m in victims] for a in family}  # [victim][epoch]
+levels = {a: [[accuracies(main, a, m, at) for at in epochs] for m in victims] for a in family}  # (train, test)
 network, levels = ({a: np.array(v) for a, v in of.items()} for of in (network, levels))
 overfitting = {a: v[..., 0] - v[..., 1] for a, v in levels.items()}  # (victims, epochs)
 
@@ -475,7 +475,7 @@ def at_matched_gap(one, other, victim):
     return float(np.mean(np.interp(grid, *curves[0]) - np.interp(grid, *curves[1])))
 
 
-matched = {a: [at_matched_gap(a, "ResNet", k) for k in models] for a in family if a in ("Swin", "ConvNeXt")}
+matched = {a: [at_matched_gap(a, "ResNet", k) for k in victims] for a in family if a in ("Swin", "ConvNeXt")}
 for architecture, pairs in matched.items():
     values = [value for value in pairs if value is not None]
     if not values:
@@ -495,7 +495,7 @@ for architecture, pairs in matched.items():
 ours = [a for a in family if a != victim]
 ranks = [
     spearmanr(np.concatenate([overfitting[a][k] for a in ours]), np.concatenate([network[a][k] for a in ours])).statistic
-    for k in models
+    for k in victims
 ]  # fmt: skip
 page.record("rank_correlation", [main, "overfitting_attack_acc"], ranks, **about)
 print(f"rank correlation of overfitting level and attack accuracy: {[round(float(r), 3) for r in ranks]}")
@@ -507,7 +507,7 @@ print(f"rank correlation of overfitting level and attack accuracy: {[round(float
 # **ROC** shows both: the true-positive rate at each false-positive rate. On logarithmic axes its left end can be seen.
 
 # %%
-scores_of = {a: [(signals.loss(*answers(main, a, m)[:2]), answers(main, a, m)[2]) for m in models] for a in family}
+scores_of = {a: [(signals.loss(*answers(main, a, m)[:2]), answers(main, a, m)[2]) for m in victims] for a in family}
 rates = {}
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that few non-members make it rough; the interval says so

@@ -42,7 +42,7 @@ import torch
 from IPython.display import display
 
 from privlab import data, ledger, training
-from privlab import models as models_module
+from privlab import models
 from privlab.attacks.membership_inference import lira, rmia, signals
 from privlab.metrics import roc
 from privlab.notebook import checks, plots, widgets
@@ -64,14 +64,14 @@ small = {
 full = {"ResNet": ("resnet50_cifar", {}), "Swin": ("swin_tiny_cifar", {})}
 larger = {"ResNet-101": ("resnet101_cifar", {}), "Swin-S": ("swin_small_cifar", {})}
 # families, image sets, models, images, images that no model sees, recipe
-family, sets, models, size, unseen, recipe = {
+family, sets, fleet_size, size, unseen, recipe = {
     "smoke": (small, ["cifar10"], 6, 400, 200, "membership_smoke"),
     "laptop": (small, ["cifar10"], 10, 4_000, 1_000, "membership_laptop"),
     "gpu": (full, ["cifar10"], 8, 20_000, 5_000, "zhang2024_membership"),
     "paper": (full | larger, ["cifar10", "cifar100"], 64, 50_000, 10_000, "zhang2024_membership"),
 }[profile]
 if victim:  # recorded under its own name: no claim is about it
-    family = family | {victim: (victim, models_module.sized(victim, 32))}
+    family = family | {victim: (victim, models.sized(victim, 32))}
 short = {name: ledger.key(name) for name in family}
 recipe = training.RECIPES[recipe]
 deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
@@ -90,10 +90,10 @@ print(getsource(data.in_out))
 # that no model sees; one attack needs them.
 
 # %%
-keep = torch.cat([data.in_out(size, models, seed, pairs=True), torch.zeros(models, unseen, dtype=torch.bool)], dim=1)
+keep = torch.cat([data.in_out(size, fleet_size, seed, pairs=True), torch.zeros(fleet_size, unseen, dtype=torch.bool)], dim=1)
 audited = keep[:, :size]  # the images that may be members
 print(
-    f"{models} models; each image in {audited.sum(0).unique().tolist()} of them; {audited.sum(1).tolist()} images a model"
+    f"{fleet_size} models; each image in {audited.sum(0).unique().tolist()} of them; {audited.sum(1).tolist()} images a model"
 )
 
 
@@ -158,7 +158,7 @@ print(f"from the logits, in float64: {signals.margin(sure, torch.tensor([0])).it
 
 # %%
 photos = data.load(main)
-others = torch.arange(models) > 1  # not the target, and not its partner, which holds the answer
+others = torch.arange(fleet_size) > 1  # not the target, and not its partner, which holds the answer
 shown = range(0, size, max(1, size // 20))
 
 
@@ -315,7 +315,7 @@ loss_guess = widgets.predict("AUC of the whole fleet less AUC of six models, on 
 loss_guess
 
 # %%
-counts = [count for count in (6, 8, 10, 16, 32, 64) if count <= models]
+counts = [count for count in (6, 8, 10, 16, 32, 64) if count <= fleet_size]
 sure_of = {a: fleets[main, a].signal(signals.confidence)[..., 0] for a in list(family)[:2]}  # (models, all images)
 
 

@@ -44,7 +44,7 @@ import torch
 from torch import nn
 
 from privlab import data, ledger, metrics, training
-from privlab import models as models_module
+from privlab import models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, objectives, priors
 from privlab.leak import observe
@@ -75,7 +75,7 @@ family, images, seeds, attack, side_repeats, side_steps, train_images, epochs = 
 }[profile]
 smaller = {"ResNet": dict(channels=(16, 32, 64, 128)), "ViT": dict(depth=2)} if profile == "smoke" else {}
 if victim:  # recorded under its own name: no claim is about it
-    family, smaller = family | {victim: victim}, smaller | {victim: models_module.sized(victim, 32)}
+    family, smaller = family | {victim: victim}, smaller | {victim: models.sized(victim, 32)}
 fresh = dict(mode="eval", victim="fresh")
 
 # %% [markdown]
@@ -132,7 +132,7 @@ photos = data.load("cifar10_samples")
 
 def untrained(name, number=0, train_mode=False, **more):
     """A fresh victim of this family; `number` is that of its weights."""
-    built = models_module.build(family[name], num_classes=10, seed=seed + number, **smaller.get(name, {}), **more)
+    built = models.build(family[name], num_classes=10, seed=seed + number, **smaller.get(name, {}), **more)
     return built.train(train_mode).to(page.device)
 
 
@@ -283,7 +283,7 @@ for name, values in measured.items():
 # %%
 printed = pd.concat([papers.table("zhang2024_table5"), papers.table("zhang2024_table7")]).query("metric == 'psnr'")
 printed = printed.drop_duplicates("model").set_index("model")["mean"].astype(float)
-models = {
+networks = {
     "ResNet": "ResNet-50",
     "Swin": "Swin-T",
     "ConvNeXt": "ConvNeXt-T",
@@ -293,7 +293,7 @@ models = {
 plots.dots(
     {name: values["psnr"] for name, values in measured.items()},
     xlabel="PSNR in dB (higher is a better attack)",
-    published={name: printed[model] for name, model in models.items() if name in measured},
+    published={name: printed[model] for name, model in networks.items() if name in measured},
     alt="PSNR of every search, a row for each architecture, with the paper's numbers for its full-size models as diamonds: "
     + ", ".join(f"{name} {values['psnr'].mean().item():.1f} dB" for name, values in measured.items()),
 )
@@ -431,7 +431,7 @@ for name in trained:
 # %%
 for name, built in {
     "small": untrained("ResNet"),
-    "ResNet-50": models_module.build("resnet50_cifar", seed=seed),
+    "ResNet-50": models.build("resnet50_cifar", seed=seed),
 }.items():
     sizes = {n: p.numel() for n, p in built.named_parameters()}
     message = observe(built, photo, label).grads
@@ -662,7 +662,7 @@ on_imagenet = {name: [] for name in large}
 for image in range({"gpu": 2, "paper": 20}.get(profile, 0)):
     source = data.load("imagenet_samples")
     for name, model in large.items():
-        stock = partial(models_module.build, model, num_classes=1000, seed=seed + image)
+        stock = partial(models.build, model, num_classes=1000, seed=seed + image)
         result = invert(stock, image, image, source=source, size=224, victim=model)
         on_imagenet[name].append(metrics.psnr(result.images, source.one(image, size=224)[0]).item())
 

@@ -46,7 +46,7 @@ from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, matching, objectives, priors, search_spaces
 from privlab.leak import observe
 from privlab.ledger import papers
-from privlab.metrics import identification, image_quality
+from privlab.metrics import identification
 from privlab.models import april, pretrained_networks
 from privlab.notebook import checks, player, plots, widgets
 from privlab.training import trainer
@@ -553,7 +553,7 @@ def invert(attack, build, images, classes, number, space=None, start=None, **abo
 # %%
 def quality(found, images):
     """The metrics of Tables 1 and 2, each the mean over a batch."""
-    return {m: getattr(image_quality, m)(found, images).mean().item() for m in ("psnr", "fft2d", "lpips")}
+    return {m: getattr(metrics, m)(found, images).mean().item() for m in ("psnr", "fft2d", "lpips")}
 
 
 def scores(attack, result, images):

@@ -46,8 +46,7 @@ from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import objectives, sensitivity
 from privlab.leak import observe
 from privlab.ledger import papers
-from privlab.metrics import image_quality
-from privlab.models import morph, morph_steps
+from privlab.models import morph
 from privlab.notebook import checks, flipbook, plots, widgets
 
 # %% tags=["parameters"]
@@ -68,7 +67,7 @@ photographs, victims, iterations, long, width, block = {
 }[profile]
 attack = "inverting_gradients" if large else "annealed"  # the paper's; ours for few iterations, from lab 04
 depths = None if large else (1, 1, 1, 1)  # blocks of the four stages; the paper's own at gpu and paper
-chosen = [1, 3, 4, 8, 9, 10, 11, 12, 14] if profile == "gpu" else list(morph_steps.STEPS)  # at gpu a subset, named here
+chosen = [1, 3, 4, 8, 9, 10, 11, 12, 14] if profile == "gpu" else list(morph.STEPS)  # at gpu a subset, named here
 photos = data.load("cifar10", "test")
 fresh = dict(mode="eval", victim="fresh")
 deadline = time.monotonic() + 60 * part_minutes
@@ -104,7 +103,7 @@ plots.blocks(*(look(number)[2][1, 1] for number in (1, 14)), ["1: ResNet-50", "1
 
 # %%
 for number in range(2, 15):
-    print(f"{number:2}. {morph_steps.diff(number - 1, number).words.split(': ', 1)[1]}")
+    print(f"{number:2}. {morph.diff(number - 1, number).words.split(': ', 1)[1]}")
 
 # %% [markdown]
 # The paper's table (9) leaves some of this open: where the stride is, which activation stays in step 10, how step 6 is to be read. What we chose, and why, stands at the head
@@ -119,14 +118,14 @@ PLACES = {4: (-1, 0), 8: (-1, 0), 13: (1, 0)}  # step -> what to draw; a block o
 def change(step):
     """The drawing of a step: before, after, and what changed in words."""
     before, (params, macs, _) = max(1, step - 1), look(step)
-    titles = [f"{n}: {morph_steps.STEPS[n].name}" for n in (before, step)]
+    titles = [f"{n}: {morph.STEPS[n].name}" for n in (before, step)]
     drawn = plots.blocks(*(look(n)[2][PLACES.get(step, (1, 1))] for n in (before, step)), titles)
-    words = morph_steps.diff(before, step).words if step > 1 else "ResNet-50, where it begins."
+    words = morph.diff(before, step).words if step > 1 else "ResNet-50, where it begins."
     return widgets.Sentence(f"{words} {params:.2f} million parameters, {macs:.0f} million multiplications."), drawn
 
 
 # %%
-widgets.explore(change, start=dict(step=10), step=tuple(morph_steps.STEPS))
+widgets.explore(change, start=dict(step=10), step=tuple(morph.STEPS))
 
 # %%
 page.record("params_m", ["step_1"], [look(1)[0]] * 2, **fresh, note="7 x 7 stem, 10 classes")
@@ -144,7 +143,7 @@ page.record("params_m", ["step_14"], [look(14)[0]] * 2, **fresh, note="10 classe
 mine = ...
 
 # %% tags=["solution"]
-mine = morph_steps.variant(9, activations="010")
+mine = morph.variant(9, activations="010")
 
 # %%
 checks.verify("09.variant", mine)
@@ -272,13 +271,13 @@ def measured(results, metric):
     if metric == "mse":
         pairs = [(normalise(r.images), normalise(truth)) for r, truth in zip(results, truths, strict=True)]
         return torch.tensor([F.mse_loss(*pair).item() for pair in pairs])
-    score = getattr(image_quality, metric)
+    score = getattr(metrics, metric)
     return torch.cat([score(r.images, truth).cpu() for r, truth in zip(results, truths, strict=True)])
 
 
 # %%
 psnr = {n: measured(found[n], "psnr") for n in chosen}
-name_of = {n: f"{n}. {morph_steps.STEPS[n].name}" for n in chosen}
+name_of = {n: f"{n}. {morph.STEPS[n].name}" for n in chosen}
 table = papers.table("zhang2024_table8")
 published = table[table["metric"] == "psnr"].astype({"step": int}).set_index("step")["mean"]
 plots.dots(
@@ -322,8 +321,8 @@ guess_jump.against(differences[10, 9].mean().item())
 
 # %%
 plots.dots(
-    {f"{one} less {other}: {morph_steps.STEPS[one].name}": gap for (one, other), gap in differences.items()}, xlabel="difference of PSNR in dB",
-    published={f"{one} less {other}: {morph_steps.STEPS[one].name}": published.loc[one] - published.loc[other] for one, other in differences},
+    {f"{one} less {other}: {morph.STEPS[one].name}": gap for (one, other), gap in differences.items()}, xlabel="difference of PSNR in dB",
+    published={f"{one} less {other}: {morph.STEPS[one].name}": published.loc[one] - published.loc[other] for one, other in differences},
     alt="Gain of each step over the one before: " + ", ".join(f"{one} less {other} {gap.mean():.1f} dB" for (one, other), gap in differences.items()),
 )  # fmt: skip
 
@@ -360,7 +359,7 @@ widgets.explore(walk, start=dict(step=10), step=tuple(chosen), photograph=tuple(
 # %%
 flipbook.show(
     [torch.cat([r.images for r in found[n]]).cpu() for n in chosen],
-    [f"step {n}, {morph_steps.STEPS[n].name}: {psnr[n].mean():.1f} dB" for n in chosen],
+    [f"step {n}, {morph.STEPS[n].name}: {psnr[n].mean():.1f} dB" for n in chosen],
     [f"What the attack finds in step {n}: {', '.join(f'{v:.1f} dB' for v in psnr[n])}." for n in chosen],
     label="step from ResNet-50 to ConvNeXt-T",
 )
@@ -622,7 +621,7 @@ directions = len(spectra[1][0])
 
 # %%
 plots.spectrum(
-    {f"step {n}, {morph_steps.STEPS[n].name}": spectra[n][0] / spectra[n][0][0] for n in (1, 8, 9, 10, 12, 14)},
+    {f"step {n}, {morph.STEPS[n].name}": spectra[n][0] / spectra[n][0][0] for n in (1, 8, 9, 10, 12, 14)},
     alt="Singular values of the Jacobian, over the largest: effective rank " + ", ".join(f"step {n} {ranks[n][0]:.0f}" for n in (1, 8, 9, 10, 12, 14)) + f" of {directions}.",
 )  # fmt: skip
 

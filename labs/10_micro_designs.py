@@ -52,7 +52,7 @@ from privlab.attacks.gradient_inversion import objectives
 from privlab.attacks.membership_inference import network_based
 from privlab.leak import observe
 from privlab.metrics import roc
-from privlab.models import morph, morph_steps
+from privlab.models import morph
 from privlab.notebook import checks, flipbook, plots, widgets
 from privlab.notebook.plots import blocks
 from privlab.training import batches, shadow_models
@@ -171,7 +171,7 @@ gradient_inversion.cases.PRESETS[preset](**settings())
 # %%
 def case(k, base=9, price=1.0, train=False, draw="pytorch", **changes):
     """The search for photograph k in the message of fresh victim k: step `base` with these designs changed."""
-    own = morph_steps.STEPS[base]
+    own = morph.STEPS[base]
     if changes.get("activations") == "000" and not own.stem_activation:
         changes = {name: value for name, value in changes.items() if name != "activation"}  # of no kind
     changes = {name: value for name, value in changes.items() if getattr(own, name) != value}  # what differs
@@ -225,7 +225,7 @@ guess_third
 
 # %%
 deadline = time.monotonic() + 60 * part_minutes
-KINDS, PATTERNS = ("relu", "gelu"), morph_steps.PATTERNS[::-1]  # 111 first
+KINDS, PATTERNS = ("relu", "gelu"), morph.PATTERNS[::-1]  # 111 first
 sixteen = {(kind, p): (9, dict(activation=kind, activations=p)) for p in PATTERNS for kind in KINDS}
 pictures = search(sixteen, "searches for Figure 8")
 by_pattern = {name: scores(results) for name, results in pictures.items()}

@@ -40,7 +40,7 @@ import pandas as pd
 import torch
 
 from privlab import data, ledger, metrics, training
-from privlab import models as models_module
+from privlab import models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import adaptive, closed_form, label_recovery
 from privlab.attacks.membership_inference import signals
@@ -105,7 +105,7 @@ print(f"the guess: {metrics.summary(guessed)} dB")
 # %%
 @cache
 def victim(k=0):
-    return models_module.build(shape[0], seed=seed + k, position_std=1.0, **shape[1]).to(page.device)
+    return models.build(shape[0], seed=seed + k, position_std=1.0, **shape[1]).to(page.device)
 
 
 def clean(k=0):
@@ -513,9 +513,9 @@ def membership(of, m, at=None):
 
 
 # %%
-models = range(2 * pairs)
-after = {name: np.array([membership(of, m) for m in models]) for name, of in fleets.items()}  # (models, 3)
-stopped = {f"stopped at {n}": np.array([membership(fleets["none"], m, n) for m in models]) for n in stops}
+victims = range(2 * pairs)
+after = {name: np.array([membership(of, m) for m in victims]) for name, of in fleets.items()}  # (models, 3)
+stopped = {f"stopped at {n}": np.array([membership(fleets["none"], m, n) for m in victims]) for n in stops}
 lost = {name: after["none"][:, 0] - of[:, 0] for name, of in after.items()}
 guess_cost.against(lost["even 1"].mean())
 
@@ -566,7 +566,7 @@ def stands(values):
 
 # %%
 ahead = {
-    name: np.array([if_stopped(m, of[m, 0]) - of[m, 1] for m in models]) for name, of in after.items() if name != "none"
+    name: np.array([if_stopped(m, of[m, 0]) - of[m, 1] for m in victims]) for name, of in after.items() if name != "none"
 }
 for name, of in ahead.items():
     if np.isfinite(of).all():
@@ -730,12 +730,12 @@ by_embedding = {cell: result for cell, result in zip(cells, results, strict=True
 rows = {}
 for name, changes in EMBEDDINGS.items():
     nets = [
-        models_module.build(shape[0], seed=seed + k, position_std=1.0, **shape[1], **changes).to(page.device)
+        models.build(shape[0], seed=seed + k, position_std=1.0, **shape[1], **changes).to(page.device)
         for k in range(repeats)
     ]
     by_forms = [decibels(algebra(observe(net, *photos.one(k)), k, model=net), k) for k, net in enumerate(nets)]
     by_steps = [decibels(by_embedding[name, k].images, k) for k in range(repeats)]
-    costs = after["none"][:, 0] - np.array([membership(embedded[name], m) for m in models])[:, 0]
+    costs = after["none"][:, 0] - np.array([membership(embedded[name], m) for m in victims])[:, 0]
     where = ["embedding", key(name.replace(",", "").replace("2-D", "2d"))]
     page.record("psnr", [*where, "algebra"], by_forms, **about)
     page.record("psnr", [*where, "search"], by_steps, **about)
@@ -833,7 +833,7 @@ def published(name, m, noise):
 
 # %%
 by_noise = {
-    name: np.array([[published(name, m, noise) for noise in weight_noises] for m in models]) for name in released
+    name: np.array([[published(name, m, noise) for noise in weight_noises] for m in victims]) for name in released
 }  # (models, noises, 2)
 
 
@@ -851,7 +851,7 @@ def halving(curve):
 # %%
 half = {name: np.array([halving(curve) for curve in of]) for name, of in by_noise.items()}
 price = {
-    name: np.array([of[m, 0, 0] - np.interp(half[name][m], weight_noises, of[m, :, 0]) for m in models])
+    name: np.array([of[m, 0, 0] - np.interp(half[name][m], weight_noises, of[m, :, 0]) for m in victims])
     for name, of in by_noise.items()
 }
 for name in released:
@@ -901,7 +901,7 @@ inverted = {name: np.maximum(by_search[name, "annealed"], by_search[name, "quasi
 # %%
 swapped = {name: fleet(network=("morph_12", {**quarter, **changes})) for name, changes in SWAPS.items()}
 shadow_models.train_all(list(swapped.values()), jobs=jobs, progress=False)
-designs = {name: np.array([membership(of, m) for m in models]) for name, of in swapped.items()}
+designs = {name: np.array([membership(of, m) for m in victims]) for name, of in swapped.items()}
 rows = {}
 for name, of in designs.items():
     page.record("psnr", ["swap", key(name).replace("'", "")], inverted[name], note="better of two searches", mode="eval", victim="fresh")  # fmt: skip
@@ -921,7 +921,7 @@ pd.DataFrame(rows).T
 # %%
 stock_name, stock_photos = ("vit_small_patch32_224", 1) if profile == "smoke" else ("vit_base_patch16_224", 2)
 samples = data.load("imagenet_samples")
-stock = models_module.build(stock_name, seed=seed).to(page.device)
+stock = models.build(stock_name, seed=seed).to(page.device)
 reads = ["pos_embed", "patch_embed.proj.weight"]
 
 
