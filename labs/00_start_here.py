@@ -34,7 +34,6 @@ from privlab import data, ledger, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.compute import machine
 from privlab.leak import observe
-from privlab.models import parts
 from privlab.notebook import checks, plots, widgets
 
 # %% tags=["parameters"]
@@ -101,7 +100,7 @@ leak
 # The leak is addressed by parameter name. Its parts, counted in numbers:
 
 # %%
-for part, names in parts.group(vit).items():
+for part, names in models.parts.group(vit).items():
     print(
         f"{part:>10}: {sum(leak.grads[n].numel() for n in names):>12,} numbers in {len(names)} gradients, such as {names[0]}"
     )

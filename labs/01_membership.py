@@ -45,12 +45,10 @@ import torch
 from IPython.display import display
 from scipy.stats import spearmanr
 
-from privlab import data, ledger, training
-from privlab import models
-from privlab.attacks.membership_inference import network_based, signals
+from privlab import data, ledger, models, training
+from privlab.attacks import membership_inference
 from privlab.metrics import roc
 from privlab.notebook import checks, plots, widgets
-from privlab.training import batches, queries, shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -115,7 +113,7 @@ guess
 # %%
 def images_of(name):
     """The first `size` training images of a set, as a pair of pixels and labels."""
-    return batches.subset(data.load(name), range(size))
+    return training.batches.subset(data.load(name), range(size))
 
 
 labels = {name: images_of(name)[1] for name in sets}
@@ -138,7 +136,7 @@ def keep_matrix(name):
 print(recipe)
 fleets = {}
 for name, (architecture, (zoo_name, changes)) in itertools.product(sets, family.items()):
-    fleets[name, architecture] = shadow_models.make(
+    fleets[name, architecture] = training.shadow_models.make(
         zoo_name, recipe, images_of(name), keep_matrix(name), model={**changes, "num_classes": len(data.load(name).classes)},
         normalise=data.NORMALISE[name], at=range(every, recipe.epochs, every), seed=seed, device=page.device,
     )  # fmt: skip
@@ -195,7 +193,7 @@ for architecture in family:
 histograms = []
 for architecture in list(family)[:2]:
     logits, truth, members = answers(main, architecture, 0)
-    losses = -signals.loss(logits, truth)
+    losses = -membership_inference.signals.loss(logits, truth)
     histograms.append(
         plots.histogram(
             {f"members of {architecture}": losses[members], f"non-members of {architecture}": losses[~members]},
@@ -210,7 +208,7 @@ display(*histograms)
 def median_losses(name, architecture, m):
     """Of model m's members, and of the others."""
     logits, truth, members = answers(name, architecture, m)
-    losses = -signals.loss(logits, truth)
+    losses = -membership_inference.signals.loss(logits, truth)
     return torch.stack([losses[members].median(), losses[~members].median()])
 
 
@@ -234,7 +232,7 @@ thresholds = [0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 
 
 def look(architecture, loss_below):
     logits, truth, members = answers(main, architecture, 0)
-    losses = -signals.loss(logits, truth)
+    losses = -membership_inference.signals.loss(logits, truth)
     called = losses < loss_below
     tp, fp = int((called & members).sum()), int((called & ~members).sum())
     fn, tn = int(members.sum()) - tp, int((~members).sum()) - fp
@@ -253,7 +251,7 @@ widgets.explore(look, start={"loss_below": 0.5}, architecture=tuple(family), los
 # Other scores can be read off the same logits. In all of them *higher means member*:
 
 # %%
-for score in (signals.loss, signals.margin):
+for score in (membership_inference.signals.loss, membership_inference.signals.margin):
     print(getsource(score))
 
 
@@ -269,7 +267,7 @@ def by_threshold(name, architecture, m, score, at=None):
 
 table = {
     (architecture, name): np.mean([by_threshold(main, architecture, m, score) for m in victims], axis=0)
-    for architecture in family for name, score in signals.SCORES.items()
+    for architecture in family for name, score in membership_inference.signals.SCORES.items()
 }  # fmt: skip
 pd.DataFrame(table, index=["threshold of the shadow model", "oracle's threshold"]).T.round(3)
 
@@ -284,11 +282,13 @@ pd.DataFrame(table, index=["threshold of the shadow model", "oracle's threshold"
 
 
 # %%
-def with_class_thresholds(name, architecture, m, score=signals.modified_entropy, at=None):
+def with_class_thresholds(name, architecture, m, score=membership_inference.signals.modified_entropy, at=None):
     said, truth, known = answers(name, architecture, m ^ 1, at)
-    thresholds = network_based.class_thresholds(score(said, truth), truth, known)
+    thresholds = membership_inference.network_based.class_thresholds(score(said, truth), truth, known)
     said, truth, members = answers(name, architecture, m, at)
-    return roc.accuracy(network_based.by_class(score(said, truth), truth, thresholds), members, 0.0)
+    return roc.accuracy(
+        membership_inference.network_based.by_class(score(said, truth), truth, thresholds), members, 0.0
+    )
 
 
 # %% [markdown]
@@ -298,16 +298,21 @@ def with_class_thresholds(name, architecture, m, score=signals.modified_entropy,
 # layers learns on the shadow model's answers who is a member.
 
 # %%
-print(getsource(network_based.network).split('"""')[0], "...", getsource(network_based.inputs), sep="\n")
+print(
+    getsource(membership_inference.network_based.network).split('"""')[0],
+    "...",
+    getsource(membership_inference.network_based.inputs),
+    sep="\n",
+)
 said, truth, known = answers(main, "Swin", 1)
-attack = network_based.network(said, truth, known, seed=seed)
+attack = membership_inference.network_based.network(said, truth, known, seed=seed)
 attack
 
 
 # %%
 @cache
 def by_network(name, architecture, m, at=None, sort=False):
-    attack = network_based.network(*answers(name, architecture, m ^ 1, at), sort=sort, seed=seed)
+    attack = membership_inference.network_based.network(*answers(name, architecture, m ^ 1, at), sort=sort, seed=seed)
     said, truth, members = answers(name, architecture, m, at)
     return roc.accuracy(attack(said, truth), members, 0.5)
 
@@ -319,7 +324,7 @@ def by_network(name, architecture, m, at=None, sort=False):
 # is right about a member even when it is moved; about others it wavers (Choquette-Choo et al. 2021).
 
 # %%
-asked = queries.shifts(1)
+asked = training.queries.shifts(1)
 some = min(size // 4, 500)  # of members and of non-members: five questions each take a while
 
 
@@ -331,8 +336,8 @@ def by_labels(name, architecture, m, pixels):
         mine = part[:2] if model % 2 == 0 else part[2:]
         places = torch.cat([place[:some] for place in mine])
         built = fleets[name, architecture].model(model).to(page.device)
-        said = torch.stack([training.logits(built, x).cpu() for x in queries.apply(pixels[places], asked)])
-        scores = network_based.augmentation_gap(said, labels[name][places])
+        said = torch.stack([training.logits(built, x).cpu() for x in training.queries.apply(pixels[places], asked)])
+        scores = membership_inference.network_based.augmentation_gap(said, labels[name][places])
         found.append((scores, fleets[name, architecture].keep[model][places]))
     return roc.accuracy(*found[1], roc.best_threshold(*found[0]))
 
@@ -345,9 +350,9 @@ pixels = images_of(main)[0]
 attacks = {
     "network": by_network,
     "network, sorted": lambda *victim: by_network(*victim, sort=True),
-    "loss threshold": lambda *victim: by_threshold(*victim, signals.loss)[0],
+    "loss threshold": lambda *victim: by_threshold(*victim, membership_inference.signals.loss)[0],
     "class thresholds": with_class_thresholds,
-    "right or wrong": lambda *victim: by_threshold(*victim, signals.correct)[0],
+    "right or wrong": lambda *victim: by_threshold(*victim, membership_inference.signals.correct)[0],
     "labels, five pictures": lambda *victim: by_labels(*victim, pixels),
 }
 found = {
@@ -507,7 +512,10 @@ print(f"rank correlation of overfitting level and attack accuracy: {[round(float
 # **ROC** shows both: the true-positive rate at each false-positive rate. On logarithmic axes its left end can be seen.
 
 # %%
-scores_of = {a: [(signals.loss(*answers(main, a, m)[:2]), answers(main, a, m)[2]) for m in victims] for a in family}
+scores_of = {
+    a: [(membership_inference.signals.loss(*answers(main, a, m)[:2]), answers(main, a, m)[2]) for m in victims]
+    for a in family
+}
 rates = {}
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that few non-members make it rough; the interval says so

@@ -41,12 +41,10 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from privlab import data, ledger, training
-from privlab import models
-from privlab.attacks.membership_inference import lira, rmia, signals
+from privlab import data, ledger, models, training
+from privlab.attacks import membership_inference
 from privlab.metrics import roc
 from privlab.notebook import checks, plots, widgets
-from privlab.training import batches, shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -90,7 +88,9 @@ print(getsource(data.in_out))
 # that no model sees; one attack needs them.
 
 # %%
-keep = torch.cat([data.in_out(size, fleet_size, seed, pairs=True), torch.zeros(fleet_size, unseen, dtype=torch.bool)], dim=1)
+keep = torch.cat(
+    [data.in_out(size, fleet_size, seed, pairs=True), torch.zeros(fleet_size, unseen, dtype=torch.bool)], dim=1
+)
 audited = keep[:, :size]  # the images that may be members
 print(
     f"{fleet_size} models; each image in {audited.sum(0).unique().tolist()} of them; {audited.sum(1).tolist()} images a model"
@@ -99,7 +99,10 @@ print(
 
 def images_of(name):
     """The first training images of a set, then some of its test images: a pair of pixels and labels."""
-    seen, other = batches.subset(data.load(name), range(size)), batches.subset(data.load(name, "test"), range(unseen))
+    seen, other = (
+        training.batches.subset(data.load(name), range(size)),
+        training.batches.subset(data.load(name, "test"), range(unseen)),
+    )
     return torch.cat([seen[0], other[0]]), torch.cat([seen[1], other[1]])
 
 
@@ -113,7 +116,7 @@ def images_of(name):
 fleets = {}
 for name in sets:
     for architecture, (zoo_name, changes) in family.items():
-        fleets[name, architecture] = shadow_models.make(
+        fleets[name, architecture] = training.shadow_models.make(
             zoo_name, recipe, images_of(name), keep, model={**changes, "num_classes": len(data.load(name).classes)},
             normalise=data.NORMALISE[name], seed=seed, queries=("image", "mirror"), device=page.device,
         )  # fmt: skip
@@ -138,8 +141,10 @@ for (name, architecture), fleet in fleets.items():
 # which probabilities, squeezed against 1, never are.
 
 # %%
-print(getsource(signals.margin), getsource(signals.log_odds), sep="\n\n")
-phi = {key: fleet.signal(signals.margin)[:, :size] for key, fleet in fleets.items()}  # (models, images, queries)
+print(getsource(membership_inference.signals.margin), getsource(membership_inference.signals.log_odds), sep="\n\n")
+phi = {
+    key: fleet.signal(membership_inference.signals.margin)[:, :size] for key, fleet in fleets.items()
+}  # (models, images, queries)
 
 # %% [markdown]
 # Why not compute $\log(p / (1 - p))$ from the probabilities? Here is an image of which a model is quite sure:
@@ -148,7 +153,7 @@ phi = {key: fleet.signal(signals.margin)[:, :size] for key, fleet in fleets.item
 sure = torch.tensor([[20.0, 0.0, 0.0]])
 p = sure.softmax(1)[0, 0]
 print(f"float32: p = {p:.10f}, log(p / (1 - p)) = {(p / (1 - p)).log():.4f}")
-print(f"from the logits, in float64: {signals.margin(sure, torch.tensor([0])).item():.4f}")
+print(f"from the logits, in float64: {membership_inference.signals.margin(sure, torch.tensor([0])).item():.4f}")
 
 # %% [markdown]
 # ## One image
@@ -164,7 +169,7 @@ shown = range(0, size, max(1, size // 20))
 
 def look(architecture, image):
     said, inside = phi[main, architecture], audited[:, image]
-    fit = [field[image, 0].item() for field in lira.gaussians(said[others], audited[others])]
+    fit = [field[image, 0].item() for field in membership_inference.lira.gaussians(said[others], audited[others])]
     values = [said[others & side][:, image, 0] for side in (inside, ~inside)]
     truth = "was" if inside[0] else "was not"
     kind = photos.classes[photos.labels[image]]
@@ -180,7 +185,7 @@ widgets.explore(look, architecture=tuple(family), image=tuple(shown))
 # The score of the image is the logarithm of the **likelihood ratio**: how many times likelier the target's margin is under "in" than under "out". It is averaged over the two queries.
 
 # %%
-print(getsource(lira.score).split('"""')[-1], getsource(lira.statistic))
+print(getsource(membership_inference.lira.score).split('"""')[-1], getsource(membership_inference.lira.statistic))
 
 # %% [markdown]
 # ### Before you go on: predict
@@ -199,7 +204,7 @@ guess
 
 # %%
 attacks = {
-    "likelihood ratio": lambda key: lira.every_target(phi[key], audited, pairs=True),
+    "likelihood ratio": lambda key: membership_inference.lira.every_target(phi[key], audited, pairs=True),
     "loss threshold": lambda key: phi[key][..., 0],  # orders images as the loss does
 }
 scores = {(key, kind): attack(key) for key in fleets for kind, attack in attacks.items()}  # each (models, images)
@@ -284,13 +289,13 @@ for key in fleets:
 # %%
 knobs = [
     dict(online=online, variance=variance, protocol=protocol)
-    for online in (True, False) for variance in lira.VARIANCES for protocol in lira.PROTOCOLS
+    for online in (True, False) for variance in membership_inference.lira.VARIANCES for protocol in membership_inference.lira.PROTOCOLS
 ]  # fmt: skip
 rows = []
 for knob in knobs:
     row = dict(knob)
     for architecture in list(family)[:2]:
-        scored = lira.every_target(phi[main, architecture], audited, pairs=True, **knob)
+        scored = membership_inference.lira.every_target(phi[main, architecture], audited, pairs=True, **knob)
         row[f"AUC, {architecture}"] = np.mean([roc.auc(s, k) for s, k in zip(scored, audited, strict=True)])
         row[f"TPR at 1%, {architecture}"] = np.mean([r.value for r in tprs(scored, 0.01)])
     rows.append(row)
@@ -316,16 +321,18 @@ loss_guess
 
 # %%
 counts = [count for count in (6, 8, 10, 16, 32, 64) if count <= fleet_size]
-sure_of = {a: fleets[main, a].signal(signals.confidence)[..., 0] for a in list(family)[:2]}  # (models, all images)
+sure_of = {
+    a: fleets[main, a].signal(membership_inference.signals.confidence)[..., 0] for a in list(family)[:2]
+}  # (models, all images)
 
 
 def by_count(architecture, count):
     """AUC of every target, for three attacks, with the first `count` models of a fleet."""
     said, inside, sure = phi[main, architecture][:count], audited[:count], sure_of[architecture][:count]
     found = {
-        "ratio, fixed": lira.every_target(said, inside, pairs=True),
-        "ratio, pooled": lira.every_target(said, inside, variance="pooled", pairs=True),
-        "RMIA": rmia.every_target(sure[:, :size], inside, sure[:, size:], pairs=True),
+        "ratio, fixed": membership_inference.lira.every_target(said, inside, pairs=True),
+        "ratio, pooled": membership_inference.lira.every_target(said, inside, variance="pooled", pairs=True),
+        "RMIA": membership_inference.rmia.every_target(sure[:, :size], inside, sure[:, size:], pairs=True),
     }
     return {
         kind: [(roc.auc(s, k), roc.tpr_at(s, k, 0.01).value) for s, k in zip(scored, inside, strict=True)]
@@ -355,7 +362,7 @@ widgets.explore(over_counts, architecture=tuple(family)[:2], measure=("AUC", "TP
 # %%
 for architecture in list(family)[:2]:
     online = scores[(main, architecture), "likelihood ratio"]
-    offline = lira.every_target(phi[main, architecture], audited, online=False, pairs=True)
+    offline = membership_inference.lira.every_target(phi[main, architecture], audited, online=False, pairs=True)
     gap = [roc.auc(a, k) - roc.auc(b, k) for a, b, k in zip(online, offline, audited, strict=True)]
     page.record("auc_difference", [main, short[architecture], "online_less_offline"], gap, **about)
     if (few := by_counts.get((architecture, 8))) is None:
@@ -423,7 +430,7 @@ def on_noise(pairs, online=True, variance="per-example", count=8, images=20_000,
             count, images, 1, generator=torch.Generator().manual_seed(seed + repeat), dtype=torch.float64
         )
         rows = data.in_out(images, count, seed + repeat, pairs=pairs)
-        scored = lira.every_target(noise, rows, online=online, variance=variance, pairs=pairs)
+        scored = membership_inference.lira.every_target(noise, rows, online=online, variance=variance, pairs=pairs)
         found.append(statistics.mean(roc.auc(s, k) for s, k in zip(scored, rows, strict=True)))
     return found
 
@@ -500,7 +507,9 @@ def attack_from_the_net(victim, models, keep, pixels, labels):
     def ask(model):
         with torch.no_grad():
             model.eval()  # BatchNorm and dropout would answer differently in train mode
-            return signals.margin(model(pixels), labels)  # one question for all, from the raw logits
+            return membership_inference.signals.margin(
+                model(pixels), labels
+            )  # one question for all, from the raw logits
 
     said = torch.stack([ask(model) for model in models])  # (models, n)
     outside = [said[~keep[:, i], i] for i in range(len(labels))]

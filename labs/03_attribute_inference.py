@@ -44,12 +44,9 @@ from IPython.display import display
 
 from privlab import data, ledger, models, training
 from privlab.attacks import attribute_inference
-from privlab.data import attributes
 from privlab.metrics import roc
-from privlab.models import representations
 from privlab.notebook import checks, plots, widgets
 from privlab.notebook.plots import distributions
-from privlab.training import shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -100,7 +97,7 @@ deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 TASKS = {"cifar10": ("animal", "class"), "utkface": ("gender", "race"), "fairface": ("gender", "race"), "celeba": ("Male", "Young")}  # fmt: skip
 source = faces or "cifar10"
 task, hidden = TASKS[source]
-known = attributes.load(source).few(size, seed)
+known = data.attributes.load(source).few(size, seed)
 print(known)
 print(
     f"the task is {task}, {len(known.values[task])} answers; the attribute is {hidden}, {len(known.values[hidden])} values"
@@ -135,9 +132,9 @@ guess
 def trained(zoo_name, changes, rows=keep, about=known, told=task, at=(), how=recipe):
     """A fleet of victims of one architecture; what enters their last layer is kept for every image."""
     changes = {**changes, **models.sized(zoo_name, about.pixels.shape[-1]), "num_classes": len(about.values[told])}
-    made = shadow_models.make(
+    made = training.shadow_models.make(
         zoo_name, how, (about.pixels, about[told]), rows, model=changes, normalise=about.normalise,
-        at=at, layers=(representations.LAST,), seed=seed, device=page.device,
+        at=at, layers=(models.representations.LAST,), seed=seed, device=page.device,
     )  # fmt: skip
     made.train(budget=deadline and max(deadline - time.monotonic(), 0))
     if not all(run.complete for run in made.runs):
@@ -173,10 +170,10 @@ page.record("task_acc_difference", [source, "swin_less_resnet"], learnt["Swin"][
 # PyTorch lets you listen at any layer, with a *hook*. A hook that is forgotten goes on listening, and holds on to all that it hears, so ours come off whatever happens:
 
 # %%
-print(getsource(representations.listening))
+print(getsource(models.representations.listening))
 x = known.pixels[:3]
 for name in ("ResNet", "Swin"):
-    read = representations.read(victims[name].model(0), x, representations.stages(victims[name].model(0)))
+    read = models.representations.read(victims[name].model(0), x, models.representations.stages(victims[name].model(0)))
     print(name, {layer: tuple(features.shape) for layer, features in read.items()})
 
 # %% [markdown]
@@ -218,7 +215,7 @@ def untrained(name, k):
     changes = {**changes, **models.sized(zoo_name, known.pixels.shape[-1])}
     fresh = models.build(zoo_name, len(known.values[task]), seed=seed + k, **changes).to(page.device)
     fresh.normalise = known.normalise
-    return representations.read(fresh, known.pixels)[representations.LAST]
+    return models.representations.read(fresh, known.pixels)[models.representations.LAST]
 
 
 # %%
@@ -389,10 +386,10 @@ for name in family:
 # %%
 depths = {}  # name -> (layers, accuracies of (victims, layers))
 for name, fleet in victims.items():
-    layers = representations.stages(fleet.model(0))
+    layers = models.representations.stages(fleet.model(0))
     of_layers = np.zeros((repeats, len(layers)))
     for k in range(repeats):
-        read = representations.kept(fleet.model(k).to(page.device), known.pixels, layers)
+        read = models.representations.kept(fleet.model(k).to(page.device), known.pixels, layers)
         of_layers[k] = [judged(read[layer], k, "linear").accuracy for layer in layers]
     depths[name] = layers, of_layers
 
@@ -425,7 +422,7 @@ places = ("early", "middle", "late", "the representation")
 def look(architecture, layer, probe):
     layers = depths[architecture][0]
     chosen = layers[round(places.index(layer) / 3 * (len(layers) - 1))]
-    features = representations.kept(victims[architecture].model(0).to(page.device), known.pixels, layers)[chosen]
+    features = models.representations.kept(victims[architecture].model(0).to(page.device), known.pixels, layers)[chosen]
     score, rows = judged(features, 0, probe), parts[0].shadow_test[:400]
     dots = distributions.flat(features[rows])
     pictures = [
@@ -448,7 +445,7 @@ widgets.explore(
 # The ORL faces: 40 people, ten photographs each. The victim learns *who*. The attribute is *glasses*, which we wrote down ourselves. Eight people always wear them, seven now and then, 25 never: 119 photographs of 400.
 
 # %%
-orl = attributes.load("orl", size=32)
+orl = data.attributes.load("orl", size=32)
 wearers = [k for k in range(40) if 0 < orl["glasses"][10 * k : 10 * k + 10].sum() < 10][:4]
 plots.images(
     {f"s{k + 1}": orl.pixels[10 * k : 10 * k + 6].float() / 255 for k in wearers},

@@ -43,14 +43,10 @@ import pandas as pd
 import torch
 from torch import nn
 
-from privlab import data, ledger, metrics, training
-from privlab import models
+from privlab import data, ledger, metrics, models, training
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, objectives, priors
 from privlab.leak import observe
-from privlab.ledger import papers
 from privlab.notebook import checks, flipbook, player, plots, widgets
-from privlab.training import trainer
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -91,7 +87,11 @@ fresh = dict(mode="eval", victim="fresh")
 # Here are the two terms, as the package has them:
 
 # %%
-print(getsource(objectives.cosine_distance), getsource(priors.total_variation), sep="\n\n")
+print(
+    getsource(gradient_inversion.objectives.cosine_distance),
+    getsource(gradient_inversion.priors.total_variation),
+    sep="\n\n",
+)
 
 # %% [markdown]
 # To step downhill, the server needs the slope of a *distance between gradients*: a derivative of a derivative. So every operation in the model
@@ -281,7 +281,9 @@ for name, values in measured.items():
     print(f"{name:>10}:", ", ".join(f"{metric} {metrics.summary(each)}" for metric, each in values.items()))
 
 # %%
-printed = pd.concat([papers.table("zhang2024_table5"), papers.table("zhang2024_table7")]).query("metric == 'psnr'")
+printed = pd.concat([ledger.papers.table("zhang2024_table5"), ledger.papers.table("zhang2024_table7")]).query(
+    "metric == 'psnr'"
+)
 printed = printed.drop_duplicates("model").set_index("model")["mean"].astype(float)
 networks = {
     "ResNet": "ResNet-50",
@@ -405,7 +407,7 @@ for name in ("ResNet", "Swin"):
 
 # %%
 state = f"trained {epochs} epochs on {train_images} images"
-of_training = dict(recipe=repr(recipe), images=train_images, trainer=trainer.FORMAT)
+of_training = dict(recipe=repr(recipe), images=train_images, trainer=training.trainer.FORMAT)
 for name in trained:
     about = dict(victim=family[name], changes=smaller.get(name, {}), **of_training)
     results = {pair: invert(partial(trained.get, name), *pair, side, **about) for pair in pairs}
@@ -465,11 +467,11 @@ page.record(
 def right(name, number):
     """Rule -> the share of photographs whose label it reads off a fresh victim's gradient."""
     model = untrained(name, number)
-    head = [f"{label_recovery.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
-    hits = {rule: [] for rule in label_recovery.RULES}
+    head = [f"{gradient_inversion.label_recovery.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
+    hits = {rule: [] for rule in gradient_inversion.label_recovery.RULES}
     for image in range(10 if profile == "smoke" else 20):
         message = observe(model, *photos.one(image), names=head)
-        for rule, read in label_recovery.RULES.items():
+        for rule, read in gradient_inversion.label_recovery.RULES.items():
             hits[rule].append(read(model, replace(message, labels=None)).item() == message.labels.item())
     return {rule: statistics.mean(hit) for rule, hit in hits.items()}
 
@@ -479,9 +481,11 @@ for name in ("ResNet", "Swin", "ViT"):
     shares = [right(name, number) for number in range(4)]
     print(
         f"{name:>7}:",
-        ", ".join(f"{rule} {statistics.mean(s[rule] for s in shares):.0%}" for rule in label_recovery.RULES),
+        ", ".join(
+            f"{rule} {statistics.mean(s[rule] for s in shares):.0%}" for rule in gradient_inversion.label_recovery.RULES
+        ),
     )
-    for rule in label_recovery.RULES:
+    for rule in gradient_inversion.label_recovery.RULES:
         share = [s[rule] for s in shares]
         page.record("label_accuracy", [rule, key[name]], share, **fresh, position_std=scale_of[name])
 
@@ -546,7 +550,7 @@ for activation in (nn.Sigmoid, nn.GELU, nn.ReLU):
 
 # %%
 newton_passes = 24 if profile == "smoke" else 2 * side_steps  # as many as the search above took; fewer at smoke
-newton = GaussNewton(steps=newton_passes, passes=newton_passes)
+newton = gradient_inversion.GaussNewton(steps=newton_passes, passes=newton_passes)
 print(newton)
 
 # %% [markdown]

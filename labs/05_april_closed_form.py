@@ -39,7 +39,6 @@ from privlab import data, ledger, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.defences import perturbation
 from privlab.leak import observe
-from privlab.models import april
 from privlab.notebook import checks, flipbook, plots, widgets
 
 # %% tags=["parameters"]
@@ -73,7 +72,7 @@ stock = {victim: ledger.key(victim), **stock} if victim else stock
 # %%
 photos = data.load("cifar10_samples")
 photo, label = photos.one(2)  # (1, 3, 32, 32) in [0, 1]
-model = april.build("a", seed=seed).double()
+model = models.april.build("a", seed=seed).double()
 leak = observe(model, photo, label)
 leak
 
@@ -185,7 +184,7 @@ def theorem_2(model, photo, label):
 
 # %%
 def both_theorems(s, i):
-    victim = april.build("a", seed=seed + s).double()
+    victim = models.april.build("a", seed=seed + s).double()
     return theorem_1(victim, *photos.one(i)), theorem_2(victim, *photos.one(i))
 
 
@@ -213,7 +212,7 @@ guess
 
 # %%
 exact = closed_form.attention(model, leak)
-model32 = april.build("a", seed=seed)
+model32 = models.april.build("a", seed=seed)
 usual = closed_form.attention(model32, observe(model32, photo, label))
 scores = [metrics.psnr(r.images, photo).item() for r in (exact, usual)]
 guess.against(scores[1])
@@ -262,7 +261,7 @@ plots.spectrum(
 # %%
 @functools.lru_cache(maxsize=4)
 def victim_of(width, patch, computed):
-    return april.build("a", width=width, patch_size=patch, depth=2, seed=seed).to(computed)
+    return models.april.build("a", width=width, patch_size=patch, depth=2, seed=seed).to(computed)
 
 
 # %%
@@ -316,11 +315,11 @@ def measure(form, build, harm=lambda leak, seed: leak, dtype=torch.float32, scor
 
 # %%
 def arch_a(**changes):
-    return lambda seed: april.build("a", seed=seed, **changes)
+    return lambda seed: models.april.build("a", seed=seed, **changes)
 
 
 def arch_b(**changes):
-    return lambda seed: april.build("b", seed=seed, **changes)
+    return lambda seed: models.april.build("b", seed=seed, **changes)
 
 
 mse_a = measure(closed_form.attention, arch_a(), score=metrics.mse)
@@ -486,7 +485,7 @@ flipbook.show(
 def batch_of(n):
     scores = []
     for s in range(seeds * how_many):
-        victim = april.build("a", seed=seed + s)
+        victim = models.april.build("a", seed=seed + s)
         images, labels = photos.take([(s + k) % len(photos) for k in range(n)])
         pretended = dataclasses.replace(observe(victim, images, labels), batch_size=1)
         wrong = closed_form.attention(victim, pretended).clamped.expand(n, -1, -1, -1)
@@ -721,7 +720,7 @@ checks.verify("05.rank", hidden_2d)
 
 # %%
 def predicted_and_counted(**position):
-    victim = april.build("b", depth=2, seed=seed, **position).double()
+    victim = models.april.build("b", depth=2, seed=seed, **position).double()
     image, true_class = photos.one(seed % len(photos))
     return closed_form.hidden_directions(victim), closed_form.subspace(
         victim, observe(victim, image, true_class)
@@ -742,7 +741,9 @@ page.record(
 
 # %%
 def at_rank(rank, photograph):
-    victim = april.build("b", depth=2, position="low_rank", position_rank=rank, position_std=1.0, seed=seed).double()
+    victim = models.april.build(
+        "b", depth=2, position="low_rank", position_rank=rank, position_std=1.0, seed=seed
+    ).double()
     image, true_class = photos.one(photograph)
     answer = closed_form.subspace(victim, observe(victim, image, true_class, names=["blocks.0.attn.qkv.weight"]))
     decibels = metrics.psnr(answer.images, image).item()
@@ -793,7 +794,7 @@ checks.verify("05.design", largest_rank)
 def subspace_on_two():
     scores = []
     for s in range(seeds * how_many):
-        victim = april.build("b", depth=2, position="random", position_std=1.0, seed=seed + s).double()
+        victim = models.april.build("b", depth=2, position="random", position_std=1.0, seed=seed + s).double()
         images, labels = photos.take([s % len(photos), (s + 1) % len(photos)])
         wrong = closed_form.subspace(victim, dataclasses.replace(observe(victim, images, labels), batch_size=1)).clamped
         scores.append(metrics.psnr(wrong.expand(2, -1, -1, -1), images).max().item())  # the nearer of the two

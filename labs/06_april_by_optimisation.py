@@ -42,13 +42,10 @@ from torch.nn import functional as F
 
 from privlab import data, ledger, metrics, training
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import closed_form, label_recovery, matching, objectives, presets
 from privlab.defences import perturbation
 from privlab.leak import observe
-from privlab.ledger import papers
 from privlab.models import april
 from privlab.notebook import checks, flipbook, player, plots, widgets
-from privlab.training import trainer
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -85,8 +82,14 @@ batches = (2,) if profile == "smoke" else (2, 4)
 # %%
 def attacks(steps):
     """The four of the paper's Table 1, with Adam, a step length of .1 and the label read off."""
-    like_april = dict(optimiser="adam", lr=0.1, schedule=matching.cosine, boxed=True, labels=presets.one_or_many)
-    inverting = replace(gradient_inversion.inverting_gradients(steps), labels=presets.one_or_many)
+    like_april = dict(
+        optimiser="adam",
+        lr=0.1,
+        schedule=gradient_inversion.matching.cosine,
+        boxed=True,
+        labels=gradient_inversion.presets.one_or_many,
+    )
+    inverting = replace(gradient_inversion.inverting_gradients(steps), labels=gradient_inversion.presets.one_or_many)
     return {
         "dlg": replace(gradient_inversion.dlg(steps), **like_april), "ig": inverting,
         "tag": gradient_inversion.tag(steps), "april": gradient_inversion.april(steps),
@@ -138,7 +141,8 @@ for source, changes, more in ((photos, {}, []), (data.load("mnist_samples"), dig
         for image in range(len(source)):
             message = observe(model, *source.one(image), names=["head.weight"])
             right.append(
-                label_recovery.row_products(model, replace(message, labels=None)).item() == source.labels[image].item()
+                gradient_inversion.label_recovery.row_products(model, replace(message, labels=None)).item()
+                == source.labels[image].item()
             )
         shares.append(sum(right) / len(right))
     page.record("label_accuracy", ["dot_product_rule", "batch_1", *more], shares, **fresh, position_std=1.0)
@@ -179,7 +183,10 @@ def slopes(model, leak, images):
     loss = F.cross_entropy(model(x), leak.labels)
     wanted = [model.get_parameter(name) for name in leak.grads]
     grads = dict(zip(leak.grads, torch.autograd.grad(loss, wanted, create_graph=True), strict=True))
-    terms = [f(x, grads, leak) for f in (objectives.squared_distance, objectives.position_direction)]
+    terms = [
+        f(x, grads, leak)
+        for f in (gradient_inversion.objectives.squared_distance, gradient_inversion.objectives.position_direction)
+    ]
     return [torch.autograd.grad(term, x, retain_graph=True)[0].norm().item() for term in terms]
 
 
@@ -352,7 +359,7 @@ guess.against((table_dB["cifar10", "april"] - table_dB["cifar10", "dlg"]).mean()
 # the printed MSE to our photographs, once as pixels and once as normalised, and look which gives the printed SSIM.
 
 # %%
-printed = papers.table("lu2022_table1").pivot(index=["dataset", "attack"], columns="metric", values="mean")
+printed = ledger.papers.table("lu2022_table1").pivot(index=["dataset", "attack"], columns="metric", values="mean")
 for which, dataset in (("mnist", "MNIST"), ("cifar10", "CIFAR-10")):
     source = data.load(f"{which}_samples")
     truth, _ = source.take(range(20))
@@ -453,7 +460,7 @@ plots.lines(
 
 # %%
 model = victim("a")
-exact = closed_form.attention(model, observe(model, photo, label))
+exact = gradient_inversion.closed_form.attention(model, observe(model, photo, label))
 on_a = {
     n: invert(a, 0, "unlabelled", architecture="a", alpha="balanced" if n == "april" else None) for n, a in four.items()
 }
@@ -490,7 +497,7 @@ def invert_batch(size, number):
     result = once(begin, attack=four["april"], alpha="balanced", batch=size, number=number, changes=shape)
     read, wanted = result.labels.tolist(), truth.tolist()
     order = [read.index(y) if y in read else k for k, y in enumerate(wanted)]
-    return result.images[order], images, label_recovery.overlap(result.labels.cpu(), truth)
+    return result.images[order], images, gradient_inversion.label_recovery.overlap(result.labels.cpu(), truth)
 
 
 # %%
@@ -523,8 +530,8 @@ for size, number in itertools.product(batches, range(2)):
     model = victim(number=number)
     head = replace(observe(model, images, truth, names=["head.weight", "head.bias"]), labels=None)
     shares = {
-        rule.__name__: label_recovery.overlap(rule(model, head).cpu(), truth)
-        for rule in (label_recovery.row_minimum, label_recovery.bias_counts)
+        rule.__name__: gradient_inversion.label_recovery.overlap(rule(model, head).cpu(), truth)
+        for rule in (gradient_inversion.label_recovery.row_minimum, gradient_inversion.label_recovery.bias_counts)
     }
     print(f"a batch of {size}:", ", ".join(f"{rule} {share:.0%}" for rule, share in shares.items()))
 
@@ -544,7 +551,7 @@ guess = widgets.predict("PSNR at a standard deviation of 1 less that at .02:", l
 guess
 
 # %%
-side = replace(gradient_inversion.annealed(side_steps), labels=presets.one_or_many)
+side = replace(gradient_inversion.annealed(side_steps), labels=gradient_inversion.presets.one_or_many)
 of_scale = {std: all_photos(side, position_std=std) for std in scales}
 bare = {std: all_photos(side.without("smoothness"), position_std=std) for std in (scales[0], 1.0, scales[-1])}
 scale_dB = {std: psnr_of(results) for std, results in of_scale.items()}
@@ -607,7 +614,7 @@ for std in scales:
     answers = []
     for image in range(side_images):
         model, truth = victim(number=image, position_std=std), photos.one(image)[0]
-        answers.append(closed_form.patch_embedding(model, observe(model, *photos.one(image))))
+        answers.append(gradient_inversion.closed_form.patch_embedding(model, observe(model, *photos.one(image))))
     solved[std] = torch.cat([metrics.psnr(a.images, photos.one(i)[0]) for i, a in enumerate(answers)])
     conditions[std] = torch.tensor([a.condition for a in answers]).double().log10()
     exponent = conditions[std].mean().item()
@@ -764,7 +771,7 @@ plots.heat(
 
 # %%
 recipe = replace(training.RECIPES["smoke"], epochs=epochs)
-of_training = dict(recipe=repr(recipe), images=train_images, trainer=trainer.FORMAT)
+of_training = dict(recipe=repr(recipe), images=train_images, trainer=training.trainer.FORMAT)
 trained, trained_dB = {}, {}
 for std in (0.02, 1.0):
     body = dict(embed_dim=shape["width"], depth=shape["depth"], position_std=std)
@@ -938,8 +945,10 @@ for kind, how in kinds.items():
         model = victim(number=image, **own)
         message = observe(model, *photos.one(image), names=["blocks.0.attn.qkv.weight"])
         server = another_embedding(model, image) if how.get("private") else model
-        scores.append(metrics.psnr(closed_form.subspace(server, message).clamped, photos.one(image)[0]))
-        count.add(closed_form.hidden_directions(model))
+        scores.append(
+            metrics.psnr(gradient_inversion.closed_form.subspace(server, message).clamped, photos.one(image)[0])
+        )
+        count.add(gradient_inversion.closed_form.hidden_directions(model))
     algebra[kind] = torch.cat(scores)
     print(f"{kind:>28}: {metrics.summary(algebra[kind])} dB, {max(count)} hidden directions by the rank rule")
     page.record("psnr", ["subspace", key_of[kind]], algebra[kind], **fresh, unit="dB", note="clamped, float32")
@@ -954,7 +963,9 @@ def under(embedding, photograph):
     how = kinds[embedding]
     model = victim(number=photograph, **{k: v for k, v in how.items() if k not in ("harm", "private")})
     server = another_embedding(model, photograph) if how.get("private") else model
-    solve = closed_form.subspace(server, observe(model, truth, y, names=["blocks.0.attn.qkv.weight"])).clamped
+    solve = gradient_inversion.closed_form.subspace(
+        server, observe(model, truth, y, names=["blocks.0.attn.qkv.weight"])
+    ).clamped
     both = {"search": defended[embedding][photograph].images, "solve": solve}
     said = [f"{name}: {metrics.psnr(images, truth).item():.0f} dB" for name, images in both.items()]
     alt = f"Embedding {embedding}; {said[0]}, {said[1]}."
@@ -975,7 +986,9 @@ widgets.explore(under, start={"embedding": "withheld"}, embedding=tuple(kinds), 
 # %%
 for harm in (name for name in harms if name.startswith(("gaussian", "laplacian"))):
     noisy_dB = psnr_of(all_photos(side, harm))
-    solve = closed_form.patch_embedding(victim(), harms[harm](leak, 0), noise=float(harm.split()[1])).clamped
+    solve = gradient_inversion.closed_form.patch_embedding(
+        victim(), harms[harm](leak, 0), noise=float(harm.split()[1])
+    ).clamped
     there = f"the closed form on photograph 0 {metrics.psnr(solve, photo).item():.0f} dB"
     print(f"{harm}: search {metrics.summary(noisy_dB)} dB; {there}")
     key = harm.replace(" ", "_").replace(".", "p")

@@ -43,13 +43,8 @@ import torch.nn.functional as F
 
 from privlab import data, ledger, metrics, models, training
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, matching, objectives, priors, search_spaces
 from privlab.leak import observe
-from privlab.ledger import papers
-from privlab.metrics import identification
-from privlab.models import april, pretrained_networks
 from privlab.notebook import checks, player, plots, widgets
-from privlab.training import trainer
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -84,7 +79,7 @@ deadline = time.monotonic() + 60 * part_minutes
 def small_vit(number, **changes):
     """A fresh ViT for 32 x 32 images: patches of 8, two blocks, a position embedding of standard deviation 1."""
     settings = dict(width=width, depth=2, position_std=1.0) | changes
-    return april.build("b", seed=seed + number, **settings).to(page.device)
+    return models.april.build("b", seed=seed + number, **settings).to(page.device)
 
 
 @cache
@@ -112,7 +107,7 @@ def batch_of(size, number):
 # \alpha_1 \mathcal R_{\text{patch}}(x) + \alpha_2 \mathcal R_{\text{reg}}(x) + \alpha_3 \mathcal R_{\text{prior}}(x) .$$
 
 # %%
-prior = pretrained_networks.moco_v2(moco) if moco else pretrained_networks.efficientnet_lite0()
+prior = models.pretrained_networks.moco_v2(moco) if moco else models.pretrained_networks.efficientnet_lite0()
 print(gradient_inversion.gradvit(prior=prior, patch=8))
 
 # %% [markdown]
@@ -132,7 +127,7 @@ print(gradient_inversion.gradvit(prior=prior, patch=8))
 # - **Extra priors** (eq. 11): the length of the image and its total variation.
 
 # %%
-print(getsource(objectives.layer_norms))
+print(getsource(gradient_inversion.objectives.layer_norms))
 
 # %% [markdown]
 # ### The price of a prior
@@ -150,7 +145,7 @@ shown = {"photographs": images, "blurred": blurred, "noise": noise}
 
 
 def statistics_of(pictures, **how):
-    value = priors.BatchNormStatistics(prior, **how).prepare(judge, leak)
+    value = gradient_inversion.priors.BatchNormStatistics(prior, **how).prepare(judge, leak)
     with torch.no_grad():
         return value(leak.normalise(pictures.to(page.device)), {}, leak).item()
 
@@ -160,7 +155,7 @@ for how in (dict(), dict(size=64, relative=True), dict(size=128, relative=True))
     values = {name: statistics_of(pictures, **how) for name, pictures in shown.items()}
     print(how or "as in eq. 4", {name: round(value, 1) for name, value in values.items()})
 grads = observe(judge, noise, classes).grads
-print(f"eq. 3 at the start: {objectives.layer_norms(None, grads, leak):.2f}")
+print(f"eq. 3 at the start: {gradient_inversion.objectives.layer_norms(None, grads, leak):.2f}")
 
 # %% [markdown]
 # EfficientNet-lite0's statistics come to more than ten thousand. At the paper's weights, .2 for the prior and .004 for the gradients, the client's message would hardly count.
@@ -234,14 +229,14 @@ rules = ("row_minimum", "bias_minimum", "bias_counts")
 
 def read_off(model, size, repeated, trials=10 if profile == "smoke" else 40):
     """Rule -> the share of labels it finds, one number a trial."""
-    head = [f"{label_recovery.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
+    head = [f"{gradient_inversion.label_recovery.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
     found = {rule: [] for rule in rules}
     for trial in range(trials):
         images, classes = photos.sample(size, 1000 * seed + trial) if repeated else batch_of(size, 100 + trial)
         message = observe(model, images, classes, names=head)
         for rule in rules:
-            read = label_recovery.RULES[rule](model, replace(message, labels=None))
-            found[rule].append(label_recovery.overlap(read.cpu(), classes))
+            read = gradient_inversion.label_recovery.RULES[rule](model, replace(message, labels=None))
+            found[rule].append(gradient_inversion.label_recovery.overlap(read.cpu(), classes))
     return found
 
 
@@ -447,7 +442,7 @@ for std, name in ((1.0, "std_1"), (0.02, "std_0p02")):
         images, classes = batch_of(2, number)
         asked = small_vit(number, position_std=std)
         sent, swapped, start = (observe(asked, x, classes) for x in (images, exchanged(images), noise[:2]))
-        gap, far = (objectives.layer_norms(None, m.grads, sent).item() for m in (swapped, start))
+        gap, far = (gradient_inversion.objectives.layer_norms(None, m.grads, sent).item() for m in (swapped, start))
         shares.append(gap / far)
     page.record(
         "grad_loss_ratio", ["exchanged_over_noise", name], shares, **fresh, position_std=std, note="eq. 3, batches of 2"
@@ -539,7 +534,9 @@ def invert(attack, build, images, classes, number, space=None, start=None, **abo
     about |= dict(number=number, batch=len(images), shape=list(images.shape), moco=bool(moco), pretrained=pretrained)
     store = gradient_inversion.kept_run(attack, seed, page.device, **about) if large else None
     how = dict(space=space, start=start, snapshots=6, chunk=2 if images.shape[-1] > 64 else None)
-    if isinstance(attack, GaussNewton):  # takes a batch as a whole, in few steps: keep a picture of each
+    if isinstance(
+        attack, gradient_inversion.GaussNewton
+    ):  # takes a batch as a whole, in few steps: keep a picture of each
         how = dict(space=space, start=start, snapshots=range(attack.steps + 1))
 
     def search(**keep):
@@ -595,7 +592,7 @@ def of(row, metric):
     return torch.tensor([ablation[row, number][metric] for number in range(repeats)])
 
 
-printed = papers.table("hatamizadeh2022_table2").query("metric == 'psnr'").set_index("loss_terms")["mean"]
+printed = ledger.papers.table("hatamizadeh2022_table2").query("metric == 'psnr'").set_index("loss_terms")["mean"]
 their_names = {
     "grad_plus_reg": "grad + reg",
     "plus_image": "+ image",
@@ -681,7 +678,7 @@ other_vit = vit_of if large else lambda number: trained["vit"]
 def generator(normalise):
     """The first principal components of public images, in the preprocessing of a model."""
     seen = F.interpolate(public.take(range(300))[0], main_batch(0)[0].shape[-1], mode="bilinear")
-    return search_spaces.components(seen, 100, normalise).to(seen.to(page.device))
+    return gradient_inversion.search_spaces.components(seen, 100, normalise).to(seen.to(page.device))
 
 
 # %%
@@ -874,7 +871,7 @@ def ranked(which, by, change=lambda x: x):
     found = {}
     for size in which:
         some, truth = (torch.cat([in_batches[size, n][k] for n in range(few)]) for k in (0, 1))
-        found[size] = identification.ranks(change(some).to(page.device), truth, others, by=by).view(few, size)
+        found[size] = metrics.identification.ranks(change(some).to(page.device), truth, others, by=by).view(few, size)
     return found
 
 
@@ -888,7 +885,7 @@ guess_iip = widgets.predict("share of photographs identified by LPIPS, out of th
 guess_iip
 
 # %%
-ranks = {by: ranked(sizes, by) for by in identification.BY}
+ranks = {by: ranked(sizes, by) for by in metrics.identification.BY}
 for by, found_ranks in ranks.items():
     middle = {size: found_ranks[size].double().median().item() for size in sizes}
     print(f"{by}: median rank by batch size {middle}, of {distractors[by == 'features']:,} and more")
@@ -916,7 +913,7 @@ guess_iip.against(iip["lpips"][sizes[-1]].mean().item())
 # %%
 count = {"smoke": 64, "laptop": 128}.get(profile, 256)
 shown_to_it = {"smoke": 300, "laptop": 2_000}.get(profile, 5_000)
-linear = search_spaces.components(public.take(range(shown_to_it))[0], count)
+linear = gradient_inversion.search_spaces.components(public.take(range(shown_to_it))[0], count)
 
 
 def refined(found):
@@ -1014,11 +1011,11 @@ def shrunk(images):
 
 public_patches = shrunk(public.take(range(500))[0])
 lbfgs = gradient_inversion.GradientMatching(
-    (gradient_inversion.Term("gradients", 1.0, objectives.squared_distance),),
+    (gradient_inversion.Term("gradients", 1.0, gradient_inversion.objectives.squared_distance),),
     newton,
     lr=1.0,
     optimiser="lbfgs",
-    schedule=matching.constant,
+    schedule=gradient_inversion.matching.constant,
     boxed=False,
 )
 
@@ -1027,7 +1024,7 @@ lbfgs = gradient_inversion.GradientMatching(
 def family_of(model, images, classes):
     """The family of a batch in the coordinates of public patches, how near it comes to the truth, and a start inside it."""
     leak = observe(model, images, classes)
-    exact = search_spaces.family(model, leak)
+    exact = gradient_inversion.search_spaces.family(model, leak)
     back = leak.normalise.inverse(exact.images(exact.begin(leak.normalise(images.double().to(page.device)))))
     family = exact.expected(public_patches)
     draw = torch.Generator().manual_seed(seed)
@@ -1135,9 +1132,9 @@ for by in () if tiny else ("pixels", "lpips"):
 
 # %%
 adam = gradient_inversion.GradientMatching(
-    (gradient_inversion.Term("gradients", 1.0, objectives.cosine_distance),),
+    (gradient_inversion.Term("gradients", 1.0, gradient_inversion.objectives.cosine_distance),),
     20 * newton,
-    schedule=matching.cosine,
+    schedule=gradient_inversion.matching.cosine,
     boxed=False,
 )
 
@@ -1161,7 +1158,7 @@ for number in range(2):
     cases["std_0p02", number] = inside(build, unseen + number, victim=f"{shape}, std .02")
     if not tiny:  # at smoke the trained victim takes other images
         cases["trained", number] = inside(
-            learnt, unseen + number, victim=f"trained ViT, {state}, {recipe!r}, {trainer.FORMAT}"
+            learnt, unseen + number, victim=f"trained ViT, {state}, {recipe!r}, {training.trainer.FORMAT}"
         )
 for (case, number), known in cases.items():
     print(f"{case}, batch {number}:", {name: f"{dB:.1f} dB" for name, dB in known.items()})
@@ -1201,11 +1198,11 @@ for case in dict.fromkeys(case for case, _ in cases):
 def newton_for(result):
     """Gauss-Newton for as many passes as that search took (eight at smoke); the passes end it, not the steps."""
     passes = 8 if tiny else 2 * result.evaluations
-    return GaussNewton(steps=passes, passes=passes)
+    return gradient_inversion.GaussNewton(steps=passes, passes=passes)
 
 
-matched = gradient_inversion.Term("gradients", 1.0, objectives.relative_distance)
-smooth = gradient_inversion.Term("smoothness", 0.3, priors.squared_variation, of="images", end=1e-5)
+matched = gradient_inversion.Term("gradients", 1.0, gradient_inversion.objectives.relative_distance)
+smooth = gradient_inversion.Term("smoothness", 0.3, gradient_inversion.priors.squared_variation, of="images", end=1e-5)
 same_terms = replace(lbfgs, terms=(matched, smooth))
 print(newton_for(hybrid[2, 0][0]["family, L-BFGS"]))
 print(same_terms)
@@ -1320,7 +1317,7 @@ for n in pair:
     attack = newton_for(result)
     _, gains["gauss_newton", "std_0p02", n] = above_guess(build, unseen + n, attack, **about)
     if not tiny:
-        about = dict(victim=f"trained ViT, {state}, {recipe!r}, {trainer.FORMAT}")
+        about = dict(victim=f"trained ViT, {state}, {recipe!r}, {training.trainer.FORMAT}")
         _, gains["gauss_newton", "trained", n] = above_guess(learnt, unseen + n, attack, **about)
 print({" ".join(map(str, case)): f"{gained:.1f} dB above the guess" for case, gained in gains.items()})
 

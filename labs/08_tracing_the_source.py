@@ -41,11 +41,8 @@ from torch import func
 
 from privlab import data, ledger, metrics, models, training
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import closed_form, label_recovery, objectives
 from privlab.attacks.gradient_inversion.closed_form import vit
 from privlab.leak import observe
-from privlab.ledger import papers
-from privlab.models import parts
 from privlab.notebook import checks, flipbook, plots, widgets
 
 # %% tags=["parameters"]
@@ -78,7 +75,7 @@ fresh = dict(mode="eval", victim="fresh", position_std=1.0)
 # %%
 with torch.device("meta"):  # names and shapes, no numbers
     stock = models.build("vit_base_patch16_224")
-print({part: len(names) for part, names in parts.group(stock).items()})
+print({part: len(names) for part, names in models.parts.group(stock).items()})
 
 # %%
 photos = data.load("cifar10_samples")
@@ -97,7 +94,7 @@ leak = observe(model, photo, label)
 leak
 
 # %%
-for part, names in parts.group(model).items():
+for part, names in models.parts.group(model).items():
     print(f"{part:>9}: {len(names):3} tensors, {leak.only(names)}".replace("Leak: ", ""))
 
 # %% [markdown]
@@ -148,12 +145,18 @@ def selections():
     """Name of a selection -> the parameters whose gradients the attacker sees."""
     model = victim()
     names = [name for name, _ in model.named_parameters()]
-    third = len(parts.blocks(model)) // 3
-    of = {name: parts.depth(model, 1 + k * third, (k + 1) * third) for k, name in enumerate(THIRDS)}
+    third = len(models.parts.blocks(model)) // 3
+    of = {name: models.parts.depth(model, 1 + k * third, (k + 1) * third) for k, name in enumerate(THIRDS)}
     without = {f"without {name}": [n for n in names if n not in inside] for name, inside in of.items()}
     only = {f"only {name}": inside for name, inside in of.items()}
-    withheld = {*parts.stem(model), *parts.depth(model, 1, 1)}
-    return {"all": names, **parts.group(model), **without, **only, "the rest": [n for n in names if n not in withheld]}
+    withheld = {*models.parts.stem(model), *models.parts.depth(model, 1, 1)}
+    return {
+        "all": names,
+        **models.parts.group(model),
+        **without,
+        **only,
+        "the rest": [n for n in names if n not in withheld],
+    }
 
 
 print(", ".join(f"{name} ({len(names)})" for name, names in selections().items()))
@@ -187,7 +190,7 @@ attack()
 # %%
 def ticked(choice, blocks):
     """The names behind the ticks: parts that are sent, from those blocks (stem and head lie in none)."""
-    names = {name for part, names in parts.group(model).items() if choice[part] == "sent" for name in names}
+    names = {name for part, names in models.parts.group(model).items() if choice[part] == "sent" for name in names}
     inside = {name for third in THIRDS for name in selections()[f"only {third}"]}
     return names if blocks == "all" else names & set(selections()[blocks]) | (names - inside)
 
@@ -223,7 +226,7 @@ def look(blocks, price, **choice):
 
 
 # %%
-sent = {part: ("sent", "withheld") for part in parts.group(model)}
+sent = {part: ("sent", "withheld") for part in models.parts.group(model)}
 blocks = ("all", *(f"{how} {third}" for how in ("without", "only") for third in THIRDS))
 widgets.explore(look, start={"price": 1.0}, blocks=blocks, price=(0.1, 1.0, 10.0), **sent)
 
@@ -268,7 +271,7 @@ def invert(chosen, k, build=victim, how=by_cosine, price=1.0, steps=steps, batch
 
 # %%
 deadline = time.monotonic() + 60 * part_minutes
-FIVE = tuple(parts.group(model))
+FIVE = tuple(models.parts.group(model))
 found = {}  # (selection, price) -> one result a repeat
 for chosen in ("all", *FIVE):
     found[chosen, 1.0] = [invert(chosen, k) for k in range(repeats)]
@@ -318,7 +321,7 @@ for chosen, values in algebra.items():
     )
 
 # %%
-table = papers.table("zhang2024_table6").query("metric == 'psnr'")
+table = ledger.papers.table("zhang2024_table6").query("metric == 'psnr'")
 printed = {row.layers.split()[0].lower(): row.mean for row in table.itertuples(index=False)}
 plots.dots(
     by_search,
@@ -381,7 +384,7 @@ def shares(grads, groups):
 checks.verify("08.share", shares)
 
 # %%
-lengths = [shares(message_of(victim(k), k, "all", 1).grads, parts.group(model)) for k in range(repeats)]
+lengths = [shares(message_of(victim(k), k, "all", 1).grads, models.parts.group(model)) for k in range(repeats)]
 for part in FIVE if all(lengths) else ():  # once you have written it
     page.record("share_of_square", [part], [share[part] for share in lengths], note="fresh, one photograph", **fresh)
 
@@ -439,7 +442,7 @@ tiny = models.build(
     small[0], seed=seed, position_std=1.0, **small[1]
 )  # the small victim at every profile: a Jacobian is large
 tiny_leak = observe(tiny, photo.cpu(), label.cpu())
-groups = {"all": [*tiny_leak.grads], **parts.group(tiny)}
+groups = {"all": [*tiny_leak.grads], **models.parts.group(tiny)}
 kinds = {"coarse": patch_colours(), "random": at_random(24, photo.cpu())}
 moved = {kind: changes(tiny, photo.cpu(), label.cpu(), along) for kind, along in kinds.items()}
 spectra = {
@@ -554,8 +557,10 @@ guess_balanced
 # %%
 def balanced(search, model, leak):
     """The same search, each part of the gradient brought to the same length."""
-    factors = {part: 1 / leak.only(names).norm.item() for part, names in parts.group(model).items()}
-    distance = objectives.weighted(objectives.cosine_distance, objectives.by_part(model, **factors))
+    factors = {part: 1 / leak.only(names).norm.item() for part, names in models.parts.group(model).items()}
+    distance = gradient_inversion.objectives.weighted(
+        gradient_inversion.objectives.cosine_distance, gradient_inversion.objectives.by_part(model, **factors)
+    )
     return replace(search, terms=(replace(search.terms[0], value=distance), *search.terms[1:]))
 
 
@@ -619,7 +624,7 @@ print(f"the closed form, from the stem: {metrics.psnr(image, photos.one(0)[0]).i
 def by_layer_norms(search, model, leak):
     """GradViT's distance in place of the cosine, as a share of what was sent."""
     sent = sum(g.norm().item() for g in leak.grads.values())
-    distance = replace(search.terms[0], value=objectives.layer_norms, weight=1 / sent)
+    distance = replace(search.terms[0], value=gradient_inversion.objectives.layer_norms, weight=1 / sent)
     return replace(search, terms=(distance, *search.terms[1:]))
 
 
@@ -633,7 +638,7 @@ trained, history = training.victim(
     name, recipe, images=train_images, test=200, sample=200, seed=seed, model=made, device=page.device, progress=False
 )
 state = f"trained {epochs} epochs on {train_images} images"
-learnt = shares(observe(trained, photo, label).grads, parts.group(trained)) or {}
+learnt = shares(observe(trained, photo, label).grads, models.parts.group(trained)) or {}
 print(
     f"test accuracy {history.test_accuracy[-1]:.2f};",
     ", ".join(f"{part} {share:.1%}" for part, share in learnt.items()),
@@ -800,7 +805,9 @@ def from_rows(count, k=0):
     matrix = whole["blocks.0.attn.qkv.weight"]  # (3 width, width)
     kept = torch.randperm(len(matrix), generator=torch.Generator().manual_seed(seed + k))[:count]
     cut = torch.zeros_like(matrix).index_copy(0, kept, matrix[kept])
-    return closed_form.subspace(built, replace(whole, grads={"blocks.0.attn.qkv.weight": cut})).clamped
+    return gradient_inversion.closed_form.subspace(
+        built, replace(whole, grads={"blocks.0.attn.qkv.weight": cut})
+    ).clamped
 
 
 # %%
@@ -843,7 +850,9 @@ def from_largest(count, k):
     matrix = whole["blocks.0.attn.qkv.weight"]
     least = matrix.abs().flatten().topk(count).values[-1]
     sparse = matrix.where(matrix.abs() >= least, 0.0)
-    return closed_form.subspace(built, replace(whole, grads={"blocks.0.attn.qkv.weight": sparse})).clamped
+    return gradient_inversion.closed_form.subspace(
+        built, replace(whole, grads={"blocks.0.attn.qkv.weight": sparse})
+    ).clamped
 
 
 for key, count in (("as_many", 2 * tokens * 224), ("ten_times_as_many", 20 * tokens * 224)):
@@ -899,7 +908,10 @@ checks.verify("08.label", tells_label)
 hits = []
 for k in range(max(repeats, 4)):
     message = message_of(victim(k), k, "head", 1).only(["head.bias"])
-    hits.append(label_recovery.bias_minimum(victim(k), replace(message, labels=None)).item() == message.labels.item())
+    hits.append(
+        gradient_inversion.label_recovery.bias_minimum(victim(k), replace(message, labels=None)).item()
+        == message.labels.item()
+    )
 print(f"{sum(hits)} of {len(hits)} labels read off ten numbers")
 page.record("label_accuracy", ["head_bias"], [float(hit) for hit in hits], **fresh)
 

@@ -43,10 +43,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from privlab import data, ledger, metrics, models, training
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import objectives, sensitivity
 from privlab.leak import observe
-from privlab.ledger import papers
-from privlab.models import morph
 from privlab.notebook import checks, flipbook, plots, widgets
 
 # %% tags=["parameters"]
@@ -67,7 +64,9 @@ photographs, victims, iterations, long, width, block = {
 }[profile]
 attack = "inverting_gradients" if large else "annealed"  # the paper's; ours for few iterations, from lab 04
 depths = None if large else (1, 1, 1, 1)  # blocks of the four stages; the paper's own at gpu and paper
-chosen = [1, 3, 4, 8, 9, 10, 11, 12, 14] if profile == "gpu" else list(morph.STEPS)  # at gpu a subset, named here
+chosen = (
+    [1, 3, 4, 8, 9, 10, 11, 12, 14] if profile == "gpu" else list(models.morph.STEPS)
+)  # at gpu a subset, named here
 photos = data.load("cifar10", "test")
 fresh = dict(mode="eval", victim="fresh")
 deadline = time.monotonic() + 60 * part_minutes
@@ -86,11 +85,11 @@ deadline = time.monotonic() + 60 * part_minutes
 @cache
 def look(number):
     """A step as the paper has it: millions of parameters, millions of multiplications for a 32 x 32 image, and its layers in words."""
-    model = morph.build(number)
+    model = models.morph.build(number)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(torch.zeros(1, 3, 32, 32))
     layers = {
-        place: morph.outline(model, *place) for place in ((-1, 0), (1, 0), (1, 1))
+        place: models.morph.outline(model, *place) for place in ((-1, 0), (1, 0), (1, 1))
     }  # (stage, block); -1 is the stem
     return sum(p.numel() for p in model.parameters()) / 1e6, counter.get_total_flops() / 2e6, layers
 
@@ -103,7 +102,7 @@ plots.blocks(*(look(number)[2][1, 1] for number in (1, 14)), ["1: ResNet-50", "1
 
 # %%
 for number in range(2, 15):
-    print(f"{number:2}. {morph.diff(number - 1, number).words.split(': ', 1)[1]}")
+    print(f"{number:2}. {models.morph.diff(number - 1, number).words.split(': ', 1)[1]}")
 
 # %% [markdown]
 # The paper's table (9) leaves some of this open: where the stride is, which activation stays in step 10, how step 6 is to be read. What we chose, and why, stands at the head
@@ -118,14 +117,14 @@ PLACES = {4: (-1, 0), 8: (-1, 0), 13: (1, 0)}  # step -> what to draw; a block o
 def change(step):
     """The drawing of a step: before, after, and what changed in words."""
     before, (params, macs, _) = max(1, step - 1), look(step)
-    titles = [f"{n}: {morph.STEPS[n].name}" for n in (before, step)]
+    titles = [f"{n}: {models.morph.STEPS[n].name}" for n in (before, step)]
     drawn = plots.blocks(*(look(n)[2][PLACES.get(step, (1, 1))] for n in (before, step)), titles)
-    words = morph.diff(before, step).words if step > 1 else "ResNet-50, where it begins."
+    words = models.morph.diff(before, step).words if step > 1 else "ResNet-50, where it begins."
     return widgets.Sentence(f"{words} {params:.2f} million parameters, {macs:.0f} million multiplications."), drawn
 
 
 # %%
-widgets.explore(change, start=dict(step=10), step=tuple(morph.STEPS))
+widgets.explore(change, start=dict(step=10), step=tuple(models.morph.STEPS))
 
 # %%
 page.record("params_m", ["step_1"], [look(1)[0]] * 2, **fresh, note="7 x 7 stem, 10 classes")
@@ -143,7 +142,7 @@ page.record("params_m", ["step_14"], [look(14)[0]] * 2, **fresh, note="10 classe
 mine = ...
 
 # %% tags=["solution"]
-mine = morph.variant(9, activations="010")
+mine = models.morph.variant(9, activations="010")
 
 # %%
 checks.verify("09.variant", mine)
@@ -248,7 +247,7 @@ def from_grey(number, photo, victim):
     """Cosine distance between the messages of a grey image and of the photograph: what a search has to go on."""
     model, (image, label) = case(number, photo, victim).build(page.device), photos.one(photo)
     grey, leak = (observe(model, x, label) for x in (torch.full_like(image, 0.5), image))
-    return objectives.cosine_distance(image, grey.grads, leak).item()
+    return gradient_inversion.objectives.cosine_distance(image, grey.grads, leak).item()
 
 
 steps_asked = {n: [case(n, *repeat) for repeat in repeats] for n in chosen}
@@ -263,7 +262,7 @@ prices = {n: float(f"{greys[n].mean() / greys[9].mean():.1g}") for n in looked_a
 fair_asked = {("fair", n): [case(n, *repeat, price=prices[n]) for repeat in repeats] for n in looked_at}
 found = search(steps_asked | same_map | fair_asked, "searches")
 truths = [photos.one(photo)[0] for photo, _ in repeats]
-normalise = morph.build(1, width=0.1).normalise
+normalise = models.morph.build(1, width=0.1).normalise
 
 
 def measured(results, metric):
@@ -277,8 +276,8 @@ def measured(results, metric):
 
 # %%
 psnr = {n: measured(found[n], "psnr") for n in chosen}
-name_of = {n: f"{n}. {morph.STEPS[n].name}" for n in chosen}
-table = papers.table("zhang2024_table8")
+name_of = {n: f"{n}. {models.morph.STEPS[n].name}" for n in chosen}
+table = ledger.papers.table("zhang2024_table8")
 published = table[table["metric"] == "psnr"].astype({"step": int}).set_index("step")["mean"]
 plots.dots(
     {name_of[n]: psnr[n] for n in chosen}, xlabel="PSNR in dB, a photograph", published={name_of[n]: published.loc[n] for n in chosen},
@@ -321,8 +320,8 @@ guess_jump.against(differences[10, 9].mean().item())
 
 # %%
 plots.dots(
-    {f"{one} less {other}: {morph.STEPS[one].name}": gap for (one, other), gap in differences.items()}, xlabel="difference of PSNR in dB",
-    published={f"{one} less {other}: {morph.STEPS[one].name}": published.loc[one] - published.loc[other] for one, other in differences},
+    {f"{one} less {other}: {models.morph.STEPS[one].name}": gap for (one, other), gap in differences.items()}, xlabel="difference of PSNR in dB",
+    published={f"{one} less {other}: {models.morph.STEPS[one].name}": published.loc[one] - published.loc[other] for one, other in differences},
     alt="Gain of each step over the one before: " + ", ".join(f"{one} less {other} {gap.mean():.1f} dB" for (one, other), gap in differences.items()),
 )  # fmt: skip
 
@@ -359,7 +358,7 @@ widgets.explore(walk, start=dict(step=10), step=tuple(chosen), photograph=tuple(
 # %%
 flipbook.show(
     [torch.cat([r.images for r in found[n]]).cpu() for n in chosen],
-    [f"step {n}, {morph.STEPS[n].name}: {psnr[n].mean():.1f} dB" for n in chosen],
+    [f"step {n}, {models.morph.STEPS[n].name}: {psnr[n].mean():.1f} dB" for n in chosen],
     [f"What the attack finds in step {n}: {', '.join(f'{v:.1f} dB' for v in psnr[n])}." for n in chosen],
     label="step from ResNet-50 to ConvNeXt-T",
 )
@@ -615,13 +614,15 @@ spectra = gradient_inversion.cases.spectra(
     progress=False,
 )
 spectra = {n: spectra[victims * i : victims * (i + 1)] for i, n in enumerate(looked_at)}
-ranks = {n: torch.tensor([sensitivity.effective_rank(s) for s in spectra[n]]) for n in looked_at}
-conditions = {n: torch.tensor([sensitivity.condition(s, share=0.5) for s in spectra[n]]) for n in looked_at}
+ranks = {n: torch.tensor([gradient_inversion.sensitivity.effective_rank(s) for s in spectra[n]]) for n in looked_at}
+conditions = {
+    n: torch.tensor([gradient_inversion.sensitivity.condition(s, share=0.5) for s in spectra[n]]) for n in looked_at
+}
 directions = len(spectra[1][0])
 
 # %%
 plots.spectrum(
-    {f"step {n}, {morph.STEPS[n].name}": spectra[n][0] / spectra[n][0][0] for n in (1, 8, 9, 10, 12, 14)},
+    {f"step {n}, {models.morph.STEPS[n].name}": spectra[n][0] / spectra[n][0][0] for n in (1, 8, 9, 10, 12, 14)},
     alt="Singular values of the Jacobian, over the largest: effective rank " + ", ".join(f"step {n} {ranks[n][0]:.0f}" for n in (1, 8, 9, 10, 12, 14)) + f" of {directions}.",
 )  # fmt: skip
 
@@ -683,7 +684,7 @@ def homeward(model, image, label, part):
     parameters = dict(model.named_parameters())
     loss = F.cross_entropy(model(x), leak.labels)
     slopes = torch.autograd.grad(loss, parameters.values(), create_graph=True)
-    distance = objectives.cosine_distance(x, dict(zip(parameters, slopes, strict=True)), leak)
+    distance = gradient_inversion.objectives.cosine_distance(x, dict(zip(parameters, slopes, strict=True)), leak)
     down = -torch.autograd.grad(distance, x)[0]
     return torch.cosine_similarity(down.flatten(), (truth - noise).flatten(), dim=0).item()
 
@@ -729,7 +730,9 @@ wide = torch.cat([data.load("imagenet_samples").one(i, size=224)[0] for i in ran
 
 
 def area(features, model, images):
-    return sensitivity.area(sensitivity.field(features, model.normalise(images).to(page.device)))
+    return gradient_inversion.sensitivity.area(
+        gradient_inversion.sensitivity.field(features, model.normalise(images).to(page.device))
+    )
 
 
 areas = {}

@@ -48,14 +48,10 @@ from torch import nn
 
 from privlab import data, ledger, metrics, training
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import objectives
 from privlab.attacks.membership_inference import network_based
 from privlab.leak import observe
-from privlab.metrics import roc
 from privlab.models import morph
 from privlab.notebook import checks, flipbook, plots, widgets
-from privlab.notebook.plots import blocks
-from privlab.training import batches, shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -97,7 +93,9 @@ def victim(base=9, number=0, classes=10, **changes):
 
 
 before, after = (morph.outline(victim(activations=pattern), stage=1, block=0) for pattern in ("111", "010"))
-blocks(before, after, titles=("pattern 111, step 9", "pattern 010, step 10"), shortcuts=("1 x 1 and BatchNorm",) * 2)
+plots.blocks(
+    before, after, titles=("pattern 111, step 9", "pattern 010, step 10"), shortcuts=("1 x 1 and BatchNorm",) * 2
+)
 
 # %% [markdown]
 # A **pattern** says by three digits which activations are there: behind the first convolution, behind the second, behind the addition. 111 is this block,
@@ -304,7 +302,7 @@ def from_grey(build, source=photos, size=None):
         image, label = source.one(k, size=size)
         model = build(k)
         mine, theirs = (observe(model, x, label) for x in (torch.full_like(image, 0.5), image))
-        apart.append(objectives.cosine_distance(image, mine.grads, theirs).item())
+        apart.append(gradient_inversion.objectives.cosine_distance(image, mine.grads, theirs).item())
     return sum(apart) / repeats
 
 
@@ -1101,7 +1099,7 @@ networks, size, halves, members_epochs, every = {
 members_recipe = replace(members_recipe, epochs=members_epochs)
 
 # %%
-pixels, classes = batches.subset(data.load("cifar10"), range(size))
+pixels, classes = training.batches.subset(data.load("cifar10"), range(size))
 parts = [data.four_way(classes, seed=seed + k) for k in range(halves)]
 keep = torch.zeros(2 * halves, size, dtype=torch.bool)  # row 2k: the victim of split k; row 2k + 1: its shadow model
 for k, part in enumerate(parts):
@@ -1109,7 +1107,7 @@ for k, part in enumerate(parts):
 
 fleets = {}
 for name, (zoo_name, changes) in networks.items():
-    fleets[name] = shadow_models.make(
+    fleets[name] = training.shadow_models.make(
         zoo_name, members_recipe, (pixels, classes), keep, model={**changes, "num_classes": 10}, normalise=data.NORMALISE["cifar10"],
         at=range(every, members_epochs, every), seed=seed, device=page.device,
     )  # fmt: skip
@@ -1135,7 +1133,9 @@ def attacked(name, m, at=None):
     network = network_based.network(*answers(name, m ^ 1, at), seed=seed)
     logits, truth, members = answers(name, m, at)
     right = (logits.argmax(1) == truth).double()
-    return roc.accuracy(network(logits, truth), members, 0.5), (right[members].mean() - right[~members].mean()).item()
+    return metrics.roc.accuracy(network(logits, truth), members, 0.5), (
+        right[members].mean() - right[~members].mean()
+    ).item()
 
 
 # %%

@@ -48,21 +48,7 @@ from IPython.display import display
 
 from privlab import data, ledger, models, training
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import (
-    cases,
-    dcgan,
-    evaluation,
-    generator_files,
-    generators,
-    gradient_flow,
-    losses,
-    results,
-    stylegan2,
-)
-from privlab.data import attributes, identities, private_public
-from privlab.models import repvgg, skip_connections
 from privlab.notebook import checks, plots, widgets
-from privlab.training import shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -105,16 +91,16 @@ key = ledger.key
 def photographs():
     """Everybody's photographs, who is on them, and the public ones where they come from elsewhere."""
     if not faces:
-        orl = attributes.load("orl", size=side)
+        orl = data.attributes.load("orl", size=side)
         return orl.pixels, orl["person"], None, data.NORMALISE["orl"]
-    mine = identities.load(faces, side)
-    return mine.pixels, mine.labels, identities.load("ffhq", side).pixels, mine.normalise
+    mine = data.identities.load(faces, side)
+    return mine.pixels, mine.labels, data.identities.load("ffhq", side).pixels, mine.normalise
 
 
 pixels, who, outside, normalise = photographs()
 seeds = range(seed, seed + draws)
 # of everybody else's set all are private, and one photograph of ten is held out, as in PPA
-split = private_public.draw(
+split = data.private_public.draw(
     pixels, who, len(who.unique()) if faces else staff or 20, 0.1 if faces else 3, seeds, public=outside
 )
 people = len(split.draws[0].people)
@@ -136,13 +122,13 @@ plots.images(
 # A **generator** makes a picture from a few numbers, the **latent**. At `paper` it is StyleGAN, which took weeks of GPU time. Ours take a tenth of a second: **eigenfaces** (Turk and Pentland 1991), the mean of the public photographs plus a weighted sum of the 100 directions in which they differ most. The weights are the latent, in standard deviations. Move one, and see what it does.
 
 # %%
-print(getsource(generators.Eigenfaces.synthesise))
+print(getsource(model_inversion.generators.Eigenfaces.synthesise))
 
 
 def prior_of(draw):
     if face_generator:
-        return stylegan2.StyleGAN2(*face_generator, crop=800, resize=side, clip=False)
-    return generators.eigenfaces(draw.public[:2_000], 100)
+        return model_inversion.stylegan2.StyleGAN2(*face_generator, crop=800, resize=side, clip=False)
+    return model_inversion.generators.eigenfaces(draw.public[:2_000], 100)
 
 
 priors = [prior_of(draw) for draw in split.draws]
@@ -168,7 +154,7 @@ if not face_generator:
 # A victim is a small ResNet: four stages of blocks, each block $z_{i+1} = z_i + g_i(z_i)$. The summand $z_i$ is the **skip connection**. We train the network as it is (*full*), and with the skips of stage 1, 2 or 4 removed (*Skip-1*, *Skip-2*, *Skip-4*, as the paper writes it): these blocks are $z_{i+1} = g_i(z_i)$. (The paper leaves stage 3 out, which has the most blocks.) At `laptop` also with none left at all; at `smoke` without Skip-2.
 
 # %%
-print(getsource(skip_connections.times))
+print(getsource(models.skip_connections.times))
 variants = {f"skip_{stage}": ((stage, 0),) for stage in ((1, 4) if profile == "smoke" else (1, 2, 4))}
 if profile != "smoke":
     variants["none_left"] = tuple((stage, 0) for stage in (1, 2, 3, 4))
@@ -189,7 +175,7 @@ def fleet(zoo_name, changes, rows=None, of=None, how=recipe, seen=at):
     of = of or split
     changes = {**changes, "in_chans": of.pixels.shape[1]}
     rows = of.keep() if rows is None else rows
-    return shadow_models.make(
+    return training.shadow_models.make(
         zoo_name, how, (of.pixels, of.labels), rows, model=changes, normalise=normalise if of is split else data.NORMALISE["mnist"],
         at=seen, weights=bool(seen), seed=seed, device=page.device,
     )  # fmt: skip
@@ -226,7 +212,7 @@ def remaining():
 
 
 def train(fleets):
-    shadow_models.train_all(fleets, budget=remaining())
+    training.shadow_models.train_all(fleets, budget=remaining())
     if unfinished := [each for each in fleets if not all(run.complete for run in each.runs)]:
         raise TimeoutError(f"this part's time is over; run the lab again, and it goes on from here: {unfinished[0]}")
 
@@ -235,7 +221,7 @@ train([evaluating, *victims.values()])
 
 
 # %%
-evaluation_models = evaluation.evaluation_models(evaluating, split)
+evaluation_models = model_inversion.evaluation.evaluation_models(evaluating, split)
 twins = [each.accuracy for each in evaluation_models]
 about = dict(mode="eval", victim=f"trained {recipe.epochs} epochs", note=f"{source}, {side} pixels, eigenfaces")
 page.record("acc", [source, "judge"], [100 * t for t in twins], unit="percent", **about)
@@ -254,7 +240,12 @@ print(f"the judge's twin is right about {statistics.mean(twins):.1%} of the phot
 # %%
 print(attack)
 print(getsource(model_inversion.ModelInversion.select))
-print(getsource(losses.poincare).split('"""')[0], "...", getsource(losses.poincare).split('"""')[2], sep="")
+print(
+    getsource(model_inversion.losses.poincare).split('"""')[0],
+    "...",
+    getsource(model_inversion.losses.poincare).split('"""')[2],
+    sep="",
+)
 
 # %% [markdown]
 # ### Predict
@@ -266,19 +257,22 @@ guess = widgets.predict("attack accuracy on the full network:", low=0.0, high=1.
 guess
 
 # %%
-kept = [generator_files.save(p) for p in priors]
+kept = [model_inversion.generator_files.save(p) for p in priors]
 chunk = people if people <= 50 else 10  # at paper: ten people at a time, so that an interruption costs no more
 targets = [range(a, min(a + chunk, people)) for a in range(0, people, chunk)]
 
 
 def cases_of(of, m, at=None):
-    return [cases.Case(of, m, at, kept[m], some, attack, seed + m) for some in targets]
+    return [model_inversion.cases.Case(of, m, at, kept[m], some, attack, seed + m) for some in targets]
 
 
 cells = [(net, m, when) for net in victims for m in range(draws) for when in (*(at if net[0] in family else ()), None)]
 orders = [cases_of(victims[net], m, when) for net, m, when in cells]
-shots = iter(cases.run_cases(list(itertools.chain(*orders)), budget=remaining()))
-everything = {cell: results.joined([next(shots) for _ in order]) for cell, order in zip(cells, orders, strict=True)}
+shots = iter(model_inversion.cases.run_cases(list(itertools.chain(*orders)), budget=remaining()))
+everything = {
+    cell: model_inversion.results.joined([next(shots) for _ in order])
+    for cell, order in zip(cells, orders, strict=True)
+}
 found = {cell: of.best(best) for cell, of in everything.items()}
 full = found[(first, "full"), 0, None]
 print(full)
@@ -395,7 +389,9 @@ def cut_and_attack(**boxes):
     else:
         again = fleet(zoo_name, {**changes, "skips": cut}, split.keep()[:1], seen=())
         again.train(progress=False)
-        result = results.joined(cases.run_cases(cases_of(again, 0), progress=False)).best(best)
+        result = model_inversion.results.joined(
+            model_inversion.cases.run_cases(cases_of(again, 0), progress=False)
+        ).best(best)
     title = "cut: " + (", ".join(str(stage) for stage, _ in cut) or "none")
     return beside(result, evaluation_models[0], 0, title) if cut else beside(full, evaluation_models[0], 0)
 
@@ -445,10 +441,10 @@ plots.cloud(
 )  # fmt: skip
 
 # %%
-print(getsource(evaluation.at_equal_accuracy).split('"""')[2])
+print(getsource(model_inversion.evaluation.at_equal_accuracy).split('"""')[2])
 for v in cuts:
-    each = [evaluation.at_equal_accuracy(points["full", m], points[v, m]) for m in range(draws)]
-    pooled = evaluation.at_equal_accuracy(*(list(itertools.chain(*(points[w, m] for m in range(draws)))) for w in ("full", v)))  # fmt: skip
+    each = [model_inversion.evaluation.at_equal_accuracy(points["full", m], points[v, m]) for m in range(draws)]
+    pooled = model_inversion.evaluation.at_equal_accuracy(*(list(itertools.chain(*(points[w, m] for m in range(draws)))) for w in ("full", v)))  # fmt: skip
     if not np.isnan(each).any():
         page.record("attacc_at_equal_acc", [source, key(first), f"full_less_{v}"], each, unit="percentage_points", **about)  # fmt: skip
     print(
@@ -466,14 +462,16 @@ for v in cuts:
 
 # %%
 model, faces_now = victims[first, "full"].model(0), found[(first, "full"), 0, None]
-parts_back = gradient_flow.split(model, faces_now.first, faces_now.targets, losses.poincare)
+parts_back = model_inversion.gradient_flow.split(
+    model, faces_now.first, faces_now.targets, model_inversion.losses.poincare
+)
 page.record(
     "relative_error", ["block_gradient", "skip_part_plus_branch_part"], [row.error for row in parts_back], **about
 )
 pd.DataFrame([vars(row) for row in parts_back]).set_index("block").round(6)
 
 # %%
-norms = {v: [gradient_flow.norms(victims[first, v].model(m), found[(first, v), m, None].first, found[(first, v), m, None].targets, losses.poincare) for m in range(draws)] for v in variants}  # fmt: skip
+norms = {v: [model_inversion.gradient_flow.norms(victims[first, v].model(m), found[(first, v), m, None].first, found[(first, v), m, None].targets, model_inversion.losses.poincare) for m in range(draws)] for v in variants}  # fmt: skip
 where = ["input", *(stage for stage in norms["full"][0] if stage != "input")]  # from the image to the last stage
 typical = {v: [float(np.mean([each[place].median() for each in of])) for place in where] for v, of in norms.items()}
 places = ["image", *(f"stage {stage}" for stage in where[1:])]
@@ -510,11 +508,11 @@ guess_fold
 # %%
 rep = next(name for name in plain if name.startswith("RepVGG"))
 branched = victims[rep, "full"].model(0).double()
-folded = repvgg.fold(branched)
-print(repvgg.branches(branched), "->", repvgg.branches(folded))
+folded = models.repvgg.fold(branched)
+print(models.repvgg.branches(branched), "->", models.repvgg.branches(folded))
 x = full.images[:4].double().requires_grad_()
 answers = [net(normalise(x)) for net in (branched, folded)]
-backs = [torch.autograd.grad(losses.poincare(y, full.targets[:4]).sum(), x)[0] for y in answers]
+backs = [torch.autograd.grad(model_inversion.losses.poincare(y, full.targets[:4]).sum(), x)[0] for y in answers]
 errors = {"output": answers, "input_gradient": backs}
 for name, (one_way, other) in errors.items():
     page.record("max_abs_error", ["repvgg", name], (one_way - other).abs().flatten(1).max(1).values, **about)
@@ -525,7 +523,7 @@ for name, (one_way, other) in errors.items():
 # %%
 fold_gap = []
 for m in range(draws):
-    again = attack.run(repvgg.fold(victims[rep, "full"].model(m)), priors[m], range(people), seed + m).best(best)
+    again = attack.run(models.repvgg.fold(victims[rep, "full"].model(m)), priors[m], range(people), seed + m).best(best)
     fold_gap.append(100 * (verdicts[(rep, "full"), m, None].accuracy - evaluation_models[m].score(again.images, again.targets).accuracy))  # fmt: skip
 page.record(
     "attacc_difference", [source, "repvgg", "branches_less_folded"], fold_gap, unit="percentage_points", **about
@@ -578,9 +576,9 @@ digits_each, gan_epochs, gan_channels, gan_images, digit_draws = {
 }[profile]  # fmt: skip
 mnist = data.load("mnist")
 padded = torch.nn.functional.pad(mnist.pixels[:30_000], (2, 2, 2, 2))  # (30,000, 1, 32, 32)
-numbers = private_public.draw(padded, mnist.labels[:30_000], range(5), digits_each // 4, range(seed, seed + digit_draws), each=digits_each, public=gan_images)  # fmt: skip
+numbers = data.private_public.draw(padded, mnist.labels[:30_000], range(5), digits_each // 4, range(seed, seed + digit_draws), each=digits_each, public=gan_images)  # fmt: skip
 # one a draw: how a GAN's training happened to end matters as much as anything else here
-gans = [dcgan.dcgan(draw.public, model_inversion.GANRecipe(gan_epochs, seed + m, channels=gan_channels), device=page.device) for m, draw in enumerate(numbers.draws)]  # fmt: skip
+gans = [model_inversion.dcgan.dcgan(draw.public, model_inversion.GANRecipe(gan_epochs, seed + m, channels=gan_channels), device=page.device) for m, draw in enumerate(numbers.draws)]  # fmt: skip
 plots.images(
     {f"DCGAN {m + 1}": gan.synthesise(gan.sample(8, seed)).cpu() for m, gan in enumerate(gans)},
     alt="Eight pictures of each DCGAN: strokes like those of 5 to 9.",
@@ -591,17 +589,17 @@ how = training.RECIPES["digits_smoke" if profile == "smoke" else "digits"]
 counting = {v: fleet("resnet18", {**small["ResNet"][1], "skips": variants[v]}, of=numbers, how=how, seen=()) for v in shown}  # fmt: skip
 reading = evaluation_fleet(numbers, how)
 train([reading, *counting.values()])
-gan_folders = [generator_files.save(gan) for gan in gans]
+gan_folders = [model_inversion.generator_files.save(gan) for gan in gans]
 strokes = attack.but(candidates=attack.candidates * 4, kept=attack.kept * 4)
-tries = {(v, m): cases.Case(of, m, None, gan_folders[m], range(5), strokes, seed + m) for v, of in counting.items() for m in range(digit_draws)}  # fmt: skip
+tries = {(v, m): model_inversion.cases.Case(of, m, None, gan_folders[m], range(5), strokes, seed + m) for v, of in counting.items() for m in range(digit_draws)}  # fmt: skip
 written = {
     cell: of.best(4 * best)
-    for cell, of in zip(tries, cases.run_cases(list(tries.values()), budget=remaining()), strict=True)
+    for cell, of in zip(tries, model_inversion.cases.run_cases(list(tries.values()), budget=remaining()), strict=True)
 }
 
 
 # %%
-readers = evaluation.evaluation_models(reading, numbers)
+readers = model_inversion.evaluation.evaluation_models(reading, numbers)
 print(
     f"the judge's twin reads {statistics.mean(reader.accuracy for reader in readers):.1%} of the digits that it has not seen"
 )

@@ -43,24 +43,11 @@ from IPython.display import display
 
 from privlab import data, ledger, training
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import (
-    cases,
-    conditional_gan,
-    distillation,
-    evaluation,
-    gans,
-    generator_files,
-    generators,
-    results,
-    stylegan2,
-)
 
 # %%
-from privlab.data import attributes, identities, private_public
 from privlab.defences import architecture, dp_sgd, regularisers
 from privlab.metrics import tradeoff
 from privlab.notebook import checks, plots, user_study, widgets
-from privlab.training import shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -114,15 +101,15 @@ print(getsource(regularisers.BiDO.listen).split("measure = MEASURES[self.measure
 def photographs():
     """Everybody's photographs, who is on them, and the public ones where they come from elsewhere."""
     if not faces:
-        orl = attributes.load("orl", size=side)
+        orl = data.attributes.load("orl", size=side)
         return orl.pixels, orl["person"], None, data.NORMALISE["orl"]
-    mine = identities.load(faces, side)
-    return mine.pixels, mine.labels, identities.load("ffhq", side).pixels, mine.normalise
+    mine = data.identities.load(faces, side)
+    return mine.pixels, mine.labels, data.identities.load("ffhq", side).pixels, mine.normalise
 
 
 pixels, who, outside, normalise = photographs()
 seeds = range(seed, seed + draws)
-split = private_public.draw(pixels, who, len(who.unique()) if faces else staff or 20, 0.1 if faces else 3, seeds, public=outside)  # fmt: skip
+split = data.private_public.draw(pixels, who, len(who.unique()) if faces else staff or 20, 0.1 if faces else 3, seeds, public=outside)  # fmt: skip
 people = len(split.draws[0].people)
 where = [faces or "orl", *([printed] if profile == "paper" else [])]  # as the ledger names them
 print(split)
@@ -131,7 +118,7 @@ print(split)
 def fleet(zoo_name, changes, defences=(), how=recipe, rows=None, of=None, scale=normalise, seen=()):
     """Networks of one kind, one for each draw; seen: epochs after which to keep the weights too."""
     of = of or split
-    return shadow_models.make(
+    return training.shadow_models.make(
         zoo_name, how, (of.pixels, of.labels), of.keep() if rows is None else rows, model={**changes, "in_chans": of.pixels.shape[1]},
         normalise=scale, at=seen, weights=True, seed=seed, defences=defences, device=page.device,
     )  # fmt: skip
@@ -170,7 +157,7 @@ little = profile == "smoke"
 evaluation_size = dict(growth_rate=12 if little else 16, block_config=(2, 2, 2) if little else (4, 4, 4)) if side < 100 else {}  # fmt: skip
 longer = replace(recipe, epochs=recipe.epochs * 3 // 2, batch_size=20 if little else recipe.batch_size)
 evaluating = fleet("densenet121", evaluation_size, how=longer, rows=split.evaluation_keep())
-shadow_models.train_all([evaluating, *victims.values()])
+training.shadow_models.train_all([evaluating, *victims.values()])
 
 # %% [markdown]
 # ### Predict
@@ -188,12 +175,12 @@ guess
 # %%
 def prior_of(draw):
     if face_generator:
-        return stylegan2.StyleGAN2(*face_generator, crop=800, resize=side, clip=False)
-    return generators.eigenfaces(draw.public[:2_000], 100)
+        return model_inversion.stylegan2.StyleGAN2(*face_generator, crop=800, resize=side, clip=False)
+    return model_inversion.generators.eigenfaces(draw.public[:2_000], 100)
 
 
-kept = [generator_files.save(prior_of(draw)) for draw in split.draws]
-evaluation_models = evaluation.evaluation_models(evaluating, split)
+kept = [model_inversion.generator_files.save(prior_of(draw)) for draw in split.draws]
+evaluation_models = model_inversion.evaluation.evaluation_models(evaluating, split)
 chunk = people if people <= 50 else 10
 
 
@@ -203,9 +190,9 @@ def brought(nets, only=None):
     rows = range(draws) if only is None else [only]
     cells = [(name, m) for name in nets for m in rows]
     parts = [range(a, min(a + chunk, people)) for a in range(0, people, chunk)]
-    orders = [cases.Case(nets[name][0], m, nets[name][1], kept[m], some, attack, seed + m) for name, m in cells for some in parts]  # fmt: skip
-    shots = iter(cases.run_cases(orders))
-    return {cell: results.joined([next(shots) for _ in parts]).best(best) for cell in cells}
+    orders = [model_inversion.cases.Case(nets[name][0], m, nets[name][1], kept[m], some, attack, seed + m) for name, m in cells for some in parts]  # fmt: skip
+    shots = iter(model_inversion.cases.run_cases(orders))
+    return {cell: model_inversion.results.joined([next(shots) for _ in parts]).best(best) for cell in cells}
 
 
 def evaluated(nets, found):
@@ -363,7 +350,7 @@ guess_k
 
 # %%
 dial = {f"SSF, k={k:g}": (fleet(zoo_name, changes, (architecture.ssf(k),)), None) for k in factors}
-shadow_models.train_all([of for of, _ in dial.values()])
+training.shadow_models.train_all([of for of, _ in dial.values()])
 found_k = brought(dial) if dial else {}
 verdicts_k, points_k = evaluated(dial, found_k)
 told(points_k, dict.fromkeys(points_k, points["none"]))
@@ -425,7 +412,7 @@ if profile != "smoke":
         recipe if faces else replace(recipe, epochs=80, lr=1e-3, warmup_epochs=8)
     )  # in half as many it learns less than a ResNet
     mixers = {name: fleet(mixed[0], {**mixed[1], "skips": cut}, how=slower) for name, cut in stage_cuts.items()}
-    shadow_models.train_all(list(mixers.values()))
+    training.shadow_models.train_all(list(mixers.values()))
     mixers = {name: (of, None) for name, of in mixers.items()}
     found_mixed = brought(mixers)
     verdicts_mixed, points_mixed = evaluated(mixers, found_mixed)
@@ -479,15 +466,15 @@ each, gan_images, gan_epochs, channels, labelled, digit_draws = {
 }.get(profile, (4_000, 25_000, 50, 64, 4_000, 3))  # fmt: skip
 on, seeds = "mnist", range(seed, seed + digit_draws)
 if faces == "celeba_people":  # the paper's own case, IR152 on CelebA
-    on, mine = faces, identities.load(faces, 64)
-    numbers = private_public.draw(mine.pixels, mine.labels, 1_000, 0.1, seeds, public=30_000)
+    on, mine = faces, data.identities.load(faces, 64)
+    numbers = data.private_public.draw(mine.pixels, mine.labels, 1_000, 0.1, seeds, public=30_000)
     body, how, scale = ("ir152", {}), training.RECIPES["koh2024_ir152"], mine.normalise
 else:
     mnist = data.load("mnist")
     padded = torch.nn.functional.pad(mnist.pixels[:30_000], (2, 2, 2, 2))  # (30,000, 1, 32, 32)
     if profile in ("smoke", "laptop"):
         padded = torch.nn.functional.avg_pool2d(padded.float(), 2).round().byte()
-    numbers = private_public.draw(
+    numbers = data.private_public.draw(
         padded, mnist.labels[:30_000], range(5), each // 4, seeds, each=each, public=gan_images
     )
     body, scale = ("resnet18", tiny if profile == "smoke" else narrow), data.NORMALISE["mnist"]
@@ -501,8 +488,8 @@ if profile != "smoke":
     counting["RoLSS"] = fleet(*body, (architecture.rolss(),), **there)
 longer = replace(how, epochs=how.epochs * 3 // 2)
 reading = fleet("densenet121", {} if on == faces else dict(growth_rate=12, block_config=(2, 2, 2)), rows=numbers.evaluation_keep(), **there | dict(how=longer))  # fmt: skip
-shadow_models.train_all([reading, *counting.values()])
-readers = evaluation.evaluation_models(reading, numbers)
+training.shadow_models.train_all([reading, *counting.values()])
+readers = model_inversion.evaluation.evaluation_models(reading, numbers)
 print({name: [round(of.right(m, draw.test), 3) for m, draw in enumerate(numbers.draws)] for name, of in counting.items()})  # fmt: skip
 
 # %% [markdown]
@@ -510,7 +497,7 @@ print({name: [round(of.right(m, draw.test), 3) for m, draw in enumerate(numbers.
 
 # %%
 gan = model_inversion.GANRecipe(gan_epochs, seed, channels=channels, batch_size=32 if profile == "smoke" else 64, lr=2e-3)  # fmt: skip
-latents = generators.normal(8, 64, seed, torch.zeros(1, device=page.device))
+latents = model_inversion.generators.normal(8, 64, seed, torch.zeros(1, device=page.device))
 grown, screen = {}, display(display_id=True)
 
 
@@ -520,7 +507,7 @@ def grow(done, adversary):
 
 
 target = counting["none"].model(0).to(page.device)
-watched = gans.kedmi(numbers.draws[0].public, target, gan, watch=grow, device=page.device)
+watched = model_inversion.gans.kedmi(numbers.draws[0].public, target, gan, watch=grow, device=page.device)
 if not grown:
     grow(gan_epochs, watched)
 
@@ -530,14 +517,16 @@ def equipped(name, m):
     """What the attacks on this victim need: their generators, and LOMMA's students."""
     victim, public = counting[name].model(m).to(page.device), numbers.draws[m].public
     recipe, here = replace(gan, seed=seed + m), dict(device=page.device)
-    gmi = gans.gmi(public, recipe, **here)
-    kedmi = gans.kedmi(public, victim, recipe, **here)
-    plg_mi = conditional_gan.plg_mi(public, victim, recipe, each=labelled, **here)
+    gmi = model_inversion.gans.gmi(public, recipe, **here)
+    kedmi = model_inversion.gans.kedmi(public, victim, recipe, **here)
+    plg_mi = model_inversion.conditional_gan.plg_mi(public, victim, recipe, each=labelled, **here)
     taught = dict(seed=seed, epochs=2 if profile == "smoke" else 3, batch_size=64, device=page.device)
     students = {"resnet18": dict(narrow, channels=(8, 16, 32, 64), in_chans=public.shape[1])}
     if profile != "smoke":
         students = {"densenet121": dict(growth_rate=8, block_config=(2, 2, 2), in_chans=public.shape[1])} | students
-    beside = [distillation.distil(victim, of, public, model=size, **taught) for of, size in students.items()]
+    beside = [
+        model_inversion.distillation.distil(victim, of, public, model=size, **taught) for of, size in students.items()
+    ]
     return {"GMI": (gmi, []), "KEDMI": (kedmi, []), "LOMMA": (kedmi, beside), "PLG-MI": (plg_mi, []), "PPA": (gmi, [])}
 
 
@@ -545,10 +534,10 @@ def equipped(name, m):
 cells = list(itertools.product(counting, range(digit_draws)))
 tools = {cell: equipped(*cell) for cell in cells}
 orders = {
-    (name, attack_name, m): cases.Case(counting[name], m, None, generator_files.save(tools[name, m][attack_name][0]), classes, preset, seed + m, tools[name, m][attack_name][1])
+    (name, attack_name, m): model_inversion.cases.Case(counting[name], m, None, model_inversion.generator_files.save(tools[name, m][attack_name][0]), classes, preset, seed + m, tools[name, m][attack_name][1])
     for (name, m), (attack_name, preset) in itertools.product(cells, presets.items())
 }  # fmt: skip
-written = dict(zip(orders, cases.run_cases(list(orders.values())), strict=True))
+written = dict(zip(orders, model_inversion.cases.run_cases(list(orders.values())), strict=True))
 
 # %% [markdown]
 # ### Predict

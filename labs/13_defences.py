@@ -39,17 +39,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from privlab import data, ledger, metrics, training
-from privlab import models
+from privlab import data, ledger, metrics, models, training
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import adaptive, closed_form, label_recovery
 from privlab.attacks.membership_inference import signals
 from privlab.defences import dp_sgd, noise_budget, perturbation, updates
 from privlab.leak import observe
-from privlab.metrics import roc
-from privlab.models import parts
 from privlab.notebook import checks, plots, widgets
-from privlab.training import batches, shadow_models
 
 # %% tags=["parameters"]
 profile = "smoke"
@@ -116,7 +111,7 @@ def clean(k=0):
 def algebra(leak, k, deviations=None, model=None):
     """The better of two closed forms, the client's own photograph being the judge; the guess where neither has what it needs."""
     found = [public]
-    for form in (closed_form.patch_embedding, closed_form.subspace):
+    for form in (gradient_inversion.closed_form.patch_embedding, gradient_inversion.closed_form.subspace):
         try:
             found.append(form(model or victim(k), leak, deviations).clamped.cpu())
         except ValueError:  # what it reads was withheld, or is zero throughout
@@ -180,7 +175,9 @@ even = {level: updates.sent("spread", shares={"all": 1.0}, relative=level) for l
 # %%
 def solved(defence, k, informed=False, rounds=1):
     """What algebra makes of a defended message, in dB; or of the mean of several, each with noise of its own."""
-    leak = adaptive.averaged([defence(clean(k), victim(k), seed + k + 1_000_003 * n) for n in range(rounds)])
+    leak = gradient_inversion.adaptive.averaged(
+        [defence(clean(k), victim(k), seed + k + 1_000_003 * n) for n in range(rounds)]
+    )
     known = defence.deviations(leak, victim(k), rounds)
     return decibels(algebra(leak, k, known if informed else None), k)
 
@@ -198,7 +195,7 @@ guess_thousandth.against(np.mean(by_algebra["naive"][0]))
 # Algebra hears the faintest noise. Now the search. The naive one treats every tensor alike, and small tensors drown first; the informed one lets each count as its noise allows:
 
 # %%
-print(getsource(adaptive.tempered).split('"""')[2])
+print(getsource(gradient_inversion.adaptive.tempered).split('"""')[2])
 
 
 # %%
@@ -327,7 +324,7 @@ numbers = {name: p.numel() for name, p in victim().named_parameters()}
 measured = noise_budget.measured(victim())
 by_part = {
     part: {"share of the numbers": sum(numbers[n] for n in names) / sum(numbers.values()), "measured": sum(measured[n] for n in names)}
-    for part, names in parts.group(victim()).items()
+    for part, names in models.parts.group(victim()).items()
 }  # fmt: skip
 pd.DataFrame(by_part).T.round(3)
 
@@ -363,9 +360,9 @@ def look(noise, rounds, **weights):
         return widgets.Sentence("Nothing is spent on noise: give some part a weight.")
     shares = {part: weight / total for part, weight in weights.items() if weight}
     defence = updates.sent("spread", shares=shares, relative=noise)
-    leak = adaptive.averaged([defence(clean(), victim(), seed + n) for n in range(rounds)])
+    leak = gradient_inversion.adaptive.averaged([defence(clean(), victim(), seed + n) for n in range(rounds)])
     known = defence.deviations(leak, victim(), rounds)
-    search = adaptive.tempered(
+    search = gradient_inversion.adaptive.tempered(
         gradient_inversion.annealed(2) if profile == "smoke" else gradient_inversion.quasi_newton(1), leak, known
     )
     pictures = {
@@ -378,7 +375,7 @@ def look(noise, rounds, **weights):
 
 
 # %%
-sliders = {part: (0, 1, 2, 4) for part in parts.group(victim())}
+sliders = {part: (0, 1, 2, 4) for part in models.parts.group(victim())}
 widgets.explore(look, start={"noise": 0.01, "stem": 1}, noise=(0.001, 0.01, 0.1, 1.0), rounds=(1, 16), **sliders)
 
 # %% [markdown]
@@ -436,7 +433,7 @@ plots.dots(
 # Now each defence goes into a training. Every step takes the gradient that a server would have got. The attack on the trained network is membership inference: does the loss tell who was in? Of everything we need pairs: victims that are each other's shadow model, as in lab 01.
 
 # %%
-pixels, classes = batches.subset(photos, range(4 * members))
+pixels, classes = training.batches.subset(photos, range(4 * members))
 halves = [data.four_way(classes, seed=seed + k) for k in range(pairs)]
 keep = torch.zeros(2 * pairs, len(classes), dtype=torch.bool)  # rows 2k and 2k + 1: a pair
 for k, part in enumerate(halves):
@@ -448,7 +445,7 @@ print(recipe)
 # %%
 def fleet(defences=(), at=(), network=shape, **changes):
     changes = {**network[1], **changes, "num_classes": 10} | (dict(position_std=1.0) if network is shape else {})
-    return shadow_models.make(
+    return training.shadow_models.make(
         network[0], recipe, (pixels, classes), keep, model=changes, normalise=photos.normalise, at=at, weights=network is not shape or not defences,
         seed=seed, defences=defences, device=page.device,
     )  # fmt: skip
@@ -487,7 +484,7 @@ fleets = {}
 for name in trained:
     defences = () if name == "none" else (private_steps,) if name == "DP-SGD" else (asked[name],)
     fleets[name] = fleet(defences, at=stops if name == "none" else ())
-shadow_models.train_all(list(fleets.values()), jobs=jobs, progress=False)
+training.shadow_models.train_all(list(fleets.values()), jobs=jobs, progress=False)
 
 # %% [markdown]
 # ### Predict
@@ -508,8 +505,11 @@ def membership(of, m, at=None):
         outside = part.victim_test if who % 2 == 0 else part.shadow_test
         places = torch.cat([of.keep[who].nonzero()[:, 0], outside])
         told[who] = signals.loss(of.logits(who, at), classes)[0][places], of.keep[who][places]
-    threshold = roc.best_threshold(*told[m ^ 1])
-    return [100 * v for v in (of.right(m, outside, at), roc.auc(*told[m]), roc.accuracy(*told[m], threshold))]
+    threshold = metrics.roc.best_threshold(*told[m ^ 1])
+    return [
+        100 * v
+        for v in (of.right(m, outside, at), metrics.roc.auc(*told[m]), metrics.roc.accuracy(*told[m], threshold))
+    ]
 
 
 # %%
@@ -566,7 +566,9 @@ def stands(values):
 
 # %%
 ahead = {
-    name: np.array([if_stopped(m, of[m, 0]) - of[m, 1] for m in victims]) for name, of in after.items() if name != "none"
+    name: np.array([if_stopped(m, of[m, 0]) - of[m, 1] for m in victims])
+    for name, of in after.items()
+    if name != "none"
 }
 for name, of in ahead.items():
     if np.isfinite(of).all():
@@ -589,7 +591,10 @@ found |= searched([(name, False, 1) for name in chosen] + [(name, True, 1) for n
 def told_label(name, k):
     """Whether the smallest bias gradient still names the label."""
     leak = clean(k) if asked[name] is None else asked[name](clean(k), victim(k), seed + k)
-    return float(label_recovery.bias_minimum(victim(k), replace(leak, labels=None)).item() == photos.one(k)[1].item())
+    return float(
+        gradient_inversion.label_recovery.bias_minimum(victim(k), replace(leak, labels=None)).item()
+        == photos.one(k)[1].item()
+    )
 
 
 def forms(name, informed):
@@ -721,7 +726,7 @@ EMBEDDINGS = {
 if profile == "smoke":
     EMBEDDINGS = {"fixed, rank 4": EMBEDDINGS["fixed, rank 4"]}
 embedded = {name: fleet(**changes) for name, changes in EMBEDDINGS.items()}
-shadow_models.train_all(list(embedded.values()), jobs=jobs, progress=False)
+training.shadow_models.train_all(list(embedded.values()), jobs=jobs, progress=False)
 cells = list(itertools.product(EMBEDDINGS, range(repeats)))
 results = gradient_inversion.run_cases([gradient_inversion.Case(shape[0], (k,), attack, dict(steps=steps), {**shape[1], "position_std": 1.0, **EMBEDDINGS[name]}, victim=seed + k, seed=seed + k, split="test") for name, k in cells], "searches behind other embeddings", device=page.device, jobs=jobs, progress=False)  # fmt: skip
 by_embedding = {cell: result for cell, result in zip(cells, results, strict=True)}
@@ -744,7 +749,7 @@ for name, changes in EMBEDDINGS.items():
     page.record(
         "acc_difference", [*where, "less_even_1"], lost["even 1"] - costs, unit="percentage_points", **of_training
     )
-    rows[name] = {"hidden directions a patch": closed_form.hidden_directions(nets[0]), "algebra": cell(by_forms), "search": cell(by_steps), "accuracy lost": cell(costs)}  # fmt: skip
+    rows[name] = {"hidden directions a patch": gradient_inversion.closed_form.hidden_directions(nets[0]), "algebra": cell(by_forms), "search": cell(by_steps), "accuracy lost": cell(costs)}  # fmt: skip
 guess_rank.against(costs.mean())
 pd.DataFrame(rows).T
 
@@ -815,7 +820,7 @@ if profile in ("gpu", "paper"):
 released = {"ViT": fleets["none"]} | {name: fleet(network=of) for name, of in families.items()}
 if profile == "smoke":
     released.pop("Swin")
-shadow_models.train_all(list(released.values()), jobs=jobs, progress=False)
+training.shadow_models.train_all(list(released.values()), jobs=jobs, progress=False)
 weight_noises = (0.0, 0.2) if profile == "smoke" else (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
@@ -828,7 +833,7 @@ def published(name, m, noise):
     places = torch.cat([of.keep[m].nonzero()[:, 0], outside])
     said, truth, inside = training.logits(noisy, pixels[places]).cpu(), classes[places], of.keep[m][places]
     right = (said.argmax(1) == truth)[~inside].double().mean().item()
-    return [100 * right, 100 * roc.auc(signals.loss(said, truth), inside)]
+    return [100 * right, 100 * metrics.roc.auc(signals.loss(said, truth), inside)]
 
 
 # %%
@@ -900,7 +905,7 @@ inverted = {name: np.maximum(by_search[name, "annealed"], by_search[name, "quasi
 
 # %%
 swapped = {name: fleet(network=("morph_12", {**quarter, **changes})) for name, changes in SWAPS.items()}
-shadow_models.train_all(list(swapped.values()), jobs=jobs, progress=False)
+training.shadow_models.train_all(list(swapped.values()), jobs=jobs, progress=False)
 designs = {name: np.array([membership(of, m) for m in victims]) for name, of in swapped.items()}
 rows = {}
 for name, of in designs.items():
@@ -952,7 +957,7 @@ def exposed(name, k, part, factor):
     leak = part if defence is None else defence(part, stock, seed + k)
     known = None if defence is None else defence.deviations(leak, stock) or None
     return metrics.psnr(
-        closed_form.patch_embedding(stock, leak, known).clamped.cpu(), samples.one(k, size=224)[0]
+        gradient_inversion.closed_form.patch_embedding(stock, leak, known).clamped.cpu(), samples.one(k, size=224)[0]
     ).item()
 
 

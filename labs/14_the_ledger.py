@@ -36,7 +36,6 @@ from IPython.display import Markdown
 from scipy.stats import t
 
 from privlab import ledger
-from privlab.ledger import baselines, comparison, papers, records, report, verdicts
 from privlab.notebook import checks, plots, widgets
 
 # %% tags=["parameters"]
@@ -62,12 +61,12 @@ times, blocks, sizes = {
 # A **baseline** is a run that was kept, to hold later ones against. One for each profile that we could run came with this book. Your own runs are on the shelf too, if you made any.
 
 # %%
-kept, mine = baselines.committed(), baselines.own()
+kept, mine = ledger.baselines.committed(), ledger.baselines.own()
 if not kept:
     print("The book's baselines are not beside the package; git clone brings them. Your own runs stand in for them.")
     kept = {run.profile: run for run in reversed(mine.values())}
 shelf = kept | {f"yours: {name}": run for name, run in mine.items()}
-pd.DataFrame({name: {"profile": run.profile, "when": run.when, "records": len(run.records), **report.tally(run.judgements)} for name, run in shelf.items()}).T  # fmt: skip
+pd.DataFrame({name: {"profile": run.profile, "when": run.when, "records": len(run.records), **ledger.report.tally(run.judgements)} for name, run in shelf.items()}).T  # fmt: skip
 
 # %% [markdown]
 # *Not run* stands for claims that need more than the profile gives: a card, a hundred times the steps. They wait for somebody who has both.
@@ -75,13 +74,13 @@ pd.DataFrame({name: {"profile": run.profile, "when": run.when, "records": len(ru
 # ### Before you go on: predict
 
 # %%
-latest = max(kept.values(), key=lambda run: papers.PROFILES.index(run.profile))
-tried = [j for j in latest.judgements if j.claim.paper != "privlab" and j.verdict != verdicts.NOT_RUN]
+latest = max(kept.values(), key=lambda run: ledger.papers.PROFILES.index(run.profile))
+tried = [j for j in latest.judgements if j.claim.paper != "privlab" and j.verdict != ledger.verdicts.NOT_RUN]
 guess_held = widgets.predict(f"of {len(tried)} claims of the papers that were tried at {latest.profile}, reproduced:", low=0, high=100, unit="%")  # fmt: skip
 guess_held
 
 # %%
-held = [j.verdict == verdicts.REPRODUCED for j in tried]
+held = [j.verdict == ledger.verdicts.REPRODUCED for j in tried]
 guess_held.against(100 * np.mean(held))
 
 
@@ -89,13 +88,13 @@ guess_held.against(100 * np.mean(held))
 def counts(run):
     """Paper -> how many of its claims got each verdict, in the order of `verdicts.VERDICTS`."""
     return {
-        paper: list(report.tally(j for j in run.judgements if j.claim.paper == paper).values())
-        for paper in papers.PAPERS
+        paper: list(ledger.report.tally(j for j in run.judgements if j.claim.paper == paper).values())
+        for paper in ledger.papers.PAPERS
     }
 
 
 plots.heat(
-    list(counts(latest).values()), rows=list(counts(latest)), columns=verdicts.VERDICTS, xlabel=f"verdict at {latest.profile}", ylabel="paper",
+    list(counts(latest).values()), rows=list(counts(latest)), columns=ledger.verdicts.VERDICTS, xlabel=f"verdict at {latest.profile}", ylabel="paper",
     unit="claims", digits=".0f",
     alt=f"Claims by paper and verdict at {latest.profile}: " + "; ".join(f"{paper} {', '.join(map(str, n))}" for paper, n in counts(latest).items()),
 )  # fmt: skip
@@ -115,17 +114,17 @@ def claims_of(run, paper, lab, verdict):
         for j in shelf[run].judgements
         if paper in ("all", j.claim.paper) and lab in ("all", j.claim.lab) and verdict in ("all", j.verdict)
     ]
-    return report.Panel(f"{run}: {len(found)} claims", tuple(found))
+    return ledger.report.Panel(f"{run}: {len(found)} claims", tuple(found))
 
 
 # %%
 everything = dict(
     run=tuple(shelf),
-    paper=("all", *papers.PAPERS),
-    lab=("all", *sorted({claim.lab for claim in papers.claims()})),
-    verdict=("all", *verdicts.VERDICTS),
+    paper=("all", *ledger.papers.PAPERS),
+    lab=("all", *sorted({claim.lab for claim in ledger.papers.claims()})),
+    verdict=("all", *ledger.verdicts.VERDICTS),
 )
-beginning = {"run": latest.profile, "paper": "lu2022", "lab": "05", "verdict": verdicts.REPRODUCED}
+beginning = {"run": latest.profile, "paper": "lu2022", "lab": "05", "verdict": ledger.verdicts.REPRODUCED}
 widgets.explore(claims_of, start=beginning, **everything)
 
 # %% [markdown]
@@ -134,22 +133,22 @@ widgets.explore(claims_of, start=beginning, **everything)
 # A verdict can be passed again by anybody, because the ledger keeps every repeat and not the mean alone. Here is a claim that lost, with all that it was judged by:
 
 # %%
-lost = next((j for j in latest.judgements if j.verdict == verdicts.NOT_REPRODUCED), latest.judgements[0])
+lost = next((j for j in latest.judgements if j.verdict == ledger.verdicts.NOT_REPRODUCED), latest.judgements[0])
 claim = lost.claim
 print(claim.statement, claim.where, claim.compare, claim.note, sep="\n")
-evidence = [r for r in latest.records if r.lab == claim.lab and r.name in verdicts.parse(claim.compare).names]
+evidence = [r for r in latest.records if r.lab == claim.lab and r.name in ledger.verdicts.parse(claim.compare).names]
 pd.DataFrame(
     {r.name: {"repeats": r.values, "victim": r.victim, "seed": r.seed, "torch": r.machine.torch} for r in evidence}
 )
 
 # %%
-report.Panel("passed again", (verdicts.judge(claim, latest.records, latest.profile),))
+ledger.report.Panel("passed again", (ledger.verdicts.judge(claim, latest.records, latest.profile),))
 
 # %% [markdown]
 # Each mean is drawn, 4,000 times, from what its repeats allow, and the comparison is put to every draw. Nothing of a claim is ever run as code: its text is parsed, and only comparisons and arithmetic are let in.
 
 # %%
-today = {claim.id: claim for claim in papers.claims()}
+today = {claim.id: claim for claim in ledger.papers.claims()}
 
 
 def kept_share(run):
@@ -157,7 +156,10 @@ def kept_share(run):
     ran = {j.claim.lab for j in run.judgements if j.reason != f"lab {j.claim.lab} was not run"}
     old = [(j.verdict, today.get(j.claim.id), j.claim.lab in ran) for j in run.judgements]
     return np.mean(
-        [c is not None and verdicts.judge(c, run.records, run.profile, ran=was).verdict == v for v, c, was in old]
+        [
+            c is not None and ledger.verdicts.judge(c, run.records, run.profile, ran=was).verdict == v
+            for v, c, was in old
+        ]
     )
 
 
@@ -193,8 +195,8 @@ checks.verify("14.verdict", verdict)
 # A number that fails to appear is the beginning of a question. For each such claim we wrote down the best explanation that we found, and which *measured* claims hold it up. An explanation without any is a guess.
 
 # %%
-why = papers.explanations()
-failed = {j.claim.id: j for j in latest.judgements if j.verdict == verdicts.NOT_REPRODUCED}
+why = ledger.papers.explanations()
+failed = {j.claim.id: j for j in latest.judgements if j.verdict == ledger.verdicts.NOT_REPRODUCED}
 verdict_of = {j.claim.id: j.verdict for j in latest.judgements}
 unexplained = [name for name in failed if name not in why]
 print(
@@ -208,9 +210,9 @@ def standing(name):
     if name not in why or not why[name].evidence:
         return "a guess"
     votes = {verdict_of.get(other) for other in why[name].evidence}
-    if verdicts.NOT_REPRODUCED in votes:
+    if ledger.verdicts.NOT_REPRODUCED in votes:
         return "contradicted"
-    return "measured" if votes == {verdicts.REPRODUCED} else "measured, in part undecided"
+    return "measured" if votes == {ledger.verdicts.REPRODUCED} else "measured, in part undecided"
 
 
 stands = Counter(map(standing, failed))
@@ -220,10 +222,10 @@ print(*(f"{count:3d} {kind}" for kind, count in stands.most_common()), sep="\n")
 # %%
 def explained(claim):
     """A claim that did not reproduce, its explanation, and the verdicts that hold it up."""
-    judgement, reason = failed[claim], why.get(claim, papers.Explanation("Nobody has looked yet."))
+    judgement, reason = failed[claim], why.get(claim, ledger.papers.Explanation("Nobody has looked yet."))
     rows = [judgement, *(j for j in latest.judgements if j.claim.id in reason.evidence)]
     says = widgets.Sentence(f"{reason.because} ({standing(claim).capitalize()}.)")
-    return says, report.Panel("The claim, and below it what the explanation rests on", tuple(rows))
+    return says, ledger.report.Panel("The claim, and below it what the explanation rests on", tuple(rows))
 
 
 # %%
@@ -249,7 +251,7 @@ guess_measured.against(100 * measured)
 # Some claims do not even hold on the numbers that their own paper prints. Those were checked before anything was run:
 
 # %%
-contradicted = [c for c in papers.claims() if c.holds_on_printed_numbers is False]
+contradicted = [c for c in ledger.papers.claims() if c.holds_on_printed_numbers is False]
 page.record("contradicted_in_print", ["all"], len(contradicted), unit="claims", **about)
 pd.DataFrame(
     [{"claim": c.id, "statement": c.statement, "in print": "; ".join(map(str, c.numbers))} for c in contradicted]
@@ -263,8 +265,8 @@ pd.DataFrame(
 # We know the truth where we draw it ourselves. So let us put invented numbers before the very same judge:
 
 # %%
-question = papers.Claim("privlab.invented", "privlab", "lab 14", "14", "ordering", "one is above the other", "score[one] > score[other]", "smoke", "invented")  # fmt: skip
-paired = papers.Claim(**asdict(question) | {"compare": "difference[one_less_other] > 0"})
+question = ledger.papers.Claim("privlab.invented", "privlab", "lab 14", "14", "ordering", "one is above the other", "score[one] > score[other]", "smoke", "invented")  # fmt: skip
+paired = ledger.papers.Claim(**asdict(question) | {"compare": "difference[one_less_other] > 0"})
 
 
 # %%
@@ -274,9 +276,9 @@ def rate(gap, repeats, draw, asked=question):
     for _ in range(times):
         one, other = draw.normal(gap, 1, repeats), draw.normal(0, 1, repeats)
         values = {("score", "one"): one, ("score", "other"): other, ("difference", "one_less_other"): one - other}
-        invented = [records.record(*(name[0], [name[1]], v), lab="14", profile="smoke", seed=0, device="cpu", machine=page.machine, **about) for name, v in values.items()]  # fmt: skip
-        found[verdicts.judge(asked, invented, "smoke", ran=True).verdict] += 1
-    return {verdict: found[verdict] / times for verdict in verdicts.VERDICTS[:3]}
+        invented = [ledger.records.record(*(name[0], [name[1]], v), lab="14", profile="smoke", seed=0, device="cpu", machine=page.machine, **about) for name, v in values.items()]  # fmt: skip
+        found[ledger.verdicts.judge(asked, invented, "smoke", ran=True).verdict] += 1
+    return {verdict: found[verdict] / times for verdict in ledger.verdicts.VERDICTS[:3]}
 
 
 # %% [markdown]
@@ -380,8 +382,8 @@ checks.verify("14.holm", holm)
 # A share of the draws is almost a p-value: what does not hold, of 4,000. Where all draws hold it is only known to be below 1 in 4,000, and 1 in 4,000 is what we take.
 
 # %%
-judged = [j for j in latest.judgements if j.share is not None and j.verdict == verdicts.REPRODUCED]
-p_values = {j.claim.id: max(1 - j.share, 1 / verdicts.DRAWS) for j in judged}
+judged = [j for j in latest.judgements if j.share is not None and j.verdict == ledger.verdicts.REPRODUCED]
+p_values = {j.claim.id: max(1 - j.share, 1 / ledger.verdicts.DRAWS) for j in judged}
 if (together := holm(p_values)) is not None:  # once you have written it
     page.record(
         "survive_holm",
@@ -407,7 +409,7 @@ def since(run):
         return widgets.Sentence(
             f"No baseline of the profile {now.profile} is committed yet; this run could be the first."
         )
-    return Markdown(str(comparison.compare(now, kept[now.profile])))
+    return Markdown(str(ledger.comparison.compare(now, kept[now.profile])))
 
 
 widgets.explore(since, run=tuple(shelf))
@@ -422,7 +424,7 @@ widgets.explore(since, run=tuple(shelf))
 
 # %%
 def made_by(run):
-    return pd.DataFrame(baselines.provenance(shelf[run])).set_index("lab")
+    return pd.DataFrame(ledger.baselines.provenance(shelf[run])).set_index("lab")
 
 
 widgets.explore(made_by, run=tuple(shelf))

@@ -1,5 +1,18 @@
-from . import queries, shadow_models
+from . import batches, queries, shadow_models, trainer
 from .recipes import RECIPES, History, Recipe
 from .trainer import evaluate, fit, logits, subset, victim
 
-__all__ = ["RECIPES", "History", "Recipe", "evaluate", "fit", "logits", "queries", "shadow_models", "subset", "victim"]
+__all__ = [
+    "RECIPES",
+    "History",
+    "Recipe",
+    "batches",
+    "evaluate",
+    "fit",
+    "logits",
+    "queries",
+    "shadow_models",
+    "subset",
+    "trainer",
+    "victim",
+]

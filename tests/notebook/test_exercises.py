@@ -17,14 +17,15 @@ import scipy.stats
 import sklearn.metrics
 import torch
 
-from privlab.attacks import gradient_inversion
+from privlab import metrics, models
+from privlab.attacks import gradient_inversion, membership_inference
 from privlab.attacks.gradient_inversion import objectives, sensitivity
 from privlab.attacks.gradient_inversion.priors import PatchJoints, Registration, total_variation, total_variation_norm
 from privlab.attacks.membership_inference import signals
 from privlab.attacks.model_inversion import evaluation, losses
 from privlab.leak import Leak
 from privlab.metrics import roc, tradeoff
-from privlab.models import morph, morph_steps
+from privlab.models import morph
 from privlab.notebook import checks
 from privlab.notebook.exercises import holm, lab_02, lab_04, lab_11, lab_13, lab_14, pareto
 
@@ -1372,14 +1373,14 @@ WRONG = {
         ("head.bias", "Give a set"),
     ],
     "09.variant": [
-        (morph_steps.variant(9, activations="100"), "behind the depthwise convolution"),
-        (morph_steps.variant(9, activations="001"), "behind the addition, the very one"),
-        (morph_steps.variant(9, activations="101"), "which ones stay"),
-        (morph_steps.variant(9, activations="110"), "keeps 2 activations"),
-        (morph_steps.variant(9, activations="000"), "keeps 0 activations"),
-        (morph_steps.STEPS[9], "nothing is taken away"),
-        (morph_steps.variant(8, activations="010"), "More than the activations differs"),
-        (morph_steps.STEPS[11], "norms in a block"),
+        (morph.variant(9, activations="100"), "behind the depthwise convolution"),
+        (morph.variant(9, activations="001"), "behind the addition, the very one"),
+        (morph.variant(9, activations="101"), "which ones stay"),
+        (morph.variant(9, activations="110"), "keeps 2 activations"),
+        (morph.variant(9, activations="000"), "keeps 0 activations"),
+        (morph.STEPS[9], "nothing is taken away"),
+        (morph.variant(8, activations="010"), "More than the activations differs"),
+        (morph.STEPS[11], "norms in a block"),
         ("010", "this is a str"),
         (..., "Nothing is written yet"),
     ],
@@ -2369,7 +2370,7 @@ RIGHT = {  # other ways than the lab's own
     "08.fewest": [["patch_embed.proj.weight", "pos_embed"], frozenset({"pos_embed", "patch_embed.proj.weight"})],
     "08.rows": [lambda size, patch: size**2 // patch**2 + 1, lambda size, patch: torch.tensor((size / patch) ** 2 + 1)],
     "08.label": [["head.bias"], ("head.bias",)],
-    "09.variant": [morph_steps.STEPS[10], morph_steps.variant(10), replace(morph_steps.STEPS[9], activations="010")],
+    "09.variant": [morph.STEPS[10], morph.variant(10), replace(morph.STEPS[9], activations="010")],
     "09.sides": [sides_by, lambda step, side: tuple(sides_by(step, side))],
     "09.moved": [{4, 8}, [8, 4]],
     "09.hidden": [lambda a, n, s: (n[s] - a[s]) - (n[s - 1] - a[s - 1])],
@@ -2548,8 +2549,8 @@ RIGHT = {  # other ways than the lab's own
 
 def answers(tag):
     """(exercise, the lab's own answer): the cells of every lab with that tag, run on their own."""
-    given = {"math": math, "torch": torch, "roc": roc, "signals": signals, "morph": morph, "morph_steps": morph_steps}
-    given |= {"np": np, "t": scipy.stats.t}
+    given = {"math": math, "np": np, "t": scipy.stats.t, "torch": torch}  # and what labs take from privlab
+    given |= {"membership_inference": membership_inference, "metrics": metrics, "models": models, "roc": roc}
     for path in sorted(LABS.glob("[0-9]*.py")):
         answer = None
         for cell in jupytext.read(path).cells:

@@ -1,4 +1,16 @@
-from . import adaptive, cases, closed_form, label_recovery, objectives, priors, results, search_spaces, sensitivity
+from . import (
+    adaptive,
+    cases,
+    closed_form,
+    label_recovery,
+    matching,
+    objectives,
+    presets,
+    priors,
+    results,
+    search_spaces,
+    sensitivity,
+)
 from .cases import Case, run_cases
 from .gauss_newton import GaussNewton
 from .matching import GradientMatching
@@ -35,7 +47,9 @@ __all__ = [
     "inverting_gradients",
     "kept_run",
     "label_recovery",
+    "matching",
     "objectives",
+    "presets",
     "priors",
     "quasi_newton",
     "results",
