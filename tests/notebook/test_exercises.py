@@ -1792,7 +1792,7 @@ WRONG = {
         (lambda u, d: (u[1] - d[1]) / (u[0] - d[0]), "stops with ZeroDivisionError"),
         (lambda u, d: torch.tensor(u[1] - d[1]) / (u[0] - d[0]), "gives inf. The attacker lost a finite"),
         (lambda u, d: price(u, d, free=math.inf), "gives inf"),
-        (lambda u, d: price(u, d, free=0.0), "says that the attacker lost nothing, and he lost 27.75 points"),
+        (lambda u, d: price(u, d, free=0.0), "says that the attacker lost nothing, and they lost 27.75 points"),
         (lambda u, d: (u[1] - d[1]) / (u[0] - d[0] or 1e-9), "gives 2.775e+10; whatever number"),
         (lambda u, d: price(u, d, free=None), "gives no number"),
         (lambda u, d: price(u, d, free="nan"), "gives no number"),

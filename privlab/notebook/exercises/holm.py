@@ -87,25 +87,25 @@ def holm(answer: object) -> Iterator[str]:
     if not callable(answer):
         yield f"Give a function; this is a {type(answer).__name__}."
         return
-    found: list[Any] = []
+    answers: list[Any] = []
     for p, *level in FAMILIES:
-        given = dict(p)
-        found.append(answer(given, *level))
-        if list(given.items()) != list(p.items()):
+        values = dict(p)
+        answers.append(answer(values, *level))
+        if list(values.items()) != list(p.items()):
             yield "Your function changes the dictionary it is given, and whoever asks next gets something else. Work with a copy."
-    if set(map(type, found)) == {type(None)}:
+    if set(map(type, answers)) == {type(None)}:
         yield OPEN
         return
-    for names, (p, *_) in zip(found, FAMILIES, strict=True):
+    for names, (p, *_) in zip(answers, FAMILIES, strict=True):
         yield from _no_names(names, p)
     slips = combine(_stepped, ORDERS, BARS, PASSES, RULES, LEVELS)
     right = slips.pop("")
     up = list(RULES)[2]
     slips = {BH: slips[" ".join([list(BARS)[3], up])]} | slips
     due = [right(*case) for case in FAMILIES]
-    if found != due:
-        yield from (why for why, slip in slips.items() if found == [slip(*case) for case in FAMILIES])
-        yield from itertools.chain.from_iterable(map(_differs, found, due, FAMILIES))
+    if answers != due:
+        yield from (why for why, slip in slips.items() if answers == [slip(*case) for case in FAMILIES])
+        yield from itertools.chain.from_iterable(map(_differs, answers, due, FAMILIES))
     for p, tie, why in TIES:
         if (names := answer(dict(p), tie)) != right(p, tie):
             yield f"{why} For {p} at a level of {tie:g} yours gives {_said(names)}."
@@ -129,9 +129,9 @@ def _differs(names: set[str], due: set[str], case: tuple) -> Iterator[str]:
     p, level = case[0], case[1] if len(case) > 1 else 0.05
     for k, n in enumerate(ORDERS[""](p)):
         if (n in names) != (n in due):
-            said = "let pass" if n in names else "do not let pass"
-            held = f"its p-value is {p[n]:g}, the bar of the {len(p) - k} that are left {level / (len(p) - k):.4g}"
-            yield f"Among {len(p)} p-values at a level of {level:g} you {said} {n!r}: {held}. Did all before it pass?"
+            verb = "let pass" if n in names else "do not let pass"
+            reason = f"its p-value is {p[n]:g}, the bar of the {len(p) - k} that are left {level / (len(p) - k):.4g}"
+            yield f"Among {len(p)} p-values at a level of {level:g} you {verb} {n!r}: {reason}. Did all before it pass?"
 
 
 def _empty(answer: Callable[..., Any]) -> Iterator[str]:

@@ -23,15 +23,15 @@ def threat(answer: object) -> Iterator[str]:
     if not isinstance(answer, (set, frozenset, list, tuple)):
         yield f"Give a set of words; this is a {type(answer).__name__}."
         return
-    given = {str(word) for word in answer}
-    if not given:
+    words = {str(word) for word in answer}
+    if not words:
         yield "The set is empty. Start with what the server sent to the client in the first place."
     for word, why in UNSEEN.items():
-        if word in given:
+        if word in words:
             yield f"Take out '{word}': {why}."
-    if strange := sorted(given - SEEN - UNSEEN.keys()):
+    if strange := sorted(words - SEEN - UNSEEN.keys()):
         yield f"'{strange[0]}' is not on the list above."
-    if missing := sorted(SEEN - given):
+    if missing := sorted(SEEN - words):
         hint = {
             "weights": "the server sent them to the client itself",
             "architecture": "the server sent the model to the client itself",

@@ -46,8 +46,8 @@ def compare(
             yield why
     for case, value, wanted in zip(cases, values, due, strict=True):
         if not _close([value], [wanted]):
-            given = ", ".join(str(_numbers(x)) for x in case)
-            yield f"For ({given}) it should be {wanted:.6g}, and yours gives {value:.6g}. {hint}"
+            numbers = ", ".join(str(_numbers(x)) for x in case)
+            yield f"For ({numbers}) it should be {wanted:.6g}, and yours gives {value:.6g}. {hint}"
 
 
 def combine(build: Callable, *parts: dict[str, Callable]) -> dict[str, Callable]:
@@ -73,8 +73,8 @@ def number(answer: object, right: float, mistakes: dict[float, str], hint: str) 
         yield f"Give one number; this is a {type(answer).__name__}."
         return
     value = float(answer.item() if isinstance(answer, (Tensor, np.ndarray)) else answer)
-    for known, why in {right: "", **mistakes}.items():
-        if math.isclose(value, known, rel_tol=1e-3 if why else 1e-6):
+    for expected, why in {right: "", **mistakes}.items():
+        if math.isclose(value, expected, rel_tol=1e-3 if why else 1e-6):
             if why:
                 yield why
             return
@@ -86,8 +86,8 @@ def _close(values: list[float], due: list[float]) -> bool:
 
 
 def _numbers(argument: Tensor | float) -> list | float:
-    given = torch.as_tensor(argument)
-    return (given.int() if given.dtype == torch.bool else given).tolist()
+    tensor = torch.as_tensor(argument)
+    return (tensor.int() if tensor.dtype == torch.bool else tensor).tolist()
 
 
 # -- sure and wrong --------------------------------------------------------------------------------------------------------

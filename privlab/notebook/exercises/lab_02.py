@@ -147,7 +147,7 @@ def fleet(gap: float, seed: int = 145) -> Fleet:
 
 
 def scores(
-    given: Fleet,
+    setting: Fleet,
     side: Callable[[Tensor], Tensor] = torch.logical_not,
     signal: Callable = signals.margin,
     unit: bool = True,
@@ -156,10 +156,10 @@ def scores(
 
     side: of the keep matrix, the models to compare with.  signal: what is read off the logits.  unit: divide by the spread.
     """
-    victim, models, keep, pixels, labels = given
+    victim, models, keep, pixels, labels = setting
     with torch.no_grad():
-        said = torch.stack([signal(model(pixels), labels) for model in models])
-        compared = [said[column, i] for i, column in enumerate(side(keep).T)]
+        margins = torch.stack([signal(model(pixels), labels) for model in models])
+        compared = [margins[column, i] for i, column in enumerate(side(keep).T)]
         mean, std = (torch.stack([f(each) for each in compared]) for f in (torch.mean, torch.std))
         return (signal(victim(pixels), labels) - mean) / (std if unit else 1)
 
@@ -167,15 +167,15 @@ def scores(
 # fmt: off
 ORDERS: dict[str, Callable[[Fleet], Tensor]] = {
     "You compare the victim with the models that were trained *on* the image, which say nothing of a non-member. What does keep mean?":
-        lambda given: scores(given, side=lambda keep: keep),
+        lambda setting: scores(setting, side=lambda keep: keep),
     "You compare the victim with all models. Those that were trained on the image are no measure of a non-member.":
-        lambda given: scores(given, side=torch.ones_like),
+        lambda setting: scores(setting, side=torch.ones_like),
     "The spread has got lost: to be 1 above the mean is much where the models agree, and little where they do not.":
-        lambda given: scores(given, unit=False),
+        lambda setting: scores(setting, unit=False),
     "You compare log p. The net's code compared the log of p over 1 - p, which is nearer a Gaussian; keep that.":
-        lambda given: scores(given, signal=signals.loss),
+        lambda setting: scores(setting, signal=signals.loss),
     "You return how sure the victim is. That says little before it is held against the other models.":
-        lambda given: signals.margin(given.victim(given.pixels), given.labels),
+        lambda setting: signals.margin(setting.victim(setting.pixels), setting.labels),
 }
 # fmt: on
 
@@ -184,32 +184,34 @@ def four_bugs(answer: object) -> Iterator[str]:
     if not callable(answer):
         yield f"Give a function; this is a {type(answer).__name__}."
         return
-    given = fleet(gap=2.0)
-    said = _ask(answer, given, seed=1)
-    if not said.numel():
+    setting = fleet(gap=2.0)
+    scored = _ask(answer, setting, seed=1)
+    if not scored.numel():
         yield OPEN
         return
-    if said.shape != (IMAGES,):
-        yield f"Give one score an image, shape ({IMAGES},) for {IMAGES} images; yours has the shape {tuple(said.shape)}."
+    if scored.shape != (IMAGES,):
+        yield f"Give one score an image, shape ({IMAGES},) for {IMAGES} images; yours has the shape {tuple(scored.shape)}."
         return
-    if _changes(answer, given):
+    if _changes(answer, setting):
         yield (
             "Your questions change the models: BatchNorm's running statistics are not what they were. A model that takes account of what "
             "it is shown is in the wrong mode."
         )
-    if not _same(said, _ask(answer, given, seed=2)):
+    if not _same(scored, _ask(answer, setting, seed=2)):
         yield (
             "The same call twice gives different scores: something is drawn at random. Is every model asked the same question, and "
             "the same one each time?"
         )
-    few = given._replace(keep=given.keep[:, :4], pixels=given.pixels[:4], labels=given.labels[:4])
-    if not _same(said[:4], _ask(answer, few, seed=1)):
+    few = setting._replace(keep=setting.keep[:, :4], pixels=setting.pixels[:4], labels=setting.labels[:4])
+    if not _same(scored[:4], _ask(answer, few, seed=1)):
         yield (
             "An image gets another score when other images are asked along with it. In train mode BatchNorm does that: it takes the mean "
             "and the variance of the batch. Each image is to be judged by itself."
         )
-    direction = _direction(said, scores(given))
-    plain = given._replace(pixels=given.pixels[..., :1, :1].expand_as(given.pixels))  # of one colour: no move shows
+    direction = _direction(scored, scores(setting))
+    plain = setting._replace(
+        pixels=setting.pixels[..., :1, :1].expand_as(setting.pixels)
+    )  # of one colour: no move shows
     if not direction and _direction(_ask(answer, plain, seed=1), scores(plain)):
         yield (
             "Your scores are right for pictures of one colour, and for others they are not: a picture is moved or mirrored on its way to a "
@@ -228,9 +230,9 @@ def four_bugs(answer: object) -> Iterator[str]:
     if direction < 0:
         yield "The sign is turned: the surer the victim is, beside models that never saw the image, the lower your score."
     for why, order in ORDERS.items():
-        if not direction and _direction(said, order(given)):
+        if not direction and _direction(scored, order(setting)):
             yield why
-    for which, got, due in (("", said, scores(given)), (" of the very sure models", certain, scores(sure))):
+    for which, got, due in (("", scored, scores(setting)), (" of the very sure models", certain, scores(sure))):
         if _direction(got, due) < 1:
             yield (
                 f"None of the four is in sight, but from the lowest score{which} to the highest the images should be "
@@ -238,40 +240,40 @@ def four_bugs(answer: object) -> Iterator[str]:
             )
 
 
-def _ask(answer: Callable, given: Fleet, seed: int) -> Tensor:
+def _ask(answer: Callable, setting: Fleet, seed: int) -> Tensor:
     """What an attack says, in float64; it gets a copy, and draws from a generator of its own."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        said = answer(*_handed(given))
-    return torch.as_tensor([] if said is None else said).detach().double()
+        scored = answer(*_handed(setting))
+    return torch.as_tensor([] if scored is None else scored).detach().double()
 
 
-def _handed(given: Fleet) -> Fleet:
+def _handed(setting: Fleet) -> Fleet:
     """A copy, with the models as training leaves them: in train mode."""
-    handed = copy.deepcopy(given)
+    handed = copy.deepcopy(setting)
     for model in (handed.victim, *handed.models):
         model.train()
     return handed
 
 
-def _changes(answer: Callable, given: Fleet) -> bool:
+def _changes(answer: Callable, setting: Fleet) -> bool:
     """Whether the running statistics of a model are others after an attack."""
 
     def counted(fleet: Fleet) -> list:
         return [buffer.tolist() for model in (fleet.victim, *fleet.models) for buffer in model.buffers()]
 
-    asked = _handed(given)
-    _ask(lambda *_: answer(*asked), given, seed=1)
-    return counted(asked) != counted(given)
+    asked = _handed(setting)
+    _ask(lambda *_: answer(*asked), setting, seed=1)
+    return counted(asked) != counted(setting)
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
-def _direction(said: Tensor, due: Tensor) -> int:
+def _direction(scored: Tensor, due: Tensor) -> int:
     """1 if two sets of scores order the images alike, -1 if the other way round, else 0."""
-    return next((sign for sign in (1, -1) if torch.equal((sign * said).argsort(), due.argsort())), 0)
+    return next((sign for sign in (1, -1) if torch.equal((sign * scored).argsort(), due.argsort())), 0)
 
 
 # -- how many non-members --------------------------------------------------------------------------------------------------
@@ -288,14 +290,14 @@ def non_members(answer: object) -> Iterator[str]:
         if not n >= 1:
             yield f"{n:g} is no number of non-members."
             return
-        share, said = count / n, f"{count} of {n:,.6g} non-members {'is' if count == 1 else 'are'}"
+        share, count_of = count / n, f"{count} of {n:,.6g} non-members {'is' if count == 1 else 'are'}"
         if math.isclose(share, 0.1):
-            yield f"{said} one in ten. That is 10%, and not .1%."
+            yield f"{count_of} one in ten. That is 10%, and not .1%."
         elif math.isclose(share, 0.01):
-            yield f"{said} one in a hundred. That is 1%, and not .1%."
+            yield f"{count_of} one in a hundred. That is 1%, and not .1%."
         elif not math.isclose(share, 0.001):
             verdict = "more than .1%" if share > 0.001 else "less than .1%: fewer will do"
-            yield f"{said} {100 * share:.4g}%, {verdict}."
+            yield f"{count_of} {100 * share:.4g}%, {verdict}."
 
 
 CHECKS = {"02.log_ratio": log_ratio, "02.four_bugs": four_bugs, "02.non_members": non_members}

@@ -13,10 +13,10 @@ from privlab.notebook.exercises.lab_01 import OPEN, compare
 # -- macro-F1 --------------------------------------------------------------------------------------------------------------
 
 
-def _f1s(said: Tensor, truth: Tensor, values: int) -> list[tuple[int, int, int]]:
+def _f1s(predicted: Tensor, truth: Tensor, values: int) -> list[tuple[int, int, int]]:
     """(TP, times said, times true) of each value."""
     return [
-        (int(((said == v) & (truth == v)).sum()), int((said == v).sum()), int((truth == v).sum()))
+        (int(((predicted == v) & (truth == v)).sum()), int((predicted == v).sum()), int((truth == v).sum()))
         for v in range(values)
     ]
 
@@ -29,17 +29,17 @@ def _share(one: float, other: float) -> float:
     return one / other if other else 0.0
 
 
-def macro(said: Tensor, truth: Tensor, values: int) -> float:
-    return _mean([_share(2 * tp, n + m) for tp, n, m in _f1s(said, truth, values)])
+def macro(predicted: Tensor, truth: Tensor, values: int) -> float:
+    return _mean([_share(2 * tp, n + m) for tp, n, m in _f1s(predicted, truth, values)])
 
 
-def _weighted(said: Tensor, truth: Tensor, values: int) -> float:
-    return sum(_share(2 * tp, n + m) * m for tp, n, m in _f1s(said, truth, values)) / len(truth)
+def _weighted(predicted: Tensor, truth: Tensor, values: int) -> float:
+    return sum(_share(2 * tp, n + m) * m for tp, n, m in _f1s(predicted, truth, values)) / len(truth)
 
 
-def _of_means(said: Tensor, truth: Tensor, values: int) -> float:
-    found = _f1s(said, truth, values)
-    precision, recall = _mean([_share(tp, n) for tp, n, _ in found]), _mean([_share(tp, m) for tp, _, m in found])
+def _of_means(predicted: Tensor, truth: Tensor, values: int) -> float:
+    counts = _f1s(predicted, truth, values)
+    precision, recall = _mean([_share(tp, n) for tp, n, _ in counts]), _mean([_share(tp, m) for tp, _, m in counts])
     return _share(2 * precision * recall, precision + recall)
 
 
@@ -81,8 +81,8 @@ def macro_f1(answer: object) -> Iterator[str]:
 # -- skill -----------------------------------------------------------------------------------------------------------------
 
 
-def _rates(said: Tensor, truth: Tensor, guess: Tensor | int) -> tuple[float, float]:
-    return (said == truth).double().mean().item(), (truth == guess).double().mean().item()
+def _rates(predicted: Tensor, truth: Tensor, guess: Tensor | int) -> tuple[float, float]:
+    return (predicted == truth).double().mean().item(), (truth == guess).double().mean().item()
 
 
 def _commonest(values: Tensor) -> int:
@@ -124,8 +124,8 @@ SKILL_SLIPS: dict[str, Callable[[Tensor, Tensor, Tensor], float]] = {
 
 
 def skill(answer: object) -> Iterator[str]:
-    def right(said: Tensor, truth: Tensor, auxiliary: Tensor) -> float:
-        return _skill(*_rates(said, truth, _commonest(auxiliary)))
+    def right(predicted: Tensor, truth: Tensor, auxiliary: Tensor) -> float:
+        return _skill(*_rates(predicted, truth, _commonest(auxiliary)))
 
     yield from compare(
         answer, SKILL_CASES, right, SKILL_SLIPS, "Which value does the guess say, and how often is it right?"

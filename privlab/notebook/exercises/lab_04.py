@@ -172,8 +172,8 @@ def sign(answer: object) -> Iterator[str]:
                 )
 
 
-def _close(given: list, due: list) -> bool:
-    pairs = [pair for one, other in zip(given, due, strict=True) for pair in zip(one, other, strict=True)]
+def _close(lengths: list, due: list) -> bool:
+    pairs = [pair for one, other in zip(lengths, due, strict=True) for pair in zip(one, other, strict=True)]
     return all(math.isclose(a, b, rel_tol=3e-3, abs_tol=1e-5) for a, b in pairs)
 
 
@@ -364,8 +364,8 @@ def push(answer: object) -> Iterator[str]:
     right, flat = whole @ v.flatten(), v.flatten()
     if value.shape != r.shape:
         half = "J^T u, the gradient towards x, is the halfway house: ask how its product with v changes with u."
-        said = half if value.shape == x.shape else ""
-        yield f"J v has one number for each of the {len(r)} differences, as r has; yours is {tuple(value.shape)}. {said}"
+        hint = half if value.shape == x.shape else ""
+        yield f"J v has one number for each of the {len(r)} differences, as r has; yours is {tuple(value.shape)}. {hint}"
         return
     slips = {
         "That is J^T v, in the shape of r. J^T takes a u like r, and you gave it v.": whole.T @ flat,

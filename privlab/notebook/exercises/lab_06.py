@@ -104,14 +104,14 @@ def furthest_apart(one: Tensor, other: Tensor) -> tuple[str, float]:
 
 def _why_apart(image: Tensor, other: Tensor) -> str:
     mine, flipped = _bag(image), {axes: _bag(image.flip(axes)) for axes in ((-1,), (-2,), (-1, -2))}
-    given = _bag(other)
-    if given <= mine:
+    bag_of_answer = _bag(other)
+    if bag_of_answer <= mine:
         return (
             "One of its patches is there twice, and another is missing: a bag of patches has each as often as before."
         )
-    if any(given == bag for bag in flipped.values()):
+    if any(bag_of_answer == bag for bag in flipped.values()):
         return "You mirrored the inside of the patches. Move whole patches, and leave each as it is."
-    if given == _bag(image.transpose(-1, -2)):
+    if bag_of_answer == _bag(image.transpose(-1, -2)):
         return "You turned the inside of the patches over. Move whole patches, and leave each as it is."
     if torch.allclose(_cut(image).sort(1).values, _cut(other).sort(1).values):
         return "You moved pixels within their patches. The patch embedding sees those; what it cannot see is which patch stands where."

@@ -97,28 +97,28 @@ def stages(answer: object) -> Iterator[str]:
         except ValueError as error:
             yield f"{name}: {error}"
             return
-        found = [term.factor(part) for part in MOMENTS]
-        if found == [due(part) for part in MOMENTS]:
+        factors = [term.factor(part) for part in MOMENTS]
+        if factors == [due(part) for part in MOMENTS]:
             continue
         other = next(v for k, v in DUE.items() if k != name)
-        if found == [other(part) for part in MOMENTS]:
+        if factors == [other(part) for part in MOMENTS]:
             yield "The two are swapped: eq. 5 halves the weight of the gradients, eq. 6 keeps the prior off and then lets it in."
-        if found[0] != 0 and found == [found[0] * due(part) for part in MOMENTS]:
+        if factors[0] != 0 and factors == [factors[0] * due(part) for part in MOMENTS]:
             yield (
                 f"{name}: a stage is a *factor* on the term's weight, which has its own place. Begin at 1, so that "
                 f"the weight stands there once."
             )
-        if name == "statistics" and found[-1] != 1 and found == [found[-1] * due(part) for part in MOMENTS]:
+        if name == "statistics" and factors[-1] != 1 and factors == [factors[-1] * due(part) for part in MOMENTS]:
             yield "statistics: a stage is a *factor* on the term's weight. Once the prior is in, it counts in full: 1."
-        if name == "statistics" and found[0] > 0:
-            yield f"statistics: the factor at the start is {found[0]:g}, so the prior counts from the first step; eq. 6 has 0 there."
-        if name == "gradients" and found[-1] == 0:
+        if name == "statistics" and factors[0] > 0:
+            yield f"statistics: the factor at the start is {factors[0]:g}, so the prior counts from the first step; eq. 6 has 0 there."
+        if name == "gradients" and factors[-1] == 0:
             yield "gradients: with 0 from half way on, nothing holds the images to the client's gradient any more. Eq. 5 halves it."
-        if name == "gradients" and found[-1] > found[0]:
+        if name == "gradients" and factors[-1] > factors[0]:
             yield "gradients: the weight rises in yours. Eq. 5 halves it, to make room for the prior."
         yield (
             f"{name}: at a quarter, and at three quarters of the run, the factors should be {due(0.25):g} and "
-            f"{due(0.75):g}; yours are {found[1]:g} and {found[5]:g}."
+            f"{due(0.75):g}; yours are {factors[1]:g} and {factors[5]:g}."
         )
 
 
@@ -140,11 +140,11 @@ def bias_of(labels: list[int], probabilities: list[float]) -> Tensor:
 
 
 def _by_pulls(gradient: Tensor, batch: int, pull: float) -> list[int]:
-    g, found = gradient.double().clone(), []
+    g, labels = gradient.double().clone(), []
     for _ in range(batch):
-        found.append(int(g.argmin()))
-        g[found[-1]] += pull
-    return sorted(found)
+        labels.append(int(g.argmin()))
+        g[labels[-1]] += pull
+    return sorted(labels)
 
 
 # fmt: off
@@ -176,7 +176,7 @@ def counts(answer: object) -> Iterator[str]:
     if not callable(answer):
         yield f"Give a function; this is a {type(answer).__name__}."
         return
-    given = []
+    answers = []
     for labels, probabilities in BATCHES:
         value = answer(bias_of(labels, probabilities), len(labels))
         if value is None:
@@ -186,13 +186,13 @@ def counts(answer: object) -> Iterator[str]:
         if not hasattr(value, "__len__"):
             yield f"Give a list of labels, one an image; this is a {type(value).__name__}."
             return
-        given.append(sorted(int(v) for v in value))
-    if given == [sorted(labels) for labels, _ in BATCHES]:
+        answers.append(sorted(int(v) for v in value))
+    if answers == [sorted(labels) for labels, _ in BATCHES]:
         return
     for why, slip in COUNT_SLIPS.items():
-        if given == [sorted(slip(bias_of(*case), len(case[0]))) for case in BATCHES]:
+        if answers == [sorted(slip(bias_of(*case), len(case[0]))) for case in BATCHES]:
             yield why
-    for value, (labels, probabilities) in zip(given, BATCHES, strict=True):
+    for value, (labels, probabilities) in zip(answers, BATCHES, strict=True):
         if len(value) != len(labels):
             yield (
                 f"A batch of {len(labels)} has {len(labels)} labels, and yours has {len(value)}. A label that occurs "

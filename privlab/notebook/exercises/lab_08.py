@@ -48,23 +48,23 @@ def select(answer: object) -> Iterator[str]:
         if isinstance(value, str):
             yield f"attention_weights(names, {first}, {last}) gives one word, {value!r}; give a list of names."
             return
-        given, right = list(value), _right_names(first, last)
-        if any(not isinstance(name, str) for name in given):
-            yield f"attention_weights(names, {first}, {last}) gives {type(given[0]).__name__}s; give the names themselves."
+        names_given, right = list(value), _right_names(first, last)
+        if any(not isinstance(name, str) for name in names_given):
+            yield f"attention_weights(names, {first}, {last}) gives {type(names_given[0]).__name__}s; give the names themselves."
             return
         where = f"attention_weights(names, {first}, {last})"
-        yield from (f"{where}: {why}" for why in _why_names(given, right, first, last))
-        if len(given) > len(right):
+        yield from (f"{where}: {why}" for why in _why_names(names_given, right, first, last))
+        if len(names_given) > len(right):
             yield f"{where} names some twice."
 
 
-def _why_names(given: list[str], right: set[str], first: int, last: int) -> Iterator[str]:
-    extra, missing = sorted(set(given) - right), sorted(right - set(given))
-    if set(given) == _right_names(first + 1, last + 1) or set(given) == _right_names(first + 1, last + 1) & set(
-        _names()
-    ):
+def _why_names(names_given: list[str], right: set[str], first: int, last: int) -> Iterator[str]:
+    extra, missing = sorted(set(names_given) - right), sorted(right - set(names_given))
+    if set(names_given) == _right_names(first + 1, last + 1) or set(names_given) == _right_names(
+        first + 1, last + 1
+    ) & set(_names()):
         yield "those are the blocks after: the papers count from 1, the names from 0."
-    if set(given) == _right_names(first, last - 1):
+    if set(names_given) == _right_names(first, last - 1):
         yield f"block {last} is missing: both ends are included."
     if any(name.endswith("bias") for name in extra):
         yield f"'{next(n for n in extra if n.endswith('bias'))}' is a bias; weights were asked for."
@@ -116,8 +116,8 @@ def share(answer: object) -> Iterator[str]:
         what = sorted(value) if isinstance(value, dict) else type(value).__name__
         yield f"Give a dict with the parts {', '.join(groups)}; yours is {what}."
         return
-    given = {part: float(torch.as_tensor(number).double()) for part, number in value.items()}
-    if _same(given, right):
+    shares = {part: float(torch.as_tensor(number).double()) for part, number in value.items()}
+    if _same(shares, right):
         return
     norms = {n: s**0.5 for n, s in squares.items()}
     counts = {n: float(g.numel()) for n, g in grads.items()}
@@ -139,16 +139,16 @@ def share(answer: object) -> Iterator[str]:
             {n: g.abs().sum().item() for n, g in grads.items()}, sum(g.abs().sum().item() for g in grads.values()),
         ),
     ):  # fmt: skip
-        if _same(given, {part: sum(numbers[n] for n in names) / divisor for part, names in groups.items()}):
+        if _same(shares, {part: sum(numbers[n] for n in names) / divisor for part, names in groups.items()}):
             yield why
-    if _same(given, {part: right[part] ** 0.5 for part in right}):
+    if _same(shares, {part: right[part] ** 0.5 for part in right}):
         yield "Those are shares of the *length*; they sum to more than 1. Leave the root out."
     roots = {part: number**0.5 for part, number in right.items()}
-    if _same(given, {part: root / sum(roots.values()) for part, root in roots.items()}):
+    if _same(shares, {part: root / sum(roots.values()) for part, root in roots.items()}):
         yield "You took a root for each part. Lengths do not add up, their squares do (Pythagoras)."
-    part = next(p for p in right if abs(given[p] - right[p]) > 1e-4)
+    part = next(p for p in right if abs(shares[p] - right[p]) > 1e-4)
     yield (
-        f"The share of {part} should be {right[part]:.4g}, and yours is {given[part]:.4g}. (All of yours sum to {sum(given.values()):.4g}.)"
+        f"The share of {part} should be {right[part]:.4g}, and yours is {shares[part]:.4g}. (Yours sum to {sum(shares.values()):.4g}.)"
     )
 
 
@@ -184,14 +184,14 @@ def fewest(answer: object) -> Iterator[str]:
         yield why
         return
     names = set(answer)  # type: ignore[call-overload]
-    seen, needed = leak.only(names), {"pos_embed", "patch_embed.proj.weight"}
-    sent = sum(g.numel() for g in seen.grads.values())
+    part, needed = leak.only(names), {"pos_embed", "patch_embed.proj.weight"}
+    sent = sum(g.numel() for g in part.grads.values())
     if names == needed:
         return
     if needed <= names:
         yield f"These do, with {sent:,} numbers. But '{sorted(names - needed)[0]}' is not needed."
     if "blocks.0.attn.qkv.weight" in names:
-        decibels = metrics.psnr(closed_form.subspace(model, seen).images, image).item()
+        decibels = metrics.psnr(closed_form.subspace(model, part).images, image).item()
         yield (
             f"subspace finds the image in them ({decibels:.0f} dB), but {sent:,} numbers are not the fewest: the other closed form takes "
             "a third of that."
@@ -230,8 +230,8 @@ def label(answer: object) -> Iterator[str]:
     if "head.bias" in names:
         yield f"'head.bias' is right, and enough by itself: {sent:,} numbers where 10 do."
     if "head.weight" in names:
-        seen = replace(leak.only(names), labels=None)
-        found = label_recovery.row_products(model, seen).item() == 3
+        part = replace(leak.only(names), labels=None)
+        found = label_recovery.row_products(model, part).item() == 3
         yield f"That does{' ' if found else ' not '}give the label, by its rows, but with {sent:,} numbers. Ten are enough."
     if any(n.startswith("norm.") for n in names):
         yield "The final norm is counted with the head. But the logits' gradients are mixed by the head's weights before they get there."

@@ -25,11 +25,11 @@ def variant(answer: object) -> Iterator[str]:
     if not isinstance(answer, morph_steps.Step):
         yield f"Give a step, as morph.variant(9, activations=...) returns; this is a {type(answer).__name__}."
         return
-    wanted = morph_steps.STEPS[10]
-    if answer.activations != wanted.activations:
+    step = morph_steps.STEPS[10]
+    if answer.activations != step.activations:
         yield from _why_pattern(answer.activations)
-    if replace(answer, number=10, name=wanted.name, activations=wanted.activations) != wanted:
-        yield f"More than the activations differs from step 10. {morph_steps.diff(answer, wanted).words}"
+    if replace(answer, number=10, name=step.name, activations=step.activations) != step:
+        yield f"More than the activations differs from step 10. {morph_steps.diff(answer, step).words}"
 
 
 def _why_pattern(pattern: str) -> Iterator[str]:
@@ -51,10 +51,10 @@ def _why_pattern(pattern: str) -> Iterator[str]:
 
 def _sides(step: morph_steps.Step, side: int) -> list[int]:
     side = side // 4 if step.patchify else math.ceil(side / 2)
-    found = [math.ceil(side / 2) if step.pool else side]
+    sides = [math.ceil(side / 2) if step.pool else side]
     for _ in range(3):
-        found.append(found[-1] // 2 if step.downsampling == "between stages" else math.ceil(found[-1] / 2))
-    return found
+        sides.append(sides[-1] // 2 if step.downsampling == "between stages" else math.ceil(sides[-1] / 2))
+    return sides
 
 
 def sides(answer: object) -> Iterator[str]:
@@ -63,30 +63,30 @@ def sides(answer: object) -> Iterator[str]:
         return
     call: Callable[..., Any] = answer
     for number, side in ((1, 32), (4, 32), (8, 32), (14, 32), (1, 224), (7, 224), (9, 36), (14, 36), (12, 100)):
-        step, given = morph_steps.STEPS[number], call(morph_steps.STEPS[number], side)
-        if given is None:
+        step, sides = morph_steps.STEPS[number], call(morph_steps.STEPS[number], side)
+        if sides is None:
             yield OPEN
             return
         where, right = f"sides(step {number}, {side})", _sides(step, side)
-        if not isinstance(given, list | tuple) or len(given) != 4:
-            yield f"{where} gives {given!r}; give the four sides, one a stage."
+        if not isinstance(sides, list | tuple) or len(sides) != 4:
+            yield f"{where} gives {sides!r}; give the four sides, one a stage."
             return
-        if [float(v) for v in given] != right:
-            yield f"{where} gives {[float(v) if v % 1 else int(v) for v in given]}, not {right}. {_why_sides(step, side, list(given))}"
+        if [float(v) for v in sides] != right:
+            yield f"{where} gives {[float(v) if v % 1 else int(v) for v in sides]}, not {right}. {_why_sides(step, side, list(sides))}"
             return
 
 
-def _why_sides(step: morph_steps.Step, side: int, given: list[Any]) -> str:
+def _why_sides(step: morph_steps.Step, side: int, sides: list[Any]) -> str:
     stem = side // 4 if step.patchify else math.ceil(side / 2)
-    if step.pool and given[0] == stem:
+    if step.pool and sides[0] == stem:
         return "The pooling behind the stem halves the side once more."
-    if not step.pool and given[0] == math.ceil(stem / 2):
+    if not step.pool and sides[0] == math.ceil(stem / 2):
         return "This step has no pooling behind its stem."
-    if any(v % 1 for v in given):
+    if any(v % 1 for v in sides):
         return "There are no half places: a convolution with padding rounds up, one without rounds down."
-    if given[0] == given[1]:
+    if sides[0] == sides[1]:
         return "The first stage keeps the side, the second halves it."
-    if given[0] == _sides(step, side)[0]:
+    if sides[0] == _sides(step, side)[0]:
         return "In the block a stride of 2 rounds up, between stages 2 x 2 without padding rounds down."
     return "Look at the stem again: 4 x 4 with stride 4, or 7 x 7 with stride 2 and padding 3."
 
@@ -98,12 +98,12 @@ def moved(answer: object) -> Iterator[str]:
     if not isinstance(answer, set | frozenset | list | tuple) or not all(isinstance(n, int) for n in answer):
         yield f"Give a set of numbers of steps, such as {{2, 3}}; this is {answer!r}."
         return
-    given = set(answer)
+    numbers = set(answer)
     right = {n for n in range(2, 15) if _sides(morph_steps.STEPS[n], 32)[0] != _sides(morph_steps.STEPS[n - 1], 32)[0]}
-    for n in sorted(right - given):
+    for n in sorted(right - numbers):
         sides = [_sides(morph_steps.STEPS[k], 32)[0] for k in (n - 1, n)]
         yield f"Step {n} is missing: the first stage's map goes from {sides[0]} x {sides[0]} to {sides[1]} x {sides[1]} there."
-    for n in sorted(given - right):
+    for n in sorted(numbers - right):
         if n == 13:
             yield "Step 13 moves where the side is halved, from inside the blocks to between stages; the first stage keeps its own."
         elif n in morph_steps.STEPS and n > 1:
@@ -178,8 +178,8 @@ def hidden(answer: object) -> Iterator[str]:
                 yield why
                 return
         if not torch.allclose(value, right, atol=1e-4):
-            said = f"Adam jumps by {jumps[0].tolist()} at step {step}, Gauss-Newton by {jumps[1].tolist()}"
-            yield f"{said}; yours makes {value.tolist()} of it."
+            jumped = f"Adam jumps by {jumps[0].tolist()} at step {step}, Gauss-Newton by {jumps[1].tolist()}"
+            yield f"{jumped}; yours makes {value.tolist()} of it."
             return
 
 

@@ -44,7 +44,7 @@ def block(answer: object) -> Iterator[str]:
         return
     call: Callable[..., Any] = answer
     x = torch.tensor([[-2.0, -1.0, -0.2, 0.3, 0.9, 1.7, 2.6, 4.1]])
-    given = {}
+    maps = {}
     for pattern in reversed(PATTERNS):
         value = call(x.clone(), LAYERS, _shortcut, torch.relu, pattern)
         if value is None:
@@ -54,8 +54,8 @@ def block(answer: object) -> Iterator[str]:
             what = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             yield f"forward(..., {pattern!r}) gives {what}; a block gives a map of the same shape here, {tuple(x.shape)}."
             return
-        given[pattern] = value.detach()
-    if _same_maps(given, lambda p: _block(x, p)):
+        maps[pattern] = value.detach()
+    if _same_maps(maps, lambda p: _block(x, p)):
         return
     flipped = str.maketrans("01", "10")
     for why, slip in (
@@ -70,14 +70,14 @@ def block(answer: object) -> Iterator[str]:
         ("An activation stands *behind* its convolution; yours stand in front.", lambda p: _block(x, p, first=True)),
         ("The third activation is missing, the one behind the addition.", lambda p: _block(x, p[:2] + "0")),
     ):  # fmt: skip
-        if _same_maps(given, slip):
+        if _same_maps(maps, slip):
             yield why
-    wrong = next(p for p in given if not torch.allclose(given[p], _block(x, p), atol=1e-5))
+    wrong = next(p for p in maps if not torch.allclose(maps[p], _block(x, p), atol=1e-5))
     yield f"Pattern {wrong} comes out wrong; go through it layer by layer. (Patterns are tried from 111 down to 000.)"
 
 
-def _same_maps(given: dict[str, Tensor], right: Callable[[str], Tensor]) -> bool:
-    return all(torch.allclose(value, right(pattern), atol=1e-5) for pattern, value in given.items())
+def _same_maps(maps: dict[str, Tensor], right: Callable[[str], Tensor]) -> bool:
+    return all(torch.allclose(value, right(pattern), atol=1e-5) for pattern, value in maps.items())
 
 
 # -- a confounded comparison ---------------------------------------------------------------------------------------------
@@ -98,14 +98,14 @@ def confounded(answer: object) -> Iterator[str]:
     if isinstance(answer, str) or not isinstance(answer, (set, frozenset, list, tuple)):
         yield f"Give a set of words; this is a {type(answer).__name__}."
         return
-    given = {str(word) for word in answer}
-    if strange := sorted(given - DIFFERS.keys() - ALIKE.keys()):
+    words = {str(word) for word in answer}
+    if strange := sorted(words - DIFFERS.keys() - ALIKE.keys()):
         yield f"'{strange[0]}' is not on the list above."
     for word, why in ALIKE.items():
-        if word in given:
+        if word in words:
             yield f"Take out '{word}': {why}."
     for word, why in DIFFERS.items():
-        if word not in given:
+        if word not in words:
             yield f"Something is missing. Think of this: {why}."
 
 
@@ -162,15 +162,15 @@ def effect(answer: object) -> Iterator[str]:
         if value is None:
             yield OPEN
             return
-        given = np.asarray([float(v) for v in value] if isinstance(value, Sequence) else value, dtype=float)
+        effects = np.asarray([float(v) for v in value] if isinstance(value, Sequence) else value, dtype=float)
         where = f"effect(dB, {switch})"
-        if given.ndim == 0:
+        if effects.ndim == 0:
             yield f"{where} gives one number; keep the repeats apart, and return a list of {len(right)}."
             return
-        if given.shape != (len(right),):
-            yield f"{where} has the shape {given.shape}; there are {len(right)} repeats, one effect each."
+        if effects.shape != (len(right),):
+            yield f"{where} has the shape {effects.shape}; there are {len(right)} repeats, one effect each."
             return
-        if np.allclose(given, right, atol=1e-4):
+        if np.allclose(effects, right, atol=1e-4):
             continue
         alone = tuple(int(i == switch) for i in range(3))
         slips = {
@@ -185,11 +185,11 @@ def effect(answer: object) -> Iterator[str]:
             ],
             "You averaged over the repeats, and gave that to each of them.": [float(np.mean(right))] * 3,
         }  # fmt: skip
-        yield from (f"{where}: {why}" for why, slip in slips.items() if np.allclose(given, slip, atol=1e-4))
+        yield from (f"{where}: {why}" for why, slip in slips.items() if np.allclose(effects, slip, atol=1e-4))
         for other in {0, 1, 2} - {switch}:
-            if np.allclose(given, _effects(table, other), atol=1e-4):
+            if np.allclose(effects, _effects(table, other), atol=1e-4):
                 yield f"{where}: that is the effect of switch {other}."
-        yield f"{where}: repeat 0 should be {right[0]:.4g}, and yours is {given[0]:.4g}."
+        yield f"{where}: repeat 0 should be {right[0]:.4g}, and yours is {effects[0]:.4g}."
 
 
 # -- at the same overfitting ---------------------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ def matched(answer: object) -> Iterator[str]:
         if np.ndim(value):
             yield f"Give one number; this has the shape {np.shape(value)}."
             return
-        right, given = _over(one, other), float(value)
-        if abs(given - right) <= 1e-3:
+        right, effect = _over(one, other), float(value)
+        if abs(effect - right) <= 1e-3:
             continue
         slips = {
             "The sign: one less other.": -right,
@@ -234,9 +234,9 @@ def matched(answer: object) -> Iterator[str]:
             "That is the sum over a grid; take its mean.": 200 * right,
         }  # fmt: skip
         for why, slip in slips.items():
-            if abs(given - slip) <= 2e-3 and abs(slip - right) > 2e-3:
+            if abs(effect - slip) <= 2e-3 and abs(slip - right) > 2e-3:
                 yield f"Pair {number + 1}: {why}"
-        yield f"For levels {one[0]} with {one[1]} against {other[0]} with {other[1]} it should be {right:.4f}, and yours is {given:.4f}."
+        yield f"For levels {one[0]} with {one[1]} against {other[0]} with {other[1]} it should be {right:.4f}, and yours is {effect:.4f}."
 
 
 def _over(one: Curve, other: Curve, inside: bool = True, ordered: bool = True) -> float:

@@ -37,29 +37,29 @@ def convince(answer: object) -> Iterator[str]:
         asked[0] += 1
         return network(x)
 
-    made, (one, other) = {}, TARGETS
+    images, (one, other) = {}, TARGETS
     for target in TARGETS:
-        given = PICTURE.clone()
-        made[target] = call(model, given, target)
-        if made[target] is None:
+        photo = PICTURE.clone()
+        images[target] = call(model, photo, target)
+        if images[target] is None:
             yield OPEN
             return
-        yield from _no_picture(made[target], given)
+        yield from _no_picture(images[target], photo)
     before = network(PICTURE).softmax(1)[0]
-    after = {target: network(x.float()).softmax(1)[0] for target, x in made.items()}
-    if torch.equal(made[one], made[other]):
+    after = {target: network(x.float()).softmax(1)[0] for target, x in images.items()}
+    if torch.equal(images[one], images[other]):
         yield f"The same picture comes out for the classes {one} and {other}: nothing in it goes by `target`."
     if any(after[t][t] < before[t] for t in TARGETS):
-        seen = {t: int(p.argmax()) for t, p in after.items()}
-        if seen[one] - one == seen[other] - other != 0:
-            yield f"Asked for class {one} you make the model sure of class {seen[one]}. They are counted from 0, and so is `target`."
+        classes = {t: int(p.argmax()) for t, p in after.items()}
+        if classes[one] - one == classes[other] - other != 0:
+            yield f"Asked for class {one} you make the model sure of class {classes[one]}. They are counted from 0, and so is `target`."
         t = next(t for t in TARGETS if after[t][t] < before[t])
         yield f"The model believes less in class {t} than before, {after[t][t]:.3f} after {before[t]:.3f}. The loss grows; mind the sign."
     for t in TARGETS:
         if after[t][t] <= 0.9:
             way = f"That goes the right way, from {before[t]:.3f} to {after[t][t]:.3f} for class {t}, but more than .9 can be had."
             yield f"{way} Are your steps long enough?"
-    if (made[one] - PICTURE)[..., -1].abs().mean() > 0.1:
+    if (images[one] - PICTURE)[..., -1].abs().mean() > 0.1:
         blind = "The model does not look at the last column of the picture, so there its gradient is 0, and yours has changed all the same."
         yield f"{blind} Begin with `picture` itself, and let nothing but the gradient move it."
     asked[0] = 0
@@ -70,14 +70,14 @@ def convince(answer: object) -> Iterator[str]:
         yield f"With steps=1 you ask the model {asked[0]} times, as many as without: use the argument `steps`."
 
 
-def _no_picture(value: Any, given: Tensor) -> Iterator[str]:
+def _no_picture(value: Any, photo: Tensor) -> Iterator[str]:
     if not isinstance(value, Tensor):
         yield f"Give the new picture, a tensor; this is a {type(value).__name__}."
     if value.shape != PICTURE.shape:
         yield f"The new picture should have the shape of the old, {tuple(PICTURE.shape)}; yours has {tuple(value.shape)}."
     if value.requires_grad:
         yield "What you return still needs a gradient, and drags its graph into all that is done with it. Return the pixels alone."
-    if given.requires_grad or not torch.equal(given, PICTURE):
+    if photo.requires_grad or not torch.equal(photo, PICTURE):
         yield "The picture that you were given is no longer as it was, and whoever asks you still needs it. Work on a copy."
     if torch.allclose(value, PICTURE, atol=1e-6):
         yield "The picture has not moved. Does the optimiser hold the very tensor that the model is shown, and do you return that one?"
@@ -156,15 +156,15 @@ def poincare(answer: object) -> Iterator[str]:
     call: Any = answer
 
     hint = "Print u and v, and work out the brackets by hand."
-    found = next(compare(answer, LOGITS, right, slips, hint), "")
-    if found.startswith("For ("):  # none of the slips; or one of them, and a guard
+    reason = next(compare(answer, LOGITS, right, slips, hint), "")
+    if reason.startswith("For ("):  # none of the slips; or one of them, and a guard
         values, due = ([float(f(z.clone(), t)) for z, t in LOGITS] for f in (call, right))
         if all(math.isclose(v, d, rel_tol=0.01) for v, d in zip(values, due, strict=True)):
-            found = ""  # a guard moves it a little, wherever it stands
+            reason = ""  # a guard moves it a little, wherever it stands
         else:
-            found = next(_guarded(values, due), found)
-    if found:
-        yield found
+            reason = next(_guarded(values, due), reason)
+    if reason:
+        yield reason
     (z, t), near = NEAR, float(call(NEAR[0].clone(), NEAR[1]))
     if math.isclose(near, (2 * _fraction(_u(z), _v(z, t))).arccosh(), rel_tol=5e-4):
         yield "Under the arccosh the 1 + is missing. Where u is near v it counts: of less than 1 there is no arccosh."
@@ -215,10 +215,10 @@ def _broken(call: Callable[..., Any], logits: list[float], target: int) -> Itera
 
 def _people() -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
     """Features and targets of reconstructions, features of photographs and who is on them."""
-    made = torch.tensor([[0.5, 1, -1], [3, 2, 1], [1, 1, 1], [-2, -1, 2.5], [2.5, 3, 2], [0, 4, 4]])
+    logits = torch.tensor([[0.5, 1, -1], [3, 2, 1], [1, 1, 1], [-2, -1, 2.5], [2.5, 3, 2], [0, 4, 4]])
     p = torch.tensor([[0, 0, 0], [4, 1, 0], [1, 5, 2], [2, -3, 1], [-1, 2, 6], [3, 3, 3], [-4, 0.5, 1]])
-    many = (made, torch.tensor([1, 0, 2, 0, 1, 1]), p, torch.tensor([0, 1, 0, 2, 1, 1, 0]))
-    return [many, (made[1:2], torch.tensor([2]), p[1:4], torch.tensor([2, 0, 2]))]
+    many = (logits, torch.tensor([1, 0, 2, 0, 1, 1]), p, torch.tensor([0, 1, 0, 2, 1, 1, 0]))
+    return [many, (logits[1:2], torch.tensor([2]), p[1:4], torch.tensor([2, 0, 2]))]
 
 
 End = Callable[[Tensor], Tensor]
@@ -260,12 +260,12 @@ def delta(answer: object) -> Iterator[str]:
         return
     values, cases = [], _people()
     for case in cases:
-        given = [x.clone() for x in case]
-        value: Any = answer(*given)
+        arguments = [x.clone() for x in case]
+        value: Any = answer(*arguments)
         if value is None:
             yield OPEN
             return
-        yield from _touched(("features", "targets", "private", "labels"), given, case)
+        yield from _touched(("features", "targets", "private", "labels"), arguments, case)
         if isinstance(value, tuple):
             yield f"You give {len(value)} things at once. (A minimum over a dimension comes with the places: take its values.)"
             return
@@ -293,8 +293,8 @@ def delta(answer: object) -> Iterator[str]:
                 yield f"{where} Work out by hand how far it is to each photograph of that person."
 
 
-def _touched(names: tuple[str, ...], given: list, before: tuple) -> Iterator[str]:
-    for name, mine, theirs in zip(names, given, before, strict=False):
+def _touched(names: tuple[str, ...], arguments: list, before: tuple) -> Iterator[str]:
+    for name, mine, theirs in zip(names, arguments, before, strict=False):
         if not torch.equal(mine, theirs):
             yield f"Your function changes its argument `{name}`, and whoever asks next gets something else. Make a new tensor."
 
@@ -368,12 +368,12 @@ def fold(answer: object) -> Iterator[str]:
     slips = combine(_folded, SCALES, WEIGHTS, BIASES)
     right = slips.pop("")
     for case in LAYERS:
-        given = [x.clone() if isinstance(x, Tensor) else x for x in case]
-        value: Any = answer(*given)
+        arguments = [x.clone() if isinstance(x, Tensor) else x for x in case]
+        value: Any = answer(*arguments)
         if value is None:
             yield OPEN
             return
-        yield from _touched(("weight", "mean", "var", "gamma", "beta"), given, case)
+        yield from _touched(("weight", "mean", "var", "gamma", "beta"), arguments, case)
         if not isinstance(value, (tuple, list)) or len(value) != 2 or not all(isinstance(x, Tensor) for x in value):
             yield f"Give two tensors, the new weight and the new bias; this is a {type(value).__name__}."
             return

@@ -93,9 +93,9 @@ def margin(answer: object) -> Iterator[str]:
 
 
 def _unchanged(answer: Any, names: tuple[str, ...], case: tuple) -> Iterator[str]:
-    given = [x.clone() if isinstance(x, Tensor) else x for x in case]
-    answer(*given)
-    tensors = [(mine, theirs) for mine, theirs in zip(given, case, strict=True) if isinstance(theirs, Tensor)]
+    arguments = [x.clone() if isinstance(x, Tensor) else x for x in case]
+    answer(*arguments)
+    tensors = [(mine, theirs) for mine, theirs in zip(arguments, case, strict=True) if isinstance(theirs, Tensor)]
     yield from _touched(names, [mine for mine, _ in tensors], tuple(theirs for _, theirs in tensors))
 
 
@@ -287,8 +287,8 @@ def _made_up(call: Callable[..., Any], u: Pair, d: Pair) -> Iterator[str]:
     if math.isinf(value):
         yield f"{where} gives {value:g}. The attacker lost a finite number of points, and no price was paid: there is none to state."
     elif not math.isnan(value):
-        said = f"that says that the attacker lost nothing, and he lost {gone:g} points" if gone and not value else ""
-        yield f"{where} gives {value:.6g}; {said or 'whatever number stands there, it is made up'}. There is no ratio here."
+        hint = f"that says that the attacker lost nothing, and they lost {gone:g} points" if gone and not value else ""
+        yield f"{where} gives {value:.6g}; {hint or 'whatever number stands there, it is made up'}. There is no ratio here."
 
 
 CHECKS = {"12.margin": margin, "12.kl": kl, "12.delta": delta, "12.front": front}

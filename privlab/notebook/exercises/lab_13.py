@@ -197,9 +197,9 @@ def cheapest(answer: object) -> Iterator[str]:
         return
     names: list[Any] = []
     for rows, level in TABLES:
-        given = dict(rows)
-        names.append(answer(given, level))
-        if given != rows:
+        table = dict(rows)
+        names.append(answer(table, level))
+        if table != rows:
             yield "Your function changes the dictionary it is given, and whoever asks next gets something else. Build a new one."
         yield from _no_name(names[-1], rows)
     if set(names) == {None}:

@@ -120,10 +120,10 @@ def verdict(answer: object) -> Iterator[str]:
         return
     words: list[Any] = []
     for values, bar in REPEATS:
-        given = np.array(values)
-        word = answer(given, bar)
+        repeats = np.array(values)
+        word = answer(repeats, bar)
         words.append(word.item() if isinstance(word, np.ndarray) and word.size == 1 else word)
-        if given.tolist() != values:
+        if repeats.tolist() != values:
             yield "Your function changes the values it is given, and whoever asks next gets others. Work with a copy."
     if set(map(type, words)) == {type(None)}:
         yield OPEN

@@ -141,10 +141,10 @@ def front(answer: object) -> Iterator[str]:
     if not callable(answer):
         yield f"Give a function; this is a {type(answer).__name__}."
         return
-    kept: list[set[str]] = []
+    fronts: list[set[str]] = []
     for points in PLANES:
-        given = dict(points)
-        value = answer(given)
+        places = dict(points)
+        value = answer(places)
         if value is None:
             yield OPEN
             return
@@ -152,27 +152,27 @@ def front(answer: object) -> Iterator[str]:
             yield f"Give the set of all names on the front; this is a {type(value).__name__}."
             return
         names = list(value)
-        if given != points:
+        if places != points:
             yield "Your function changes the dictionary it is given, and whoever asks next gets something else. Build a new set."
         if names and all(isinstance(x, (tuple, list)) and tuple(x) in points.values() for x in names):
             yield "You give the pairs of numbers; give the names that they belong to."
         if strange := [x for x in names if not isinstance(x, str) or x not in points]:
             yield f"{strange[0]!r} is no name in the dictionary; give its keys."
-        kept.append(set(names))
-    if all(k == right(p) for k, p in zip(kept, PLANES, strict=True)):
+        fronts.append(set(names))
+    if all(k == right(p) for k, p in zip(fronts, PLANES, strict=True)):
         return
     for why, choices in SLIPS.items():
-        if any(all(k == choice(p) for k, p in zip(kept, PLANES, strict=True)) for choice in choices):
+        if any(all(k == choice(p) for k, p in zip(fronts, PLANES, strict=True)) for choice in choices):
             yield why
-    for k, p in zip(kept, PLANES, strict=True):
+    for k, p in zip(fronts, PLANES, strict=True):
         yield from _off(k, p)
 
 
-def _off(kept: set[str], points: Points) -> Iterator[str]:
+def _off(front: set[str], points: Points) -> Iterator[str]:
     due = right(points)
     for name, (task, attack) in points.items():
-        if name in kept - due:
+        if name in front - due:
             better = next(x for x in points.values() if right({"": (task, attack), "other": x}) == {"other"})
             yield f"You keep one at {(task, attack)}, and beside it there is {better}. Look at both numbers."
-        if name in due - kept:
+        if name in due - front:
             yield f"You throw out the one at {(task, attack)}. Which other is at least as good in both?"
