@@ -426,7 +426,7 @@ def test_what_is_kept_lies_on_the_cpu():
             moved.append(self)
             return there
 
-    notes.add(replace(state, images=Elsewhere(), labels=Elsewhere()), wanted={0})
+    notes.add(replace(state, images=Elsewhere(), labels=Elsewhere()), shots={0})
     assert len(moved) == 3 and all(t is there for t in notes.images.values())
 
 
