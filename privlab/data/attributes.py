@@ -175,7 +175,7 @@ def fairface(folder: Path) -> Rows:
         raise ValueError(f"{tables[0].name} has no column {lacking[0]!r}; it has {', '.join(rows[0])}")
     needs(folder, [folder / row["file"] for row in rows], "FairFace's photographs")
     values = {"gender": ("Male", "Female"), "race": FAIR_RACES, "age": tuple(sorted({row["age"] for row in rows}))}
-    labels = {name: [_index(row[name], known, name) for row in rows] for name, known in values.items()}
+    labels = {name: [_index(row[name], allowed, name) for row in rows] for name, allowed in values.items()}
     return [_opener(folder / row["file"]) for row in rows], labels, values
 
 

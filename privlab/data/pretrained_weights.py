@@ -43,8 +43,8 @@ def lpips_pickles(checkpoints: Members) -> dict[str, Weights]:
     Flax keeps a kernel as (height, width, in, out), torch as (out, in, height, width).
     """
     files = {}
-    for found, content in checkpoints:
-        net, key = {"alexnet": ("alex", "AlexNet_0"), "vgg16": ("vgg", "VGG16_0")}[found[1]]
+    for match, content in checkpoints:
+        net, key = {"alexnet": ("alex", "AlexNet_0"), "vgg16": ("vgg", "VGG16_0")}[match[1]]
         layers = ArrayUnpickler(io.BytesIO(content)).load()[key]
         weights: Weights = {}
         for i, place in enumerate(CONVOLUTIONS[net]):

@@ -86,7 +86,7 @@ CIFAR10_TRAIN = [f"data_batch_{i}" for i in range(1, 6)]
 
 def cifar10_binary(paths: list[Path]) -> Arrays:
     """The authors' cifar-10-binary.tar.gz."""
-    parts = {found[1]: content for found, content in members(paths, r"([^/]+)\.bin$")}
+    parts = {match[1]: content for match, content in members(paths, r"([^/]+)\.bin$")}
     return {
         "train.safetensors": _cifar_rows(parts, CIFAR10_TRAIN, 1),
         "test.safetensors": _cifar_rows(parts, ["test_batch"], 1),
@@ -95,7 +95,7 @@ def cifar10_binary(paths: list[Path]) -> Arrays:
 
 def cifar100_binary(paths: list[Path]) -> Arrays:
     """The authors' cifar-100-binary.tar.gz, with the 100 fine labels."""
-    parts = {found[1]: content for found, content in members(paths, r"([^/]+)\.bin$")}
+    parts = {match[1]: content for match, content in members(paths, r"([^/]+)\.bin$")}
     return {f"{split}.safetensors": _cifar_rows(parts, [split], 2) for split in ("train", "test")}
 
 
@@ -103,13 +103,13 @@ def cifar10_png(paths: list[Path]) -> Arrays:
     """The npm package: a batch is a PNG with one image a row, its 1,024 pixels side by side; labels are JSON lists."""
     images: dict[str, np.ndarray] = {}
     labels: dict[str, list[int]] = {}
-    for found, content in members(paths, r"/(data_batch_\d|test_batch)\.png$|/(train|test)_lables\.json$"):
-        if found[1]:
+    for match, content in members(paths, r"/(data_batch_\d|test_batch)\.png$|/(train|test)_lables\.json$"):
+        if match[1]:
             with Image.open(io.BytesIO(content)) as picture:
                 rows = np.asarray(picture.convert("RGB"))  # (images, 1024, 3)
-            images[found[1]] = rows.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)
+            images[match[1]] = rows.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)
         else:
-            labels[found[2]] = json.loads(content)
+            labels[match[2]] = json.loads(content)
     train = np.concatenate([images[name] for name in CIFAR10_TRAIN])
     return {
         "train.safetensors": {"images": train, "labels": np.array(labels["train"], np.int64)},
@@ -123,8 +123,8 @@ def cifar10_png(paths: list[Path]) -> Arrays:
 def idx(paths: list[Path]) -> Arrays:
     """The four IDX files of MNIST or Fashion-MNIST, gzipped or not, loose or in a package."""
     parts: dict[str, np.ndarray] = {}
-    for found, content in members(paths, r"(?:^|/)(train|t10k)-(images|labels)-idx\d-ubyte(\.gz)?$"):
-        parts[f"{found[1]} {found[2]}"] = _idx_array(gzip.decompress(content) if found[3] else content)
+    for match, content in members(paths, r"(?:^|/)(train|t10k)-(images|labels)-idx\d-ubyte(\.gz)?$"):
+        parts[f"{match[1]} {match[2]}"] = _idx_array(gzip.decompress(content) if match[3] else content)
     arrays = {}
     for split, prefix in (("train", "train"), ("test", "t10k")):
         images, labels = parts[f"{prefix} images"], parts[f"{prefix} labels"]
@@ -152,9 +152,9 @@ def _idx_array(content: bytes) -> np.ndarray:
 def orl(paths: list[Path]) -> Arrays:
     """s1/1.pgm to s40/10.pgm, in that order; person k has label k - 1."""
     faces: dict[tuple[int, int], np.ndarray] = {}
-    for found, content in members(paths, r"(?:^|/)s(\d+)/(\d+)\.pgm$"):
+    for match, content in members(paths, r"(?:^|/)s(\d+)/(\d+)\.pgm$"):
         with Image.open(io.BytesIO(content)) as picture:
-            faces[int(found[1]), int(found[2])] = np.asarray(picture.convert("L"))  # (112, 92)
+            faces[int(match[1]), int(match[2])] = np.asarray(picture.convert("L"))  # (112, 92)
     if not faces:
         raise ValueError("no s*/*.pgm in the archive")
     order = sorted(faces)
@@ -168,16 +168,16 @@ def foolbox_samples(paths: list[Path], prefix: str, size: int | None = None) -> 
 
     size: where the photographs differ in size, the central square of any other is resized to size x size.
     """
-    found_images: dict[int, tuple[np.ndarray, int]] = {}
-    for found, content in members(paths, rf"foolbox/data/{prefix}_(\d+)_(\d+)\.(?:png|jpg)$"):
+    samples: dict[int, tuple[np.ndarray, int]] = {}
+    for match, content in members(paths, rf"foolbox/data/{prefix}_(\d+)_(\d+)\.(?:png|jpg)$"):
         with Image.open(io.BytesIO(content)) as picture:
             square = (size or picture.width, size or picture.height)
             array = np.asarray(picture if picture.size == square else ImageOps.fit(picture, square))
         planes = array[None] if array.ndim == 2 else array.transpose(2, 0, 1)  # (channels, height, width)
-        found_images[int(found[1])] = planes, int(found[2])
-    order = sorted(found_images)
-    images = np.stack([found_images[place][0] for place in order])
-    labels = np.array([found_images[place][1] for place in order], np.int64)
+        samples[int(match[1])] = planes, int(match[2])
+    order = sorted(samples)
+    images = np.stack([samples[place][0] for place in order])
+    labels = np.array([samples[place][1] for place in order], np.int64)
     return {"train.safetensors": {"images": images, "labels": labels}}
 
 

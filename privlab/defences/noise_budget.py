@@ -128,16 +128,16 @@ def check_shares(shares: Mapping[Group, float]) -> None:
 
 
 def _names(
-    group: Group, shares: Mapping[Group, float], known: Collection[str], model: nn.Module | None
+    group: Group, shares: Mapping[Group, float], present: Collection[str], model: nn.Module | None
 ) -> Collection[str]:
-    """The parameters of one group, of those known."""
+    """The parameters of one group, of those in the update."""
     if isinstance(group, str):
-        names = _named(group, shares, known, model)
+        names = _named(group, shares, present, model)
     else:
         names = list(dict.fromkeys(group))
-        if unknown := [name for name in names if name not in known]:
+        if unknown := [name for name in names if name not in present]:
             raise ValueError(
-                f"shares: the update holds no gradient named {unknown[0]!r}; it has {len(known)}, such as {next(iter(known), None)!r}"
+                f"shares: the update holds no gradient named {unknown[0]!r}; it has {len(present)}, such as {next(iter(present), None)!r}"
             )
     if not names:
         raise ValueError(
@@ -147,15 +147,15 @@ def _names(
 
 
 def _named(
-    word: str, shares: Mapping[Group, float], known: Collection[str], model: nn.Module | None
+    word: str, shares: Mapping[Group, float], present: Collection[str], model: nn.Module | None
 ) -> Collection[str]:
     if word == "all":
-        return known
+        return present
     if word == "rest":
         others = [other for other in shares if other != "rest"]
-        taken = {name for other in others for name in _names(other, shares, known, model)}
-        return [name for name in known if name not in taken]
-    if word in known:
+        taken = {name for other in others for name in _names(other, shares, present, model)}
+        return [name for name in present if name not in taken]
+    if word in present:
         return [word]
     if word not in parts.WORDS:
         raise ValueError(f"shares: {word!r} is no group{nearest(word, [*parts.WORDS, 'rest', 'all'])}")
@@ -163,7 +163,7 @@ def _named(
         raise ValueError(
             f"shares: {word!r} is a part of a model, which has to be looked at; give model=... too, or a tuple of names"
         )
-    return [name for name in parts.names(model, word) if name in known]
+    return [name for name in parts.names(model, word) if name in present]
 
 
 def _draw(kind: str) -> Callable[[Tensor, torch.Generator | None], Tensor]:

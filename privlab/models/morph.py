@@ -246,10 +246,10 @@ def outline(model: Morph, stage: int = 1, block: int = 1) -> list[str]:
     before = [] if block or isinstance(part.downsample, nn.Identity) else [part.downsample.norm, part.downsample.conv]
     part = part.blocks[min(block, len(part.blocks) - 1)]
     layers = [*before, part.conv1, part.norm1, part.act1, part.conv2, part.norm2, part.act2, part.conv3, part.norm3]
-    told = [_layer(layer) for layer in layers if not isinstance(layer, nn.Identity)]
-    told += ["layer scale"] if part.scale is not None else []
-    told += ["stochastic depth"] if isinstance(part.drop_path, DropPath) else []
-    return [*told, "add the shortcut", *([] if isinstance(part.act3, nn.Identity) else [_layer(part.act3)])]
+    words = [_layer(layer) for layer in layers if not isinstance(layer, nn.Identity)]
+    words += ["layer scale"] if part.scale is not None else []
+    words += ["stochastic depth"] if isinstance(part.drop_path, DropPath) else []
+    return [*words, "add the shortcut", *([] if isinstance(part.act3, nn.Identity) else [_layer(part.act3)])]
 
 
 def _layer(layer: Any) -> str:

@@ -27,16 +27,16 @@ def complete() -> None:
 
     Prints one line for what does not fit. Raises RuntimeError where there is no torch: this is not the place to install it.
     """
-    wanted = {canonicalize_name(r.name): r for r in _requirements()}
-    here = {name: version for name in wanted if (version := _version(name))}
+    needed = {canonicalize_name(r.name): r for r in _requirements()}
+    here = {name: version for name in needed if (version := _version(name))}
     if without := sorted(THEIRS - here.keys()):
         raise RuntimeError(f"{' and '.join(without)} is not installed here; follow the README's two commands instead")
-    missing = [str(r) for name, r in wanted.items() if name not in here]
+    missing = [str(r) for name, r in needed.items() if name not in here]
     if missing and (problem := _install(missing)):
         print(f"privlab: {', '.join(missing)} could not be installed beside what is here: {problem}")
     old = [
         f"{name} {here[name]} (wanted: {r.specifier})"
-        for name, r in wanted.items()
+        for name, r in needed.items()
         if name in here and not r.specifier.contains(Version(here[name]).base_version)
     ]
     if old:
@@ -45,8 +45,10 @@ def complete() -> None:
 
 
 def _requirements() -> list[Requirement]:
-    found = [Requirement(line) for line in metadata.requires("privlab") or []]
-    at_all = [r for r in found if r.marker is None or r.marker.evaluate({"extra": "dp"})]  # two labs train with DP-SGD
+    requirements = [Requirement(line) for line in metadata.requires("privlab") or []]
+    at_all = [
+        r for r in requirements if r.marker is None or r.marker.evaluate({"extra": "dp"})
+    ]  # two labs train with DP-SGD
     return [Requirement(f"{r.name}{r.specifier}") for r in at_all if canonicalize_name(r.name) not in ELSEWHERE]
 
 
@@ -60,10 +62,10 @@ def _version(name: str) -> str | None:
 def _install(missing: list[str]) -> str | None:
     """What pip complained of, or None."""
     with tempfile.TemporaryDirectory() as folder:
-        kept = Path(folder) / "kept.txt"
+        constraints = Path(folder) / "constraints.txt"
         pins = {f"{d.metadata['Name']}=={d.version}" for d in metadata.distributions() if d.metadata["Name"]}
-        kept.write_text("\n".join(sorted(pins)), encoding="utf-8")
-        command = [sys.executable, "-m", "pip", "install", "-q", "--constraint", str(kept), *missing]
+        constraints.write_text("\n".join(sorted(pins)), encoding="utf-8")
+        command = [sys.executable, "-m", "pip", "install", "-q", "--constraint", str(constraints), *missing]
         done = subprocess.run(command, capture_output=True, text=True)
     lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
     return lines[0].removeprefix("ERROR: ") if done.returncode else None

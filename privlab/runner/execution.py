@@ -132,11 +132,11 @@ def _errors(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
         for output in cell.get("outputs", []):
             if output["output_type"] == "error":
                 yield _line(_place(before), output), _plain(output)
-    shown = _shown_by(notebook)
+    cells = _shown_by(notebook)
     for model, widget in _widgets(notebook).items():
         for output in widget["state"].get("outputs") or []:
             if output["output_type"] == "error":
-                yield _line(f"widget of {shown.get(model, 'no cell')}", output), _plain(output)
+                yield _line(f"widget of {cells.get(model, 'no cell')}", output), _plain(output)
 
 
 def _line(place: str, output: dict[str, Any]) -> str:
@@ -187,9 +187,9 @@ def _mark(notebook: NotebookNode, at: NotebookNode, message: str) -> None:
     """Write what stopped the kernel into the cell where it happened, in place of the interrupt that it may show."""
     name, _, why = message.partition(": ")
     cell = next(cell for cell in notebook.cells if cell.id == at.id)
-    shown = [output for output in cell.get("outputs", []) if output["output_type"] != "error"]
+    outputs = [output for output in cell.get("outputs", []) if output["output_type"] != "error"]
     where = [line for output in cell.get("outputs", []) for line in output.get("traceback", [])]
-    cell.outputs = [*shown, nbformat.v4.new_output("error", ename=name, evalue=why, traceback=[*where, message])]
+    cell.outputs = [*outputs, nbformat.v4.new_output("error", ename=name, evalue=why, traceback=[*where, message])]
 
 
 def _take_probe(notebook: NotebookNode) -> dict[str, Any]:

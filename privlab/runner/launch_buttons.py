@@ -25,8 +25,8 @@ class Repository:
     @property
     def github(self) -> str | None:
         """OWNER/NAME on GitHub, from where Binder, Colab and Kaggle take notebooks; None for any other place."""
-        found = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(\.git)?/?", self.address)
-        return found[1] if found else None
+        match = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(\.git)?/?", self.address)
+        return match[1] if match else None
 
 
 def repository(root: Path, environment: Mapping[str, str] = os.environ) -> Repository | None:
@@ -38,13 +38,13 @@ def repository(root: Path, environment: Mapping[str, str] = os.environ) -> Repos
         settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     except FileNotFoundError:
         settings = {}
-    said = settings.get("tool", {}).get("privlab", {})
-    address = environment.get("PRIVLAB_REPOSITORY") or said.get("repository", "")
+    table = settings.get("tool", {}).get("privlab", {})
+    address = environment.get("PRIVLAB_REPOSITORY") or table.get("repository", "")
     if not address:
         return None
     if not re.fullmatch(r"(https|file)://[\w.@:/~+-]+", address):
         raise ValueError(f"repository={address!r} is not an address; try https://github.com/OWNER/NAME")
-    return Repository(address, said.get("branch", "main"))
+    return Repository(address, table.get("branch", "main"))
 
 
 def links(place: Repository | None, path: str) -> dict[str, str]:
@@ -55,19 +55,19 @@ def links(place: Repository | None, path: str) -> dict[str, str]:
     if place is None or not place.github:
         return {}
     at, branch, path = place.github, quote(place.branch), quote(path)
-    shown = f"https://github.com/{at}/blob/{branch}/{path}"
+    page = f"https://github.com/{at}/blob/{branch}/{path}"
     return {
         "Binder": f"https://mybinder.org/v2/gh/{at}/{quote(place.branch, safe='')}?urlpath=lab/tree/{path}",
         "Colab": f"https://colab.research.google.com/github/{at}/blob/{branch}/{path}",
-        "Kaggle": f"https://www.kaggle.com/kernels/welcome?src={quote(shown, safe=':/')}",
-        "GitHub": shown,
+        "Kaggle": f"https://www.kaggle.com/kernels/welcome?src={quote(page, safe=':/')}",
+        "GitHub": page,
     }
 
 
 def badges(place: Repository, path: str) -> str:
     """The line at the head of a notebook, in Markdown; words and no pictures, which would tell others who reads."""
-    found = links(place, path).items()
-    return "Open this lab in " + " · ".join(f"[{name}]({address})" for name, address in found) if found else ""
+    places = links(place, path).items()
+    return "Open this lab in " + " · ".join(f"[{name}]({address})" for name, address in places) if places else ""
 
 
 def setup(place: Repository) -> str:

@@ -216,7 +216,7 @@ def _one(
         "timeout": plan.timeout,
     }
     board.start(lab.name)
-    began, found = time.monotonic(), None
+    began, outcome = time.monotonic(), None
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         worker = subprocess.Popen(
             [sys.executable, "-m", "privlab.runner.execution"],
@@ -237,22 +237,23 @@ def _one(
         for line in worker.stdout:
             with contextlib.suppress(ValueError):
                 message = json.loads(line)
-                found = message.get("result", found)
+                outcome = message.get("result", outcome)
                 if "cell" in message:
                     board.cell(lab.name, message["cell"], message["cells"], message["heading"])
         status = worker.wait()
-        if found is None and not stop.is_set():
+        if outcome is None and not stop.is_set():
             errors.seek(0)
-            said = [line.strip() for line in errors.read().splitlines() if line.strip()]
-            found = {"error": f"the process of the lab ended with status {status}: {said[-1] if said else 'no word'}"}
-    if found is None:
+            lines = [line.strip() for line in errors.read().splitlines() if line.strip()]
+            last = lines[-1] if lines else "no word"
+            outcome = {"error": f"the process of the lab ended with status {status}: {last}"}
+    if outcome is None:
         return None
     seconds = round(time.monotonic() - began, 1)
     result = {
         "lab": lab.name,
-        "status": "failed" if found["error"] else "ok",
+        "status": "failed" if outcome["error"] else "ok",
         "seconds": seconds,
-        **found,
+        **outcome,
         **key,
         "threads": plan.threads,
     }

@@ -39,21 +39,21 @@ def executed(lab: catalogue.Lab, run: Path) -> NotebookNode | None:
         return None
 
 
-def rest(made: NotebookNode) -> Models:
+def rest(notebook: NotebookNode) -> Models:
     """Take out of a notebook, in place, what needs a kernel or is the runner's; the models that its controls at rest need."""
-    saved = made.metadata.pop("widgets", {}).get(STATE, {}).get("state", {})
-    made.metadata.pop("papermill", None)
-    made.cells = [cell for cell in made.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
-    kept: Models = {}
-    for cell in made.cells:
+    saved = notebook.metadata.pop("widgets", {}).get(STATE, {}).get("state", {})
+    notebook.metadata.pop("papermill", None)
+    notebook.cells = [cell for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+    controls: Models = {}
+    for cell in notebook.cells:
         if cell.cell_type == "code":
             outputs: list[NotebookNode] = []
             for output in cell.outputs:
                 output.get("data", {}).pop(records.MIME, None)  # the line of text beside it says the same
-                shown, models = still(output, saved)
-                outputs, kept = outputs + shown, kept | models
+                pieces, models = still(output, saved)
+                outputs, controls = outputs + pieces, controls | models
             cell.outputs = outputs
-    return kept | _looks(kept, saved)
+    return controls | _looks(controls, saved)
 
 
 def still(output: NotebookNode, saved: Models) -> tuple[list[NotebookNode], Models]:
@@ -68,7 +68,7 @@ def still(output: NotebookNode, saved: Models) -> tuple[list[NotebookNode], Mode
     inside, stood = [], []
     for model in models.values():
         state = model["state"]
-        inside += [nbformat.from_dict(shown) for shown in state.get("outputs") or []]
+        inside += [nbformat.from_dict(output) for output in state.get("outputs") or []]
         if _pictured(model):  # the frame of a player
             inside.append(new_output("display_data", {"text/html": state["value"]}))
         if "disabled" in state:
@@ -76,15 +76,15 @@ def still(output: NotebookNode, saved: Models) -> tuple[list[NotebookNode], Mode
         stood += [text] if (text := _stood(state)) else []
     if not any("disabled" in model["state"] for model in models.values()):
         return inside, {}  # no control, such as a bar of progress, which has long come to its end
-    kept = _controls(root, models)
+    controls = _controls(root, models)
     view = {"model_id": root, "version_major": 2, "version_minor": 0}
-    script = f'<script type="{VIEW}">{json.dumps(view)}</script>' if kept else ""
+    script = f'<script type="{VIEW}">{json.dumps(view)}</script>' if controls else ""
     items = "".join(f"<li>{text}</li>" for text in stood)
     block = (
         f'<div class="privlab-controls" role="group" aria-label="Controls, at rest">{script}'
         f'<ul class="privlab-stood">{items}</ul><p class="privlab-live">{_NOTE}</p></div>'
     )
-    return [new_output("display_data", {"text/html": block, "text/plain": _NOTE}), *inside], kept
+    return [new_output("display_data", {"text/html": block, "text/plain": _NOTE}), *inside], controls
 
 
 def _reach(root: str, saved: Models) -> Iterator[str]:
@@ -110,15 +110,15 @@ def _controls(root: str, models: Models) -> Models:
     model = models[root]
     if model.get("model_name") == "OutputModel" or _pictured(model):
         return {}
-    kept: Models = {}
+    controls: Models = {}
     if "children" in model["state"]:
-        inside = [found for child in _children(model) if (found := _controls(child, models))]
+        inside = [within for child in _children(model) if (within := _controls(child, models))]
         if not inside:
             return {}
-        for found in inside:
-            kept |= found
-        model["state"]["children"] = [f"IPY_MODEL_{c}" for c in _children(model) if c in kept]
-    return {root: model} | kept
+        for within in inside:
+            controls |= within
+        model["state"]["children"] = [f"IPY_MODEL_{c}" for c in _children(model) if c in controls]
+    return {root: model} | controls
 
 
 def _looks(models: Models, saved: Models) -> Models:

@@ -49,7 +49,7 @@ def averaged(leaks: Sequence[Leak]) -> Leak:
 def weighted(
     leak: Leak, deviations: Mapping[str, float], objective: Objective = objectives.squared_distance, floor: float = 1e-3
 ) -> objectives.Weighted:
-    """An objective that hears each tensor by 1 / the standard deviation of its noise; see `weights`.
+    """An objective that weighs each tensor by 1 / the standard deviation of its noise; see `weights`.
 
     With the squared distance it is, but for the floor, twice the negative logarithm of the likelihood under normal noise: no other weights
     tell more where the update depends linearly on what is sought (Gauss and Markov).
@@ -81,7 +81,7 @@ def informed(
     A squared distance is then in units of the noise, so priors want another weight; a cosine distance stays between 0 and 2.
     """
     factors = weights(leak, deviations, floor)
-    return _hearing(attack, lambda value: objectives.weighted(value, factors))
+    return _on_gradients(attack, lambda value: objectives.weighted(value, factors))
 
 
 def tempered(
@@ -90,7 +90,7 @@ def tempered(
     """The same search, its terms on gradients now the squared distance, each tensor's over its size and the noise in it.
 
     The weights are 1 / hypot(|g|, |noise| / share), for each tensor of the update. Without noise that is `objectives.relative_distance`,
-    its floor included: it hears every tensor alike, is best for a search on a clean update, and the first to be drowned, since small
+    its floor included: it weighs every tensor alike, is best for a search on a clean update, and the first to be drowned, since small
     tensors drown first. One whose noise is `share` of it or more counts as its noise does. A search never meets an update exactly, so noise
     below what it leaves over costs nothing: `share` is about that. With share towards 0 the noise alone decides, as in `weights`, which are
     right and hard to search by; but here a tensor counts as one, however many numbers it has.
@@ -107,12 +107,12 @@ def tempered(
     noises = {name: noise[name] * g.numel() ** 0.5 for name, g in leak.grads.items()}
     factors = {name: 1 / math.hypot(size, noises[name] / share) for name, size in sizes.items()}
     objective = objectives.weighted(objectives.squared_distance, factors)
-    return _hearing(attack, lambda _: objective)
+    return _on_gradients(attack, lambda _: objective)
 
 
 def arrived(attack: GradientMatching) -> GradientMatching:
     """The same search, comparing only the numbers of an update that are not 0: for updates of which most was not sent."""
-    return _hearing(attack, lambda value: Heard(value, what_arrived))
+    return _on_gradients(attack, lambda value: Transformed(value, what_arrived))
 
 
 def unclipped(attack: GradientMatching) -> GradientMatching:
@@ -120,7 +120,7 @@ def unclipped(attack: GradientMatching) -> GradientMatching:
 
     Which way the update points is all that clipping leaves, and all that it takes is the length, which tells next to nothing.
     """
-    return _hearing(attack, lambda value: Heard(value, at_its_length))
+    return _on_gradients(attack, lambda value: Transformed(value, at_its_length))
 
 
 def what_arrived(grads: Gradients, leak: Leak) -> Gradients:
@@ -135,25 +135,25 @@ def at_its_length(grads: Gradients, leak: Leak) -> Gradients:
 
 
 @dataclass(frozen=True, repr=False)
-class Heard:
-    """An objective that looks at what `hear` makes of the attacker's gradients."""
+class Transformed:
+    """An objective of the attacker's gradients after `transform`, a function (gradients, update) -> gradients."""
 
     objective: Objective
-    hear: Callable[[Gradients, Leak], Gradients]
+    transform: Callable[[Gradients, Leak], Gradients]
 
     def __call__(self, images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-        return self.objective(images, self.hear(grads, leak), leak)
+        return self.objective(images, self.transform(grads, leak), leak)
 
-    def prepare(self, model: nn.Module, leak: Leak) -> Heard | None:
+    def prepare(self, model: nn.Module, leak: Leak) -> Transformed | None:
         inner = getattr(self.objective, "prepare", None)
         objective = inner(model, leak) if inner else self.objective
-        return None if objective is None else Heard(objective, self.hear)
+        return None if objective is None else Transformed(objective, self.transform)
 
     def __repr__(self) -> str:
-        return f"{self.hear.__name__}({getattr(self.objective, '__name__', repr(self.objective))})"
+        return f"{self.transform.__name__}({getattr(self.objective, '__name__', repr(self.objective))})"
 
 
-def _hearing(attack: GradientMatching, change: Callable[[Objective], Objective]) -> GradientMatching:
+def _on_gradients(attack: GradientMatching, change: Callable[[Objective], Objective]) -> GradientMatching:
     """The same search, each of its terms on gradients with what `change` makes of its objective."""
     terms = [replace(t, value=change(t.value)) if t.of == "gradients" else t for t in attack.terms]
     return replace(attack, terms=tuple(terms))

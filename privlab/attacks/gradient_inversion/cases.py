@@ -157,8 +157,8 @@ def invert(budget: float | None = None, **arguments: Any) -> None:
         leak, deviations = case.leak(model)
         if case.informed:
             attack = adaptive.tempered(attack, leak, deviations)
-            hears = {"sparse": adaptive.arrived, "clipped": adaptive.unclipped}.get(case.sent["arguments"]["by"])
-            attack = hears(attack) if hears else attack
+            change = {"sparse": adaptive.arrived, "clipped": adaptive.unclipped}.get(case.sent["arguments"]["by"])
+            attack = change(attack) if change else attack
         attack.run(model, leak, seed=case.seed, snapshots=snapshots, store=run, budget=budget, progress=False)
 
 

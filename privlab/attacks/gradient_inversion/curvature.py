@@ -240,10 +240,10 @@ def memory(model: nn.Module, leak: Leak) -> int | None:
     images = torch.empty(leak.batch_size, *leak.image_shape, dtype=like.dtype, device="meta", requires_grad=True)
     labels = torch.empty(leak.batch_size, dtype=torch.long, device="meta")
     own = {t.untyped_storage()._cdata for t in state.values()}
-    held = {}
+    storages = {}
 
     def keep(t: Tensor) -> Tensor:
-        held[t.untyped_storage()._cdata] = t.untyped_storage()
+        storages[t.untyped_storage()._cdata] = t.untyped_storage()
         return t
 
     def forward(x: Tensor) -> Tensor:
@@ -260,7 +260,7 @@ def memory(model: nn.Module, leak: Leak) -> int | None:
             )
     except (RuntimeError, NotImplementedError, ValueError):
         return None
-    graphs = sum(s.nbytes() for key, s in held.items() if key not in own)
+    graphs = sum(s.nbytes() for key, s in storages.items() if key not in own)
     return graphs + VECTORS * sum(g.numel() * like.element_size() for g in leak.grads.values())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion import label_recovery
+from privlab.attacks.gradient_inversion import label_recovery, objectives
 from privlab.attacks.gradient_inversion.matching import GradientMatching, constant, cosine
 from privlab.attacks.gradient_inversion.objectives import (
     cosine_distance,
@@ -13,7 +13,6 @@ from privlab.attacks.gradient_inversion.objectives import (
     relative_distance,
     squared_distance,
 )
-from privlab.attacks.gradient_inversion.objectives import tag as tag_distance
 from privlab.attacks.gradient_inversion.priors import (
     BatchNormStatistics,
     Classification,
@@ -68,7 +67,7 @@ def annealed(steps: int = 200, tv: tuple[float, float] = (0.02, 1e-5)) -> Gradie
 
 
 def quasi_newton(steps: int = 8, smoothness: tuple[float, float] = (0.3, 1e-2)) -> GradientMatching:
-    """Ours, for networks without ReLU: L-BFGS on the relative distance, which hears every tensor alike, with a smoothness that fades.
+    """Ours, for networks without ReLU: L-BFGS on the relative distance, which weighs every tensor alike, with a smoothness that fades.
 
     steps: of up to 20 evaluations each. On a small ViT eight of them find 18 to 30 dB where eighty steps of `annealed`, at half the time,
     find 13 to 16; `adaptive.tempered` is for updates with noise, in which small tensors are the first to drown.
@@ -85,7 +84,7 @@ def tag(steps: int = 1500, scale: float = 0.1) -> GradientMatching:
 
     With Adam, as Lu et al. 2022 run every attack of their Figure 2 (1,500 steps for CIFAR-10); they do not name the step length.
     """
-    terms = (Term("gradients", 1.0, tag_distance(scale)),)
+    terms = (Term("gradients", 1.0, objectives.tag(scale)),)
     return GradientMatching(terms, steps, schedule=cosine, labels=one_or_many)
 
 

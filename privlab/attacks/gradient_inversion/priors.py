@@ -192,8 +192,8 @@ class BatchNormStatistics:
     def __repr__(self) -> str:
         size = "" if self.size is None else f", size={self.size}"
         unit = ", relative" * self.relative
-        held = torch.cat([x.flatten().float() for y in self._layers() for x in (y.running_mean, y.running_var)])
-        which = f"#{crc32(held.cpu().numpy().tobytes()):08x}"  # tells two networks of one shape apart
+        statistics = torch.cat([x.flatten().float() for y in self._layers() for x in (y.running_mean, y.running_var)])
+        which = f"#{crc32(statistics.cpu().numpy().tobytes()):08x}"  # tells two networks of one shape apart
         return f"BatchNormStatistics({type(self.network).__name__} {which} of {len(self._layers())} layers{size}{unit})"
 
 

@@ -65,8 +65,8 @@ def encode(value: object, other: Callable[[object], Any] = refuse, depth: int = 
             return encode(list(value), other, depth)
         if isinstance(value, Iterator):
             return {"iterator": [encode(x, other, depth + 1) for x in value]}
-        for kind, known in _RECORDS.items():
-            if type(value) is known:
+        for kind, record in _RECORDS.items():
+            if type(value) is record:
                 return {
                     kind: {f.name: encode(getattr(value, f.name), other, depth + 1) for f in fields(_RECORDS[kind])}
                 }

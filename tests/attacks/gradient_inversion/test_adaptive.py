@@ -12,7 +12,7 @@ from privlab import metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import closed_form, objectives
 from privlab.attacks.gradient_inversion.adaptive import (
-    Heard,
+    Transformed,
     arrived,
     averaged,
     dropped,
@@ -217,7 +217,7 @@ each_objective = pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: 
 def test_of_a_dense_update_all_counts(objective):
     update, ours = drawn(1, 1.0, 2.0), drawn(2, 1.0, 2.0).grads
     assert all(g.all() for g in update.grads.values())
-    assert torch.equal(Heard(objective, what_arrived)(None, ours, update), objective(None, ours, update))
+    assert torch.equal(Transformed(objective, what_arrived)(None, ours, update), objective(None, ours, update))
 
 
 @each_objective
@@ -230,8 +230,8 @@ def test_what_did_not_arrive_is_not_compared(objective):
     ours, other, without = (
         {n: torch.tensor(g).double().requires_grad_() for n, g in g.items()} for g in (ours, other, without)
     )
-    found = Heard(objective, what_arrived)(None, ours, update)
-    assert torch.equal(found, Heard(objective, what_arrived)(None, other, update))
+    found = Transformed(objective, what_arrived)(None, ours, update)
+    assert torch.equal(found, Transformed(objective, what_arrived)(None, other, update))
     assert torch.equal(found, objective(None, without, update)) and not torch.equal(
         found, objective(None, ours, update)
     )
@@ -243,7 +243,7 @@ def test_what_did_not_arrive_is_not_compared(objective):
 def test_arrived_by_hand():
     update = leak(a=[1.0, 0.0, -2.0], b=[0.0, 0.0])
     ours = leak(a=[2.0, 9.0, 1.0], b=[5.0, 5.0]).grads
-    assert Heard(objectives.squared_distance, what_arrived)(None, ours, update).item() == 1 + 9
+    assert Transformed(objectives.squared_distance, what_arrived)(None, ours, update).item() == 1 + 9
 
 
 @each_objective
@@ -272,7 +272,7 @@ def test_a_search_for_what_arrived():
     assert [t.name for t in sparse.terms] == ["gradients", "position"]
     assert repr(sparse.terms[0].value) == "what_arrived(squared_distance)"
     assert repr(sparse.terms[1].value) == "what_arrived(position_direction)"
-    assert arrived(SEARCH).terms[1:] == SEARCH.terms[1:] and arrived(SEARCH).terms[0].value == Heard(
+    assert arrived(SEARCH).terms[1:] == SEARCH.terms[1:] and arrived(SEARCH).terms[0].value == Transformed(
         objectives.cosine_distance, what_arrived
     )
     model = models.build("vit_cifar", embed_dim=16, depth=1, num_heads=2)
