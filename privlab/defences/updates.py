@@ -1,4 +1,4 @@
-"""One defence of a client's update, used three ways: on the update, on each step of a training, and told to an attacker.
+"""One defence of a client's update, used three ways: on the update, on each step of a training, and by an attacker who knows it.
 
     defence = updates.sent("gaussian", relative=0.1)
     leak = defence(observe(model, images, labels), model)        # what the server receives
@@ -29,10 +29,12 @@ from privlab.training.defence import Defence
 
 
 def gaussian(leak: Leak, model: nn.Module, seed: int | None, relative: float) -> Leak:
+    """Normal noise on each gradient, of `relative` times its norm (0 or more); after Zhu et al. 2019, section 5, see `perturbation`."""
     return perturbation.gaussian(leak, relative, seed)
 
 
 def laplacian(leak: Leak, model: nn.Module, seed: int | None, relative: float) -> Leak:
+    """Laplacian noise on each gradient, of `relative` times its norm (0 or more); after Zhu et al. 2019, section 5."""
     return perturbation.laplacian(leak, relative, seed)
 
 
@@ -44,26 +46,32 @@ def spread(
     relative: float,
     kind: str = "gaussian",
 ) -> Leak:
+    """Noise of `relative` times the update's norm (0 or more), its energy in `shares` (1 together) of groups; see `noise_budget.spread`."""
     return noise_budget.spread(leak, shares, relative, seed, kind, model)
 
 
 def clipped(leak: Leak, model: nn.Module, seed: int | None, norm: float) -> Leak:
+    """The whole update cut to a norm, above 0; Abadi et al. 2016, algorithm 1, does so with each image's gradient."""
     return perturbation.clipped(leak, norm)
 
 
 def sparse(leak: Leak, model: nn.Module, seed: int | None, share: float) -> Leak:
+    """The update's largest numbers alone, a `share` of them above 0 and at most 1; Zhu et al. 2019, section 5."""
     return perturbation.sparse(leak, share)
 
 
 def low_bits(leak: Leak, model: nn.Module, seed: int | None, bits: int) -> Leak:
+    """Each gradient rounded to the nearest of 2^bits levels, bits 1 to 16; Zhu et al. 2019, section 5."""
     return perturbation.low_bits(leak, bits)
 
 
 def bfloat16(leak: Leak, model: nn.Module, seed: int | None) -> Leak:
+    """Each gradient rounded to bfloat16, 8 significant bits; Zhu et al. 2019, section 5."""
     return leak.rounded(torch.bfloat16)
 
 
 def withheld(leak: Leak, model: nn.Module, seed: int | None, words: Sequence[str]) -> Leak:
+    """The update without the gradients of these parts, `words` of `parts.WORDS`; the parts of Zhang et al. 2024, Table 6, and two more."""
     return leak.without(set(parts.names(model, *words)) & set(leak.grads))
 
 
@@ -82,32 +90,32 @@ class UpdateDefence(Defence):
     def __post_init__(self) -> None:
         if self.by not in WAYS:
             raise ValueError(f"by={self.by!r} is no way to send an update{nearest(self.by, [*WAYS])}")
-        given: dict[str, Any] = {n: list(v) if isinstance(v, tuple) else v for n, v in self.given}  # JSON has lists
+        settings: dict[str, Any] = {n: list(v) if isinstance(v, tuple) else v for n, v in self.given}  # JSON has lists
         parameters = [*inspect.signature(WAYS[self.by]).parameters.values()][3:]
-        if unknown := given.keys() - {p.name for p in parameters}:
+        if unknown := settings.keys() - {p.name for p in parameters}:
             raise ValueError(
                 f"{self.by}: {sorted(unknown)[0]!r} is no setting of it; give {', '.join(p.name for p in parameters) or 'none'}"
             )
-        if lacking := [p.name for p in parameters if p.default is p.empty and p.name not in given]:
+        if lacking := [p.name for p in parameters if p.default is p.empty and p.name not in settings]:
             raise ValueError(f"{self.by}: {lacking[0]} is missing; give updates.sent({self.by!r}, {lacking[0]}=...)")
-        object.__setattr__(self, "given", tuple((p.name, given[p.name]) for p in parameters if p.name in given))
+        object.__setattr__(self, "given", tuple((p.name, settings[p.name]) for p in parameters if p.name in settings))
         if self.by == "spread":
-            noise_budget.check_shares(given["shares"])
-            if wrong := [group for group in given["shares"] if not isinstance(group, str)]:
+            noise_budget.check_shares(settings["shares"])
+            if wrong := [group for group in settings["shares"] if not isinstance(group, str)]:
                 raise ValueError(
                     f"shares: {wrong[0]!r} is no word; groups are parts, single parameters, 'rest' or 'all'"
                 )
-            given = given | {"shares": noise_budget.UNIFORM}
+            settings = settings | {"shares": noise_budget.UNIFORM}
         if self.by == "withheld":
-            if not isinstance(given["words"], list) or not given["words"]:
+            if not isinstance(settings["words"], list) or not settings["words"]:
                 raise ValueError(
-                    f"words={given['words']!r} is no list of parts; give one or more, such as ['position']"
+                    f"words={settings['words']!r} is no list of parts; give one or more, such as ['position']"
                 )
-            for word in given["words"]:
+            for word in settings["words"]:
                 if word not in parts.WORDS:
                     raise ValueError(f"words: {word!r} is no part of a model{nearest(word, [*parts.WORDS])}")
-        else:  # numbers out of range are told here, and not after an epoch
-            WAYS[self.by](_leak({"w": torch.ones(2)}), nn.Identity(), 0, **given)
+        else:  # numbers out of range are named here, and not after an epoch
+            WAYS[self.by](_leak({"w": torch.ones(2)}), nn.Identity(), 0, **settings)
 
     def __call__(self, leak: Leak, model: nn.Module, seed: int | None = 0) -> Leak:
         """What the server receives in place of this leak.  seed: of the noise; None draws from torch's own generator.
@@ -123,15 +131,15 @@ class UpdateDefence(Defence):
         Empty where there is no noise, or where they know it without (`Leak.precision`). Noise that is relative to the gradient has, but
         for chance, a share of relative / sqrt(rounds + relative^2) in what arrives; rounding errs by 1 / sqrt(12) of a step.
         """
-        given = dict(self.given)
+        settings = dict(self.given)
         if self.by == "low_bits":
-            steps = 2 ** given["bits"] - 1
+            steps = 2 ** settings["bits"] - 1
             return {name: (g.max() - g.min()).item() / steps / 12**0.5 for name, g in leak.grads.items()}
-        if "relative" not in given:
+        if "relative" not in settings:
             return {}
-        received = given["relative"] / math.hypot(rounds**0.5, given["relative"])
+        received = settings["relative"] / math.hypot(rounds**0.5, settings["relative"])
         if self.by == "spread":
-            return noise_budget.deviations(leak, given["shares"], received, model)
+            return noise_budget.deviations(leak, settings["shares"], received, model)
         return {name: received * g.norm().item() / g.numel() ** 0.5 for name, g in leak.grads.items()}
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
