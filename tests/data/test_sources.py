@@ -31,8 +31,7 @@ import torchvision
 from safetensors.torch import load_file
 
 from privlab import data
-from privlab.data import downloads, pretrained_weights, sources
-from privlab.data import readers as layouts
+from privlab.data import downloads, pretrained_weights, readers, sources
 from privlab.data.downloads import File, Origin
 from privlab.data.sources import Source
 
@@ -181,7 +180,7 @@ def test_every_source_is_fully_described():
         assert all((entry.title, entry.about, entry.cite, entry.licence, entry.home, entry.layout)), name
         assert entry.contents.keys() <= entry.layout.keys()
         for origin in entry.origins:
-            assert origin.reader in layouts.READERS
+            assert origin.reader in readers.READERS
             for file in origin.files:
                 if file.sha256 is None:  # then the contents must be known
                     assert entry.contents.keys() == entry.layout.keys(), name
@@ -445,7 +444,7 @@ def test_a_reader_says_what_is_wrong_with_an_archive(tmp_path, reader, content, 
     path = tmp_path / "a.tar.gz"
     path.write_bytes(tgz(content))
     with pytest.raises(ValueError, match=complaint):
-        layouts.read(reader, [path])
+        readers.read(reader, [path])
 
 
 # -- transfers ------------------------------------------------------------------------------------------------------------
@@ -743,7 +742,7 @@ def test_a_disk_that_fills_up_on_the_way_is_named(faces, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(layouts, "read", full)
+    monkeypatch.setattr(readers, "read", full)
     with pytest.raises(OSError, match=r"the disk of .* is full; preparing faces takes") as caught:
         sources.fetch("faces", tmp_path)
     assert caught.value.errno == errno.ENOSPC and not (tmp_path / "faces").exists()
@@ -767,11 +766,11 @@ def test_two_processes_share_one_download(site, faces, tmp_path):
     command = [sys.executable, str(script), str(ROOT), site.url, digest(faces), str(tmp_path / "data")]
     children = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     first_lines: list[str] = []
-    readers = [threading.Thread(target=lambda c=c: first_lines.append(c.stdout.readline())) for c in children]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join(30)
+    threads = [threading.Thread(target=lambda c=c: first_lines.append(c.stdout.readline())) for c in children]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
     site.delay.set()
     outputs = [child.communicate(timeout=30) for child in children]
     assert [child.returncode for child in children] == [0, 0], outputs

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributions import Normal, kl_divergence
 
-from privlab import models as models_module
-from privlab import training
+from privlab import models, training
 from privlab.defences import architecture, regularisers
 from privlab.defences.regularisers import bido, coco, hsic, mid
 from privlab.models import forward, representations
@@ -32,7 +31,7 @@ BUILD = {
 
 
 def build(name="resnet18"):
-    return models_module.build(name, seed=1, **BUILD[name])
+    return models.build(name, seed=1, **BUILD[name])
 
 
 def fit(model, *defences, recipe=RECIPE, images=(PIXELS, LABELS)):
@@ -220,16 +219,16 @@ def test_more_weight_on_the_image_leaves_less_of_it_in_the_features():
 
 def test_bido_goes_with_rolss():
     """Table 8 of Koh et al. 2024: both at work, in either order."""
-    models = [build() for _ in range(4)]
+    copies = [build() for _ in range(4)]
     sets = [
         (architecture.rolss(),),
         (bido(0.1, 1),),
         (architecture.rolss(), bido(0.1, 1)),
         (bido(0.1, 1), architecture.rolss()),
     ]
-    for model, defences in zip(models, sets, strict=True):
+    for model, defences in zip(copies, sets, strict=True):
         fit(model, *defences)
-    cut, plain, both, turned = (model.state_dict() for model in models)
+    cut, plain, both, turned = (model.state_dict() for model in copies)
     assert both.keys() == cut.keys() != plain.keys()
     assert all(torch.equal(both[name], turned[name]) for name in both)
     assert not torch.equal(both["conv1.weight"], cut["conv1.weight"])

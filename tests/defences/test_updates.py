@@ -19,7 +19,7 @@ from privlab.defences.updates import sent
 from privlab.leak import Leak, observe
 from privlab.models import parts
 from privlab.training import Recipe, trainer
-from privlab.training import defence as protection
+from privlab.training.defence import opened
 
 HALVES = {"stem": 0.5, "rest": 0.5}
 
@@ -204,7 +204,7 @@ def test_deviations_of_a_model_by_part(small):
 
 @settings(max_examples=40)
 @given(st.sampled_from([d for d in EVERY if d.by in NOISY | {"low_bits"}]), st.floats(1e-6, 1e6), st.integers(1, 100))
-def test_deviations_have_the_unit_of_the_message(small, defence, factor, rounds):
+def test_deviations_have_the_unit_of_the_update(small, defence, factor, rounds):
     model, clean = small
     longer = replace(clean, grads={name: factor * g for name, g in clean.grads.items()})
     one, other = (defence.deviations(leak, model, rounds) for leak in (clean, longer))
@@ -388,13 +388,13 @@ def test_noise_goes_with_penalties_and_behind_dp(monkeypatch):
     fit(model, dp_sgd.dp(8, 1e-5), EVEN, recipe=replace(RECIPE, epochs=1, augment="none"))
 
 
-def test_other_messages_are_other_runs(tmp_path):
+def test_other_defences_are_other_runs(tmp_path):
     run, short = compute.Run("victim", {}, tmp_path), replace(RECIPE, epochs=1)
     fit(narrow(), EVEN, recipe=short, run=run)
     for other in (sent("spread", shares={"all": 1.0}, relative=0.2), sent("gaussian", relative=0.3)):
         with pytest.raises(ValueError, match="of a training with defences="):
             fit(narrow(), other, recipe=short, run=run)
-    fit(narrow(), protection.opened(json.loads(json.dumps(EVEN.settings()))), recipe=short, run=run)  # the same one
+    fit(narrow(), opened(json.loads(json.dumps(EVEN.settings()))), recipe=short, run=run)  # the same one
 
 
 # -- as a value ----------------------------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from privlab import compute, data, training
-from privlab import models as models_module
+from privlab import compute, data, models, training
 from privlab.compute import store
 from privlab.defences import architecture, dp_sgd, regularisers, updates
 from privlab.models import forward
@@ -30,7 +29,7 @@ SET = (PIXELS, LABELS)
 
 
 def narrow(seed=0, **changes):
-    return models_module.build("resnet18", seed=seed, **SMALL | changes)
+    return models.build("resnet18", seed=seed, **SMALL | changes)
 
 
 def linear():
@@ -199,7 +198,7 @@ def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(name, stop
     def build():
         if name == "resnet18":
             return narrow()
-        return models_module.build(name, growth_rate=4, block_config=(1, 1, 1, 2), num_classes=3)
+        return models.build(name, growth_rate=4, block_config=(1, 1, 1, 2), num_classes=3)
 
     defences = (architecture.tts(2, 2), regularisers.bido(0.05, 0.5), regularisers.mid(0.01, 4))
     whole = build()
@@ -225,11 +224,11 @@ def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(name, stop
 
 def test_what_a_form_draws_hangs_on_the_seed_alone():
     before = torch.random.get_rng_state()
-    models = [narrow() for _ in range(3)]
-    for model, seed in zip(models, (1, 1, 2), strict=True):
+    copies = [narrow() for _ in range(3)]
+    for model, seed in zip(copies, (1, 1, 2), strict=True):
         assert shaped(model, (regularisers.mid(0.1, 4),), 0, seed)
         assert not shaped(model, (regularisers.mid(0.1, 4),), 1, seed)
-    assert same(models[0], models[1]) and not same(models[0], models[2])
+    assert same(copies[0], copies[1]) and not same(copies[0], copies[2])
     assert torch.equal(torch.random.get_rng_state(), before)
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import GANRecipe, generator_files
-from privlab.attacks.model_inversion import plg_mi as search
 from privlab.attacks.model_inversion.conditional_gan import (
     ClassBatchNorm,
     ConditionalDCGAN,
@@ -193,7 +193,7 @@ def test_the_first_choice_shows_one_pool_under_each_class(whole):
     target = nn.Sequential(nn.Flatten(), nn.Linear(256, 2))  # one that a mirror image means something else to
     with torch.no_grad():
         target[1].weight.copy_(torch.randn(2, 256, generator=torch.Generator().manual_seed(0)) * 0.1)
-    attack = search(candidates=3, kept=2, pool=20)
+    attack = model_inversion.plg_mi(candidates=3, kept=2, pool=20)
     chosen = attack.select(target, whole, torch.tensor([1, 0]), seed=4)
     pool = whole.sample(20, 4)
     for place, wanted in enumerate((1, 0)):
@@ -204,19 +204,19 @@ def test_the_first_choice_shows_one_pool_under_each_class(whole):
 
 
 def test_the_search_stays_in_the_class_and_convinces(whole, target):
-    found = search(candidates=4, kept=2, steps=30).run(target, whole, [1, 0], seed=1)
+    found = model_inversion.plg_mi(candidates=4, kept=2, steps=30).run(target, whole, [1, 0], seed=1)
     assert found.targets.tolist() == [1, 1, 0, 0]
     assert torch.equal(found.images, whole.synthesise(found.latents, found.targets))
     before = target(found.first).softmax(1)[torch.arange(4), found.targets]
     assert (found.likelihood > before).all() and found.trace[-1] < found.trace[0]
-    alone = search(candidates=4, kept=2, steps=30).run(target, whole, [0], seed=1)
+    alone = model_inversion.plg_mi(candidates=4, kept=2, steps=30).run(target, whole, [0], seed=1)
     torch.testing.assert_close(alone.images, found.images[2:], atol=1e-4, rtol=1e-4)
 
 
 def test_a_generator_for_another_target_is_named(whole):
     other = nn.Sequential(nn.Flatten(), nn.Linear(256, 5))
     with pytest.raises(ValueError, match="generator: it draws 2 classes, and the target has 5; train one for it"):
-        search(candidates=2).run(other, whole, [0])
+        model_inversion.plg_mi(candidates=2).run(other, whole, [0])
 
 
 @pytest.mark.parametrize(
