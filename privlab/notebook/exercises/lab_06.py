@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from privlab.leak import observe
-from privlab.models import april as architectures
+from privlab.models import april
 from privlab.notebook.exercises.lab_00 import _number
 
 OPEN = "Nothing is written yet; replace the dots."
@@ -18,7 +18,7 @@ OPEN = "Nothing is written yet; replace the dots."
 # -- equation 12 -----------------------------------------------------------------------------------------------------------
 
 
-def april(answer: object) -> Iterator[str]:
+def april_loss(answer: object) -> Iterator[str]:
     mine, theirs = _two_gradients()
     alpha = 2.0
     squares = {n: (mine[n] - theirs[n]).square().sum().item() for n in mine}
@@ -95,7 +95,7 @@ def twin(answer: object) -> Iterator[str]:
 
 def furthest_apart(one: Tensor, other: Tensor) -> tuple[str, float]:
     """The parameter whose gradient differs most between two images, and by what share of its length; a ViT without positions."""
-    model = architectures.build("b", width=32, depth=2, heads=2, position="none", patch_size=PATCH).double()
+    model = april.build("b", width=32, depth=2, heads=2, position="none", patch_size=PATCH).double()
     first, second = (observe(model, x.double(), torch.tensor([3])).grads for x in (one, other))
     apart = {n: ((first[n] - second[n]).norm() / first[n].norm()).item() for n in first}
     name = max(apart, key=apart.__getitem__)
@@ -206,4 +206,4 @@ def steps(answer: object) -> Iterator[str]:
             return
 
 
-CHECKS = {"06.april": april, "06.twin": twin, "06.valley": valley, "06.steps": steps}
+CHECKS = {"06.april": april_loss, "06.twin": twin, "06.valley": valley, "06.steps": steps}
