@@ -240,12 +240,8 @@ print(f"the judge's twin is right about {statistics.mean(twins):.1%} of the phot
 # %%
 print(attack)
 print(getsource(model_inversion.ModelInversion.select))
-print(
-    getsource(model_inversion.losses.poincare).split('"""')[0],
-    "...",
-    getsource(model_inversion.losses.poincare).split('"""')[2],
-    sep="",
-)
+head, _, body = getsource(model_inversion.losses.poincare).split('"""')
+print(head, "...", body, sep="")
 
 # %% [markdown]
 # ### Predict

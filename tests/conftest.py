@@ -89,6 +89,7 @@ def built_book(shared, smoke):
             for name in ("book", "labs"):
                 left_out = shutil.ignore_patterns("_build", "_generated", "__pycache__")
                 shutil.copytree(ROOT / name, place / name, ignore=left_out, dirs_exist_ok=True)
+            shutil.copy(ROOT / "pyproject.toml", place)  # the house is drawn from it
             command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "book", "built"]
             clean = {name: value for name, value in os.environ.items() if not name.startswith("PRIVLAB_")}
             done = subprocess.run(

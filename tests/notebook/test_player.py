@@ -264,7 +264,7 @@ def test_a_search_that_has_begun_cannot_restart():
 def test_nan_is_shown_grey():
     p = player.watch(iter([grey(float("nan"), reason="not finite")]), truth=torch.zeros(1, 3, 4, 4))
     assert (shown(p.found) == 128).all()
-    assert "ended: the loss or its slope is no finite number" in line(p) and "no PSNR, pixels are NaN" in line(p)
+    assert "ended: the loss or its gradient is no finite number" in line(p) and "no PSNR, pixels are NaN" in line(p)
 
 
 # -- errors --------------------------------------------------------------------------------------------------------------
