@@ -44,10 +44,10 @@ def compare(
     for why, slip in slips.items():
         if _close(values, [float(slip(*case)) for case in cases]):
             yield why
-    for case, value, wanted in zip(cases, values, due, strict=True):
-        if not _close([value], [wanted]):
+    for case, value, expected in zip(cases, values, due, strict=True):
+        if not _close([value], [expected]):
             numbers = ", ".join(str(_numbers(x)) for x in case)
-            yield f"For ({numbers}) it should be {wanted:.6g}, and yours gives {value:.6g}. {hint}"
+            yield f"For ({numbers}) it should be {expected:.6g}, and yours gives {value:.6g}. {hint}"
 
 
 def combine(build: Callable, *parts: dict[str, Callable]) -> dict[str, Callable]:

@@ -196,9 +196,9 @@ def fewest(answer: object) -> Iterator[str]:
             f"subspace finds the image in them ({decibels:.0f} dB), but {sent:,} numbers are not the fewest: the other closed form takes "
             "a third of that."
         )
-    if found := sorted(needed & names):
+    if present := sorted(needed & names):
         other = (needed - names).pop()
-        yield f"'{found[0]}' is right, and not enough: the form solves dL/dW = G^T X, and needs '{other}' for the other known."
+        yield f"'{present[0]}' is right, and not enough: the form solves dL/dW = G^T X, and needs '{other}' for the other known."
     yield "No closed form of ours reads these. One needs what is added to the patches and what multiplies them; one, the first attention."
 
 
@@ -231,8 +231,8 @@ def label(answer: object) -> Iterator[str]:
         yield f"'head.bias' is right, and enough by itself: {sent:,} numbers where 10 do."
     if "head.weight" in names:
         part = replace(leak.only(names), labels=None)
-        found = label_recovery.row_products(model, part).item() == 3
-        yield f"That does{' ' if found else ' not '}give the label, by its rows, but with {sent:,} numbers. Ten are enough."
+        recovered = label_recovery.row_products(model, part).item() == 3
+        yield f"That does{' ' if recovered else ' not '}give the label, by its rows, but with {sent:,} numbers. Ten are enough."
     if any(n.startswith("norm.") for n in names):
         yield "The final norm is counted with the head. But the logits' gradients are mixed by the head's weights before they get there."
     if any(n.startswith(("blocks.", "pos_", "patch_", "cls_")) for n in names):

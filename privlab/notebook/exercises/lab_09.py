@@ -33,13 +33,13 @@ def variant(answer: object) -> Iterator[str]:
 
 
 def _why_pattern(pattern: str) -> Iterator[str]:
-    kept = pattern.count("1")
+    ones = pattern.count("1")
     if pattern == "101":
         yield "activations='101' says which ones go; the digits say which ones stay."
-    elif kept == 3:
+    elif ones == 3:
         yield "activations='111' is step 9 as it was: nothing is taken away."
-    elif kept != 1:
-        yield f"activations={pattern!r} keeps {kept} activations of a block; step 10 keeps one."
+    elif ones != 1:
+        yield f"activations={pattern!r} keeps {ones} activations of a block; step 10 keeps one."
     elif pattern == "100":
         yield "activations='100' keeps the one behind the depthwise convolution; step 10 keeps the one between the two 1 x 1."
     else:

@@ -286,8 +286,8 @@ def delta(answer: object) -> Iterator[str]:
             yield why
     if not any(x.is_floating_point() for x in values):
         yield "Those are whole numbers, as places are. Asked for is how far the nearest photograph is, not where it stands."
-    for (features, targets, _, _), value, wanted in zip(cases, values, due, strict=True):
-        for x, k, v, w in zip(features, targets, value, wanted, strict=True):
+    for (features, targets, _, _), value, expected in zip(cases, values, due, strict=True):
+        for x, k, v, w in zip(features, targets, value, expected, strict=True):
             if not _same([v], [w]):
                 where = f"From {x.tolist()}, meant for person {int(k)}, it should be {float(w):g}, and yours gives {float(v):g}."
                 yield f"{where} Work out by hand how far it is to each photograph of that person."
@@ -381,9 +381,9 @@ def fold(answer: object) -> Iterator[str]:
         if mine[0].shape == due[1].shape and mine[1].shape == due[0].shape:
             yield "The weight comes first, then the bias."
             return
-        for name, x, wanted in zip(("weight", "bias"), mine, due, strict=True):
-            if x.shape != wanted.shape:
-                yield f"The new {name} should have the shape {tuple(wanted.shape)}; yours has {tuple(x.shape)}."
+        for name, x, expected in zip(("weight", "bias"), mine, due, strict=True):
+            if x.shape != expected.shape:
+                yield f"The new {name} should have the shape {tuple(expected.shape)}; yours has {tuple(x.shape)}."
                 return
         if _same(mine, due):
             continue

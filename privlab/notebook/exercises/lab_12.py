@@ -76,9 +76,9 @@ MARGINS: dict[str, Callable[[Any, Any], Any]] = {  # of the target's logit and t
 # fmt: on
 
 
-def _margin(shown: Callable, place: Callable, rival: Callable, end: Callable) -> Callable[[Tensor, int], Any]:
+def _margin(show: Callable, place: Callable, rival: Callable, end: Callable) -> Callable[[Tensor, int], Any]:
     def loss(z: Tensor, t: int) -> Any:
-        z, t = shown(z), place(t)
+        z, t = show(z), place(t)
         return end(z[t], rival(z, t))
 
     return loss

@@ -139,11 +139,11 @@ def verdict(answer: object) -> Iterator[str]:
     if len(set(words)) == 1:
         yield f"Yours says {words[0]!r} whatever the repeats are."
     yield from (why for why, slip in slips.items() if words == [slip(np.array(v), bar) for v, bar in REPEATS])
-    for word, wanted, (values, bar) in zip(words, due, REPEATS, strict=True):
-        if word != wanted:
+    for word, expected, (values, bar) in zip(words, due, REPEATS, strict=True):
+        if word != expected:
             above = _above(np.array(values), bar)
             yield (
-                f"For {values} and a bar of {bar:g}, {above:.1%} of the distribution lie above it: that is {wanted!r}, and yours says "
+                f"For {values} and a bar of {bar:g}, {above:.1%} of the distribution lie above it: that is {expected!r}, and yours says "
                 f"{word!r}."
             )
 
@@ -231,7 +231,7 @@ def repeats(answer: object) -> Iterator[str]:
         return
     few = [answer(*case) for case in UNENDING]
     if not any(map(np.shape, few)):  # before the others: there such an answer would never come to an end
-        yield from (why for why, given in ALONE.items() if few == given)
+        yield from (why for why, names in ALONE.items() if few == names)
 
     def by_parts(quantile: np.ndarray, of_mean: Callable, place: Callable, number: Callable) -> Callable[..., float]:
         def needed(effect: float, spread: float) -> float:
