@@ -194,7 +194,11 @@ class Reader:
 
 @pytest.fixture
 def jupyter(tmp_path):
-    """A notebook of place/root opened in JupyterLab, as soon as its kernel is idle: jupyter("game.ipynb", NAME=VALUE)."""
+    """A notebook of place/root opened in JupyterLab, as soon as its kernel is idle: jupyter("game.ipynb", NAME=VALUE).
+
+    Afterwards neither server nor kernel nor browser is left of it. Workers that earlier tests of this process still hold ready are theirs.
+    """
+    before = psutil.Process().children(recursive=True)
 
     @contextmanager
     def opened(notebook, **environment):
@@ -203,6 +207,7 @@ def jupyter(tmp_path):
             driver.get(url)
             page.until(lambda: "| Idle" in page.text())
             yield page
+        assert not {*psutil.Process().children(recursive=True)}.difference(before)
 
     (tmp_path / "root").mkdir()
     return opened

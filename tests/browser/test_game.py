@@ -4,7 +4,6 @@ import re
 import time
 
 import nbformat
-import psutil
 import pytest
 
 from privlab.notebook import user_study
@@ -60,4 +59,3 @@ def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
         assert found.sentence.replace("`", "") in page.text() and "69.51%" in page.text() and page.button("New game")
         assert not page.button("left") and not page.button("Start")
         assert page.complaints() == []
-    assert not psutil.Process().children(recursive=True)  # neither server nor kernel nor browser

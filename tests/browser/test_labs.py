@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import nbformat
-import psutil
 import pytest
 
 from privlab.data import sources
@@ -136,4 +135,3 @@ def test_a_lab_by_keyboard(name, tmp_path, jupyter):
         page.resize(390)
         page.until(lambda: page.js(BEYOND) == [], 10)
         assert page.complaints() == []
-    assert not psutil.Process().children(recursive=True)
