@@ -16,7 +16,6 @@ import io
 import json
 import os
 import queue
-import site
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from typing import Any
 
 import privlab
 from privlab.compute.atomic import write_atomic
+from privlab.teaching.marking import sandbox
 
 SECONDS, MEMORY = 20.0, 2.0  # for one answer, unless told otherwise; GB
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
@@ -199,13 +199,10 @@ def _grader() -> Iterator[Ask]:
     """A function that asks a process of its own, which is started anew where it was lost.  It raises Died."""
     house = str(Path(privlab.__file__).parents[1])  # this privlab, and no file of that name where the notebooks are
     code = f"import sys; sys.path.insert(0, {house!r}); from privlab.teaching.marking import grader; grader.main()"
-    one = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}  # what has threads cannot be forked
     process: subprocess.Popen[str] | None = None
     stopped = False
 
     with tempfile.TemporaryDirectory(prefix="privlab_marks_") as home:
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PRIVLAB_", "PYTHON"))}
-        environment = inherited | one | {"HOME": home, "PYTHONUSERBASE": site.getuserbase(), "CUDA_VISIBLE_DEVICES": ""}
 
         def ask(task: dict[str, Any]) -> dict[str, Any]:
             nonlocal process, stopped
@@ -219,7 +216,7 @@ def _grader() -> Iterator[Ask]:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,
-                    env=environment,
+                    env=sandbox.environment(home),  # not ours, which holds tokens
                     cwd=home,
                     start_new_session=True,  # an interrupt is for us
                 )

@@ -11,11 +11,15 @@ network, or that nobody is marked at all. What stands between, each without any 
 - seccomp: a list of the system calls that computing takes. Left out are all that start a process or a thread, send a signal, open a
   socket, or write, make, rename, cut, or remove a file, look into another process, or change limits, groups and mounts. They fail with
   PermissionError;
-- Landlock: of all files it can read those of Python, of the system and of this package, so neither other notebooks nor your papers.
+- Landlock: of all files it can read those of Python, the system's libraries and this package, so neither other notebooks nor your papers;
+  of /etc and /proc a handful that Python asks for. It can reach no process, socket or port outside, even where seccomp is missing;
+- its environment: the few variables of `environment`, in a process that was started with no others, so no copy of yours is in its memory;
+- no capability of root's, none that it could regain, and no other process of its user may look into it.
 
-What is not held: it can read the clock and see which processes there are, it can use up what its limits leave it, and it can read this
-package, the sources of the checks among it. A kernel without seccomp or Landlock holds less: `close_in` says what, and `mark` prints it.
-Nor is it known to hold against a fault of the kernel's own: who marks the work of enemies takes a virtual machine.
+What is not held: it can read the clock and the computer's name, ask whether a file or process of a given name exists and how large it is,
+use up what its limits leave it, and read this package, the sources of the checks among it. A kernel without seccomp or Landlock holds less:
+`close_in` says what, and `mark` says it in the table. Nor is it known to hold against a fault of the kernel's own: who marks the work of
+enemies takes a virtual machine.
 """
 
 from __future__ import annotations
@@ -28,8 +32,10 @@ import os
 import platform
 import resource
 import signal
+import site
 import struct
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import privlab
@@ -40,7 +46,7 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
     "read": (0, 63), "write": (1, 64), "close": (3, 57), "lseek": (8, 62), "pread64": (17, 67), "readv": (19, 65), "writev": (20, 66),
     "stat": (4, None), "fstat": (5, 80), "lstat": (6, None), "newfstatat": (262, 79), "statx": (332, 291), "statfs": (137, 43),
     "fstatfs": (138, 44), "access": (21, None), "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, None),
-    "readlinkat": (267, 78), "getdents64": (217, 61), "getcwd": (79, 17), "ioctl": (16, 29), "dup": (32, 23), "dup2": (33, None),
+    "readlinkat": (267, 78), "getdents64": (217, 61), "getcwd": (79, 17), "dup": (32, 23), "dup2": (33, None),
     "dup3": (292, 24), "pipe": (22, None), "pipe2": (293, 59), "poll": (7, None), "ppoll": (271, 73), "select": (23, None),
     "pselect6": (270, 72), "memfd_create": (319, 279), "close_range": (436, 436), "mmap": (9, 222), "mprotect": (10, 226),
     "munmap": (11, 215), "brk": (12, 214), "mremap": (25, 216), "msync": (26, 227), "mincore": (27, 232), "madvise": (28, 233),
@@ -55,7 +61,7 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
     "exit": (60, 93), "exit_group": (231, 94),
 }
 # fmt: on
-OPEN, OPENAT, FCNTL = (2, None), (257, 56), (72, 25)  # these only with some of their arguments
+OPEN, OPENAT, FCNTL, IOCTL = (2, None), (257, 56), (72, 25), (16, 29)  # these only with some of their arguments
 TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 HARMLESS = (
     0,
@@ -65,15 +71,62 @@ HARMLESS = (
     4,
     1030,
 )  # of fcntl: copies of descriptors, and their flags; not: whom a descriptor sends a signal to
+ASKING = (
+    0x5401,
+    0x5413,
+    0x541B,
+    0x5450,
+    0x5451,
+)  # of ioctl: whether it is a terminal, its size, what waits; (not) to close it
 ARCHITECTURES = {
     "x86_64": (0, 0xC000003E),
     "aarch64": (1, 0xC00000B7),
 }  # the column above, and what the kernel calls it
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
 _LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06  # of the kernel's filter language (BPF)
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = (
+    1,
+    4,
+    22,
+    24,
+    38,
+    47,
+)
+_CAPABILITIES = 0x20080522  # the version of their format
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
-_READ_FILE, _READ_DIR, _ALL_OF_FILES = 1 << 2, 1 << 3, (1 << 13) - 1
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # Landlock's version: how many rights on files it knows
+_TCP, _OUTSIDE = 0b11, 0b11  # bind and connect; abstract Unix sockets and signals
+_NEEDED = {
+    "PATH",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "SYSTEMROOT",
+}  # and the locale's LC_*
+_OF_PROC = ("cpuinfo", "meminfo", "stat", "filesystems", "sys/vm/overcommit_memory")
+_OF_ETC = ("ld.so.cache", "localtime", "nsswitch.conf", "mime.types", "fonts")
+_OF_SYSTEM = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/share", "/lib", "/lib64", "/sys/devices/system", "/dev/null",
+              "/dev/urandom", "/nix/store")  # fmt: skip
+
+
+def environment(home: str, inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that a process needs in which answers will run, and no others: yours hold tokens.
+
+    home: an empty folder.  inherited: where paths of libraries, the language and the time zone are taken from.
+    """
+    needed = {k: v for k, v in inherited.items() if k in _NEEDED or k.startswith("LC_")}
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}  # what has threads cannot be forked
+    own = {
+        "HOME": home,
+        "TMPDIR": home,
+        "USER": "answer",
+        "PYTHONUSERBASE": site.getuserbase(),
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    return needed | threads | own
 
 
 def close_in(seconds: float, memory: float) -> list[str]:
@@ -84,14 +137,44 @@ def close_in(seconds: float, memory: float) -> list[str]:
     """
     die_with_parent()
     limit(seconds, memory)
+    _forget_environment()
     unheld = []
-    if not _landlock(_readable()):
+    readable = _readable()
+    if not _without_capabilities():
+        unheld.append("use the rights of root")
+    if not _landlock(readable):
         unheld.append("read other files, such as other notebooks")
     if not _seccomp():
         unheld += ["change or remove files", "start processes", "send signals", "use the network"]
         if os.getuid():
             _lower(resource.RLIMIT_NPROC, 0)
     return unheld
+
+
+def _forget_environment() -> None:
+    """Leave in the environment what `environment` lets in, and overwrite the block that the kernel filled, which /proc shows."""
+    mine = environment(os.environ.get("HOME", os.sep))
+    os.environ.clear()
+    with contextlib.suppress(OSError, ValueError, IndexError):  # no /proc: not Linux
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        start, end = int(fields[47]), int(fields[48])  # env_start and env_end of proc(5), 50 and 51 there
+        if 0 < start < end:
+            ctypes.memset(start, 0, end - start)
+    os.environ.update(mine)
+
+
+def _without_capabilities() -> bool:
+    """Give up what root may do, so that it cannot come back; whether that is so. True for a user who has none."""
+    if sys.platform != "linux":
+        return os.getuid() != 0
+    libc = _libc()
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # nobody may trace it, or read its memory
+    for capability in range(64):
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    libc.prctl(_PR_CAP_AMBIENT, 4, 0, 0, 0)  # clear all
+    header = struct.pack("=Ii", _CAPABILITIES, 0)
+    return libc.capset(header, bytes(24)) == 0  # none effective, permitted or inheritable
 
 
 def die_with_parent() -> None:
@@ -125,7 +208,7 @@ def _readable() -> list[Path]:
     """What an answer may read: Python and its packages, the system's libraries, and this package."""
     prefixes = {Path(p) / lib for p in (sys.prefix, sys.base_prefix) for lib in ("lib", "lib64")}
     packages = {Path(p) for p in sys.path if Path(p).name in ("site-packages", "dist-packages")}
-    system = {Path(p) for p in ("/usr", "/lib", "/lib64", "/etc", "/proc", "/sys/devices/system", "/dev/null", "/dev/urandom")}  # fmt: skip
+    system = {Path(p) for p in _OF_SYSTEM} | {Path("/proc", p) for p in _OF_PROC} | {Path("/etc", p) for p in _OF_ETC}
     return sorted(p for p in prefixes | packages | system | {Path(privlab.__file__).parent} if p.exists())
 
 
@@ -134,8 +217,13 @@ def _landlock(readable: list[Path]) -> bool:
     if sys.platform != "linux":
         return False
     libc = _libc()
-    rules = struct.pack("Q", _ALL_OF_FILES)
-    ruleset = libc.syscall(_LANDLOCK_CREATE, rules, ctypes.c_size_t(len(rules)), 0)
+    version = libc.syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
+    if version < 1:
+        return False
+    files = (1 << _RIGHTS.get(version, 16)) - 1
+    rules = struct.pack("QQQ", files, _TCP if version >= 4 else 0, _OUTSIDE if version >= 6 else 0)
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    ruleset = libc.syscall(_LANDLOCK_CREATE, rules, ctypes.c_size_t(size), 0)
     if ruleset < 0:
         return False
     for path in readable:
@@ -171,6 +259,12 @@ def _filter(column: int, architecture: int) -> list[tuple[int, int, int, int]]:
         if (number := numbers[column]) is not None:
             lines += [(_EQUAL, 0, 4, number), (_LOAD, 0, 0, 16 + 8 * argument), (_ANY_BIT, 0, 1, TO_WRITE)]
             lines += [(_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW)]
-    commands = [line for c in HARMLESS for line in ((_EQUAL, 0, 1, c), (_RETURN, 0, 0, _ALLOW))]
-    lines += [(_EQUAL, 0, 1 + len(commands), FCNTL[column] or 0), (_LOAD, 0, 0, 16 + 8), *commands]
+    for numbers, commands in ((FCNTL, HARMLESS), (IOCTL, ASKING)):
+        each = [line for c in commands for line in ((_EQUAL, 0, 1, c), (_RETURN, 0, 0, _ALLOW))]
+        lines += [
+            (_EQUAL, 0, 2 + len(each), numbers[column] or 0),
+            (_LOAD, 0, 0, 16 + 8),
+            *each,
+            (_RETURN, 0, 0, _REFUSE),
+        ]
     return [*lines, (_RETURN, 0, 0, _REFUSE)]
