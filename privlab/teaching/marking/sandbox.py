@@ -35,6 +35,7 @@ import signal
 import site
 import struct
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -161,6 +162,7 @@ def _forget_environment() -> None:
         if 0 < start < end:
             ctypes.memset(start, 0, end - start)
     os.environ.update(mine)
+    tempfile.tempdir = mine["TMPDIR"]  # torch asks for the name of a folder that could be written
 
 
 def _without_capabilities() -> bool:
