@@ -688,7 +688,7 @@ page.record("psnr", ["subspace", "random_std1_patch4", "float32"], small_patches
 # $$h = \min\big(3p^2,\; n - \mathrm{rank}[E\;\mathbf 1]\big). \qquad\blacksquare$$
 #
 # (Small print. $C$ removes multiples of $\mathbf 1$, so an embedding that is one hides as if it were 0; the code counts that too. And an image whose
-# patches *repeat*, such as a digit on black, hides more, for its normed tokens are dependent.)
+# patches *repeat*, such as a digit on black, hides less: where two patches are equal, their difference is no direction.)
 
 # %% [markdown]
 # A random embedding has full rank: $h = 0$. The 2-D sinusoid is a function of the row plus a function of the column. The combinations that it cannot see are the

@@ -41,7 +41,7 @@ from torch import func
 
 from privlab import data, ledger, metrics, models, training
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion.closed_form import vit
+from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import observe
 from privlab.notebook import checks, flipbook, plots, widgets
 
@@ -203,7 +203,7 @@ def closed_forms(model, leak):
     )
     for form, required in needs.items():
         if all(name in leak.grads for name in required):
-            found[form] = getattr(vit, form)(model, leak).clamped.cpu()
+            found[form] = getattr(closed_form, form)(model, leak).clamped.cpu()
     return found
 
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from privlab import metrics
-from privlab.attacks.gradient_inversion.closed_form import Recovery, first_layer, vit
+from privlab.attacks.gradient_inversion import closed_form
+from privlab.attacks.gradient_inversion.closed_form import Recovery, first_layer
 from privlab.defences import perturbation
 from privlab.leak import Leak
 
@@ -109,7 +110,7 @@ def _solve(form: str, model: nn.Module, leak: Leak, noise: float | None = None) 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whole = form == "first_layer"  # a mean over rows, which needs no telling of the noise
-        recovery = first_layer.image(model, leak) if whole else getattr(vit, form)(model, leak, noise)
+        recovery = first_layer.image(model, leak) if whole else getattr(closed_form, form)(model, leak, noise)
     note = "; ".join(str(w.message) for w in caught)
     if "does not hold" in note:
         raise ValueError(f"model: {note}")

@@ -21,7 +21,6 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from privlab.attacks.gradient_inversion import closed_form
-from privlab.attacks.gradient_inversion.closed_form import least_squares
 from privlab.data import Normalise
 from privlab.data.images import check_range
 from privlab.leak import Leak
@@ -187,7 +186,7 @@ def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None
     grey = leak.normalise(torch.full((1, *leak.image_shape), 0.5).to(equations.system))
     grey = F.unfold(grey, patch, stride=patch)[0].T  # (patches, pixels)
     start = F.pad(grey, (0, unknowns - pixels))  # and sigma 0, where it is unknown
-    solved = least_squares.solve(equations.system, equations.right - equations.system @ start.T, *equations[2:])
+    solved = equations.solve(start.T)
     hidden = closed_form.hidden_directions(model, leak.batch_size)
     rank = min(solved.rank, unknowns - hidden)
     if rank <= unknowns - pixels:

@@ -1,4 +1,7 @@
-from .vit import BACKWARD, Noise, Recovery, attention, equations, hidden_directions, patch_embedding, pixels, subspace
+from .errors import BACKWARD, Noise
+from .recovery import Recovery
+from .subspace import equations, hidden_directions, subspace
+from .vit import attention, patch_embedding, pixels
 
 __all__ = [
     "BACKWARD",

@@ -14,20 +14,18 @@ class Solved(NamedTuple):
     rank: int
 
 
-def solve(A: Tensor, B: Tensor, relative: float, error: Tensor, turn: Tensor | float = 0.0) -> Solved:
+def solve(A: Tensor, B: Tensor, relative: float, error: Tensor) -> Solved:
     """Ridge least squares A X = B for X of about unit size, damped at the noise.
 
     A: (equations, unknowns).  B: (equations, right-hand sides).
     relative: size of the errors in A over the size of A.  error: size of the errors in B.
-    turn: angle by which the whole of A may be off; singular values that it explains do not count for the rank.
     Below the norm of its errors a singular value of A says nothing about the unknowns; for errors in B, damping by their size is
     Wiener's filter.
     """
     U, spectrum, Vh = torch.linalg.svd(A, full_matrices=False)
     floor = norm_of_errors(A, relative).hypot(error)
     X = Vh.T @ ((U.T @ B) * (spectrum / (spectrum**2 + floor**2))[:, None])
-    rank = int((spectrum > torch.maximum(floor, turn * spectrum[0])).sum())
-    return Solved(X, (spectrum[0] / spectrum[-1]).item(), rank)
+    return Solved(X, (spectrum[0] / spectrum[-1]).item(), int((spectrum > floor).sum()))
 
 
 def weighed(A: Tensor, B: Tensor, relative: float, of_A: Tensor | float, of_B: Tensor | float) -> Solved:

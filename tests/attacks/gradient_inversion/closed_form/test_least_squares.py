@@ -30,12 +30,6 @@ def test_noise_in_the_right_hand_side_damps_as_wiener_does():
     assert solved.rank == 1 and solved.condition == 16
 
 
-def test_a_turn_counts_for_the_rank_alone():
-    A, B = torch.diag(torch.tensor([4.0, 0.25])).double(), torch.ones(2, 1).double()
-    straight, turned = least_squares.solve(A, B, 0.0, NONE), least_squares.solve(A, B, 0.0, NONE, turn=0.1)
-    assert torch.equal(straight.X, turned.X) and (straight.rank, turned.rank) == (2, 1)
-
-
 def test_the_norm_of_errors_is_that_of_errors():
     A = 3 * drawn(80, 60)
     errors = [

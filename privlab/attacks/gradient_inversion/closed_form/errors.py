@@ -1,0 +1,45 @@
+"""How much a gradient errs, as the attacker knows it: the backward pass, the float format on the wire, a defence's noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+
+from privlab.leak import Leak
+
+Noise = float | Mapping[str, float] | None
+
+# Error of a backward pass in units of its float format's eps; measured at 7 to 30 on ViTs of 4 to 12 blocks.
+BACKWARD = 8
+
+
+def relative(leak: Leak, noise: Noise) -> float:
+    """Size of the errors in a leak's gradients over their own size: the backward pass, the rounding for the wire, a known noise.
+
+    Backward passes were measured to err by about 8 eps (BACKWARD); rounding adds eps / sqrt(12) of the number rounded.
+    """
+    computed = max(torch.finfo(g.dtype).eps for g in leak.grads.values()) * BACKWARD
+    return math.hypot(computed + torch.finfo(leak.precision).eps / 12**0.5, _share(noise))
+
+
+def least(leak: Leak, noise: Noise) -> float:
+    """What is certain of `relative`: the rounding for the wire and a known noise, without the backward pass."""
+    return math.hypot(torch.finfo(leak.precision).eps / 12**0.5, _share(noise))
+
+
+def deviation(noise: Noise, name: str) -> float:
+    """Standard deviation of the noise in one gradient, where it is known tensor by tensor; 0 otherwise."""
+    size = noise.get(name, 0.0) if isinstance(noise, Mapping) else 0.0
+    if not 0 <= size < math.inf:
+        raise ValueError(f"noise[{name!r}]={size} is no standard deviation; give 0 or more, or leave it out")
+    return size
+
+
+def _share(noise: Noise) -> float:
+    if isinstance(noise, Mapping):
+        return 0.0  # see `deviation`
+    if noise is not None and not 0 <= noise < math.inf:
+        raise ValueError(f"noise={noise} is no share of the gradient's size; try 0.01, or None if nothing is known")
+    return noise or 0.0

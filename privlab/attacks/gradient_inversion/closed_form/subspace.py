@@ -1,0 +1,168 @@
+"""Patches from the row space of the first attention's weight gradient: no gradient of the position embedding is needed."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import torch
+from timm.models.vision_transformer import Block, VisionTransformer
+from torch import Tensor, nn
+
+from privlab.attacks.gradient_inversion.closed_form import errors, least_squares, tokens
+from privlab.attacks.gradient_inversion.closed_form.errors import Noise
+from privlab.attacks.gradient_inversion.closed_form.norms import Norm
+from privlab.attacks.gradient_inversion.closed_form.recovery import Recovery
+from privlab.attacks.gradient_inversion.closed_form.tokens import projection, require_patches
+from privlab.leak import Leak
+
+QKV = "blocks.0.attn.qkv.weight"
+CLEAR = 30  # times the noise: a singular value that is no effect of it
+
+
+def subspace(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recovery:
+    """Solve for the pixels from the first attention's weight gradient alone: no gradient of the position embedding is needed.
+
+    The first block computes QKV = LN(Z) Wqkv^T, so its gradient, a sum over tokens of (something) LN(z_t)^T, has the normed tokens as
+    its row space S: `tokens` dimensions out of `width`. S is known, so each normed token is known to have no part outside of it. With
+    N a basis of what is outside, C the subtraction of the mean, gamma and beta the norm's affine, sigma_i the token's deviation:
+
+        N^T (gamma * C(W x_i + b + e_i)) + sigma_i N^T beta = 0        for each patch i
+
+    which is linear in the patch x_i (and in sigma_i, an unknown like the pixels where beta is not 0). The position embedding only has
+    to be *known*, as it is when it is frozen. One system, solved for all patches at once. Not in the papers.
+
+    It needs a norm before attention, one image, two blocks or more, and width - tokens > pixels of a patch: one equation is lost,
+    since the norm takes the mean out (or sigma_i is an unknown more). What it leaves open is told by the rank of the embedding, see
+    `hidden_directions`.
+
+    model: a timm VisionTransformer with pre-norm blocks.  leak: one image's gradients, `blocks.0.attn.qkv.weight` among them.
+    noise: known to come on top of the leak's precision, from a defence, say; see above.
+    Warns where too few equations are left.  Raises ValueError for a batch, width <= tokens, a model without pre-norm, bad gradients.
+    """
+    require_patches(model, leak)
+    system = equations(model, leak, noise)
+    width, count, unknowns = model.embed_dim, len(tokens.known(model)), projection(model)[0].shape[1]
+    if width - count <= unknowns:
+        warnings.warn(
+            f"width {width} less {count} tokens leaves {width - count - 1} equations for the {unknowns} pixels of a patch: "
+            "the image is one of many solutions",
+            stacklevel=2,
+        )
+    solved = system.solve()
+    return tokens.recovery(solved.X[:unknowns].T, model, leak, solved, system.system.shape[1])
+
+
+class Equations(NamedTuple):
+    """A X = B for the patches of an image, X: (unknowns, patches), with what is known of the errors in A and B."""
+
+    system: Tensor  # (equations, patch pixels), and a column for sigma_i where beta is not 0
+    right: Tensor  # (equations, patches)
+    relative: float
+    error: Tensor
+    linear: Tensor  # (width, unknowns): a normed token, times its deviation, is linear X + fixed
+    fixed: Tensor  # (width, patches)
+    turned: Tensor  # (tokens, unknowns): linear along each direction of S, times the angle that this errs by
+    most: int  # that the rank can be
+
+    def solve(self, start: Tensor | float = 0.0) -> least_squares.Solved:
+        """Damped towards `start`, (unknowns, patches); X is what is added to it, and the rank counts what is recovered of it."""
+        start = torch.as_tensor(start).to(self.system).expand(self.system.shape[1], self.right.shape[1])
+        solved = least_squares.solve(self.system, self.right - self.system @ start, self.relative, self.error)
+        return solved._replace(rank=self._standing(start + solved.X))
+
+    def _standing(self, X: Tensor) -> int:
+        """Singular values of A above the errors of A v along their direction v, and of B.
+
+        Foreseen: the directions of S are turned, each by the noise in the gradient over its own singular value. And, whatever the cause,
+        what the equations leave over for X: it says by how much a token in S leaves it. Where that is as large as B, they explain nothing.
+        Without more equations than unknowns nothing is left over, and what was foreseen counts alone.
+        """
+        _, spectrum, Vh = torch.linalg.svd(self.system, full_matrices=False)
+        equations, most = len(self.system), len(spectrum)
+        left = (self.right - self.system @ X).square().sum() / (max(equations - most, 1) * self.right.shape[1])
+        explained = 1 - (left / self.right.square().mean().clamp(min=1e-300)).clamp(max=1.0)
+        angle = left / (self.linear @ X + self.fixed).square().sum(0).mean().clamp(min=1e-300)  # squared, of a number
+        foreseen = (self.turned @ Vh.T).square().sum(0) * (equations**0.5 + most**0.5) ** 2
+        errors = foreseen + equations * angle * (self.linear @ Vh.T).square().sum(0) + left
+        return min(self.most, int((spectrum**2 * explained > errors).sum()))
+
+
+def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equations:
+    """The system of `subspace` for a batch of any size: each of its images satisfies it, see `search_spaces.family`.
+
+    With B images S is spanned by B * patches normed tokens and those of the prefix, which are the same in all images. Arguments and
+    errors as there, but for the number of images.
+    """
+    require_patches(model, leak, any_batch=True)
+    first: Any = model.blocks[0]
+    if type(first) is not Block or not isinstance(model.norm_pre, nn.Identity):
+        raise ValueError(
+            f"model: its first block, {type(first).__name__}, does not stand right behind the embedding with a norm before its attention; "
+            "try a stock timm ViT or DeiT, or closed_form.attention for architecture A"
+        )
+    norm = Norm.of(first.norm1, model.embed_dim)
+    gradient = tokens.gradient(leak, model, QKV)  # (3 width, width)
+    relative, noisy = errors.relative(leak, noise), errors.deviation(noise, QKV)
+    rows = least_squares.row_sizes(gradient)
+    gradient = gradient / ((relative * rows).hypot(torch.as_tensor(noisy).to(rows)) if noisy else rows)
+    count = _tokens(model, leak.batch_size)
+    if model.embed_dim <= count:
+        images = "its" if leak.batch_size == 1 else f"the {leak.batch_size} images'"
+        raise ValueError(
+            f"model: width {model.embed_dim} leaves no equation beside {images} {count} tokens; the form needs width > tokens"
+        )
+
+    _, spectrum, Vh = torch.linalg.svd(gradient, full_matrices=False)  # Vh: (width, width)
+    inside, outside = Vh[:count], Vh[count:]  # S, and N^T: (width - tokens, width), by the known count of tokens
+    known = tokens.known(model)[model.num_prefix_tokens :]  # (patches, width)
+    linear = norm.gamma[:, None] * norm.centred(projection(model)[0].T).T  # (width, patch pixels)
+    if norm.beta.any():
+        linear = torch.cat([linear, norm.beta[:, None]], dim=1)  # sigma_i is unknown too
+    fixed = (norm.gamma * norm.centred(known)).T  # (width, patches)
+    error = relative * least_squares.rms(known)
+    if noisy:
+        # Every row errs by 1, so a direction of S is turned by 1 over its singular value; what that lets in errs like B.
+        error = spectrum[:count].pow(-2).mean().sqrt() * least_squares.rms(fixed)
+    # The noise shows in the singular values that would be 0 without it, where these are not too few to tell.
+    sent = max(int(gradient.any(1).sum()) - count, 1)
+    shows = (spectrum[count:].square().sum() / (sent * len(outside))).sqrt()
+    angles = shows.clamp(min=1.0 if noisy else errors.least(leak, noise)) / spectrum[:count]
+    # Dependent tokens, such as equal patches, leave out directions of S, and hide as many less; unless the noise drowns what is there.
+    edge = shows * (sent**0.5 + len(outside) ** 0.5)
+    absent = (
+        0 if ((spectrum > 2 * edge) & (spectrum < CLEAR * edge)).any() else int((spectrum[:count] <= 2 * edge).sum())
+    )
+    most = linear.shape[1] - max(hidden_directions(model, leak.batch_size) - absent, 0)
+    turned = angles[:, None] * (inside @ linear)
+    return Equations(outside @ linear, -outside @ fixed, relative, error, linear, fixed, turned, most)
+
+
+def hidden_directions(model: VisionTransformer, batch_size: int = 1) -> int:
+    """How many directions of each patch the system of `subspace` cannot see, told from the model alone: the rank rule.
+
+    Let a combination a of the tokens satisfy sum_t a_t C(k_t) = 0, where k_t is the part of token t that does not depend on the image:
+    b + e_i for a patch, its value for a prefix token. Then gamma * C(W sum_i a_i x_i) is a combination of normed tokens (and of beta,
+    where sigma_i moves along), hence no equation sees the direction sum_i a_i x_i. The combinations form a space of dimension
+    tokens - rank[C k], so
+
+        hidden = min(patch pixels, tokens - rank[C k])        where width - tokens > patch pixels
+
+    and at least as many as equations are missing where the model is narrower. With a patch bias and a class token in general position
+    this is min(3 p^2, patches - rank[E 1]), E the (patches, width) embedding with a column of ones. A random embedding has full rank
+    and hides nothing; the 2-D sinusoid of an n x n grid is a function of row plus a function of column, has rank 2n - 1 together with
+    the ones, and hides (n - 1)^2. Images whose patches repeat, such as a digit on black, hide less: a dependency between
+    tokens is a combination with sum_i a_i x_i = 0, and tokens - rank[S] of them go off the rule.
+    In a batch the k_t of the patches come once for each of the B images and add no rank: n (B - 1) directions more are hidden.
+    """
+    fixed, unknowns = tokens.known(model), projection(model)[0].shape[1]
+    block: Any = model.blocks[0]
+    norm, count = Norm.of(block.norm1, model.embed_dim), _tokens(model, batch_size)
+    rank = int(torch.linalg.matrix_rank(norm.centred(fixed), rtol=1e-12))
+    missing = unknowns - (fixed.shape[1] - count - (norm.centres or bool(norm.beta.any())))
+    return min(unknowns, max(count - rank, missing))
+
+
+def _tokens(model: VisionTransformer, batch_size: int) -> int:
+    """Different tokens that enter the first block: those of the prefix are the same in all images."""
+    return batch_size * model.patch_embed.num_patches + model.num_prefix_tokens

@@ -1,0 +1,122 @@
+"""The rank that `subspace` reports is the rank of what it recovers: predicted, reported and measured null space are one."""
+
+import functools
+import warnings
+
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timm.models.deit import VisionTransformerDistilled
+from timm.models.vision_transformer import VisionTransformer
+from torch import nn
+
+from privlab import data
+from privlab.attacks.gradient_inversion import closed_form, search_spaces
+from privlab.leak import observe
+
+QKV = ["blocks.0.attn.qkv.weight"]
+LABEL = torch.tensor([3])
+
+
+def grey_noise(side, seed=0):
+    """Every direction of a patch at about unit size: then what is off by half of that was not recovered, photographs being smooth."""
+    return torch.rand(1, 3, side, side, generator=torch.Generator().manual_seed(seed))
+
+
+def ranks(model, image, dtype=torch.float64):
+    """Hidden directions of a patch: predicted from the model alone, reported by the solve, measured against the true patches."""
+    model = model.to(dtype).eval()
+    model.normalise = data.Normalise((0.5,) * 3, (0.289,) * 3)  # uniform noise at unit deviation
+    leak = observe(model, image, LABEL, names=QKV)
+    patch = model.patch_embed.patch_size
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        recovery = closed_form.subspace(model, leak)
+    off, axes = recovery.images - image.double(), torch.linalg.svd(closed_form.equations(model, leak).system).Vh
+    off = F.unfold(off / 0.289, patch, stride=patch)[0]  # (numbers of a patch, patches)
+    missed = (axes[:, : len(off)] @ off).square().mean(1).sqrt() > 0.5
+    return closed_form.hidden_directions(model), recovery.hidden, int(missed.sum())
+
+
+def built(seed=0, distilled=False, **changes):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        kind = VisionTransformerDistilled if distilled else VisionTransformer
+        sizes = dict(img_size=16, patch_size=4, embed_dim=128, num_heads=4, depth=2, num_classes=10)
+        return kind(**{**sizes, **changes})
+
+
+TOKENS = st.fixed_dictionaries(
+    dict(
+        class_token=st.booleans(),
+        reg_tokens=st.integers(0, 8),
+        no_embed_class=st.booleans(),
+        init_values=st.sampled_from([None, 1e-5, 0.1, 1.0]),
+        norm_layer=st.sampled_from([nn.LayerNorm, functools.partial(nn.LayerNorm, bias=False), nn.RMSNorm]),
+        qkv_bias=st.booleans(),
+        dynamic_img_size=st.just(False),
+    )
+).filter(lambda s: s["class_token"] + s["reg_tokens"] <= 8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(TOKENS, st.integers(0, 10_000))
+def test_predicted_reported_and_measured_null_space_are_equal(tokens, seed):
+    if not tokens["class_token"]:
+        tokens = {**tokens, "global_pool": "avg"}
+    predicted, reported, measured = ranks(built(seed, **tokens), grey_noise(16, seed))
+    assert predicted == reported == measured
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("prefix", range(9))
+def test_registers_do_not_lower_the_rank(prefix, dtype):
+    """timm draws register tokens at 1e-6: their singular values are tiny, and no patch has a part along them."""
+    model = built(class_token=prefix > 0, reg_tokens=max(prefix - 1, 0), global_pool="token" if prefix else "avg")
+    assert ranks(model, grey_noise(16), dtype) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_two_prefix_tokens_of_a_distilled_model(dtype):
+    assert ranks(built(distilled=True), grey_noise(16), dtype) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_family_is_not_refused_where_registers_are_tiny(dtype):
+    model = built(reg_tokens=4, embed_dim=192).to(dtype)
+    images = torch.cat([grey_noise(16, 1), grey_noise(16, 2)])
+    model.normalise = data.Normalise((0.5,) * 3, (0.289,) * 3)
+    leak = observe(model, images, torch.tensor([1, 2]), names=QKV)
+    space = search_spaces.family(model, leak)
+    assert space.hidden == closed_form.hidden_directions(model, 2) == 16
+
+
+STOCK = {  # prefix tokens -> names; at 64 pixels and patch 8 they leave equations enough
+    0: ["vit_medium_patch16_gap_256"],
+    1: ["vit_small_patch16_224", "deit3_small_patch16_224", "vit_small_patch14_dinov2", "deit_small_patch16_224"],
+    2: ["deit_small_distilled_patch16_224"],
+    4: ["vit_medium_patch16_reg4_gap_256", "vit_little_patch16_reg4_gap_256"],
+    5: ["vit_small_patch14_reg4_dinov2", "vit_base_patch16_reg4_gap_256"],
+}
+
+
+def stock(name):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return timm.create_model(name, img_size=64, patch_size=8, num_classes=10)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("name", ["vit_medium_patch16_reg4_gap_256", "deit_small_distilled_patch16_224"])
+def test_stock_models_report_what_they_recover(name):
+    assert ranks(stock(name), grey_noise(64), torch.float32) == (0, 0, 0)
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("name", [name for names in STOCK.values() for name in names])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_every_number_of_prefix_tokens_that_timm_has(name, dtype):
+    assert ranks(stock(name), grey_noise(64), dtype) == (0, 0, 0)
