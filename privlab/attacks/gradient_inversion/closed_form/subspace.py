@@ -130,9 +130,8 @@ def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equa
     angles = shows.clamp(min=1.0 if noisy else errors.least(leak, noise)) / spectrum[:count]
     # Dependent tokens, such as equal patches, leave out directions of S, and hide as many less; unless the noise drowns what is there.
     edge = shows * (sent**0.5 + len(outside) ** 0.5)
-    absent = (
-        0 if ((spectrum > 2 * edge) & (spectrum < CLEAR * edge)).any() else int((spectrum[:count] <= 2 * edge).sum())
-    )
+    clear = int((spectrum[:count] > CLEAR * edge).sum())
+    absent = count - clear if 0 < clear < count and spectrum[clear - 1] > CLEAR * spectrum[clear] else 0
     most = linear.shape[1] - max(hidden_directions(model, leak.batch_size) - absent, 0)
     turned = angles[:, None] * (inside @ linear)
     return Equations(outside @ linear, -outside @ fixed, relative, error, linear, fixed, turned, most)
