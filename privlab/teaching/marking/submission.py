@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
+import asyncio
+import inspect
 import json
 import os
 import re
+import selectors
+import types
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +22,7 @@ from privlab.teaching.marking import slicing
 LARGEST = 20  # MB that a submitted notebook may have
 CODE = 2_000_000  # letters of code that it may have
 _VERIFY = re.compile(r"""\bverify\([^"']{0,200}["']((\d\d)\.\w+)["']""")
+AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 Cells = Sequence[tuple[int, str]]
 
 
@@ -72,11 +78,38 @@ def answer(cells: Cells, name: str) -> object:
     if not calls:
         raise Unwritten(unreadable or f"Its check is gone: there is no checks.verify({name!r}, ...) in the notebook.")
     place, expression = calls[-1]  # who asks twice means the last
-    reads, later, _ = slicing.names_of(compile(ast.Expression(expression), "<answer>", "eval"))
+    asked = ast.Expression(expression)
+    reads, later, _ = slicing.names_of(compile(asked, "<answer>", "eval", AWAIT, dont_inherit=True))
     module = slicing.needed(statements, reads | later, place)
-    scope: dict[str, Any] = {"__name__": "__main__"}
+    shell = type("Shell", (), {"__getattr__": lambda self, name: lambda *args, **kwargs: None})()
+    scope: dict[str, Any] = {"__name__": "__main__", "get_ipython": lambda: shell, "display": shell.display}
     try:
-        exec(compile(module, "<answer>", "exec"), scope)
-        return eval(compile(ast.Expression(expression), "<answer>", "eval"), scope)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for code in (module, asked):
+                kind = "exec" if code is module else "eval"
+                value = _run(compile(code, "<answer>", kind, AWAIT, dont_inherit=True), scope)
+        return value
     except NameError as error:
         raise Unwritten(f"{error}.{' ' + unreadable if unreadable else ''}") from None
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """An event loop without the pair of sockets by which other threads would wake it: the sandbox lets in neither."""
+
+    def _make_self_pipe(self) -> None: ...
+
+    def _close_self_pipe(self) -> None: ...
+
+
+def _run(code: types.CodeType, scope: dict[str, Any]) -> object:
+    """Run code, as Jupyter does also where it awaits at its top level."""
+    value = eval(code, scope)
+    if not code.co_flags & inspect.CO_COROUTINE:
+        return value
+    loop = _Loop(selectors.SelectSelector())
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(value)
+    finally:
+        loop.close()
