@@ -102,7 +102,9 @@ def changed(node: ast.AST) -> Iterator[str]:
         if isinstance(call, ast.Call)
     }
     for part in ast.walk(node):
-        if (isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load)) or (isinstance(part, ast.Attribute) and _changes(part.attr)):
+        if (isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load)) or (
+            isinstance(part, ast.Attribute) and _changes(part.attr)
+        ):
             yield from roots(part)
         elif isinstance(part, ast.Call) and (part in dropped or _changes(called(part))) and called(part) != "verify":
             if isinstance(part.func, ast.Attribute):
