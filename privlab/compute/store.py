@@ -96,6 +96,23 @@ class Run:
         self.path = Path(root or folder()) / kind / key(config)[:32]
         self._finished_here = False
 
+    @classmethod
+    def at(cls, path: Path | str) -> Run:
+        """The complete run in this folder, as another process handed it on.
+
+        Raises FileNotFoundError where there is none, ValueError for one whose configuration is not the one that the folder is named by.
+        """
+        path = Path(path)
+        if missing := [name for name in (_CONFIG, _DONE) if not (path / name).is_file()]:
+            raise FileNotFoundError(f"{path} holds no complete run ({missing[0]} is missing); make it again")
+        try:
+            run = cls(path.parent.name, json.loads((path / _CONFIG).read_bytes()), path.parent.parent)
+        except ValueError as error:
+            raise ValueError(_corrupt(path / _CONFIG, str(error))) from None
+        if run.path.name != path.name:
+            raise ValueError(_corrupt(path / _CONFIG, "it is not what its folder is named by"))
+        return run
+
     def __repr__(self) -> str:
         state = "complete" if self.complete else "not complete"
         return f"Run {self.kind}/{self.path.name[:8]}: {state}, holds {', '.join(self.names()) or 'nothing'}"

@@ -28,8 +28,7 @@ from torch import Tensor
 from torchvision.datasets import CelebA
 from tqdm.auto import tqdm
 
-from privlab.compute.atomic import write_atomic
-from privlab.data import sources
+from privlab.data import integrity, sources
 from privlab.data.images import NORMALISE, Normalise
 from privlab.data.images import load as load_images
 
@@ -142,7 +141,7 @@ def prepare(
     pixels = torch.from_numpy(np.stack([face(openers[row], size) for row in bar]))
     tensors = {f"label.{label}": torch.tensor(column)[rows] for label, column in labels.items()} | {"images": pixels}
     place = _place(name, size, to)
-    write_atomic(place, safetensors.torch.save(tensors, {"values": json.dumps(values)}))
+    integrity.write(place, safetensors.torch.save(tensors, {"values": json.dumps(values)}))
     return place
 
 
@@ -210,15 +209,17 @@ def _place(name: str, size: int, to: str | os.PathLike[str] | None) -> Path:
 
 
 def _prepared(name: str, place: Path) -> Described:
+    again = f"run python data_scripts/prepare.py attributes {name} --from FOLDER --size {place.stem.split('_')[1]}"
     if not place.exists():
         raise FileNotFoundError(
-            f"{name}: no {place.name} in {place.parent}. Its authors hand it out themselves: {HOMES[name]}. When you have the files, run "
-            f"python data_scripts/prepare.py attributes {name} --from FOLDER --size {place.stem.split('_')[1]}"
+            f"{name}: no {place.name} in {place.parent}. Its authors hand it out themselves: {HOMES[name]}. "
+            f"When you have the files, {again}"
         )
-    with safe_open(place, framework="pt") as file:
+    with integrity.checked(place, again), safe_open(place, framework="pt") as file:
         values = {label: tuple(choices) for label, choices in json.loads(file.metadata()["values"]).items()}
         labels = {label: file.get_tensor(f"label.{label}") for label in values}
-        return Described(name, file.get_tensor("images"), labels, values, _FACE)
+        pixels = file.get_tensor("images")
+    return Described(name, pixels, labels, values, _FACE)
 
 
 def needs(folder: Path, paths: Iterable[Path], what: str) -> None:

@@ -23,12 +23,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from PIL import Image
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from privlab.compute.atomic import write_atomic
-from privlab.data import attributes, sources
+from privlab.data import attributes, integrity, sources
 from privlab.data.attributes import needs
 from privlab.data.images import Images, Normalise
 
@@ -63,12 +62,10 @@ def load(name: str, size: int, to: str | os.PathLike[str] | None = None) -> Imag
         raise FileNotFoundError(
             f"{name}: no {place.name} in {place.parent}{there}. {home}. When you have the files, run {again}"
         )
-    try:
-        with safe_open(place, framework="pt") as file:
-            pixels, labels = file.get_tensor("images"), file.get_tensor("labels")
-            return Images(name, "all", pixels, labels, tuple(json.loads(file.metadata()["classes"])), _NORMALISE)
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{place} cannot be read ({error}); run {again}") from error
+    with integrity.checked(place, f"run {again}"), safe_open(place, framework="pt") as file:
+        pixels, labels = file.get_tensor("images"), file.get_tensor("labels")
+        classes = tuple(json.loads(file.metadata()["classes"]))
+    return Images(name, "all", pixels, labels, classes, _NORMALISE)
 
 
 def prepare(
@@ -333,4 +330,4 @@ def _write(place: Path, pixels: Iterable[np.ndarray], size: int, labels: np.ndar
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)  # so that labels begin at a multiple of their size
     start = len(text).to_bytes(8, "little") + text + labels.tobytes()
-    write_atomic(place, itertools.chain([start], (one.tobytes() for one in pixels)), len(start) + math.prod(shape))
+    integrity.write(place, itertools.chain([start], (one.tobytes() for one in pixels)), len(start) + math.prod(shape))

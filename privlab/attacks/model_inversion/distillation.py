@@ -5,12 +5,9 @@ LOMMA (Nguyen et al. 2023) calls them augmented models, and the trouble that the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -95,10 +92,10 @@ def divergence(logits: Tensor, taught: Tensor, temperature: float = 1.0) -> Tens
 
 
 def load(folder: str) -> nn.Module:
-    """The student that `distil` put into this folder, on the CPU and in eval mode."""
-    path = Path(folder)
-    network = _built(json.loads((path / "settings.json").read_bytes()))
-    network.load_state_dict(safetensors.torch.load_file(path / "weights.safetensors"))
+    """The student that `distil` put into this folder, on the CPU and in eval mode.  Raises as `store.Run.at` does."""
+    run = store.Run.at(folder)
+    network = _built(run.read("settings"))
+    network.load_state_dict(run.load("weights"))
     return network.eval().requires_grad_(False)
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 from torch import Tensor
 
 from privlab.attacks.model_inversion.conditional_gan import ConditionalDCGAN
@@ -50,13 +47,13 @@ def save(generator: AnyGenerator, root: Any = None) -> str:
 
 
 def load(folder: str) -> AnyGenerator:
-    """The generator that `save` put into this folder, on the CPU."""
-    path = Path(folder)
-    settings = json.loads((path / "settings.json").read_bytes())
+    """The generator that `save` put into this folder, on the CPU.  Raises as `store.Run.at` does."""
+    run = store.Run.at(folder)
+    settings = run.read("settings")
     kind = settings.pop("kind")
     if kind == "stylegan2":
         return StyleGAN2(**settings)
-    tensors = safetensors.torch.load_file(path / "tensors.safetensors")
+    tensors = run.load("tensors")
     if kind == "eigenfaces":
         return Eigenfaces(tensors["mean"], tensors["components"], tensors["deviations"], settings["explained"])
     network = {"dcgan": DCGAN, "adversary": Adversary, "conditional": ConditionalDCGAN}[kind]

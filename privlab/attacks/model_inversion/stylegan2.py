@@ -22,11 +22,10 @@ from typing import Any
 import safetensors.torch
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError
 from torch import Tensor
 
 from privlab.attacks.model_inversion.generators import normal
-from privlab.compute.atomic import write_atomic
+from privlab.data import integrity
 
 HOME = "https://github.com/NVlabs/stylegan2-ada-pytorch"
 _PACKAGES = ("training", "torch_utils", "dnnlib")  # what a checkout calls its own
@@ -127,10 +126,9 @@ def _read(weights: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ValueError(
             f"weights={str(weights)!r} is no .safetensors file; python data_scripts/stylegan.py makes one of a .pkl"
         )
-    try:
+    cure = "convert the network again"
+    with integrity.checked(beside, cure, adopt=False), integrity.checked(weights, cure, adopt=False):
         return json.loads(beside.read_text(encoding="utf-8")), safetensors.torch.load_file(weights)
-    except (SafetensorError, ValueError) as error:
-        raise ValueError(f"weights={str(weights)!r} cannot be read ({error}); convert the network again") from error
 
 
 def _build(checkout: Path, settings: dict[str, Any]) -> Any:
@@ -205,8 +203,8 @@ def convert(network: str | os.PathLike[str], to: str | os.PathLike[str] | None =
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"network={str(network)!r}: its Generator is not laid out as StyleGAN2's ({error})") from error
     place = (Path(to).expanduser() if to else path.parent) / f"{path.stem}.safetensors"
-    write_atomic(place, safetensors.torch.save(tensors))
-    write_atomic(place.with_suffix(".json"), (settings + "\n").encode())
+    integrity.write(place, safetensors.torch.save(tensors))
+    integrity.write(place.with_suffix(".json"), (settings + "\n").encode())
     return place
 
 

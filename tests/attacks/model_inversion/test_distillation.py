@@ -2,6 +2,7 @@
 
 import copy
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -106,3 +107,12 @@ def test_what_makes_no_student(name, images, more, says, target, tmp_path):
     with pytest.raises(ValueError, match=says):
         distil(target, name, images, root=tmp_path, **(SMALL | more))
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("file", ["weights.safetensors", "settings.json"])
+def test_a_student_that_has_changed_on_disk_is_noticed(target, tmp_path, file):
+    path = Path(distil(target, "vit_cifar", PUBLIC, root=tmp_path, **SMALL)) / file
+    good = path.read_bytes()
+    path.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
+    with pytest.raises(ValueError, match=f"{path} is corrupt .* delete the folder {path.parent} and run again"):
+        load(str(path.parent))

@@ -151,6 +151,16 @@ def test_a_pickle_becomes_tensors_and_settings(pickled, checkout, tmp_path):
     assert state.keys() == drawn().keys() and all(torch.equal(state[name], tensor) for name, tensor in drawn().items())
 
 
+@pytest.mark.parametrize("suffix", [".safetensors", ".json"])
+def test_a_converted_network_that_has_changed_is_noticed(pickled, checkout, tmp_path, suffix):
+    place = stylegan2.convert(pickled, tmp_path / "out")
+    path = place.with_suffix(suffix)
+    good = path.read_bytes()
+    path.write_bytes(good[:-12] + bytes([good[-12] ^ 1]) + good[-11:])
+    with pytest.raises(ValueError, match=f"{path} cannot be read .it has changed.* convert the network again"):
+        stylegan2.StyleGAN2(checkout, place)
+
+
 def test_beside_the_pickle_if_nothing_else_is_said(pickled):
     assert stylegan2.convert(pickled) == pickled.with_suffix(".safetensors")
 
