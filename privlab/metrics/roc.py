@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from privlab.metrics import rate_interval
+
 FEW = 10  # false positives below which a rate is rough
 RESAMPLES = 9_999  # of a bootstrap
 QUANTILES = 40  # curves; of fewer, even the extremes lie within the quantiles of 2.5 and 97.5%
@@ -159,19 +161,18 @@ def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
     """The highest TPR whose FPR, as counted, is at most the one asked for, with a 95% interval that knows of the threshold.
 
     The threshold is estimated too, from a handful of non-members; an interval on the members' count alone forgets that.
-    So let c be the threshold whose *true* FPR is `fpr`. The non-members above c are X ~ Binomial(N, fpr), and with a
-    chance of 97.5% a <= X <= b, its quantiles of 1.25 and 98.75%. Then c lies between the (b + 1)-th and the a-th highest
-    non-member, so the members above c are at least those above the a-th and at most those above the (b + 1)-th.
-    Clopper and Pearson's bounds on these two counts, at 97.5% too, make 95% or more together, for independent samples of
-    any distributions, ties included. Below 4.4 / fpr non-members a is 0: c has no upper bound, and `low` is 0.
+    `rate_interval` says how this one is made. Over 4,000 simulations a setting (50 to 5,000 of each kind, FPR .1 to 10%,
+    AUC .5 to .95, curves of several shapes) it covers 95 to 97% from fifty false positives on, 95 to 99% with ten, and
+    with fewer mostly 97 to 99%, as the slope of the curve can hardly be read then; at worst 92% where the members' scores
+    spread half as far as the others', or the curve bends sharply. Where scores are tied or the curve leaps, the bound
+    holds for any distribution: 95% or more, mostly 98 to 100%.
+    Below 6 / fpr non-members a leap above all of them cannot be seen: there the interval rests on a smooth curve.
 
     scores: (n,) finite, higher = member.  members: (n,) True or False.  fpr: in (0, 1).
     Warns below 10 / fpr non-members (10,000 at .1%).
     Raises ValueError below 1 / fpr non-members (1,000 at .1%), for another fpr, and as `curve` does.
-    Source: the measure is that of Carlini et al. 2022; the interval is ours, after Clopper and Pearson 1934.
+    Source: the measure is that of Carlini et al. 2022; the interval is ours.
     """
-    from scipy.stats import binom, binomtest
-
     scores, members = _checked(scores, members)
     if not 0 < fpr < 1:
         raise ValueError(f"fpr={fpr} is no rate between 0 and 1; try 0.001, which is .1%")
@@ -189,14 +190,14 @@ def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
             stacklevel=2,
         )
 
-    edges = np.concatenate([[math.inf], outside, [-math.inf]])  # edges[k]: the k-th highest non-member
-    fewest, most = binom.ppf([0.0125, 0.9875], n, fpr).astype(int)  # a and b
-    true, lowest, highest = (m - np.searchsorted(inside, edges[[allowed + 1, fewest, most + 1]], side="right")).tolist()
-    above = scores[scores > edges[allowed + 1]]
+    low, high = rate_interval.interval(inside, outside, allowed + 1, fpr)
+    edge = outside[allowed]  # who is above it is called
+    true = m - int(np.searchsorted(inside, edge, side="right"))
+    above = scores[scores > edge]
     return Rate(
         value=true / m,
-        low=float(binomtest(lowest, m).proportion_ci(0.975).low),
-        high=float(binomtest(highest, m).proportion_ci(0.975).high),
+        low=low,
+        high=high,
         threshold=float(above.min(initial=math.inf)),
         true_positives=true,
         members=m,
