@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -94,8 +96,11 @@ def observe(
     normalise: Normalise | None = None,
     names: Iterable[str] | None = None,
 ) -> Leak:
-    """Run one client step and return what leaves the client. The model keeps its mode, weights and running statistics.
+    """Run one client step and return what leaves the client. The model keeps its mode, weights, running statistics and caches.
 
+    A parameter that the forward pass leaves alone sends zeros (GoogLeNet's auxiliary heads in eval mode): that is its gradient, and a
+    server receives it from a client that adds up. The first time that a model sees one image of a size, the gradient is held against that
+    of the same image twice, which is the same mean; a warning says so where they differ (`models.memory_layout` has the likely cause).
     images: (batch, channels, height, width) in [0, 1], moved to the model's device and precision.  labels: (batch,) class indices.
     normalise: the model's preprocessing; `preprocessing(model)` if not given.
     names: share the gradients of these parameters only (saves memory); all that are learnable if not given.
@@ -130,10 +135,41 @@ def observe(
         raise ValueError(f"labels: got {labels.tolist()}; this model knows the classes 0 to {logits.shape[1] - 1}")
 
     loss = F.cross_entropy(logits, labels)
-    grads = torch.autograd.grad(loss, [learnable[n] for n in shared])
+    gradients = torch.autograd.grad(loss, [learnable[n] for n in shared], materialize_grads=True)
     _, channels, height, width = images.shape
-    return Leak(
-        dict(zip(shared, grads, strict=True)), len(images), (channels, height, width), labels, normalise, first.dtype
+    grads = dict(zip(shared, gradients, strict=True))
+    leak = Leak(grads, len(images), (channels, height, width), labels, normalise, first.dtype)
+    state = (model.training, leak.image_shape, leak.precision, first.device)
+    if len(images) == 1 and state not in (compared := COMPARED.setdefault(model, set())):
+        compared.add(state)
+        _compare_with_twice(model, images, leak)
+    return leak
+
+
+COMPARED: WeakKeyDictionary[nn.Module, set[tuple]] = WeakKeyDictionary()
+
+
+def _compare_with_twice(model: nn.Module, images: Tensor, leak: Leak) -> None:
+    """Warn where one image and the same image twice have different gradients, and the model does not draw."""
+
+    def apart(times: int) -> float:
+        assert leak.labels is not None
+        labels = leak.labels.repeat(times)
+        again = observe(model, images.repeat(times, 1, 1, 1), labels, leak.normalise, leak.grads).grads
+        return (Leak({n: g - again[n] for n, g in leak.grads.items()}, 1, leak.image_shape).norm / leak.norm).item()
+
+    limit = torch.finfo(leak.precision).eps ** 0.5
+    with torch.random.fork_rng([leak.labels.device] if leak.labels is not None and leak.labels.is_cuda else []):
+        try:
+            off = apart(2)
+            if not off > limit or apart(1) > limit:  # dropout tells two passes apart by itself
+                return
+        except RuntimeError:  # a model for one image at a time, or no memory for two: nothing to compare
+            return
+    warnings.warn(
+        f"model: {type(model).__name__} gives one image another gradient than the same image twice, {off:.1%} apart: PyTorch's BatchNorm "
+        "on a CPU, where it is scripted, compiled or called below torch.nn; write y.flatten().view(y.shape) behind it, or give two images",
+        stacklevel=3,
     )
 
 

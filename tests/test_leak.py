@@ -1,5 +1,7 @@
 """The line between client and attacker: what crosses it, and what the errors say."""
 
+from functools import cached_property
+
 import pytest
 import timm
 import torch
@@ -195,3 +197,110 @@ def test_missing_and_broken_gradients_are_named(small):
     leak.grads["pos_embed"][0, 0, 0] = float("nan")
     with pytest.raises(ValueError, match="'pos_embed' holds NaN"):
         leak["pos_embed"]
+
+
+class Tokens(nn.Module):
+    """A map behind a BatchNorm, read as tokens: the gradient arrives in an order of memory that PyTorch's CPU kernel misreads."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.patches, self.norm, self.head = nn.Conv2d(3, 6, 8, stride=8), norm, nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 10))
+
+    def forward(self, x):
+        return self.head(self.norm(self.patches(x)).flatten(2).transpose(1, 2)).tanh().mean(1)
+
+
+def functional_norm(x):
+    return F.batch_norm(x, torch.zeros(6).to(x), torch.full((6,), 2.0).to(x))
+
+
+def apart(ours, theirs):
+    return (torch.stack([(theirs[n] - g).norm() for n, g in ours.items()]).norm() / torch.stack([g.norm() for g in ours.values()]).norm()).item()  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d(6), nn.InstanceNorm2d(6, affine=True), functional_norm], ids=["batch", "instance", "functional"])  # fmt: skip
+def test_one_image_and_the_same_image_twice_have_one_gradient(norm, mode, dtype, recwarn):
+    model = Tokens(norm).train(mode == "train").to(dtype)
+    one = observe(model, images(), torch.tensor([3])).grads
+    two = observe(model, images().repeat(2, 1, 1, 1), torch.tensor([3, 3])).grads
+    assert apart(one, two) < 100 * torch.finfo(dtype).eps
+    assert not recwarn.list
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning", "ignore:`torch.jit:FutureWarning")
+def test_a_wrong_gradient_that_cannot_be_mended_is_told_once_with_its_remedy():
+    x, y = images(), torch.tensor([3])
+    model = torch.jit.script(Tokens(nn.BatchNorm2d(6)).eval())
+    with pytest.warns(UserWarning, match=r"same image twice.*y.flatten\(\).view\(y.shape\)") as told:
+        one = observe(model, x, y).grads
+        observe(model, x, y)
+    assert len([w for w in told if "twice" in str(w.message)]) == 1
+    assert apart(one, observe(model, x.repeat(2, 1, 1, 1), y.repeat(2)).grads) > 0.01  # else PyTorch is mended: drop all this
+
+
+def test_a_model_that_draws_is_not_taken_for_a_wrong_one_and_draws_what_it_would(recwarn):
+    model = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(3072, 10))
+    torch.manual_seed(0)
+    first = [observe(model, images(), torch.tensor([3])).grads for _ in range(2)]  # compared, and not compared again
+    torch.manual_seed(0)
+    again = [observe(model, images(), torch.tensor([3])).grads for _ in range(2)]
+    assert all(torch.equal(a["2.weight"], b["2.weight"]) for a, b in zip(first, again, strict=True))
+    assert not recwarn.list
+
+
+class Keeping(nn.Module):
+    """A bias of the logits that a layer computes from its weights, and keeps."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.weight = how, nn.Parameter(torch.arange(10.0) / 10)
+        self.memory, self.cache, self.kept, self.rows = {}, {}, None, [None]
+
+    @cached_property
+    def once(self):
+        return self.weight.square()
+
+    def forward(self, x):
+        x = x.flatten(1)[:, :10]
+        if self.how == "property":
+            return x + self.once
+        if self.how == "attribute":
+            self.kept = self.weight.square() if self.kept is None else self.kept
+            return x + self.kept
+        if self.how == "list":
+            self.rows[0] = self.weight.square() if self.rows[0] is None else self.rows[0]
+            return x + self.rows[0]
+        kept = self.cache if self.how == "cache" else self.memory
+        if "bias" not in kept:
+            kept["bias"] = self.weight.square()
+        return x + kept["bias"]
+
+
+@pytest.mark.parametrize("look", ["never", "with a graph", "without one"])
+@pytest.mark.parametrize("how", ["cache", "memory", "attribute", "list", "property"])
+def test_what_a_layer_keeps_breaks_no_gradient_and_stays_with_the_layer(how, look):
+    x, y = images(), torch.tensor([3])
+    model = Keeping(how)
+    if look == "without one" and how in ("cache", "property"):
+        with torch.no_grad():
+            model(x)
+    elif look != "never":
+        F.cross_entropy(model(x), y).backward()  # frees the graph
+        model.weight.grad = None
+    before = {n: (v, repr(v)) for n, v in vars(model).items()}
+    first, second = (observe(model, x, y).grads["weight"] for _ in range(2))
+    assert first.any() and torch.equal(first, second)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[n] is v and repr(v) == text for n, (v, text) in before.items())
+    right = (F.cross_entropy(x.flatten(1)[:, :10] + model.weight.square(), y),)
+    torch.testing.assert_close(first, torch.autograd.grad(right, model.weight)[0])
+
+
+def test_a_parameter_that_the_forward_pass_leaves_alone_sends_zeros():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
+    model[0].aside = nn.Linear(4, 4)
+    leak = observe(model, images(), torch.tensor([3]))
+    assert not leak["0.aside.weight"].any() and leak["0.aside.weight"].shape == (4, 4)
+    assert leak["1.weight"].any()

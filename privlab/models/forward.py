@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from functools import cached_property
+from typing import Any
 
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from privlab.data import Normalise
+from privlab.models.memory_layout import RightGradients
 
 Gradients = dict[str, Tensor]  # parameter name -> tensor, shaped like the parameter
 
@@ -27,6 +32,7 @@ def preprocessing(model: nn.Module) -> Normalise:
 def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
     """The forward pass of a model as it is now, leaving no trace: in train mode, BatchNorm counts into copies of its buffers.
 
+    What layers keep between calls they neither find nor leave, see `forgetful`; and gradients through it are right, see `RightGradients`.
     Raises ValueError, when called, where BatchNorm in train mode has a single value a channel to take the variance of.
     """
     training = any(m.training for m in model.modules())  # a part may be in train mode while the whole is not
@@ -34,7 +40,8 @@ def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
     def forward(x: Tensor) -> Tensor:
         try:
-            return functional_call(model, buffers, (x,)) if buffers else model(x)
+            with RightGradients(), forgetful(model):
+                return functional_call(model, buffers, (x,)) if buffers else model(x)
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
@@ -51,6 +58,57 @@ def functional(model: nn.Module) -> Callable[[Gradients, Tensor], Tensor]:
 
     def forward(parameters: Gradients, x: Tensor) -> Tensor:
         buffers = {n: b.clone() for n, b in model.named_buffers()}
-        return functional_call(model, {**parameters, **buffers}, (x,))
+        with RightGradients(), forgetful(model):
+            return functional_call(model, {**parameters, **buffers}, (x,))
 
     return forward
+
+
+@contextmanager
+def forgetful(model: nn.Module) -> Iterator[None]:
+    """Inside, each layer computes anew what it would keep between calls; afterwards its attributes are what they were.
+
+    A tensor that a layer keeps (timm's LeViT its attention biases) belongs to the weights and the graph of the call that made it: with
+    the graph freed, or made without one, it gives the next call an error, or no gradient. Put aside are tensors with a graph, alone or in
+    a dict or list, `cached_property`s, and dicts with "cache" in their name. A tensor that was kept without a graph under another name
+    cannot be told from a constant, and stays.
+    """
+    copies: dict[int, Any] = {}  # two layers may share a dict
+    attributes = []
+    for module in model.modules():
+        now = vars(module)
+        before = {name: now[name] for name in now.keys() - OF_A_MODULE}
+        attributes.append((now, before))
+        for name, value in before.items():
+            if isinstance(value, dict | list):
+                now[name] = copies.setdefault(id(value), _fresh(name, value))
+            elif isinstance(value, Tensor) and isinstance(getattr(type(module), name, None), cached_property):
+                del now[name]
+            elif _has_graph(value):
+                now[name] = None
+    try:
+        yield
+    finally:
+        for now, before in attributes:
+            for name in now.keys() - before.keys() - OF_A_MODULE:
+                del now[name]
+            now.update(before)
+
+
+OF_A_MODULE = frozenset(vars(nn.Module()))  # its parameters, hooks and mode
+
+
+def _fresh(name: str, value: Any) -> Any:
+    """A copy of a dict or list, without what an earlier call left in it."""
+    fresh = copy(value)
+    if isinstance(value, list):
+        fresh[:] = [None if _has_graph(part) else part for part in value]
+    else:
+        for key in [key for key, part in value.items() if "cache" in name or _has_graph(part)]:
+            del fresh[key]
+    return fresh
+
+
+def _has_graph(value: Any) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(part, Tensor) and part.grad_fn is not None for part in inside)

@@ -34,7 +34,7 @@ def residuals(
     """What Gauss-Newton squares and adds up, for each term the tensors of its value, with a graph back to the latent."""
     images = space.images(latent)
     task = F.cross_entropy(forward(images), labels)
-    update = torch.autograd.grad(task, list(parameters.values()), create_graph=True)
+    update = torch.autograd.grad(task, list(parameters.values()), create_graph=True, materialize_grads=True)
     grads = dict(zip(parameters, update, strict=True))
     return [value(images, grads, leak) for value in values]
 

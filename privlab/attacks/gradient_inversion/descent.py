@@ -196,7 +196,7 @@ class Descent:
             task = -(guess.softmax(1) * logits.log_softmax(1)).sum(1).mean()  # type: ignore[union-attr]
         if len(x) < self.batch:
             task = task * (len(x) / self.batch)
-        update = torch.autograd.grad(task, list(self.parameters.values()), create_graph=create_graph)
+        update = torch.autograd.grad(task, list(self.parameters.values()), create_graph=create_graph, materialize_grads=True)
         return dict(zip(self.parameters, update, strict=True))
 
     # A batch in chunks: its gradient is the sum of those of its chunks. So the gradient of any distance D of that sum can be had chunk by
@@ -294,22 +294,19 @@ class Descent:
 
 
 def twice_differentiable(model: nn.Module, forward: Callable[..., Tensor] | None = None) -> Callable[..., Tensor]:
-    """The model's forward pass without side effects, attention computed so that it has a second derivative.
+    """The model's forward pass without side effects, attention and hard sigmoids computed so that they have a second derivative.
 
     PyTorch's fused attention has none. Where the model uses it, the plain one takes its place, and a warning says so.
     forward: how to run the model; `stateless(model)` if not given.
     """
-    run, watch = forward or stateless(model), _Attention()
+    run, watch = forward or stateless(model), _Twice()
     warned: list[bool] = []
 
     def plain(*args: Any) -> Tensor:
-        with sdpa_kernel(SDPBackend.MATH):
-            if warned:
-                return run(*args)
-            with watch:
-                logits = run(*args)
-        warned.append(True)
-        if watch.fused:
+        with sdpa_kernel(SDPBackend.MATH), watch:
+            logits = run(*args)
+        if watch.fused and not warned:
+            warned.append(True)
             warnings.warn(
                 f"model: {type(model).__name__} computes attention by a fused kernel, which cannot be differentiated twice; "
                 "the search uses PyTorch's plain attention in its place (same function, slower)",
@@ -320,11 +317,13 @@ def twice_differentiable(model: nn.Module, forward: Callable[..., Tensor] | None
     return plain
 
 
-class _Attention(TorchFunctionMode):
-    """Notices calls of attention that PyTorch may fuse."""
+class _Twice(TorchFunctionMode):
+    """Notices calls of attention that PyTorch may fuse; puts for a hard sigmoid what it is made of, which has a second derivative."""
 
     fused = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.fused |= func in (F.scaled_dot_product_attention, F.multi_head_attention_forward)
+        if func is F.hardsigmoid:
+            return F.relu6((args[0] if args else (kwargs or {})["input"]) + 3) / 6
         return func(*args, **(kwargs or {}))

@@ -1,0 +1,107 @@
+"""Gradients through BatchNorm and its kin are right for one image, however the maps and their gradients lie in memory."""
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from privlab.models.memory_layout import RightGradients
+
+CHANNELS = 4
+LAYERS = {
+    "batch, train": lambda: nn.BatchNorm2d(CHANNELS),
+    "batch, eval": lambda: nn.BatchNorm2d(CHANNELS).eval(),
+    "batch, no weights": lambda: nn.BatchNorm2d(CHANNELS, affine=False).eval(),
+    "batch, no statistics": lambda: nn.BatchNorm2d(CHANNELS, track_running_stats=False),
+    "instance": lambda: nn.InstanceNorm2d(CHANNELS, affine=True),
+    "instance, tracking": lambda: nn.InstanceNorm2d(CHANNELS, affine=True, track_running_stats=True).eval(),
+    "group": lambda: nn.GroupNorm(2, CHANNELS),
+}
+SHAPES = [(1, CHANNELS, 4, 3), (2, CHANNELS, 4, 3), (1, CHANNELS, 1, 3), (2, CHANNELS, 4, 1), (1, CHANNELS, 4, 1)]
+
+
+def drawn(shape, dtype, seed):
+    return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def layouts(x):
+    """The same numbers in every order of memory."""
+    for order in itertools.permutations(range(x.ndim)):
+        back = [order.index(i) for i in range(x.ndim)]
+        yield x.permute(order).contiguous().permute(back)
+
+
+def derivatives(layer, x, pull):
+    """The answer, its gradients along `pull`, and the gradients of those."""
+    x, pull = x.detach().requires_grad_(), pull.detach().requires_grad_()
+    variables = [x, *layer.parameters()]
+    y = layer(x)
+    gradients = torch.autograd.grad(y, variables, pull, create_graph=True)
+    second = torch.autograd.grad(sum(g.pow(3).sum() for g in gradients), [pull, *variables], materialize_grads=True)
+    return [y, *gradients, *second]
+
+
+def off(layer, dtype, shape):
+    """Largest relative error of any derivative, over every layout of the map and of the gradient that arrives."""
+    layer = layer().to(dtype)
+    x, pull = drawn(shape, dtype, 0), drawn(shape, dtype, 1)
+    right = derivatives(layer, x, pull)
+    worst = 0.0
+    for a, b in [*((a, pull) for a in layouts(x)), *((x, b) for b in layouts(pull)), *zip(layouts(x), layouts(pull), strict=True)]:  # fmt: skip
+        with RightGradients():
+            got = derivatives(layer, a, b)
+        worst = max(worst, *(((g - r).norm() / r.norm().clamp(min=1e-3)).item() for g, r in zip(got, right, strict=True)))
+    return worst
+
+
+@pytest.mark.parametrize("dtype, limit", [(torch.float64, 1e-10), (torch.float32, 1e-3)])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_first_and_second_derivatives_do_not_depend_on_the_layout(layer, shape, dtype, limit):
+    assert off(LAYERS[layer], dtype, shape) < limit
+
+
+def test_the_functional_forms_and_keyword_arguments_are_reached():
+    x, mean, var = drawn((1, 4, 3, 3), torch.float64, 0), torch.zeros(4).double(), torch.ones(4).double()
+    pull = drawn((1, 4, 3, 3), torch.float64, 1)
+    tokens = pull.flatten(2).transpose(1, 2).contiguous()  # (1, places, channels)
+    for norm in (
+        lambda x: F.batch_norm(x, mean, var),
+        lambda x: F.batch_norm(input=x, running_mean=mean, running_var=var),
+        lambda x: torch.batch_norm(x, None, None, mean, var, False, 0.1, 1e-5, False),
+        lambda x: F.instance_norm(x),
+    ):
+        x.requires_grad_()
+        with RightGradients():
+            read = norm(x).flatten(2).transpose(1, 2)
+        (got,) = torch.autograd.grad((read * tokens).sum(), x)
+        (right,) = torch.autograd.grad(norm(x), x, pull)
+        torch.testing.assert_close(got, right)
+
+
+def test_gradients_that_arrive_in_the_usual_order_stay_equal_to_the_bit():
+    layer = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3), nn.InstanceNorm2d(4), nn.Flatten())
+    for n in (1, 2):
+        x, pull = drawn((n, 3, 8, 8), torch.float32, 0), drawn((n, 64), torch.float32, 1)
+        plain = derivatives(layer, x, pull)
+        with RightGradients():
+            assert all(torch.equal(a, b) for a, b in zip(derivatives(layer, x, pull), plain, strict=True))
+
+
+def test_each_images_gradient_under_vmap_is_its_own():
+    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.InstanceNorm2d(4, affine=True), nn.Flatten(2)).double()
+    weights, x, pull = dict(model.named_parameters()), drawn((5, 3, 4, 3), torch.float64, 0), drawn((12, 4), torch.float64, 1)
+
+    def loss(weights, image):
+        with RightGradients():
+            tokens = torch.func.functional_call(model, weights, (image[None],)).transpose(1, 2)
+        return (tokens * pull).sum()
+
+    together = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(weights, x)
+    for i, image in enumerate(x):
+        tokens = model(image[None])
+        alone = torch.autograd.grad(tokens, list(weights.values()), pull.T.contiguous()[None])
+        for name, g in zip(weights, alone, strict=True):
+            torch.testing.assert_close(together[name][i], g)
