@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from privlab.compute import store
 from privlab.data import sources
 from privlab.data.images import check_range
-from privlab.models.forward import preprocessing
+from privlab.models.forward import forgetful, preprocessing
 
 LAST = "last"  # what enters the last Linear layer
 FORMAT = 1  # raise it when the same model and images begin to give other features
@@ -66,7 +66,7 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
-        with listening(model, parts):
+        with listening(model, parts), forgetful(model):
             for done, batch in enumerate(images.split(batch_size), start=1):
                 x = batch.to(like.device)
                 model(normalise(x.to(like.dtype) if x.is_floating_point() else x.to(like.dtype) / 255))

@@ -28,6 +28,7 @@ from privlab.compute.store import digest, joined, key, keyed, parted
 from privlab.data import Normalise
 from privlab.data import load as load_images
 from privlab.models.forward import preprocessing
+from privlab.models.memory_layout import RightGradients
 from privlab.training import batches, defence, optimisers
 from privlab.training.batches import Labelled, subset
 from privlab.training.defence import Defence, Penalty
@@ -268,7 +269,8 @@ def _epoch(
             if way:
                 loss = way.gradients(model, normalise(x), labels[rows])
             else:
-                loss = _loss(model, normalise, x, labels[rows], recipe, mix, penalty)
+                with RightGradients():
+                    loss = _loss(model, normalise, x, labels[rows], recipe, mix, penalty)
                 loss.backward()
             for disturb in disturbances:
                 disturb()

@@ -22,6 +22,7 @@ from privlab.attacks.model_inversion.random_window import random_window
 from privlab.attacks.model_inversion.results import PARTS, Result, State
 from privlab.models import representations
 from privlab.models.forward import preprocessing
+from privlab.models.memory_layout import RightGradients
 
 FORMAT = 1  # raise it when the same settings begin to give other images
 _AT_ONCE = 256  # pictures in one pass where no gradient is taken
@@ -119,10 +120,10 @@ class ModelInversion:
             for part, names in zip(z.detach().split(whole), labels.split(whole), strict=True):
                 draw.set_state(rng_state)  # all candidates are looked at through the same view
                 part.requires_grad_()
-                images = shown(generator, part, names)
-                loss = self.objective(
-                    models, generator, images, random_window(images, self.share, draw), names, around
-                )  # (part,)
+                with RightGradients():
+                    images = shown(generator, part, names)
+                    view = random_window(images, self.share, draw)
+                    loss = self.objective(models, generator, images, view, names, around)  # (part,)
                 gradients.append(torch.autograd.grad(loss.sum(), part)[0])
                 losses.append(loss.detach())
             if step == 0:
