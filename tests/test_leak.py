@@ -204,7 +204,11 @@ class Tokens(nn.Module):
 
     def __init__(self, norm):
         super().__init__()
-        self.patches, self.norm, self.head = nn.Conv2d(3, 6, 8, stride=8), norm, nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 10))
+        self.patches, self.norm, self.head = (
+            nn.Conv2d(3, 6, 8, stride=8),
+            norm,
+            nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 10)),
+        )
 
     def forward(self, x):
         return self.head(self.norm(self.patches(x)).flatten(2).transpose(1, 2)).tanh().mean(1)
@@ -237,7 +241,9 @@ def test_a_wrong_gradient_that_cannot_be_mended_is_told_once_with_its_remedy():
         one = observe(model, x, y).grads
         observe(model, x, y)
     assert len([w for w in told if "twice" in str(w.message)]) == 1
-    assert apart(one, observe(model, x.repeat(2, 1, 1, 1), y.repeat(2)).grads) > 0.01  # else PyTorch is mended: drop all this
+    assert (
+        apart(one, observe(model, x.repeat(2, 1, 1, 1), y.repeat(2)).grads) > 0.01
+    )  # else PyTorch is mended: drop all this
 
 
 def test_a_model_that_draws_is_not_taken_for_a_wrong_one_and_draws_what_it_would(recwarn):

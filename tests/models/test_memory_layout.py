@@ -52,7 +52,9 @@ def off(layer, dtype, shape):
     for a, b in [*((a, pull) for a in layouts(x)), *((x, b) for b in layouts(pull)), *zip(layouts(x), layouts(pull), strict=True)]:  # fmt: skip
         with RightGradients():
             got = derivatives(layer, a, b)
-        worst = max(worst, *(((g - r).norm() / r.norm().clamp(min=1e-3)).item() for g, r in zip(got, right, strict=True)))
+        worst = max(
+            worst, *(((g - r).norm() / r.norm().clamp(min=1e-3)).item() for g, r in zip(got, right, strict=True))
+        )
     return worst
 
 
@@ -82,7 +84,9 @@ def test_the_functional_forms_and_keyword_arguments_are_reached():
 
 
 def test_gradients_that_arrive_in_the_usual_order_stay_equal_to_the_bit():
-    layer = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3), nn.InstanceNorm2d(4), nn.Flatten())
+    layer = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3), nn.InstanceNorm2d(4), nn.Flatten()
+    )
     for n in (1, 2):
         x, pull = drawn((n, 3, 8, 8), torch.float32, 0), drawn((n, 64), torch.float32, 1)
         plain = derivatives(layer, x, pull)
@@ -92,7 +96,11 @@ def test_gradients_that_arrive_in_the_usual_order_stay_equal_to_the_bit():
 
 def test_each_images_gradient_under_vmap_is_its_own():
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.InstanceNorm2d(4, affine=True), nn.Flatten(2)).double()
-    weights, x, pull = dict(model.named_parameters()), drawn((5, 3, 4, 3), torch.float64, 0), drawn((12, 4), torch.float64, 1)
+    weights, x, pull = (
+        dict(model.named_parameters()),
+        drawn((5, 3, 4, 3), torch.float64, 0),
+        drawn((12, 4), torch.float64, 1),
+    )
 
     def loss(weights, image):
         with RightGradients():

@@ -196,7 +196,9 @@ class Descent:
             task = -(guess.softmax(1) * logits.log_softmax(1)).sum(1).mean()  # type: ignore[union-attr]
         if len(x) < self.batch:
             task = task * (len(x) / self.batch)
-        update = torch.autograd.grad(task, list(self.parameters.values()), create_graph=create_graph, materialize_grads=True)
+        update = torch.autograd.grad(
+            task, list(self.parameters.values()), create_graph=create_graph, materialize_grads=True
+        )
         return dict(zip(self.parameters, update, strict=True))
 
     # A batch in chunks: its gradient is the sum of those of its chunks. So the gradient of any distance D of that sum can be had chunk by
