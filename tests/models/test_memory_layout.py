@@ -49,7 +49,8 @@ def off(layer, dtype, shape):
     x, pull = drawn(shape, dtype, 0), drawn(shape, dtype, 1)
     right = derivatives(layer, x, pull)
     worst = 0.0
-    for a, b in [*((a, pull) for a in layouts(x)), *((x, b) for b in layouts(pull)), *zip(layouts(x), layouts(pull), strict=True)]:  # fmt: skip
+    both = zip(layouts(x), layouts(pull), strict=True)
+    for a, b in [*((a, pull) for a in layouts(x)), *((x, b) for b in layouts(pull)), *both]:
         with RightGradients():
             got = derivatives(layer, a, b)
         worst = max(

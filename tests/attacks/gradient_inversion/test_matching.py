@@ -319,3 +319,41 @@ def test_lbfgs_takes_the_slope_of_a_batch_on_a_vit():
     leak = observe(model, torch.rand(2, 3, 32, 32), torch.tensor([3, 5]))
     states = list(replace(gradient_inversion.dlg(2), labels=presets.one_or_many).search(model, leak))
     assert states[-1].evaluations > 3 and states[-1].loss < states[0].loss
+
+
+# -- layers that PyTorch differentiates wrongly, once alone, or with a graph that is gone -------------------------------------
+
+
+class Tokens(nn.Module):
+    """A map behind a norm, read as tokens; a gate that PyTorch differentiates once; a head that is left alone."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.patches, self.norm, self.aside = nn.Conv2d(3, 8, 2, stride=2), nn.BatchNorm2d(8), nn.Linear(8, 5)
+            self.head = nn.Sequential(nn.LayerNorm(8), nn.Hardsigmoid(), nn.Linear(8, 5))
+            self.bias, self.cache = nn.Parameter(torch.rand(5)), {}
+
+    def forward(self, x):
+        if "bias" not in self.cache:
+            self.cache["bias"] = self.bias.square()
+        x = self.norm(self.patches(x)).flatten(2).transpose(1, 2)  # (batch, tokens, width)
+        return self.head(x).tanh().mean(1) + self.cache["bias"]
+
+
+@pytest.mark.parametrize("objective", [cosine_distance, squared_distance])
+def test_the_slope_of_a_search_is_that_of_its_loss(objective):
+    model = Tokens().double().eval()
+    images, leak = sent(model, batch=1)
+    attack = GradientMatching((Term("gradients", 1.0, objective),), 1, signed=False)
+
+    def at(x):
+        return next(attack.search(model, leak, start=x))
+
+    slope = at(images.flip(3)).checkpoint.__self__.latent.grad
+    for place in ((0, 0, 1, 1), (0, 1, 2, 3), (0, 2, 5, 0)):
+        step = torch.zeros_like(images)
+        step[place] = 1e-6
+        by_hand = (at(images.flip(3) + step).loss - at(images.flip(3) - step).loss) / 2e-6
+        assert slope[place].item() == pytest.approx(by_hand, rel=1e-5)
