@@ -34,10 +34,10 @@ def add_audit(commands: argparse._SubParsersAction) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from privlab.auditing import audit, inputs, validation
+    from privlab.auditing import arguments, audit, inputs
     from privlab.compute.atomic import write_atomic
 
-    validation.numbers(15.0, options.minutes, None)  # said now, and not after the model is built
+    arguments.numbers(15.0, options.minutes, None, options.seed)  # said now, and not after the model is built
     out = options.out or Path("runs") / f"audit_{options.name}"
     try:
         model = inputs.named(options.name, options.classes, options.weights, options.seed)

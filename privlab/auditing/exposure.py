@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.attacks.gradient_inversion.closed_form import Recovery, first_layer
+from privlab.auditing import entrance
+from privlab.auditing.likeness import Level, likeness
 from privlab.defences import perturbation
 from privlab.leak import Leak
 
@@ -33,6 +37,7 @@ class Solve:
 
     how: the gradients as computed ("float32"), rounded ("bfloat16"), or with noise ("gaussian 0.01").  psnr: of the clamped image, in dB.
     condition, rank, unknowns: of the linear system, see `closed_form.Recovery`.  note: what the solver warned of.
+    ssim, lpips: of the clamped image, see `likeness`.  nearer: by these two, than every picture that looks at no gradient.
     """
 
     form: str
@@ -43,6 +48,9 @@ class Solve:
     rank: int
     unknowns: int
     note: str = ""
+    ssim: float | None = None
+    lpips: float | None = None
+    nearer: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,59 +74,113 @@ def word(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def expose(model: nn.Module, leak: Leak, image: Tensor, level: float, seed: int = 0, index: int = 0) -> Exposure:
+def expose(model: nn.Module, leak: Leak, image: Tensor, level: Level, seed: int = 0, index: int = 0) -> Exposure:
     """Try every closed form on one leak, as computed and in bfloat16; and with noise, those that get above a level.
 
-    leak: of one image, unrounded.  image: the truth, (1, channels, height, width) in [0, 1], for the scores.  level: in dB.
+    leak: of one image, unrounded.  image: the truth, (1, channels, height, width) in [0, 1], for the scores.
+    level: what a picture of it has to stay below.
     seed: of the noise, which the attacker knows the size of.  index: the image's number, for the table.
     """
-    computed, needs, why = word(leak.precision), dict(FORMS), {}
+    computed, needs = word(leak.precision), dict(FORMS)
+    why: dict[str, str] = {}
+    readers: dict[str, Reader] = {}
     recoveries: dict[str, dict[str, tuple[Recovery, str]]] = {computed: {}}  # how -> form -> what came back
-    for form in FORMS:
+    for form, (required, read) in _readers(model, leak):
+        if form in readers:
+            continue
         try:
-            if form == "first_layer":
-                name = first_layer.layer(model, leak)
-                needs[form] = (f"{name}.weight", f"{name}.bias")
-            recoveries[computed][form] = _solve(form, model, leak)
+            recoveries[computed][form] = read(leak, None)
+            readers[form], needs[form] = read, required
         except ValueError as error:
-            why[form] = str(error)
-    alive = list(recoveries[computed])
+            why.setdefault(form, str(error))
+    alive = [form for form in FORMS if form in readers]
+    why = {form: why[form] for form in FORMS if form not in readers}
     rounded = leak.rounded(SHORT)
-    recoveries[word(SHORT)] = {form: _solve(form, model, rounded) for form in alive}
+    recoveries[word(SHORT)] = _read_all(readers, alive, rounded, None)
 
-    scores = {form: metrics.psnr(recoveries[computed][form][0].clamped, image).item() for form in alive}
-    leaking = [form for form in alive if scores[form] > level]
+    likenesses = {form: likeness(recoveries[computed][form][0].clamped, image) for form in alive}
+    leaking = [form for form in alive if likenesses[form].psnr > level.psnr or level.nearer(likenesses[form])]
     names = {name for form in leaking for name in needs[form]}
     energies = {word(SHORT): _energy(leak, rounded, names)} if leaking else {}
     for relative in NOISE if leaking else ():
         noisy, how = perturbation.gaussian(leak.only(names), relative, seed=seed), f"gaussian {relative:g}"
-        recoveries[how] = {form: _solve(form, model, noisy, relative) for form in leaking}
+        recoveries[how] = _read_all(readers, leaking, noisy, relative)
         energies[how] = _energy(leak, noisy, names)
 
-    solves = tuple(
-        Solve(form, index, how, _score(got, image), got.condition, got.rank, got.unknowns, note)
-        for how, forms in recoveries.items()
-        for form, (got, note) in forms.items()
-    )
-    best = max(scores, key=lambda form: scores[form], default="")
+    def solve(form: str, how: str, got: Recovery, note: str) -> Solve:
+        like = likeness(got.clamped, image)
+        rank = (got.condition, got.rank, got.unknowns)
+        return Solve(form, index, how, like.psnr, *rank, note, like.ssim, like.lpips, level.nearer(like))
+
+    solves = tuple(solve(form, how, *got) for how, forms in recoveries.items() for form, got in forms.items())
+    best = max(alive, key=lambda form: likenesses[form].psnr, default="")
     pictures = {how: forms[best][0].clamped.cpu().float() for how, forms in recoveries.items() if best in forms}
     return Exposure(solves, why, needs, energies, pictures)
 
 
-def _solve(form: str, model: nn.Module, leak: Leak, noise: float | None = None) -> tuple[Recovery, str]:
+Reader = Callable[[Leak, float | None], tuple[Recovery, str]]
+
+
+def _readers(model: nn.Module, leak: Leak) -> Iterator[tuple[str, tuple[tuple[str, ...], Reader]]]:
+    """Form -> the gradients that it needs, and what reads the image from a leak: for each form the plain way first."""
+    for part in entrance.parts(model, leak):
+        for form in (form for form in FORMS if form != "first_layer"):
+            names = tuple(part.prefix + name for name in FORMS[form])
+            yield form, (names, functools.partial(_of_part, getattr(closed_form, form), part, model))
+    try:
+        name = first_layer.layer(model, leak)
+        yield "first_layer", (_pair(name), _by(first_layer.image, model))
+    except ValueError as error:
+        refused = error
+
+        def refuse(*_: Any) -> tuple[Recovery, str]:
+            raise refused
+
+        yield "first_layer", ((), refuse)
+    for name in entrance.whole(model, leak):
+        own = tuple(entrance.own(model, leak, name))
+        yield "first_layer", (own, _by(entrance.image, model, name))
+    for name in entrance.wide(model, leak):
+        yield "first_layer", ((name,), _by(entrance.ray, model, name))
+
+
+def _by(form: Callable[..., Recovery], model: nn.Module, *names: str) -> Reader:
+    """A reader of one layer, which needs no telling of the noise."""
+    return lambda leak, _: _heard(form, model, leak, *names)
+
+
+def _pair(layer: str) -> tuple[str, str]:
+    return f"{layer}.weight", f"{layer}.bias"
+
+
+def _of_part(
+    form: Callable[..., Recovery], part: entrance.Part, model: nn.Module, leak: Leak, noise: float | None
+) -> tuple[Recovery, str]:
+    return _heard(part.solve, form, model, leak, noise)
+
+
+def _heard(form: Callable[..., Recovery], *arguments: Any) -> tuple[Recovery, str]:
     """What a form gives back, and its warnings; ValueError where it does not apply."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        whole = form == "first_layer"  # a mean over rows, which needs no telling of the noise
-        recovery = first_layer.image(model, leak) if whole else getattr(closed_form, form)(model, leak, noise)
+        recovery = form(*arguments)
     note = "; ".join(str(w.message) for w in caught)
     if "does not hold" in note:
         raise ValueError(f"model: {note}")
+    if not recovery.images.isfinite().all():
+        raise ValueError("leak: what its system gives back is not finite")
     return recovery, note
 
 
-def _score(recovery: Recovery, image: Tensor) -> float:
-    return metrics.psnr(recovery.clamped, image).item()
+def _read_all(
+    readers: Mapping[str, Reader], forms: Sequence[str], leak: Leak, noise: float | None
+) -> dict[str, tuple[Recovery, str]]:
+    """Form -> what it makes of a changed leak; without those of which the change leaves nothing to solve."""
+    recoveries = {}
+    for form in forms:
+        with contextlib.suppress(ValueError):
+            recoveries[form] = readers[form](leak, noise)
+    return recoveries
 
 
 def _energy(leak: Leak, changed: Leak, names: set[str]) -> float:
@@ -134,8 +196,8 @@ class Defence:
     """A way to send less, and what the closed forms still make of it.
 
     energy: squared norm of what it changes over the gradient's own, mean over the images.  withheld: names of gradients that it keeps back.
-    numbers: how many that are.  psnr: the most that is left over forms and images, in dB; None where no form can run.
-    holds: whether no image is above its level.
+    numbers: how many that are.  psnr, ssim, lpips: the most that is left over forms and images; None where no form can run.
+    holds: whether no image shows, see `shows`.
     """
 
     name: str
@@ -143,12 +205,19 @@ class Defence:
     withheld: tuple[str, ...]
     numbers: int
     psnr: float | None
+    ssim: float | None
+    lpips: float | None
     holds: bool
 
 
 def leaking(solves: Sequence[Solve], computed: str, levels: Sequence[float]) -> list[Solve]:
-    """Those of the solves from unchanged gradients that are above their image's level."""
-    return [s for s in solves if s.how == computed and s.psnr > levels[s.image]]
+    """Those of the solves from unchanged gradients that show their image."""
+    return [s for s in solves if s.how == computed and shows(s, levels)]
+
+
+def shows(solve: Solve, levels: Sequence[float]) -> bool:
+    """Whether a solve's picture is above its image's level, or nearer than any picture that looks at no gradient."""
+    return solve.psnr > levels[solve.image] or solve.nearer
 
 
 def defences(
@@ -168,8 +237,8 @@ def defences(
     for how in [word(SHORT), *(f"gaussian {relative:g}" for relative in NOISE)]:
         left = [s for s in solves if s.how == how and (s.form, s.image) in pairs]
         spent = [e.energies[how] for e in exposures if how in e.energies]
-        holds = all(s.psnr <= levels[s.image] for s in left)
-        rows.append(Defence(how, sum(spent) / len(spent), (), 0, max(s.psnr for s in left), holds))
+        holds = not any(shows(s, levels) for s in left)
+        rows.append(Defence(how, sum(spent) / len(spent), (), 0, *_most(left), holds))
     names = sorted({name for form, _ in pairs for name in needs[form]}, key=lambda name: sizes[name])
     hits: list[set[str]] = []
     for count in range(1, len(names) + 1):
@@ -178,9 +247,15 @@ def defences(
             if any(hit <= set(some) for hit in hits) or (left and count > 1):
                 continue
             hits += [] if left else [set(some)]
-            most = max((s.psnr for s in left), default=None)
-            rows.append(Defence("withheld", 0.0, some, sum(sizes[n] for n in some), most, not left))
+            rows.append(Defence("withheld", 0.0, some, sum(sizes[n] for n in some), *_most(left), not left))
     return rows
+
+
+def _most(solves: Sequence[Solve]) -> tuple[float | None, float | None, float | None]:
+    """The highest PSNR and SSIM and the lowest LPIPS; None where there is none."""
+    ssims = [s.ssim for s in solves if s.ssim is not None]
+    distances = [s.lpips for s in solves if s.lpips is not None]
+    return max((s.psnr for s in solves), default=None), max(ssims, default=None), min(distances, default=None)
 
 
 def cheapest(rows: Sequence[Defence]) -> tuple[Defence | None, Defence | None]:

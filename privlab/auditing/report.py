@@ -7,7 +7,6 @@ import functools
 import math
 import os
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,12 @@ from torch import Tensor
 
 from privlab import metrics
 from privlab.auditing import exposure
+from privlab.auditing.asking import Way
 from privlab.auditing.exposure import Defence, Solve
+from privlab.auditing.headline import headline, ways
 from privlab.auditing.html import Report, Section
+from privlab.auditing.likeness import Level, Likeness
+from privlab.auditing.words import dB, percent, rank, short, span, two
 from privlab.compute.atomic import write_atomic
 from privlab.notebook import plots
 from privlab.notebook.plots import Picture
@@ -46,8 +49,8 @@ class Part:
 class Search:
     """A search for the first image.  planned, steps: those it was meant to take, and those it took.
 
-    ended: "steps", "time", "interrupted", "not finite", or why it could not be run.  psnr, ssim: of what it found, None where it found
-    nothing; SSIM is None for images below its window.  baseline: what it is held against, with its scores.
+    ended: "steps", "time", "interrupted", "not finite", or why it could not be run.  psnr, ssim, lpips: of what it found; None where it
+    found nothing, SSIM and LPIPS also where they cannot be had.  baseline: what it is held against, with its scores.
     """
 
     planned: int
@@ -56,9 +59,11 @@ class Search:
     ended: str
     psnr: float | None
     ssim: float | None
+    lpips: float | None
     baseline: str
     baseline_psnr: float
     baseline_ssim: float | None
+    baseline_lpips: float | None
 
 
 @dataclass(frozen=True)
@@ -70,12 +75,27 @@ class Features:
     error: float
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A way in which the model was asked for gradients.  images, psnr: how many the closed forms show, and the best of them, in dB.
+
+    reported: whether it is the worst, of which the report is.
+    """
+
+    way: Way
+    images: int
+    psnr: float
+    reported: bool
+
+
 @dataclass(frozen=True, repr=False)
 class Audit:
     """What `privlab.audit` found. It prints as text and shows itself in a notebook.
 
-    model, settings, versions: plain dicts.  levels: for each image, the PSNR above which a closed form counts as a leak: the target, or
-    that of a flat picture where this is higher.  solves: every closed form on every image.  needs: form -> the gradients that it reads.
+    model, settings, versions: plain dicts.  asked: as given, and in eval mode where that is another gradient.
+    levels: for each image, the PSNR above which a closed form counts as a leak: the target, or that of a flat picture where this is higher.
+    blind: the best score of a picture that looks at no gradient, by each measure.
+    without_lpips: why there is no LPIPS, or None.  solves: every closed form on every image.  needs: form -> the gradients that it reads.
     why: form -> why it does not apply.  defences: nothing where nothing leaks.  seconds: by stage.  peak_gb: of the process so far.
     pictures: name -> (images, channels, height, width) in [0, 1], on the CPU.
     """
@@ -83,7 +103,10 @@ class Audit:
     model: dict[str, Any]
     settings: dict[str, Any]
     versions: dict[str, str]
+    asked: tuple[Asked, ...]
     levels: tuple[float, ...]
+    blind: tuple[Level, ...]
+    without_lpips: str | None
     solves: tuple[Solve, ...]
     needs: dict[str, tuple[str, ...]]
     why: dict[str, str]
@@ -97,7 +120,7 @@ class Audit:
 
     @property
     def leaks(self) -> list[Solve]:
-        """The closed forms, image by image, that are above the image's level as the gradients were computed."""
+        """The closed forms, image by image, that show the image as the gradients were computed."""
         return exposure.leaking(self.solves, self.model["precision"], self.levels)
 
     def json(self) -> dict[str, Any]:
@@ -128,31 +151,17 @@ class Audit:
 def report(audit: Audit) -> Report:
     """An audit in words and pictures, in the order that it is read."""
     sections = [_algebra(audit), _search(audit), _parts(audit), _defences(audit), _limits(audit)]
-    return Report(f"What a gradient of {audit.model['name']} gives away", _headline(audit), sections)
-
-
-def _headline(audit: Audit) -> str:
-    if leaks := audit.leaks:
-        best = max(leaks, key=lambda s: s.psnr)
-        count = len({s.image for s in leaks})
-        return (
-            f"Without a search, closed forms get above {audit.settings['target']:g} dB on {count} of {len(audit.levels)} images, each from "
-            f"its own gradient. The best is {best.form}, at {_dB(best.psnr)}; 30 look clean."
-        )
-    return (
-        "No closed form of this book reads an image from one image's gradient of this model. That is no proof that it is safe: a longer "
-        "search, or algebra that we do not know, may."
-    )
+    return Report(f"What a gradient of {audit.model['name']} gives away", headline(audit), sections)
 
 
 def _algebra(audit: Audit) -> Section:
     computed = audit.model["precision"]
     rows, notes = [], []
     for form in dict.fromkeys(s.form for s in audit.solves):
-        bare, short = ([s for s in audit.solves if s.form == form and s.how == how] for how in (computed, "bfloat16"))
-        condition = _short(statistics.median(s.condition for s in bare))
-        psnrs = [_range([s.psnr for s in solves]) for solves in (bare, short)]
-        rows.append((form, *psnrs, _rank(bare), _rank(short), condition))
+        bare, rounded = ([s for s in audit.solves if s.form == form and s.how == how] for how in (computed, "bfloat16"))
+        condition = short(statistics.median(s.condition for s in bare))
+        psnrs = [span([s.psnr for s in solves]) if solves else "nothing left" for solves in (bare, rounded)]
+        rows.append((form, *psnrs, rank(bare), rank(rounded), condition))
         notes += [f"{form}: {note}." for note in dict.fromkeys(s.note for s in bare if s.note)]
     notes += [f"{row[0]} reads the gradients of {' and '.join(audit.needs[row[0]])}." for row in rows]
     for reason in dict.fromkeys(audit.why.values()):
@@ -181,18 +190,20 @@ def _search(audit: Audit) -> Section:
     if s.psnr is None:
         return Section(title, [before, f"It found nothing: {s.ended}."])
     scores = (
-        (f"the search, {s.steps} steps", s.psnr, s.ssim),
-        (f"{s.baseline}, which looks at no gradient", s.baseline_psnr, s.baseline_ssim),
+        (f"the search, {s.steps} steps", s.psnr, s.ssim, s.lpips),
+        (f"{s.baseline}, which looks at no gradient", s.baseline_psnr, s.baseline_ssim, s.baseline_lpips),
     )
-    rows = [(name, _dB(psnr), "" if ssim is None else f"{ssim:.2f}") for name, psnr, ssim in scores]
+    rows = [(name, dB(psnr), two(ssim), two(lpips)) for name, psnr, ssim, lpips in scores]
     stopped = {"steps": "", "time": "; its time was over", "interrupted": "; it was interrupted"}
     after = f"{s.steps} of {s.planned} steps in {s.seconds:.0f} s{stopped.get(s.ended, f'; {s.ended}')}."
     if s.psnr <= s.baseline_psnr:
         after += " By PSNR it is not above the picture that looks at no gradient. So few steps seldom are, at large sizes above all."
     else:
         after += f" It is {s.psnr - s.baseline_psnr:.1f} dB above the picture that looks at no gradient."
+    nearer = audit.blind[0].nearer(Likeness(s.psnr, s.ssim, s.lpips))
+    after += f" By {_judges(audit)} it is {'' if nearer else 'not '}nearer to the image than every picture that looks at none."
     after += " Minutes buy more steps."
-    return Section(title, [before], ("", "PSNR", "SSIM"), rows, [after], functools.partial(_searched, audit))
+    return Section(title, [before], ("", "PSNR", "SSIM", "LPIPS"), rows, [after], functools.partial(_searched, audit))
 
 
 def _parts(audit: Audit) -> Section:
@@ -200,8 +211,8 @@ def _parts(audit: Audit) -> Section:
     for p in audit.parts:
         changes = ("its gradient is zero", "", "")
         if p.change is not None and p.rank is not None and p.condition is not None:
-            changes = (_percent(p.change), f"{p.rank:.1f}", _short(p.condition))
-        rows.append((p.name, str(p.tensors), f"{p.numbers:,}", _percent(p.share), *changes))
+            changes = (percent(p.change), f"{p.rank:.1f}", short(p.condition))
+        rows.append((p.name, str(p.tensors), f"{p.numbers:,}", percent(p.share), *changes))
     before = (
         "Share: of the squared length of the gradient. The other columns ask what a part says of image 0: each square of a 4 x 4 grid "
         "gets a tenth of the range brighter (or darker), and the gradient is taken anew. Change: how far the part moves, over its length. "
@@ -215,29 +226,57 @@ def _parts(audit: Audit) -> Section:
 def _defences(audit: Audit) -> Section:
     title, level = "Which defence costs least", f"{audit.settings['target']:g} dB"
     if not audit.defences:
-        before = f"No closed form gets above {level} (or above a flat picture's score, where that is higher), so there is nothing to stop."
+        before = f"No closed form reads an image (above {level}, or a flat picture's score where that is higher), so no defence was tried."
         return Section(title, [before, "Noise against a search is lab 13's subject."])
     rows = []
     for d in audit.defences:
         name = f"withhold {', '.join(d.withheld)}" if d.withheld else d.name
-        left = "no leak left" if d.psnr is None else _dB(d.psnr)
-        rows.append((name, f"{d.energy:.1g}", f"{d.numbers:,}", left, "yes" if d.holds else "no"))
+        left = ("no leak left", "", "") if d.psnr is None else (dB(d.psnr), two(d.ssim), two(d.lpips))
+        rows.append((name, f"{d.energy:.1g}", f"{d.numbers:,}", *left, "yes" if d.holds else "no"))
+    rows.append(("no gradient at all", "", "", *_blind(audit), ""))
     noise, withheld = exposure.cheapest(audit.defences)
     least = f"{noise.name} ({noise.energy:.1g} of the gradient's energy)" if noise else "none of those tried is enough"
     fewest, learnable = "none", audit.model["learnable"]
     if withheld:
-        share = _percent(withheld.numbers / learnable)
+        share = percent(withheld.numbers / learnable)
         fewest = f"{', '.join(withheld.withheld)} ({withheld.numbers:,} of {learnable:,}, {share})"
     before = (
-        f"A defence holds where no closed form gets above {level} on any image, or above a flat picture's score where that is higher. The "
-        "noise is Gaussian, stated by its norm over the gradient's, and the attacker knows its size. Energy is the square of that."
+        f"A defence holds where no closed form gets above {level} on any image, or above a flat picture's score where that is higher, and "
+        f"none is nearer to its image, by {_judges(audit)}, than the best picture that looks at no gradient: a flat or grey one, or the "
+        "mean of the public images. The noise is Gaussian, stated by its norm over the gradient's, and the attacker knows its size. Energy "
+        "is the square of that."
     )
     after = [
         f"Least noise: {least}. Fewest numbers withheld: {fewest}.",
-        "What a defence costs in accuracy is not measured here, nor what it leaves to a search or to algebra that we do not know.",
+        *([f"LPIPS is left out: {audit.without_lpips}."] if audit.without_lpips else []),
+        "What a defence costs in accuracy is not measured here, nor what it leaves to a search or to algebra that we do not know. Look at "
+        "the pictures: no measure sees all that an eye sees.",
     ]
-    head = ("defence", "energy of noise", "numbers withheld", "highest PSNR left", "holds")
+    head = (
+        "defence",
+        "energy of noise",
+        "numbers withheld",
+        "highest PSNR left",
+        "highest SSIM",
+        "lowest LPIPS",
+        "holds",
+    )
     return Section(title, [before], head, rows, after)
+
+
+def _blind(audit: Audit) -> tuple[str, str, str]:
+    """The best that pictures which look at no gradient reach on any image, by each measure."""
+    ssims = [level.ssim for level in audit.blind if level.ssim is not None]
+    distances = [level.lpips for level in audit.blind if level.lpips is not None]
+    best = max(level.score for level in audit.blind)
+    return dB(best), two(max(ssims, default=None)), two(min(distances, default=None))
+
+
+def _judges(audit: Audit) -> str:
+    """The measures beside PSNR that can be had, in words."""
+    words = ["SSIM"] if audit.blind[0].ssim is not None else []
+    words += [] if audit.without_lpips else ["LPIPS"]
+    return " and ".join(words) or "SSIM and LPIPS, for which the images are too small,"
 
 
 def _limits(audit: Audit) -> Section:
@@ -246,7 +285,8 @@ def _limits(audit: Audit) -> Section:
     stages = ", ".join(f"{stage} {seconds:.0f}" for stage, seconds in took.items() if stage != "all")
     before = [
         f"{m['name']} ({m['kind']}): {m['learnable']:,} of {m['parameters']:,} parameters learn; {m['precision']} on {m['device']}. "
-        f"{s['images']} images of {size}, each by itself, of the classes {', '.join(map(str, s['labels']))}. Seed {s['seed']}.",
+        f"{s['images']} images of {size}, each by itself, of the classes {', '.join(map(str, s['labels']))}. Seed "
+        f"{s['seed']}.{ways(audit)}",
         "Not looked at: batches and several local steps, where images hide among each other; train mode; membership and attribute "
         "inference, which need the training data (labs 01 to 03); model inversion (lab 11); other searches and priors (labs 06, 07).",
         f"{took['all']:.0f} s ({stages}); {audit.peak_gb:.1f} GB at most. {', '.join(f'{k} {v}' for k, v in audit.versions.items())}.",
@@ -268,7 +308,7 @@ def _read_back(audit: Audit) -> list[Picture]:
         if how in audit.pictures:
             title = f"read back, {how}" + (" (the least noise that holds)" if noise and how == noise.name else "")
             rows[title] = audit.pictures[how][:SHOWN]
-            captions[title] = [_dB(score) for score in metrics.psnr(rows[title], truth).tolist()]
+            captions[title] = [dB(score) for score in metrics.psnr(rows[title], truth).tolist()]
     alt = f"{len(truth)} images, and below each what the best closed form made of its gradient. "
     alt += "; ".join(f"{title}: {', '.join(below)}" for title, below in captions.items()) + "."
     return [plots.images(rows, alt, captions)]
@@ -283,7 +323,7 @@ def _searched(audit: Audit) -> list[Picture]:
     if s.psnr is None or not _drawable(audit):
         return []
     images = [audit.pictures["truth"][:1], audit.pictures["search"], audit.pictures["baseline"]]
-    titles = ["image 0", f"the search, {_dB(s.psnr)}", f"{s.baseline}, {_dB(s.baseline_psnr)}"]
+    titles = ["image 0", f"the search, {dB(s.psnr)}", f"{s.baseline}, {dB(s.baseline_psnr)}"]
     return [plots.side_by_side(*images, titles=titles, alt=f"Three pictures side by side: {'; '.join(titles)}.")]
 
 
@@ -296,27 +336,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _dB(value: float) -> str:
-    return "exact" if math.isinf(value) else f"{value:.1f} dB"
-
-
-def _range(values: Sequence[float]) -> str:
-    spread = f" ({min(values):.1f} to {max(values):.1f})" if len(values) > 1 else ""
-    return _dB(statistics.median(values)) + spread
-
-
-def _rank(solves: Sequence[Solve]) -> str:
-    least = min(solves, key=lambda s: s.rank)
-    hidden = least.unknowns - least.rank
-    return f"{least.rank} of {least.unknowns}" + (f", {hidden} hidden" if hidden else "")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g}%"
-
-
-def _short(number: float) -> str:
-    digits = ".2g" if number < 100 else ",.0f" if number < 1e5 else ".0e"
-    return "infinite" if math.isinf(number) else f"{number:{digits}}"

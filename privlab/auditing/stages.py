@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import math
+import operator
 import platform
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import timm
 import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from privlab import __version__, metrics
+from privlab import __version__
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import sensitivity
 from privlab.attacks.gradient_inversion.closed_form import first_layer
 from privlab.attacks.gradient_inversion.descent import State
-from privlab.auditing import validation
-from privlab.auditing.exposure import Exposure, defences, expose, word
-from privlab.auditing.report import Audit, Features, Part, Search
+from privlab.auditing import arguments, asking, validation
+from privlab.auditing.exposure import Exposure, defences, expose, leaking, word
+from privlab.auditing.likeness import Level, Likeness, level, likeness, without_lpips
+from privlab.auditing.report import Asked, Audit, Features, Part, Search
+from privlab.auditing.untouched import untouched
 from privlab.compute import machine
-from privlab.leak import Leak, observe
-from privlab.metrics import image_quality
+from privlab.leak import Leak
 from privlab.models import parts, representations
 from privlab.models.forward import preprocessing
 
 CELLS = 4  # squares a side of the grid whose brightness the parts are asked about
 BRIEF = 120.0  # seconds after which a search that no minutes were given to stops
 STEPS = ((128**2, 16), (64**2, 64), (0, 200))  # of a short search, by the least number of pixels
-SLACK = 0.5  # dB: what is so near to a flat picture's score shows no more than that
 
 
 def audit(
@@ -67,39 +69,71 @@ def audit(
     Raises ValueError for a model that returns anything else than one (batch, classes), learns nothing or is in train mode where that
     matters; images outside [0, 1] or that do not fit it; labels that it does not know; minutes below 0.
     """
-    began = time.perf_counter()
-    labels = torch.as_tensor(labels)
-    validation.numbers(target, minutes, steps)
+    arguments.numbers(target, minutes, steps, seed)
     validation.model(model)
-    validation.images(model, images, labels, public)
-    images = images.detach().cpu().float().clamp(0, 1)  # a hundredth beside it passed for rounding
+    arguments.groups(model, groups)
+    with torch.inference_mode(False), torch.enable_grad():  # whatever the caller is in
+        images = arguments.pixels("images", images)
+        public = None if public is None else arguments.pixels("public", public)
+        labels = arguments.classes(labels, len(images))
+    with untouched(model):
+        validation.answers(model, images, labels, public)
+        return _audited(
+            model, images, labels, name, public, groups, target, minutes, steps, operator.index(seed), progress
+        )
+
+
+def _audited(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    name: str | None,
+    public: Tensor | None,
+    groups: Mapping[str, Sequence[str]] | None,
+    target: float,
+    minutes: float,
+    steps: int | None,
+    seed: int,
+    progress: bool,
+) -> Audit:
+    began = time.perf_counter()
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    validation.groups(model, groups)
     groups = {part: [n for n in names if n in learnable] for part, names in (groups or _groups(model)).items()}
     groups = {part: names for part, names in groups.items() if names}
-    flat = preprocessing(model).inverse(torch.zeros_like(images)).clamp(0, 1)
-    levels = [max(target, score + SLACK) for score in metrics.psnr(flat, images).tolist()]
+    base = torch.full_like(images[:1], 0.5) if public is None else public.mean(0, keepdim=True)
+    based = "a grey image" if public is None else f"the mean of {len(public)} public images"
+    flat = preprocessing(model).inverse(torch.zeros_like(images[:1])).clamp(0, 1)
+    blind = [flat, torch.full_like(flat, 0.5), base]
+    levels = [level(target, image, blind, flat) for image in images.split(1)]
+    validation.not_flat([each.psnr for each in levels])
     first = next(iter(learnable.values()))
     seconds: dict[str, float] = {}
 
     with tqdm(total=len(images) + CELLS**2, desc="closed forms", disable=not progress, leave=False) as bar:
-        exposures, shares, features = _algebra(model, images, labels, levels, groups, seed, bar)
+        ways = asking.ways(model, images[:1], labels[:1], seed)
+        bar.total += len(images) * (len(ways) - 1)
+        asked = []
+        for way in ways:
+            with asking.asked(model, way, seed):
+                asked.append(_algebra(model, images, labels, levels, groups, seed, bar))
+        tops = [_top(exposures, word(first.dtype), levels) for exposures, _, _ in asked]
+        worst = max(range(len(ways)), key=lambda i: (tops[i], not ways[i].random))
+        exposures, shares, features = asked[worst]
         sizes = {n: p.numel() for n, p in learnable.items()}
-        stopping = defences(exposures, word(first.dtype), levels, sizes)
+        stopping = defences(exposures, word(first.dtype), [each.psnr for each in levels], sizes)
         seconds["closed forms and defences"] = time.perf_counter() - began
-        bar.set_description("parts")
-        by_part = _parts(model, images[:1], labels[:1], groups, sizes, shares, seed, bar)
-        seconds["parts"] = time.perf_counter() - began - sum(seconds.values())
-        bar.set_description("search")
-        base = torch.full_like(images[:1], 0.5) if public is None else public.cpu().float().mean(0, keepdim=True)
-        based = "a grey image" if public is None else f"the mean of {len(public)} public images"
-        search, recovered = _search(model, images[:1], labels[:1], base, based, minutes, steps, seed, bar)
-        seconds["search"] = time.perf_counter() - began - sum(seconds.values())
+        with asking.asked(model, ways[worst], seed):
+            bar.set_description("parts")
+            by_part = _parts(model, images[:1], labels[:1], groups, sizes, shares, seed, bar)
+            seconds["parts"] = time.perf_counter() - began - sum(seconds.values())
+            bar.set_description("search")
+            search, recovered = _search(model, images[:1], labels[:1], base, based, minutes, steps, seed, bar)
+            seconds["search"] = time.perf_counter() - began - sum(seconds.values())
 
     read_back = {how: torch.cat([e.pictures[how] for e in exposures]) for how in _in_all(exposures)}
     return Audit(
         model=dict(
-            name=name or type(model).__name__,
+            name=str(name or type(model).__name__),
             kind=f"{type(model).__module__}.{type(model).__name__}",
             parameters=sum(p.numel() for p in model.parameters()),
             learnable=sum(sizes.values()),
@@ -109,10 +143,13 @@ def audit(
         ),
         settings=dict(
             images=len(images), labels=labels.tolist(), public=0 if public is None else len(public),
-            target=target, minutes=minutes, steps=search.planned, seed=seed,
+            target=float(target), minutes=float(minutes), steps=search.planned, seed=seed,
         ),
         versions=dict(privlab=__version__, torch=torch.__version__, timm=timm.__version__, python=platform.python_version()),
-        levels=tuple(levels),
+        asked=tuple(Asked(way, *top, i == worst) for i, (way, top) in enumerate(zip(ways, tops, strict=True))),
+        levels=tuple(each.psnr for each in levels),
+        blind=tuple(levels),
+        without_lpips=without_lpips(images),
         solves=tuple(s for e in exposures for s in e.solves),
         needs=exposures[0].needs,
         why={form: why for form, why in exposures[0].why.items() if all(form in e.why for e in exposures)},
@@ -124,6 +161,13 @@ def audit(
         peak_gb=machine.peak_gb(),
         pictures={"truth": images, **read_back, "baseline": base} | ({} if recovered is None else {"search": recovered}),
     )  # fmt: skip
+
+
+def _top(exposures: Sequence[Exposure], computed: str, levels: Sequence[Level]) -> tuple[int, float]:
+    """How many images show, and the highest PSNR of any as the gradients were computed; -inf where no form applies."""
+    solves = [s for e in exposures for s in e.solves if s.how == computed]
+    shown = {s.image for s in leaking(solves, computed, [each.psnr for each in levels])}
+    return len(shown), max((s.psnr for s in solves), default=-math.inf)
 
 
 def _groups(model: nn.Module) -> dict[str, list[str]]:
@@ -143,7 +187,7 @@ def _algebra(
     model: nn.Module,
     images: Tensor,
     labels: Tensor,
-    levels: Sequence[float],
+    levels: Sequence[Level],
     groups: Mapping[str, Sequence[str]],
     seed: int,
     bar: tqdm,
@@ -151,7 +195,7 @@ def _algebra(
     """Closed forms on each image; each part's share of the squared gradient, mean over the images; what the head gives away."""
     exposures, shares, features = [], dict.fromkeys(groups, 0.0), None
     for i, (image, label) in enumerate(zip(images.split(1), labels.split(1), strict=True)):
-        leak = observe(model, image, label)
+        leak = validation.observed(model, image, label)
         squares = {n: g.double().square().sum().item() for n, g in leak.grads.items()}
         validation.gradient(sum(squares.values()), i)
         for part, names in groups.items():
@@ -216,7 +260,7 @@ def _search(
     bar: tqdm,
 ) -> tuple[Search, Tensor | None]:
     """Gradient matching for one image, as long as it may; what it found is None where there was nothing to find it with."""
-    leak = observe(model, image, label)
+    leak = validation.observed(model, image, label)
     planned = steps or next(n for pixels, n in STEPS if image[0, 0].numel() >= pixels)
     best: State | None = None
     done, ended, began = 0, "steps", time.perf_counter()
@@ -238,12 +282,14 @@ def _search(
         if best is None:
             raise
         ended = "interrupted"
-    except (NotImplementedError, RuntimeError) as error:  # a layer without a second derivative, or no memory for one
-        ended = f"it could not be run: {str(error).splitlines()[0]}"
+    except (
+        Exception
+    ) as error:  # a layer without a second derivative, no memory for one, or what a stranger's layer raises
+        ended = f"it could not be run: {validation.line(error)}"
     recovered = None if best is None else best.images.cpu().float()
-    (psnr, ssim), (base_psnr, base_ssim) = _scores(recovered, image), _scores(base, image)
+    read = None if recovered is None else likeness(recovered, image)
     took = time.perf_counter() - began
-    return Search(planned, done, took, ended, psnr, ssim, based, base_psnr or 0.0, base_ssim), recovered
+    return Search(planned, done, took, ended, *_scores(read), based, *_scores(likeness(base, image))), recovered
 
 
 def _seconds_a_step(model: nn.Module, leak: Leak, seed: int) -> float:
@@ -255,12 +301,8 @@ def _seconds_a_step(model: nn.Module, leak: Leak, seed: int) -> float:
     return time.perf_counter() - began
 
 
-def _scores(recovered: Tensor | None, image: Tensor) -> tuple[float | None, float | None]:
-    """PSNR and SSIM, this where the image is large enough for its window."""
-    if recovered is None:
-        return None, None
-    large = min(image.shape[2:]) >= image_quality.SSIM_WINDOW
-    return metrics.psnr(recovered, image).item(), metrics.ssim(recovered, image).item() if large else None
+def _scores(read: Likeness | None) -> tuple[Any, float | None, float | None]:
+    return (None, None, None) if read is None else (read.psnr, read.ssim, read.lpips)
 
 
 def _in_all(exposures: Sequence[Exposure]) -> list[str]:

@@ -1,9 +1,8 @@
-"""What an audit asks of its model, images and numbers before it begins, in errors that say what would do."""
+"""What an audit asks of its model before it begins, in errors that say what would do."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,19 +12,12 @@ from timm.layers import DropPath
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from privlab.data.images import check_range
+from privlab.leak import Leak, observe
 from privlab.models.forward import preprocessing, stateless
 
-
-def numbers(target: float, minutes: float, steps: int | None) -> None:
-    """ValueError for a target or a budget that is none."""
-    if not 0 <= minutes < math.inf:
-        raise ValueError(f"minutes={minutes!r} is no time to search; give 0 for a short search, or more, such as 30")
-    if not math.isfinite(target):
-        raise ValueError(f"target={target!r} is no PSNR in dB; try 15")
-    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
-        raise ValueError(f"steps={steps!r} searches nothing; give 1 or more, or None")
+FLAT = 60.0  # dB: above that a flat picture is the image
 
 
 def model(model: nn.Module) -> None:
@@ -34,6 +26,26 @@ def model(model: nn.Module) -> None:
         raise ValueError(
             f"model={model!r} is a {type(model).__name__}, not an nn.Module; give a model, such as privlab.models.zoo.build('resnet50')"
         )
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ValueError(
+            f"model: a {type(model).__name__} hides its layers; give the nn.Module that it was scripted or traced from"
+        )
+    for name, p in [*model.named_parameters(), *model.named_buffers()]:
+        if isinstance(p, UninitializedBuffer | UninitializedParameter) or p.is_meta:
+            cure = (
+                "run it on one image first"
+                if not p.is_meta
+                else "load weights: model.to_empty(device='cpu'), then load"
+            )
+            raise ValueError(f"model: {name!r} holds no values yet; {cure}")
+        if p.is_inference():
+            raise ValueError(
+                f"model: {name!r} was made under torch.inference_mode, where nothing learns; build it outside"
+            )
+        if p.is_complex():
+            raise ValueError(
+                f"model: {name!r} is {p.dtype}, and the algebra is of real numbers; give a model of floats"
+            )
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError(
             f"model: {type(model).__name__} learns no parameter, so a step of it sends nothing; unfreeze some: model.requires_grad_()"
@@ -48,45 +60,49 @@ def model(model: nn.Module) -> None:
             )
 
 
-def images(model: nn.Module, images: Tensor, labels: Tensor, public: Tensor | None) -> None:
-    """ValueError for images or labels that do not fit the model, and for a model that does not answer with logits."""
-    if not isinstance(images, Tensor) or images.ndim != 4 or len(images) == 0:
-        shape = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
-        raise ValueError(f"images: got {shape}; give (n, channels, height, width), one image or more")
-    check_range("images", images, "give values in [0, 1]; the model's `normalise` normalises them")
-    if labels.shape != images.shape[:1] or labels.is_floating_point():
-        raise ValueError(
-            f"labels: got shape {tuple(labels.shape)} and type {labels.dtype} for {len(images)} images; give a whole number each"
-        )
-    if public is not None and (public.ndim != 4 or public.shape[1:] != images.shape[1:] or len(public) == 0):
+def answers(model: nn.Module, images: Tensor, labels: Tensor, public: Tensor | None) -> None:
+    """ValueError where the model does not take the images, answers with anything else than logits, or does not know the labels."""
+    if public is not None and public.shape[1:] != images.shape[1:]:
         raise ValueError(f"public: got shape {tuple(public.shape)}; give images of {tuple(images.shape[1:])}, or None")
-    if public is not None:
-        check_range("public", public, "give values in [0, 1]")
-    logits = _answer(model, images[:1])
-    if not isinstance(logits, Tensor) or logits.ndim != 2:
+    logits, kind = _answer(model, images[:1]), type(model).__name__
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != 1 or logits.layout is not torch.strided:
+        training = ", or call model.eval() first where that does" if model.training else ""
         raise ValueError(
-            f"model: {type(model).__name__} returned {_described(logits)}, and an audit needs one tensor of logits (batch, classes); put "
-            "a module around it whose forward returns that alone, such as self.model(x)[0] or self.model(x).logits"
+            f"model: {kind} returned {_described(logits)}, and an audit needs one tensor of logits (batch, classes); put "
+            f"a module around it whose forward returns that alone, such as self.model(x)[0] or self.model(x).logits{training}"
+        )
+    if not logits.is_floating_point():
+        raise ValueError(f"model: {kind} answers in {logits.dtype}; have it return logits, floats before any argmax")
+    if not logits.requires_grad:
+        raise ValueError(
+            f"model: the logits of {kind} hang on no parameter that learns, so there is no gradient; look for torch.no_grad, detach or "
+            ".data in its forward"
         )
     if logits.shape[1] < 2:
         raise ValueError(
-            f"model: {type(model).__name__} has {logits.shape[1]} class, which leaves cross-entropy without a gradient; give it 2 or more"
+            f"model: {kind} has {logits.shape[1]} class, which leaves cross-entropy without a gradient; give it 2 or more"
         )
     if labels.min() < 0 or labels.max() >= logits.shape[1]:
         raise ValueError(f"labels: got {labels.tolist()}; this model knows the classes 0 to {logits.shape[1] - 1}")
 
 
-def groups(model: nn.Module, groups: Mapping[str, Sequence[str]] | None) -> None:
-    """ValueError for a part that names a parameter which the model does not have."""
-    parameters = [name for name, _ in model.named_parameters()]
-    for part, names in (groups or {}).items():
-        if isinstance(names, str) or (unknown := [name for name in names if name not in parameters]):
-            odd = names if isinstance(names, str) else unknown[0]
-            close = difflib.get_close_matches(odd, parameters, 1, 0.5)
-            raise ValueError(
-                f"groups: {part!r} names {odd!r}, which is no parameter of {type(model).__name__}; give a list of names"
-                + (f", such as {close[0]!r}" if close else "")
-            )
+def observed(model: nn.Module, image: Tensor, label: Tensor) -> Leak:
+    """What `observe` gives; ValueError for whatever a stranger's forward or backward raises."""
+    try:
+        return observe(model, image, label)
+    except (ValueError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        kind = type(model).__name__
+        raise ValueError(f"model: a training step of {kind} raised {line(error)}; try one by itself") from error
+
+
+def not_flat(levels: Sequence[float]) -> None:
+    """ValueError for an image of which nothing could be read back, as a flat picture is that image already."""
+    if flat := [i for i, level in enumerate(levels) if level > FLAT]:
+        raise ValueError(
+            f"images: image {flat[0]} is of one colour, the one that looking at no gradient gives; give photographs"
+        )
 
 
 def gradient(square: float, index: int) -> None:
@@ -102,19 +118,38 @@ def gradient(square: float, index: int) -> None:
 
 
 def _answer(model: nn.Module, image: Tensor) -> Any:
-    like = next(model.parameters())
+    like, kind = next(model.parameters()), type(model).__name__
     try:
-        with torch.no_grad():
-            return stateless(model)(preprocessing(model)(image.to(like)))
+        normalised = preprocessing(model)(image.to(like))
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"model: how {kind} wants its images cannot be read ({line(error)}); set model.normalise = privlab.data.Normalise(mean, std)"
+        ) from error
+    try:
+        return stateless(model)(normalised)
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, AssertionError) as error:  # torch's and timm's words for a wrong size
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"images: {tuple(image.shape[1:])} does not fit {type(model).__name__}: {first}") from error
+        raise ValueError(f"images: {tuple(image.shape[1:])} does not fit {kind}: {line(error)}") from error
     except TypeError as error:
         raise ValueError(
-            f"model: {type(model).__name__} cannot be called with images alone ({error}); put a module around it whose forward takes them"
+            f"model: {kind} cannot be called with images alone ({line(error)}); put a module around it whose forward takes them"
         ) from error
+    except Exception as error:  # a stranger's forward raises all kinds
+        if str(error).startswith("model: "):
+            raise
+        raise ValueError(
+            f"model: the forward of {kind} raised {line(error)}; try model(images[:1]) by itself"
+        ) from error
+
+
+def line(error: Exception) -> str:
+    """The first line of what an exception says, or its kind."""
+    first = next(iter(str(error).splitlines()), "")
+    plain = isinstance(error, RuntimeError | AssertionError | TypeError)
+    return first if first and plain else f"{type(error).__name__}: {first}".removesuffix(": ")
 
 
 def _described(answer: Any) -> str:

@@ -18,7 +18,7 @@ from privlab import __main__ as cli
 from privlab import auditing, data, metrics, models
 from privlab.attacks.gradient_inversion import GradientMatching, closed_form
 from privlab.attacks.gradient_inversion.closed_form import first_layer
-from privlab.auditing import exposure, inputs, stages
+from privlab.auditing import exposure, inputs, stages, validation
 from privlab.data import Normalise
 from privlab.defences import perturbation
 from privlab.leak import observe
@@ -540,6 +540,6 @@ def test_ctrl_c_on_the_command_line_still_writes_what_was_found(tiny, tmp_path, 
     monkeypatch.setattr(GradientMatching, "search", interrupted)
     assert run("vit_cifar", "--out", tmp_path) == 130
     assert json.loads((tmp_path / "audit.json").read_text())["search"]["ended"] == "interrupted"
-    monkeypatch.setattr(stages, "observe", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(validation, "observe", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     assert run("vit_cifar", "--out", tmp_path) == 130
     assert "stopped before there was anything to report" in capsys.readouterr().err
