@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 import torch
@@ -135,22 +136,14 @@ def skill(answer: object) -> Iterator[str]:
 # -- a hook that comes off -------------------------------------------------------------------------------------------------
 
 
-class _Small(nn.Module):
-    """Its head sees something else than it gives, and one layer behaves otherwise in training."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
-        self.noise = nn.BatchNorm1d(3)
-        self.head = nn.Linear(3, 2)
-        with torch.no_grad():
-            for n, p in enumerate(self.parameters()):
-                p.copy_(torch.linspace(-1, 1, p.numel()).reshape(p.shape) + 0.1 * n)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.shape[1] != 4:
-            raise RuntimeError("this model takes four numbers an image")
-        return self.head(self.noise(self.body(x)))
+def _small() -> nn.Sequential:
+    """A model whose head sees something else than its body gives, and one layer behaves otherwise in training."""
+    body = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+    model = nn.Sequential(OrderedDict(body=body, noise=nn.BatchNorm1d(3), head=nn.Linear(3, 2)))
+    with torch.no_grad():
+        for n, p in enumerate(model.parameters()):
+            p.copy_(torch.linspace(-1, 1, p.numel()).reshape(p.shape) + 0.1 * n)
+    return model
 
 
 def _hooks(model: nn.Module) -> int:
@@ -161,10 +154,10 @@ def entering(answer: object) -> Iterator[str]:
     if not callable(answer):
         yield f"Give a function; this is a {type(answer).__name__}."
         return
-    model = _Small().eval()
+    model = _small().eval()
     x = torch.linspace(-1, 2, 20).reshape(5, 4)
     with torch.no_grad():
-        body, due, out = model.body(x), model.noise(model.body(x)), model(x)
+        body, due, out = model[:1](x), model[:2](x), model(x)
     state = {n: t.clone() for n, t in model.state_dict().items()}
     value = answer(model, "head", x.clone())
     if value is None:

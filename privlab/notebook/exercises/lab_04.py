@@ -354,7 +354,7 @@ def push(answer: object) -> Iterator[str]:
         second @ x.flatten()
     )  # (6,): as many as x has numbers, so that a transpose fits too
     whole = torch.stack([torch.autograd.grad(part, x, retain_graph=True)[0].flatten() for part in r])  # J
-    value = answer(r, x, v)
+    value = answer(r, x, v.clone())
     if value is None:
         yield OPEN
         return
