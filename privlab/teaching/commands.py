@@ -92,10 +92,6 @@ def _mark(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print(f"\nstopped; {options.out} has the {len(rows)} notebooks that are marked", file=sys.stderr)
             return 130
-    if shared := sorted({name for row in rows for name, v in row.verdicts.items() if v["where"] == "inside"}):
-        print(
-            f"judged in one process with the answer, so easier to fool: {', '.join(shared)} (see privlab/teaching/marking/grader.py)"
-        )
     if others := [p.name for p in marking.notebooks(options.folder)[1] if p.resolve() != options.out.resolve()]:
         print(marking.shown(f"not marked, no notebooks by their names: {', '.join(others)}"))
     print(f"wrote {options.out}, {len(rows)} rows")

@@ -24,14 +24,19 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import privlab
 from privlab.compute.atomic import write_atomic
 from privlab.teaching.marking import sandbox
 
 SECONDS, MEMORY = 20.0, 2.0  # for one answer, unless told otherwise; GB
-Ask = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Ask(Protocol):
+    """Asks a grader's process to do a task; `lab` is to be ready there."""
+
+    def __call__(self, task: dict[str, Any], lab: str = "") -> dict[str, Any]: ...
 
 
 class Died(Exception):
@@ -40,7 +45,7 @@ class Died(Exception):
 
 @dataclass
 class Row:
-    """What a submitted notebook earned. verdicts: exercise -> {"state": right, wrong, open or failed; "why"; "where"}."""
+    """What a submitted notebook earned. verdicts: exercise -> {"state": right, wrong, open or failed; "why"}."""
 
     file: str
     lab: str = ""
@@ -141,7 +146,8 @@ def _read(ask: Ask, path: Path, folder: Path) -> tuple[Row, list[Any]]:
         row.error = why
         return row, []
     row.lab, row.error = reply["lab"], reply["note"]
-    row.verdicts = {name: {"state": "open", "why": "", "where": ""} for name in reply["exercises"]}
+    exercises = ask({"exercises": row.lab}, row.lab)["exercises"]
+    row.verdicts = {name: {"state": "open", "why": ""} for name in exercises}
     return row, reply["cells"]
 
 
@@ -149,12 +155,13 @@ def _marked(ask: Ask, row: Row, cells: list[Any], seconds: float, memory: float)
     began = time.monotonic()
     for name in row.verdicts:
         try:
-            verdict = ask({"name": name, "cells": cells, "seconds": seconds, "memory": memory})
+            verdict = ask({"name": name, "cells": cells, "seconds": seconds, "memory": memory}, row.lab)
         except Died:
-            verdict = {"state": "failed", "why": "it ended the process that judges it", "where": ""}
+            verdict = {"state": "failed", "why": "it ended the process that judges it"}
         row.verdicts[name] = verdict
-        if verdict["state"] == "failed":
-            row.error = "; ".join(filter(None, (row.error, f"{name} {verdict['why']}")))
+        notes = [f"{name} tried to read the checks ({', '.join(tried)})"] if (tried := verdict.pop("tried", [])) else []
+        notes += [f"{name} {verdict['why']}"] if verdict["state"] == "failed" else []
+        row.error = "; ".join(filter(None, (row.error, *notes)))
     row.seconds = time.monotonic() - began
     return row
 
@@ -204,7 +211,7 @@ def _grader() -> Iterator[Ask]:
 
     with tempfile.TemporaryDirectory(prefix="privlab_marks_") as home:
 
-        def ask(task: dict[str, Any]) -> dict[str, Any]:
+        def ask(task: dict[str, Any], lab: str = "") -> dict[str, Any]:
             nonlocal process, stopped
             stopped = stopped or "stop" in task
             if stopped:
@@ -222,7 +229,7 @@ def _grader() -> Iterator[Ask]:
                 )
             assert process.stdin and process.stdout
             try:
-                process.stdin.write(json.dumps(task) + "\n")
+                process.stdin.write(json.dumps({"lab": lab}) + "\n" + json.dumps(task) + "\n")
                 process.stdin.flush()
                 line = process.stdout.readline()
             except OSError:

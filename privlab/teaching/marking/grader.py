@@ -1,27 +1,26 @@
 """A process that reads submitted notebooks and grades their answers, one JSON object a line in, one out. `gradebook` starts it.
 
-It imports torch and a lab's checks once, and never runs a line of a notebook: for each answer it forks. In the usual case it forks twice:
+It imports torch and what a lab's checks import, once, and never reads a line of a notebook, nor a check. For each task it forks, so that
+nothing of one answer, and of what was said to it, is in the memory of the next:
 
-    this process -> the check -> the answer
+    this process -> the task -> the check -> the answer
 
-The answer's process is shut in (`sandbox`), runs the statements of the notebook that the answer needs (`submission`, `slicing`), and is
-then asked by the check, through a pipe, what the check wants to know; what crosses is data (`serialisation`). The check has the expected
-values, and its verdict goes through a pipe that the answer's process does not hold. So an answer can redefine `checks.verify`, change
-torch, print whatever it likes: all that is in its own process, and counts for nothing. It can do no more than give right values.
+No answer shares a process with its check. The answer's process is forked before the check is imported, and shut in (`sandbox`); it runs the
+statements of the notebook that the answer needs (`submission`, `slicing`), and is then asked by the check, through a pipe, what the check
+wants to know. What crosses is data (`serialisation`); functions, graphs of autograd and models stay where they are, and are asked across
+the pipe, too (`remote`). The check has the expected values, and its verdict goes through a pipe that the answer's process does not hold. So
+an answer can redefine `checks.verify`, change torch, search its frames and its memory, print whatever it likes: all that is in its own
+process, and counts for nothing. It can do no more than give right values.
 
-Some checks ask with what cannot cross a pipe: a model, a function, a graph for autograd. There check and answer share one process, shut in
-as well. Its verdict needs a word that is drawn anew and taken down before the answer runs, along with the check; so the three tricks above
-still do nothing. But in one process nothing is out of reach: who knows Python well enough to search its frames for that word, or changes
-what the check asks of torch, gets these few marks. `gradebook` names such exercises. No answer can reach another's marks in either case.
+Right values it can also have copied: the checks are public. While marked, it can neither import nor read them (`reference`), and if it
+tries, its row says so.
 """
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import json
 import os
-import secrets
 import selectors
 import signal
 import sys
@@ -30,23 +29,19 @@ from collections.abc import Callable
 from typing import Any
 
 from privlab.notebook import checks, exercises
-from privlab.teaching.marking import sandbox, serialisation
+from privlab.teaching.marking import reference, sandbox, serialisation
+from privlab.teaching.marking.remote import BAD, WORDS, Link, Lost, as_data, exception, text_of
 from privlab.teaching.marking.submission import CODE, Cells, Unwritten, answer, read
 
 OPEN = "Nothing is written yet; replace the dots."
-WORDS = 600  # letters of a reason
 READING = 60.0  # seconds that a notebook may take to be read
-
-
-class Lost(BaseException):
-    """The answer's process ended, or sent what is no answer. Not an Exception: a check must not take it for the answer's own."""
 
 
 # -- the check, and the answer in a process of its own --------------------------------------------------------------------------
 
 
-def across(name: str, cells: Cells, seconds: float, memory: float) -> dict[str, str]:
-    """The verdict of a check on an answer that lives in another process; {"state": "inside"} where its questions cannot cross."""
+def across(name: str, cells: Cells, seconds: float, memory: float) -> dict[str, Any]:
+    """The verdict of a check on an answer that lives in another process."""
     sandbox.die_with_parent()
     answers, theirs_out = os.pipe()
     theirs_in, questions = os.pipe()
@@ -61,98 +56,51 @@ def across(name: str, cells: Cells, seconds: float, memory: float) -> dict[str, 
     os.close(theirs_in)
     os.close(theirs_out)
     sandbox.limit(seconds, memory)  # what the answer sends may be made to keep a check busy
-
-    def ask(question: Any) -> dict[str, Any]:
-        try:
-            if question is not None:
-                serialisation.send(questions, question)
-            reply = serialisation.receive(answers)
-            if not isinstance(reply, dict):
-                raise ValueError("no reply")
-            return reply
-        except (EOFError, BrokenPipeError):
-            raise Lost(_ended(os.waitpid(pid, 0)[1], seconds)) from None
-        except (ValueError, RecursionError):
-            raise Lost("what it answered is not what an answer can be") from None
-
-    def value(reply: dict[str, Any], key: str) -> Any:
-        try:
-            return serialisation.decode(reply[key])
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError):
-            raise Lost("what it answered is not what an answer can be") from None
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        sent = serialisation.encode(args), serialisation.encode(kwargs)
-        reply = ask({"args": sent[0], "kwargs": sent[1]})
-        if reply.get("after") != json.loads(json.dumps(sent[0])):
-            for mine, theirs in zip(args, value(reply, "after"), strict=True):
-                serialisation.update(mine, theirs)
-        if "raised" in reply:
-            raise _raised(reply)
-        return value(reply, "value")
-
+    link = Link(answers, questions, answering=False, gone=lambda: _ended(os.waitpid(pid, 0)[1], seconds))
     try:
-        first = ask(None)
+        verdict = _asked(name, link)
+    except serialisation.NoData as kind:
+        verdict = {"state": "failed", "why": f"its check asks with a {kind} that cannot cross to it"}
+    except Lost as lost:
+        verdict = {"state": "failed", "why": str(lost)}
+    return verdict | {"tried": link.tried}
+
+
+def _asked(name: str, link: Link) -> dict[str, str]:
+    first = link.reply()
+    try:
         if "unwritten" in first:
             return {"state": "wrong", "why": str(first["unwritten"])}
         if "raised" in first:
-            return _verdict(_stopped(_raised(first)))
-        return _verdict(checks.verify(name, function if "function" in first else value(first, "value")).why)
-    except serialisation.NoData:
-        return {"state": "inside", "why": ""}
-    except Lost as lost:
-        return {"state": "failed", "why": str(lost)}
+            return _verdict(_stopped(exception(first)))
+        result = link.function(0) if "function" in first else serialisation.decode(first["value"])
+    except BAD:
+        raise Lost("what it answered is not what an answer can be") from None
+    return _verdict(checks.verify(name, result).why)
 
 
 def _serve(name: str, cells: Cells, questions: int, answers: int) -> None:
     """Run the answer, and answer for it until the questions end."""
-
-    def by_kind(value: object) -> Any:
-        return {"other": type(value).__name__}
-
-    def reply(work: Callable[[], dict[str, Any]], after: Callable[[], dict[str, Any]] = dict) -> None:
-        try:
-            outcome = work()
-        except Unwritten as error:
-            outcome = {"unwritten": str(error)}
-        except BaseException as error:  # SystemExit and the like as well
-            kinds = [kind.__name__ for kind in type(error).__mro__]
-            outcome = {"raised": kinds, "text": _text_of(error)}
-        try:
-            serialisation.send(answers, outcome | after())
-        except ValueError as error:
-            serialisation.send(answers, {"raised": ["ValueError"], "text": str(error)} | after())
-
-    result: Any = None
-
-    def first() -> dict[str, Any]:
-        nonlocal result
-        result = answer(cells, name)
-        return {"function": True} if callable(result) else {"value": serialisation.encode(result, by_kind)}
-
-    reply(first)
-    while True:
-        question = serialisation.receive(questions)
-        args, kwargs = serialisation.decode(question["args"]), serialisation.decode(question["kwargs"])
-        reply(
-            lambda args=args, kwargs=kwargs: {"value": serialisation.encode(result(*args, **kwargs), by_kind)},  # type: ignore[misc]
-            lambda args=args: {"after": serialisation.encode(args, by_kind)},  # type: ignore[misc]
-        )
-
-
-def inside(name: str, cells: Cells, seconds: float, memory: float, word: str) -> dict[str, str]:
-    """The verdict of a check that shares its process with the answer."""
-    check = exercises.of(name[:2])[name]
-    first, strip, why = next, _stopped, ""
-    sandbox.close_in(seconds, memory)
+    link = Link(questions, answers, answering=True)
+    reference.watch(lambda what: serialisation.send(answers, {"tried": what}))
     try:
-        result = answer(cells, name)
-        why = OPEN if result is None or result is ... else first(check(result), "")
+        first = _introduced(answer(cells, name), link)
     except Unwritten as error:
-        why = str(error)
-    except BaseException as error:
-        why = strip(error)
-    return _verdict(why) | {"word": word}
+        first = {"unwritten": str(error)}
+    except BaseException as error:  # SystemExit and the like as well
+        first = as_data(error)
+    try:
+        serialisation.send(answers, first)
+    except ValueError as error:  # too long
+        serialisation.send(answers, as_data(error))
+    while True:
+        link.answer(serialisation.receive(questions))
+
+
+def _introduced(result: object, link: Link) -> dict[str, Any]:
+    if callable(result):
+        return {"function": link.export(result)}
+    return {"value": serialisation.encode(result, serialisation.by_kind)}
 
 
 def _verdict(why: str) -> dict[str, str]:
@@ -160,23 +108,7 @@ def _verdict(why: str) -> dict[str, str]:
 
 
 def _stopped(error: BaseException) -> str:
-    return f"Your code stopped with {type(error).__name__}: {_text_of(error)}"
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)[:WORDS]
-    except BaseException:  # somebody else's class
-        return ""
-
-
-def _raised(reply: dict[str, Any]) -> Exception:
-    """What the answer raised, as an exception of ours with its name, that a check may catch by what it is."""
-    kinds = [str(kind)[:60] for kind in reply["raised"]] or ["Exception"]
-    builtin = (getattr(builtins, kind, None) for kind in kinds)
-    base = next((k for k in builtin if isinstance(k, type) and issubclass(k, Exception)), Exception)
-    text = str(reply.get("text", ""))
-    return type(kinds[0], (base,), {"__init__": lambda self: None, "__str__": lambda self: text})()
+    return f"Your code stopped with {type(error).__name__}: {text_of(error)}"
 
 
 # -- processes -----------------------------------------------------------------------------------------------------------------
@@ -254,18 +186,12 @@ def _ended(status: int, seconds: float) -> str:
 # -- the line -------------------------------------------------------------------------------------------------------------------
 
 
-def grade(name: str, cells: Cells, seconds: float, memory: float) -> dict[str, str]:
-    """{"state": right, wrong, open or failed, "why", "where": across or inside} for one exercise of a notebook."""
+def grade(name: str, cells: Cells, seconds: float, memory: float) -> dict[str, Any]:
+    """{"state": right, wrong, open or failed, "why", "tried": what it reached for of the checks} for one exercise of a notebook."""
     verdict = forked(lambda: across(name, cells, seconds, memory), seconds)
-    where = "inside" if verdict.get("state") == "inside" else "across"
-    if where == "inside":
-        word = secrets.token_hex(16)
-        verdict = forked(lambda: inside(name, cells, seconds, memory, word), seconds)
-        if "failed" not in verdict and verdict.get("word") != word:
-            verdict = {"failed": "its process spoke in place of its check"}
     if "failed" in verdict:
-        verdict = {"state": "failed", "why": verdict["failed"]}
-    return {"state": verdict["state"], "why": " ".join(str(verdict["why"]).split())[:WORDS], "where": where}
+        verdict = {"state": "failed", "why": verdict["failed"], "tried": []}
+    return verdict | {"why": " ".join(str(verdict["why"]).split())[:WORDS]}
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -273,23 +199,65 @@ def _read(path: str) -> dict[str, Any]:
     return read(path)
 
 
+def _done(task: dict[str, Any]) -> dict[str, Any]:
+    if "read" in task:
+        return forked(lambda: _read(task["read"]), READING)
+    if "exercises" in task:
+        return forked(lambda: {"exercises": list(exercises.of(task["exercises"]))}, READING)
+    if "name" in task:
+        return grade(**task)
+    return forked(lambda: {"unheld": sandbox.close_in(1, 1)}, READING)
+
+
 def main() -> None:
-    """Answer tasks until they end: {"read": path}, {"name", "cells", "seconds", "memory"}, or {} for what the sandbox lacks here."""
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    """Answer tasks until they end: two lines each, {"lab"} that is to be ready, and the task.
+
+    The task: {"read": path}, {"exercises": lab}, {"name", "cells", "seconds", "memory"}, or {} for what the sandbox lacks here.
+    """
+    answers, pid, status = os.dup(1), 0, 1
     os.dup2(2, 1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was forked ends, too
-    for line in sys.stdin:
-        task = json.loads(line)
-        if "read" in task:
-            reply = forked(lambda path=task["read"]: _read(path), READING)  # type: ignore[misc]
-            if lab := reply.get("lab"):
-                reply["exercises"] = list(exercises.of(lab))  # imported here, once, for all that are forked from now on
-        elif "name" in task:
-            exercises.of(task["name"][:2])
-            reply = grade(**task)
-        else:
-            reply = forked(lambda: {"unheld": sandbox.close_in(1, 1)}, READING)
-        print(json.dumps(reply), file=answers)
+    ready = {""}
+    try:
+        while line := _line(0):
+            lab = json.loads(line)["lab"]
+            if lab not in ready:
+                ready.add(lab)
+                _prepare(lab)
+            pid = os.fork()
+            if not pid:
+                with os.fdopen(0, "rb") as tasks, os.fdopen(answers, "w") as out:
+                    sandbox.die_with_parent()
+                    print(json.dumps(_done(json.loads(tasks.readline()))), file=out)
+                os._exit(0)
+            if os.waitpid(pid, 0)[1]:
+                break  # without an answer: whoever asked starts another
+            pid = 0
+        status = 0
+    finally:
+        if pid:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGTERM)
+                os.waitpid(pid, 0)
+        os._exit(status)  # at once: to take torch down takes seconds
+
+
+def _line(source: int) -> bytes:
+    """What comes up to the end of a line, and not a byte more: that is for another process."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        piece = os.read(source, 1)
+        if not piece:
+            return b""
+        line += piece
+    return bytes(line)
+
+
+def _prepare(lab: str) -> None:
+    """Import what a lab's checks import, and none of them."""
+    module = f"{exercises.__name__}.lab_{lab}"
+    for statement in forked(lambda: {"imports": list(reference.imports(module))}, READING)["imports"]:
+        exec(statement, {})
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@ The threat model. The attacker is whoever wrote a notebook. They choose every by
 code (ctypes) in the answer's process. They want marks for what is not right, other students' answers or marks, the teacher's files, the
 network, or that nobody is marked at all. What stands between, each without any privilege and for good:
 
-- another process (`grader`): the expected values and the verdict's pipe are not in the answer's. The checks that must share a process with
-  the answer are the exception; `grader` says what is left there;
-- a process for each answer, forked from one that never runs a line of a notebook, and killed with its group: nothing is left for the next;
+- another process (`grader`): the checks, the expected values and the verdict's pipe are not in the answer's, and never were;
+- a process for each answer, forked from one that never reads a line of a notebook, and killed with its group: nothing is left for the next;
 - limits of the kernel: memory and processor time, no core dump, and no byte into any file (a pipe is none);
 - seccomp: a list of the system calls that computing takes. Left out are all that start a process or a thread, send a signal, open a
   socket, or write, make, rename, cut, or remove a file, look into another process, or change limits, groups and mounts. They fail with
@@ -17,7 +16,7 @@ network, or that nobody is marked at all. What stands between, each without any 
 - no capability of root's, none that it could regain, and no other process of its user may look into it.
 
 What is not held: it can read the clock and the computer's name, ask whether a file or process of a given name exists and how large it is,
-use up what its limits leave it, and read this package, the sources of the checks among it. A kernel without seccomp or Landlock holds less:
+use up what its limits leave it, and read this package, but for the checks. A kernel without seccomp or Landlock holds less:
 `close_in` says what, and `mark` says it in the table. Nor is it known to hold against a fault of the kernel's own: who marks the work of
 enemies takes a virtual machine.
 """
@@ -107,6 +106,7 @@ _NEEDED = {
     "DYLD_LIBRARY_PATH",
     "SYSTEMROOT",
 }  # and the locale's LC_*
+CHECKS = Path("privlab", "notebook", "exercises")  # what holds the right answers
 _OF_PROC = ("cpuinfo", "meminfo", "stat", "filesystems", "sys/vm/overcommit_memory")
 _OF_ETC = ("ld.so.cache", "localtime", "nsswitch.conf", "mime.types", "fonts")
 _OF_SYSTEM = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/share", "/lib", "/lib64", "/sys/devices/system", "/dev/null",
@@ -206,15 +206,30 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _readable() -> list[Path]:
-    """What an answer may read: Python and its packages, the system's libraries, and this package."""
+def _readable() -> dict[Path, int]:
+    """What an answer may read, and how: Python and its packages, the system's libraries, and this package without its checks."""
     prefixes = {Path(p) / lib for p in (sys.prefix, sys.base_prefix) for lib in ("lib", "lib64")}
     packages = {Path(p) for p in sys.path if Path(p).name in ("site-packages", "dist-packages")}
     system = {Path(p) for p in _OF_SYSTEM} | {Path("/proc", p) for p in _OF_PROC} | {Path("/etc", p) for p in _OF_ETC}
-    return sorted(p for p in prefixes | packages | system | {Path(privlab.__file__).parent} if p.exists())
+    own = Path(privlab.__file__).parent
+    shut = {(parent / CHECKS).resolve() for parent in (*packages, own.parent)}
+    rights: dict[Path, int] = {}
+    for path in prefixes | packages | system | {own}:
+        rights |= _but(path.resolve(), shut) if path.exists() else {}
+    return rights
 
 
-def _landlock(readable: list[Path]) -> bool:
+def _but(path: Path, shut: set[Path]) -> dict[Path, int]:
+    """The rights to read a path, without some folders below it, whose names alone it may read: Landlock only adds to what is above."""
+    if path in shut:
+        return {}
+    if not any(folder.is_relative_to(path) and folder.exists() for folder in shut):
+        return {path: _READ_FILE | (_READ_DIR if path.is_dir() else 0)}
+    inside = [_but(child, shut) for child in path.iterdir() if not child.is_symlink()]
+    return {path: _READ_DIR} | {path: right for each in inside for path, right in each.items()}
+
+
+def _landlock(readable: dict[Path, int]) -> bool:
     """Nothing can be done with any file but to read these, and what is below them; whether the kernel has that."""
     if sys.platform != "linux":
         return False
@@ -228,9 +243,8 @@ def _landlock(readable: list[Path]) -> bool:
     ruleset = libc.syscall(_LANDLOCK_CREATE, rules, ctypes.c_size_t(size), 0)
     if ruleset < 0:
         return False
-    for path in readable:
+    for path, allowed in readable.items():
         at = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        allowed = _READ_FILE | (_READ_DIR if path.is_dir() else 0)
         libc.syscall(_LANDLOCK_ADD, ruleset, 1, struct.pack("=Qi", allowed, at), 0)
         os.close(at)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import operator
 import os
 import struct
 from collections.abc import Callable, Iterator, KeysView, Mapping, ValuesView
@@ -40,8 +41,18 @@ def refuse(value: object) -> Any:
     raise NoData(type(value).__name__)
 
 
-def encode(value: object, other: Callable[[object], Any] = refuse, depth: int = 0) -> Any:
-    """A value as JSON.  other: what stands for a value that is no data, such as a function."""
+def by_kind(value: object) -> Any:
+    """What stands for a value that is no data: the name of its class."""
+    return {"other": type(value).__name__}
+
+
+def encode(
+    value: object, other: Callable[[object], Any] = refuse, graph: Callable[[Tensor], Any] | None = None, depth: int = 0
+) -> Any:
+    """A value as JSON.
+
+    other: what stands for a value that is no data, such as a function.  graph: for a tensor that needs a gradient; else it is a leaf there.
+    """
     if value is None or type(value) in (bool, str, float) or (type(value) is int and value.bit_length() < 1000):
         return value
     if value is ...:
@@ -51,66 +62,81 @@ def encode(value: object, other: Callable[[object], Any] = refuse, depth: int = 
     if isinstance(value, Fraction) and value.numerator.bit_length() < 1000 > value.denominator.bit_length():
         return {"fraction": [value.numerator, value.denominator]}
     if isinstance(value, Tensor):
-        return _tensor(value, other)
+        return graph(value) if graph and value.requires_grad else _tensor(value, other)
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufcU" and value.nbytes <= MOST / 2:
         array = np.ascontiguousarray(value)
         return {"array": [array.dtype.str, np.shape(value), _text(array.tobytes()), isinstance(value, np.generic)]}
     if depth < DEPTH:
         if isinstance(value, Mapping):
-            return {"dict": [[encode(x, other, depth + 1) for x in pair] for pair in value.items()]}
+            return {"dict": [[encode(x, other, graph, depth + 1) for x in pair] for pair in value.items()]}
         if isinstance(value, list | tuple | set | frozenset):
             kind = next(kind for kind, cls in _COLLECTIONS.items() if isinstance(value, cls))
-            return {kind: [encode(x, other, depth + 1) for x in value]}
+            return {kind: [encode(x, other, graph, depth + 1) for x in value]}
         if isinstance(value, KeysView | ValuesView | range):
-            return encode(list(value), other, depth)
+            return encode(list(value), other, graph, depth)
         if isinstance(value, Iterator):
-            return {"iterator": [encode(x, other, depth + 1) for x in value]}
+            return {"iterator": [encode(x, other, graph, depth + 1) for x in value]}
         for kind, record in _RECORDS.items():
             if type(value) is record:
                 return {
-                    kind: {f.name: encode(getattr(value, f.name), other, depth + 1) for f in fields(_RECORDS[kind])}
+                    kind: {
+                        f.name: encode(getattr(value, f.name), other, graph, depth + 1) for f in fields(_RECORDS[kind])
+                    }
                 }
     return other(value)
 
 
-def decode(content: Any) -> Any:
-    """The value back.  Raises ValueError, TypeError, LookupError or AttributeError for what `encode` did not make."""
+def decode(content: Any, other: Callable[[str, Any], Any] | None = None) -> Any:
+    """The value back.  Raises some Exception or other for what `encode` did not make.
+
+    other: makes the value of a kind that is not known here, of its name and what is in it.
+    """
     if not isinstance(content, dict):
-        return content
+        return _plain(content)
     ((kind, inside),) = content.items()
     if kind == "dots":
         return ...
     if kind == "complex":
-        return complex(*inside)
+        return complex(*map(float, inside))
     if kind == "fraction":
-        return Fraction(*inside)
+        return Fraction(*map(operator.index, inside))
     if kind == "tensor":
         return _tensor_back(*inside)
     if kind == "array":
-        dtype = np.dtype(inside[0])
-        if dtype.kind not in "biufcU":
-            raise ValueError(f"an array of {dtype}")
-        array = np.frombuffer(base64.b64decode(inside[2]), dtype).reshape(inside[1]).copy()
-        return array[()] if inside[3] else array
+        return _array_back(*inside)
     if kind == "dict":
-        return {decode(key): decode(value) for key, value in inside}
+        return {decode(key, other): decode(value, other) for key, value in inside}
     if kind in _COLLECTIONS:
-        return _COLLECTIONS[kind](map(decode, inside))
+        return _COLLECTIONS[kind]([decode(x, other) for x in inside])
     if kind == "iterator":
-        return iter([decode(x) for x in inside])
+        return iter([decode(x, other) for x in inside])
     if kind in _RECORDS:
-        return _RECORDS[kind](**{name: decode(value) for name, value in inside.items()})
+        return _RECORDS[kind](**{name: decode(value, other) for name, value in inside.items()})
     if kind == "other":
         return type(str(inside), (), {})()  # an empty thing with the name of what could not cross
+    if other:
+        return other(kind, inside)
     raise ValueError(f"{kind} is no kind of value")
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, list) or (isinstance(content, int) and content.bit_length() >= 1000):
+        raise ValueError("no value")
+    return content
+
+
+def _array_back(name: str, shape: list[int], text: str, single: bool) -> Any:
+    dtype = np.dtype(str(name))
+    if dtype.kind not in "biufcU" or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"an array of {dtype}")
+    array = np.frombuffer(base64.b64decode(text), dtype).reshape(shape).copy()
+    return array[()] if single else array
 
 
 def _tensor(value: Tensor, other: Callable[[object], Any]) -> Any:
     kind = str(value.dtype).removeprefix("torch.")
     if kind not in KINDS or value.layout is not torch.strided or value.is_meta or value.nbytes > MOST / 2:
         return other(value)
-    if value.requires_grad and other is refuse:
-        return other(value)  # its graph cannot cross
     plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     return {"tensor": [kind, list(value.shape), _text(plain.view(torch.uint8).numpy().tobytes()), value.requires_grad]}
 
@@ -137,7 +163,8 @@ def update(mine: Any, theirs: Any) -> None:
     """Make an argument what the other process made of its copy, in place."""
     if isinstance(mine, Tensor) and isinstance(theirs, Tensor):
         mine.data = theirs.detach()
-        mine.requires_grad_(theirs.requires_grad)
+        if mine.is_leaf:
+            mine.requires_grad_(theirs.requires_grad)
     elif isinstance(mine, np.ndarray):
         mine[...] = theirs
     elif isinstance(mine, dict | set):
