@@ -46,7 +46,7 @@ PATCHES = (
     _patched(f"{MARKING}.grader", "_verdict grade across _asked forked _serve", VERDICT)
     | _patched(f"{MARKING}.grader", "_stopped _until _ended main", "lambda *a, **k: ''")
     | _patched(f"{MARKING}.serialisation", "encode decode refuse update send receive", "lambda *a, **k: {'state': 'right', 'why': ''}")
-    | _patched(f"{MARKING}.remote", "Link.answer Link._called Link._packed Link.reply Owner.set Twin.push _states exception as_data", VERDICT)
+    | _patched(f"{MARKING}.remote", "Link.answer Link._called Link._packed Link.reply Owner.forward Twin.push _states exception as_data", VERDICT)
     | _patched(f"{MARKING}.sandbox", "limit close_in", "lambda *a, **k: []")
     | _patched("privlab.notebook.checks", "verify _why", "lambda *a, **k: ''")
     | _patched("privlab.notebook.exercises", "of labs", "lambda *a, **k: {}")
