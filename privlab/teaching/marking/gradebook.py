@@ -210,6 +210,8 @@ def _grader() -> Iterator[Ask]:
     stopped = False
 
     with tempfile.TemporaryDirectory(prefix="privlab_marks_") as home:
+        environment = sandbox.environment(home)  # not ours, which holds tokens
+        Path(home, f"torchinductor_{environment['USER']}").mkdir()  # torch.optim wants it, and an answer can make none
 
         def ask(task: dict[str, Any], lab: str = "") -> dict[str, Any]:
             nonlocal process, stopped
@@ -223,7 +225,7 @@ def _grader() -> Iterator[Ask]:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,
-                    env=sandbox.environment(home),  # not ours, which holds tokens
+                    env=environment,
                     cwd=home,
                     start_new_session=True,  # an interrupt is for us
                 )
