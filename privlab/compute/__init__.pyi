@@ -1,4 +1,4 @@
-from . import atomic, machine, store, tasks
+from . import atomic, interrupts, machine, reading, store, tasks
 from .store import Run
 
-__all__ = ["Run", "atomic", "machine", "store", "tasks"]
+__all__ = ["Run", "atomic", "interrupts", "machine", "reading", "store", "tasks"]

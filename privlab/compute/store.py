@@ -13,6 +13,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ import safetensors
 import safetensors.torch
 import torch
 from filelock import FileLock
-from safetensors import SafetensorError
 from torch import Tensor
 
+from privlab.compute import reading
 from privlab.compute.atomic import write_atomic
 
 __all__ = [
@@ -105,12 +106,10 @@ class Run:
         path = Path(path)
         if missing := [name for name in (_CONFIG, _DONE) if not (path / name).is_file()]:
             raise FileNotFoundError(f"{path} holds no complete run ({missing[0]} is missing); make it again")
-        try:
-            run = cls(path.parent.name, json.loads((path / _CONFIG).read_bytes()), path.parent.parent)
-        except ValueError as error:
-            raise ValueError(_corrupt(path / _CONFIG, str(error))) from None
-        if run.path.name != path.name:
-            raise ValueError(_corrupt(path / _CONFIG, "it is not what its folder is named by"))
+        with _guarded(path / _CONFIG):
+            run = cls(path.parent.name, reading.json_file(path / _CONFIG), path.parent.parent)
+            if run.path.name != path.name:
+                raise ValueError("it is not what its folder is named by")
         return run
 
     def __repr__(self) -> str:
@@ -136,21 +135,16 @@ class Run:
     def load(self, name: str) -> dict[str, Tensor]:
         """The tensors saved under a name, on the CPU.  Raises FileNotFoundError, or ValueError for a corrupt file."""
         content, path = self._read(f"{_checked_name('name', name)}.safetensors")
-        try:
+        with _guarded(path):
             return safetensors.torch.load(content)
-        except SafetensorError as error:
-            raise ValueError(_corrupt(path, str(error))) from None
 
     def shapes(self, name: str) -> dict[str, tuple[int, ...]]:
         """The shapes of the tensors saved under a name, from the head of its file; nothing where there is none yet."""
         path = self.path / f"{_checked_name('name', name)}.safetensors"
-        try:
-            with safetensors.safe_open(path, framework="pt") as file:
-                return {n: tuple(file.get_slice(n).get_shape()) for n in file.keys()}  # noqa: SIM118
-        except FileNotFoundError:
+        if not path.exists():
             return {}
-        except SafetensorError as error:
-            raise ValueError(_corrupt(path, str(error))) from None
+        with _guarded(path), safetensors.safe_open(path, framework="pt") as file:
+            return {n: tuple(file.get_slice(n).get_shape()) for n in file.keys()}  # noqa: SIM118
 
     def note(self, name: str, content: Any) -> None:
         """Keep something as JSON under a name: a trace, an accuracy.  Raises ValueError for what JSON does not know."""
@@ -163,10 +157,8 @@ class Run:
     def read(self, name: str) -> Any:
         """What `note` kept under a name.  Raises FileNotFoundError, or ValueError for a corrupt file."""
         content, path = self._read(f"{_checked_name('name', name)}.json")
-        try:
+        with _guarded(path):
             return json.loads(content)
-        except ValueError as error:
-            raise ValueError(_corrupt(path, str(error))) from None
 
     def finish(self) -> None:
         """Declare the run complete: it now holds all that it will ever hold."""
@@ -201,11 +193,14 @@ class Run:
         path = self.path / name
         if not path.exists():
             raise FileNotFoundError(f"{self!r}, but no {name}")
-        content = path.read_bytes()
+        hashes: dict[str, str] | None = None
         if self.complete:
-            hashes = json.loads((self.path / _DONE).read_text())
-            if hashlib.sha256(content).hexdigest() != hashes.get(name):
-                raise ValueError(_corrupt(path, "it is not what the run finished with"))
+            with _guarded(self.path / _DONE):
+                hashes = reading.typed(Mapping[str, str], reading.json_file(self.path / _DONE))
+        with _guarded(path):
+            content = path.read_bytes()
+            if hashes is not None and hashlib.sha256(content).hexdigest() != hashes.get(name):
+                raise ValueError("it is not what the run finished with")
         return content, path
 
 
@@ -279,5 +274,5 @@ def _checked_name(argument: str, name: str) -> str:
     return name
 
 
-def _corrupt(path: Path, why: str) -> str:
-    return f"{path} is corrupt ({why}); delete the folder {path.parent} and run again"
+def _guarded(path: Path) -> AbstractContextManager[None]:
+    return reading.guarded(path, "is corrupt", f"delete the folder {path.parent} and run again")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from privlab import __version__
-from privlab.compute import machine
+from privlab.compute import machine, reading
 from privlab.ledger.papers import PROFILES
 
 __all__ = ["IN_LOGS", "MIME", "Figure", "Machine", "Record", "record"]
@@ -27,6 +27,8 @@ EXACT_ERROR = 1e-32  # the mean squared error that goes with it
 # Errors, which spread over decades. One bad repeat would be all there is to their mean, so they are averaged in logs, as
 # PSNR has always done with MSE; centre and spread are then the geometric mean and a factor.
 IN_LOGS = frozenset({"mse", "relative_error", "relative_residual", "max_abs_error"})
+
+LARGEST = 1e150  # in size, of a value: its square is a number still
 
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -136,15 +138,25 @@ class Record:
         return {MIME: asdict(self), "text/plain": f"recorded {self}"}
 
     @classmethod
-    def read(cls, content: dict[str, Any]) -> Record:
+    def read(cls, content: Any) -> Record:
         """The record behind a bundle's content.  Raises ValueError where it was written by another version of the format."""
         try:
-            plain = {**content, "machine": Machine(**content["machine"])}
-            return cls(**{**plain, "keys": tuple(plain["keys"]), "values": tuple(plain["values"])})
-        except (TypeError, KeyError) as error:
+            made = reading.typed(cls, content, "it")
+            made.check()
+        except ValueError as error:
             raise ValueError(
                 f"a record in the notebook does not fit this privlab ({error}); run the lab again"
             ) from None
+        return made
+
+    def check(self) -> None:
+        """Raises ValueError for what `record` would not have made: no repeats, or numbers without a mean and a spread."""
+        if self.profile not in PROFILES:
+            raise ValueError(f"{self.name} has the profile {self.profile!r}, not one of {', '.join(PROFILES)}")
+        if not self.values:
+            raise ValueError(f"{self.name} has no values")
+        if (largest := max(map(abs, self.values))) > LARGEST:
+            raise ValueError(f"{self.name} has the value {largest:g}, too large for a spread")
 
 
 def record(
@@ -207,6 +219,8 @@ def _numbers(metric: str, name: str, values: float | Sequence[float] | Tensor) -
     for repeat, value in enumerate(numbers):
         if math.isnan(value) or (math.isinf(value) and not (metric == "psnr" and value > 0)):
             raise ValueError(f"values of {name}: repeat {repeat} is {value}; find out why before it goes on record")
+        if LARGEST < abs(value) < math.inf:
+            raise ValueError(f"values of {name}: repeat {repeat} is {value:g}, too large for a spread; find out why")
         if metric in IN_LOGS and value < 0:
             raise ValueError(f"values of {name}: repeat {repeat} is {value:g}; an error cannot be negative")
     exact = sum(math.isinf(v) if metric == "psnr" else metric in IN_LOGS and v == 0 for v in numbers)

@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from privlab.compute import atomic
+from privlab.compute import atomic, reading
 from privlab.ledger import papers, report
-from privlab.ledger.papers import Claim, Printed
-from privlab.ledger.records import MIME, Figure, Record
-from privlab.ledger.verdicts import Judgement, judge
+from privlab.ledger.papers import PROFILES, Claim
+from privlab.ledger.records import MIME, Record
+from privlab.ledger.verdicts import VERDICTS, Judgement, judge, parse
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode  # two seconds that a lab need not wait
@@ -87,18 +87,28 @@ def read(path: Path | str) -> Ledger:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; a run of the labs writes it")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+    with reading.guarded(path, "is no ledger that can be read here", "run the labs again"):
+        content = reading.json_file(path)
         if not isinstance(content, dict) or "format" not in content:
             raise ValueError("it has no field 'format'")
-        if content["format"] != FORMAT:
-            raise ValueError(f"it has the format {content['format']}, this privlab reads {FORMAT}")
-        judgements = tuple(_judgement(j) for j in content["judgements"])
-        records = tuple(Record.read(r) for r in content["records"])
-        return Ledger(content["profile"], content["when"], judgements, records, content.get("labs", {}))
-    except (KeyError, TypeError, ValueError) as error:
-        why = f"it has no field {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{path} is no ledger that can be read here ({why}); run the labs again") from None
+        if (number := content.pop("format")) != FORMAT:
+            raise ValueError(f"it has the format {number}, this privlab reads {FORMAT}")
+        ledger = reading.typed(Ledger, content)
+        _sound(ledger)
+    return ledger
+
+
+def _sound(ledger: Ledger) -> None:
+    """Raises ValueError for what no run can have written."""
+    datetime.fromisoformat(ledger.when)
+    judged = [("profile", ledger.profile, PROFILES), *(("verdict", j.verdict, VERDICTS) for j in ledger.judgements)]
+    for what, word, words in judged:
+        if word not in words:
+            raise ValueError(f"it has the {what} {word!r}, not one of {', '.join(words)}")
+    for judgement in ledger.judgements:
+        parse(judgement.claim.compare, judgement.claim.id)
+    for each in ledger.records:
+        each.check()
 
 
 def render(ledgers: Sequence[Ledger], form: str) -> str:
@@ -120,9 +130,3 @@ def render(ledgers: Sequence[Ledger], form: str) -> str:
 
 def _dumps(ledger: Ledger) -> str:
     return json.dumps({"format": FORMAT, **asdict(ledger)}, indent=1, ensure_ascii=False, allow_nan=False)
-
-
-def _judgement(content: dict[str, Any]) -> Judgement:
-    claim = dict(content["claim"])
-    claim["numbers"] = tuple(Printed(**n) for n in claim["numbers"])
-    return Judgement(**{**content, "claim": Claim(**claim), "ours": tuple(Figure(**f) for f in content["ours"])})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,8 @@ from typing import Any
 
 import nbformat
 
-from privlab.ledger import report, runs
+from privlab.compute import reading
+from privlab.ledger import lab_notes, report, runs
 from privlab.ledger.records import Record
 from privlab.ledger.verdicts import NOT_RUN, VERDICTS, parse
 
@@ -29,8 +29,8 @@ def book(out: Path, names: Sequence[str], profile: str) -> tuple[runs.Ledger, di
     unread = {}
     for name in names:
         try:
-            records += runs.collect(nbformat.read(out / f"{name}.ipynb", as_version=4))
-        except ValueError as error:
+            records += runs.collect(executed(out / f"{name}.ipynb"))
+        except (OSError, ValueError) as error:
             unread[name] = f"its records: {error}"
     labs = {name[:2]: _took(out / f"{name}.json") for name in names}
     ledger = runs.summarise(records, profile, ran=list(labs), labs=labs)
@@ -38,8 +38,16 @@ def book(out: Path, names: Sequence[str], profile: str) -> tuple[runs.Ledger, di
     return ledger, unread
 
 
+def executed(path: Path) -> nbformat.NotebookNode:
+    """A notebook that a run left.  Raises an OSError, or ValueError where it is none any more."""
+    with reading.guarded(path, "is no notebook that can be read here", "run the lab again"):
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+        return notebook
+
+
 def _took(note: Path) -> dict[str, float | None]:
-    costs = json.loads(note.read_text(encoding="utf-8")) if note.exists() else {}
+    costs = lab_notes.read(note) if note.exists() else {}
     return {what: costs.get(what) for what in ("seconds", "peak_gb", "gpu_peak_gb", "threads")}
 
 

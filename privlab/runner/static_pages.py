@@ -19,7 +19,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from privlab.ledger import records
+from privlab.ledger import lab_notes, records, summary
 from privlab.runner import catalogue
 
 VIEW, STATE = "application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json"
@@ -31,12 +31,11 @@ _PICTURE = re.compile(r"<(img|svg|figure|canvas)\b")
 
 def executed(lab: catalogue.Lab, run: Path) -> NotebookNode | None:
     """The notebook that a run left of a lab, if it is green and of the source as it stands."""
-    try:
-        result = json.loads((run / f"{lab.name}.json").read_text(encoding="utf-8"))
-        fits = result["status"] == "ok" and result["source"] == lab.digest
-        return nbformat.read(run / f"{lab.name}.ipynb", as_version=4) if fits else None
-    except FileNotFoundError:
+    if not (note := run / f"{lab.name}.json").exists():
         return None
+    result = lab_notes.read(note)
+    fits = result["status"] == "ok" and result.get("source") == lab.digest
+    return summary.executed(run / f"{lab.name}.ipynb") if fits else None
 
 
 def rest(notebook: NotebookNode) -> Models:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from privlab import compute, models
-from privlab.compute import atomic, store, tasks
+from privlab.compute import atomic, reading, store, tasks
 from privlab.compute.tasks import Task
 from privlab.data import Images, Normalise
 from privlab.models import representations
@@ -249,15 +249,18 @@ def load(folder: Path | str) -> Fleet:
             f"folder={str(folder)!r} holds no fleet on this machine ({missing[0]} is missing); workers of a cluster need it on a disk "
             "that all machines share: give such a folder to shadow_models.make"
         )
-    settings = json.loads((folder / _SETTINGS).read_bytes())
-    images = safetensors.torch.load_file(folder / _IMAGES)
-    keep = safetensors.torch.load_file(folder / _KEEP)["keep"]
-    fleet = Fleet(folder, settings, keep, images["pixels"], images["labels"])
+    cure = f"remove {folder} and make it again"
+    settings = _settings(folder)
+    with reading.guarded(folder / _IMAGES, "and the settings beside it are no fleet", cure):
+        images = safetensors.torch.load_file(folder / _IMAGES)
+    with reading.guarded(folder / _KEEP, "and the settings beside it are no fleet", cure):
+        keep = safetensors.torch.load_file(folder / _KEEP)["keep"]
+    with reading.guarded(folder / _SETTINGS, "and the images beside it are no fleet", cure):
+        fleet = Fleet(folder, settings, keep, images["pixels"], images["labels"])
+        digests = {name: str(settings[name][1]) for name in ("images", "keep")}
     for name, tensors in (("images", (fleet.pixels, fleet.labels)), ("keep", (keep,))):
-        if store.digest(*tensors) != settings[name][1]:
-            raise ValueError(
-                f"folder={str(folder)!r}: its {name} are not those it was made with; remove it and make it again"
-            )
+        if store.digest(*tensors) != digests[name]:
+            raise ValueError(f"folder={str(folder)!r}: its {name} are not those it was made with; {cure}")
     return fleet
 
 
@@ -331,6 +334,11 @@ def _check_keep(keep: Tensor, images: int) -> None:
         )
 
 
+def _settings(folder: Path) -> dict[str, Any]:
+    with reading.guarded(folder / _SETTINGS, "holds no settings of a fleet", f"remove {folder} and make it again"):
+        return reading.typed({}, reading.json_file(folder / _SETTINGS))
+
+
 def _settled(folder: Path, settings: dict[str, Any], pixels: Tensor, labels: Tensor, keep: Tensor) -> Fleet:
     """Write what is not there yet, the settings first: from then on the folder belongs to them."""
     settings = json.loads(json.dumps(settings))  # as they will be read: tuples become lists
@@ -338,7 +346,7 @@ def _settled(folder: Path, settings: dict[str, Any], pixels: Tensor, labels: Ten
         if folder.is_dir() and (others := sorted(p.name for p in folder.glob("[!.]*"))):
             raise ValueError(f"folder={str(folder)!r} holds {others[0]} and no fleet; give an empty or a new folder")
         atomic.write_atomic(folder / _SETTINGS, json.dumps(settings, indent=1).encode())
-    earlier = json.loads((folder / _SETTINGS).read_bytes())
+    earlier = _settings(folder)
     for name in [*settings, "defences"]:
         if earlier.get(name) != settings.get(name):
             raise ValueError(

@@ -231,6 +231,63 @@ def test_a_file_that_is_missing_or_cut_off_is_named(tmp_path):
         ledger.read(tmp_path / "ledger.json")
 
 
+HOSTILE = (None, [], {}, "x", -1, True, [[]], {"a": []}, 1e300, 10**400)
+
+
+@pytest.mark.parametrize("word", HOSTILE, ids=lambda word: repr(word)[:12])
+def test_a_ledger_with_another_type_anywhere_is_read_or_one_line(tmp_path, word):
+    lab = ledger.Page("05", profile="smoke")
+    lab.record("psnr", ["closed_form", "one_image"], [40, 41, 42], **FRESH)
+    claim = next(c for c in papers.claims() if c.numbers)
+    path = tmp_path / "ledger.json"
+    ledger.write(path, ledger.summarise(lab.records, "smoke", claims=[claim], labs={"05": {"seconds": 1.0}}))
+    whole = json.loads(path.read_text())
+    for place in list(places(whole)):
+        content = json.loads(path.read_text())
+        at = content
+        for step in place[:-1]:
+            at = at[step]
+        at[place[-1]] = word
+        (tmp_path / "damaged.json").write_text(json.dumps(content))
+        try:
+            found = ledger.read(tmp_path / "damaged.json")
+            for form in ("md", "json", "csv", "tex"):
+                ledger.render([found], form)
+        except ValueError as error:
+            assert str(error).startswith(str(tmp_path / "damaged.json")), place
+            assert str(error).endswith("; run the labs again") and "\n" not in str(error)
+
+
+def places(content):
+    """The way to each value inside: a list of keys and indices."""
+    inside = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for step, value in inside:
+        yield [step]
+        yield from ([step, *rest] for rest in places(value))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda c: c.update(profile="smok"), "it has the profile 'smok', not one of smoke, laptop"),
+        (lambda c: c.update(when="last week"), "Invalid isoformat string"),
+        (lambda c: c["judgements"][0].update(verdict="fine"), "it has the verdict 'fine', not one of"),
+        (lambda c: c["judgements"][0]["claim"].update(compare="a >"), "a >"),
+        (lambda c: c["records"][0].update(values=[]), "has no values"),
+        (lambda c: c["records"][0].update(values=[1e300, 1]), "too large for a spread"),
+    ],
+)
+def test_a_ledger_that_no_run_can_have_written_is_named(tmp_path, change, why):
+    path = tmp_path / "ledger.json"
+    ledger.write(path, ledger.summarise(page().records, "smoke"))
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"is no ledger that can be read here \(.*\); run the labs again") as caught:
+        ledger.read(path)
+    assert why in str(caught.value)
+
+
 def test_two_ledgers_are_rendered_side_by_side():
     smoke, laptop = (ledger.summarise(page(p).records, p) for p in ("smoke", "laptop"))
     markdown = ledger.render([smoke, laptop], "md")

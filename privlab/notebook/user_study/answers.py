@@ -22,9 +22,9 @@ from typing import Any, Literal
 import safetensors
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
+from privlab.compute import reading
 from privlab.compute.atomic import write_atomic
 from privlab.notebook.plots.image_grids import pixels
 
@@ -136,15 +136,13 @@ def load(path: Path | str) -> Study:
     """
     if not Path(path).exists():
         raise FileNotFoundError(f"{path} does not exist; Study.save writes it")
-    try:
+    with reading.guarded(path, "is no study that can be read here", "ask for it again"):
         with safetensors.safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {})["study"])
             _of_this_format(about)
             rows = [file.get_tensor(name) for name in ("target", "one", "other")]
         pairs = [Pair(*row) for row in zip(*rows, about["people"], strict=True)]
         return Study(pairs, tuple(about["names"]), about["seconds"], about["title"])
-    except (KeyError, TypeError, ValueError, SafetensorError) as error:
-        raise ValueError(f"{path} is no study that can be read here ({_reason(error)}); ask for it again") from None
 
 
 # -- a game on disk ----------------------------------------------------------------------------------------------------
