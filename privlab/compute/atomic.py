@@ -8,7 +8,16 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["write_atomic"]
+__all__ = ["make_folder", "write_atomic"]
+
+
+def make_folder(path: Path, argument: str = "out") -> None:
+    """A folder to write in, made where it is missing.  Raises OSError in one line: a file may stand there, or the disk be closed."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = "it is a file" if path.is_file() else error.strerror
+        raise type(error)(f"{argument}={str(path)!r} cannot be a folder to write in: {why}; give another") from None
 
 
 def write_atomic(path: Path | str, content: bytes | Iterable[bytes], size: int | None = None) -> None:
@@ -21,16 +30,23 @@ def write_atomic(path: Path | str, content: bytes | Iterable[bytes], size: int |
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}")  # beside it, as a rename must not cross disks
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, "xb") as file:
+        if path.exists() and not (
+            path.is_file() or path.is_dir()
+        ):  # a device or a pipe, such as /dev/null, stays what it is
+            part = path
+        with open(part, "wb" if part is path else "xb") as file:
             for piece in [content] if isinstance(content, bytes) else content:
                 file.write(piece)
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+            if part is not path:
+                os.fsync(file.fileno())
+        if part is not path:
+            os.replace(part, path)
     except OSError as error:
         size = len(content) if isinstance(content, bytes) else size
         why = f"cannot write {path} ({size:,} bytes): {error.strerror}; make room or choose another folder"
         raise OSError(error.errno, why) from None
     finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
+        if part is not path:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)

@@ -203,6 +203,47 @@ def test_one_flipped_bit_in_a_complete_run_is_noticed(tmp_path):
         run.load("weights")
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b'{"weights', b"[]", b"{}", b"null", b"3", b"NaN", b"\xff\xfe\x00", b"[" * 100_000, b'{"acc.json": []}']
+)  # fmt: skip
+def test_a_damaged_complete_json_names_its_path_and_the_folder_to_delete(tmp_path, content):
+    run = compute.Run("victim", {"seed": 0}, tmp_path)
+    run.save("weights", {"w": torch.zeros(3)})
+    run.note("acc", {"test": 1})
+    run.finish()
+    (run.path / "complete.json").write_bytes(content)
+    for read in (lambda: run.load("weights"), lambda: run.read("acc")):
+        with pytest.raises(
+            ValueError, match=rf" is corrupt \(.*\); delete the folder {re.escape(str(run.path))} and run"
+        ) as caught:
+            read()
+        assert str(caught.value).startswith(str(run.path)) and "\n" not in str(caught.value)
+
+
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path):
+    run = compute.Run("victim", {"seed": 0}, tmp_path)
+    run.save("weights", {"w": torch.zeros(3)})
+    run.finish()
+    (run.path / "complete.json").unlink()
+    (run.path / "complete.json").mkdir()
+    with pytest.raises(OSError, match=r"complete.json cannot be read \(Is a directory\); delete the folder"):
+        run.load("weights")
+
+
+def test_a_run_is_read_by_its_folder_alone_and_checked(tmp_path):
+    run = compute.Run("victim", {"seed": 0}, tmp_path)
+    run.save("weights", {"w": torch.zeros(3)})
+    run.finish()
+    again = compute.Run.at(str(run.path))
+    assert again.complete and torch.equal(again.load("weights")["w"], torch.zeros(3))
+    file = run.path / "weights.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match="is not what the run finished with"):
+        again.load("weights")
+
+
 @pytest.mark.parametrize("name", ["", "../up", "A b", "complete", "config", ".hidden"])
 def test_names_that_are_no_file_names_are_refused(tmp_path, name):
     run = compute.Run("victim", {}, tmp_path)
@@ -255,6 +296,16 @@ def test_a_full_disk_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch, w
         atomic.write_atomic(target, b"x" * 3000)
     assert raised.value.errno == errno.ENOSPC
     assert target.read_bytes() == b"old" and os.listdir(tmp_path) == ["weights"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of Unix")
+def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    store.write_atomic(pipe, b"content")
+    assert os.read(reader, 100) == b"content" and pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+    os.close(reader)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
