@@ -7,6 +7,7 @@ JupyterLab, in a kernel of the Python that runs this; `import privlab` finds the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from typing import Any
 
 import nbformat
 import papermill
+import psutil
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
@@ -204,9 +206,15 @@ def _take_probe(notebook: NotebookNode) -> dict[str, Any]:
 
 
 def _follow(runner: int) -> None:
-    """End with the runner: one that was killed can no longer say so. The kernel ends when its own parent is gone."""
-    while os.getppid() == runner:
-        time.sleep(1)
+    """End with the runner, and with us all that we have started: one that was killed can no longer say so."""
+    while os.getppid() == runner and psutil.pid_exists(runner):
+        time.sleep(0.1)
+    family = psutil.Process().children(recursive=True)  # the kernel, and its workers in sessions of their own
+    for process in family:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(family, timeout=1)
+    kernel.sweep()
     os._exit(1)
 
 

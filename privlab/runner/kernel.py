@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -63,8 +64,19 @@ def alone() -> Iterator[Config]:
         if os.name == "posix":
             # "ip" is the stem of the sockets' paths; their default is one name that parallel labs would share
             settings |= {"transport": "ipc", "ip": f"{place}/kernel"}
+        _places.add(place)
         try:
             yield Config(KernelManager=settings)
         finally:
+            _places.discard(place)
             os.environ.clear()
             os.environ |= before
+
+
+_places: set[str] = set()
+
+
+def sweep() -> None:
+    """Remove the folders of the kernels of this process, which is about to end without leaving its contexts."""
+    for place in list(_places):
+        shutil.rmtree(place, ignore_errors=True)
