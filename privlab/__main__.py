@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
-import argparse
+import os
+import signal
 import sys
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from privlab.auditing import commands as auditing
-from privlab.ledger import commands as ledger
-from privlab.runner import commands as runner
-from privlab.teaching import commands as teaching
-
-_COMMANDS = (  # in the order of --help
-    runner.add_run,
-    runner.add_pair,
-    teaching.add_student,
-    teaching.add_mark,
-    teaching.add_slides,
-    ledger.add_report,
-    ledger.add_history,
-    runner.add_doctor,
-    auditing.add_audit,
-)
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Imports what it is made of: here, and not above, an interrupt leaves no traceback."""
+    import argparse
+
+    from privlab.auditing import commands as auditing
+    from privlab.ledger import commands as ledger
+    from privlab.runner import commands as runner
+    from privlab.teaching import commands as teaching
+
     top = argparse.ArgumentParser(prog="python -m privlab", description=__doc__.split(":", 1)[1].strip().capitalize())
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in _COMMANDS:
+    for add in (  # in the order of --help
+        runner.add_run,
+        runner.add_pair,
+        teaching.add_student,
+        teaching.add_mark,
+        teaching.add_slides,
+        ledger.add_report,
+        ledger.add_history,
+        runner.add_doctor,
+        auditing.add_audit,
+    ):
         add(commands)
     return top
 
 
+def _stop(*_: object) -> None:
+    """End at an interrupt, wherever we are: an exception inside an import is swallowed, or leaves a traceback."""
+    os.write(2, b"\nstopped\n")
+    os._exit(130)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status of a command line; what is wrong with it, in one line on standard error."""
+    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _stop)  # this process is ours, and not deaf in the background
     options = _parser().parse_args(arguments)
     try:
         return options.call(options)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_output
@@ -14,6 +16,7 @@ from privlab import ledger
 from privlab.ledger.records import MIME, Record, record
 from privlab.runner import catalogue, runner
 
+BASELINE = Path(__file__).parents[1] / "book/baselines/smoke.json"
 PARAMETERS = '# %% tags=["parameters"]\nprofile = "laptop"\nseed = 0\ndevice = "auto"\n\n'
 
 
@@ -131,6 +134,10 @@ def test_a_lab_without_a_cell_of_parameters_fails_in_one_line_and_the_others_go_
         (["run", "0", "--claim", "x.y"], "privlab run: claim='x.y' and lab='0' both say what to run; give one of them"),
         (["run", "--jobs", "0"], "privlab run: jobs=0 runs nothing; give 1 or more"),
         (["run", "--timeout", "0"], "privlab run: timeout=0 gives a cell no time"),
+        (["run", "--device", "tpu"], "privlab run: device='tpu' is not a device of the labs; try auto, cpu, cuda"),
+        (["run", "--out", "/dev/null"], "privlab run: out='/dev/null' cannot be a folder to write in: File exists"),
+        (["student", "--out", "/dev/null/x"], "privlab student: out='/dev/null/x' cannot be a folder to write in: Not"),
+        (["slides", "--out", "/dev/null"], "privlab slides: out='/dev/null' cannot be a folder to write in: File"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(labs, capsys, arguments, message):
@@ -262,6 +269,24 @@ def test_a_run_keeps_torch_out_of_its_own_process_while_labs_run():
     code = "import sys\nfrom privlab.runner import runner, execution, catalogue, pairing\nprint('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
+@pytest.mark.parametrize("module", ["argparse", "privlab.ledger.runs", "torch", "numpy"])
+def test_an_interrupt_inside_an_import_leaves_no_traceback(tmp_path, module):
+    """Ctrl-C as the command imports: the interrupt comes from within, so that the moment is always the same."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # also where these tests run in the background
+        "class Now:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        name == {module!r} and os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Now())\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "privlab", "report", str(BASELINE)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (130, "\nstopped\n")
 
 
 def test_the_command_line_says_what_it_can_do_without_torch():

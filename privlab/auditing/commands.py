@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from privlab.compute import interrupts
+
 
 def add_audit(commands: argparse._SubParsersAction) -> None:
     short = (
@@ -35,7 +37,7 @@ def add_audit(commands: argparse._SubParsersAction) -> None:
 
 def _audit(options: argparse.Namespace) -> int:
     from privlab.auditing import arguments, audit, inputs
-    from privlab.compute.atomic import write_atomic
+    from privlab.compute.atomic import make_folder, write_atomic
 
     arguments.numbers(15.0, options.minutes, None, options.seed)  # said now, and not after the model is built
     out = options.out or Path("runs") / f"audit_{options.name}"
@@ -44,20 +46,21 @@ def _audit(options: argparse.Namespace) -> int:
         shape = inputs.input_shape(model, options.name)
         images, labels, public = inputs.photographs(options.images, model, shape, options.seed)
         bar = sys.stderr.isatty()
-        report = audit(
-            model,
-            images,
-            labels,
-            name=options.name,
-            public=public,
-            minutes=options.minutes,
-            seed=options.seed,
-            progress=bar,
-        )
+        make_folder(out)
+        with interrupts.orderly():
+            report = audit(
+                model,
+                images,
+                labels,
+                name=options.name,
+                public=public,
+                minutes=options.minutes,
+                seed=options.seed,
+                progress=bar,
+            )
     except KeyboardInterrupt:
         print("\nstopped before there was anything to report", file=sys.stderr)
         return 130
-    out.mkdir(parents=True, exist_ok=True)
     settings = {
         "weights": str(options.weights) if options.weights else "fresh",
         "images": options.images or "public photographs",

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from tqdm.auto import tqdm
 
@@ -283,8 +284,9 @@ def reach(address: str, gpu: bool = False) -> Any:
     except ImportError:
         raise ImportError(f"cluster={address!r} needs the extra: pip install -e '.[cluster]'") from None
     try:
+        _ = urlsplit(address if "://" in address else f"//{address}").port  # raises for one that cannot be
         client = Client(address, timeout=ANSWER, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         raise ConnectionError(
             f"cluster={address!r} does not answer ({type(error).__name__}); start `dask scheduler` and `dask worker {address}`, "
             "and give the address that the scheduler prints"

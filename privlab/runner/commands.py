@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from privlab.compute import interrupts
+
+if TYPE_CHECKING:
+    from privlab.runner import catalogue, runner
 
 
 def add_labs(parser: argparse.ArgumentParser) -> None:
@@ -58,9 +62,7 @@ def add_run(commands: argparse._SubParsersAction) -> None:
         help="for one cell (default: smoke 600, laptop 1800, gpu 3600, paper none)",
     )
     parser.add_argument("--seed", type=int, default=0, help="for the labs (default: %(default)s)")
-    parser.add_argument(
-        "--device", default="auto", help="for the labs: auto, cpu, cuda, cuda:1, mps (default: %(default)s)"
-    )
+    parser.add_argument("--device", default="auto", help="for the labs: auto, cpu, cuda, cuda:1 (default: %(default)s)")
     parser.add_argument(
         "--cluster", metavar="ADDRESS", help="train shadow models on this Dask scheduler, such as tcp://127.0.0.1:8786"
     )
@@ -70,7 +72,7 @@ def add_run(commands: argparse._SubParsersAction) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from privlab.compute import tasks
-    from privlab.runner import catalogue, runner
+    from privlab.runner import catalogue, device, occupancy, runner
 
     shelf = catalogue.labs(options.labs)
     profile = catalogue.profile(options.profile)
@@ -89,7 +91,7 @@ def _run(options: argparse.Namespace) -> int:
         out,
         profile,
         options.seed,
-        options.device,
+        device.checked(options.device),
         options.jobs,
         timeout,
         options.resume,
@@ -98,27 +100,36 @@ def _run(options: argparse.Namespace) -> int:
     )
     if plan.cluster:
         tasks.reach(plan.cluster).close()  # said now, and not by each lab in turn
+    with occupancy.occupied(plan.out):
+        return _held(plan, shelf)
+
+
+def _held(plan: runner.Plan, shelf: list[catalogue.Lab]) -> int:
+    """Run a plan in its folder, and write the ledger of all that the folder has."""
+    from privlab.runner import runner
+
+    chosen, out = plan.labs, plan.out
     names = ", ".join(lab.name for lab in chosen)
     print(
-        f"{names} at the profile {profile}, seed {options.seed}, {plan.at_once} at once, threads each: {plan.threads}"
+        f"{names} at the profile {plan.profile}, seed {plan.seed}, {plan.at_once} at once, threads each: {plan.threads}"
     )
     print(runner.cost(plan), flush=True)
-    with contextlib.suppress(ValueError):  # a thread that is not the main one may not set it
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a cancelled CI job stops as orderly as Ctrl-C does
     try:
-        results = runner.run(plan)
+        with interrupts.orderly():
+            results = runner.run(plan)
     except KeyboardInterrupt:
         print(f"\nstopped; what is complete stays in {out}, the same command with --resume goes on", file=sys.stderr)
         return 130
 
     from privlab.ledger import summary  # brings torch, which must not stand beside the labs in memory
 
-    alone = {lab: replace(plan, labs=(lab,), extra=extra if lab in chosen else {}) for lab in shelf}
+    alone = {lab: replace(plan, labs=(lab,), extra=plan.extra if lab in chosen else {}) for lab in shelf}
     everything = {lab.name: runner.saved(one, lab, "ok", "failed") for lab, one in alone.items()}
     counted = [name for name, result in everything.items() if result]
     others = [name for name in everything.keys() - results.keys() if not everything[name]]
-    old = sorted(name for name in others if (out / f"{name}.ipynb").exists())
-    ledger, unread = summary.book(out, counted, profile)
+    damaged = {lab.name: wrong for lab in shelf if lab.name in others and (wrong := runner.damage(plan, lab))}
+    old = sorted(name for name in others if name not in damaged and (out / f"{name}.ipynb").exists())
+    ledger, unread = summary.book(out, counted, plan.profile)
     for name in unread.keys() & results.keys():
         results[name] |= {"status": "failed", "error": results[name]["error"] or unread[name]}
     failed = [name for name, result in results.items() if result["error"]]
@@ -126,6 +137,9 @@ def _run(options: argparse.Namespace) -> int:
     complete = [name for name, result in everything.items() if result and result["status"] == "ok"]
     if lacking := summary.unrecorded(ledger, complete):
         print(lacking, "", sep="\n")
+    damaged |= {name: wrong for name, wrong in unread.items() if name not in results}
+    for name, wrong in damaged.items():
+        print(f"not in this ledger: {name}; {wrong}")
     if old:
         print(
             f"not in this ledger: {', '.join(old)}; what {out} holds of them is from before a change (run --resume renews it)"

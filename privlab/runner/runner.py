@@ -27,6 +27,7 @@ from typing import Any
 
 from privlab.compute import machine
 from privlab.compute.atomic import write_atomic
+from privlab.ledger import lab_notes
 from privlab.runner.catalogue import Lab
 from privlab.runner.progress import Board
 
@@ -59,6 +60,8 @@ class Plan:
             raise ValueError(f"jobs={self.jobs} runs nothing; give 1 or more")
         if self.timeout is not None and self.timeout < 1:
             raise ValueError(f"timeout={self.timeout} gives a cell no time; give seconds, 1 or more")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed={self.seed} is none that every generator takes; give one from 0 to {2**32 - 1}")
         for name in self.extra:
             if name in ("profile", "seed", "device"):
                 raise ValueError(f"parameter={name!r} has an option of its own; give --{name}")
@@ -150,6 +153,8 @@ def run(plan: Plan, board: Board | None = None) -> dict[str, Result]:
         results[lab.name] = saved(plan, lab, "ok")
         if results[lab.name]:
             board.say(f"{lab.name}  kept: it is complete in {plan.out}")
+        elif wrong := damage(plan, lab):
+            board.say(f"{lab.name}  is run again: {wrong.rpartition(';')[0]}")
     todo = [lab for lab in plan.labs if not results[lab.name]]
     workers: dict[str, subprocess.Popen[str]] = {}
     stop = threading.Event()
@@ -193,11 +198,22 @@ def _end(workers: list[subprocess.Popen[str]]) -> None:
 def saved(plan: Plan, lab: Lab, *status: str) -> Result | None:
     """A lab's result in the folder of the run, if it fits `Plan.key` and has one of these statuses; None otherwise."""
     try:
-        result = json.loads((plan.out / f"{lab.name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        result = lab_notes.read(plan.out / f"{lab.name}.json")
+    except (OSError, ValueError):  # `damage` says why
         return None
     fits = all(result.get(k) == v for k, v in plan.key(lab).items()) and result["status"] in status
     return result if fits and (plan.out / f"{lab.name}.ipynb").exists() else None
+
+
+def damage(plan: Plan, lab: Lab) -> str | None:
+    """What is wrong with a lab's result in the folder of the run, in one line; None where nothing is, or none is there."""
+    try:
+        lab_notes.read(plan.out / f"{lab.name}.json")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        return str(error)
+    return None
 
 
 def _one(
@@ -207,8 +223,10 @@ def _one(
     key = plan.key(lab)  # now: whoever edits while it runs has changed it
     plan.out.mkdir(parents=True, exist_ok=True)
     note, notebook = plan.out / f"{lab.name}.json", plan.out / f"{lab.name}.ipynb"
-    note.unlink(missing_ok=True)
-    notebook.unlink(missing_ok=True)
+    for old in (note, notebook):
+        if old.is_dir():
+            raise IsADirectoryError(f"{old} is a folder, where a file of the run goes; remove it and run the lab again")
+        old.unlink(missing_ok=True)
     request = {
         "source": str(lab.path.resolve()),
         "out": str(notebook.resolve()),

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from privlab.compute import atomic, interrupts
 from privlab.runner.commands import add_labs
 
 
@@ -38,6 +39,7 @@ def _student(options: argparse.Namespace) -> int:
     from privlab.teaching import student_edition
 
     shelf = catalogue.labs(options.labs)
+    atomic.make_folder(options.out)
     for path, solutions in student_edition.write(shelf, options.labs_wanted, options.solutions, options.out):
         what = "with" if path.stem.endswith(student_edition.SHEET) else "without"
         print(f"wrote {path}, {what} {solutions} solutions")
@@ -88,7 +90,8 @@ def _mark(options: argparse.Namespace) -> int:
             tqdm.write(marking.shown(f"{row.file}  {earned}  {row.seconds:.1f} s  {row.error}".rstrip()))
 
         try:
-            marking.mark(options.folder, options.out, options.jobs, options.timeout, options.memory, began, done)
+            with interrupts.orderly():
+                marking.mark(options.folder, options.out, options.jobs, options.timeout, options.memory, began, done)
         except KeyboardInterrupt:
             print(f"\nstopped; {options.out} has the {len(rows)} notebooks that are marked", file=sys.stderr)
             return 130
@@ -116,6 +119,7 @@ def add_slides(commands: argparse._SubParsersAction) -> None:
 def _slides(options: argparse.Namespace) -> int:
     from privlab.teaching import slides
 
+    atomic.make_folder(options.out)
     for path in slides.write_all(options.labs, options.labs_wanted, options.run, options.out):
         print(f"wrote {path}")
     return 0

@@ -298,10 +298,57 @@ def test_labs_do_not_outlive_a_runner_that_was_killed(tmp_path):
     command = [sys.executable, "-m", "privlab", "run", "--labs", str(labs), "--out", str(tmp_path / "run")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     kernel = started(labs / "pid")
+    family = [kernel, *kernel.parents()[:1], *kernel.children(recursive=True)]
+    place = Path(kernel.environ()["JUPYTER_RUNTIME_DIR"])
+    assert place.name.startswith("privlab-") and place.exists()
     process.kill()
     process.wait()
-    gone, alive = psutil.wait_procs([kernel], timeout=60)
-    assert gone and not alive
+    _, alive = psutil.wait_procs(family, timeout=60)
+    assert not alive and not place.exists()
+
+
+HOSTILE = [
+    b"",
+    b'{"status": "o',
+    b"[]",
+    b"{}",
+    b"null",
+    b"3",
+    b'"ok"',
+    b'{"status": "ok", "seconds": [], "error": null}',
+    b"\xff\xfe",
+    b"[" * 99_999,
+]
+
+
+@pytest.mark.parametrize("content", HOSTILE)
+def test_a_damaged_result_is_named_and_its_lab_run_again(tmp_path, monkeypatch, content):
+    write(tmp_path / "labs", "00_any", "1")
+    made = plan(tmp_path / "labs", tmp_path / "run", resume=True)
+    note = tmp_path / "run" / "00_any.json"
+    note.parent.mkdir()
+    note.write_bytes(content)
+    (lab,) = made.labs
+    assert runner.saved(made, lab, "ok", "failed") is None
+    wrong = runner.damage(made, lab)
+    assert wrong.startswith(f"{note} is no result of a lab that can be read here (") and wrong.endswith(
+        "); run the lab again"
+    )
+    again = []
+    monkeypatch.setattr(runner, "_one", lambda plan, lab, *_: again.append(lab.name))
+    board = Lines()
+    runner.run(made, board)
+    assert again == ["00_any"]
+    assert board.lines[0] == f"00_any  is run again: {wrong.rpartition(';')[0]}"
+
+
+def test_a_folder_in_the_place_of_a_result_is_one_line(tmp_path):
+    write(tmp_path / "labs", "00_any", "1")
+    (tmp_path / "run" / "00_any.json").mkdir(parents=True)
+    with pytest.raises(
+        OSError, match=r"00_any.json is a folder, where a file of the run goes; remove it and run the lab"
+    ):
+        runner.run(plan(tmp_path / "labs", tmp_path / "run"), Lines())
 
 
 def test_the_rough_cost(tmp_path, monkeypatch):
@@ -318,7 +365,13 @@ def test_the_rough_cost(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"), [({"jobs": 0}, "jobs=0 runs nothing"), ({"timeout": 0}, "timeout=0 gives a cell no time")]
+    ("wrong", "message"),
+    [
+        ({"jobs": 0}, "jobs=0 runs nothing"),
+        ({"timeout": 0}, "timeout=0 gives a cell no time"),
+        ({"seed": -1}, "seed=-1 is none that every generator takes; give one from 0 to 4294967295"),
+        ({"seed": 2**32}, "seed=4294967296 is none that every generator takes"),
+    ],
 )
 def test_a_plan_that_cannot_be(tmp_path, wrong, message):
     with pytest.raises(ValueError, match=message):
