@@ -162,10 +162,10 @@ def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
 
     The threshold is estimated too, from a handful of non-members; an interval on the members' count alone forgets that.
     `rate_interval` says how this one is made. Over 4,000 simulations a setting (50 to 5,000 of each kind, FPR .1 to 10%,
-    AUC .5 to .95, curves of several shapes) it covers 95 to 97% from fifty false positives on, 95 to 99% with ten, and
-    with fewer mostly 97 to 99%, as the slope of the curve can hardly be read then; at worst 92% where the members' scores
-    spread half as far as the others', or the curve bends sharply. Where scores are tied or the curve leaps, the bound
-    holds for any distribution: 95% or more, mostly 98 to 100%.
+    AUC .5 to .95, curves of six shapes) it covers 95 to 97% from fifty false positives on; with fewer mostly 96 to 99%
+    and up to 100, as the slope of the curve can hardly be read then; at worst 93%, where the members' scores spread half
+    as far as the others'. Where scores are tied or the curve leaps, the bound holds for any distribution: 95% or more,
+    mostly 98 to 100%. The book's page on notation has the table.
     Below 6 / fpr non-members a leap above all of them cannot be seen: there the interval rests on a smooth curve.
 
     scores: (n,) finite, higher = member.  members: (n,) True or False.  fpr: in (0, 1).

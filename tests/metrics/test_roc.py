@@ -344,7 +344,7 @@ SIZES = [(50, 0.1), (200, 0.1), (1_000, 0.1), (200, 0.01), (1_000, 0.01), (5_000
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("auc", [0.5, 0.6, 0.8, 0.95])
+@pytest.mark.parametrize("auc", [0.6, 0.95])
 @pytest.mark.parametrize(("n", "fpr"), SIZES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_interval_covers_over_a_grid(shape, n, fpr, auc):
@@ -356,10 +356,10 @@ def test_the_interval_covers_over_a_grid(shape, n, fpr, auc):
     def draw(generator, n, m):
         return -generator.random(n), -np.interp(generator.random(m), heights, grid, left=-1)
 
-    ours, _ = coverage(draw, curve(fpr), n, n, fpr, trials=1_000)
-    assert ours >= 0.93
+    ours, _ = coverage(draw, curve(fpr), n, n, fpr, trials=300)
+    assert ours >= 0.915  # nearly three standard errors below 95%
     if n * fpr >= 50:
-        assert ours <= 0.985  # of .965 or so; the interval of version 0.1 covered .995 and more
+        assert ours <= 0.99  # 4,000 trials gave at most .974; the interval of version 0.1 covered .995 and more
 
 
 def test_the_interval_covers_ties_and_cliffs():
