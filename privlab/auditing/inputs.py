@@ -80,12 +80,12 @@ def photographs(
         The labels of a folder are the numbers of its subfolders in the order of the alphabet; without subfolders, the model's own answers.
         Labels count modulo the model's classes, so that any set does for any model.
     seed: which of them are taken.
-    Raises ValueError for what is neither a set nor a folder with images.
+    Raises ValueError for what is neither a set nor a folder with images, and for a set that is not here and cannot be fetched.
     """
     where = where or ("imagenet_samples" if min(shape[1:]) > 64 else "cifar10_samples")
     order = torch.Generator().manual_seed(seed)
     if where in data.names():
-        dataset = data.load(where)
+        dataset = _loaded(where)
         rows = torch.randperm(len(dataset), generator=order)[: COUNT + PUBLIC].tolist()
         pixels = [_sized(Image.fromarray(_bytes(dataset.pixels[i])), shape) for i in rows]
         labels = dataset.labels[rows]
@@ -103,6 +103,16 @@ def photographs(
     images = torch.cat(pixels)  # (up to COUNT + PUBLIC, channels, height, width)
     labels = _answers(model, images[:COUNT], labels[:COUNT])
     return images[:COUNT], labels, images[COUNT:] if len(images) > COUNT else None
+
+
+def _loaded(name: str) -> data.Images:
+    try:
+        return data.load(name)
+    except RuntimeError as error:  # no origin delivered
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(
+            f"images={name!r} are not here and could not be fetched ({first}); give photographs: --images FOLDER"
+        ) from error
 
 
 def _answers(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:

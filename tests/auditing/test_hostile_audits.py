@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import privlab
+from privlab import __main__ as cli
 from privlab import models
 from privlab.attacks.gradient_inversion import GradientMatching
 from privlab.auditing import exposure, likeness, validation
-from privlab.data import sources
+from privlab.data import downloads, sources
 
 DRAW = torch.Generator().manual_seed(0)
 IMAGES = F.interpolate(torch.rand(1, 3, 5, 5, generator=DRAW), 16, mode="bicubic").clamp(0, 1)
@@ -625,6 +626,17 @@ def test_without_the_weights_of_lpips_it_says_so(monkeypatch, tmp_path):
         report.text().split()
     )
     assert not any(tmp_path.iterdir())  # nothing was fetched unasked
+
+
+def test_without_data_and_network_the_command_says_so_in_one_line(monkeypatch, tmp_path, capsys):
+    def out_of_reach(*_):
+        raise ConnectionError("registry.invalid: did not answer\nnor later")
+
+    monkeypatch.setenv("PRIVLAB_DATA", str(tmp_path))
+    monkeypatch.setattr(downloads, "get", out_of_reach)
+    assert cli.main(["audit", "vit_cifar", "--out", str(tmp_path / "out")]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "could not be fetched" in told and "--images FOLDER" in told
 
 
 # -- as if nobody had asked ------------------------------------------------------------------------------------------------
