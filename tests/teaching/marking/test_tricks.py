@@ -11,6 +11,8 @@ import os
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from privlab.teaching.marking import gradebook
 
@@ -292,6 +294,17 @@ def test_a_trick_of_each_kind_earns_nothing(grade, number):
 def test_no_trick_earns_a_mark(grade, exercise):
     states = {name: grade(exercise, body)["state"] for name, body in (NOTHING | TRICKS).items()}
     assert {name: state for name, state in states.items() if state == "right"} == {}
+
+
+def _suppressed(body):
+    return "try:\n    pass\n    " + body.replace("\n", "\n    ") + "\nexcept BaseException: pass"
+
+
+@pytest.mark.weekly
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(list(TARGETS)), st.lists(st.sampled_from(sorted(TRICKS)), min_size=2, max_size=4, unique=True))
+def test_no_tricks_together_earn_a_mark(grade, exercise, names):
+    assert grade(exercise, "\n".join(_suppressed(TRICKS[name]) for name in names))["state"] != "right"
 
 
 @pytest.mark.parametrize("name", ["imports", "opens", "catches the error"])
