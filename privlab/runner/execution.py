@@ -213,7 +213,6 @@ def _follow(runner: int) -> None:
     for process in family:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(family, timeout=1)
     kernel.sweep()
     os._exit(1)
 
