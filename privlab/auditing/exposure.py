@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import closed_form
-from privlab.attacks.gradient_inversion.closed_form import Recovery, first_layer
+from privlab.attacks.gradient_inversion.closed_form import Recovery, first_layer, patches
 from privlab.auditing import entrance
 from privlab.auditing.likeness import Level, likeness
 from privlab.defences import perturbation
 from privlab.leak import Leak
 
-# Closed form -> the gradients that it reads; those of "first_layer" are seen by running the model.
+# Closed form -> the gradients that it reads; those of "first_layer" and "patch_embedding" are seen by running the model.
 FORMS: dict[str, tuple[str, ...]] = {
-    "patch_embedding": ("pos_embed", "patch_embed.proj.weight"),
+    "patch_embedding": ("pos_embed", "patch_embed.proj.weight"),  # as timm calls them
     "subspace": ("blocks.0.attn.qkv.weight",),
     "attention": ("pos_embed", "blocks.0.attn.qkv.weight"),
     "first_layer": (),
@@ -123,6 +123,11 @@ Reader = Callable[[Leak, float | None], tuple[Recovery, str]]
 
 def _readers(model: nn.Module, leak: Leak) -> Iterator[tuple[str, tuple[tuple[str, ...], Reader]]]:
     """Form -> the gradients that it needs, and what reads the image from a leak: for each form the plain way first."""
+    try:
+        read = patches.find(model, leak)
+        yield "patch_embedding", ((read.position, read.weight), functools.partial(_embedded, model))
+    except ValueError as error:
+        yield "patch_embedding", ((), _refusal(error))
     for part in entrance.parts(model, leak):
         for form in (form for form in FORMS if form != "first_layer"):
             names = tuple(part.prefix + name for name in FORMS[form])
@@ -131,17 +136,23 @@ def _readers(model: nn.Module, leak: Leak) -> Iterator[tuple[str, tuple[tuple[st
         name = first_layer.layer(model, leak)
         yield "first_layer", (_pair(name), _by(first_layer.image, model))
     except ValueError as error:
-        refused = error
-
-        def refuse(*_: Any) -> tuple[Recovery, str]:
-            raise refused
-
-        yield "first_layer", ((), refuse)
+        yield "first_layer", ((), _refusal(error))
     for name in entrance.whole(model, leak):
         own = tuple(entrance.own(model, leak, name))
         yield "first_layer", (own, _by(entrance.image, model, name))
     for name in entrance.wide(model, leak):
         yield "first_layer", ((name,), _by(entrance.ray, model, name))
+
+
+def _refusal(error: ValueError) -> Reader:
+    def refuse(*_: Any) -> tuple[Recovery, str]:
+        raise error
+
+    return refuse
+
+
+def _embedded(model: nn.Module, leak: Leak, noise: float | None) -> tuple[Recovery, str]:
+    return _heard(closed_form.patch_embedding, model, leak, noise)
 
 
 def _by(form: Callable[..., Recovery], model: nn.Module, *names: str) -> Reader:

@@ -29,12 +29,22 @@ def least(leak: Leak, noise: Noise) -> float:
     return math.hypot(torch.finfo(leak.precision).eps / 12**0.5, _share(noise))
 
 
-def deviation(noise: Noise, name: str) -> float:
-    """Standard deviation of the noise in one gradient, where it is known tensor by tensor; 0 otherwise."""
+def deviation(leak: Leak, noise: Noise, name: str) -> float:
+    """Standard deviation of the errors in each number of one gradient that do not shrink with it; 0 where there are none to speak of.
+
+    Noise that is known tensor by tensor; and the float format's last step, where a row's numbers lie below its smallest normal one: there
+    rounding errs by a share of that step (2^-24 in float16), however small the number.
+    """
     size = noise.get(name, 0.0) if isinstance(noise, Mapping) else 0.0
     if not 0 <= size < math.inf:
         raise ValueError(f"noise[{name!r}]={size} is no standard deviation; give 0 or more, or leave it out")
-    return size
+    gradient = leak[name]
+    sent, computed = torch.finfo(leak.precision), torch.finfo(gradient.dtype)
+    rows = gradient.double().flatten(1).square().mean(1).sqrt()
+    if rows.min() >= max(sent.smallest_normal, computed.smallest_normal):
+        return size
+    last = sent.smallest_normal * sent.eps / 12**0.5 + BACKWARD * computed.smallest_normal * computed.eps
+    return math.hypot(size, last)
 
 
 def _share(noise: Noise) -> float:

@@ -103,7 +103,7 @@ def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equa
         )
     norm = Norm.of(first.norm1, model.embed_dim)
     gradient = tokens.gradient(leak, model, QKV)  # (3 width, width)
-    relative, noisy = errors.relative(leak, noise), errors.deviation(noise, QKV)
+    relative, noisy = errors.relative(leak, noise), errors.deviation(leak, noise, QKV)
     rows = least_squares.row_sizes(gradient)
     gradient = gradient / ((relative * rows).hypot(torch.as_tensor(noisy).to(rows)) if noisy else rows)
     count = _tokens(model, leak.batch_size)

@@ -66,12 +66,17 @@ def gradient(leak: Leak, model: nn.Module, name: str) -> Tensor:
     return gradient
 
 
-def require_patches(model: nn.Module, leak: Leak, any_batch: bool = False) -> None:
-    """One image, cut into patches by one linear layer, with nothing between that and the position embedding."""
-    if leak.batch_size != 1 and not any_batch:
+def require_one(leak: Leak) -> None:
+    if leak.batch_size != 1:
         raise ValueError(
             f"leak: it averages {leak.batch_size} images, whose tokens cannot be told apart here; give a leak of one image"
         )
+
+
+def require_patches(model: nn.Module, leak: Leak, any_batch: bool = False) -> None:
+    """One image, cut into patches by one linear layer, with nothing between that and the position embedding."""
+    if not any_batch:
+        require_one(leak)
     if not isinstance(model, VisionTransformer):
         raise ValueError(
             f"model: {type(model).__name__} is no VisionTransformer of timm; try vit_base_patch16_224 or a DeiT"

@@ -1,7 +1,7 @@
 """Images from one gradient without a search: linear systems that a Vision Transformer's gradients satisfy.
 
     attention         Lu et al. 2022, Algorithm 1: needs the position embedding's gradient and attention right behind it
-    patch_embedding   ours: needs the position embedding's gradient, whatever comes behind it
+    patch_embedding   ours: needs the gradient of an embedding that is added to patches, in any model, whatever comes behind it
     subspace          ours: needs no gradient of the position embedding, so a frozen one does not stop it
 
 Rows are tokens throughout: Z is (tokens, width) and a linear layer computes Z W^T. All systems are solved in float64, whatever
@@ -21,9 +21,9 @@ from typing import Any
 
 import torch
 from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor
+from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion.closed_form import errors, least_squares, tokens
+from privlab.attacks.gradient_inversion.closed_form import errors, least_squares, patches, tokens
 from privlab.attacks.gradient_inversion.closed_form.errors import Noise
 from privlab.attacks.gradient_inversion.closed_form.recovery import Recovery
 from privlab.attacks.gradient_inversion.closed_form.tokens import (
@@ -31,6 +31,7 @@ from privlab.attacks.gradient_inversion.closed_form.tokens import (
     pixel_size,
     projection,
     recovery,
+    require_one,
     require_patches,
     require_positions,
 )
@@ -80,7 +81,10 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
     relative = errors.relative(leak, noise)
     right = (weight.T @ dweight - dz.T @ grey) / size  # (width, width)
     error = relative * least_squares.rms(dweight)
-    of_dz, of_gradient = errors.deviation(noise, "pos_embed"), errors.deviation(noise, "blocks.0.attn.qkv.weight")
+    of_dz, of_gradient = (
+        errors.deviation(leak, noise, "pos_embed"),
+        errors.deviation(leak, noise, "blocks.0.attn.qkv.weight"),
+    )
     if of_dz or of_gradient:
         columns = weight.norm(dim=0)[:, None]  # (width, 1)
         of_right = (columns * math.hypot(of_gradient, error)).hypot(of_dz * grey.norm(dim=0).square().mean().sqrt())
@@ -106,8 +110,8 @@ def pixels(model: VisionTransformer, embedded: Tensor) -> Tensor:
     return (embedded - bias) @ torch.linalg.pinv(weights).T
 
 
-def patch_embedding(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recovery:
-    """Solve for the pixels behind one image's gradients, for any ViT with a learnable position embedding.
+def patch_embedding(model: nn.Module, leak: Leak, noise: Noise = None) -> Recovery:
+    """Solve for the pixels behind one image's gradients, for any model that adds a learnable embedding to its patches.
 
     Patch i enters the network as W x_i + b + e_i, so the gradient at its position embedding, g_i, is also the gradient at W x_i, and
 
@@ -119,27 +123,30 @@ def patch_embedding(model: VisionTransformer, leak: Leak, noise: Noise = None) -
     Why `>` and not `>=`: each g_i has come back through a LayerNorm, which takes the mean out, so the rank is at most width - 1.
     And two blocks at least: with one, only the class token's query reaches back, and the g_i span a few dimensions a head.
 
-    model: a timm VisionTransformer, distilled or not.  leak: one image's gradients, `pos_embed` and `patch_embed.proj.weight` among them.
+    model: any whose embedding is added to what one convolution or linear layer makes of the patches, which is seen by running it:
+        `patches.find`.  leak: one image's gradients, those of the embedding and of that layer's weight among them.
     noise: known to come on top of the leak's precision, from a defence, say; see above.
-    Warns where the width is not above the number of patches.  Raises ValueError as `attention` does.
+    Warns where the width is not above the number of patches.
+    Raises ValueError for a model without such an embedding, more than one image, missing or NaN gradients.
     """
-    require_patches(model, leak)
-    require_positions(model)
-    prefix = 0 if model.no_embed_class else model.num_prefix_tokens
-    rows = gradient(leak, model, "pos_embed")[0, prefix:]  # (patches, width)
-    weight = gradient(leak, model, "patch_embed.proj.weight").flatten(1)  # (width, patch pixels)
+    require_one(leak)
+    read = patches.find(model, leak)
+    rows = read.tokens(gradient(leak, model, read.position))  # (patches, width)
+    weight = gradient(leak, model, read.weight).flatten(1)  # (width, patch pixels)
     relative = errors.relative(leak, noise)
     size = pixel_size(leak)
-    of_tokens, of_weight = errors.deviation(noise, "pos_embed"), errors.deviation(noise, "patch_embed.proj.weight")
+    of_tokens, of_weight = (errors.deviation(leak, noise, name) for name in (read.position, read.weight))
     if of_tokens or of_weight:
         solved = least_squares.weighed(rows.T, weight / size, relative, of_tokens, of_weight / size)
     else:
         scale = least_squares.row_sizes(rows.T)
         right = weight / (size * scale)  # (width, patch pixels)
         solved = least_squares.solve(rows.T / scale, right, relative, relative * least_squares.rms(right))
-    if model.embed_dim <= len(rows):
+    if len(weight) <= len(rows):
         warnings.warn(
-            f"width {model.embed_dim} is not above the {len(rows)} patches: rank {solved.rank}, so the image is one of many solutions",
+            f"width {len(weight)} is not above the {len(rows)} patches: rank {solved.rank}, so the image is one of many solutions",
             stacklevel=2,
         )
-    return recovery(solved.X * size, model, leak, solved, len(rows))
+    like = torch.zeros(1, *leak.image_shape).to(model.get_parameter(read.weight))
+    normalised = read.image(solved.X * size, like)
+    return Recovery(leak.normalise.inverse(normalised), solved.condition, solved.rank, len(rows))
