@@ -324,6 +324,13 @@ def pushed(r, x, v):
     return torch.stack([(torch.autograd.grad(part, x, retain_graph=True)[0] * v).sum() for part in r])
 
 
+def twice(r, x, v):
+    """J v by two passes: J^T u, differentiated by u."""
+    u = torch.zeros_like(r, requires_grad=True)
+    (back,) = torch.autograd.grad(r, x, u, create_graph=True)
+    return torch.autograd.grad(back, u, v)[0]
+
+
 def persuade(model, picture, target, steps=50, sign=1, rate=0.02, by=torch.optim.Adam, inside=True, start=None):
     """Pixels that convince a model of a class, and the usual ways to go wrong."""
     x = (picture.clone() if start is None else start(picture)).requires_grad_()
@@ -823,11 +830,11 @@ WRONG = {
         (0.95 * 0.75, "multiplied the two accuracies"),
         (0.95 * 0.25, "multiplied the two rates"),
         (0.95 / (0.95 + 0.75), "when he says"),
-        (60, "not percents"),
         (0.6001, "0.6001 is not it. Take 100 members"),
         (math.nan, "nan is not it"),
         (True, "this is a bool"),
-        ("0.6", "this is a str"),
+        ("most", "this is a str"),
+        ("40%", "So often is he *wrong*"),
         (torch.tensor([0.95, 0.25]), "Give one number"),
     ],
     "02.log_ratio": [
@@ -1066,6 +1073,7 @@ WRONG = {
             lambda r, x, v: torch.autograd.grad(r, x, pushed(r, x, v), retain_graph=True)[0].flatten(),
             "one product too many",
         ),
+        (pushed, "6 times backward through r"),
         (lambda r, x, v: pushed(r, x, x.detach()), "That is J times x"),
         (lambda r, x, v: -pushed(r, x, v), "The sign is wrong"),
         (lambda r, x, v: pushed(r, x, v) + 5e-4, "as finite differences are"),
@@ -1534,6 +1542,10 @@ WRONG = {
         (torch.zeros(1, 3, 6, 6), "Give a function"),
     ],
     "11.poincare": [
+        (
+            lambda z, t: by_one_guard(z, t, lambda room: room, lambda z: z.abs().sum()).nan_to_num(0.0, posinf=100.0),
+            "does not tell the search where to go",
+        ),
         (lambda z, t: in_the_ball(z, t, below=lambda z: z.abs().sum()), "poincare([0, 0, 0, 0], 1) gives nan"),
         (lambda z, t: in_the_ball(z, t, guard=lambda room: room), "poincare([0, 0, 3, 0], 2) gives inf"),
         (
@@ -2221,7 +2233,7 @@ WRONG = {
         (lambda p, level=0.05: stepped(p, level, small=lambda p, bar: p < bar), "A p-value just *at* its bar"),
         (turned_round, "Where two names have the same p-value"),
         (emptying, "changes the dictionary"),
-        (lambda p, level=0.05: sorted(stepped(p, level)), "this is a list"),
+        (lambda p, level=0.05: sorted(stepped(p, level)) * 2, "this is a list"),
         (lambda p, level=0.05: {n: p[n] for n in stepped(p, level)}, "this is a dict"),
         (lambda p, level=0.05: {n: n in stepped(p, level) for n in p}, "this is a dict"),
         (lambda p, level=0.05: {p[n] for n in stepped(p, level)}, "You give p-values"),
@@ -2260,7 +2272,18 @@ RIGHT = {  # other ways than the lab's own
             roc.accuracy(v.tolist(), vm.tolist(), roc.best_threshold(s.numpy(), sm.numpy()))
         ),
     ],
-    "01.gap_attack": [0.6, 0.5 + (0.95 - 0.75) / 2, np.float32(0.6), torch.tensor(0.6), Fraction(3, 5)],
+    "01.gap_attack": [
+        0.6,
+        60,
+        "60%",
+        "60 %",
+        " 0.6",
+        ".6",
+        0.5 + (0.95 - 0.75) / 2,
+        np.float32(0.6),
+        torch.tensor(0.6),
+        Fraction(3, 5),
+    ],
     "02.log_ratio": [
         by_hand,
         lambda v, a, b: normal(a).log_prob(v) - normal(b).log_prob(v),
@@ -2311,7 +2334,7 @@ RIGHT = {  # other ways than the lab's own
     "03.macro_f1": [f1, lambda s, t, v: torch.tensor(f1(s, t, v))],
     "03.skill": [above_guess, lambda s, t, x: 1 - (s != t).sum() / (t != x.mode().values).sum()],
     "03.entering": [listen, lambda m, layer, x: listen(copy.deepcopy(m), layer, x)],
-    "04.push": [pushed],
+    "04.push": [twice, lambda r, x, v: twice(r, x, v).detach().numpy()],
     "04.label": [
         lambda rows: rows.norm(dim=1).argmax(),
         lambda rows: rows.abs().sum(1).argmax().item(),
@@ -2413,7 +2436,6 @@ RIGHT = {  # other ways than the lab's own
         lambda z, t: in_the_ball(z, t, below=lambda z: z.abs().sum() + 1e-6),
         lambda z, t: by_one_guard(z, t, lambda room: room + 1e-8),
         lambda z, t: by_one_guard(z, t, lambda room: room.clamp_min(1e-9)),
-        lambda z, t: by_one_guard(z, t, lambda room: room, lambda z: z.abs().sum()).nan_to_num(0.0, posinf=100.0),
     ],
     "11.delta": [
         to_own,
@@ -2533,6 +2555,8 @@ RIGHT = {  # other ways than the lab's own
         lambda e, s: next(n for n in itertools.count(2) if scipy.stats.t.cdf(e * n**0.5 / s, n - 1) >= 0.95),
     ],
     "14.holm": [
+        lambda p, level=0.05: sorted(stepped(p, level)),
+        lambda p, level=0.05: tuple(stepped(p, level)),
         stepped,
         adjusted,
         smallest_first,

@@ -90,7 +90,8 @@ def holm(answer: object) -> Iterator[str]:
     answers: list[Any] = []
     for p, *level in FAMILIES:
         values = dict(p)
-        answers.append(answer(values, *level))
+        names = answer(values, *level)
+        answers.append(set(names) if _names_alone(names) else names)
         if list(values.items()) != list(p.items()):
             yield "Your function changes the dictionary it is given, and whoever asks next gets something else. Work with a copy."
     if set(map(type, answers)) == {type(None)}:
@@ -107,9 +108,19 @@ def holm(answer: object) -> Iterator[str]:
         yield from (why for why, slip in slips.items() if answers == [slip(*case) for case in FAMILIES])
         yield from itertools.chain.from_iterable(map(_differs, answers, due, FAMILIES))
     for p, tie, why in TIES:
-        if (names := answer(dict(p), tie)) != right(p, tie):
+        names = answer(dict(p), tie)
+        if (set(names) if _names_alone(names) else names) != right(p, tie):
             yield f"{why} For {p} at a level of {tie:g} yours gives {_said(names)}."
     yield from _empty(answer)
+
+
+def _names_alone(names: Any) -> bool:
+    """Whether it is a list or the like that holds each name once: as good as a set."""
+    return (
+        isinstance(names, list | tuple | Set)
+        and all(isinstance(n, str) for n in names)
+        and len(set(names)) == len(names)
+    )
 
 
 def _no_names(names: Any, p: P) -> Iterator[str]:
@@ -143,7 +154,7 @@ def _empty(answer: Callable[..., Any]) -> Iterator[str]:
         return
     if isinstance(names, dict):
         yield f"{where} yours gives a dictionary: so Python reads {{}}. An empty set is set()."
-    elif not isinstance(names, Set) or names:
+    elif not isinstance(names, Set | list | tuple) or names:
         yield f"{where} yours gives {names!r}; it should be set()."
 
 

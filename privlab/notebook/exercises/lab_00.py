@@ -10,6 +10,7 @@ from timm.models.vision_transformer import VisionTransformer
 from privlab import models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import Leak, observe
+from privlab.notebook.exercises import answers
 
 SEEN = {"architecture", "weights", "gradients", "batch size", "preprocessing"}
 UNSEEN = {
@@ -20,10 +21,10 @@ UNSEEN = {
 
 
 def threat(answer: object) -> Iterator[str]:
-    if not isinstance(answer, (set, frozenset, list, tuple)):
+    words = answers.words(answer)
+    if words is None:
         yield f"Give a set of words; this is a {type(answer).__name__}."
         return
-    words = {str(word) for word in answer}
     if not words:
         yield "The set is empty. Start with what the server sent to the client in the first place."
     for word, why in UNSEEN.items():
@@ -60,10 +61,11 @@ def psnr(answer: object) -> Iterator[str]:
 
 
 def enough(answer: object) -> Iterator[str]:
-    if isinstance(answer, str) or not isinstance(answer, (set, frozenset, list, tuple)):
+    items = answers.collection(answer)
+    if items is None:
         yield "Give the set of parameter names that the server needs."
         return
-    names = set(answer)
+    names = {str(item).strip() for item in items}
     needed = {"pos_embed", "patch_embed.proj.weight"}
     model, leak = _small_leak()
     if strange := sorted(n for n in names if n not in leak.grads):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from numbers import Real
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from privlab.metrics import roc
+from privlab.notebook.exercises import answers
 
 OPEN = "Nothing is written yet; replace the dots."
 
@@ -65,14 +65,10 @@ def combine(build: Callable, *parts: dict[str, Callable]) -> dict[str, Callable]
 
 def number(answer: object, right: float, mistakes: dict[float, str], hint: str) -> Iterator[str]:
     """Yield why an answer is not the number `right`; `mistakes` maps known wrong numbers to what to say of them."""
-    if (
-        isinstance(answer, bool)
-        or not isinstance(answer, (Real, Tensor, np.ndarray))
-        or math.prod(getattr(answer, "shape", ())) != 1
-    ):
+    value = answers.number(answer)
+    if value is None:
         yield f"Give one number; this is a {type(answer).__name__}."
         return
-    value = float(answer.item() if isinstance(answer, (Tensor, np.ndarray)) else answer)
     for expected, why in {right: "", **mistakes}.items():
         if math.isclose(value, expected, rel_tol=1e-3 if why else 1e-6):
             if why:
@@ -187,6 +183,9 @@ SCORES = [  # victim's scores and members, shadow model's scores and members; an
     # few members among the shadow's: whoever counts plain hits calls too few
     ([0.9, 0.75, 0.65, 0.2, 0.97, 0.1, 0.3, 0.25], [1, 1, 1, 1, 0, 0, 0, 1],
      [0.95, 0.6, 0.9, 0.7, 0.85, 0.35, 0.3, 0.2, 0.1, 0.05], [1, 1, 0, 0, 0, 0, 0, 0, 0, 0]),
+    # of both models one score lies far out, so that mean and median are apart, and both wrong
+    ([30.0, 15.0, 8.5, 9.05, 8.75, 3.0, 2.9, 2.5, 2.0, 1.5, 0.6], [1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0],
+     [40.0, 9.0, 8.0, 3.0, 2.0, 1.0, 0.75], [1, 1, 1, 0, 0, 0, 0]),
     # the shadow model says the same of all, so its threshold is that very score
     ([1.0, 2.0, 1.0, 1.0, 1.0], [1, 1, 0, 0, 0],
      [1.0, 1.0, 1.0, 1.0], [1, 0, 1, 0]),
@@ -213,6 +212,17 @@ SOURCES: dict[str, Callable[..., float]] = {  # of victim's scores and members, 
         lambda v, vm, s, sm: 0.0,
     "You cut at the mean of the shadow model's scores. He knows its members as well: there is a better threshold to be had.":
         lambda v, vm, s, sm: s.mean().item(),
+    "You cut at the median of the shadow model's scores, and so call half of all members, whoever they are. He knows its members as well: "
+    "there is a better threshold to be had.":
+        lambda v, vm, s, sm: s.quantile(0.5).item(),
+    "You cut at the median of the shadow model's scores (the lower of two in the middle), and so call half of all members, whoever they "
+    "are. He knows its members as well: there is a better threshold to be had.":
+        lambda v, vm, s, sm: s.median().item(),
+    "You cut at the median of the victim's own scores, and so call half of all members, whoever they are. The shadow model tells where to "
+    "cut.":
+        lambda v, vm, s, sm: v.quantile(0.5).item(),
+    "You cut at the median score of the shadow model's members, so half of the members are lost. Its non-members count, too.":
+        lambda v, vm, s, sm: s[sm].quantile(0.5).item(),
     "You cut at the mean score of the shadow model's members, so about half of the members are lost. Its non-members count, too.":
         lambda v, vm, s, sm: s[sm].mean().item(),
     "Your threshold is right for the most images of the shadow model. Where few of them are members, that calls hardly anybody one: choose "
@@ -274,7 +284,8 @@ def whose_threshold(answer: object) -> Iterator[str]:
 
 
 def gap_attack(answer: object) -> Iterator[str]:
-    yield from number(answer, 0.6, {
+    value = answers.number(answer)
+    yield from number(answer if value is None or value < 2 else value / 100, 0.6, {
         0.95: "So often is he right about a *member*. He is asked about as many non-members, and is wrong about most.",
         0.75: "So often is the model right about a test image. But there he says \"member\", and is wrong.",
         0.25: "So often is he right about a *non-member*. Members make up the other half.",
@@ -288,7 +299,6 @@ def gap_attack(answer: object) -> Iterator[str]:
         0.7125: "You multiplied the two accuracies of the model. He is asked about one image at a time: take a mean over both kinds.",
         0.2375: "You multiplied the two rates. He is asked about one image at a time: take their mean.",
         0.95 / 1.7: "So often is he right *when he says \"member\"*. He is also right where he says \"not\", and ought to.",
-        60: "Give a share between 0 and 1, not percents.",
     }, "Take 100 members and 100 non-members: about how many of each kind does he say the right thing?")  # fmt: skip
 
 

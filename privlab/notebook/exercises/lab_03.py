@@ -169,6 +169,8 @@ def entering(answer: object) -> Iterator[str]:
     if not isinstance(value, Tensor):
         yield f"Give a tensor; this is a {type(value).__name__}."
         return
+    if value.is_floating_point() and not value.requires_grad:
+        value = value.to(due)
     if value.shape == out.shape and torch.allclose(value, out):
         yield "That is what leaves the layer. Asked for is what enters it: register_forward_pre_hook."
         return
@@ -191,7 +193,7 @@ def entering(answer: object) -> Iterator[str]:
         yield "The model was in eval mode and is no longer as it was. Leave its mode alone."
         return
     first = answer(model, "body", x.clone())
-    if not isinstance(first, Tensor) or first.shape != x.shape or not torch.allclose(first, x):
+    if not isinstance(first, Tensor) or first.shape != x.shape or not torch.allclose(first.to(x), x):
         yield "For the layer 'body' it should be x itself. Do you look at the argument `layer`?"
         return
     again = answer(model, "head", x[:2].clone())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
+from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.lab_00 import _number
 
 OPEN = "Nothing is written yet; replace the dots."
@@ -186,7 +187,7 @@ def batchnorm(answer: object) -> Iterator[str]:
         return
     x = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(4))
     x += torch.tensor([0.0, 1.0, -3.0]).view(3, 1, 1)
-    y = answer(x.clone())
+    y = answers.tensor(answer(x.clone()))
     if y is None:
         yield OPEN
         return
@@ -241,10 +242,10 @@ def _line(x: Tensor, y: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, float]:
 
 
 def eval_scale(answer: object) -> Iterator[str]:
-    if not isinstance(answer, (int, float, Tensor)) or isinstance(answer, bool):
+    value, eps = answers.number(answer), nn.BatchNorm2d(1).eps
+    if value is None:
         yield f"Give a number; this is a {type(answer).__name__}."
         return
-    value, eps = torch.as_tensor(answer, dtype=torch.float64).detach().item(), nn.BatchNorm2d(1).eps
     right = (1 + eps) ** -0.5
     if abs(value - right) <= 2e-7:
         return
@@ -354,7 +355,9 @@ def push(answer: object) -> Iterator[str]:
         second @ x.flatten()
     )  # (6,): as many as x has numbers, so that a transpose fits too
     whole = torch.stack([torch.autograd.grad(part, x, retain_graph=True)[0].flatten() for part in r])  # J
-    value = answer(r, x, v.clone())
+    passes: list[int] = []  # backward, through r
+    r.register_hook(lambda gradient: passes.append(1))
+    value = answers.tensor(answer(r, x, v.clone()))
     if value is None:
         yield OPEN
         return
@@ -373,13 +376,19 @@ def push(answer: object) -> Iterator[str]:
         "That is J times x. The direction is v.": whole @ x.detach().flatten(),
         "The sign is wrong: r grows along v where J v is above 0.": -right,
     }
-    if torch.allclose(value.detach(), right, rtol=1e-7):
+    value = value.detach().to(right)
+    if torch.allclose(value, right, rtol=1e-7):
+        if len(passes) >= len(r):
+            yield (
+                f"The numbers are right, but yours went {len(passes)} times backward through r, once a row: that builds J, which no memory "
+                "holds for a real model. Two passes do: differentiate J^T u by u."
+            )
         return
-    if torch.allclose(value.detach(), right, rtol=1e-2, atol=1e-3):
+    if torch.allclose(value, right, rtol=1e-2, atol=1e-3):
         yield "Near, as finite differences are. The same number to the last digit costs two backward passes."
         return
     for why, slip in slips.items():
-        if torch.allclose(value.detach(), slip):
+        if torch.allclose(value, slip):
             yield why
             return
     yield f"Here J v begins with {right[0]:.3f}, and yours with {value.flatten()[0]:.3f}. Compare with J, row by row, on a small r."

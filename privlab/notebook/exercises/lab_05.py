@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.lab_00 import _number
 
 
@@ -106,13 +107,17 @@ def design(answer: object) -> Iterator[str]:
         if value is None:
             yield "Nothing is written yet; replace the dots."
             return
+        value = answers.number(value)
+        if value is None:
+            yield "Give a whole number, the rank."
+            return
         if value == right:
             continue
         if value == right + 1:
-            yield f"largest_rank({patches}, {k}) = {value} hides one too few: the column of ones takes a rank as well."
+            yield f"largest_rank({patches}, {k}) = {value:g} hides one too few: the column of ones takes a rank as well."
         elif value < right:
-            yield f"largest_rank({patches}, {k}) = {value} is safe, but {right} is too, and a richer embedding helps the task."
-        yield f"largest_rank({patches}, {k}) = {value} hides {patches - value - 1} directions; you need {k}, at the largest rank."
+            yield f"largest_rank({patches}, {k}) = {value:g} is safe, but {right} is too, and a richer embedding helps the task."
+        yield f"largest_rank({patches}, {k}) = {value:g} hides {patches - value - 1:g} directions; you need {k}, at the largest rank."
 
 
 CHECKS = {"05.theorem": theorem, "05.width": width, "05.noise": noise, "05.rank": rank, "05.design": design}

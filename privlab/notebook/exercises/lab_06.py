@@ -11,6 +11,7 @@ from torch import Tensor
 
 from privlab.leak import observe
 from privlab.models import april
+from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.lab_00 import _number
 
 OPEN = "Nothing is written yet; replace the dots."
@@ -72,7 +73,7 @@ def twin(answer: object) -> Iterator[str]:
         yield f"Give a function; this is a {type(answer).__name__}."
         return
     image = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(6))
-    other = answer(image.clone())
+    other = answers.tensor(answer(image.clone()))
     if other is None:
         yield OPEN
         return
@@ -187,13 +188,13 @@ def steps(answer: object) -> Iterator[str]:
         if value is None:
             yield f"With a bar of {bar:g} dB it should be {right}, and yours is None. Is 0 taken for nothing?"
             return
-        if not isinstance(value, (int, float, Tensor)):
+        step = None if isinstance(value, str) else answers.number(value)
+        if step is None:
             yield f"Give a step, or None; this is a {type(value).__name__}."
             return
-        if float(value) != right:
+        if step != right:
             yield mistakes.get(
-                float(value),
-                f"With a bar of {bar:g} dB on {CURVE} it should be {right}, and yours is {float(value):g}.",
+                step, f"With a bar of {bar:g} dB on {CURVE} it should be {right}, and yours is {step:g}."
             )
             return
     for curve, bar, why in (

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from privlab.attacks.gradient_inversion import Term
 from privlab.attacks.gradient_inversion.priors import PatchJoints, total_variation, total_variation_norm
+from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.lab_00 import _number
 
 OPEN = "Nothing is written yet; replace the dots."
@@ -224,6 +225,7 @@ def registration(answer: object) -> Iterator[str]:
     if not isinstance(value, Tensor):
         yield f"Give a tensor with one distance a member; this is a {type(value).__name__}, through which no gradient can come."
         return
+    value = value.to(members)
     if value.shape != right.shape:
         if value.numel() == 1 and abs(value.item() - right.sum().item()) < 1e-3:
             yield "You added the members up. Give one distance a member, (group,): the search weighs each."
@@ -243,9 +245,9 @@ def registration(answer: object) -> Iterator[str]:
             "Those are root mean squares: eq. 10 has the norm, not divided by the number of pixels.",
         ),
     ):
-        if torch.allclose(value.detach(), wrong, rtol=1e-3, atol=1e-5):
+        if torch.allclose(value.detach().to(right), wrong, rtol=1e-3, atol=1e-5):
             yield why
-    if not torch.allclose(value.detach(), right, rtol=1e-3, atol=1e-5):
+    if not torch.allclose(value.detach().to(right), right, rtol=1e-3, atol=1e-5):
         yield (
             f"The distances should stay what they were, {[round(v, 3) for v in right.tolist()]}; yours are "
             f"{[round(v, 3) for v in value.tolist()]}."
@@ -327,7 +329,7 @@ def damped(answer: object) -> Iterator[str]:
     for J, r, d in _systems():
         rows, columns = J.shape
         try:
-            value = answer(J.clone(), r.clone(), d)
+            value = answers.tensor(answer(J.clone(), r.clone(), d))
         except RuntimeError as error:
             yield (
                 f"Your code stopped where J has {rows} rows and {columns} columns: {str(error).splitlines()[0]} "

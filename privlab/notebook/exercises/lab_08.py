@@ -15,6 +15,7 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form, label_recovery
 from privlab.leak import Leak, observe
 from privlab.models import april
+from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.lab_00 import _number
 
 OPEN = "Nothing is written yet; replace the dots."
@@ -169,11 +170,12 @@ def _small() -> tuple[VisionTransformer, Leak, Tensor]:
 
 def _some_names(answer: object, leak: Leak) -> str:
     """What is wrong with a set of names as such; nothing if it can be tried."""
-    if isinstance(answer, str) or not isinstance(answer, (set, frozenset, list, tuple)):
+    names = answers.collection(answer)
+    if names is None:
         return "Give a set of parameter names."
-    if not answer:
+    if not names:
         return "The set is empty; with no gradient there is nothing to go by."
-    if strange := sorted(str(n) for n in set(answer) - leak.grads.keys()):
+    if strange := sorted(str(n) for n in set(names) - leak.grads.keys()):
         return f"The leak has no gradient named '{strange[0]}'; look at leak.grads."
     return ""
 

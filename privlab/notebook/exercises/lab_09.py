@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from privlab.attacks.gradient_inversion import sensitivity
 from privlab.models import morph_steps
+from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.lab_00 import _number
 
 OPEN = "Nothing is written yet; replace the dots."
@@ -64,6 +66,7 @@ def sides(answer: object) -> Iterator[str]:
     call: Callable[..., Any] = answer
     for number, side in ((1, 32), (4, 32), (8, 32), (14, 32), (1, 224), (7, 224), (9, 36), (14, 36), (12, 100)):
         step, sides = morph_steps.STEPS[number], call(morph_steps.STEPS[number], side)
+        sides = sides.tolist() if isinstance(sides, np.ndarray | torch.Tensor) else sides
         if sides is None:
             yield OPEN
             return
@@ -92,13 +95,14 @@ def _why_sides(step: morph_steps.Step, side: int, sides: list[Any]) -> str:
 
 
 def moved(answer: object) -> Iterator[str]:
-    if answer is ... or answer == {...}:
+    if answer is ... or (isinstance(answer, set) and answer == {...}):
         yield OPEN
         return
-    if not isinstance(answer, set | frozenset | list | tuple) or not all(isinstance(n, int) for n in answer):
+    items = [answers.number(n) for n in answers.collection(answer) or ()]
+    if answers.collection(answer) is None or any(n is None or n % 1 for n in items):
         yield f"Give a set of numbers of steps, such as {{2, 3}}; this is {answer!r}."
         return
-    numbers = set(answer)
+    numbers = {int(n) for n in items if n is not None}
     right = {n for n in range(2, 15) if _sides(morph_steps.STEPS[n], 32)[0] != _sides(morph_steps.STEPS[n - 1], 32)[0]}
     for n in sorted(right - numbers):
         sides = [_sides(morph_steps.STEPS[k], 32)[0] for k in (n - 1, n)]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from privlab.models.morph_steps import PATTERNS
+from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.lab_00 import _number
 
 OPEN = "Nothing is written yet; replace the dots."
@@ -46,7 +47,7 @@ def block(answer: object) -> Iterator[str]:
     x = torch.tensor([[-2.0, -1.0, -0.2, 0.3, 0.9, 1.7, 2.6, 4.1]])
     maps = {}
     for pattern in reversed(PATTERNS):
-        value = call(x.clone(), LAYERS, _shortcut, torch.relu, pattern)
+        value = answers.tensor(call(x.clone(), LAYERS, _shortcut, torch.relu, pattern))
         if value is None:
             yield OPEN
             return
@@ -54,7 +55,7 @@ def block(answer: object) -> Iterator[str]:
             what = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             yield f"forward(..., {pattern!r}) gives {what}; a block gives a map of the same shape here, {tuple(x.shape)}."
             return
-        maps[pattern] = value.detach()
+        maps[pattern] = value.detach().to(x)
     if _same_maps(maps, lambda p: _block(x, p)):
         return
     flipped = str.maketrans("01", "10")
@@ -95,10 +96,10 @@ ALIKE = {
 
 
 def confounded(answer: object) -> Iterator[str]:
-    if isinstance(answer, str) or not isinstance(answer, (set, frozenset, list, tuple)):
+    words = answers.words(answer)
+    if words is None:
         yield f"Give a set of words; this is a {type(answer).__name__}."
         return
-    words = {str(word) for word in answer}
     if strange := sorted(words - DIFFERS.keys() - ALIKE.keys()):
         yield f"'{strange[0]}' is not on the list above."
     for word, why in ALIKE.items():
@@ -214,10 +215,11 @@ def matched(answer: object) -> Iterator[str]:
         if value is None:
             yield OPEN
             return
-        if np.ndim(value):
+        effect = answers.number(value)
+        if effect is None:
             yield f"Give one number; this has the shape {np.shape(value)}."
             return
-        right, effect = _over(one, other), float(value)
+        right = _over(one, other)
         if abs(effect - right) <= 1e-3:
             continue
         slips = {

@@ -59,7 +59,7 @@ def convince(answer: object) -> Iterator[str]:
         if after[t][t] <= 0.9:
             way = f"That goes the right way, from {before[t]:.3f} to {after[t][t]:.3f} for class {t}, but more than .9 can be had."
             yield f"{way} Are your steps long enough?"
-    if (images[one] - PICTURE)[..., -1].abs().mean() > 0.1:
+    if (images[one].to(PICTURE) - PICTURE)[..., -1].abs().mean() > 0.1:
         blind = "The model does not look at the last column of the picture, so there its gradient is 0, and yours has changed all the same."
         yield f"{blind} Begin with `picture` itself, and let nothing but the gradient move it."
     asked[0] = 0
@@ -79,7 +79,7 @@ def _no_picture(value: Any, photo: Tensor) -> Iterator[str]:
         yield "What you return still needs a gradient, and drags its graph into all that is done with it. Return the pixels alone."
     if photo.requires_grad or not torch.equal(photo, PICTURE):
         yield "The picture that you were given is no longer as it was, and whoever asks you still needs it. Work on a copy."
-    if torch.allclose(value, PICTURE, atol=1e-6):
+    if torch.allclose(value.to(PICTURE), PICTURE, atol=1e-6):
         yield "The picture has not moved. Does the optimiser hold the very tensor that the model is shown, and do you return that one?"
     if not (value.min() >= -1e-6 and value.max() <= 1 + 1e-6):
         yield f"Your pixels go from {value.min():.2f} to {value.max():.2f}. Outside [0, 1] there is no picture that anybody could show."
@@ -94,7 +94,12 @@ LOGITS = [(torch.tensor(z), t) for z, t in (  # no sum of squares is round: what
 )]
 # fmt: on
 NEAR = (torch.tensor([60.0, 0.3, 0.3]), 0)  # so near v that the 1 under the arccosh counts, and 1e-4 elsewhere
-BREAKING = [([0.0, 0.0, 0.0, 0.0], 1), ([0.0, 0.0, 3.0, 0.0], 2), ([0.0, 0.0, 3.0, 0.0], 0), ([0.0, -2.0, 0.0], 1)]
+BREAKING = [  # logits, the target, and between what a distance lies that some small guard keeps finite
+    ([0.0, 0.0, 0.0, 0.0], 1, (8, 12)),
+    ([0.0, 0.0, 3.0, 0.0], 2, (0, 60)),
+    ([0.0, 0.0, 3.0, 0.0], 0, (10, 60)),
+    ([0.0, -2.0, 0.0], 1, (10, 60)),
+]
 
 
 def _u(z: Tensor) -> Tensor:
@@ -170,8 +175,8 @@ def poincare(answer: object) -> Iterator[str]:
         yield "Under the arccosh the 1 + is missing. Where u is near v it counts: of less than 1 there is no arccosh."
     if math.isclose(near, _poincare(_u(z), _v(z, t, low=-1)), rel_tol=5e-4):
         yield "Your v is -1e-4 at all other classes: cut it off at 0."
-    for logits, target in BREAKING:
-        yield from _broken(call, logits, target)
+    for logits, target, between in BREAKING:
+        yield from _broken(call, logits, target, between)
 
 
 def _guarded(values: list[float], due: list[float]) -> Iterator[str]:
@@ -196,7 +201,7 @@ def _guarded(values: list[float], due: list[float]) -> Iterator[str]:
         yield EUCLID
 
 
-def _broken(call: Callable[..., Any], logits: list[float], target: int) -> Iterator[str]:
+def _broken(call: Callable[..., Any], logits: list[float], target: int, between: tuple[float, float]) -> Iterator[str]:
     try:
         value = call(torch.tensor(logits), target)
     except ZeroDivisionError:
@@ -208,6 +213,11 @@ def _broken(call: Callable[..., Any], logits: list[float], target: int) -> Itera
         rim = "one logit has all the weight, so u lies on the rim of the ball, and 1 - |u|^2 is 0. Keep it above 0."
         nothing = "the sum of absolute values is 0 as well, and 0 / 0 is not a number. Keep what you divide by above 0."
         yield f"{where} gives {float(value)}: {rim if any(logits) else nothing}"
+    elif not between[0] <= float(value) <= between[1]:
+        yield (
+            f"{where} gives {float(value):.3g}, and no distance there is below {between[0]} or above {between[1]}. To put a number in the "
+            "place of one that is none does not tell the search where to go. Keep what you divide by above 0."
+        )
 
 
 # -- how near, and to whom -------------------------------------------------------------------------------------------------

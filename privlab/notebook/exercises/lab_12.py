@@ -283,7 +283,7 @@ def _made_up(call: Callable[..., Any], u: Pair, d: Pair) -> Iterator[str]:
     if value is None or isinstance(value, str) or math.prod(np.shape(value)) != 1:
         yield f"{where} gives no number. Python has one that is none: float('nan')."
         return
-    value = float(np.asarray(value).item())
+    value = float(value.item() if hasattr(value, "item") else np.asarray(value).item())
     if math.isinf(value):
         yield f"{where} gives {value:g}. The attacker lost a finite number of points, and no price was paid: there is none to state."
     elif not math.isnan(value):

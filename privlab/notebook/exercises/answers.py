@@ -1,0 +1,50 @@
+"""What an answer says, in whatever form it is given: words in capitals, the keys of a dict, "60%", an array for a tensor."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Set
+from numbers import Real
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def collection(answer: object) -> list | None:
+    """The items of a set, list, tuple, array, or of a dict's keys; None for what is none of these."""
+    if isinstance(answer, np.ndarray | Tensor):
+        answer = np.atleast_1d(np.asarray(answer.tolist()))
+        return list(answer.tolist())
+    return list(answer) if isinstance(answer, Set | list | tuple) else None
+
+
+def words(answer: object) -> set[str] | None:
+    """A collection of words, without regard to capitals, spaces around them, and what joins them: `Batch_size` is `batch size`."""
+    items = collection(answer)
+    return None if items is None else {word(item) for item in items}
+
+
+def word(answer: object) -> str:
+    """One such word."""
+    return " ".join(str(answer).replace("_", " ").replace("-", " ").casefold().split())
+
+
+def number(answer: object) -> float | None:
+    """A number, also as an array or tensor of one and as text ("0.6", "60%", ".6"); None for what is none."""
+    if isinstance(answer, str):
+        text = answer.strip()
+        with contextlib.suppress(ValueError):
+            return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        return None
+    if isinstance(answer, np.ndarray | np.generic | Tensor) and math.prod(answer.shape) == 1:
+        answer = answer.item()
+    return float(answer) if isinstance(answer, Real) and not isinstance(answer, bool) else None
+
+
+def tensor(answer: object) -> object:
+    """An array of numbers as a tensor; anything else as it is."""
+    if isinstance(answer, np.ndarray) and answer.dtype.kind in "biuf":
+        return torch.as_tensor(answer.copy())
+    return answer
