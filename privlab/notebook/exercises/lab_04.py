@@ -351,9 +351,7 @@ def push(answer: object) -> Iterator[str]:
     first, second = (torch.randn(6, 6, generator=draw, dtype=torch.float64) for _ in range(2))
     start, v = (torch.randn(2, 3, generator=draw, dtype=torch.float64) for _ in range(2))
     x = start.requires_grad_()
-    r = (first @ x.flatten()).tanh() * (
-        second @ x.flatten()
-    )  # (6,): as many as x has numbers, so that a transpose fits too
+    r = (first @ x.flatten()).tanh() * (second @ x.flatten())  # (6,): as many as x has numbers, a transpose fits too
     whole = torch.stack([torch.autograd.grad(part, x, retain_graph=True)[0].flatten() for part in r])  # J
     passes: list[int] = []  # backward, through r
     r.register_hook(lambda gradient: passes.append(1))
@@ -379,10 +377,7 @@ def push(answer: object) -> Iterator[str]:
     value = value.detach().to(right)
     if torch.allclose(value, right, rtol=1e-7):
         if len(passes) >= len(r):
-            yield (
-                f"The numbers are right, but yours went {len(passes)} times backward through r, once a row: that builds J, which no memory "
-                "holds for a real model. Two passes do: differentiate J^T u by u."
-            )
+            yield f"Right numbers, but {len(passes)} times backward through r, once a row: that builds J. Differentiate J^T u by u."
         return
     if torch.allclose(value, right, rtol=1e-2, atol=1e-3):
         yield "Near, as finite differences are. The same number to the last digit costs two backward passes."

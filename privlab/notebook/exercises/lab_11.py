@@ -92,14 +92,10 @@ LOGITS = [(torch.tensor(z), t) for z, t in (  # no sum of squares is round: what
     ([2.25, -1.125, 0.75, 3.875], 3), ([0.375, 1.875, -0.375, 0.875, 1.25], 1), ([-1.75, 0.25, -3.125], 0),
     ([5.25, 1.75, 0.25, -0.875, 2.25, 0.75], 2), ([-0.25, 0.125, 0.5, 1.25], 0), ([0.875, 3.25, -0.375], 2),
 )]
+# logits, the target, and between what a distance lies that some small guard keeps finite
+BREAKING = [([0.0] * 4, 1, (8, 12)), ([0.0, 0.0, 3.0, 0.0], 2, (0, 60)), ([0.0, 0.0, 3.0, 0.0], 0, (10, 60)), ([0.0, -2.0, 0.0], 1, (10, 60))]
 # fmt: on
 NEAR = (torch.tensor([60.0, 0.3, 0.3]), 0)  # so near v that the 1 under the arccosh counts, and 1e-4 elsewhere
-BREAKING = [  # logits, the target, and between what a distance lies that some small guard keeps finite
-    ([0.0, 0.0, 0.0, 0.0], 1, (8, 12)),
-    ([0.0, 0.0, 3.0, 0.0], 2, (0, 60)),
-    ([0.0, 0.0, 3.0, 0.0], 0, (10, 60)),
-    ([0.0, -2.0, 0.0], 1, (10, 60)),
-]
 
 
 def _u(z: Tensor) -> Tensor:
@@ -214,10 +210,8 @@ def _broken(call: Callable[..., Any], logits: list[float], target: int, between:
         nothing = "the sum of absolute values is 0 as well, and 0 / 0 is not a number. Keep what you divide by above 0."
         yield f"{where} gives {float(value)}: {rim if any(logits) else nothing}"
     elif not between[0] <= float(value) <= between[1]:
-        yield (
-            f"{where} gives {float(value):.3g}, and no distance there is below {between[0]} or above {between[1]}. To put a number in the "
-            "place of one that is none does not tell the search where to go. Keep what you divide by above 0."
-        )
+        what = "To put a number in the place of one that is none does not tell the search where to go. Keep what you divide by above 0."
+        yield f"{where} gives {float(value):.3g}, and no distance there is below {between[0]} or above {between[1]}. {what}"
 
 
 # -- how near, and to whom -------------------------------------------------------------------------------------------------
