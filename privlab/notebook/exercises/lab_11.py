@@ -92,8 +92,7 @@ LOGITS = [(torch.tensor(z), t) for z, t in (  # no sum of squares is round: what
     ([2.25, -1.125, 0.75, 3.875], 3), ([0.375, 1.875, -0.375, 0.875, 1.25], 1), ([-1.75, 0.25, -3.125], 0),
     ([5.25, 1.75, 0.25, -0.875, 2.25, 0.75], 2), ([-0.25, 0.125, 0.5, 1.25], 0), ([0.875, 3.25, -0.375], 2),
 )]
-# logits, the target, and between what a distance lies that some small guard keeps finite
-BREAKING = [([0.0] * 4, 1, (8, 12)), ([0.0, 0.0, 3.0, 0.0], 2, (0, 60)), ([0.0, 0.0, 3.0, 0.0], 0, (10, 60)), ([0.0, -2.0, 0.0], 1, (10, 60))]
+BREAKING = [([0.0] * 4, 1, (8, 12)), ([0, 0, 3.0, 0], 2, (0, 60)), ([0, 0, 3.0, 0], 0, (10, 60)), ([0, -2.0, 0], 1, (10, 60))]  # range
 # fmt: on
 NEAR = (torch.tensor([60.0, 0.3, 0.3]), 0)  # so near v that the 1 under the arccosh counts, and 1e-4 elsewhere
 
