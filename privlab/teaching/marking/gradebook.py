@@ -189,13 +189,13 @@ def _in_words(verdict: dict[str, str]) -> str:
 
 def _no_formula(cell: str) -> str:
     """One line, that a spreadsheet takes for words: a cell that begins like this may be run as a formula."""
-    line = "".join(c if c.isprintable() else " " for c in shown(cell)).strip()
+    line = shown(cell).strip()
     return f"'{line}" if line[:1] in ("=", "+", "-", "@") else line
 
 
 def shown(words: str) -> str:
-    """Words that a terminal takes: a file's name need not be text (one in Latin-1 out of a zip is not)."""
-    return words.encode("utf-8", "backslashreplace").decode()
+    """Words that a terminal takes: a file's name need not be text (one in Latin-1 out of a zip is not), and may hold escape sequences."""
+    return "".join(c if c.isprintable() else " " for c in words.encode("utf-8", "backslashreplace").decode())
 
 
 # -- the grader's process -------------------------------------------------------------------------------------------------------
