@@ -11,13 +11,13 @@ network, or that nobody is marked at all. What stands between, each without any 
   socket, or write, make, rename, cut, or remove a file, look into another process, or change limits, groups and mounts. They fail with
   PermissionError;
 - Landlock: of all files it can read those of Python, the system's libraries and this package, so neither other notebooks nor your papers;
-  of /etc and /proc a handful that Python asks for. It can reach no process, socket or port outside, even where seccomp is missing;
+  of /etc and /proc a handful that Python asks for. It can signal nothing outside, and reach no TCP port or abstract socket, where Landlock is new enough (6.12), also without seccomp;
 - its environment: the few variables of `environment`, in a process that was started with no others, so no copy of yours is in its memory;
 - no capability of root's, none that it could regain, and no other process of its user may look into it.
 
 What is not held: it can read the clock and the computer's name, ask whether a file or process of a given name exists and how large it is,
 use up what its limits leave it, and read this package, but for the checks. A kernel without seccomp or Landlock holds less:
-`close_in` says what, and `mark` says it in the table. Nor is it known to hold against a fault of the kernel's own: who marks the work of
+`close_in` says what, and `mark` prints it. Nor is it known to hold against a fault of the kernel's own: who marks the work of
 enemies takes a virtual machine.
 """
 
