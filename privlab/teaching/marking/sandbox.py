@@ -11,7 +11,8 @@ network, or that nobody is marked at all. What stands between, each without any 
   socket, or write, make, rename, cut, or remove a file, look into another process, or change limits, groups and mounts. They fail with
   PermissionError;
 - Landlock: of all files it can read those of Python, the system's libraries and this package, so neither other notebooks nor your papers;
-  of /etc and /proc a handful that Python asks for. It can signal nothing outside, and reach no TCP port or abstract socket, where Landlock is new enough (6.12), also without seccomp;
+  of /etc and /proc a handful that Python asks for.
+  Also without seccomp it can signal nothing outside, and reach no TCP port or abstract socket, where Landlock is new enough (6.12);
 - its environment: the few variables of `environment`, in a process that was started with no others, so no copy of yours is in its memory;
 - no capability of root's, none that it could regain, and no other process of its user may look into it.
 
