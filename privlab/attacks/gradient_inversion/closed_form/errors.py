@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
 from privlab.leak import Leak
 
@@ -29,22 +30,25 @@ def least(leak: Leak, noise: Noise) -> float:
     return math.hypot(torch.finfo(leak.precision).eps / 12**0.5, _share(noise))
 
 
-def deviation(leak: Leak, noise: Noise, name: str) -> float:
+def deviation(leak: Leak, noise: Noise, name: str, rows: Tensor | None = None) -> float:
     """Standard deviation of the errors in each number of one gradient that do not shrink with it; 0 where there are none to speak of.
 
     Noise that is known tensor by tensor; and the float format's last step, where a row's numbers lie below its smallest normal one: there
     rounding errs by a share of that step (2^-24 in float16), however small the number.
+    rows: (rows, numbers), those of the gradient that are used, a row for each token; if not given, all of them by the first axis, and one
+    small row is enough.
     """
     size = noise.get(name, 0.0) if isinstance(noise, Mapping) else 0.0
     if not 0 <= size < math.inf:
         raise ValueError(f"noise[{name!r}]={size} is no standard deviation; give 0 or more, or leave it out")
     gradient = leak[name]
     sent, computed = torch.finfo(leak.precision), torch.finfo(gradient.dtype)
-    rows = gradient.double().flatten(1).square().mean(1).sqrt()
-    if rows.min() >= max(sent.smallest_normal, computed.smallest_normal):
+    sizes = (gradient.double().flatten(1) if rows is None else rows).square().mean(1).sqrt()
+    small = sizes < max(sent.smallest_normal, computed.smallest_normal)
+    if not small.any():
         return size
     last = sent.smallest_normal * sent.eps / 12**0.5 + BACKWARD * computed.smallest_normal * computed.eps
-    return math.hypot(size, last)
+    return math.hypot(size, last if rows is None else last * small.double().mean().sqrt().item())
 
 
 def _share(noise: Noise) -> float:

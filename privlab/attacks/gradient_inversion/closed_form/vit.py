@@ -82,7 +82,7 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
     right = (weight.T @ dweight - dz.T @ grey) / size  # (width, width)
     error = relative * least_squares.rms(dweight)
     of_dz, of_gradient = (
-        errors.deviation(leak, noise, "pos_embed"),
+        errors.deviation(leak, noise, "pos_embed", dz),
         errors.deviation(leak, noise, "blocks.0.attn.qkv.weight"),
     )
     if of_dz or of_gradient:
@@ -135,7 +135,8 @@ def patch_embedding(model: nn.Module, leak: Leak, noise: Noise = None) -> Recove
     weight = gradient(leak, model, read.weight).flatten(1)  # (width, patch pixels)
     relative = errors.relative(leak, noise)
     size = pixel_size(leak)
-    of_tokens, of_weight = (errors.deviation(leak, noise, name) for name in (read.position, read.weight))
+    of_tokens = abs(read.scale) * errors.deviation(leak, noise, read.position, rows / read.scale)
+    of_weight = errors.deviation(leak, noise, read.weight)
     if of_tokens or of_weight:
         solved = least_squares.weighed(rows.T, weight / size, relative, of_tokens, of_weight / size)
     else:

@@ -1,5 +1,6 @@
 """A position embedding is one by what it does: any model that adds a learnable parameter to its patches is read, whatever its class."""
 
+import dataclasses
 import warnings
 
 import pytest
@@ -161,6 +162,37 @@ def test_the_floor_is_half_a_last_step_of_the_format(dtype):
     assert off == pytest.approx(last / 12**0.5, rel=0.05)
     leak.grads["pos_embed"] = drawn + 8 * smallest  # normal numbers err in proportion: no floor
     assert errors.deviation(leak.rounded(dtype), None, "pos_embed") == 0
+
+
+def test_the_floor_goes_by_token():
+    """A class token with a large gradient does not hide that those of the patches lie below the smallest normal number."""
+    normal, last = torch.finfo(torch.float16).smallest_normal, 2.0**-24
+    model, generator = models.build("vit_cifar", depth=2), torch.Generator().manual_seed(0)
+    leak = observe(model, picture(), LABEL, names=["pos_embed", "patch_embed.proj.weight"])
+    drawn = torch.rand(leak["pos_embed"].shape, generator=generator) * normal  # (1, tokens, width)
+    drawn[:, 0] = 0.1
+    sent = dataclasses.replace(leak, grads={**leak.grads, "pos_embed": drawn}).rounded(torch.float16)
+    tokens = sent["pos_embed"][0].double()
+    assert errors.deviation(sent, None, "pos_embed") == 0  # taken as one row
+    assert errors.deviation(sent, None, "pos_embed", tokens[1:]) == pytest.approx(last / 12**0.5, rel=1e-6)
+    share = (len(tokens) - 1) / len(tokens)
+    assert errors.deviation(sent, None, "pos_embed", tokens) == pytest.approx(last * (share / 12) ** 0.5, rel=1e-6)
+    assert errors.deviation(sent, None, "pos_embed", tokens[:1]) == 0
+
+
+def test_patch_embedding_looks_at_the_floor_of_the_patches_and_not_of_the_class_token():
+    """Half of the patches below the floor, and a class token that lifts the whole embedding above it, which nothing else reads."""
+    model, x = models.build("vit_cifar", depth=2), picture()
+    leak = observe(model, x, LABEL, names=["pos_embed", "patch_embed.proj.weight"])
+    middle = leak["pos_embed"][0, 1:].square().mean(1).sqrt().median()
+    scale = 0.9 * torch.finfo(torch.float16).smallest_normal / middle
+    scaled = {name: gradient * scale for name, gradient in leak.grads.items()}
+    conditions = []
+    for size in (0.0, 1.0):
+        scaled["pos_embed"][:, 0] = size
+        small = dataclasses.replace(leak, grads=dict(scaled)).rounded(torch.float16)
+        conditions.append(closed_form.patch_embedding(model, small).condition)
+    assert conditions[0] == conditions[1]
 
 
 def test_a_float16_leak_whose_numbers_vanish_is_no_worse_than_grey():
