@@ -6,8 +6,9 @@ what its gradients give away, so an audit looks behind them.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -15,6 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion.closed_form import Recovery
+from privlab.auditing import operands
+from privlab.auditing.operands import Operand, Reached
 from privlab.data import Normalise
 from privlab.leak import Leak, observe
 from privlab.models.forward import stateless
@@ -54,33 +57,25 @@ def parts(model: nn.Module, leak: Leak) -> list[Part]:
 
     Each with the normalisation that the first layer of weights in it sees, be it the leak's or one of the model's own.
     """
-    inside: list[tuple[nn.Module, Tensor]] = []
+    takers: dict[nn.Module, str] = {}
     probe = _probe(model, leak)
-    names = {module: name for name, module in model.named_modules()}
+    names = {module: name for name, module in model.named_modules() if any(module.children())}
 
     def hear(module: nn.Module, inputs: Any, keywords: Any) -> None:
-        x = next((x for x in (*inputs, *keywords.values()) if isinstance(x, Tensor)), None)
-        if x is not None and x.ndim == 4 and x.shape[:2] == probe.shape[:2]:
-            inside.append((module, x))
+        x = _first_tensor(inputs, keywords)
+        if module is not model and x is not None and x.ndim == 4 and x.shape[:2] == probe.shape[:2]:
+            takers[module] = names[module]
 
-    _run(model, leak, [module.register_forward_pre_hook(hear, with_kwargs=True) for module in names])
-    leaves = (x for m, x in inside if next(m.parameters(recurse=False), None) is not None and not [*m.children()])
-    first = next(leaves, None)
-    seen_by = leak.normalise if first is None else _fitted(probe, first)
-    if seen_by is not None and (seen_by(probe) - leak.normalise(probe)).abs().max() <= AFFINE:
-        seen_by = leak.normalise
-    takers = dict.fromkeys(m for m, _ in inside if m is not model and any(m.children()))
-    return [Part("", model, seen_by or leak.normalise), *(Part(f"{names[m]}.", m, seen_by) for m in takers)]
-
-
-def _run(model: nn.Module, leak: Leak, hooks: list[Any]) -> None:
-    """One pass of the probe, after which the hooks are taken off."""
+    hooks = [module.register_forward_pre_hook(hear, with_kwargs=True) for module in names]
     try:
-        with torch.no_grad():
-            stateless(model)(leak.normalise(_probe(model, leak)))
+        entered = operands.operands(model, leak, probe)
     finally:
         for hook in hooks:
             hook.remove()
+    normalise = _fitted(probe, operands.entering(model, leak, entered[0])(probe)) if entered else leak.normalise
+    if normalise is not None and (normalise(probe) - leak.normalise(probe)).abs().max() <= AFFINE:
+        normalise = leak.normalise
+    return [Part("", model, normalise or leak.normalise), *(Part(f"{n}.", m, normalise) for m, n in takers.items())]
 
 
 def _probe(model: nn.Module, leak: Leak) -> Tensor:
@@ -91,9 +86,9 @@ def _probe(model: nn.Module, leak: Leak) -> Tensor:
 
 def _fitted(probe: Tensor, x: Tensor) -> Normalise | None:
     """The normalisation that makes x of the probe; None where it is no such thing."""
-    if x.shape != probe.shape:
+    if x.numel() != probe.numel():
         return None
-    before, after = (t[0].flatten(1).double() for t in (probe, x.detach()))  # (channels, pixels)
+    before, after = (t.reshape(probe.shape)[0].flatten(1).double() for t in (probe, x))  # (channels, pixels)
     middle, centred = before.mean(1, keepdim=True), before - before.mean(1, keepdim=True)
     scale = (centred * after).sum(1) / centred.square().sum(1)  # of each channel
     shift = after.mean(1) - scale * middle[:, 0]
@@ -103,56 +98,47 @@ def _fitted(probe: Tensor, x: Tensor) -> Normalise | None:
     return Normalise(tuple((-shift / scale).tolist()), tuple((1 / scale).tolist()))
 
 
-# -- layers that take the image whole ------------------------------------------------------------------------------------------
+# -- parameters that take the image whole --------------------------------------------------------------------------------------
 
 
-def whole(model: nn.Module, leak: Leak) -> Iterator[str]:
-    """Names of the layers with a bias that the image enters in one place, as an affine function of it, in the order that they run.
+def whole(model: nn.Module, leak: Leak) -> Iterator[tuple[tuple[str, ...], Callable[..., Recovery]]]:
+    """What reads an affine function of the image that enters beside parameters in one place, and the gradients that it needs.
 
-    Not only the first one, nor only the image as it is: a normalisation, an order of its own for the pixels or a smaller size are
-    affine too, and are undone by `image`.
+    Whatever multiplies them, a layer or a function; and wherever it stands, not only first. A normalisation, an order of its own for the
+    pixels or another size are affine too, and are undone. What enters with most numbers comes first: it is the finest.
     """
-    names: dict[nn.Module, str] = {
-        m: n for n, m in model.named_modules() if isinstance(m, nn.Linear | nn.modules.conv._ConvNd)
-    }
-    ran: dict[nn.Module, int] = {}
-
-    def hear(module: Any, inputs: Any, output: Tensor) -> None:
-        ran[module] = ran.get(module, 0) + output.numel() // len(module.bias) if module.bias is not None else 2
-
-    _run(model, leak, [module.register_forward_hook(hear) for module in names])
-    probe = _probe(model, leak)
-    for module, places in ran.items():
-        name = names[module]
-        if places == 1 and f"{name}.bias" in leak.grads and len(own(model, leak, name)) > 1:
-            enters = _entering(model, leak, module)
-            with torch.no_grad():
-                one, other, middle = enters(probe), enters(probe.flip(3)), enters((probe + probe.flip(3)) / 2)
-            if (middle - (one + other) / 2).norm() <= AFFINE * (one - other).norm():
-                yield name
+    entered = sorted(operands.operands(model, leak, _probe(model, leak)), key=lambda operand: -operand.size)
+    for operand in entered:
+        names = tuple(n for n in operand.parameters if n in leak.grads)
+        if operand.bias in names and len(names) > 1 and _affine(model, leak, operand):
+            yield names, functools.partial(_by_bias, model, operand, names)
+    for operand in entered:
+        for name in operand.parameters:
+            if name in leak.grads and _rank_one(leak.grads[name], operand.size) and _affine(model, leak, operand):
+                yield (name,), functools.partial(_by_ray, model, operand, name)
 
 
-def own(model: nn.Module, leak: Leak, layer: str) -> dict[str, nn.Parameter]:
-    """The parameters of a layer whose gradients are there: its weights may be made of several."""
-    return {n: p for n, p in model.get_submodule(layer).named_parameters(layer) if n in leak.grads}
+def _affine(model: nn.Module, leak: Leak, operand: Operand) -> bool:
+    """Whether an operand is an affine function of the image."""
+    probe, enters = _probe(model, leak), operands.entering(model, leak, operand)
+    one, other, middle = enters(probe), enters(probe.flip(3)), enters((probe + probe.flip(3)) / 2)
+    return bool((middle - (one + other) / 2).norm() < AFFINE * (one - other).norm())
 
 
-def image(model: nn.Module, leak: Leak, layer: str) -> Recovery:
-    """The image whose affine function enters a layer, by least squares on the gradients of the layer's parameters.
+def _by_bias(model: nn.Module, operand: Operand, names: Sequence[str], leak: Leak) -> Recovery:
+    """By least squares on the gradients of the weights, or of whatever the weights are made of.
 
-    The gradient of the bias is that of what leaves the layer; with it, those of its weights, and of whatever the weights are made of,
-    are linear in what enters.
+    The gradient of the bias is that of what leaves; with it, those of the weights are linear in what enters.
     """
-    module = model.get_submodule(layer)
-    enters, parameters = _entering(model, leak, module), own(model, leak, layer)
-    leaves = leak[f"{layer}.bias"]
-    weights = [n for n in parameters if n != f"{layer}.bias"]
+    enters, leaves = operands.entering(model, leak, operand), leak[operand.bias]
+    weights = [n for n in names if n != operand.bias]
+    parameters = [model.get_parameter(n) for n in weights]
     if not leaves.any():
         raise ValueError("leak: the gradient of the bias is zero everywhere, so the ratio has nothing to divide by")
 
     def gradients(x: Tensor) -> Tensor:
-        output = module(enters(x)).flatten()
-        parts = torch.autograd.grad(output, [parameters[n] for n in weights], leaves.to(output), create_graph=True)
+        output = operand.function(enters(x)).flatten()
+        parts = torch.autograd.grad(output, parameters, leaves.to(output), create_graph=True)
         return torch.cat([part.flatten() for part in parts])
 
     return Recovery(_undone(gradients, torch.cat([leak[n].flatten() for n in weights]), model, leak), 1.0, 1, 1)
@@ -172,8 +158,11 @@ def _undone(affine: Callable[[Tensor], Tensor], target: Tensor, model: nn.Module
     for _ in range(STEPS):
         if not square > 1e-12 * first:
             break
-        moved = (affine(x.detach() + direction) - start).detach()
+        size = direction.abs().max()  # a step as large as a pixel, or the difference is rounding
+        moved = size * (affine(x.detach() + direction / size) - start).detach()
         length = square / moved.square().sum()
+        if not (rest - length * moved).norm() < rest.norm():
+            break
         solution, rest = solution + length * direction, rest - length * moved
         gradient = back(rest)
         square, before = gradient.square().sum(), square
@@ -181,43 +170,28 @@ def _undone(affine: Callable[[Tensor], Tensor], target: Tensor, model: nn.Module
     return solution
 
 
-# -- weights as wide as the image ----------------------------------------------------------------------------------------------
+# -- gradients of rank one -----------------------------------------------------------------------------------------------------
 
 
-def wide(model: nn.Module, leak: Leak) -> Iterator[str]:
-    """Names of the parameters with a row or a column a pixel and a gradient of rank one: it is an image times a column.
+def _by_ray(model: nn.Module, operand: Operand, name: str, leak: Leak) -> Recovery:
+    """The image of which what enters is a multiple of a gradient's row.
 
-    So are those of a linear layer without a bias, of an RNN that takes the image in one step, of adapters, and of what no layer holds.
-    """
-    pixels = math.prod(leak.image_shape)
-    for name, gradient in leak.grads.items():
-        if gradient.ndim == 2 and pixels in gradient.shape and gradient.any() and gradient.isfinite().all():
-            column, row = _outer(gradient, pixels)
-            if (gradient if gradient.shape[1] == pixels else gradient.T).sub(
-                torch.outer(column, row)
-            ).norm() <= AFFINE * gradient.norm():
-                yield name
-
-
-def ray(model: nn.Module, leak: Leak, name: str) -> Recovery:
-    """The image of which a gradient of rank one is a multiple.
-
+    So it is of a linear layer without a bias, of an RNN that takes the image in one step, of adapters, and of what no layer holds.
     How long it is says the gradient of a bias that stands beside it, where there is one. Else it is the length, among those that leave
     the pixels in [0, 1], at which the image's own gradients are nearest to the leak.
     """
-    pixels = math.prod(leak.image_shape)
-    column, row = _outer(leak[name], pixels)
+    enters, (column, row, _) = operands.entering(model, leak, operand), _outer(leak[name], operand.size)
     unit = column / column.norm()
     for other in leak.grads.values():
         if other.shape == column.shape and (cosine := (other @ unit) / other.norm()).abs() > 1 - AFFINE:
-            entered = row * column.norm() / (cosine * other.norm())
-            return Recovery(leak.normalise.inverse(entered.reshape(1, *leak.image_shape)), 1.0, 1, 1)
-    row = row.reshape(1, *leak.image_shape)
-    row = row / (leak.normalise.inverse(row) - leak.normalise.inverse(0 * row)).abs().max()
+            return Recovery(_undone(enters, row * column.norm() / (cosine * other.norm()), model, leak), 1.0, 1, 1)
+    start = _undone(enters, 0 * row, model, leak)
+    step = _undone(enters, row / row.norm(), model, leak) - start
+    step = step / step.abs().max()
 
     def miss(length: float) -> float:
-        picture = leak.normalise.inverse(length * row)
-        grads = observe(model, picture.clamp(0, 1), cast(Tensor, leak.labels), leak.normalise, list(leak.grads)).grads
+        picture = (start + length * step).clamp(0, 1)
+        grads = observe(model, picture, cast(Tensor, leak.labels), leak.normalise, list(leak.grads)).grads
         return sum((g - leak.grads[n]).double().square().sum().item() for n, g in grads.items())
 
     lengths = [sign * k / GRID for k in range(1, GRID + 1) for sign in (1, -1)]
@@ -226,40 +200,47 @@ def ray(model: nn.Module, leak: Leak, name: str) -> Recovery:
     for _ in range(HALVINGS):  # golden section
         left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
         low, high = (low, right) if miss(left) < miss(right) else (left, high)
-    return Recovery(leak.normalise.inverse((low + high) / 2 * row), 1.0, 1, 1)
+    return Recovery(start + (low + high) / 2 * step, 1.0, 1, 1)
 
 
-def _outer(gradient: Tensor, pixels: int) -> tuple[Tensor, Tensor]:
-    """The column and the row of the nearest matrix of rank one, by power iteration; the row is a pixel a number."""
-    matrix = gradient if gradient.shape[1] == pixels else gradient.T  # (rows, pixels)
-    row = matrix[matrix.norm(dim=1).argmax()]
-    for _ in range(POWER):
-        column = matrix @ (row / row.norm())
-        row = matrix.T @ (column / column.norm())
-    return column / column.norm(), row
+def _rank_one(gradient: Tensor, size: int) -> bool:
+    """Whether a gradient is a column, of two numbers or more, times a row with a number for each of an operand's."""
+    if size < 2 or gradient.numel() % size or gradient.numel() < 2 * size or not gradient.isfinite().all():
+        return False
+    return bool(gradient.any()) and _outer(gradient, size)[2] <= AFFINE * gradient.norm().item()
 
 
-class _Reached(Exception):
-    """Carries what enters a layer out of the pass."""
-
-    def __init__(self, entering: Tensor) -> None:
-        self.entering = entering
+def _outer(gradient: Tensor, size: int) -> tuple[Tensor, Tensor, float]:
+    """The column and the row, of so many numbers, of the nearest matrix of rank one, by power iteration; and how far it is."""
+    nearest = []
+    for matrix in (gradient.reshape(-1, size), gradient.reshape(size, -1).T):  # (rows, size)
+        row = matrix[matrix.norm(dim=1).argmax()]
+        for _ in range(POWER):
+            column = matrix @ (row / row.norm())
+            row = matrix.T @ (column / column.norm())
+        column = column / column.norm()
+        nearest.append((column, row, (matrix - torch.outer(column, row)).norm().item()))
+    return min(nearest, key=lambda each: each[2])
 
 
 def _entering(model: nn.Module, leak: Leak, layer: nn.Module) -> Callable[[Tensor], Tensor]:
     """The model up to a layer, as a function of the image."""
 
-    def reached(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        raise _Reached(inputs[0])
+    def reached(_: nn.Module, inputs: Any, keywords: Any) -> None:
+        raise Reached(_first_tensor(inputs, keywords))
 
     def enters(x: Tensor) -> Tensor:
-        hook = layer.register_forward_pre_hook(reached)
+        hook = layer.register_forward_pre_hook(reached, with_kwargs=True)
         try:
             stateless(model)(leak.normalise(x))
-        except _Reached as stop:
-            return stop.entering
+        except Reached as stop:
+            return stop.args[0]
         finally:
             hook.remove()
         raise ValueError(f"model: {type(layer).__name__} was not run a second time")
 
     return enters
+
+
+def _first_tensor(inputs: Any, keywords: Any) -> Tensor | None:
+    return next((x for x in (*inputs, *keywords.values()) if isinstance(x, Tensor)), None)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.attacks.gradient_inversion.closed_form import Recovery, first_layer, patches
 from privlab.auditing import entrance
-from privlab.auditing.likeness import Level, likeness
+from privlab.auditing.likeness import Level, Likeness, likeness
 from privlab.defences import perturbation
 from privlab.leak import Leak
 
@@ -85,21 +85,29 @@ def expose(model: nn.Module, leak: Leak, image: Tensor, level: Level, seed: int 
     why: dict[str, str] = {}
     readers: dict[str, Reader] = {}
     recoveries: dict[str, dict[str, tuple[Recovery, str]]] = {computed: {}}  # how -> form -> what came back
+    likenesses: dict[str, Likeness] = {}
+
+    def showing(form: str) -> bool:
+        return form in readers and (likenesses[form].psnr > level.psnr or level.nearer(likenesses[form]))
+
     for form, (required, read) in _readers(model, leak):
-        if form in readers:
-            continue
+        if form in readers and likenesses[form].psnr > level.psnr:
+            continue  # another way to the same picture
         try:
-            recoveries[computed][form] = read(leak, None)
-            readers[form], needs[form] = read, required
+            recovery, note = read(leak, None)
         except ValueError as error:
             why.setdefault(form, str(error))
+            continue
+        like = likeness(recovery.clamped, image)
+        if form not in readers or like.psnr > likenesses[form].psnr:
+            recoveries[computed][form], likenesses[form] = (recovery, note), like
+            readers[form], needs[form] = read, required
     alive = [form for form in FORMS if form in readers]
     why = {form: why[form] for form in FORMS if form not in readers}
     rounded = leak.rounded(SHORT)
     recoveries[word(SHORT)] = _read_all(readers, alive, rounded, None)
 
-    likenesses = {form: likeness(recoveries[computed][form][0].clamped, image) for form in alive}
-    leaking = [form for form in alive if likenesses[form].psnr > level.psnr or level.nearer(likenesses[form])]
+    leaking = [form for form in alive if showing(form)]
     names = {name for form in leaking for name in needs[form]}
     energies = {word(SHORT): _energy(leak, rounded, names)} if leaking else {}
     for relative in NOISE if leaking else ():
@@ -122,7 +130,7 @@ Reader = Callable[[Leak, float | None], tuple[Recovery, str]]
 
 
 def _readers(model: nn.Module, leak: Leak) -> Iterator[tuple[str, tuple[tuple[str, ...], Reader]]]:
-    """Form -> the gradients that it needs, and what reads the image from a leak: for each form the plain way first."""
+    """Form -> the gradients that it needs, and what reads the image from a leak, the plain way first."""
     try:
         read = patches.find(model, leak)
         yield "patch_embedding", ((read.position, read.weight), functools.partial(_embedded, model))
@@ -134,14 +142,11 @@ def _readers(model: nn.Module, leak: Leak) -> Iterator[tuple[str, tuple[tuple[st
             yield form, (names, functools.partial(_of_part, getattr(closed_form, form), part, model))
     try:
         name = first_layer.layer(model, leak)
-        yield "first_layer", (_pair(name), _by(first_layer.image, model))
+        yield "first_layer", (_pair(name), _by(functools.partial(first_layer.image, model)))
     except ValueError as error:
         yield "first_layer", ((), _refusal(error))
-    for name in entrance.whole(model, leak):
-        own = tuple(entrance.own(model, leak, name))
-        yield "first_layer", (own, _by(entrance.image, model, name))
-    for name in entrance.wide(model, leak):
-        yield "first_layer", ((name,), _by(entrance.ray, model, name))
+    for names, read_whole in entrance.whole(model, leak):
+        yield "first_layer", (names, _by(read_whole))
 
 
 def _refusal(error: ValueError) -> Reader:
@@ -155,9 +160,9 @@ def _embedded(model: nn.Module, leak: Leak, noise: float | None) -> tuple[Recove
     return _heard(closed_form.patch_embedding, model, leak, noise)
 
 
-def _by(form: Callable[..., Recovery], model: nn.Module, *names: str) -> Reader:
-    """A reader of one layer, which needs no telling of the noise."""
-    return lambda leak, _: _heard(form, model, leak, *names)
+def _by(form: Callable[[Leak], Recovery]) -> Reader:
+    """A reader that needs no telling of the noise."""
+    return lambda leak, _: _heard(form, leak)
 
 
 def _pair(layer: str) -> tuple[str, str]:
