@@ -26,8 +26,14 @@ def headline(audit: Audit) -> str:
     if _random(audit):
         return f"No verdict: what was asked of this model is random, and nothing was read from the draws that were looked at.{asked}"
     searched = f" The short search does, at {dB(audit.search.psnr)}." if _search_shows(audit) else ""
+    untried = [form for form, why in audit.why.items() if "was not tried" in why]  # see patches.find
+    tried = (
+        f"No closed form that was tried (not {', '.join(untried)}: see why)"
+        if untried
+        else "No closed form of this book"
+    )
     return (
-        "No closed form of this book reads an image from one image's gradient of this model. That is no proof that it is safe: a longer "
+        f"{tried} reads an image from one image's gradient of this model. That is no proof that it is safe: a longer "
         f"search, or algebra that we do not know, may.{searched}{asked}"
     )
 

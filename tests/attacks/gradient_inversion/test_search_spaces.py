@@ -1,6 +1,7 @@
 """The family of a batch holds its patches and has the dimension that the rule says; projections, whitening and components by definition."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -138,6 +139,24 @@ def test_float32_leaves_a_family_that_is_right_to_its_rounding(photos):
     assert (back - normalised).abs().max() < 5e-3
     noisy = search_spaces.family(model, observe(model, x, torch.tensor([0, 0]), names=FIRST), noise=1e-4)
     assert noisy.hidden > space.hidden  # what the noise drowns is not known
+
+
+@pytest.mark.parametrize(("noise", "grows", "most"), [(1e-5, False, 0.1), (1e-2, True, math.inf)])
+def test_noise_makes_a_family_larger_where_it_drowns_a_direction(photos, noise, grows, most):
+    """Noise that is there, and told: 1e-5 of each row's size drowns nothing (all 176 directions come back, to 5e-5 of a deviation), so
+    that the family grew with it, as a test held once, was the old bound's doing; at 1e-2 some 10 of them are gone.
+    """
+    model = models.build("vit_cifar", depth=2)
+    x = photos.take([0, 1])[0]
+    leak = observe(model, x, torch.tensor([0, 0]), names=FIRST)
+    drawn = torch.randn(leak[FIRST[0]].shape, generator=torch.Generator().manual_seed(1))
+    errors = noise * leak[FIRST[0]].square().mean(1, keepdim=True).sqrt() * drawn
+    space = search_spaces.family(
+        model, dataclasses.replace(leak, grads={FIRST[0]: leak[FIRST[0]] + errors}), noise=noise
+    )
+    normalised = model.normalise(x)
+    assert (space.images(space.begin(normalised)) - normalised).abs().max() < most
+    assert (space.hidden > 16) == grows
 
 
 def test_the_family_needs_neither_labels_nor_any_other_gradient(photos):

@@ -113,18 +113,24 @@ def find(model: nn.Module, leak: Leak) -> Patches:
         grads = torch.autograd.grad(loss, outputs + others, allow_unused=True) if outputs else ()
     embeddings = [(p, g) for p, g in zip(others, grads[len(calls) :], strict=True) if g is not None] if calls else []
     pairs = []
+    resized: set[str] = set()
+    passed = False
     for (func, said, _), gradient in zip(calls, grads, strict=False):
         if gradient is None or not gradient.any():
             continue
-        width = len(said["weight"])
+        width, passed = len(said["weight"]), True
         at_output = (gradient[0].flatten(1).T if func is F.conv2d else gradient.flatten(0, -2)).double()
         for parameter, its in embeddings:
             for axis in [i for i, n in enumerate(its.shape) if n == width and parameter is not said["weight"]]:
                 rows = its.movedim(axis, -1).flatten(0, -2).double()
                 if len(at_output) > 1 and (match := _match(at_output, rows, torch.finfo(its.dtype).eps)):
                     pairs.append((width - len(at_output), func, said, learnable[parameter], axis, *match))
+                elif not any(c[1]["weight"] is parameter for c in heard.calls) and _mixes(
+                    at_output, rows, torch.finfo(its.dtype).eps
+                ):
+                    resized.add(learnable[parameter])
     if not pairs:
-        raise ValueError(_reason(model))
+        raise ValueError(_reason(model, passed or not calls, sorted(resized)))
     _, func, said, position, axis, where, scale = max(pairs, key=lambda pair: pair[0])
     entering, plain = _entering(model, said["weight"]), _tiles(func, said, probe)
     if plain is None:
@@ -205,7 +211,25 @@ def _match(at_output: Tensor, rows: Tensor, eps: float) -> tuple[Tensor, float] 
     return fits(nearest) if count >= patches and len(nearest.unique()) == patches else None
 
 
-def _reason(model: nn.Module) -> str:
+def _mixes(at_output: Tensor, rows: Tensor, eps: float) -> bool:
+    """Whether each row of a parameter's gradient is a mixture of those at the output, (patches, width), as behind a resize."""
+    if not rows.any() or len(rows) < 2 or not 1 < len(at_output) < at_output.shape[1]:
+        return False
+    inside = torch.linalg.svd(at_output, full_matrices=False).Vh
+    return bool((rows - rows @ inside.T @ inside).norm() < 1024 * eps * rows.norm())
+
+
+def _reason(model: nn.Module, passed: bool, resized: list[str]) -> str:
+    if not passed:
+        return (
+            f"model: no gradient comes back to the patches of this {type(model).__name__}, maybe from a last layer of zeros, as timm begins "
+            "some; whether an embedding is added to them is not known, and this form was not tried: train it a step, or load weights"
+        )
+    if resized:
+        return (
+            f"model: the embedding {resized[0]!r} is resized or mixed before it is added to the patches, and this form was not tried: "
+            "it reads one that is added as it is; give images of the size that the embedding was made for"
+        )
     if zoo.embeds_positions(model):
         return (
             "model: its patches are not made from the image by one linear layer with the position embedding added to what that gives; "

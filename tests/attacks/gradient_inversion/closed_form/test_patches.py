@@ -134,6 +134,28 @@ def test_what_adds_nothing_learnable_to_its_patches_is_told_so_in_one_line(model
     assert "\n" not in str(error.value)
 
 
+def test_a_head_of_zeros_is_told_apart_from_a_model_without_an_embedding():
+    """timm begins Hiera's head at zero, so no gradient passes; with another head the embedding is seen, at 3,136 patches of width 96."""
+    torch.manual_seed(0)
+    model = timm.create_model("hiera_tiny_224", num_classes=10).eval()
+    leak = observe(model, picture(224), LABEL)
+    with pytest.raises(ValueError, match=r"no gradient comes back to the patches of this Hiera.* was not tried"):
+        patches.find(model, leak)
+    nn.init.normal_(model.head.fc.weight, std=0.02)
+    read = patches.find(model, leak)
+    assert (read.position, read.weight) == ("pos_embed", "patch_embed.proj.weight")
+
+
+def test_an_embedding_that_is_resized_is_told_apart_from_none():
+    torch.manual_seed(0)
+    model = timm.create_model("naflexvit_base_patch16_gap", num_classes=10, depth=2).eval()
+    x = picture(64)
+    with pytest.raises(ValueError, match=r"'embeds.pos_embed' is resized or mixed before .* was not tried"):
+        patches.find(model, observe(model, x, LABEL))
+    x = picture(256)  # 16 x 16 patches, as its embedding
+    assert patches.find(model, observe(model, x, LABEL)).position == "embeds.pos_embed"
+
+
 def test_a_model_of_several_scales_gives_the_one_that_its_width_can_solve():
     """CrossViT embeds the image twice, 400 patches of width 96 and 196 of 192; the second of a smaller copy."""
     torch.manual_seed(0)
