@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -126,6 +127,11 @@ def test_a_resnet_has_no_closed_form_and_so_no_defence_to_measure(of_resnet):
     assert not of_resnet.solves and not of_resnet.defences and set(of_resnet.why) == set(exposure.FORMS)
     said = " ".join(of_resnet.text().split())
     assert "No closed form of this book reads an image" in said and "no proof that it is safe" in said
+    untried = dataclasses.replace(
+        of_resnet, why={**of_resnet.why, "patch_embedding": "model: so this form was not tried"}
+    )
+    said = " ".join(untried.text().split())
+    assert "No closed form that was tried (not patch_embedding: see why) reads an image" in said
     public = pictures(6)[0][2:].mean(0, keepdim=True)
     assert of_resnet.search.baseline == "the mean of 4 public images"
     assert of_resnet.search.baseline_psnr == metrics.psnr(public, pictures(1)[0]).item()

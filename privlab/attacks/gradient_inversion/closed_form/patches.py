@@ -222,8 +222,9 @@ def _mixes(at_output: Tensor, rows: Tensor, eps: float) -> bool:
 def _reason(model: nn.Module, passed: bool, resized: list[str]) -> str:
     if not passed:
         return (
-            f"model: no gradient comes back to the patches of this {type(model).__name__}, maybe from a last layer of zeros, as timm begins "
-            "some; whether an embedding is added to them is not known, and this form was not tried: train it a step, or load weights"
+            f"model: no gradient comes back to the patches of this {type(model).__name__}, maybe from a last layer of zeros, as timm "
+            "begins some; whether an embedding is added to them is not known, and this form was not tried: train it a step, or "
+            "load weights"
         )
     if resized:
         return (
