@@ -413,6 +413,25 @@ def deep() -> nn.Module:
     return model
 
 
+class Dropped(nn.Module):
+    """It has a word to say in train mode only, and weights that say nothing yet."""
+
+    def __init__(self, by: Callable) -> None:
+        super().__init__()
+        self.by, self.scale = by, nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.by(x, 0.5, self.training) * self.scale
+
+
+def between(*places: str, frozen: bool = False) -> nn.Module:
+    model = models.build("vit_cifar", embed_dim=384, depth=2)
+    for place in places:
+        model.get_submodule(place.rpartition(".")[0]).add_module(place.rpartition(".")[2], Dropped(F.dropout))
+    model.pos_embed.requires_grad_(not frozen)
+    return model
+
+
 def normed(how: Callable) -> nn.Module:
     model = Plain()
     how(model.first)
@@ -504,6 +523,15 @@ LEAKING: dict[str, tuple[Callable[[], nn.Module], bool, Tensor]] = {  # build, i
     "a ViT wrapped twice": (lambda: nn.Sequential(Wrapped(vit())), False, LARGE),
     "a ViT behind a normalisation": (lambda: Wrapped(vit(), lambda x: (x - mean) / std), False, LARGE),
     "a ViT behind a flip": (lambda: Wrapped(vit(), lambda x: x.flip(3).flip(1)), False, LARGE),
+    **{
+        f"nothing done at {' and '.join(places)} in eval mode{', a frozen embedding' * frozen}{', in train mode' * train}": (
+            lambda places=places, frozen=frozen: between(*places, frozen=frozen),
+            train,
+            LARGE,
+        )
+        for places in (["patch_embed.norm"], ["norm_pre"], ["patch_embed.norm", "norm_pre", "pos_drop"])
+        for frozen, train in ((False, False), (True, False), (True, True))
+    },
     "parallel modules": (lambda: nn.DataParallel(vit()), False, LARGE),
     "weights that no layer holds": (Functional, False, IMAGES),
     "a layer without a bias": (without_bias, False, IMAGES),

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import torch
 from timm.models.vision_transformer import Block, VisionTransformer
-from torch import Tensor, nn
+from torch import Tensor
 
 from privlab.attacks.gradient_inversion.closed_form import errors, least_squares, tokens
 from privlab.attacks.gradient_inversion.closed_form.errors import Noise
 from privlab.attacks.gradient_inversion.closed_form.norms import Norm
 from privlab.attacks.gradient_inversion.closed_form.recovery import Recovery
-from privlab.attacks.gradient_inversion.closed_form.tokens import projection, require_patches
+from privlab.attacks.gradient_inversion.closed_form.tokens import does_nothing, projection, require_patches
 from privlab.leak import Leak
 
 QKV = "blocks.0.attn.qkv.weight"
@@ -96,7 +96,7 @@ def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equa
     """
     require_patches(model, leak, any_batch=True)
     first: Any = model.blocks[0]
-    if type(first) is not Block or not isinstance(model.norm_pre, nn.Identity):
+    if type(first) is not Block or not does_nothing(model.norm_pre, model):
         raise ValueError(
             f"model: its first block, {type(first).__name__}, does not stand right behind the embedding with a norm before its attention; "
             "try a stock timm ViT or DeiT, or closed_form.attention for architecture A"

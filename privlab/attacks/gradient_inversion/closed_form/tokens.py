@@ -83,10 +83,18 @@ def require_patches(model: nn.Module, leak: Leak, any_batch: bool = False) -> No
         )
     layer = getattr(model.patch_embed, "proj", None)
     plain = isinstance(layer, nn.Conv2d) and layer.in_channels == leak.image_shape[0]
-    if not plain or not isinstance(model.patch_embed.norm, nn.Identity):
+    if not plain or not does_nothing(model.patch_embed.norm, model):
         raise ValueError(
             "model: its patches are not made from the image by one linear layer; try a ViT whose patch_embed is one convolution"
         )
+
+
+def does_nothing(layer: nn.Module, model: VisionTransformer) -> bool:
+    """Whether a layer gives tokens back as they were, as it is now, whatever its class."""
+    count, like = model.patch_embed.num_patches, model.patch_embed.proj.weight
+    probe = torch.randn(1, count, model.embed_dim, generator=torch.Generator().manual_seed(0)).to(like)
+    with torch.no_grad(), torch.random.fork_rng(devices=[like.device] if like.is_cuda else []):
+        return isinstance(layer, nn.Identity) or torch.equal(layer(probe.clone()), probe)
 
 
 def require_positions(model: VisionTransformer) -> None:
