@@ -1269,6 +1269,10 @@ WRONG = {
         (lambda g, b: pulls(g, b - 1, 1 / b), "yours has 2"),
         (lambda g, b: pulls(g, b, 1 / (2 * b)), "Whose number is the smallest?"),
         (lambda g, b: int(g.argmin()), "Give a list of labels"),
+        (lambda g, b: [1.02 * v for v in pulls(g, b, 1 / b)], "the number of a class, such as 2; yours has 1.02"),
+        (lambda g, b: torch.tensor(pulls(g, b, 1 / b)) + 0.5, "yours has 1.5"),
+        (lambda g, b: [v - 0.01 if v < 1 else v for v in pulls(g, b, 1 / b)], "the number of a class"),
+        (lambda g, b: [True if v == 1 else v for v in pulls(g, b, 1 / b)], "yours has True"),
         ([1, 1, 3], "Give a function"),
     ],
     "07.registration": [
@@ -2364,6 +2368,7 @@ RIGHT = {  # other ways than the lab's own
     "07.counts": [
         lambda g, b: pulls(g, b, 1 / b),
         lambda g, b: torch.tensor(pulls(g, b, 1 / b)[::-1]),
+        lambda g, b: torch.tensor(pulls(g, b, 1 / b)).double(),
         lambda g, b: ((g[:, None] + torch.arange(b) / b).flatten().argsort()[:b] // b).tolist(),
     ],
     "07.registration": [

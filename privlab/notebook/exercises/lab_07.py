@@ -177,7 +177,7 @@ def counts(answer: object) -> Iterator[str]:
     if not callable(answer):
         yield f"Give a function; this is a {type(answer).__name__}."
         return
-    answers = []
+    named = []
     for labels, probabilities in BATCHES:
         value = answer(bias_of(labels, probabilities), len(labels))
         if value is None:
@@ -187,13 +187,17 @@ def counts(answer: object) -> Iterator[str]:
         if not hasattr(value, "__len__"):
             yield f"Give a list of labels, one an image; this is a {type(value).__name__}."
             return
-        answers.append(sorted(int(v) for v in value))
-    if answers == [sorted(labels) for labels, _ in BATCHES]:
+        numbers = [answers.number(v) for v in value]
+        if strange := [v for v, n in zip(value, numbers, strict=True) if n is None or n % 1]:
+            yield f"A label is the number of a class, such as 2; yours has {strange[0]!r}."
+            return
+        named.append(sorted(int(n) for n in numbers if n is not None))
+    if named == [sorted(labels) for labels, _ in BATCHES]:
         return
     for why, slip in COUNT_SLIPS.items():
-        if answers == [sorted(slip(bias_of(*case), len(case[0]))) for case in BATCHES]:
+        if named == [sorted(slip(bias_of(*case), len(case[0]))) for case in BATCHES]:
             yield why
-    for value, (labels, probabilities) in zip(answers, BATCHES, strict=True):
+    for value, (labels, probabilities) in zip(named, BATCHES, strict=True):
         if len(value) != len(labels):
             yield (
                 f"A batch of {len(labels)} has {len(labels)} labels, and yours has {len(value)}. A label that occurs "
