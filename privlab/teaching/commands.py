@@ -77,11 +77,10 @@ def _mark(options: argparse.Namespace) -> int:
     rows: list[marking.Row] = []
     with tqdm(unit="notebook", disable=None) as bar:
 
-        def began(count: int, unheld: list[str]) -> None:
+        def began(count: int, warning: str) -> None:
             bar.reset(count)
-            if unheld:
-                what = f"this system cannot keep an answer from these: {', '.join(unheld)}"
-                tqdm.write(f"{what}; mark in a container", file=sys.stderr)
+            if warning:
+                tqdm.write(f"privlab mark: {warning}", file=sys.stderr)
 
         def done(row: marking.Row) -> None:
             rows.append(row)

@@ -16,6 +16,7 @@ import io
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,9 @@ import privlab
 from privlab.compute.atomic import write_atomic
 from privlab.teaching.marking import sandbox
 
+_FORMULA = re.compile(
+    r"""(^|;)(?=[\s"]*[=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212])"""
+)  # full-width and small ones, too
 SECONDS, MEMORY = 20.0, 2.0  # for one answer, unless told otherwise; GB
 
 
@@ -81,13 +85,13 @@ def mark(
     jobs: int = 1,
     seconds: float = SECONDS,
     memory: float = MEMORY,
-    began: Callable[[int, list[str]], None] = lambda count, unheld: None,
+    began: Callable[[int, str], None] = lambda count, warning: None,
     done: Callable[[Row], None] = lambda row: None,
 ) -> list[Row]:
     """Mark every notebook of a folder, and leave the table in `out`, as CSV; it grows row by row, so a stop loses nothing.
 
     jobs: notebooks at a time, 1 GB each.  seconds: of a processor, for one answer.  memory: for one answer, GB beside that.
-    began: told how many notebooks there are, and what this system cannot keep an answer from.  done: told each row.
+    began: told how many notebooks there are, and a warning of what an answer is not kept from, which the table has, too.  done: told each row.
     Raises ValueError, OSError before anything is run.
     """
     for name, value in (("jobs", jobs), ("timeout", seconds), ("memory", memory)):
@@ -102,11 +106,11 @@ def mark(
         free: queue.SimpleQueue[Ask] = queue.SimpleQueue()
         for ask in graders:
             free.put(ask)
-        unheld = graders[0]({})["unheld"]
+        warning = _warning(graders[0])
         contents = {path: _read(graders[0], path, folder) for path in paths}
         exercises = sorted({name for row, _ in contents.values() for name in row.verdicts})
-        write_atomic(out, text([], exercises).encode())
-        began(len(paths), unheld)
+        write_atomic(out, text([], exercises, warning).encode())
+        began(len(paths), warning)
 
         def one(path: Path) -> Row:
             ask = free.get()
@@ -120,7 +124,7 @@ def mark(
             try:
                 for future in as_completed(waiting):
                     row = rows[waiting[future]] = future.result()
-                    table = text([rows[path] for path in paths if path in rows], exercises)
+                    table = text([rows[path] for path in paths if path in rows], exercises, warning)
                     write_atomic(out, table.encode("utf-8", "backslashreplace"))
                     done(row)
             except BaseException:  # Ctrl-C among them
@@ -130,6 +134,17 @@ def mark(
                         ask({"stop": True})
                 raise
     return [rows[path] for path in paths]
+
+
+def _warning(ask: Ask) -> str:
+    """What an answer is not kept from here.  Raises OSError where none can be shut in at all."""
+    try:
+        reply = ask({})
+    except Died:
+        reply = {"failed": "the process ended that was to do it"}
+    if "failed" in reply:
+        raise OSError(f"no answer can be shut in here: {reply['failed']}; mark on another machine")
+    return sandbox.warning(reply["unheld"], root=not os.getuid())
 
 
 def _read(ask: Ask, path: Path, folder: Path) -> tuple[Row, list[Any]]:
@@ -169,14 +184,24 @@ def _marked(ask: Ask, row: Row, cells: list[Any], seconds: float, memory: float)
 # -- the table ------------------------------------------------------------------------------------------------------------------
 
 
-def text(rows: list[Row], exercises: list[str]) -> str:
-    """The table as CSV, a column for each exercise of the labs that were submitted."""
+def text(rows: list[Row], exercises: list[str], warning: str = "") -> str:
+    """The table as CSV, a column for each exercise of the labs that were submitted; a last one, where there is something to warn of."""
+    last = {"warning": warning} if warning else {}
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(["file", "lab", "marks", "of", *exercises, "error", "seconds"])
+    writer.writerow(["file", "lab", "marks", "of", *exercises, "error", "seconds", *last])
     for row in rows:
         verdicts = [_in_words(row.verdicts[name]) if name in row.verdicts else "" for name in exercises]
-        plain = [row.file, row.lab, row.marks, len(row.verdicts), *verdicts, row.error, f"{row.seconds:.1f}"]
+        plain = [
+            row.file,
+            row.lab,
+            row.marks,
+            len(row.verdicts),
+            *verdicts,
+            row.error,
+            f"{row.seconds:.1f}",
+            *last.values(),
+        ]
         writer.writerow([_no_formula(str(cell)) for cell in plain])
     return lines.getvalue()
 
@@ -188,9 +213,8 @@ def _in_words(verdict: dict[str, str]) -> str:
 
 
 def _no_formula(cell: str) -> str:
-    """One line, that a spreadsheet takes for words: a cell that begins like this may be run as a formula."""
-    line = shown(cell).strip()
-    return f"'{line}" if line[:1] in ("=", "+", "-", "@") else line
+    """One line, that a spreadsheet takes for words: what begins a cell like this may be run as a formula, also where `;` parts cells."""
+    return _FORMULA.sub(r"\1'", shown(cell).strip())
 
 
 def shown(words: str) -> str:

@@ -18,7 +18,7 @@ network, or that nobody is marked at all. What stands between, each without any 
 
 What is not held: it can read the clock and the computer's name, ask whether a file or process of a given name exists and how large it is,
 use up what its limits leave it, and read this package, but for the checks. A kernel without seccomp or Landlock holds less:
-`close_in` says what, and `mark` prints it. Nor is it known to hold against a fault of the kernel's own: who marks the work of
+`close_in` says what, and `mark` prints it and writes it beside each mark, as it does for marks made as root. Nor is it known to hold against a fault of the kernel's own: who marks the work of
 enemies takes a virtual machine.
 """
 
@@ -151,6 +151,24 @@ def close_in(seconds: float, memory: float) -> list[str]:
         if os.getuid():
             _lower(resource.RLIMIT_NPROC, 0)
     return unheld
+
+
+def warning(unheld: list[str], root: bool) -> str:
+    """What a teacher has to know before they trust an answer to stay in; "" where nothing is amiss.
+
+    unheld: of `close_in`.  root: whether answers run as its user.
+    """
+    parts = []
+    if unheld:
+        parts.append(
+            f"this system cannot keep an answer from these: {', '.join(unheld)}; mark in a virtual machine, or on Linux 5.13 or later"
+        )
+    if root:
+        parts.append(
+            "marked as root: an answer has none of its capabilities, but runs as its user, whose files the sandbox alone keeps from it; "
+            "mark as a user who owns nothing of worth"
+        )
+    return "; ".join(parts)
 
 
 def _forget_environment() -> None:

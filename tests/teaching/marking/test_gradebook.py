@@ -321,6 +321,18 @@ def test_no_cell_of_the_table_is_a_formula():
     assert {row[4] for row in lines[1:]} == {"wrong: a =1"}
 
 
+@pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212")
+@pytest.mark.parametrize(
+    "before", ["{}", "a;{}", "a; {}", 'a;"{}', "a;;{}", "; \x1b{}", "\u200b{}", "\n;\t{}", "{0};{0}"]
+)
+def test_no_cell_is_a_formula_where_another_sign_parts_cells_or_it_is_full_width(sign, before):
+    cell = before.format(f"{sign}cmd|'/c calc'!A0")
+    [_, line] = gradebook.text([marking.Row(cell, error=cell)], []).splitlines()
+    [row] = csv.reader([line])
+    parts = [part for value in (row[0], row[4], line) for part in value.split(";")]
+    assert not any(part.strip(' "').startswith(sign) for part in parts), line
+
+
 SAID = FORGED.replace("range(3, 64)", "range(64)").replace("\n", "\n    ")
 FORGERIES = {  # what stands in for `entering`
     "redefined": "from privlab.notebook import checks\nchecks.verify = checks._why = lambda *a: ''\n"
