@@ -91,7 +91,7 @@ def mark(
     """Mark every notebook of a folder, and leave the table in `out`, as CSV; it grows row by row, so a stop loses nothing.
 
     jobs: notebooks at a time, 1 GB each.  seconds: of a processor, for one answer.  memory: for one answer, GB beside that.
-    began: told how many notebooks there are, and a warning of what an answer is not kept from, which the table has, too.  done: told each row.
+    began: told how many notebooks there are, and a warning of what an answer is not kept from (the table has it).  done: told each row.
     Raises ValueError, OSError before anything is run.
     """
     for name, value in (("jobs", jobs), ("timeout", seconds), ("memory", memory)):

@@ -25,8 +25,10 @@ def imports(module: str) -> Iterator[str]:
     spec = importlib.util.find_spec(module)
     assert spec and spec.origin
     for node in ast.parse(Path(spec.origin).read_bytes()).body:
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(_ROOM):
-            yield from imports(str(node.module))
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(_ROOM):
+            inside = str(node.module) != exercises.__name__
+            for name in [str(node.module)] if inside else [_ROOM + alias.name for alias in node.names]:
+                yield from imports(name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             yield ast.unparse(node)
 

@@ -18,8 +18,8 @@ network, or that nobody is marked at all. What stands between, each without any 
 
 What is not held: it can read the clock and the computer's name, ask whether a file or process of a given name exists and how large it is,
 use up what its limits leave it, and read this package, but for the checks. A kernel without seccomp or Landlock holds less:
-`close_in` says what, and `mark` prints it and writes it beside each mark, as it does for marks made as root. Nor is it known to hold against a fault of the kernel's own: who marks the work of
-enemies takes a virtual machine.
+`close_in` says what, and `mark` prints it and writes it beside each mark, as it does for marks made as root. Nor is it known to hold
+against a fault of the kernel's own: who marks the work of enemies takes a virtual machine.
 """
 
 from __future__ import annotations

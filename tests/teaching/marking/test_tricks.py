@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privlab.teaching.marking import gradebook
+from privlab.notebook import exercises
+from privlab.teaching.marking import gradebook, reference
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot shut a process in")
 
@@ -324,6 +325,12 @@ def test_every_way_to_the_checks_is_shut_and_named(grade, name):
 def test_below_python_the_checks_are_shut_and_nowhere_in_memory(grade, name):
     verdict = grade("14.holm", UNSEEN[name])
     assert verdict["state"] == "wrong" and "the checks are here" not in verdict["why"]
+
+
+@pytest.mark.parametrize("lab", exercises.labs())
+def test_no_check_is_imported_where_answers_are_forked(lab):
+    statements = list(reference.imports(f"{exercises.__name__}.lab_{lab}"))
+    assert statements and not [one for one in statements if exercises.__name__ in one]
 
 
 def test_no_answer_has_what_another_wrote_in_its_memory(grade):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 
 import pytest
@@ -13,7 +12,10 @@ from privlab.teaching import marking
 from privlab.teaching.marking import gradebook, sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot shut a process in")
-ANSWER = "from privlab.notebook import checks\ndef my_psnr(a, b): return -10 * (a - b).square().mean().log10()\nchecks.verify('00.psnr', my_psnr)"
+ANSWER = """from privlab.notebook import checks
+def my_psnr(a, b):
+    return -10 * (a - b).square().mean().log10()
+checks.verify("00.psnr", my_psnr)"""
 WITHOUT = """
 from privlab.teaching.marking import sandbox
 libc = sandbox._libc()
@@ -85,11 +87,8 @@ def test_nothing_amiss_is_no_warning_and_each_thing_is_told():
 
 
 def test_where_no_answer_can_be_shut_in_it_is_one_line(tmp_path, monkeypatch):
+    broken = "from privlab.teaching.marking import sandbox; sandbox.close_in = None"
+    monkeypatch.setitem(globals(), "WITHOUT", broken)
     with pytest.raises(OSError, match="no answer can be shut in here: .*; mark on another machine"):
-        monkeypatch.setitem(
-            globals(),
-            "WITHOUT",
-            "sandbox = __import__('privlab.teaching.marking.sandbox', fromlist=['x']); sandbox.close_in = None",
-        )
         marked(tmp_path, monkeypatch)
-    assert not (tmp_path / "marks.csv").exists() and os.path.exists(tmp_path)
+    assert not (tmp_path / "marks.csv").exists()
