@@ -101,7 +101,7 @@ Answer = namedtuple("Answer", "logits aux")
 SLIPS: dict[str, dict] = {
     **{f"labels as {d}": dict(labels=torch.tensor([1]).to(d)) for d in (torch.bool, torch.float64, torch.complex64)},
     **{
-        f"labels: {v!r:.40}": dict(labels=v)
+        f"labels: {v!r:.40}".split(" at 0x")[0]: dict(labels=v)
         for v in (
             None,
             "cat",
