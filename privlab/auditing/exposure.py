@@ -133,13 +133,16 @@ def _readers(model: nn.Module, leak: Leak) -> Iterator[tuple[str, tuple[tuple[st
     """Form -> the gradients that it needs, and what reads the image from a leak, the plain way first."""
     try:
         read = patches.find(model, leak)
-        yield "patch_embedding", ((read.position, read.weight), functools.partial(_embedded, model))
+        yield (
+            "patch_embedding",
+            ((read.position, read.weight), functools.partial(_heard, closed_form.patch_embedding, model)),
+        )
     except ValueError as error:
         yield "patch_embedding", ((), _refusal(error))
     for part in entrance.parts(model, leak):
         for form in (form for form in FORMS if form != "first_layer"):
             names = tuple(part.prefix + name for name in FORMS[form])
-            yield form, (names, functools.partial(_of_part, getattr(closed_form, form), part, model))
+            yield form, (names, functools.partial(_heard, part.solve, getattr(closed_form, form), model))
     try:
         name = first_layer.layer(model, leak)
         yield "first_layer", (_pair(name), _by(functools.partial(first_layer.image, model)))
@@ -156,10 +159,6 @@ def _refusal(error: ValueError) -> Reader:
     return refuse
 
 
-def _embedded(model: nn.Module, leak: Leak, noise: float | None) -> tuple[Recovery, str]:
-    return _heard(closed_form.patch_embedding, model, leak, noise)
-
-
 def _by(form: Callable[[Leak], Recovery]) -> Reader:
     """A reader that needs no telling of the noise."""
     return lambda leak, _: _heard(form, leak)
@@ -167,12 +166,6 @@ def _by(form: Callable[[Leak], Recovery]) -> Reader:
 
 def _pair(layer: str) -> tuple[str, str]:
     return f"{layer}.weight", f"{layer}.bias"
-
-
-def _of_part(
-    form: Callable[..., Recovery], part: entrance.Part, model: nn.Module, leak: Leak, noise: float | None
-) -> tuple[Recovery, str]:
-    return _heard(part.solve, form, model, leak, noise)
 
 
 def _heard(form: Callable[..., Recovery], *arguments: Any) -> tuple[Recovery, str]:
