@@ -71,7 +71,7 @@ def notebooks(folder: Path) -> tuple[list[Path], list[Path]]:
     """
     if not folder.is_dir():
         raise NotADirectoryError(f"{str(folder)!r} is not a folder; give the one that the returned notebooks are in")
-    files = sorted(p for p in folder.rglob("*") if p.is_file() or p.is_symlink())
+    files = sorted(p for p in folder.rglob("*") if not p.is_dir() or p.is_symlink() or ".ipynb" in p.name.lower())
     files = [p for p in files if not {".ipynb_checkpoints", "__MACOSX"} & set(p.parts) and not p.name.startswith(".")]
     paths = [p for p in files if ".ipynb" in p.name.lower()]
     if not paths:
@@ -152,6 +152,13 @@ def _read(ask: Ask, path: Path, folder: Path) -> tuple[Row, list[Any]]:
     row = Row(str(path.relative_to(folder)))
     if path.is_symlink():  # of a file; those of folders are not followed
         row.error = "a link to another file, which is not marked; return the notebook itself"
+        return row, []
+    if not path.is_file():
+        row.error = (
+            "no file, but a folder; what is in it has rows of its own"
+            if path.is_dir()
+            else "no file, but a pipe or a device"
+        )
         return row, []
     try:
         reply = ask({"read": str(path.resolve())})

@@ -98,15 +98,10 @@ _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # Landlock's version: how many rights on files it knows
 _TCP, _OUTSIDE = 0b11, 0b11  # bind and connect; abstract Unix sockets and signals
-_NEEDED = {
-    "PATH",
-    "LANG",
-    "LANGUAGE",
-    "TZ",
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
-    "SYSTEMROOT",
-}  # and the locale's LC_*
+_NEEDED = {"PATH", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT"}
+_NEEDED |= {
+    f"LC_{kind}" for kind in ["ALL", "COLLATE", "CTYPE", "MESSAGES", "MONETARY", "NUMERIC", "TIME"]
+}  # others carry secrets
 CHECKS = Path("privlab", "notebook", "exercises")  # what holds the right answers
 _OF_PROC = ("cpuinfo", "meminfo", "stat", "filesystems", "sys/vm/overcommit_memory")
 _OF_ETC = ("ld.so.cache", "localtime", "nsswitch.conf", "mime.types", "fonts")
@@ -119,7 +114,7 @@ def environment(home: str, inherited: Mapping[str, str] = os.environ) -> dict[st
 
     home: an empty folder.  inherited: where paths of libraries, the language and the time zone are taken from.
     """
-    needed = {k: v for k, v in inherited.items() if k in _NEEDED or k.startswith("LC_")}
+    needed = {k: v for k, v in inherited.items() if k in _NEEDED}
     threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}  # what has threads cannot be forked
     own = {
         "HOME": home,

@@ -110,6 +110,7 @@ def test_of_the_environment_a_short_list_goes_in(tmp_path):
         "AWS_SECRET_ACCESS_KEY": CANARY,
         "LANG": "C",
         "LC_ALL": "C",
+        "LC_TOKEN": CANARY,
         "PRIVLAB_STORE": CANARY,
         "PYTHONPATH": CANARY,
     }
