@@ -204,7 +204,7 @@ def class_(tmp_path_factory):
     os.mkfifo(folder / "pipe.ipynb")
     before = _listing(folder) | _listing(home)
     environment = os.environ | {"TOKEN": CANARY, "HOME": str(home), "GITHUB_TOKEN": CANARY, "LC_TOKEN": CANARY}
-    limits = "--timeout 3 --memory 0.5 --jobs 2".split()
+    limits = ["--timeout", "3", "--memory", "0.5", "--jobs", "2"]
     command = [sys.executable, "-m", "privlab", "mark", str(folder), "--out", str(out), *limits]
     done = subprocess.run(command, env=environment, capture_output=True, cwd=Path(grader.__file__).parents[3])
     server.close()
