@@ -60,10 +60,11 @@ for fd in range(3, 64):
         pass
 """
 OTHERS = "for path in Path({folder!r}).iterdir():\n    "
+STOPPED = "took longer than 3 seconds and was stopped | took longer than 14 seconds by the clock and was stopped"  # where others work, too
 HOSTILE = {  # what stands in for the PSNR -> the state it earns, a part of the reason; the other two exercises stay right
     "sleeps": (by("import time; time.sleep(900)"), "failed", "took longer than 14 seconds by the clock"),
-    "hangs": (by("while True: pass"), "failed", "took longer than 3 seconds and"),
-    "hangs_before": ("my_psnr = next(x for x in iter(int, 1) if x)", "failed", "took longer than 3 seconds and"),
+    "hangs": (by("while True: pass"), "failed", STOPPED),
+    "hangs_before": ("my_psnr = next(x for x in iter(int, 1) if x)", "failed", STOPPED),
     "exits": (by("import os; os._exit(0)"), "failed", "ended itself (exit status 0)"),
     "exits_before": ("import os\nmy_psnr = os._exit(3)", "failed", "ended itself (exit status 3)"),
     "quits": (by("import sys; sys.exit('done')"), "wrong", "SystemExit: done"),
@@ -178,7 +179,7 @@ def test_an_untouched_lab_earns_nothing_and_nothing_is_wrong_with_it(honest, lab
 def test_what_an_answer_does_spoils_its_own_exercise_alone(hostile, name):
     _, state, why = HOSTILE[name]
     row = hostile[name]
-    assert row["00.psnr"].startswith(state) and why in row["00.psnr"], row["00.psnr"]
+    assert row["00.psnr"].startswith(state) and any(w in row["00.psnr"] for w in why.split(" | ")), row["00.psnr"]
     assert (row["00.threat"], row["00.enough"]) == ("right", "right")
     assert (hostile["good"]["marks"], hostile["good"]["error"]) == ("3", "")
     assert row["error"] == (f"00.psnr {row['00.psnr'].removeprefix('failed: ')}" if state == "failed" else "")
