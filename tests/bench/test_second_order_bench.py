@@ -27,7 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, curvature, matching, objectives
-from privlab.attacks.gradient_inversion.descent import twice_differentiable
+from privlab.attacks.gradient_inversion.derivatives import twice_differentiable
 from privlab.attacks.gradient_inversion.gauss_newton import SQUARES, TERMS
 from privlab.attacks.gradient_inversion.search_spaces import Pixels
 from privlab.compute.atomic import write_atomic

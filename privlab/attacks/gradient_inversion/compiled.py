@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import grad
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from privlab.attacks.gradient_inversion.descent import twice_differentiable
+from privlab.attacks.gradient_inversion.derivatives import twice_differentiable
 from privlab.attacks.gradient_inversion.terms import Term
 from privlab.leak import Leak
 from privlab.models.forward import Gradients, functional

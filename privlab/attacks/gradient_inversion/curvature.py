@@ -19,6 +19,7 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from privlab.attacks.gradient_inversion import objectives
+from privlab.attacks.gradient_inversion.derivatives import check_twice, once
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
 from privlab.compute import machine
 from privlab.leak import Leak
@@ -35,6 +36,10 @@ def residuals(
     images = space.images(latent)
     task = F.cross_entropy(forward(images), labels)
     update = torch.autograd.grad(task, list(parameters.values()), create_graph=True, materialize_grads=True)
+    try:
+        check_twice(update)
+    except RuntimeError as error:
+        raise _refused(error) from error
     grads = dict(zip(parameters, update, strict=True))
     return [value(images, grads, leak) for value in values]
 
@@ -93,10 +98,12 @@ class Curvature:
         self.problem, self.recycle, self.metric = problem, recycle, metric
         self.passes, self.scale, self.units = 0, 0.0, torch.ones(())
         self.pairs: list[tuple[Tensor, Tensor]] = []  # (v, J^T J v)
+        self.points = {"exact": 0, "difference": 0}  # looked at, by how their products are had
 
     def look(self, latent: Tensor) -> None:
         """Go to a point: its residuals, and the value of each term."""
         self.passes += 1
+        self.points["exact"] += 1
         self.at = latent.detach().clone().requires_grad_()
         parts = self.problem(self.at)
         self.counts = [len(part) for part in parts]
@@ -216,12 +223,16 @@ def _backward(
     try:
         return torch.autograd.grad(of, at, vectors, **how)
     except RuntimeError as error:
-        if not any(word in str(error) for word in ("derivative", "differentiate twice", "double backward")):
+        if not once(error):
             raise
-        raise ValueError(
-            f"model: a layer of it cannot be differentiated as often as Gauss-Newton needs ({str(error).splitlines()[0]}); put another in "
-            "its place, or try a first-order search, which differentiates once less"
-        ) from error
+        raise _refused(error) from error
+
+
+def _refused(error: RuntimeError) -> ValueError:
+    return ValueError(
+        f"model: a layer of it cannot be differentiated as often as Gauss-Newton needs ({str(error).splitlines()[0]}); put another in its "
+        "place, or give derivative='auto', which takes differences"
+    )
 
 
 def memory(model: nn.Module, leak: Leak) -> int | None:

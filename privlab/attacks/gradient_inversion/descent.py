@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import io
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
+from privlab.attacks.gradient_inversion.derivatives import Choice, Look, check_twice
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
+from privlab.attacks.gradient_inversion.slopes import Slope, written
 from privlab.attacks.gradient_inversion.terms import Term
 from privlab.compute.store import from_bytes, to_bytes
 from privlab.leak import Leak
-from privlab.models.forward import Gradients, stateless
+from privlab.models.forward import Gradients
 
 Checkpoint = dict[str, Tensor]
-Look = Callable[[Tensor, Sequence[Term], Tensor], tuple[Tensor, Tensor]]  # (images, terms, weights) -> values, gradient
+Step = Callable[[Tensor, Sequence[Term], Tensor], tuple[Tensor, Tensor]]  # (images, terms, weights) -> values, gradient
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class State:
     score: the loss as it is weighted at the end of the run, by which states and restarts are compared; NaN as long as one of those
         terms does not count yet.
     reason: why the restart ends here: "steps" (all are done), "enough", "patience", "not finite"; empty while it goes on.
+    derivatives: how often each way to take the derivative was used so far in this restart, "exact" and "difference".
     checkpoint: call it, before the next step, for tensors from which `search` can go on.
     """
 
@@ -49,6 +50,7 @@ class State:
     reason: str
     members: Tensor = field(repr=False, compare=False)
     checkpoint: Callable[[], Checkpoint] = field(repr=False, compare=False)
+    derivatives: dict[str, int] = field(default_factory=dict)
 
     @property
     def loss(self) -> float:
@@ -83,7 +85,8 @@ class Descent:
     guess: Tensor | None = None
     space: Space = field(default_factory=Pixels)
     chunk: int | None = None
-    compiled: Look | None = None
+    compiled: Step | None = None
+    choice: Choice = field(default_factory=lambda: Choice("exact", None))
 
     def __post_init__(self) -> None:
         self.step, self.evaluations, self.best, self.since = 0, 0, math.inf, 0
@@ -120,6 +123,7 @@ class Descent:
                 self._reason(sum(sum(row.values()) for row in losses), scores[lead]),
                 members,
                 self.pack,
+                self.choice.counts,
             )
             yield state
             if state.reason:
@@ -137,6 +141,7 @@ class Descent:
     def evaluate(self) -> Tensor:
         """The values (terms, group) of the active terms, unweighted; their weighted sum's gradient is left in the variables' `.grad`."""
         before = self.evaluations
+        self.chosen = self.choice.pack()
         self.images = torch.cat([self.space.images(part) for part in self.latent.split(self.batch)])
         x = self.images.detach()
         values: dict[str, list[Tensor]] = {t.name: [] for t in self.active}
@@ -173,33 +178,94 @@ class Descent:
         if self.compiled is not None:
             values, gradient = self.compiled(x, terms, self._weights(terms, x))
             return dict(zip((t.name for t in terms), values, strict=True)), [gradient]
+        if matching:
+            taken = self.choice.take(
+                lambda: self._exactly(x, guess, terms, variables),
+                lambda: self._by_difference(x, guess, terms, variables),
+            )
+        else:
+            taken = self._exactly(x, guess, terms, variables)
+        return dict(zip((t.name for t in terms), taken.values.detach(), strict=True)), taken.gradients
+
+    def _exactly(self, x: Tensor, guess: Tensor | None, terms: Sequence[Term], variables: list[Tensor]) -> Look:
+        """By differentiating twice."""
+        matching = any(t.of == "gradients" for t in terms)
         whole = not matching or self.chunk is None or self.chunk >= self.batch
         grads = {}
         if matching:
             grads = self.gradients(x, guess, create_graph=True) if whole else self._gradients_by_chunk(x, guess)
+            if not any(self.choice.counts.values()):
+                check_twice(grads.values())
         values = torch.stack([t.value(x, grads, self.leak) for t in terms])  # (terms,)
         total = self._weights(terms, values) @ values
         inputs = variables if whole else [*variables, *grads.values()]
         gradients = list(torch.autograd.grad(total, inputs, materialize_grads=True))
         if not whole:
             gradients = self._pull_by_chunk(x, guess, gradients[: len(variables)], gradients[len(variables) :])
-        return dict(zip((t.name for t in terms), values.detach(), strict=True)), gradients
+        return Look(values, gradients)
+
+    def _by_difference(self, x: Tensor, guess: Tensor | None, terms: Sequence[Term], variables: list[Tensor]) -> Look:
+        """By two first derivatives, chunk by chunk."""
+        assert self.choice.difference is not None
+        difference, chunks, pulled = self.choice.difference, self._chunks(), []
+        tasks = [partial(self.task, x, guess, chunks[0])]
+        inputs = [variables]
+        if len(chunks) > 1:
+            inputs = [[v[c].detach().requires_grad_() for v in variables] for c in chunks]
+            tasks = [
+                partial(self.task, i[0], None if guess is None else i[1], c)
+                for i, c in zip(inputs, chunks, strict=True)
+            ]
+        whole = difference.first(tasks[0], variables) if len(chunks) == 1 else self._gradients_by_chunk(x, guess)
+        values, direct, slope = self._slope(x, whole, terms, variables)
+        for task, parts in zip(tasks, inputs, strict=True):
+            if len(chunks) > 1:
+                difference.first(task, parts)
+            pulled.append(difference.pull(task, parts, slope))
+        return Look(values, [torch.cat(parts) for parts in zip(*pulled, strict=True)], direct)
+
+    def _slope(
+        self, x: Tensor, grads: Gradients, terms: Sequence[Term], variables: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor], Slope]:
+        """The values of the terms, and the derivative of their weighted sum: by the variables, the update held, and by the update."""
+        place = self.choice.difference.place  # type: ignore[union-attr]
+        compared = [t for t in terms if t.of == "gradients"]
+        known = written(compared[0].value) if len(compared) == 1 else None
+        if known:
+            distance, slope = known(self.leak, list(grads.values()), place)
+            slope = slope.times(compared[0].weigh(self.progress))
+            values = [x.new_tensor(distance) if t is compared[0] else t.value(x, {}, self.leak) for t in terms]
+        else:
+            grads = {n: g.requires_grad_() for n, g in grads.items()}
+            values = [t.value(x, grads, self.leak) for t in terms]
+        stacked = torch.stack(values)  # (terms,)
+        total = self._weights(terms, stacked) @ stacked
+        if not total.requires_grad:
+            return stacked, [torch.zeros_like(v) for v in variables], slope
+        inputs = variables if known else [*variables, *grads.values()]
+        both = list(torch.autograd.grad(total, inputs, materialize_grads=True))
+        return stacked, both[: len(variables)], slope if known else Slope.of(both[len(variables) :], place)
 
     def gradients(
         self, x: Tensor, guess: Tensor | None, rows: slice = slice(None), create_graph: bool = False
     ) -> Gradients:
         """What the client would have sent for these images, or the share of some rows of the batch in it."""
-        logits = self.forward(x)  # (rows, classes)
+        task = self.task(x, guess, rows, self.forward)
+        update = torch.autograd.grad(
+            task, list(self.parameters.values()), create_graph=create_graph, materialize_grads=True
+        )
+        return dict(zip(self.parameters, update, strict=True))
+
+    def task(self, x: Tensor, guess: Tensor | None, rows: slice, forward: Callable[[Tensor], Tensor]) -> Tensor:
+        """The loss that the client differentiates, of these images by this forward pass; the share of some rows of the batch in it."""
+        logits = forward(x)  # (rows, classes)
         if self.labels is not None:
             task = F.cross_entropy(logits, self.labels[rows])
         else:  # labels as free as the images: a softmax over logits that are searched for (Zhu et al. 2019)
             task = -(guess.softmax(1) * logits.log_softmax(1)).sum(1).mean()  # type: ignore[union-attr]
         if len(x) < self.batch:
             task = task * (len(x) / self.batch)
-        update = torch.autograd.grad(
-            task, list(self.parameters.values()), create_graph=create_graph, materialize_grads=True
-        )
-        return dict(zip(self.parameters, update, strict=True))
+        return task
 
     # A batch in chunks: its gradient is the sum of those of its chunks. So the gradient of any distance D of that sum can be had chunk by
     # chunk: first the sum g without a graph, then dD/dg, and then for each chunk c the gradient of <dD/dg, g_c>. The memory is that of
@@ -252,7 +318,8 @@ class Descent:
         counts = torch.tensor([self.restart, self.step, self.evaluations - self.last, self.since - 1])
         best = torch.tensor(self.best, dtype=torch.float64)
         variables = {f"variable{i}": v.detach().clone() for i, v in enumerate(self.variables)}
-        return {"counts": counts, "best": best, "optimiser": from_bytes(file.getvalue()), **variables}
+        optimiser = from_bytes(file.getvalue())
+        return {"counts": counts, "best": best, "optimiser": optimiser, "choice": self.chosen, **variables}
 
     def unpack(self, checkpoint: Checkpoint) -> None:
         """Take up a descent where `pack` left it."""
@@ -261,6 +328,8 @@ class Descent:
         with torch.no_grad():
             for i, variable in enumerate(self.variables):
                 variable.copy_(checkpoint[f"variable{i}"])
+        if "choice" in checkpoint:  # which searches of earlier days did not have
+            self.choice.unpack(checkpoint["choice"])
         rule = io.BytesIO(to_bytes(checkpoint["optimiser"]))
         self.rule.load_state_dict(torch.load(rule, weights_only=True, map_location="cpu"))
 
@@ -293,39 +362,3 @@ class Descent:
         if self.enough is not None and score <= self.enough:
             return "enough"
         return "patience" if self.patience is not None and self.since >= self.patience else ""
-
-
-def twice_differentiable(model: nn.Module, forward: Callable[..., Tensor] | None = None) -> Callable[..., Tensor]:
-    """The model's forward pass without side effects, attention and hard sigmoids computed so that they have a second derivative.
-
-    PyTorch's fused attention has none. Where the model uses it, the plain one takes its place, and a warning says so.
-    forward: how to run the model; `stateless(model)` if not given.
-    """
-    run, watch = forward or stateless(model), _Twice()
-    warned: list[bool] = []
-
-    def plain(*args: Any) -> Tensor:
-        with sdpa_kernel(SDPBackend.MATH), watch:
-            logits = run(*args)
-        if watch.fused and not warned:
-            warned.append(True)
-            warnings.warn(
-                f"model: {type(model).__name__} computes attention by a fused kernel, which cannot be differentiated twice; "
-                "the search uses PyTorch's plain attention in its place (same function, slower)",
-                stacklevel=2,
-            )
-        return logits
-
-    return plain
-
-
-class _Twice(TorchFunctionMode):
-    """Notices calls of attention that PyTorch may fuse; puts for a hard sigmoid what it is made of, which has a second derivative."""
-
-    fused = False
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.fused |= func in (F.scaled_dot_product_attention, F.multi_head_attention_forward)
-        if func is F.hardsigmoid:
-            return F.relu6((args[0] if args else (kwargs or {})["input"]) + 3) / 6
-        return func(*args, **(kwargs or {}))

@@ -9,7 +9,7 @@ First-order searches, the papers' all, see J^T r alone: where J is ill-condition
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -19,7 +19,9 @@ from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import label_recovery, objectives, priors
 from privlab.attacks.gradient_inversion.curvature import Curvature, Residual, check_memory, metric, residuals
-from privlab.attacks.gradient_inversion.descent import Checkpoint, State, twice_differentiable
+from privlab.attacks.gradient_inversion.curvature_by_differences import CurvatureByDifferences
+from privlab.attacks.gradient_inversion.derivatives import KINDS, Kind, twice_differentiable, why_exact
+from privlab.attacks.gradient_inversion.descent import Checkpoint, State
 from privlab.attacks.gradient_inversion.results import Result, record
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
 from privlab.attacks.gradient_inversion.starts import Rule, attacked, starts
@@ -57,6 +59,8 @@ class GaussNewton:
         noise in the leak allows. False: as much as the terms say.
     boxed: pixels stay in [0, 1]: those at an edge that want to leave are held there while the rest is solved for, then all are clamped.
     labels: the rule that recovers labels where the leak holds none.  enough: stop at this score, the value of the gradients' terms.
+    derivative: how J v and J^T u are had: "exact", by differentiating twice and thrice; "difference", each by one more first derivative,
+        see `curvature_by_differences`; "auto", by differences where they agree at the first point and at every tenth.
     """
 
     terms: tuple[Term, ...] = TERMS
@@ -71,6 +75,7 @@ class GaussNewton:
     labels: Rule = label_recovery.row_minimum
     passes: int | None = None
     enough: float | None = None
+    derivative: Kind = "exact"
 
     def __post_init__(self) -> None:
         for term in self.terms:
@@ -94,6 +99,8 @@ class GaussNewton:
             raise ValueError(
                 f"precondition={self.precondition!r} is not known; try {', '.join(map(repr, PRECONDITIONS))}"
             )
+        if self.derivative not in KINDS:
+            raise ValueError(f"derivative={self.derivative!r} is not known here; try {', '.join(map(repr, KINDS))}")
         if self.passes is not None and self.passes < LEAST:
             raise ValueError(f"passes={self.passes} are not enough for a single step; give {LEAST} or more, or None")
 
@@ -103,6 +110,7 @@ class GaussNewton:
             f"GaussNewton: {' + '.join(map(repr, self.terms))};\n  {self.steps} steps{limit}, {self.inner} inner iterations each, "
             f"damping {self.damping:g}, {self.recycle} pairs recycled, preconditioned by {self.precondition}, "
             f"{'fading' if self.fading else 'not fading'}, {'boxed' if self.boxed else 'unboxed'}"
+            + (f", derivative {self.derivative}" if self.derivative != "exact" else "")
         )
 
     def search(
@@ -125,13 +133,21 @@ class GaussNewton:
         with an estimate, where the batch would not fit.
         """
         parameters, leak = attacked(model, leak, self.labels)
-        check_memory(model, leak)
+        kind = self.derivative if why_exact(model) == "" else "exact"
+        if kind == "exact":
+            check_memory(model, leak)
         labels: Tensor = leak.labels  # type: ignore[assignment]  # known by now
         space = space or Pixels()
         values = [SQUARES[t.value] for t in self.terms]
-        problem = partial(residuals, twice_differentiable(model), parameters, leak, labels, space, values)
+        forward = twice_differentiable(model, tell=kind == "exact")
+        problem = partial(residuals, forward, parameters, leak, labels, space, values)
         for begin in starts(leak, seed, restarts, start, resume):
-            walk = _Walk(self, model, problem, leak, labels, space, begin.restart, begin.images, seed)
+            bend = Curvature(problem, self.recycle, metric(self.precondition, model, space))
+            if kind != "exact":
+                bend = CurvatureByDifferences(
+                    problem, self.recycle, bend.metric, kind, model, parameters, leak, labels, space, values
+                )
+            walk = _Walk(self, bend, leak, labels, space, begin.restart, begin.images, seed)
             if begin.checkpoint:
                 walk.unpack(begin.checkpoint)
             yield from walk.states()
@@ -161,14 +177,13 @@ class _Walk:
     """One restart."""
 
     def __init__(
-        self, attack: GaussNewton, model: nn.Module, problem: Callable[[Tensor], list[list[Tensor]]], leak: Leak, labels: Tensor,
-        space: Space, restart: int, images: Tensor, seed: int,
+        self, attack: GaussNewton, bend: Curvature, leak: Leak, labels: Tensor, space: Space, restart: int, images: Tensor, seed: int,
     ) -> None:  # fmt: skip
         self.attack, self.leak, self.labels, self.space, self.restart = attack, leak, labels, space, restart
         self.boxed = attack.boxed and isinstance(space, Pixels)
         self.low, self.high = (leak.normalise(torch.full_like(images[:1], value)) for value in (0.0, 1.0))
         self.latent = space.begin(self._inside(images)).detach().clone()
-        self.bend = Curvature(problem, attack.recycle, metric(attack.precondition, model, space))
+        self.bend = bend
         self.step, self.damping, self.stuck = 0, attack.damping, False
         self.worth = math.inf  # the least value that the gradients' terms have had
         self.probe = torch.Generator().manual_seed(seed)
@@ -182,7 +197,8 @@ class _Walk:
             images = self.leak.normalise.inverse(self.space.images(self.latent)).clamp(0, 1).detach()
             reason = self._reason(score)
             yield State(
-                self.restart, self.step, self.bend.passes, images, self.labels, losses, score, reason, images[None], self.pack
+                self.restart, self.step, self.bend.passes, images, self.labels, losses, score, reason, images[None], self.pack,
+                self.bend.points.copy(),
             )  # fmt: skip
             if reason:
                 return
@@ -266,6 +282,8 @@ class _Walk:
             "latent": self.latent.clone(),
             "probe": self.probe.get_state(),
         }
+        if isinstance(self.bend, CurvatureByDifferences):
+            checkpoint["ways"] = self.bend.pack()
         if self.bend.pairs:
             checkpoint["pairs"] = torch.stack([torch.stack(pair) for pair in self.bend.pairs])  # (pairs, 2, ...)
         return checkpoint
@@ -276,6 +294,8 @@ class _Walk:
         self.damping, self.bend.scale, self.worth = checkpoint["numbers"].tolist()
         self.latent = checkpoint["latent"].to(self.latent)
         self.probe.set_state(checkpoint["probe"].cpu())
+        if isinstance(self.bend, CurvatureByDifferences):
+            self.bend.unpack(checkpoint["ways"])
         self.bend.pairs = [(v, bent) for v, bent in checkpoint.get("pairs", torch.empty(0, 2)).to(self.latent)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +40,7 @@ class Result:
     reasons: why each restart ended, see `State`.
     traces: for each restart, for each state, term -> weighted loss.  snapshots: of the restart that won.
     evaluations: gradients of the network taken, over all restarts.  seconds: of the search, over all of its parts.
+    derivatives: how often the direction was taken by differentiating twice, "exact", and how often as a "difference", over all restarts.
     """
 
     images: Tensor
@@ -51,6 +53,7 @@ class Result:
     snapshots: tuple[Snapshot, ...]
     evaluations: int
     seconds: float
+    derivatives: dict[str, int] = field(default_factory=dict)
 
     @property
     def trace(self) -> tuple[dict[str, float], ...]:
@@ -59,9 +62,11 @@ class Result:
 
     def __repr__(self) -> str:
         of = "" if len(self.reasons) == 1 else f", restart {self.restart + 1} of {len(self.reasons)}"
+        taken = self.derivatives.get("difference", 0)
+        how = f", {taken:,} of them by a difference" if taken else ""
         return (
             f"Result: score {self.score:.3g} at step {self.step}{of} (ended by {self.reasons[self.restart]}), "
-            f"{self.evaluations:,} evaluations in {self.seconds:.1f} s"
+            f"{self.evaluations:,} evaluations{how} in {self.seconds:.1f} s"
         )
 
 
@@ -72,6 +77,7 @@ class _Notes:
     traces: list[list[dict[str, float]]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     evaluations: list[int] = field(default_factory=list)
+    derivatives: list[dict[str, int]] = field(default_factory=list)
     seconds: float = 0.0
     best: tuple[float, int, int] | None = None  # score, restart, step
     seen: list[tuple[int, int, float, int]] = field(default_factory=list)  # snapshots: restart, step, loss, evaluations
@@ -82,8 +88,10 @@ class _Notes:
             self.traces.append([])
             self.reasons.append("")
             self.evaluations.append(0)
+            self.derivatives.append({})
         self.traces[-1].append(state.losses)
         self.reasons[-1], self.evaluations[-1] = state.reason, state.evaluations
+        self.derivatives[-1:] = [state.derivatives]  # a search kept by an earlier version has none
         finite = state.reason != "not finite"
         if finite and math.isfinite(state.score) and (self.best is None or state.score < self.best[0]):
             self.best = (state.score, state.restart, state.step)
@@ -93,7 +101,9 @@ class _Notes:
             self.seen.append((state.restart, state.step, state.loss, state.evaluations))
 
     def pack(self) -> Checkpoint:
-        numbers = {n: getattr(self, n) for n in ("traces", "reasons", "evaluations", "seconds", "best", "seen")}
+        numbers = {
+            n: getattr(self, n) for n in ("traces", "reasons", "evaluations", "derivatives", "seconds", "best", "seen")
+        }
         return {**self.images, "notes": from_bytes(json.dumps(numbers).encode())}
 
     @classmethod
@@ -113,10 +123,13 @@ class _Notes:
             for i, (r, at, value, evaluations) in enumerate(self.seen)
             if r == restart
         )
+        derivatives = dict(
+            sum(map(Counter, self.derivatives), Counter())
+        )  # over restarts; without those that never were
         traces = tuple(tuple(trace) for trace in self.traces)
         return Result(
             self.images["best"], self.images["labels"], score, restart, step, tuple(self.reasons), traces, shots,
-            sum(self.evaluations), self.seconds,
+            sum(self.evaluations), self.seconds, derivatives,
         )  # fmt: skip
 
 

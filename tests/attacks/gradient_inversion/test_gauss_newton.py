@@ -16,6 +16,7 @@ from privlab.attacks.gradient_inversion import (
     GaussNewton,
     Term,
     curvature,
+    curvature_by_differences,
     gauss_newton,
     objectives,
     priors,
@@ -45,14 +46,18 @@ def photo(seed: int = 1, batch: int = 1, side: int = 2) -> torch.Tensor:
 PLAIN = (Term("gradients", 1.0, objectives.relative_distance),)
 
 
-def walk(attack: GaussNewton, model: nn.Module, leak: Leak, start: torch.Tensor) -> gauss_newton._Walk:
+def walk(attack: GaussNewton, model: nn.Module, leak: Leak, start: torch.Tensor, kind="exact") -> gauss_newton._Walk:
     parameters, space = dict(model.named_parameters()), search_spaces.Pixels()
     values = [gauss_newton.SQUARES[t.value] for t in attack.terms]
 
     def problem(x):
         return curvature.residuals(model, parameters, leak, leak.labels, space, values, x)
 
-    made = gauss_newton._Walk(attack, model, problem, leak, leak.labels, space, 0, leak.normalise(start), 0)
+    bend = curvature.Curvature(problem, attack.recycle, curvature.metric(attack.precondition, model, space))
+    if kind != "exact":
+        args = (problem, attack.recycle, bend.metric, kind, model, parameters, leak, leak.labels, space, values)
+        bend = curvature_by_differences.CurvatureByDifferences(*args)
+    made = gauss_newton._Walk(attack, bend, leak, leak.labels, space, 0, leak.normalise(start), 0)
     made.bend.look(made.latent)
     return made
 
@@ -97,6 +102,89 @@ def test_push_and_pull_are_the_jacobian_and_its_transpose(name):
         whole = jacobian(made)
         torch.testing.assert_close(pushed, whole @ v.flatten())
         torch.testing.assert_close(pulled.flatten(), flat @ whole)
+
+
+@pytest.mark.parametrize("name", ["smooth", "vit", "morph", "relu"])
+def test_push_and_pull_by_differences(name):
+    """Against the exact ones, at two points, and back at the first."""
+    model, side = NETWORKS[name](), 2 if name == "smooth" else 8
+    leak = observe(model, photo(1, 1, side), LABEL)
+    exact, other = (walk(GaussNewton(), model, leak, photo(2, 1, side), kind) for kind in ("exact", "difference"))
+    here = exact.bend.here(), other.bend.here()
+    for point in (None, exact.latent + 0.3, "back"):
+        for made, first in zip((exact, other), here, strict=True):
+            made.bend.back(first) if point == "back" else point is None or made.bend.look(point)
+        assert other.bend.values == pytest.approx(exact.bend.values, rel=1e-9)
+        v, u = torch.randn_like(exact.latent), [torch.randn_like(r) for r in exact.bend.residual]
+        for one, true in (
+            (other.bend.pull(u), exact.bend.pull(u)),
+            *zip(other.bend.push(v), exact.bend.push(v), strict=True),
+        ):
+            assert (one - true).norm() <= 1e-3 * true.norm() + 1e-7 * sum(r.norm() for r in exact.bend.residual)
+    assert other.bend.points == {"exact": 0, "difference": 2} and exact.bend.points == {"exact": 2, "difference": 0}
+
+
+@pytest.mark.parametrize("kind", ["difference", "auto"])
+def test_a_search_by_differences_finds_the_same(kind, tmp_path):
+    model = NETWORKS["morph"]()
+    truth = photo(1, side=8)
+    leak = observe(model, truth, LABEL)
+    attack = GaussNewton(steps=6, inner=15, derivative=kind)
+    exact, other = (list(a.search(model, leak)) for a in (replace(attack, derivative="exact"), attack))
+    assert exact[-1].score < exact[0].score / 10
+    for a, b in zip(exact[:3], other[:3], strict=True):
+        torch.testing.assert_close(a.images, b.images, rtol=0, atol=5e-3)
+    assert other[-1].score < other[0].score / 10
+    assert other[-1].derivatives == {"exact": 0, "difference": 7}
+    again = list(attack.search(model, leak, resume=other[3].checkpoint()))  # made late, of the last state
+    assert torch.equal(again[-1].images, other[-1].images) and again[-1].derivatives == other[-1].derivatives
+    assert "derivative" not in repr(replace(attack, derivative="exact")) and repr(attack).endswith(f"derivative {kind}")
+    with pytest.raises(ValueError, match="derivative='both' is not known here"):
+        replace(attack, derivative="both")
+
+
+def test_auto_turns_differences_down_that_miss_a_pattern(monkeypatch):
+    model = NETWORKS["relu"]().float()
+    leak = observe(model, photo(1, side=8).float(), LABEL)
+    attack = GaussNewton(steps=3, inner=5)
+    monkeypatch.setattr(curvature_by_differences, "_near", lambda *_: False)
+    exact, auto = (list(replace(attack, derivative=kind).search(model, leak)) for kind in ("exact", "auto"))
+    assert auto[-1].derivatives == {"exact": 4, "difference": 0}
+    assert all(
+        torch.equal(a.images, b.images) and a.evaluations == b.evaluations for a, b in zip(exact, auto, strict=True)
+    )
+
+
+class Once(torch.autograd.Function):
+    """Sine, to be differentiated once only."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, slope):
+        return slope * ctx.saved_tensors[0].cos()
+
+
+class Sine(nn.Module):
+    def forward(self, x):
+        return Once.apply(x)
+
+
+def test_by_differences_what_cannot_be_differentiated_twice():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(12, 16), Sine(), nn.Linear(16, 3)).double()
+    leak = observe(model, photo(1), LABEL)
+    with pytest.raises(
+        ValueError, match="cannot be differentiated as often as Gauss-Newton needs .*give derivative='auto'"
+    ):
+        list(GaussNewton(steps=3).search(model, leak))
+    *_, last = GaussNewton(steps=8, derivative="auto").search(model, leak)
+    assert last.derivatives == {"exact": 0, "difference": 9}
 
 
 def test_push_is_forward_mode():

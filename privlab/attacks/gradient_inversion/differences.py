@@ -1,0 +1,169 @@
+"""The derivative of a distance between gradients as a difference of two first derivatives.
+
+A distance D of the update g(x) = dL/d(weights) has the derivative J^T u by the images x, with u = dD/dg and J = dg/dx. Autograd takes it by
+differentiating twice. But mixed derivatives commute, so J^T u is also the derivative of dL/dx along u in the *weights*:
+
+    J^T u  =  lim  [ dL/dx (weights + e u) - dL/dx (weights) ] / e,
+
+one more first derivative, at shifted weights. (Liu et al. 2019, DARTS, take their second-order term so; no gradient attack that we know of
+does.) No graph of a graph is kept: less time, less memory, and layers need be differentiable once only.  The second pass is given the
+activation pattern of the first, see `activation_patterns`, and the forward pass has to be deterministic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from privlab.attacks.gradient_inversion.activation_patterns import Recorded, Replayed
+from privlab.attacks.gradient_inversion.slopes import Slope, length
+from privlab.models.forward import Gradients, functional
+
+Task = Callable[[Callable[[Tensor], Tensor]], Tensor]  # a forward pass -> the loss that the client differentiates
+
+FIRST = 1e-5  # the shift to begin with, over the length of the weights
+GOAL = 8.0  # times the root of the float's precision: the share of itself by which what is differentiated should move
+LONGEST = 1e-2  # the longest shift, in the unit of FIRST
+REDO = 30.0  # a shift that moves dL/dx so many times more or less than it should is chosen again at once
+
+
+@dataclass
+class Difference:
+    """J^T u by two first derivatives.
+
+    forward: the pass at the weights as they are.  model, parameters: whose weights are shifted.
+    gain: how much dL/dx moves for each unit of shift, as it was last; None before the first. The shift follows it: rounding asks for a long
+        one, curvature for a short one, and both errors are about equal where dL/dx moves by a few times the root of the float's precision.
+    """
+
+    model: nn.Module
+    parameters: Mapping[str, Tensor]
+    forward: Callable[[Tensor], Tensor]
+    gain: float | None = None
+    push_gain: float | None = None
+    chooses: bool = True  # a model whose first pass has no pattern is not asked again
+    _shifted: Gradients = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self._functional = functional(self.model)
+
+    def first(self, task: Task, inputs: Sequence[Tensor]) -> Gradients:
+        """The update dL/d(weights), without a graph; dL/d(inputs) and the pattern are noted for `pull`."""
+        self._pattern = Recorded()
+
+        def forward(x: Tensor) -> Tensor:
+            if not self.chooses:
+                return self.forward(x)
+            with self._pattern:
+                return self.forward(x)
+
+        both = torch.autograd.grad(task(forward), [*inputs, *self.parameters.values()], materialize_grads=True)
+        self.chooses = bool(self._pattern.calls)
+        self._here = both[: len(inputs)]
+        return dict(zip(self.parameters, both[len(inputs) :], strict=True))
+
+    @property
+    def place(self) -> list[Tensor]:
+        """Where the shifted weights are made."""
+        if not self._shifted:
+            self._shifted = {n: torch.empty_like(p) for n, p in self.parameters.items()}
+            self._weights = length(self.parameters.values()) or sum(p.numel() for p in self.parameters.values()) ** 0.5
+        return list(self._shifted.values())
+
+    def pull(self, task: Task, inputs: Sequence[Tensor], slope: Slope) -> list[Tensor]:
+        """J^T u for each of the inputs, at the point of the last `first`.  slope: u, made in `place`.
+
+        Raises OtherPattern where the model takes another way at the shifted weights.
+        """
+        if not 0 < slope.length < math.inf:
+            return [torch.full_like(h, 0.0 if slope.length == 0 else math.nan) for h in self._here]
+        goal = GOAL * torch.finfo(self._here[0].dtype).eps ** 0.5 * length(self._here[:1])  # how far dL/dx should move
+
+        def move(shift: float) -> list[Tensor]:
+            return self._moved(task, inputs, slope, shift / slope.length)
+
+        moved, shift, self.gain = steady(move, self.gain, goal, self._weights)
+        return list(torch._foreach_mul(moved, slope.length / shift))
+
+    def push(
+        self,
+        task: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor],
+        x: Tensor,
+        direction: Tensor,
+        update: list[Tensor],
+    ) -> list[Tensor]:
+        """J v: how the update moves with the images, at the point of the last `first`.
+
+        task: as elsewhere, with the images as its second argument.  direction: v, like x.  update: what `first` gave.
+        """
+        far = length([direction])
+        if not 0 < far < math.inf:
+            return [torch.full_like(g, 0.0 if far == 0 else math.nan) for g in update]
+
+        def forward(images: Tensor) -> Tensor:
+            if not self.chooses:
+                return self.forward(images)
+            with Replayed(self._pattern):
+                return self.forward(images)
+
+        def move(shift: float) -> list[Tensor]:
+            there = torch.autograd.grad(
+                task(forward, x.detach() + (shift / far) * direction), list(self.parameters.values())
+            )
+            return list(torch._foreach_sub(there, update))
+
+        goal = GOAL * torch.finfo(x.dtype).eps ** 0.5 * length(update)
+
+        def whole(shift: float) -> list[Tensor]:
+            moved = move(shift)
+            return [torch.stack(torch._foreach_norm(moved)), *moved]
+
+        (_, *moved), shift, self.push_gain = steady(whole, self.push_gain, goal, length([x]))
+        return list(torch._foreach_mul(moved, far / shift))
+
+    @property
+    def noted(self) -> tuple:
+        """What `first` noted of its point."""
+        return self._pattern, self._here
+
+    @noted.setter
+    def noted(self, noted: tuple) -> None:
+        self._pattern, self._here = noted
+
+    def _moved(self, task: Task, inputs: Sequence[Tensor], slope: Slope, step: float) -> list[Tensor]:
+        """How dL/d(inputs) moves when the weights move by step * u, in the pattern of the first pass."""
+        slope.shifted(list(self.parameters.values()), step)
+
+        def forward(x: Tensor) -> Tensor:
+            if not self.chooses:
+                return self._functional(self._shifted, x)
+            with Replayed(self._pattern):
+                return self._functional(self._shifted, x)
+
+        there = torch.autograd.grad(task(forward), inputs, materialize_grads=True)
+        return [t - h for t, h in zip(there, self._here, strict=True)]
+
+
+def steady(
+    move: Callable[[float], list[Tensor]], gain: float | None, goal: float, size: float
+) -> tuple[list[Tensor], float, float | None]:
+    """What `move` gives at a shift that moves the first of it by about `goal`, the shift, and what a unit of shift moved it by.
+
+    gain: as it was last.  size: of what is shifted.  A shift that misses the goal by far is chosen again, once.
+    """
+
+    def choose() -> float:
+        return min(goal / gain, LONGEST * size) if gain and goal else FIRST * size
+
+    shift = choose()
+    moved = move(shift)
+    far = length(moved[:1])
+    gain = far / shift if math.isfinite(far) else None
+    if not goal / REDO < far < goal * REDO and (other := choose()) != shift:
+        shift, moved = other, move(other)
+        gain = length(moved[:1]) / shift
+    return moved, shift, gain

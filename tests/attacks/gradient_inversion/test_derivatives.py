@@ -1,0 +1,503 @@
+"""The direction as a difference: it is autograd's, whatever is compared, and `auto` takes the exact one where it is not."""
+
+import functools
+import math
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from privlab import data, models
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import (
+    GradientMatching,
+    Term,
+    activation_patterns,
+    adaptive,
+    derivatives,
+    differences,
+    objectives,
+    search_spaces,
+)
+from privlab.attacks.gradient_inversion.priors import total_variation
+from privlab.attacks.gradient_inversion.slopes import SLOPES, Slope, length
+from privlab.compute import Run
+from privlab.data import Normalise
+from privlab.leak import observe
+from privlab.models import morph, parts
+
+SMOOTH = Term("smoothness", 1e-2, total_variation, of="images")
+COSINE = Term("gradients", 1.0, objectives.cosine_distance)
+DISTANCES = {
+    "cosine": objectives.cosine_distance,
+    "squared": objectives.squared_distance,
+    "relative": objectives.relative_distance,
+    "norms": objectives.layer_norms,
+    "tag": objectives.tag(0.1),
+}
+
+
+def convolutions(inside=nn.ReLU, norm=True, drop=0.0):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers = [
+            nn.Conv2d(3, 8, 3, padding=1),
+            *([nn.BatchNorm2d(8)] if norm else []),
+            inside(),
+            nn.MaxPool2d(2),
+            nn.Dropout(drop),
+        ]
+        model = nn.Sequential(*layers, nn.Conv2d(8, 8, 3), inside(), nn.Flatten(), nn.Linear(8, 5))
+    model.normalise = Normalise((0.5,) * 3, (0.25,) * 3)
+    return model.double().eval()
+
+
+def transformer():
+    return models.build("vit_cifar", seed=0, depth=1, embed_dim=48, position_std=1.0).double()
+
+
+def sent(model, batch=2, seed=1):
+    size = 32 if hasattr(model, "patch_embed") else 6
+    images = torch.rand(batch, 3, size, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return observe(model, images, torch.arange(batch) + 1)
+
+
+def by(attack, kind):
+    return replace(attack, derivative=kind)
+
+
+def together(attack, model, leak, close=1e-5, **options):
+    """The states of the exact search and of the one by differences, after holding them close to one another."""
+    exact, other = (list(by(attack, kind).search(model, leak, **options)) for kind in ("exact", "difference"))
+    for a, b in zip(exact, other, strict=True):
+        assert torch.allclose(a.members, b.members, atol=close)
+        assert a.losses == pytest.approx(b.losses, rel=close, abs=1e-9) and a.evaluations == b.evaluations
+    assert other[-1].derivatives["exact"] == 0 < other[-1].derivatives["difference"]
+    assert exact[-1].derivatives == {"exact": exact[-1].evaluations, "difference": 0}
+    assert not torch.equal(exact[0].images, exact[-1].images)
+    return exact, other
+
+
+# -- the derivative itself, in float64 -------------------------------------------------------------------------------------
+
+
+SMALL = dict(width=0.125, depths=(1, 1, 1, 1))
+FAMILIES = {
+    "resnet": functools.partial(models.build, "resnet_cifar", channels=(8, 16, 16, 32)),
+    "convnext": functools.partial(models.build, "convnext_cifar", dims=(8, 16, 24, 32)),
+    "vit": functools.partial(models.build, "vit_cifar", depth=1, embed_dim=48),
+    "swin": functools.partial(models.build, "swin_cifar", embed_dim=24, depths=(1, 1), num_heads=(1, 2)),
+    "morph 1": functools.partial(morph.build, 1, **SMALL),
+    "morph 8": functools.partial(morph.build, 8, **SMALL),
+    "mobilenet": functools.partial(models.build, "mobilenetv3_small_050"),
+    "resnet, pooling stem": functools.partial(models.build, "resnet10t"),
+    "densenet": functools.partial(models.build, "densenet121", growth_rate=4, block_config=(1, 1)),
+    "repvgg": functools.partial(models.build, "repvgg_a0"),
+    "regnet": functools.partial(models.build, "regnetx_002"),
+    "mobilenet v2, ReLU6": functools.partial(models.build, "mobilenetv2_035"),
+}
+
+
+def two_ways(model, leak, distance, x):
+    """J^T u by autograd and by a difference, at normalised images x."""
+    weights = {n: p for n, p in model.named_parameters() if n in leak.grads}
+    x = x.detach().requires_grad_()
+    difference = differences.Difference(model, weights, model)
+
+    def task(forward):
+        return F.cross_entropy(forward(x), leak.labels)
+
+    update = torch.autograd.grad(
+        task(derivatives.twice_differentiable(model)), list(weights.values()), create_graph=True
+    )
+    (exact,) = torch.autograd.grad(distance(x, dict(zip(weights, update, strict=True)), leak), x)
+    grads = {n: g.requires_grad_() for n, g in difference.first(task, [x]).items()}
+    vectors = torch.autograd.grad(distance(x, grads, leak), list(grads.values()))
+    (pulled,) = difference.pull(task, [x], Slope.of(vectors, difference.place))
+    return exact, pulled
+
+
+@functools.cache
+def family(name):
+    return FAMILIES[name](num_classes=10, seed=0).double().eval()
+
+
+def hold(name, distance, seed, near):
+    model = family(name)
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.rand(2, 3, 32, 32, generator=generator, dtype=torch.float64)
+    leak = observe(model, images, torch.tensor([seed % 10, 3]))
+    start = images + near * (torch.rand(images.shape, generator=generator, dtype=torch.float64) - images)
+    exact, pulled = two_ways(model, leak, DISTANCES[distance], leak.normalise(start))
+    most = (
+        5e-3 if distance == "relative" else 1e-5
+    )  # small tensors ahead of a ConvNeXt's layer scales weigh as the others: ill-conditioned
+    assert (pulled - exact).norm() <= most * exact.norm()
+
+
+@pytest.mark.parametrize("name", ["resnet", "vit", "morph 8"])
+@settings(max_examples=5, deadline=None)
+@given(st.sampled_from(list(DISTANCES)), st.integers(0, 99), st.sampled_from([1e-3, 0.1, 1.0]))
+def test_the_difference_is_the_derivative(name, distance, seed, near):
+    hold(name, distance, seed, near)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("name", list(FAMILIES))
+@settings(max_examples=6, deadline=None)
+@given(st.sampled_from(list(DISTANCES)), st.integers(0, 999), st.sampled_from([1e-3, 0.1, 1.0]))
+def test_the_difference_is_the_derivative_in_every_family(name, distance, seed, near):
+    hold(name, distance, seed, near)
+
+
+@pytest.mark.parametrize("name", ["cosine", "squared", "relative", "norms"])
+@pytest.mark.parametrize("near", [1e-6, 1.0])
+def test_a_slope_that_is_written_down_is_autograds(name, near):
+    model = convolutions()
+    leak = sent(model)
+    generator = torch.Generator().manual_seed(2)
+    noise = {n: torch.randn(g.shape, generator=generator, dtype=g.dtype) for n, g in leak.grads.items()}
+    ours = {n: (g + near * noise[n]).requires_grad_() for n, g in leak.grads.items()}
+    value = DISTANCES[name](None, ours, leak)
+    true = torch.autograd.grad(value, list(ours.values()))
+    place = [torch.empty_like(g) for g in ours.values()]
+    distance, slope = SLOPES[DISTANCES[name]](leak, [g.detach() for g in ours.values()], place)
+    assert distance == pytest.approx(value.item(), rel=1e-4, abs=1e-12)
+    assert slope.length == pytest.approx(length(true), rel=1e-4)
+    for _ in range(2):  # a second shift is made as the first one
+        slope.times(3.0).shifted([torch.zeros_like(p) for p in place], 0.5)
+        for ours_now, theirs in zip(place, true, strict=True):
+            assert (ours_now - 1.5 * theirs).norm() <= 1e-4 * 1.5 * max(theirs.norm(), 1e-12)
+
+
+# -- a search by differences ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("distance", list(DISTANCES))
+@pytest.mark.parametrize("inside", [nn.Sigmoid, nn.ReLU])
+def test_a_search_by_differences_is_the_same(distance, inside):
+    model = convolutions(inside)
+    together(GradientMatching((Term("gradients", 1.0, DISTANCES[distance]), SMOOTH), 5), model, sent(model))
+
+
+def test_april_and_weights_by_part():
+    model = transformer()
+    leak = sent(model)
+    together(gradient_inversion.april(4), model, leak)
+    factors = objectives.by_part(model, attention=2.0, stem=0.5)
+    terms = (
+        Term("position", 1.0, objectives.weighted(objectives.position_direction, factors)),
+        Term("cosine", 1.0, objectives.weighted(objectives.cosine_distance, {"pos_embed": 3.0})),
+    )
+    together(GradientMatching(terms, 3), model, leak)
+
+
+def test_what_knows_the_defence():
+    model = convolutions()
+    leak = sent(model)
+    for change in (adaptive.arrived, adaptive.unclipped):
+        together(change(GradientMatching((COSINE, SMOOTH), 3)), model, leak)
+    together(adaptive.tempered(GradientMatching((COSINE, SMOOTH), 3), leak, {"0.weight": 0.1}), model, leak)
+
+
+@pytest.mark.parametrize("part", ["stem", "attention", "norm", "head"])
+def test_withheld_parts(part):
+    model = transformer()
+    leak = sent(model).only(parts.group(model)[part])
+    together(GradientMatching((COSINE,), 3), model, leak, close=1e-4)
+
+
+def test_a_leak_of_weights_that_are_all_zero():
+    model = convolutions()
+    with torch.no_grad():
+        model[-1].bias.zero_()
+    together(GradientMatching((COSINE,), 3), model, sent(model).only([f"{len(model) - 1}.bias"]))
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        gradient_inversion.quasi_newton(2),
+        gradient_inversion.dlg(2),
+        gradient_inversion.annealed(4),
+        gradient_inversion.gradinversion(4),
+    ],
+    ids=["quasi_newton", "dlg", "annealed", "gradinversion"],
+)
+def test_every_optimiser(attack):
+    """L-BFGS divides by differences of directions, so the two part slowly."""
+    model = convolutions(nn.Sigmoid)
+    leak = replace(sent(model), labels=None) if attack.labels == "search" else sent(model)
+    together(attack, model, leak, close=1e-3)
+
+
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_a_batch_in_chunks(chunk):
+    model = convolutions()
+    leak = sent(model, batch=3)
+    attack = by(GradientMatching((COSINE, SMOOTH), 4), "difference")
+    whole, parts_ = (list(attack.search(model, leak, chunk=size)) for size in (None, chunk))
+    assert torch.allclose(whole[-1].images, parts_[-1].images, atol=1e-5)
+    searched = GradientMatching((Term("gradients", 1.0, objectives.squared_distance),), 4, labels="search")
+    together(searched, model, replace(leak, labels=None), chunk=chunk)
+
+
+def test_another_space():
+    model = convolutions()
+    photographs = torch.rand(20, 3, 6, 6, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    space = search_spaces.components(photographs, 6, model.normalise)
+    together(GradientMatching((COSINE,), 4), model, sent(model), space=space)
+
+
+@pytest.mark.parametrize("kind", ["difference", "auto"])
+def test_a_search_that_is_taken_up_again_is_the_same_to_the_bit(kind, monkeypatch):
+    monkeypatch.setattr(derivatives, "EVERY", 3)
+    model = convolutions()
+    leak, attack = sent(model), by(GradientMatching((COSINE, SMOOTH), 9), kind)
+    states, kept = [], {}
+    for state in attack.search(model, leak):
+        kept[state.step] = state.checkpoint()
+        states.append(state)
+    for step in (0, 2, 3, 5):
+        again = list(attack.search(model, leak, resume=kept[step]))
+        assert [s.step for s in again] == list(range(step, 10))
+        assert torch.equal(again[-1].images, states[-1].images)
+        assert (again[-1].evaluations, again[-1].derivatives) == (states[-1].evaluations, states[-1].derivatives)
+
+
+def test_a_kept_search_and_its_result(tmp_path, monkeypatch):
+    monkeypatch.setattr(derivatives, "EVERY", 4)
+    model = convolutions()
+    leak, attack = sent(model), by(GradientMatching((COSINE, SMOOTH), 9), "auto")
+    plain = attack.run(model, leak, restarts=2, progress=False)
+    assert plain.derivatives == {"exact": 6, "difference": 14}
+    assert "20 evaluations, 14 of them by a difference" in repr(plain)
+    store = Run("search", {"of": "auto"}, root=tmp_path)
+    for _ in range(30):
+        try:
+            kept = attack.run(model, leak, restarts=2, store=store, budget=1e-9, progress=False)
+            break
+        except TimeoutError:
+            continue
+    assert torch.equal(kept.images, plain.images) and kept.derivatives == plain.derivatives
+
+
+# -- which of the two -------------------------------------------------------------------------------------------------------
+
+
+def test_auto_looks_at_the_start_and_now_and_then():
+    model = convolutions()
+    states = list(by(GradientMatching((COSINE, SMOOTH), 120), "auto").search(model, sent(model)))
+    taken = [s.derivatives["exact"] for s in states]
+    assert states[-1].derivatives == {"exact": 3, "difference": 118}
+    assert taken[0] == 1 and taken[49] == 1 and taken[50] == 2 and taken[100] == 3
+
+
+class Unlisted(torch.autograd.Function):
+    """A ReLU of somebody else's, with derivatives of all orders."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * (x > 0)
+
+    @staticmethod
+    def backward(ctx, slope):
+        (x,) = ctx.saved_tensors
+        return slope * (x > 0)
+
+
+class Other(nn.Module):
+    def forward(self, x):
+        return Unlisted.apply(x)
+
+
+def resnet(other=False):
+    """Units enough that some switch at any shift that float32 allows."""
+    model = models.build("resnet_cifar", seed=0)
+    for part in list(model.modules()):
+        for name, child in part.named_children():
+            if other and isinstance(child, nn.ReLU):
+                setattr(part, name, Other())
+    return model
+
+
+def missed(monkeypatch):
+    monkeypatch.delitem(activation_patterns.CHOICES, F.relu)
+    return resnet()
+
+
+@pytest.mark.parametrize(
+    "build", [missed, lambda _: resnet(other=True)], ids=["not listed", "a function of somebody else's"]
+)
+def test_auto_turns_a_difference_down_that_misses_a_pattern(build, monkeypatch):
+    model = build(monkeypatch)
+    image, label = data.load("cifar10_samples").one(0)
+    leak, attack = observe(model, image, label), GradientMatching((COSINE, SMOOTH), 4)
+    exact, auto = (list(by(attack, kind).search(model, leak)) for kind in ("exact", "auto"))
+    assert auto[-1].derivatives == {"exact": 5, "difference": 0}
+    assert all(
+        torch.equal(a.images, b.images) for a, b in zip(exact, auto, strict=True)
+    )  # the exact search, to the bit
+
+
+def test_auto_takes_a_difference_that_has_the_pattern():
+    model = resnet()
+    image, label = data.load("cifar10_samples").one(0)
+    *_, last = by(GradientMatching((COSINE, SMOOTH), 4), "auto").search(model, observe(model, image, label))
+    assert last.derivatives == {"exact": 1, "difference": 4}
+
+
+def test_a_difference_that_was_turned_down_is_asked_ever_more_rarely():
+    zero, one = torch.zeros(2), torch.ones(2)
+    choice, looked = derivatives.Choice("auto", differences.Difference(nn.Identity(), {}, nn.Identity())), []
+
+    def difference():
+        looked.append(choice.exact_looks)
+        return derivatives.Look(zero, [-one], [zero])
+
+    for _ in range(800):
+        assert choice.take(lambda: derivatives.Look(zero, [one]), difference).direct is None
+    assert looked == [0, 50, 150, 350, 750]
+
+
+class Sometimes(nn.Module):
+    """Takes another way from the second pass on."""
+
+    passes = 0
+
+    def forward(self, x):
+        self.passes += 1
+        return F.relu(x) if self.passes % 2 else torch.relu(x)
+
+
+def test_a_model_that_takes_another_way():
+    model = convolutions(Sometimes)
+    leak, attack = sent(model), GradientMatching((COSINE,), 3)
+    with pytest.raises(ValueError, match=r"derivative='difference': the two passes differ, by .*relu.*; try 'auto'"):
+        list(by(attack, "difference").search(model, leak))
+    *_, last = by(attack, "auto").search(model, leak)
+    assert last.derivatives == {"exact": 4, "difference": 0}
+
+
+@pytest.mark.parametrize("kind", ["difference", "auto"])
+@pytest.mark.parametrize("what", ["0.5 dropped", "BatchNorm"])
+def test_a_pass_that_cannot_be_repeated_is_taken_exactly(kind, what):
+    model = convolutions(norm=what == "BatchNorm", drop=0.5 * (what != "BatchNorm")).train()
+    before = {n: b.clone() for n, b in model.named_buffers()}
+    why = "1 is BatchNorm in train mode" if what == "BatchNorm" else "3 drops at random in train mode"
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        *_, last = by(GradientMatching((COSINE,), 3), kind).search(model, sent(model))
+    assert last.derivatives == {"exact": 4, "difference": 0}
+    assert [str(w.message) for w in told if "derivative=" in str(w.message)] == [
+        f"derivative='difference' needs a forward pass that can be repeated, and {why}; the search differentiates twice"
+    ] * (kind == "difference")
+    assert all(torch.equal(b, before[n]) for n, b in model.named_buffers())
+
+
+class Once(torch.autograd.Function):
+    """Sine, to be differentiated once only."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, slope):
+        (x,) = ctx.saved_tensors
+        return slope * x.cos()
+
+
+class Sine(nn.Module):
+    def forward(self, x):
+        return Once.apply(x)
+
+
+@pytest.mark.parametrize("kind", ["difference", "auto"])
+def test_a_model_that_cannot_be_differentiated_twice(kind):
+    model = convolutions(Sine)
+    leak, attack = sent(model), GradientMatching((COSINE, SMOOTH), 60)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        next(attack.search(model, leak))
+    states = list(by(attack, kind).search(model, leak))
+    assert states[-1].derivatives == {"exact": 0, "difference": 61}
+    assert states[-1].loss < states[0].loss / 2
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        return Once.apply(x + 0.1 * torch.rand_like(x))
+
+
+def test_neither_way_goes():
+    model = convolutions(Noisy)
+    with pytest.raises(
+        ValueError, match=r"model: it has no second derivative \(.*\), and differences of its first are not steady"
+    ):
+        next(by(GradientMatching((COSINE,), 3), "auto").search(model, sent(model)))
+
+
+def test_fused_attention_stays_as_it_is():
+    model = transformer()
+    for block in model.blocks:
+        block.attn.fused_attn = True
+    leak, attack = sent(model), GradientMatching((COSINE,), 3)
+    with pytest.warns(UserWarning, match="computes attention by a fused kernel"):
+        exact = list(attack.search(model, leak))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for kind, taken in (("difference", 4), ("auto", 3)):
+            *_, last = by(attack, kind).search(model, leak)
+            assert last.derivatives["difference"] == taken and torch.allclose(last.images, exact[-1].images, atol=1e-5)
+
+
+def test_a_start_at_the_truth_and_an_update_of_zeros():
+    model = convolutions()
+    leak = sent(model)
+    truth = torch.rand(2, 3, 6, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    squared = GradientMatching((Term("gradients", 1.0, objectives.squared_distance), SMOOTH), 2)
+    state = next(by(squared, "difference").search(model, leak, start=truth))
+    assert state.losses["gradients"] < 1e-20 and math.isfinite(state.score)
+    none = replace(leak, grads={n: torch.zeros_like(g) for n, g in leak.grads.items()})
+    for kind in derivatives.KINDS:
+        assert [s.reason for s in by(GradientMatching((COSINE,), 2), kind).search(model, none)] == ["not finite"]
+
+
+def test_a_group_and_a_blind_search_and_no_gradients_for_a_while():
+    model = convolutions()
+    leak = sent(model)
+    late = Term("gradients", 1.0, objectives.cosine_distance, ((0.0, 0.0), (0.5, 1.0)))
+    exact, other = (
+        list(by(GradientMatching((late, SMOOTH), 6, group=2), k).search(model, leak)) for k in ("exact", "auto")
+    )
+    assert torch.allclose(exact[-1].members, other[-1].members, atol=1e-5)
+    assert other[-1].derivatives == {"exact": 1, "difference": 7}
+    blind = by(gradient_inversion.deep_inversion(3), "auto")
+    assert next(blind.search(model, leak)).derivatives == {"exact": 0, "difference": 0}
+
+
+def test_what_it_is_called():
+    attack = GradientMatching((COSINE,), 3)
+    assert "derivative" not in repr(attack)  # under which searches were kept before
+    assert repr(by(attack, "auto")).endswith("; derivative auto")
+    with pytest.raises(ValueError, match=r"derivative='central' is not known here; try 'exact', 'difference', 'auto'"):
+        by(attack, "central")
+    with pytest.raises(ValueError, match=r"compiled=True differentiates twice, and derivative='auto' is to avoid that"):
+        next(by(attack, "auto").search(convolutions(), sent(convolutions()), compiled=True))
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("name", ["convnext_cifar", "swin_cifar", "vit_cifar", "resnet_cifar"])
+def test_in_float32_auto_goes_by_differences(name):
+    model = models.build(name, seed=0)
+    image, label = data.load("cifar10_samples").one(0)
+    *_, last = by(gradient_inversion.annealed(60), "auto").search(model, observe(model, image, label))
+    assert last.derivatives == {"exact": 2, "difference": 59}
