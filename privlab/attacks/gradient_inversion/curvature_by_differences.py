@@ -22,7 +22,6 @@ from privlab.attacks.gradient_inversion.differences import Difference
 from privlab.attacks.gradient_inversion.search_spaces import Space
 from privlab.attacks.gradient_inversion.slopes import Slope, length
 from privlab.leak import Leak
-from privlab.models.forward import stateless
 
 EVERY = 10  # points between two comparisons
 
@@ -49,7 +48,7 @@ class CurvatureByDifferences(Curvature):
     ) -> None:  # fmt: skip
         super().__init__(problem, recycle, metric)
         self.kind, self.leak, self.labels, self.space, self.terms = kind, leak, labels, space, values
-        self.difference = Difference(model, parameters, stateless(model))
+        self.difference = Difference(model, parameters)
         self.agrees, self.resumed = kind == "difference", False
         self.point: _Point | None = None  # None: products are exact here
 

@@ -111,7 +111,7 @@ def choose(kind: Kind, model: nn.Module, parameters: Mapping[str, Tensor]) -> Ch
                 stacklevel=3,
             )
         return Choice(kind, None)
-    return Choice(kind, Difference(model, parameters, stateless(model)))
+    return Choice(kind, Difference(model, parameters))
 
 
 @dataclass

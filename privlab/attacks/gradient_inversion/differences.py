@@ -15,13 +15,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
 
 from privlab.attacks.gradient_inversion.activation_patterns import Recorded, Replayed
 from privlab.attacks.gradient_inversion.slopes import Slope, length
-from privlab.models.forward import Gradients, functional
+from privlab.models.forward import Gradients, forgetful, functional, stateless
+from privlab.models.memory_layout import BATCH, INSTANCE
 
 Task = Callable[[Callable[[Tensor], Tensor]], Tensor]  # a forward pass -> the loss that the client differentiates
 
@@ -35,21 +39,29 @@ REDO = 30.0  # a shift that moves dL/dx so many times more or less than it shoul
 class Difference:
     """J^T u by two first derivatives.
 
-    forward: the pass at the weights as they are.  model, parameters: whose weights are shifted.
+    model, parameters: whose weights are shifted.
     gain: how much dL/dx moves for each unit of shift, as it was last; None before the first. The shift follows it: rounding asks for a long
         one, curvature for a short one, and both errors are about equal where dL/dx moves by a few times the root of the float's precision.
     """
 
     model: nn.Module
     parameters: Mapping[str, Tensor]
-    forward: Callable[[Tensor], Tensor]
     gain: float | None = None
+    plain: bool | None = None  # whether a pass may go without the care of `stateless`; None before the first
     push_gain: float | None = None
     chooses: bool = True  # a model whose first pass has no pattern is not asked again
     _shifted: Gradients = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self._functional = functional(self.model)
+        self._careful = (stateless(self.model), functional(self.model))
+
+    def _pass(self, x: Tensor, weights: Gradients | None = None) -> Tensor:
+        """Logits, at the weights as they are or at others; what some models alone need is left out for the rest of them."""
+        if self.plain is None:
+            self.plain = leaves_nothing(self.model, x)
+        if not self.plain:
+            return self._careful[0](x) if weights is None else self._careful[1](weights, x)
+        return self.model(x) if weights is None else functional_call(self.model, weights, (x,))
 
     def first(self, task: Task, inputs: Sequence[Tensor]) -> Gradients:
         """The update dL/d(weights), without a graph; dL/d(inputs) and the pattern are noted for `pull`."""
@@ -57,9 +69,9 @@ class Difference:
 
         def forward(x: Tensor) -> Tensor:
             if not self.chooses:
-                return self.forward(x)
+                return self._pass(x)
             with self._pattern:
-                return self.forward(x)
+                return self._pass(x)
 
         both = torch.autograd.grad(task(forward), [*inputs, *self.parameters.values()], materialize_grads=True)
         self.chooses = bool(self._pattern.calls)
@@ -106,9 +118,9 @@ class Difference:
 
         def forward(images: Tensor) -> Tensor:
             if not self.chooses:
-                return self.forward(images)
+                return self._pass(images)
             with Replayed(self._pattern):
-                return self.forward(images)
+                return self._pass(images)
 
         def move(shift: float) -> list[Tensor]:
             there = torch.autograd.grad(
@@ -140,9 +152,9 @@ class Difference:
 
         def forward(x: Tensor) -> Tensor:
             if not self.chooses:
-                return self._functional(self._shifted, x)
+                return self._pass(x, self._shifted)
             with Replayed(self._pattern):
-                return self._functional(self._shifted, x)
+                return self._pass(x, self._shifted)
 
         there = torch.autograd.grad(task(forward), inputs, materialize_grads=True)
         return [t - h for t, h in zip(there, self._here, strict=True)]
@@ -167,3 +179,29 @@ def steady(
         shift, moved = other, move(other)
         gain = length(moved[:1]) / shift
     return moved, shift, gain
+
+
+def leaves_nothing(model: nn.Module, x: Tensor) -> bool:
+    """Whether a pass leaves no trace in the model's layers, and calls no norm whose gradient has to be mended: see `models.forward`."""
+    if any(m.training for m in model.modules()):
+        return False
+    with torch.no_grad(), forgetful(model), _Norms() as norms:
+        before = _attributes(model)
+        model(x)
+        return not norms.called and _attributes(model) == before
+
+
+class _Norms(TorchFunctionMode):
+    called = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.called |= func in BATCH + INSTANCE
+        return func(*args, **(kwargs or {}))
+
+
+def _attributes(model: nn.Module) -> list[dict[str, tuple[int, int]]]:
+    """What each layer holds, by identity, and how much is in it."""
+    return [
+        {name: (id(v), len(v) if isinstance(v, dict | list | set) else 0) for name, v in vars(module).items()}
+        for module in model.modules()
+    ]

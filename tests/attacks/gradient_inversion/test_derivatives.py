@@ -108,7 +108,7 @@ def two_ways(model, leak, distance, x):
     """J^T u by autograd and by a difference, at normalised images x."""
     weights = {n: p for n, p in model.named_parameters() if n in leak.grads}
     x = x.detach().requires_grad_()
-    difference = differences.Difference(model, weights, model)
+    difference = differences.Difference(model, weights)
 
     def task(forward):
         return F.cross_entropy(forward(x), leak.labels)
@@ -356,7 +356,7 @@ def test_auto_takes_a_difference_that_has_the_pattern():
 
 def test_a_difference_that_was_turned_down_is_asked_ever_more_rarely():
     zero, one = torch.zeros(2), torch.ones(2)
-    choice, looked = derivatives.Choice("auto", differences.Difference(nn.Identity(), {}, nn.Identity())), []
+    choice, looked = derivatives.Choice("auto", differences.Difference(nn.Identity(), {})), []
 
     def difference():
         looked.append(choice.exact_looks)
@@ -457,6 +457,29 @@ def test_fused_attention_stays_as_it_is():
         for kind, taken in (("difference", 4), ("auto", 3)):
             *_, last = by(attack, kind).search(model, leak)
             assert last.derivatives["difference"] == taken and torch.allclose(last.images, exact[-1].images, atol=1e-5)
+
+
+class Keeps(nn.Module):
+    """Computes something of its weights once, as timm's LeViT does."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.notes = nn.Parameter(torch.ones(8, 1, 1)), {}
+
+    def forward(self, x):
+        self.notes.setdefault("scale", self.weight * 2 + self.weight**2)
+        return x * self.notes["scale"]
+
+
+def test_what_a_layer_keeps_between_calls():
+    """A scale that was made of the weights of the first pass would belong to no other."""
+    model = convolutions(lambda: nn.Sequential(Keeps(), nn.Sigmoid()))
+    together(GradientMatching((COSINE, SMOOTH), 3), model, sent(model))
+    x = torch.rand(1, 3, 6, 6, dtype=torch.float64)
+    assert not differences.leaves_nothing(model, x)
+    assert differences.leaves_nothing(convolutions(norm=False), x)
+    assert not differences.leaves_nothing(convolutions(norm=True), x)  # see models.memory_layout
+    assert all(not part.notes for part in model.modules() if isinstance(part, Keeps))
 
 
 def test_a_start_at_the_truth_and_an_update_of_zeros():
