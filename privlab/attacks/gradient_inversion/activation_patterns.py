@@ -73,7 +73,7 @@ class Replayed(TorchFunctionMode):
             before = "nothing more" if call is None else f"{resolve_name(call.function)} of {tuple(call.shape)}"
             raise OtherPattern(f"{resolve_name(func)} of {tuple(x.shape)}, where the first pass had {before}")
         out = call.replay(*args, **(kwargs or {}))
-        return x.copy_(out) if call.inplace else out
+        return x.copy_(out) if call.inplace and out is not x else out
 
 
 # -- what a function chooses: each (function, its arguments) -> what it gives, and how to give it again -----------------------
@@ -83,6 +83,8 @@ def _rectified(func: Function, x: Tensor, *args: Any, **how: Any) -> tuple[Any, 
     """ReLU: a unit is on where its output is above 0. Autograd's own kernel for its derivative does just that, and in one go."""
     out = func(x, *args, **how)
     on = out.detach()
+    if out is x:
+        return out, lambda x, *_, **__: x.masked_fill_(on <= 0, 0)
     return out, lambda x, *_, **__: torch.ops.aten.threshold_backward(x, on, 0)
 
 

@@ -15,17 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.overrides import TorchFunctionMode
 
 from privlab.attacks.gradient_inversion.activation_patterns import Recorded, Replayed
 from privlab.attacks.gradient_inversion.slopes import Slope, length
 from privlab.models.forward import Gradients, forgetful, functional, stateless
-from privlab.models.memory_layout import BATCH, INSTANCE
 
 Task = Callable[[Callable[[Tensor], Tensor]], Tensor]  # a forward pass -> the loss that the client differentiates
 
@@ -56,15 +53,15 @@ class Difference:
         self._careful = (stateless(self.model), functional(self.model))
 
     def _pass(self, x: Tensor, weights: Gradients | None = None) -> Tensor:
-        """Logits, at the weights as they are or at others; what some models alone need is left out for the rest of them."""
-        if self.plain is None:
-            self.plain = leaves_nothing(self.model, x)
+        """Logits, at the weights as they are or at others."""
         if not self.plain:
             return self._careful[0](x) if weights is None else self._careful[1](weights, x)
         return self.model(x) if weights is None else functional_call(self.model, weights, (x,))
 
     def first(self, task: Task, inputs: Sequence[Tensor]) -> Gradients:
         """The update dL/d(weights), without a graph; dL/d(inputs) and the pattern are noted for `pull`."""
+        if self.plain is None:
+            self.plain = self._may_be_plain(task, inputs)
         self._pattern = Recorded()
 
         def forward(x: Tensor) -> Tensor:
@@ -77,6 +74,20 @@ class Difference:
         self.chooses = bool(self._pattern.calls)
         self._here = both[: len(inputs)]
         return dict(zip(self.parameters, both[len(inputs) :], strict=True))
+
+    def _may_be_plain(self, task: Task, inputs: Sequence[Tensor]) -> bool:
+        """Whether a pass without the care of `models.forward` leaves no trace in any layer, and gives the same gradients to the bit."""
+        if any(m.training for m in self.model.modules()):
+            return False
+        wanted = [*inputs, *self.parameters.values()]
+        careful = torch.autograd.grad(task(self._careful[0]), wanted, materialize_grads=True)
+        with forgetful(self.model):
+            before = _attributes(self.model)
+            loss = task(self.model)
+            if _attributes(self.model) != before:
+                return False
+            plain = torch.autograd.grad(loss, wanted, materialize_grads=True)
+        return all(map(torch.equal, careful, plain))
 
     @property
     def place(self) -> list[Tensor]:
@@ -179,24 +190,6 @@ def steady(
         shift, moved = other, move(other)
         gain = length(moved[:1]) / shift
     return moved, shift, gain
-
-
-def leaves_nothing(model: nn.Module, x: Tensor) -> bool:
-    """Whether a pass leaves no trace in the model's layers, and calls no norm whose gradient has to be mended: see `models.forward`."""
-    if any(m.training for m in model.modules()):
-        return False
-    with torch.no_grad(), forgetful(model), _Norms() as norms:
-        before = _attributes(model)
-        model(x)
-        return not norms.called and _attributes(model) == before
-
-
-class _Norms(TorchFunctionMode):
-    called = False
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.called |= func in BATCH + INSTANCE
-        return func(*args, **(kwargs or {}))
 
 
 def _attributes(model: nn.Module) -> list[dict[str, tuple[int, int]]]:

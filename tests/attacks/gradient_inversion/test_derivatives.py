@@ -475,11 +475,23 @@ def test_what_a_layer_keeps_between_calls():
     """A scale that was made of the weights of the first pass would belong to no other."""
     model = convolutions(lambda: nn.Sequential(Keeps(), nn.Sigmoid()))
     together(GradientMatching((COSINE, SMOOTH), 3), model, sent(model))
-    x = torch.rand(1, 3, 6, 6, dtype=torch.float64)
-    assert not differences.leaves_nothing(model, x)
-    assert differences.leaves_nothing(convolutions(norm=False), x)
-    assert not differences.leaves_nothing(convolutions(norm=True), x)  # see models.memory_layout
+    x = torch.rand(1, 3, 6, 6, dtype=torch.float64, requires_grad=True)
+
+    def plain(model):
+        difference = differences.Difference(model, dict(model.named_parameters()))
+        difference.first(lambda forward: forward(x).square().sum(), [x])
+        return difference.plain
+
+    assert not plain(model) and plain(convolutions())
+    tokens = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), Tokens(), nn.Linear(4, 5)).double().eval()
+    tokens[1].running_mean.uniform_()
+    assert not plain(tokens)  # see models.memory_layout
     assert all(not part.notes for part in model.modules() if isinstance(part, Keeps))
+
+
+class Tokens(nn.Module):
+    def forward(self, x):
+        return x.flatten(2).transpose(1, 2)
 
 
 def test_a_start_at_the_truth_and_an_update_of_zeros():
