@@ -54,7 +54,8 @@ OURS = {
     "inverting_gradients(300)": gradient_inversion.inverting_gradients(300),
 }
 OUT = Path("runs/bench/bench_gradient.json")
-ROWS, RUNS = [], []
+ROWS = json.loads(OUT.read_text())["rows"] if OUT.exists() else []  # a part of the bench leaves the rows of the others
+RUNS = []
 
 
 # -- what is written down ------------------------------------------------------------------------------------------------
@@ -74,17 +75,16 @@ def row(what, values, unit, note="", promise=None, holds=None):
     values = list(values)
     low, high = (pick(values, key=lambda v: math.inf if v is None else v) for pick in (min, max))
     centre = None if middle(values) == math.inf else middle(values)
-    ROWS.append(
-        dict(
-            what=what, median=centre, low=low, high=high, n=len(values), unit=unit, promise=promise, holds=holds, note=note
-        )
+    line = dict(
+        what=what, median=centre, low=low, high=high, n=len(values), unit=unit, promise=promise, holds=holds, note=note
     )  # fmt: skip
+    ROWS[:] = [old for old in ROWS if old["what"] != what] + [line]
     save()
     shown = ["never" if v is None else f"{v:.3g}" for v in (centre, low, high)]
     verdict = {True: "holds", False: "DOES NOT HOLD", None: "not decided"}[holds]
     promised = f"promised {promise}: {verdict}" if promise else ""
-    line = [f"{shown[0]} {unit} ({shown[1]} to {shown[2]}, n={len(values)})", promised, note]
-    print(f"{what:<58}", "; ".join(filter(None, line)), flush=True)
+    parts = [f"{shown[0]} {unit} ({shown[1]} to {shown[2]}, n={len(values)})", promised, note]
+    print(f"{what:<58}", "; ".join(filter(None, parts)), flush=True)
 
 
 def middle(values):
