@@ -84,7 +84,10 @@ def check_twice(update: Iterable[Tensor]) -> None:
             continue
         seen.add(node)
         if node.name().endswith("::Error"):
-            raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+            raise RuntimeError(
+                "model: it holds a function that was marked with @once_differentiable, and the search has to differentiate twice; put "
+                "another in its place, or give derivative='difference'"
+            )
         left += [following for following, _ in node.next_functions if following is not None]
 
 

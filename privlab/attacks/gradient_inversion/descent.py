@@ -194,8 +194,6 @@ class Descent:
         grads = {}
         if matching:
             grads = self.gradients(x, guess, create_graph=True) if whole else self._gradients_by_chunk(x, guess)
-            if not any(self.choice.counts.values()):
-                check_twice(grads.values())
         values = torch.stack([t.value(x, grads, self.leak) for t in terms])  # (terms,)
         total = self._weights(terms, values) @ values
         inputs = variables if whole else [*variables, *grads.values()]
@@ -254,6 +252,8 @@ class Descent:
         update = torch.autograd.grad(
             task, list(self.parameters.values()), create_graph=create_graph, materialize_grads=True
         )
+        if create_graph and not any(self.choice.counts.values()):  # at the first look
+            check_twice(update)
         return dict(zip(self.parameters, update, strict=True))
 
     def task(self, x: Tensor, guess: Tensor | None, rows: slice, forward: Callable[[Tensor], Tensor]) -> Tensor:

@@ -134,7 +134,7 @@ class GaussNewton:
         """
         parameters, leak = attacked(model, leak, self.labels)
         kind = self.derivative if why_exact(model) == "" else "exact"
-        if kind == "exact":
+        if kind != "difference":
             check_memory(model, leak)
         labels: Tensor = leak.labels  # type: ignore[assignment]  # known by now
         space = space or Pixels()
