@@ -51,12 +51,14 @@ class Difference:
 
     def __post_init__(self) -> None:
         self._careful = (stateless(self.model), functional(self.model))
+        names = [len(list(self.model.named_parameters(remove_duplicate=once))) for once in (True, False)]
+        self._tied = names[0] != names[1]  # weights under two names; to look for them in each pass takes milliseconds
 
     def _pass(self, x: Tensor, weights: Gradients | None = None) -> Tensor:
         """Logits, at the weights as they are or at others."""
         if not self.plain:
             return self._careful[0](x) if weights is None else self._careful[1](weights, x)
-        return self.model(x) if weights is None else functional_call(self.model, weights, (x,))
+        return self.model(x) if weights is None else functional_call(self.model, weights, (x,), tie_weights=self._tied)
 
     def first(self, task: Task, inputs: Sequence[Tensor]) -> Gradients:
         """The update dL/d(weights), without a graph; dL/d(inputs) and the pattern are noted for `pull`."""

@@ -213,6 +213,14 @@ def test_withheld_parts(part):
     together(GradientMatching((COSINE,), 3), model, leak, close=1e-4)
 
 
+def test_weights_under_two_names():
+    model = nn.Sequential(
+        nn.Flatten(), nn.Linear(108, 108), nn.Sigmoid(), nn.Linear(108, 108), nn.Sigmoid(), nn.Linear(108, 5)
+    ).double()
+    model[3].weight = model[1].weight
+    together(GradientMatching((COSINE, SMOOTH), 3), model, sent(model))
+
+
 def test_a_leak_of_weights_that_are_all_zero():
     model = convolutions()
     with torch.no_grad():
