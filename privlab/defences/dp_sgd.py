@@ -11,7 +11,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +28,7 @@ AT_ONCE = 64  # images whose gradients are held together: each is as large as th
 class DP(Defence):
     """See `dp`."""
 
+    own_steps: ClassVar[bool] = True
     epsilon: float
     delta: float
     clip: float

@@ -170,7 +170,7 @@ class MID(Defence):
             raise ValueError(f"model: {type(model).__name__} has no channel yet; call shape(model, 0) first")
         hook = channel.code.register_forward_hook(lambda module, inputs, output: codes.append(output))
         try:
-            yield lambda x, labels: self.weight * divergence(*split(codes.pop())).mean()
+            yield lambda x, labels: self.weight * divergence(*split(codes.pop().to(x.dtype))).mean()
         finally:
             hook.remove()
 

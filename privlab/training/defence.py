@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from privlab.training.recipes import Recipe
+from privlab.training.recipes import Recipe, named
 
 Penalty = Callable[[Tensor, Tensor], Tensor]  # (the normalised batch, its labels) -> a scalar
 
@@ -35,6 +35,7 @@ class Defence:
     """What a defence changes in a training; this one changes nothing. Its fields are plain JSON, so that a worker can open it again."""
 
     penalises: ClassVar[bool] = False  # whether `listen` gives more than 0
+    own_steps: ClassVar[bool] = False  # whether `steps` gives a way of its own
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
         """Raise ValueError where this model, or a training by this recipe on so many images, cannot be defended like this."""
@@ -86,6 +87,11 @@ def opened(settings: Mapping[str, Any]) -> Defence:
             f"call={settings['call']!r} names no defence; give one of privlab.defences, such as 'privlab.defences.architecture:Cut'"
         )
     return kind(**settings["arguments"])
+
+
+def settled(recipe: Recipe | str, defences: Sequence[Defence], device: str | torch.device) -> Recipe:
+    """The recipe of a training with these defences, with its precision settled, see `recipes.named`."""
+    return named(recipe, device, any(getattr(each, "own_steps", False) for each in defences))
 
 
 def checked(defences: Sequence[Defence], model: nn.Module, recipe: Recipe, images: int) -> tuple[Defence, ...]:

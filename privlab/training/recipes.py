@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+import torch
 
 from privlab.data.sources import nearest
 
@@ -12,6 +14,7 @@ _CHOICES = {
     "optimiser": ("adamw", "adam", "sgd"),
     "schedule": ("cosine", "constant", "steps"),
     "augment": ("none", "flip", "crop_flip", "resized_crop"),
+    "precision": ("full", "bf16", "auto"),
 }
 
 
@@ -28,7 +31,10 @@ class Recipe:
     label_smoothing: share of the target that is spread over all classes.
     augment: "none", "flip" (left to right, every other image), "crop_flip" (and shifted by up to 1/8 of the side, black outside),
         "resized_crop" (flip, a square of 85 to 100% of the area at full size again, torchvision's ColorJitter: how PPA trains targets).
-    clip_norm: the norm that a step's gradient is cut to; None for off.  source: where the recipe stands in print.
+    clip_norm: the norm that a step's gradient is cut to; None for off.
+    precision: "full" computes in the weights' own float type; "bf16" takes forward and backward pass in bfloat16 (torch.autocast; weights
+        and steps stay in float32); "auto" is bf16 where the device computes in it and the training allows it, see `named`.
+    source: where the recipe stands in print.
     Raises ValueError for a value that trains nothing or does not exist.
     """
 
@@ -46,6 +52,7 @@ class Recipe:
     label_smoothing: float = 0.0
     augment: str = "none"
     clip_norm: float | None = None
+    precision: str = "full"
     source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -76,8 +83,8 @@ class Recipe:
             raise ValueError(f"betas={self.betas} are no pair of numbers from 0 to below 1; try (0.9, 0.999)")
 
     def settings(self) -> dict[str, Any]:
-        """All fields but the source: what a training depends on, to be kept as JSON.  `Recipe(**settings)` undoes it."""
-        return {name: value for name, value in asdict(self).items() if name != "source"}
+        """All that a training depends on, to be kept as JSON; full precision goes without saying.  `Recipe(**settings)` undoes it."""
+        return {n: value for n, value in asdict(self).items() if n != "source" and (n, value) != ("precision", "full")}
 
 
 RECIPES: dict[str, Recipe] = {
@@ -183,13 +190,31 @@ class History:
         return [a - b for a, b in zip(self.train_accuracy, self.test_accuracy, strict=True)]
 
 
-def named(recipe: Recipe | str) -> Recipe:
-    """A recipe, or the one in RECIPES that bears this name.  Raises ValueError, with the nearest, for a name that is not there."""
+def named(recipe: Recipe | str, device: str | torch.device = "cpu", own_steps: bool = False) -> Recipe:
+    """A recipe, or the one in RECIPES that bears this name, with its precision settled: "auto" becomes "bf16" or "full".
+
+    device: it is bf16 on processors with instructions for it (avx512_bf16, AMX, ARM's) and on GPUs from Ampere on.
+    own_steps: whether a defence takes the steps (DP-SGD): its gradients, one an image, are in full precision.
+    Raises ValueError, with the nearest, for a name that is not there, and for bf16 with a defence's own steps.
+    """
     if isinstance(recipe, str):
         if recipe not in RECIPES:
             raise ValueError(f"recipe={recipe!r} is not known{nearest(recipe, sorted(RECIPES))}")
-        return RECIPES[recipe]
+        recipe = RECIPES[recipe]
+    if recipe.precision == "bf16" and own_steps:
+        raise ValueError(
+            "precision='bf16': the gradients of DP-SGD, one an image, are taken in full; give 'full' or 'auto'"
+        )
+    if recipe.precision == "auto":
+        return replace(recipe, precision="bf16" if not own_steps and computes_bf16(device) else "full")
     return recipe
+
+
+def computes_bf16(device: str | torch.device) -> bool:
+    """Whether this kind of device has instructions for bfloat16; where it has none, autocast works and is slower than float32."""
+    if torch.device(device).type == "cuda":
+        return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8
+    return torch.device(device).type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def learning_rate(recipe: Recipe, step: int, images: int) -> float:

@@ -28,7 +28,7 @@ from privlab.training import batches, defence, trainer
 from privlab.training.batches import Labelled
 from privlab.training.defence import Defence
 from privlab.training.queries import apply
-from privlab.training.recipes import Recipe, named
+from privlab.training.recipes import Recipe
 
 FORMAT = 1  # raise it when the same settings begin to give other logits
 _SETTINGS, _IMAGES, _KEEP = "settings.json", "images.safetensors", "keep.safetensors"
@@ -200,10 +200,11 @@ def make(
     Raises ValueError for a keep matrix that does not fit, a model without members, an epoch outside the recipe, defences that do not
     fit the training, and for a folder that holds a fleet of other settings: it names the first that differs, and touches nothing.
     """
-    recipe, normalise = named(recipe), normalise or (images.normalise if isinstance(images, Images) else None)
+    normalise = normalise or (images.normalise if isinstance(images, Images) else None)
     pixels, labels = batches.pair(images)
     keep = torch.as_tensor(keep)
     _check_keep(keep, len(labels))
+    recipe = defence.settled(recipe, defences, device)
     classes = len(images.classes) if isinstance(images, Images) else int(labels.max()) + 1
     epochs = sorted({*at, recipe.epochs})
     if epochs[0] < 1 or epochs[-1] > recipe.epochs:

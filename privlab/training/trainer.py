@@ -84,7 +84,6 @@ def fit(
     that do not fit the training or each other;
     FloatingPointError when the loss is no longer a number.
     """
-    recipe = named(recipe)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ValueError(f"seed={seed!r} is no seed; give a whole number from 0 up")
     if sample < 1:
@@ -98,6 +97,7 @@ def fit(
     train, held_out = batches.pair(images), None if test is None else batches.pair(test)
     device = parameters[0].device
     pixels, labels = train[0].to(device), train[1].to(device)
+    recipe = defence.settled(recipe, defences, device)
     classes = _check(model, recipe, pixels, labels)
     defences = defence.checked(defences, model, recipe, len(labels))
     curves = {"train": batches.sample((pixels, labels), sample, seed)}
@@ -106,6 +106,8 @@ def fit(
 
     # The form first, then the weights: what a run holds was written behind its last epoch.
     defence.shaped(model, defences, max(0, epochs_done(run) - 1) if run else 0, seed)
+    if recipe.precision == "bf16":
+        model.to(memory_format=torch.channels_last)
     optimiser = optimisers.build(recipe, model)
     history = History()
     if run:
@@ -188,7 +190,7 @@ def victim(
     model, versions of torch and timm, the kind of device. It leaves out the number of threads, which moves the last bits.
     Prints one line that says whether the victim was trained or reused.
     """
-    recipe, changes = named(recipe), dict(model or {})
+    recipe, changes = named(recipe, device), dict(model or {})
     train = load_images(data)
     changes.setdefault("num_classes", len(train.classes))
     built = models.build(name, seed=seed, **changes).to(device)
@@ -293,10 +295,18 @@ def _loss(
     """What a step minimises on a batch (batch, channels, height, width) in [0, 1]."""
     if mix is not None:
         x, targets = batches.mixed(mix, x, labels)  # targets: (batch, classes)
-        return SoftTargetCrossEntropy()(model(normalise(x)), targets)
+        return SoftTargetCrossEntropy()(_answers(model, normalise(x), recipe), targets)
     x = normalise(x)
-    loss = F.cross_entropy(model(x), labels, label_smoothing=recipe.label_smoothing)
+    loss = F.cross_entropy(_answers(model, x, recipe), labels, label_smoothing=recipe.label_smoothing)
     return loss if penalty is None else loss + penalty(x, labels)
+
+
+def _answers(model: nn.Module, x: Tensor, recipe: Recipe) -> Tensor:
+    """Logits (batch, classes) in the type of x, computed in the recipe's precision."""
+    if recipe.precision == "full":
+        return model(x)
+    with torch.autocast(x.device.type, torch.bfloat16):
+        return model(x.contiguous(memory_format=torch.channels_last)).to(x.dtype)
 
 
 def _seed(device: torch.device, seed: int, epoch: int) -> torch.Generator:

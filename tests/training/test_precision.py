@@ -1,0 +1,118 @@
+"""Training in bfloat16: the forward pass is torch's autocast, weights and steps stay in float32, and the key of a run knows."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from privlab import compute, training
+from privlab.defences import architecture, dp_sgd, regularisers
+from privlab.models import build
+from privlab.training import Recipe, recipes, shadow_models
+
+PIXELS = torch.randint(0, 256, (24, 3, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+SET = (PIXELS, torch.arange(24) % 3)
+BF16 = Recipe(epochs=3, batch_size=8, lr=0.01, precision="bf16", augment="flip")
+SGD = Recipe(
+    epochs=1, batch_size=24, optimiser="sgd", lr=0.5, weight_decay=0, momentum=0, schedule="constant", precision="bf16"
+)
+
+
+def network(seed=0):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(128, 3)
+        )
+
+
+def fit(model, recipe, **more):
+    return training.fit(model, SET, recipe, seed=0, progress=False, **more)
+
+
+def test_a_step_is_that_of_the_loss_under_autocast_and_the_weights_stay_float32():
+    model, by_hand = network(), network().train().to(memory_format=torch.channels_last)
+    x = (PIXELS.float() / 255).contiguous(memory_format=torch.channels_last)
+    with torch.autocast("cpu", torch.bfloat16):
+        answers = by_hand(x)
+    assert answers.dtype == torch.bfloat16
+    F.cross_entropy(answers.float(), SET[1]).backward()
+    fit(model, SGD)
+    for name, p in by_hand.named_parameters():
+        moved = model.get_parameter(name)
+        assert moved.dtype == torch.float32
+        torch.testing.assert_close(moved, p - 0.5 * p.grad, rtol=1e-3, atol=1e-4)
+    full = network()
+    fit(full, replace(SGD, precision="full"))
+    assert any(not torch.equal(a, b) for a, b in zip(model.parameters(), full.parameters(), strict=True))
+    torch.testing.assert_close(dict(model.named_parameters()), dict(full.named_parameters()), rtol=0.05, atol=0.01)
+
+
+def test_mixed_images_are_trained_in_bf16_too():
+    """The only thing that differs is the precision; a network that ignored it would give the same weights."""
+    mixed = replace(BF16, mixup=0.8)
+    a, b = network(), network()
+    fit(a, mixed)
+    fit(b, replace(mixed, precision="full"))
+    assert not torch.equal(a[0].weight, b[0].weight)
+
+
+def test_an_interrupted_training_in_bf16_goes_on_to_the_same_bits(tmp_path):
+    whole, again = network(), network()
+    fit(whole, BF16)
+    with pytest.raises(TimeoutError):
+        fit(network(), BF16, run=compute.Run("victim", {}, tmp_path), budget=0)
+    fit(again, BF16, run=compute.Run("victim", {}, tmp_path))
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+
+
+def test_a_run_of_another_precision_is_refused_and_full_precision_is_the_key_of_before(tmp_path):
+    assert "precision" not in replace(BF16, precision="full").settings() and BF16.settings()["precision"] == "bf16"
+    assert (
+        Recipe(**BF16.settings()) == BF16 and Recipe(**replace(BF16, precision="full").settings()).precision == "full"
+    )
+    run = compute.Run("victim", {}, tmp_path)
+    fit(network(), BF16, run=run)
+    with pytest.raises(ValueError, match="recipe="):
+        fit(network(), replace(BF16, precision="full"), run=run)
+
+
+@pytest.mark.parametrize(("native", "precision"), [(True, "bf16"), (False, "full")])
+def test_auto_is_settled_before_the_key_is_made(native, precision, monkeypatch, tmp_path):
+    monkeypatch.setattr(recipes, "computes_bf16", lambda device: native)
+    auto = replace(BF16, precision="auto")
+    assert recipes.named(auto).precision == precision
+    fleet = shadow_models.make(
+        "vit_cifar", auto, (PIXELS.repeat(1, 1, 4, 4), SET[1]), torch.ones(1, 24, dtype=torch.bool), folder=tmp_path
+    )
+    assert fleet.settings["recipe"].get("precision", "full") == precision
+    run = compute.Run("victim", {}, tmp_path / "runs")
+    fit(network(), auto, run=run)
+    assert run.read("training")["recipe"].get("precision", "full") == precision
+
+
+def test_dp_sgd_takes_its_steps_in_full_precision():
+    defences = (dp_sgd.dp(epsilon=8, delta=1e-5, clip=1.0),)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 3))
+    with pytest.raises(ValueError, match=r"precision='bf16'.*'full' or 'auto'"):
+        fit(model, BF16, defences=defences)
+    assert training.defence.settled(replace(BF16, precision="auto"), defences, "cpu").precision == "full"
+
+
+@pytest.mark.parametrize(
+    "defence",
+    [regularisers.bido(0.05, 0.5), regularisers.mid(0.01, 8), architecture.rolss()],
+    ids=["bido", "mid", "rolss"],
+)
+def test_defended_networks_train_in_bf16(defence):
+    """Penalties are taken of what the network computed, in float32: the objective is near that of full precision."""
+    images = (PIXELS.repeat(1, 1, 4, 4), SET[1])
+    curves = {}
+    for precision in ("full", "bf16"):
+        recipe = Recipe(epochs=2, batch_size=12, lr=1e-3, precision=precision)
+        model = build("resnet18", seed=0, num_classes=3, stem="cifar")
+        curves[precision] = training.fit(model, images, recipe, seed=0, defences=(defence,), progress=False).objective
+    assert curves["bf16"] == pytest.approx(curves["full"], rel=0.05) and curves["bf16"] != curves["full"]
