@@ -1,0 +1,226 @@
+"""Evidence: what was measured of an experiment at one size, a JSON line a repeat; and what was registered before it was measured.
+
+    book/evidence/registered.json            which repeats are judged, and what they stand for
+    book/evidence/night/MODULE.NAME.jsonl    a line a repeat, good or bad, in the order in which they were measured
+    book/evidence/night/MODULE.NAME/         pictures that a reader should see
+
+The file is the memory: it is committed, and whoever has it goes on from it. It is only ever appended to. What it holds beside whole lines of
+the asked digest is never mixed in and always told (`Rows.aside`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from privlab.compute import atomic
+
+__all__ = ["SIZES", "Registration", "Repeat", "Rows", "append", "folder", "read", "register", "registrations"]
+
+SIZES = ("smoke", "class", "night", "gpu", "paper")  # from the cheapest up
+FIRST = {"smoke": 0, "class": 0, "night": 1_000, "gpu": 2_000, "paper": 3_000}  # repeats of a size begin here; none has seen another's
+LEVEL = 0.05  # of the first try of a claim; the k-th further try is judged at .05 / 2**k
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*\[[a-z][a-z0-9_]*(, [a-z][a-z0-9_]*)*\]")
+_EXPERIMENT = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """One repeat of an experiment.
+
+    repeat: its number; below 0 for a pilot, which is never judged.  digest: of what it depends on, see `experiments`.
+    values: name -> number, names as in psnr[cifar10, swin].  seconds: CPU seconds that it took.  when: seconds since 1970, UTC.
+    """
+
+    repeat: int
+    digest: str
+    values: Mapping[str, float]
+    seconds: float
+    when: float
+    device: str = "cpu"
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a file holds for one digest.  repeats: in the order of their numbers.  aside: what was left out and why -> how often."""
+
+    repeats: tuple[Repeat, ...]
+    aside: Mapping[str, int]
+
+    def of(self, first: int, count: int) -> tuple[Repeat, ...]:
+        """The repeats that a registration asks for, as far as they are there."""
+        return tuple(r for r in self.repeats if first <= r.repeat < first + count)
+
+
+def folder() -> Path:
+    """The book's evidence: $PRIVLAB_EVIDENCE, that of a checkout, or that of an installed wheel."""
+    if place := os.environ.get("PRIVLAB_EVIDENCE"):
+        return Path(place)
+    package = Path(__file__).parents[1]
+    checkout = package.parent / "book" / "evidence"
+    return checkout if checkout.is_dir() else package / "evidence"
+
+
+def path(experiment: str, size: str, root: Path | None = None) -> Path:
+    """Where the lines of an experiment at one size lie.  Raises ValueError for a name or a size out of form."""
+    if not _EXPERIMENT.fullmatch(experiment):
+        raise ValueError(f"experiment={experiment!r} is no name; give module.function, such as gradient_inversion.architectures")
+    if size not in SIZES:
+        raise ValueError(f"size={size!r} is not known; try one of {', '.join(SIZES)}")
+    return (root or folder()) / size / f"{experiment}.jsonl"
+
+
+def read(experiment: str, size: str, digest: str, root: Path | None = None) -> Rows:
+    """The repeats that are there for this digest. Of two lines for one repeat the earlier counts."""
+    file, aside, repeats = path(experiment, size, root), Counter[str](), dict[int, Repeat]()
+    lines = file.read_bytes().split(b"\n") if file.exists() else []
+    for line in filter(None, lines):
+        try:
+            row = _checked(Repeat(**json.loads(line)))
+        except (ValueError, TypeError, AttributeError):  # torn by a kill, merged by hand, or written by another format
+            aside["lines that cannot be read"] += 1
+            continue
+        if row.digest != digest:
+            aside[f"lines of another protocol ({row.digest})"] += 1
+        elif row.repeat in repeats:
+            aside["second lines for a repeat"] += 1
+            repeats[row.repeat] = min(row, repeats[row.repeat], key=lambda r: r.when)
+        else:
+            repeats[row.repeat] = row
+    return Rows(tuple(repeats[n] for n in sorted(repeats)), dict(aside))
+
+
+def append(experiment: str, size: str, row: Repeat, root: Path | None = None) -> None:
+    """Write one line, whole: under a lock, flushed to the disk, behind a line break where a kill cut the last line short.
+
+    Raises ValueError for a value that is no number: find out why before it becomes evidence.
+    """
+    line = json.dumps(asdict(_checked(row)), allow_nan=False).encode() + b"\n"
+    file = path(experiment, size, root)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_name(f".{file.name}.lock")), open(file, "ab+") as out:
+        if out.tell():
+            out.seek(-1, os.SEEK_END)
+            if out.read(1) != b"\n":
+                line = b"\n" + line
+        out.write(line)  # in append mode, so at the end
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _checked(row: Repeat) -> Repeat:
+    """The row, if it is one.  Raises ValueError, TypeError."""
+    if isinstance(row.repeat, bool) or not isinstance(row.repeat, int) or not isinstance(row.digest, str):
+        raise ValueError(f"repeat={row.repeat!r}, digest={row.digest!r}; give a whole number and a text")
+    if not row.values:
+        raise ValueError(f"repeat {row.repeat} measured nothing")
+    for name, value in {**row.values, "seconds[cpu]": row.seconds, "when[utc]": row.when}.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a value; write metric[key, ...] in snake case")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(f"{name}={value!r} of repeat {row.repeat} is no number; find out why before it becomes evidence")
+    return row
+
+
+# -- registered before it was measured ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Which repeats of an experiment are judged at a size: exactly these, when all are there.
+
+    protocol, digest: of the experiment when it was registered.  first, repeats: the range, which is never shortened or moved.
+    stands_for: what a reader must know to place the numbers.  own: whether it is the paper's own setting.
+    attempt: 0 for the first try; a further one starts behind the last repeat that was measured, and is judged at .05 / 2**attempt.
+    when: the day, ISO 8601.
+    """
+
+    experiment: str
+    size: str
+    protocol: int
+    digest: str
+    first: int
+    repeats: int
+    stands_for: str
+    own: bool
+    when: str
+    attempt: int = 0
+
+    @property
+    def level(self) -> float:
+        return LEVEL / 2**self.attempt
+
+    def __post_init__(self) -> None:
+        path(self.experiment, self.size)
+        low = FIRST[self.size]
+        high = min((n for n in FIRST.values() if n > low), default=low + 1_000) if low else FIRST["night"]
+        if not (low <= self.first and 1 <= self.repeats and self.first + self.repeats <= high):
+            raise ValueError(
+                f"{self.experiment} at {self.size}: repeats {self.first} to {self.first + self.repeats - 1} leave the range of this "
+                f"size, which is {low} to {high - 1}"
+            )
+
+
+def registrations(root: Path | None = None) -> tuple[Registration, ...]:
+    """All that was registered, in its order.  Raises ValueError, with the file and the entry, for what is no registration."""
+    file = (root or folder()) / "registered.json"
+    if not file.exists():
+        return ()
+    try:
+        entries = [Registration(**entry) for entry in json.loads(file.read_bytes())]
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file} cannot be read ({error}); take it from the last commit that has it whole") from None
+    return tuple(entries)
+
+
+def register(entries: Iterable[Registration], root: Path | None = None) -> tuple[Registration, ...]:
+    """Add registrations; what is registered already stays as it is. Returns those that are new.
+
+    A further try, `attempt` being counted here, has to start behind every repeat that is registered or measured for this size.
+    Raises ValueError for a range that another one of this experiment and size touches.
+    """
+    root = root or folder()
+    file = root / "registered.json"
+    root.mkdir(parents=True, exist_ok=True)
+    with FileLock(root / ".registered.json.lock"):
+        kept, new = list(registrations(root)), []
+        for entry in entries:
+            earlier = [r for r in kept if (r.experiment, r.size) == (entry.experiment, entry.size)]
+            if any((r.digest, r.first, r.repeats) == (entry.digest, entry.first, entry.repeats) for r in earlier):
+                continue
+            measured = _numbers(path(entry.experiment, entry.size, root)) if earlier else set[int]()
+            taken = max([r.first + r.repeats - 1 for r in earlier] + [*measured], default=-1)
+            if entry.first <= taken:
+                raise ValueError(
+                    f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured; "
+                    f"a further try begins at {taken + 1} or behind it"
+                )
+            new.append(Registration(**{**asdict(entry), "attempt": len(earlier)}))
+            kept.append(new[-1])
+        if new:
+            text = ",\n".join(json.dumps(asdict(entry), ensure_ascii=False) for entry in kept)
+            atomic.write_atomic(file, f"[\n{text}\n]\n".encode())
+    return tuple(new)
+
+
+def _numbers(file: Path) -> set[int]:
+    """The numbers of all repeats in a file, of whatever protocol."""
+    numbers = set()
+    for line in file.read_bytes().split(b"\n") if file.exists() else []:
+        try:
+            content: Any = json.loads(line)
+            numbers.add(int(content["repeat"]))
+        except (ValueError, TypeError, KeyError):
+            continue
+    return numbers
