@@ -1,4 +1,4 @@
-"""python -m privlab: run the labs, pair their notebooks, report on runs and on weeks of them, look over the machine, audit a model."""
+"""python -m privlab: run labs, measure experiments, pair notebooks, report on runs and weeks, look over the machine, audit a model."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def _parser() -> argparse.ArgumentParser:
     import argparse
 
     from privlab.auditing import commands as auditing
+    from privlab.experiments import commands as experiments
     from privlab.ledger import commands as ledger
     from privlab.runner import commands as runner
     from privlab.teaching import commands as teaching
@@ -26,6 +27,7 @@ def _parser() -> argparse.ArgumentParser:
     for add in (  # in the order of --help
         runner.add_run,
         runner.add_pair,
+        experiments.add_measure,
         teaching.add_student,
         teaching.add_mark,
         teaching.add_slides,

@@ -4,8 +4,8 @@
     book/evidence/night/MODULE.NAME.jsonl    a line a repeat, good or bad, in the order in which they were measured
     book/evidence/night/MODULE.NAME/         pictures that a reader should see
 
-The file is the memory: it is committed, and whoever has it goes on from it. It is only ever appended to. What it holds beside whole lines of
-the asked digest is never mixed in and always told (`Rows.aside`).
+The file is the memory: it is committed, and whoever has it goes on from it. It is only ever appended to. What it holds beside whole lines
+of the asked digest is never mixed in and always told (`Rows.aside`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from privlab.compute import atomic
 __all__ = ["SIZES", "Registration", "Repeat", "Rows", "append", "folder", "read", "register", "registrations"]
 
 SIZES = ("smoke", "class", "night", "gpu", "paper")  # from the cheapest up
-FIRST = {"smoke": 0, "class": 0, "night": 1_000, "gpu": 2_000, "paper": 3_000}  # repeats of a size begin here; none has seen another's
+FIRST = {
+    "smoke": 0,
+    "class": 0,
+    "night": 1_000,
+    "gpu": 2_000,
+    "paper": 3_000,
+}  # repeats of a size begin here; none has seen another's
 LEVEL = 0.05  # of the first try of a claim; the k-th further try is judged at .05 / 2**k
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\[[a-z][a-z0-9_]*(, [a-z][a-z0-9_]*)*\]")
@@ -75,7 +81,9 @@ def folder() -> Path:
 def path(experiment: str, size: str, root: Path | None = None) -> Path:
     """Where the lines of an experiment at one size lie.  Raises ValueError for a name or a size out of form."""
     if not _EXPERIMENT.fullmatch(experiment):
-        raise ValueError(f"experiment={experiment!r} is no name; give module.function, such as gradient_inversion.architectures")
+        raise ValueError(
+            f"experiment={experiment!r} is no name; give module.function, such as gradient_inversion.architectures"
+        )
     if size not in SIZES:
         raise ValueError(f"size={size!r} is not known; try one of {', '.join(SIZES)}")
     return (root or folder()) / size / f"{experiment}.jsonl"
@@ -129,7 +137,9 @@ def _checked(row: Repeat) -> Repeat:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a value; write metric[key, ...] in snake case")
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"{name}={value!r} of repeat {row.repeat} is no number; find out why before it becomes evidence")
+            raise ValueError(
+                f"{name}={value!r} of repeat {row.repeat} is no number; find out why before it becomes evidence"
+            )
     return row
 
 
@@ -165,7 +175,7 @@ class Registration:
         path(self.experiment, self.size)
         low = FIRST[self.size]
         high = min((n for n in FIRST.values() if n > low), default=low + 1_000) if low else FIRST["night"]
-        if not (low <= self.first and 1 <= self.repeats and self.first + self.repeats <= high):
+        if not (low <= self.first and self.repeats >= 1 and self.first + self.repeats <= high):
             raise ValueError(
                 f"{self.experiment} at {self.size}: repeats {self.first} to {self.first + self.repeats - 1} leave the range of this "
                 f"size, which is {low} to {high - 1}"

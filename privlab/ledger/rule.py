@@ -1,8 +1,8 @@
 """What repeats can decide: chances for and against a comparison, where ignorance stays ignorance.
 
-A comparison is taken apart into atoms, each one number that has to lie above 0: `psnr[a] > psnr[b] + 1` is psnr[a] - psnr[b] - 1. An atom is
-tested on the repeats' own values by Student's t, once for it and once against it. Names of one experiment are measured in the same repeats,
-so their differences are paired; names of different experiments are independent samples (Welch). Then
+A comparison is taken apart into atoms, each one number that has to lie above 0: `psnr[a] > psnr[b] + 1` is psnr[a] - psnr[b] - 1. An atom
+is tested on the repeats' own values by Student's t, once for it and once against it. Names of one experiment are measured in the same
+repeats, so their differences are paired; names of different experiments are independent samples (Welch). Then
 
     a and b      for: the larger chance of the two          against: k times the smallest, as one refuted part is enough (Bonferroni)
     a or b       for: k times the smallest                  against: the larger
@@ -10,13 +10,13 @@ so their differences are paired; names of different experiments are independent 
     max, min     min(a, b) > c and c > max(a, b) are `and`, max(a, b) > c and c > min(a, b) are `or`
     not a        turned round
 
-where "chance" is that of values as clear as these, were the truth on the border. Reproduced: the chance for is below 0.05; not reproduced: the
-chance against is. Neither: inconclusive. With no effect at all no comparison, of however many parts, is decided wrongly in more than about
-5% each way; drawing the means and counting how often a compound holds (what this file takes the place of) refuted an order of four that was
-never shown false in 74%.
+where "chance" is that of values as clear as these, were the truth on the border. Reproduced: the chance for is below 0.05; not
+reproduced: the chance against is. Neither: inconclusive. With no effect at all no comparison, of however many parts, is decided wrongly in
+more than about 5% each way. Drawing the means and counting how often a compound holds refuted an order of four that was never shown false
+in 74%.
 
-Errors spread over decades, so an atom all of whose names are in `records.IN_LOGS` is tested on the logarithms of its two sides. Values without
-any spread decide nothing, unless every one of them is exact (`exact`): an image that came back without an error.
+Errors spread over decades, so an atom all of whose names are in `records.IN_LOGS` is tested on the logarithms of its two sides. Values
+without any spread decide nothing, unless every one of them is exact (`exact`): an image that came back without an error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Value = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 
 @dataclass(frozen=True)
 class Chances:
-    """Of values as clear as these, were the truth on the border: in favour of the comparison, and against it; 1 where nothing can be said."""
+    """Of values as clear as these, were the truth on the border: for the comparison, and against it; 1 where nothing can be said."""
 
     holds: float
     fails: float
@@ -142,7 +142,7 @@ def _tested(left: ast.expr, right: ast.expr, samples: Mapping[str, Sample]) -> C
         means.append(float(rows.mean()))
         errors.append(0.0 if spread <= _TINY * size else float(spread / math.sqrt(len(rows))))
         degrees.append(len(rows) - 1)
-    # Each group's mean is that of the whole atom with the others at their middle; where the atom is a sum, they differ by nothing but rounding.
+    # a group's mean is that of the whole atom with the others at their middle: in a sum all of these are the same
     mean, error = (means[0] if len(means) == 1 else float(value(centre))), math.hypot(*errors)
     if error == 0:
         exact = all(sample.exact for sample in used.values())
@@ -184,7 +184,7 @@ def _number(node: ast.expr) -> Value:
             return lambda values: -inner(values)
         case ast.BinOp(left=left, op=op, right=right):
             a, b = _number(left), _number(right)
-            apply = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide}[type(op)]  # type: ignore[index]
+            apply = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide}[type(op)]
             return lambda values: apply(a(values), b(values))
         case ast.Subscript():
             name = ast.unparse(node)

@@ -1,0 +1,5 @@
+from .loading import Evidence, load, run
+from .measuring import measure
+from .protocol import Experiment, Size, experiment, find, names
+
+__all__ = ["Evidence", "Experiment", "Size", "experiment", "find", "load", "measure", "names", "run"]

@@ -1,0 +1,81 @@
+"""The command measure. What it needs is imported when it is called: `--help` waits for no torch."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_measure(commands: argparse._SubParsersAction) -> None:
+    short = "measure experiments, and append what comes out to the book's evidence"
+    parser = commands.add_parser(
+        "measure",
+        help=short,
+        description=f"{short}. What is registered and missing is measured, what costs least first; interrupted at any moment it loses "
+        "at most the repeats in the making, and run again it goes on.",
+    )
+    parser.add_argument(
+        "experiments",
+        nargs="*",
+        metavar="EXPERIMENT",
+        help="names, with wildcards: 'gradient_inversion.*' (default: all)",
+    )
+    parser.add_argument(
+        "--size", default="class", metavar="SIZE", help="smoke, class, night, gpu or paper (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="show what is there and what is missing, and measure nothing"
+    )
+    parser.add_argument(
+        "--register",
+        action="store_true",
+        help="register the repeats of these experiments; commit that before measuring",
+    )
+    parser.add_argument(
+        "--minutes", type=float, metavar="N", help="begin no repeat after so many (default: measure all)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="processes, one thread each (default: as many as there are cores)"
+    )
+    parser.add_argument("--cluster", metavar="ADDRESS", help="of a Dask scheduler whose workers see this folder")
+    parser.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu or cuda (default: %(default)s)")
+    parser.set_defaults(call=_measure)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    from privlab.experiments import measuring, protocol
+    from privlab.ledger import evidence
+
+    if options.size not in evidence.SIZES:
+        raise ValueError(f"size={options.size!r} is not known; try one of {', '.join(evidence.SIZES)}")
+    names = [name for pattern in options.experiments or ["*"] for name in _named(protocol, pattern)]
+    if options.list:
+        print(_table(measuring.plans(names, options.size)))
+        return 0
+    if options.register:
+        for entry in evidence.register(measuring.registration(name, options.size) for name in names):
+            print(
+                f"registered: {entry.experiment} at {entry.size}, repeats {entry.first} to {entry.first + entry.repeats - 1}"
+            )
+        return 0
+    if options.minutes is not None and not options.minutes > 0:
+        raise ValueError(f"minutes={options.minutes:g} leaves no time; give a positive number")
+    report = measuring.measure(
+        names, options.size, minutes=options.minutes, jobs=options.jobs, cluster=options.cluster, device=options.device
+    )
+    print(report)
+    return 0
+
+
+def _named(protocol, pattern: str) -> list[str]:
+    return protocol.names(pattern) or [protocol.find(pattern).name]
+
+
+def _table(plans) -> str:
+    rows = [("experiment", "size", "there", "hours left")]
+    for plan in plans:
+        hours = "?" if plan.hours is None else f"{plan.hours:.1f}"
+        rows.append((plan.experiment, plan.size, f"{plan.there} of {plan.registered}", hours if plan.missing else "-"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

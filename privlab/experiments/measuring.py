@@ -1,0 +1,143 @@
+"""Measure what is registered and missing; the files of evidence are the memory, so any machine goes on from them.
+
+What is interrupted, at any moment and in any way, loses at most the repeats in the making; of these, long searches and trainings keep their
+checkpoints in the store, and go on from there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from privlab.compute import store, tasks
+from privlab.experiments import pictures
+from privlab.experiments.protocol import Experiment, find
+from privlab.ledger import evidence
+
+__all__ = ["Plan", "measure", "plans", "repeat"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is there of an experiment at one size, and what is missing.
+
+    registered, there: repeats.  hours: what the missing ones will take on one core, by those that are there; None if none is.
+    """
+
+    experiment: str
+    size: str
+    registered: int
+    there: int
+    missing: tuple[int, ...]
+    hours: float | None
+
+
+def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Plan]:
+    """What is left to be measured, of the experiments that have this size; those first whose missing repeats cost least."""
+    listed = []
+    for experiment in map(find, names):
+        if size in experiment.sizes:
+            rows = evidence.read(experiment.name, size, experiment.digest(size), root)
+            wanted = _wanted(experiment, size, root)
+            done = {row.repeat: row.seconds for row in rows.repeats}
+            missing = tuple(n for n in wanted if n not in done)
+            each = sum(done.values()) / len(done) / 3600 if done else None
+            hours = None if each is None else each * len(missing)
+            listed.append(Plan(experiment.name, size, len(wanted), len(wanted) - len(missing), missing, hours))
+    return sorted(
+        listed, key=lambda plan: (plan.hours is not None, plan.hours or 0.0)
+    )  # unknown ones first: a repeat tells
+
+
+def _wanted(experiment: Experiment, size: str, root: Path | None) -> list[int]:
+    """Numbers of the registered repeats of this digest; at smoke and where nothing is registered yet, those of the size."""
+    mine = [
+        entry for entry in evidence.registrations(root)
+        if (entry.experiment, entry.size, entry.digest) == (experiment.name, size, experiment.digest(size))
+    ]  # fmt: skip
+    if not mine:
+        first = experiment.first(size)
+        return [*range(first, first + experiment.size(size).repeats)]
+    return sorted({n for entry in mine for n in range(entry.first, entry.first + entry.repeats)})
+
+
+def registration(name: str, size: str) -> evidence.Registration:
+    """The registration of an experiment at one size, as its decorator has it. Raises ValueError where it does not have this size."""
+    experiment = find(name)
+    plan = experiment.size(size)
+    return evidence.Registration(
+        name, size, experiment.protocol, experiment.digest(size), experiment.first(size), plan.repeats, plan.stands_for,
+        plan.own, date.today().isoformat(),
+    )  # fmt: skip
+
+
+def measure(
+    names: Sequence[str],
+    size: str,
+    *,
+    minutes: float | None = None,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    device: str = "cpu",
+    root: Path | None = None,
+    progress: bool = True,
+) -> tasks.Report:
+    """Measure what is missing of these experiments at one size, and append it to the evidence.
+
+    names: of experiments, see `names`.  size: one of smoke, class, night, gpu, paper.  minutes: no repeat begins after so many.
+    jobs, cluster: see `tasks.run`.  device: "cpu" or "cuda".  root: folder of the evidence; the book's if not given.
+    Raises ValueError for an unknown experiment or size, RuntimeError for a repeat that failed, behind all others.
+    """
+    root = root or evidence.folder()
+    work = [
+        tasks.Task(
+            name=f"{plan.experiment} {size} {n}",
+            call="privlab.experiments.measuring:repeat",
+            arguments=dict(experiment=plan.experiment, size=size, repeat=n, root=str(root), device=device),
+            finished=partial(_there, plan.experiment, size, n, root),
+            steps=partial(_there, plan.experiment, size, n, root),
+            total=1,
+        )
+        for plan in plans(names, size, root)
+        for n in plan.missing
+    ]
+    budget = None if minutes is None else 60 * minutes
+    title = f"{len(work)} repeats at {size}"
+    gpu = device == "cuda"
+    return tasks.run(
+        work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress, verb="measured"
+    )
+
+
+def _there(experiment: str, size: str, number: int, root: Path) -> bool:
+    digest = find(experiment).digest(size)
+    return any(row.repeat == number for row in evidence.read(experiment, size, digest, root).repeats)
+
+
+def repeat(
+    experiment: str, size: str, repeat: int, root: str, device: str = "cpu", budget: float | None = None
+) -> None:
+    """Measure one repeat and write its line: what a worker is told to do.  A repeat that began is brought to its end, whatever the budget.
+
+    Raises ValueError for a value that is no number, or a name that is yielded twice.
+    """
+    chosen, where, values = find(experiment), Path(root), dict[str, float]()
+    began, kept = time.process_time(), dict[str, torch.Tensor]()
+    for name, value in chosen(repeat, size, device):
+        if name in values or name in kept:
+            raise ValueError(f"{experiment} yields {name!r} twice; give one of them another key")
+        if isinstance(value, torch.Tensor) and value.dtype == torch.uint8 and value.ndim > 1:
+            kept[name] = value
+        else:
+            values[name] = float(value)
+    pictures.save(experiment, size, repeat, kept, where)
+    row = evidence.Repeat(
+        repeat, chosen.digest(size), values, time.process_time() - began, time.time(), device, store.versions()
+    )
+    evidence.append(experiment, size, row, where)

@@ -1,0 +1,40 @@
+"""Pictures beside the evidence: small PNG strips, of the first repeats alone, so that the book shows what the numbers are about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+from privlab.ledger import evidence
+
+SHOWN = 3  # repeats of a size whose pictures are kept
+
+
+def place(experiment: str, size: str, repeat: int, name: str, root: Path | None = None) -> Path:
+    """Where a picture lies.  name: metric[key, ...], as its experiment yields it."""
+    words = "-".join(re.findall(r"[a-z0-9_]+", name))
+    return evidence.path(experiment, size, root).with_suffix("") / f"{repeat}-{words}.png"
+
+
+def save(experiment: str, size: str, repeat: int, images: Mapping[str, Tensor], root: Path | None = None) -> None:
+    """Keep pictures, uint8 (height, width) or (height, width, 3), of the first repeats of a size."""
+    if not 0 <= repeat - evidence.FIRST[size] < SHOWN:
+        return
+    for name, image in images.items():
+        file = place(experiment, size, repeat, name, root)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image.cpu().numpy()).save(file, optimize=True)
+
+
+def load(experiment: str, size: str, repeat: int, name: str, root: Path | None = None) -> np.ndarray | None:
+    """A kept picture, uint8 (height, width[, 3]); None where there is none."""
+    file = place(experiment, size, repeat, name, root)
+    if not file.exists():
+        return None
+    with Image.open(file) as image:
+        return np.asarray(image)

@@ -1,0 +1,152 @@
+"""An experiment: a function of one repeat that yields named numbers, and the sizes at which it can be run.
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    smoke=Size(2, "small networks, 20 steps", settings=dict(steps=20)),
+    night=Size(12, "the papers' networks", own=True, settings=dict(steps=3_000)),
+)
+def architectures(repeat, steps, device):
+    image = photograph(repeat)
+    for name in ("resnet", "swin"):
+        yield f"psnr[cifar10, {name}]", ...
+
+A repeat is the statistical unit: it has its own photograph, batch, split or people *and* its own weights and noise, all drawn from its
+number, so that repeats are independent. What is compared is yielded by the same repeat, so it is paired.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import hashlib
+import importlib
+import inspect
+import json
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from privlab.ledger.evidence import FIRST, SIZES
+
+__all__ = ["Experiment", "Size", "experiment", "find", "names"]
+
+Values = Iterator[tuple[str, Any]]  # a number, or a picture as uint8 (height, width[, 3])
+
+
+@dataclass(frozen=True)
+class Size:
+    """One way to run an experiment.
+
+    repeats: how many are registered and judged, all of them and no others.
+    stands_for: what a reader must know to place the numbers: "the paper's networks, 12 photographs", "small networks, 2,000 images".
+    own: whether it is the paper's own setting; only then a verdict speaks about the paper.
+    settings: arguments of the measuring function, plain JSON.  first: number of the first repeat; that of the size if not given.
+    """
+
+    repeats: int
+    stands_for: str
+    own: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    first: int | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A measurement that can be repeated.
+
+    name: "module.function", its address.  protocol: a number that is raised by hand when what is measured changes; a canary (a repeat at
+    smoke, held against its committed values by the tests) fails where behaviour moved and nobody raised it.
+    measure: called with a repeat's number, the settings of a size, and the device where it takes one.
+    data: names of the sets that it reads; their hashes are part of the digest.
+    """
+
+    name: str
+    protocol: int
+    measure: Callable[..., Values]
+    sizes: Mapping[str, Size]
+    data: tuple[str, ...] = ()
+
+    def size(self, name: str) -> Size:
+        """Raises ValueError for a size that this experiment does not have."""
+        if name not in self.sizes:
+            raise ValueError(f"size={name!r}: {self.name} can be measured at {', '.join(self.sizes)}")
+        return self.sizes[name]
+
+    def first(self, size: str) -> int:
+        """Number of the first repeat at this size."""
+        first = self.size(size).first
+        return FIRST[size] if first is None else first
+
+    def digest(self, size: str) -> str:
+        """What the values of a repeat depend on, in twelve letters: name, protocol, settings, and the hashes of the data."""
+        parts = [self.name, self.protocol, dict(self.size(size).settings), {name: _hash(name) for name in self.data}]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+    def __call__(self, repeat: int, size: str, device: str = "cpu") -> Values:
+        """The values of one repeat, as they are measured."""
+        more = {"device": device} if "device" in inspect.signature(self.measure).parameters else {}
+        return self.measure(repeat, **self.size(size).settings, **more)
+
+
+_REGISTRY: dict[str, Experiment] = {}
+
+
+def experiment(
+    *, protocol: int = 1, data: Sequence[str] = (), **sizes: Size
+) -> Callable[[Callable[..., Values]], Experiment]:
+    """Register the decorated function under its module and name: "gradient_inversion.architectures".
+
+    sizes: smoke, class_, night, gpu, paper (class_, since class is Python's own word).
+    Raises ValueError for a size that does not exist, settings that the function does not take, and no smoke.
+    """
+    named = {name.rstrip("_"): size for name, size in sizes.items()}
+    if unknown := [name for name in named if name not in SIZES]:
+        raise ValueError(f"{unknown[0]!r} is no size; give some of {', '.join(SIZES)}")
+
+    def register(measure: Callable[..., Values]) -> Experiment:
+        name = f"{measure.__module__.rpartition('.')[2]}.{measure.__name__}"
+        if "smoke" not in named:
+            raise ValueError(f"{name} has no smoke; a size of seconds proves that it runs")
+        for size, plan in named.items():
+            inspect.signature(measure).bind_partial(0, **plan.settings)
+            json.dumps(dict(plan.settings))
+            if plan.repeats < 1:
+                raise ValueError(f"{name} at {size}: repeats={plan.repeats}; give 1 or more")
+        ordered = {size: named[size] for size in SIZES if size in named}
+        _REGISTRY[name] = Experiment(name, protocol, measure, ordered, tuple(data))
+        return _REGISTRY[name]
+
+    return register
+
+
+def names(pattern: str = "*") -> list[str]:
+    """Names of the experiments that fit a pattern with wildcards, such as "gradient_inversion.*"; all of them if not given."""
+    for module in pkgutil.iter_modules(importlib.import_module(__package__).__path__):
+        importlib.import_module(f"{__package__}.{module.name}")
+    return [name for name in sorted(_REGISTRY) if fnmatch.fnmatchcase(name, pattern)]
+
+
+def find(name: str) -> Experiment:
+    """An experiment by its name.  Raises ValueError, with the nearest, for a name that none has."""
+    if name not in _REGISTRY:
+        choices = names()
+        if name not in choices:
+            near = difflib.get_close_matches(name, choices, n=1)
+            raise ValueError(
+                f"experiment={name!r} is not known{f'; did you mean {near[0]!r}?' if near else ''}; "
+                "`python -m privlab measure --list` names them all"
+            )
+    return _REGISTRY[name]
+
+
+@cache
+def _hash(name: str) -> str:
+    """Of a set of images, by its contents; two splits where it has two."""
+    from privlab.compute.store import digest
+    from privlab.data import load
+
+    images = load(name)
+    return digest(images.pixels, images.labels)

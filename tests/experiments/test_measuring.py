@@ -1,0 +1,105 @@
+"""From the decorated function to the committed line: what is missing is measured, once, and what is killed goes on."""
+
+import math
+
+import pytest
+import torch
+
+from privlab import experiments
+from privlab.experiments import Size, measuring, protocol
+from privlab.ledger import evidence
+
+MODULE = "tests_of_experiments"
+CODE = """
+import os, time, torch
+from privlab.experiments import Size, experiment
+
+@experiment(smoke=Size(2, "invented"), class_=Size(6, "invented", settings=dict(seconds=0.05)))
+def walk(repeat, seconds=0.0, device="cpu"):
+    rng = torch.Generator().manual_seed(repeat)
+    time.sleep(seconds)
+    yield "psnr[a]", torch.randn((), generator=rng)
+    yield "psnr[b]", 1.0
+    yield "picture[a]", torch.full((2, 3, 3), repeat, dtype=torch.uint8)
+"""
+
+
+@pytest.fixture
+def walk(monkeypatch):
+    monkeypatch.setattr(protocol, "_REGISTRY", {})
+    scope = {"__name__": f"privlab.experiments.{MODULE}"}
+    exec(CODE, scope)
+    return scope["walk"]
+
+
+def test_a_decorated_function_is_an_experiment(walk):
+    assert walk.name == f"{MODULE}.walk" and [*walk.sizes] == ["smoke", "class"] and walk.first("class") == 0
+    assert len(walk.digest("smoke")) == 12 and walk.digest("smoke") != walk.digest("class")
+    assert dict(walk(3, "smoke"))["psnr[b]"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        (dict(night=Size(1, "x")), "no smoke"),
+        (dict(smoke=Size(1, "x"), huge=Size(1, "x")), "'huge' is no size"),
+        (dict(smoke=Size(0, "x")), "repeats=0"),
+    ],
+)
+def test_what_is_no_experiment_is_named(sizes, says, walk):
+    with pytest.raises(ValueError, match=says):
+        experiments.experiment(**sizes)(walk.measure)
+    with pytest.raises(TypeError, match="steps"):
+        experiments.experiment(smoke=Size(1, "x", settings=dict(steps=3)))(walk.measure)
+
+
+def test_an_unknown_name_has_a_nearest(walk):
+    with pytest.raises(ValueError, match=rf"did you mean '{MODULE}.walk'"):
+        experiments.find(f"{MODULE}.walks")
+    with pytest.raises(ValueError, match="can be measured at smoke, class"):
+        walk.digest("paper")
+
+
+def test_what_is_missing_is_measured_once(walk, tmp_path):
+    report = experiments.measure([walk.name], "class", jobs=1, root=tmp_path, progress=False)
+    assert (
+        report.done == 6 and experiments.measure([walk.name], "class", jobs=1, root=tmp_path, progress=False).done == 0
+    )
+    there = experiments.load(walk.name, root=tmp_path)
+    assert there.size == "class" and there.complete and there.repeats == (0, 1, 2, 3, 4, 5)
+    expected = [torch.randn((), generator=torch.Generator().manual_seed(n)).item() for n in range(6)]
+    assert there["psnr[a]"].tolist() == expected and there.mean("psnr[b]") == 1.0
+    with pytest.raises(KeyError, match=r"it has psnr\[a\], psnr\[b\]"):
+        there["psnr[c]"]
+
+
+def test_pictures_of_the_first_repeats_are_kept(walk, tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
+    experiments.measure([walk.name], "class", jobs=1, progress=False)
+    there = experiments.load(walk.name)
+    assert there.picture("picture[a]", 2).shape == (2, 3, 3) and (there.picture("picture[a]", 2) == 2).all()
+    with pytest.raises(KeyError, match="first 3 repeats"):
+        there.picture("picture[a]", 5)
+
+
+def test_time_that_is_over_leaves_the_rest(walk, tmp_path):
+    report = experiments.measure([walk.name], "class", jobs=1, minutes=0.1 / 60, root=tmp_path, progress=False)
+    assert 1 <= report.done < 6 and report.left == 6 - report.done
+    (plan,) = measuring.plans([walk.name], "class", tmp_path)
+    assert plan.there == report.done and plan.missing == (*range(report.done, 6),) and plan.hours is not None
+
+
+def test_a_live_run_has_repeats_that_the_evidence_has_not(walk):
+    mine = experiments.run(walk.name, "class", repeats=2, progress=False)
+    assert mine.repeats == (6, 7) and mine["psnr[a]"].shape == (2,) and mine.picture("picture[a]").shape == (2, 3, 3)
+
+
+def test_a_value_that_is_no_number_and_a_name_yielded_twice_are_told(walk, tmp_path, monkeypatch):
+    for values, says in (
+        ([("psnr[a]", math.nan)], "is no number"),
+        ([("psnr[a]", 1.0)] * 2, "yields 'psnr\\[a\\]' twice"),
+    ):
+        monkeypatch.setattr(experiments.Experiment, "__call__", lambda *_, values=values: iter(values))
+        with pytest.raises(RuntimeError, match=says):
+            experiments.measure([walk.name], "smoke", jobs=1, root=tmp_path, progress=False)
+    assert not evidence.read(walk.name, "smoke", walk.digest("smoke"), tmp_path).repeats
