@@ -132,6 +132,13 @@ def run_cases(
     return [results.kept(run) for run in _done("invert", settings, title, jobs, budget, progress)]
 
 
+def searched(case: Case, device: str = "cpu", snapshots: Sequence[int] = ()) -> Result:
+    """What one case finds, here and now: from the store if it is kept there, else searched for, from the last checkpoint on."""
+    arguments = {**case.plain(), "device": device, "snapshots": list(snapshots)}
+    invert(**arguments)
+    return results.kept(_run("invert", arguments))
+
+
 def spectra(
     cases: Sequence[Case],
     block: int = 4,
