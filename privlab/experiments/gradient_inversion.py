@@ -15,7 +15,7 @@ SMALL = {"resnet": "resnet_cifar", "swin": "swin_cifar", "vit": "vit_cifar", "co
 PAPER = {"resnet": "resnet50_cifar", "swin": "swin_tiny_cifar", "convnext": "convnext_tiny_cifar"}
 LARGER = {"resnet": "resnet101_cifar", "swin": "swin_small_cifar"}
 FAMILIES = {"small": SMALL, "paper": PAPER, "larger": LARGER}
-NARROW = {"resnet": dict(channels=(16, 32, 64, 128)), "vit": dict(depth=2)}
+NARROW: dict[str, dict[str, object]] = {"resnet": dict(channels=(16, 32, 64, 128)), "vit": dict(depth=2)}
 
 
 @cache
@@ -49,10 +49,8 @@ def architectures(
         yield f"lpips[cifar10, {name}]", metrics.lpips(picture, photograph).item()
     rows = [photograph]
     for name, network in FAMILIES[networks].items():
-        changes = NARROW.get(name, {}) if narrow else {}
-        case = Case(
-            network, (repeat,), attack, dict(steps=steps), dict(num_classes=10) | changes, victim=repeat, seed=repeat
-        )
+        changes: dict[str, object] = {"num_classes": 10, **(NARROW[name] if narrow and name in NARROW else {})}
+        case = Case(network, (repeat,), attack, dict(steps=steps), changes, victim=repeat, seed=repeat)
         image = searched(case, device).images.cpu()
         rows.append(image)
         yield f"psnr[cifar10, {name}]", metrics.psnr(image, photograph).item()

@@ -32,7 +32,8 @@ def test_what_is_not_whole_or_not_ours_is_left_out_and_told(tmp_path):
     evidence.append(NAME, "night", ROW, tmp_path)
     with open(evidence.path(NAME, "night", tmp_path), "ab") as file:
         file.write(
-            b'[1]\nnull\n{"repeat": "x"}\n\xff\xfe\n{"repeat": 1001, "digest": "abc", "values": {"psnr[a]": NaN}, "seconds": 1, "when": 1}\n'
+            b'[1]\nnull\n{"repeat": "x"}\n\xff\xfe\n'
+            b'{"repeat": 1001, "digest": "abc", "values": {"psnr[a]": NaN}, "seconds": 1, "when": 1}\n'
         )
         file.write(b'{"repeat": 1003, "dig')  # a kill
     evidence.append(NAME, "night", replace(ROW, repeat=1_004), tmp_path)
