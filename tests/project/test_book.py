@@ -74,7 +74,7 @@ def run_of(lab: catalogue.Lab, out: Path) -> None:
     notebook.cells[-1].outputs = [new_output("display_data", {VIEW: view, "text/plain": "VBox()"})]
     notebook.metadata.widgets = {STATE: {"version_major": 2, "version_minor": 0, "state": state}}
     nbformat.write(notebook, out / f"{lab.name}.ipynb")
-    (out / f"{lab.name}.json").write_text(json.dumps({"status": "ok", "source": lab.digest}))
+    (out / f"{lab.name}.json").write_text(json.dumps({"status": "ok", "seconds": 1.0, "source": lab.digest}))
     ledger.write(out / "ledger.json", ledger.summarise([], "smoke", ran=["05"]))
 
 
