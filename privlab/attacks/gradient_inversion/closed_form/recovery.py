@@ -13,7 +13,7 @@ class Recovery:
 
     images: (1, channels, height, width), in pixels but not clamped: a value outside [0, 1] says that something was lost.
     condition: largest over smallest singular value of the system that was solved, undamped.
-    rank: singular values above the noise.  unknowns: how many there are; with a lower rank some directions stay undetermined.
+    rank: directions that stand above the noise.  unknowns: how many there are; with a lower rank some directions stay undetermined.
     """
 
     images: Tensor

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor
 
@@ -14,7 +16,7 @@ from privlab.attacks.gradient_inversion.closed_form.errors import Noise
 from privlab.attacks.gradient_inversion.closed_form.norms import Norm
 from privlab.attacks.gradient_inversion.closed_form.recovery import Recovery
 from privlab.attacks.gradient_inversion.closed_form.tokens import does_nothing, projection, require_patches
-from privlab.leak import Leak
+from privlab.leak import Leak, observe
 
 QKV = "blocks.0.attn.qkv.weight"
 CLEAR = 30  # times the noise: a singular value that is no effect of it
@@ -92,8 +94,51 @@ def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equa
     """The system of `subspace` for a batch of any size: each of its images satisfies it, see `search_spaces.family`.
 
     With B images S is spanned by B * patches normed tokens and those of the prefix, which are the same in all images. Arguments and
-    errors as there, but for the number of images.
+    errors as there, but for the number of images. Where errors beyond float32's are in the gradient, a trial on an image of the attacker's
+    own bounds the rank: see `_recovered_in_a_trial`.
     """
+    system = _equations(model, leak, noise)
+    if errors.least(leak, noise) > torch.finfo(torch.float32).eps or errors.noise_of(noise, QKV):
+        system = system._replace(most=min(system.most, _recovered_in_a_trial(model, leak, noise)))
+    return system
+
+
+def _recovered_in_a_trial(model: VisionTransformer, leak: Leak, noise: Noise) -> int:
+    """Directions that come back from such a gradient of images that the attacker knows, under the same rounding and noise.
+
+    Noise that drowns the row space cannot be told from the equations: what is left of S, such as the tokens' mean, explains most of what
+    is known of the tokens, and the solution shrinks to the mean patch, with little left over. So the attacker computes the gradient of
+    images that have every direction of a patch in them, uniform noise, as large as the leak's, damages it alike, and solves. A direction
+    came back if it is off by less than half of its deviation.
+    """
+    weight, draw = model.get_parameter(QKV), torch.Generator().manual_seed(0)
+    images = torch.rand(leak.batch_size, *leak.image_shape, generator=draw)
+    labels = torch.zeros(leak.batch_size, dtype=torch.long) if leak.labels is None else leak.labels
+    learns = weight.requires_grad  # an attacker may have frozen their copy
+    try:
+        weight.requires_grad_(True)
+        with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng([weight.device] * weight.is_cuda):
+            clean = observe(model, images, labels, leak.normalise, [QKV])[QKV].double()
+    finally:
+        weight.requires_grad_(learns)
+    share, deviation = errors.share(noise), errors.noise_of(noise, QKV)
+    received = leak[QKV].double().square().mean()
+    size = ((received - deviation**2).clamp(min=0) / (1 + share**2)).sqrt()  # of the leak's gradient without its noise
+    clean *= size / least_squares.rms(clean)
+    damaged = clean + torch.randn(clean.shape, generator=draw).to(clean) * (deviation + share * size)
+    damaged = damaged.to(leak.precision).to(leak[QKV].dtype)
+    if not damaged.any():
+        return 0
+    system = _equations(model, replace(leak, grads={QKV: damaged}), noise)
+    true = leak.normalise(images.to(clean))
+    patch, numbers = model.patch_embed.patch_size, projection(model)[0].shape[1]
+    off = system.solve().X[:numbers] - F.unfold(true, patch, stride=patch)  # (batch, numbers of a patch, patches)
+    axes = torch.linalg.svd(system.system[:, :numbers]).Vh
+    lost = (axes @ off).square().mean((0, 2)).sqrt() > true.std() / 2
+    return system.system.shape[1] - int(lost.sum())
+
+
+def _equations(model: VisionTransformer, leak: Leak, noise: Noise) -> Equations:
     require_patches(model, leak, any_batch=True)
     first: Any = model.blocks[0]
     if type(first) is not Block or not does_nothing(model.norm_pre, model):
