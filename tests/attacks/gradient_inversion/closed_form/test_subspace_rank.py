@@ -130,14 +130,18 @@ DROWNED = [  # of 192 directions these lost all in float16, and reported 161 to 
 @pytest.mark.parametrize("name", DROWNED)
 @pytest.mark.parametrize("wire", [torch.float16, torch.bfloat16])
 def test_the_rank_is_that_of_what_comes_back_where_rounding_drowns_the_row_space(name, wire):
-    _, reported, measured = ranks(stock(name), grey_noise(64, 1), torch.float32, lambda leak: (leak.rounded(wire), None))
+    _, reported, measured = ranks(
+        stock(name), grey_noise(64, 1), torch.float32, lambda leak: (leak.rounded(wire), None)
+    )
     assert abs(reported - measured) <= 192 / 10
 
 
 @pytest.mark.parametrize("name", [DROWNED[0], DROWNED[2]])
 @pytest.mark.parametrize("by_name", [True, False])
 def test_the_rank_is_that_of_what_comes_back_through_a_noise_of_which_the_attacker_knows(name, by_name):
-    _, reported, measured = ranks(stock(name), grey_noise(64, 1), torch.float32, lambda leak: noisy(leak, 0.01, by_name))
+    _, reported, measured = ranks(
+        stock(name), grey_noise(64, 1), torch.float32, lambda leak: noisy(leak, 0.01, by_name)
+    )
     assert measured > 64 and abs(reported - measured) <= 192 / 10
 
 
