@@ -19,6 +19,12 @@ settings.load_profile("privlab")
 ROOT = Path(__file__).parents[1]
 
 
+def pytest_collection_modifyitems(items):
+    """Two processes must collect the same tests: an address in a name is another in each."""
+    if addresses := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"{addresses[0]}: an object's address is in its name; give ids to parametrize")
+
+
 @pytest.fixture
 def figures(monkeypatch):
     """The matplotlib figures behind the pictures that a test draws."""

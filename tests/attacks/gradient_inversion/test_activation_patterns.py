@@ -115,7 +115,9 @@ def test_the_difference_in_one_pattern_is_the_derivative(function):
 
 
 @pytest.mark.parametrize(
-    "function", [nn.ReLU(), nn.LeakyReLU(0.1), nn.ReLU6(), nn.MaxPool2d(3, 2, 1), nn.SELU(), torch.abs], ids=str
+    "function",
+    [nn.ReLU(), nn.LeakyReLU(0.1), nn.ReLU6(), nn.MaxPool2d(3, 2, 1), nn.SELU(), torch.abs],
+    ids=lambda function: str(function).split(" at 0x")[0],
 )
 def test_without_the_pattern_it_is_not(function):
     errors = [
