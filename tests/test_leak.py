@@ -318,3 +318,32 @@ def test_a_parameter_that_the_forward_pass_leaves_alone_sends_zeros():
     leak = observe(model, images(), torch.tensor([3]))
     assert not leak["0.aside.weight"].any() and leak["0.aside.weight"].shape == (4, 4)
     assert leak["1.weight"].any()
+
+
+def test_a_flat_image_on_which_rounding_decides_is_no_ground_for_a_warning(recwarn):
+    """Max pooling of equal values sends the gradient to any of them; one image and two may differ, and nothing is wrong."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 4)).eval()
+    drawn = []
+
+    class Tie(torch.autograd.Function):
+        """Half of the gradient where the image is flat and alone, as a tie may go."""
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.lose = len(x) == 1 and bool((x == x[..., :1, :1]).all())
+            drawn.append(ctx.lose)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g / 2 if ctx.lose else g
+
+    class Flat(nn.Module):
+        def forward(self, x):
+            return model[1:](Tie.apply(model[0](x)))
+
+    flat = Flat()
+    flat.body = model
+    observe(flat, torch.full((1, 3, 8, 8), 0.5), torch.tensor([1]))
+    assert any(drawn) and not [w for w in recwarn if "same image twice" in str(w.message)]

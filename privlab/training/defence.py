@@ -91,7 +91,12 @@ def opened(settings: Mapping[str, Any]) -> Defence:
 
 def settled(recipe: Recipe | str, defences: Sequence[Defence], device: str | torch.device) -> Recipe:
     """The recipe of a training with these defences, with its precision settled, see `recipes.named`."""
-    return named(recipe, device, any(getattr(each, "own_steps", False) for each in defences))
+    return named(recipe, device, any(getattr(each, "own_steps", False) for each in _row(defences)))
+
+
+def _row(defences: object) -> Sequence[object]:
+    """What may be a row of defences; `checked` refuses what is none."""
+    return defences if isinstance(defences, list | tuple) else ()
 
 
 def checked(defences: Sequence[Defence], model: nn.Module, recipe: Recipe, images: int) -> tuple[Defence, ...]:

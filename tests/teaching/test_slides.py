@@ -118,7 +118,7 @@ def house(tmp_path):
     lab = catalogue.Lab(source)
     (tmp_path / "run").mkdir()
     write(pairing.notebook(source), tmp_path / "run/05_lab.ipynb")
-    (tmp_path / "run/05_lab.json").write_text(json.dumps({"status": "ok", "source": lab.digest}))
+    (tmp_path / "run/05_lab.json").write_text(json.dumps({"status": "ok", "seconds": 1.0, "source": lab.digest}))
     return tmp_path
 
 

@@ -104,6 +104,10 @@ def find(model: nn.Module, leak: Leak) -> Patches:
     probe = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(0)).to(like)
     with torch.random.fork_rng(), torch.enable_grad(), _Calls() as heard:
         logits = stateless(model)(probe)
+        if not isinstance(logits, Tensor):
+            raise ValueError(
+                f"model: {type(model).__name__} answers with {type(logits).__name__}; give one that answers with logits"
+            )
         calls = [c for c in heard.calls if c[1]["weight"] in learnable and not c[1]["input"].requires_grad]
         weights = [c[1]["weight"] for c in calls]
         calls = [c for c in calls if sum(c[1]["weight"] is w for w in weights) == 1 and c[1].get("groups", 1) == 1]
