@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,8 @@ import torch
 from tqdm.auto import tqdm
 
 from privlab.experiments import pictures
-from privlab.experiments.protocol import find
+from privlab.experiments.measuring import measure, row
+from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
 
 __all__ = ["Evidence", "load", "run"]
@@ -48,7 +51,8 @@ class Evidence:
         return self.table[name]
 
     def mean(self, name: str) -> float:
-        return float(self[name].mean())
+        """Of all repeats; NaN where there is none yet."""
+        return float("nan") if not len(self) else float(self[name].mean())
 
     def picture(self, name: str, repeat: int | None = None) -> np.ndarray:
         """A picture that the experiment keeps, uint8 (height, width[, 3]): of the first repeat if not given."""
@@ -62,53 +66,58 @@ class Evidence:
         return image
 
     def __repr__(self) -> str:
+        if not len(self):
+            return f"{self.experiment}: nothing is measured yet (python -m privlab measure {self.experiment} --size {self.size})"
         state = "" if self.complete else ", more to come"
         return f"{self.experiment} at {self.size}: {len(self)} repeats of {len(self.table)} names ({self.stands_for}{state})"
 
 
 def load(name: str, size: str | None = None, root: Path | None = None) -> Evidence:
-    """The committed evidence of an experiment.
+    """The committed evidence of an experiment; empty where nothing is measured yet.
 
     size: which one; if not given, the highest whose registered repeats are complete, else the highest of which there is any.
-    Raises ValueError for an unknown experiment or size, FileNotFoundError where nothing is measured.
+    Raises ValueError for an unknown experiment or size.
     """
     experiment = find(name)
-    found: list[Evidence] = []
-    for chosen in [size] if size else [s for s in reversed([*experiment.sizes]) if s != "smoke"]:
-        plan, first = experiment.size(chosen), experiment.first(chosen)
-        rows = evidence.read(name, chosen, experiment.digest(chosen), root).of(first, plan.repeats)
-        common = set.intersection(*(set(row.values) for row in rows)) if rows else set()
-        table = {n: np.array([row.values[n] for row in rows]) for row in rows[:1] for n in row.values if n in common}
-        numbers, seconds = tuple(row.repeat for row in rows), math.fsum(row.seconds for row in rows)
-        complete = len(rows) == plan.repeats
-        if rows:
-            found.append(Evidence(name, chosen, numbers, table, complete, plan.stands_for, plan.own, seconds, {}))
-    if not found:
-        raise FileNotFoundError(
-            f"nothing is measured of {name} yet; try `python -m privlab measure {name} --size class`"
-        )
-    return next((each for each in found if each.complete), found[0])
+    sizes = [size] if size else [s for s in reversed([*experiment.sizes]) if s != "smoke"] or ["smoke"]
+    there = [_loaded(experiment, each, root) for each in sizes]
+    return next((e for e in there if e.complete), next((e for e in there if len(e)), there[-1]))
 
 
-def run(
-    name: str, size: str, *, repeats: Sequence[int] | int = 1, device: str = "cpu", progress: bool = True
-) -> Evidence:
-    """Measure live, in this process; nothing is written. These dots are the reader's own and no verdict's.
-
-    repeats: their numbers, or how many; a number of them begins where the committed ones of the size end.
-    """
-    experiment = find(name)
+def _loaded(experiment: Experiment, size: str, root: Path | None) -> Evidence:
+    """What there is at one size: of the registered repeats, those names that all of them have."""
     plan, first = experiment.size(size), experiment.first(size)
-    numbers = [*range(first + plan.repeats, first + plan.repeats + repeats)] if isinstance(repeats, int) else [*repeats]
-    rows, images, began = [], {}, time.perf_counter()
-    for number in tqdm(numbers, name, unit="repeat", disable=not progress, leave=False):
-        values = {}
-        for key, value in experiment(number, size, device):
-            if isinstance(value, torch.Tensor) and value.dtype == torch.uint8 and value.ndim > 1:
-                images[number, key] = value.cpu().numpy()
-            else:
-                values[key] = float(value)
-        rows.append(values)
-    table = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    rows = evidence.read(experiment.name, size, experiment.digest(size), root).of(first, plan.repeats)
+    names = [name for name in (rows[0].values if rows else ()) if all(name in row.values for row in rows)]
+    table = {name: np.array([row.values[name] for row in rows]) for name in names}
+    numbers, seconds = tuple(row.repeat for row in rows), math.fsum(row.seconds for row in rows)
+    complete = len(rows) == plan.repeats
+    return Evidence(experiment.name, size, numbers, table, complete, plan.stands_for, plan.own, seconds, {})
+
+
+def run(name: str, size: str, *, device: str = "cpu", progress: bool = True) -> Evidence:
+    """What a lab does live: the reader's own dots, which are no verdict's.
+
+    size: smoke or class: one repeat, in this process, and no evidence is written. At class its number lies behind the registered
+    ones, so it is new; at smoke it is repeat 0, which the tests hold against its committed values. night, gpu, paper: measures what is
+    registered and missing (hours; interrupted, it goes on from there when it is run again), and loads it. Where the experiment does not
+    have this size, the largest below it.
+    device: "cpu", "cuda", or "auto".
+    """
+    experiment, device = find(name), "cuda" if device == "auto" and torch.cuda.is_available() else device
+    device = "cpu" if device == "auto" else device
+    size = experiment.nearest(size)
+    if size not in ("smoke", "class"):
+        measure([name], size, device=device, progress=progress)
+        return load(name, size)
+    plan, began = experiment.size(size), time.perf_counter()
+    number = 0 if size == "smoke" else experiment.first(size) + plan.repeats
+    total = len(_loaded(experiment, size, None).table) or None
+    bar = partial(tqdm, desc=name, total=total, unit="number", disable=not progress, leave=False)
+    values, images = experiment.collected(number, size, device, bar)
     seconds = time.perf_counter() - began
-    return Evidence(name, size, tuple(numbers), table, True, plan.stands_for, plan.own, seconds, images)
+    if live := os.environ.get("PRIVLAB_LIVE"):  # the runner's, which compares what moved
+        evidence.append(name, size, row(experiment, size, number, values, seconds, device), Path(live))
+    table = {key: np.array([value]) for key, value in values.items()}
+    shown = {(number, key): image.numpy() for key, image in images.items()}
+    return Evidence(name, size, (number,), table, True, plan.stands_for, plan.own, seconds, shown)

@@ -7,7 +7,7 @@ checkpoints in the store, and go on from there.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -127,17 +127,18 @@ def repeat(
 
     Raises ValueError for a value that is no number, or a name that is yielded twice.
     """
-    chosen, where, values = find(experiment), Path(root), dict[str, float]()
-    began, kept = time.process_time(), dict[str, torch.Tensor]()
-    for name, value in chosen(repeat, size, device):
-        if name in values or name in kept:
-            raise ValueError(f"{experiment} yields {name!r} twice; give one of them another key")
-        if isinstance(value, torch.Tensor) and value.dtype == torch.uint8 and value.ndim > 1:
-            kept[name] = value
-        else:
-            values[name] = float(value)
-    pictures.save(experiment, size, repeat, kept, where)
-    row = evidence.Repeat(
-        repeat, chosen.digest(size), values, time.process_time() - began, time.time(), device, store.versions()
-    )
-    evidence.append(experiment, size, row, where)
+    chosen, where, began = find(experiment), Path(root), time.process_time()
+    values, images = chosen.collected(repeat, size, device)
+    pictures.save(experiment, size, repeat, images, where)
+    evidence.append(experiment, size, row(chosen, size, repeat, values, time.process_time() - began, device), where)
+
+
+def row(
+    chosen: Experiment, size: str, repeat: int, values: Mapping[str, float], seconds: float, device: str
+) -> evidence.Repeat:
+    """The line of a repeat, with what it was measured on."""
+    on = store.versions() | {
+        "processor": torch.backends.cpu.get_cpu_capability(),
+        "threads": str(torch.get_num_threads()),
+    }
+    return evidence.Repeat(repeat, chosen.digest(size), values, seconds, time.time(), device, on)

@@ -23,13 +23,17 @@ import hashlib
 import importlib
 import inspect
 import json
+import math
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from privlab.ledger.evidence import FIRST, SIZES
+import torch
+from torch import Tensor
+
+from privlab.ledger.evidence import EXACT_PSNR, FIRST, SIZES
 
 __all__ = ["Experiment", "Size", "experiment", "find", "names"]
 
@@ -75,6 +79,10 @@ class Experiment:
             raise ValueError(f"size={name!r}: {self.name} can be measured at {', '.join(self.sizes)}")
         return self.sizes[name]
 
+    def nearest(self, size: str) -> str:
+        """This size, or the largest below it that the experiment has."""
+        return [name for name in SIZES[: SIZES.index(size) + 1] if name in self.sizes][-1]
+
     def first(self, size: str) -> int:
         """Number of the first repeat at this size."""
         first = self.size(size).first
@@ -89,6 +97,25 @@ class Experiment:
         """The values of one repeat, as they are measured."""
         more = {"device": device} if "device" in inspect.signature(self.measure).parameters else {}
         return self.measure(repeat, **self.size(size).settings, **more)
+
+    def collected(
+        self, repeat: int, size: str, device: str = "cpu", watch: Callable[[Values], Values] = lambda values: values
+    ) -> tuple[dict[str, float], dict[str, Tensor]]:
+        """The numbers and the pictures of one repeat. The infinite PSNR of an exact image is EXACT_PSNR, as in the ledger.
+
+        watch: is handed the values as they come and gives them on, such as a bar of progress.
+        Raises ValueError for a name that is yielded twice.
+        """
+        values, images = dict[str, float](), dict[str, Tensor]()
+        for name, value in watch(self(repeat, size, device)):
+            if name in values or name in images:
+                raise ValueError(f"{self.name} yields {name!r} twice; give one of them another key")
+            if isinstance(value, Tensor) and value.dtype == torch.uint8 and value.ndim > 1:
+                images[name] = value.cpu()
+            else:
+                number = float(value)
+                values[name] = EXACT_PSNR if name.startswith("psnr[") and number == math.inf else number
+        return values, images
 
 
 _REGISTRY: dict[str, Experiment] = {}

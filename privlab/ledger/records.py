@@ -17,12 +17,12 @@ from torch import Tensor
 
 from privlab import __version__
 from privlab.compute import machine, reading
+from privlab.ledger.evidence import EXACT_PSNR
 from privlab.ledger.papers import PROFILES
 
 __all__ = ["IN_LOGS", "MIME", "Figure", "Machine", "Record", "record"]
 
 MIME = "application/vnd.privlab.record+json"
-EXACT_PSNR = 320.0  # dB, stands for the infinite PSNR of an image without any error; float64 reaches about 310
 EXACT_ERROR = 1e-32  # the mean squared error that goes with it
 # Errors, which spread over decades. One bad repeat would be all there is to their mean, so they are averaged in logs, as
 # PSNR has always done with MSE; centre and spread are then the geometric mean and a factor.

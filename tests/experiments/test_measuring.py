@@ -20,7 +20,7 @@ def walk(repeat, seconds=0.0, device="cpu"):
     time.sleep(seconds)
     yield "psnr[a]", torch.randn((), generator=rng)
     yield "psnr[b]", 1.0
-    yield "picture[a]", torch.full((2, 3, 3), repeat, dtype=torch.uint8)
+    yield "picture[a]", torch.full((2, 3, 3), repeat % 256, dtype=torch.uint8)
 """
 
 
@@ -89,9 +89,42 @@ def test_time_that_is_over_leaves_the_rest(walk, tmp_path):
     assert plan.there == report.done and plan.missing == (*range(report.done, 6),) and plan.hours is not None
 
 
-def test_a_live_run_has_repeats_that_the_evidence_has_not(walk):
-    mine = experiments.run(walk.name, "class", repeats=2, progress=False)
-    assert mine.repeats == (6, 7) and mine["psnr[a]"].shape == (2,) and mine.picture("picture[a]").shape == (2, 3, 3)
+def test_a_live_run_has_a_repeat_that_the_evidence_has_not(walk, tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path / "committed"))
+    monkeypatch.delenv("PRIVLAB_LIVE", raising=False)
+    mine = experiments.run(walk.name, "class", progress=False)
+    assert mine.repeats == (6,) and mine["psnr[a]"].shape == (1,) and mine.picture("picture[a]").shape == (2, 3, 3)
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_a_run_at_smoke_is_the_canary(walk, tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path / "committed"))
+    monkeypatch.setenv("PRIVLAB_LIVE", str(tmp_path / "live"))
+    experiments.measure([walk.name], "smoke", jobs=1, progress=False)
+    assert experiments.run(walk.name, "smoke", progress=False).repeats == (0,)
+    (live,) = evidence.read(walk.name, "smoke", walk.digest("smoke"), tmp_path / "live").repeats
+    assert live.values == evidence.read(walk.name, "smoke", walk.digest("smoke")).repeats[0].values
+
+
+def test_a_run_at_night_measures_what_is_missing_and_goes_on(walk, tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
+    sized = experiments.experiment(smoke=Size(1, "x"), night=Size(3, "y"))(walk.measure)
+    measuring.repeat(sized.name, "night", 1_001, str(tmp_path))
+    there = experiments.run(sized.name, "night", progress=False)
+    assert there.repeats == (1_000, 1_001, 1_002) and there.complete
+    lines = (tmp_path / "night" / f"{sized.name}.jsonl").read_text().splitlines()
+    assert len(lines) == 3 and experiments.run(sized.name, "gpu", progress=False).size == "night"
+
+
+def test_where_nothing_is_measured_the_evidence_is_empty(walk, tmp_path):
+    there = experiments.load(walk.name, root=tmp_path)
+    assert len(there) == 0 and not there.complete and there.size == "class" and math.isnan(there.mean("psnr[a]"))
+    assert "nothing is measured yet" in repr(there)
+
+
+def test_an_exact_image_has_a_psnr_that_json_can_hold(walk, monkeypatch):
+    monkeypatch.setattr(experiments.Experiment, "__call__", lambda *_: iter([("psnr[a]", math.inf)]))
+    assert walk.collected(0, "smoke")[0] == {"psnr[a]": 320.0}
 
 
 def test_a_value_that_is_no_number_and_a_name_yielded_twice_are_told(walk, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 from .architecture_drawing import blocks
 from .charts import dots, heat, lines, scatter, spectrum
 from .distributions import cloud, confusion, gaussians, histogram, roc
+from .evidence_charts import evidence, evidence_lines
 from .image_grids import images, side_by_side
 from .picture import Picture
 from .tradeoff import tradeoff_chart
@@ -11,6 +12,8 @@ __all__ = [
     "cloud",
     "confusion",
     "dots",
+    "evidence",
+    "evidence_lines",
     "gaussians",
     "heat",
     "histogram",

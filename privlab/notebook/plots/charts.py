@@ -24,6 +24,7 @@ def lines(
     log: str = "",
     thresholds: Mapping[str, float] | None = None,
     xthresholds: Mapping[str, float] | None = None,
+    live: Mapping[str, Sequence[Values]] | None = None,
 ) -> Picture:
     """Up to seven lines, told apart by colour, marker and dash.
 
@@ -31,6 +32,7 @@ def lines(
     x may be words, such as the names of float formats. NaN in y leaves a gap.
     log: the axes that are logarithmic: "", "x", "y" or "xy".
     thresholds, xthresholds: label -> y, or x, where a thin line is drawn across and labelled.
+    live: name of a line -> (x, y) of what the reader has just measured, drawn as large open triangles in its colour.
     Raises ValueError for lengths that differ, infinite values (an exact image's PSNR has no place on an axis: leave it
     out and say so), values that a log axis cannot show, more than seven lines or an empty alt.
     """
@@ -50,10 +52,14 @@ def lines(
             low = y - spread[0]
             floor = np.nanmin(y) / 10 if "y" in log else -np.inf  # a band may reach below zero, a log axis may not
             ax.fill_between(x, np.maximum(low, floor), y + spread[0], color=colour, alpha=0.18, linewidth=0)
+        if live and name in live:
+            mine = [picture.numbers(name, values) for values in live[name]]
+            picture.check_showable(name, mine[1], "y" in log)
+            ax.plot(*mine, "^", ms=9, mfc="none", mec=colour, mew=2, label="yours, live" if name == min(live) else None)
         positions.update(x.tolist())
     _name_points(ax, positions, "x" in log)
     picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})
-    if len(series) > 1:
+    if len(series) > 1 or live:
         picture.legend_above(figure, most=4)
     return picture.render(figure, alt)
 
@@ -79,32 +85,43 @@ def dots(
     xlabel: str,
     alt: str,
     published: Mapping[str, float] | None = None,
+    live: Mapping[str, Values] | None = None,
     log: bool = False,
 ) -> Picture:
     """Every repeat of every group as a dot on a row of its own, with a bar for the mean ± one standard deviation.
 
     groups: name -> its values, first name on top.  published: name -> the paper's number, drawn as an open diamond.
+    live: name -> what the reader has just measured, drawn as triangles; a group that has some may be without other values.
     log: whether the axis of the values is logarithmic; mean and deviation are then those of the logarithms.
     Raises ValueError for no values, NaN or infinite ones, a published name that is no group, or an empty alt.
     """
     import seaborn  # not at the top: it brings pandas and scipy.stats, two seconds
 
-    published = published or {}
-    if unknown := [name for name in published if name not in groups]:
-        raise ValueError(f"published: there is no group {unknown[0]!r}; the groups are {list(groups)}")
+    published, live = published or {}, live or {}
+    for argument, names in (("published", published), ("live", live)):
+        if unknown := [name for name in names if name not in groups]:
+            raise ValueError(f"{argument}: there is no group {unknown[0]!r}; the groups are {list(groups)}")
     if not groups:
         raise ValueError("groups={} holds nothing to draw; give at least one group")
     figure, ax = picture.empty_chart(xlabel, "", "x" if log else "", height=0.9 + 0.42 * len(groups))
-    columns = picture.columns("groups", groups, log)
-    values, rows = np.concatenate([*columns.values()]), np.repeat(range(len(columns)), [*map(len, columns.values())])
-    ax.plot(values, rows - 0.14, "o", color=COLOURS[0], alpha=0.55, label="one repeat")
+    there = {name: values for name, values in groups.items() if len(values) or name not in live}
+    columns = picture.columns("groups", there, log)
+    row = {name: number for number, name in enumerate(groups)}
+    values = np.concatenate([*columns.values()] or [[]])
+    rows = np.array([row[name] for name, column in columns.items() for _ in column])
     bar: dict[str, Any] = {"marker": "|", "markersize": 10, "markeredgecolor": "black", "markeredgewidth": 2}
     bar |= {"color": "black", "linestyle": "none", "err_style": "bars", "err_kws": {"linewidth": 2}, "legend": False}
     label = "geometric mean and std" if log else "mean ± std"
     # lineplot, as with pointplot matplotlib 3.11 keeps every figure alive
-    seaborn.lineplot(x=values, y=rows + 0.14, orient="y", errorbar="sd", label=label, ax=ax, **bar)
+    if len(values):
+        ax.plot(values, rows - 0.14, "o", color=COLOURS[0], alpha=0.55, label="one repeat")
+        seaborn.lineplot(x=values, y=rows + 0.14, orient="y", errorbar="sd", label=label, ax=ax, **bar)
+    if live:
+        yours = [(x, row[name]) for name, column in picture.columns("live", live, log).items() for x in column]
+        x, y = zip(*yours, strict=True)
+        ax.plot(x, y, "^", ms=9, color=COLOURS[2], markeredgecolor="white", label="yours, live")
     if published:
-        beside = [list(groups).index(name) for name in published]
+        beside = [row[name] for name in published]
         ax.plot([*published.values()], beside, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")
     ax.set_yticks(range(len(groups)), [textwrap.fill(name, 34, break_long_words=False) for name in groups])
     ax.set_ylim(len(groups) - 0.5, -0.5)

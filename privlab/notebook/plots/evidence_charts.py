@@ -1,0 +1,92 @@
+"""Charts of what was measured: the committed repeats, the paper's number, and the reader's own dots, in one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from privlab.experiments.loading import Evidence
+from privlab.notebook.plots import charts
+from privlab.notebook.plots.picture import Picture
+
+
+def evidence(
+    kept: Evidence,
+    mine: Evidence | None,
+    rows: Mapping[str, str],
+    *,
+    xlabel: str,
+    published: Mapping[str, float] | None = None,
+    log: bool = False,
+) -> Picture:
+    """Every repeat of the evidence as a dot, a row for each name, beside what was just measured; it describes itself.
+
+    kept: the committed evidence, which may be empty.  mine: measured live; None where the lab measures nothing here.
+    rows: label -> name of a value, such as psnr[cifar10, swin]; a row that neither has is left out.
+    published: label -> the paper's number.  log: whether the axis is logarithmic.
+    Raises ValueError where no row has a value, KeyError for a name that the evidence does not know.
+    """
+    groups = {label: _values(kept, name) for label, name in rows.items()}
+    live = {label: mine[name] for label, name in rows.items() if mine is not None and name in mine.table}
+    if unknown := [name for label, name in rows.items() if len(kept) and not len(groups[label]) and label not in live]:
+        raise KeyError(f"{unknown[0]} is not measured by {kept.experiment}; it has {', '.join(kept.table)}")
+    groups = {label: values for label, values in groups.items() if len(values) or label in live}
+    if not groups:
+        raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
+    printed = {label: number for label, number in (published or {}).items() if label in groups}
+    about = f"{xlabel}; {len(kept)} repeats at {kept.size}" if len(kept) else f"{xlabel}; your live run alone"
+    spoken = [_spoken(label, values, live.get(label), printed.get(label)) for label, values in groups.items()]
+    return charts.dots(
+        groups, xlabel=about, alt=f"{xlabel}. {'; '.join(spoken)}. {kept!r}.", published=printed, live=live, log=log
+    )
+
+
+def evidence_lines(
+    kept: Evidence,
+    mine: Evidence | None,
+    series: Mapping[str, Mapping[float | str, str]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    log: str = "",
+    thresholds: Mapping[str, float] | None = None,
+) -> Picture:
+    """Mean and standard deviation of the evidence along an axis, a line for each label, with the reader's own points.
+
+    series: label -> {x: name of a value}, such as {"Swin": {0.01: "psnr[swin, noise_0p01]"}}.
+    kept, mine, log, thresholds: as in `evidence` and `lines`.  Raises ValueError where nothing is measured.
+    """
+    live = {} if mine is None else {label: _points(mine, names) for label, names in series.items()}
+    drawn = {label: _points(kept, names, spread=True) for label, names in series.items()}
+    if not any(len(x) for x, *_ in drawn.values()):
+        drawn, live = live, {}
+    drawn = {label: points for label, points in drawn.items() if len(points[0])}
+    live = {label: points for label, points in live.items() if len(points[0]) and label in drawn}
+    if not drawn:
+        raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
+    about = f"{len(kept)} repeats at {kept.size}, mean ± std" if len(kept) else "your live run alone"
+    spoken = [f"{label} from {y[0]:.3g} at {x[0]} to {y[-1]:.3g} at {x[-1]}" for label, (x, y, *_) in drawn.items()]
+    return charts.lines(
+        drawn, xlabel=f"{xlabel}; {about}", ylabel=ylabel, log=log, thresholds=thresholds, live=live or None,
+        alt=f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {kept!r}.",
+    )  # fmt: skip
+
+
+def _points(of: Evidence, names: Mapping[float | str, str], spread: bool = False) -> list[np.ndarray]:
+    """x, mean and, if asked for, standard deviation, of the names that are there."""
+    there = {x: of.table[name] for x, name in names.items() if name in of.table}
+    columns = [np.array([*there]), np.array([values.mean() for values in there.values()])]
+    return [*columns, np.array([values.std(ddof=len(values) > 1) for values in there.values()])] if spread else columns
+
+
+def _values(of: Evidence, name: str) -> np.ndarray:
+    return of.table.get(name, np.array([]))
+
+
+def _spoken(label: str, values: np.ndarray, live: np.ndarray | None, printed: float | None) -> str:
+    """A row in words."""
+    parts = [f"{values.mean():.3g} ± {values.std(ddof=1):.2g}"] if len(values) > 1 else [f"{v:.3g}" for v in values]
+    parts += [f"yours {live.mean():.3g}"] if live is not None else []
+    parts += [f"the paper {printed:g}"] if printed is not None else []
+    return f"{label}: {', '.join(parts)}"
