@@ -95,20 +95,20 @@ def _loaded(experiment: Experiment, size: str, root: Path | None) -> Evidence:
     return Evidence(experiment.name, size, numbers, table, complete, plan.stands_for, plan.own, seconds, {})
 
 
-def run(name: str, size: str, *, device: str = "cpu", progress: bool = True) -> Evidence:
+def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, progress: bool = True) -> Evidence:
     """What a lab does live: the reader's own dots, which are no verdict's.
 
     size: smoke or class: one repeat, in this process, and no evidence is written. At class its number lies behind the registered
     ones, so it is new; at smoke it is repeat 0, which the tests hold against its committed values. night, gpu, paper: measures what is
     registered and missing (hours; interrupted, it goes on from there when it is run again), and loads it. Where the experiment does not
     have this size, the largest below it.
-    device: "cpu", "cuda", or "auto".
+    device: "cpu", "cuda", or "auto".  jobs: processes, where registered repeats are measured, see `measure`.
     """
     experiment, device = find(name), "cuda" if device == "auto" and torch.cuda.is_available() else device
     device = "cpu" if device == "auto" else device
     size = experiment.nearest(size)
     if size not in ("smoke", "class"):
-        measure([name], size, device=device, progress=progress)
+        measure([name], size, jobs=jobs, device=device, progress=progress)
         return load(name, size)
     plan, began = experiment.size(size), time.perf_counter()
     number = 0 if size == "smoke" else experiment.first(size) + plan.repeats

@@ -110,10 +110,10 @@ def test_a_run_at_night_measures_what_is_missing_and_goes_on(walk, tmp_path, mon
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
     sized = experiments.experiment(smoke=Size(1, "x"), night=Size(3, "y"))(walk.measure)
     measuring.repeat(sized.name, "night", 1_001, str(tmp_path))
-    there = experiments.run(sized.name, "night", progress=False)
+    there = experiments.run(sized.name, "night", jobs=1, progress=False)
     assert there.repeats == (1_000, 1_001, 1_002) and there.complete
     lines = (tmp_path / "night" / f"{sized.name}.jsonl").read_text().splitlines()
-    assert len(lines) == 3 and experiments.run(sized.name, "gpu", progress=False).size == "night"
+    assert len(lines) == 3 and experiments.run(sized.name, "gpu", jobs=1, progress=False).size == "night"
 
 
 def test_where_nothing_is_measured_the_evidence_is_empty(walk, tmp_path):

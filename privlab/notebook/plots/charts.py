@@ -107,7 +107,7 @@ def dots(
     there = {name: values for name, values in groups.items() if len(values) or name not in live}
     columns = picture.columns("groups", there, log)
     row = {name: number for number, name in enumerate(groups)}
-    values = np.concatenate([*columns.values()] or [[]])
+    values = np.concatenate([np.array([]), *columns.values()])
     rows = np.array([row[name] for name, column in columns.items() for _ in column])
     bar: dict[str, Any] = {"marker": "|", "markersize": 10, "markeredgecolor": "black", "markeredgewidth": 2}
     bar |= {"color": "black", "linestyle": "none", "err_style": "bars", "err_kws": {"linewidth": 2}, "legend": False}
