@@ -117,6 +117,7 @@ def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, p
     values, images = experiment.collected(number, size, device, bar)
     seconds = time.perf_counter() - began
     if live := os.environ.get("PRIVLAB_LIVE"):  # the runner's, which compares what moved
+        evidence.path(name, size, Path(live)).unlink(missing_ok=True)  # of an earlier run
         evidence.append(name, size, row(experiment, size, number, values, seconds, device), Path(live))
     table = {key: np.array([value]) for key, value in values.items()}
     shown = {(number, key): image.numpy() for key, image in images.items()}

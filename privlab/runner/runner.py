@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -227,6 +228,8 @@ def _one(
         if old.is_dir():
             raise IsADirectoryError(f"{old} is a folder, where a file of the run goes; remove it and run the lab again")
         old.unlink(missing_ok=True)
+    live = plan.out.absolute() / "live" / lab.name  # where experiments leave what they measure in this lab
+    shutil.rmtree(live, ignore_errors=True)
     request = {
         "source": str(lab.path.resolve()),
         "out": str(notebook.resolve()),
@@ -242,7 +245,7 @@ def _one(
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env=_environment(plan),
+            env=_environment(plan, live),
             start_new_session=True,  # so that Ctrl-C reaches this process alone, which then stops the others in order
         )
         workers[lab.name] = worker
@@ -280,11 +283,12 @@ def _one(
     return result
 
 
-def _environment(plan: Plan) -> dict[str, str]:
+def _environment(plan: Plan, live: Path) -> dict[str, str]:
     """What makes a run repeatable, and keeps parallel labs, and the processes of their fleets, off each other's cores."""
     pools = ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "NUMEXPR_NUM", "VECLIB_MAXIMUM")
     # a lab runs in its own folder, from where a relative place would be another
-    places = {name: os.environ[name] for name in ("PRIVLAB_DATA", "PRIVLAB_STORE") if os.environ.get(name)}
+    names = ("PRIVLAB_DATA", "PRIVLAB_STORE", "PRIVLAB_EVIDENCE")
+    places = {name: os.environ[name] for name in names if os.environ.get(name)}
     return (
         os.environ
         | {name: str(Path(place).expanduser().absolute()) for name, place in places.items()}
@@ -292,6 +296,7 @@ def _environment(plan: Plan) -> dict[str, str]:
         | ({"PRIVLAB_CLUSTER": plan.cluster} if plan.cluster else {})
         | {
             "PRIVLAB_JOBS": str(plan.threads),
+            "PRIVLAB_LIVE": str(live),
             "PYTHONHASHSEED": "0",
             "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # figures go into the notebook
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
