@@ -38,7 +38,9 @@ def test_no_behaviour_moved_without_a_higher_protocol(name, smoke):
     measure = f"python -m privlab measure {name} --size smoke"
     assert committed, f"{name} has no committed line for repeat 0 of this digest; {measure}, and commit it"
     before, now = committed[0], live(name, smoke[0])
-    assert [*now.values] == [*before.values], f"{name} yields other names than its canary; raise protocol, then {measure}"
+    assert [*now.values] == [*before.values], (
+        f"{name} yields other names than its canary; raise protocol, then {measure}"
+    )
     if any(now.versions.get(key) != before.versions.get(key) for key in ALIKE):
         return  # another processor or release: a search or a training may go another way
     for key, value in before.values.items():
