@@ -1,6 +1,6 @@
 """Evidence: what was measured of an experiment at one size, a JSON line a repeat; and what was registered before it was measured.
 
-    book/evidence/registered.json            which repeats are judged, and what they stand for
+    book/evidence/registered.jsonl           which repeats are judged, and what they stand for
     book/evidence/night/MODULE.NAME.jsonl    a line a repeat, good or bad, in the order in which they were measured
     book/evidence/night/MODULE.NAME/         pictures that a reader should see
 
@@ -185,14 +185,12 @@ class Registration:
 
 def registrations(root: Path | None = None) -> tuple[Registration, ...]:
     """All that was registered, in its order.  Raises ValueError, with the file and the entry, for what is no registration."""
-    file = (root or folder()) / "registered.json"
-    if not file.exists():
-        return ()
+    file = (root or folder()) / "registered.jsonl"
     try:
-        entries = [Registration(**entry) for entry in json.loads(file.read_bytes())]
+        lines = file.read_text().splitlines() if file.exists() else []
+        return tuple(Registration(**json.loads(line)) for line in dict.fromkeys(lines) if line)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read ({error}); take it from the last commit that has it whole") from None
-    return tuple(entries)
 
 
 def register(entries: Iterable[Registration], root: Path | None = None) -> tuple[Registration, ...]:
@@ -202,9 +200,9 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> tuple
     Raises ValueError for a range that another one of this experiment and size touches.
     """
     root = root or folder()
-    file = root / "registered.json"
+    file = root / "registered.jsonl"
     root.mkdir(parents=True, exist_ok=True)
-    with FileLock(root / ".registered.json.lock"):
+    with FileLock(root / ".registered.jsonl.lock"):
         kept, new = list(registrations(root)), []
         for entry in entries:
             earlier = [r for r in kept if (r.experiment, r.size) == (entry.experiment, entry.size)]
@@ -220,8 +218,8 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> tuple
             new.append(Registration(**{**asdict(entry), "attempt": len(earlier)}))
             kept.append(new[-1])
         if new:
-            text = ",\n".join(json.dumps(asdict(entry), ensure_ascii=False) for entry in kept)
-            atomic.write_atomic(file, f"[\n{text}\n]\n".encode())
+            text = "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in kept)
+            atomic.write_atomic(file, text.encode())
     return tuple(new)
 
 
