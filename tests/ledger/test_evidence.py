@@ -107,7 +107,7 @@ def test_ranges_of_sizes_do_not_overlap(change):
         replace(TWELVE, **change)
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", "1", '{"experiment": "a.b"}', '<<<<<<< HEAD'])
+@pytest.mark.parametrize("content", ["{", "[1]", "1", '{"experiment": "a.b"}', "<<<<<<< HEAD"])
 def test_a_broken_registration_is_named(content, tmp_path):
     (tmp_path / "registered.jsonl").write_text(content)
     with pytest.raises(ValueError, match=r"registered\.jsonl cannot be read"):
