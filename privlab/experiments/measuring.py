@@ -57,14 +57,17 @@ def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Pla
 
 def _wanted(experiment: Experiment, size: str, root: Path | None) -> list[int]:
     """Numbers of the registered repeats of this digest; at smoke and where nothing is registered yet, those of the size."""
-    mine = [
-        entry for entry in evidence.registrations(root)
-        if (entry.experiment, entry.size, entry.digest) == (experiment.name, size, experiment.digest(size))
-    ]  # fmt: skip
+    mine = _registered(experiment, size, root)
     if not mine:
         first = experiment.first(size)
         return [*range(first, first + experiment.size(size).repeats)]
     return sorted({n for entry in mine for n in range(entry.first, entry.first + entry.repeats)})
+
+
+def _registered(experiment: Experiment, size: str, root: Path | None) -> list[evidence.Registration]:
+    """The registrations of what this experiment is now, by its digest."""
+    now = (experiment.name, size, experiment.digest(size))
+    return [entry for entry in evidence.registrations(root) if (entry.experiment, entry.size, entry.digest) == now]
 
 
 def registration(name: str, size: str) -> evidence.Registration:
@@ -90,11 +93,16 @@ def measure(
 ) -> tasks.Report:
     """Measure what is missing of these experiments at one size, and append it to the evidence.
 
+    What is not registered yet is registered before its first repeat; smoke, which is never judged, need not be.
     names: of experiments, see `names`.  size: one of smoke, class, night, gpu, paper.  minutes: no repeat begins after so many.
     jobs, cluster: see `tasks.run`.  device: "cpu" or "cuda".  root: folder of the evidence; the book's if not given.
     Raises ValueError for an unknown experiment or size, RuntimeError for a repeat that failed, behind all others.
     """
     root = root or evidence.folder()
+    there = [name for name in names if size in find(name).sizes]
+    if size != "smoke":
+        unknown = [name for name in there if not _registered(find(name), size, root)]
+        evidence.register((registration(name, size) for name in unknown), root)
     work = [
         tasks.Task(
             name=f"{plan.experiment} {size} {n}",
@@ -104,7 +112,7 @@ def measure(
             steps=partial(_there, plan.experiment, size, n, root),
             total=1,
         )
-        for plan in plans(names, size, root)
+        for plan in plans(there, size, root)
         for n in plan.missing
     ]
     budget = None if minutes is None else 60 * minutes

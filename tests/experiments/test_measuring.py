@@ -73,6 +73,15 @@ def test_what_is_missing_is_measured_once(walk, tmp_path):
         there["psnr[c]"]
 
 
+def test_what_is_measured_is_registered_first_and_once(walk, tmp_path):
+    for _ in range(2):
+        experiments.measure([walk.name], "class", jobs=1, minutes=1e-9, root=tmp_path, progress=False)
+    (entry,) = evidence.registrations(tmp_path)
+    assert (entry.experiment, entry.size, entry.first, entry.repeats, entry.attempt) == (walk.name, "class", 0, 6, 0)
+    experiments.measure([walk.name], "smoke", jobs=1, root=tmp_path, progress=False)
+    assert len(evidence.registrations(tmp_path)) == 1
+
+
 def test_pictures_of_the_first_repeats_are_kept(walk, tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
     experiments.measure([walk.name], "class", jobs=1, progress=False)

@@ -112,3 +112,11 @@ def test_a_broken_registration_is_named(content, tmp_path):
     (tmp_path / "registered.jsonl").write_text(content)
     with pytest.raises(ValueError, match=r"registered\.jsonl cannot be read"):
         evidence.registrations(tmp_path)
+
+
+def test_an_installed_wheel_has_its_evidence_in_the_package(tmp_path, monkeypatch):
+    monkeypatch.delenv("PRIVLAB_EVIDENCE", raising=False)
+    monkeypatch.setattr(evidence, "__file__", str(tmp_path / "privlab/ledger/evidence.py"))
+    assert evidence.folder() == tmp_path / "privlab/evidence"  # where the build puts it, see pyproject.toml
+    (tmp_path / "book/evidence").mkdir(parents=True)
+    assert evidence.folder() == tmp_path / "book/evidence"
