@@ -95,6 +95,14 @@ def forgetful(model: nn.Module) -> Iterator[None]:
             now.update(before)
 
 
+def kept(model: nn.Module) -> list[dict[str, tuple[int, int]]]:
+    """What each layer holds, by identity, and how much is in it: equal before and after a pass that leaves no trace."""
+    return [
+        {name: (id(v), len(v) if isinstance(v, dict | list | set) else 0) for name, v in vars(module).items()}
+        for module in model.modules()
+    ]
+
+
 OF_A_MODULE = frozenset(vars(nn.Module()))  # its parameters, hooks and mode
 
 

@@ -27,7 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, curvature, matching, objectives
-from privlab.attacks.gradient_inversion.derivatives import twice_differentiable
+from privlab.attacks.gradient_inversion.derivatives import TwiceDifferentiable
 from privlab.attacks.gradient_inversion.gauss_newton import SQUARES, TERMS
 from privlab.attacks.gradient_inversion.search_spaces import Pixels
 from privlab.compute.atomic import write_atomic
@@ -221,7 +221,7 @@ def test_forward_mode_takes_longer(net):
     parameters, values = dict(model.named_parameters()), [SQUARES[objectives.relative_distance]]
 
     def problem(x):
-        return curvature.residuals(twice_differentiable(model), parameters, leak, leak.labels, Pixels(), values, x)
+        return curvature.residuals(TwiceDifferentiable(model), parameters, leak, leak.labels, Pixels(), values, x)
 
     def functional_problem(x):
         def task(p):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import grad
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from privlab.attacks.gradient_inversion.derivatives import twice_differentiable
+from privlab.attacks.gradient_inversion.derivatives import TwiceDifferentiable
 from privlab.attacks.gradient_inversion.terms import Term
 from privlab.leak import Leak
 from privlab.models.forward import Gradients, functional
@@ -37,7 +37,7 @@ class Compiled:
         _ = self.leak.norm  # kept by the leak; otherwise each step would compute it
         self.steps: dict[tuple[str, ...], Step] = {}
 
-        self.forward = twice_differentiable(model, functional(model))
+        self.forward = TwiceDifferentiable(model, functional(model))
 
     def __call__(self, x: Tensor, terms: Sequence[Term], weights: Tensor) -> tuple[Tensor, Tensor]:
         """The values (terms,) of the terms, unweighted, and the gradient of their weighted sum at x, like x.

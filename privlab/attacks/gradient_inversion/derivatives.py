@@ -19,50 +19,72 @@ from torch.overrides import TorchFunctionMode
 
 from privlab.attacks.gradient_inversion.activation_patterns import OtherPattern
 from privlab.attacks.gradient_inversion.differences import Difference
-from privlab.models.forward import stateless
+from privlab.models.forward import forgetful, kept, stateless
 
 Kind = Literal["exact", "difference", "auto"]
 KINDS = ("exact", "difference", "auto")
 ERROR = (
     0.03  # of a difference, over the length of the exact direction: a cosine of .9995 at least, and lengths within 3%
 )
+LONG = 50  # looks from which on a search pays for seeing at its first whether its passes can go without care
 EVERY = 50  # looks between two comparisons; twice, four times, ... as many where the difference was turned down
 
 
-def twice_differentiable(
-    model: nn.Module, forward: Callable[..., Tensor] | None = None, tell: bool = True
-) -> Callable[..., Tensor]:
+class TwiceDifferentiable:
     """The model's forward pass without side effects, attention and hard sigmoids computed so that they have a second derivative.
 
     PyTorch's fused attention has none. Where the model uses it, the plain one takes its place, and a warning says so.
-    forward: how to run the model; `stateless(model)` if not given.  tell: whether to warn.
+    model: to be run as `stateless` does, or as `forward`.  tell: whether to warn.
+    plain: whether the model is run as it is, without that care, which takes a millisecond a pass; None until `compared` has looked.
     """
-    run, watch = forward or stateless(model), _Twice()
-    warned: list[bool] = []
 
-    def plain(*args: Any) -> Tensor:
-        with sdpa_kernel(SDPBackend.MATH), watch:
-            logits = run(*args)
-        if watch.fused and tell and not warned:
-            warned.append(True)
+    def __init__(self, model: nn.Module, forward: Callable[..., Tensor] | None = None, tell: bool = True) -> None:
+        self.model, self.run, self.tell, self.watch = model, forward or stateless(model), tell, _Twice()
+        self.plain: bool | None = None if forward is None and not any(m.training for m in model.modules()) else False
+
+    def __call__(self, *args: Any) -> Tensor:
+        if self.plain:
+            return self.model(*args)
+        with sdpa_kernel(SDPBackend.MATH), self.watch:
+            logits = self.run(*args)
+        if self.watch.fused and self.tell:
+            self.tell = False
             warnings.warn(
-                f"model: {type(model).__name__} computes attention by a fused kernel, which cannot be differentiated twice; "
+                f"model: {type(self.model).__name__} computes attention by a fused kernel, which cannot be differentiated twice; "
                 "the search uses PyTorch's plain attention in its place (same function, slower)",
                 stacklevel=2,
             )
         return logits
 
-    return plain
+    def compared(self, look: Callable[[], Look]) -> Look:
+        """What a look gives with care; from now on without it, if it leaves no trace in any layer and gives the same to the bit."""
+        chance = torch.get_rng_state()
+        careful = look()
+        self.plain = False
+        if self.watch.fused or self.watch.replaced:
+            return careful
+        with forgetful(self.model), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(chance)
+            before, self.plain = kept(self.model), True
+            try:
+                other = look()
+                ours, theirs = ([one.values, *one.gradients] for one in (careful, other))
+                self.plain = kept(self.model) == before and all(map(torch.equal, ours, theirs))
+            except BaseException:
+                self.plain = False
+                raise
+        return careful
 
 
 class _Twice(TorchFunctionMode):
     """Notices calls of attention that PyTorch may fuse; puts for a hard sigmoid what it is made of, which has a second derivative."""
 
-    fused = False
+    fused = replaced = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.fused |= func in (F.scaled_dot_product_attention, F.multi_head_attention_forward)
         if func is F.hardsigmoid:
+            self.replaced = True
             return F.relu6((args[0] if args else (kwargs or {})["input"]) + 3) / 6
         return func(*args, **(kwargs or {}))
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from privlab.attacks.gradient_inversion.derivatives import Choice, Look, check_twice
+from privlab.attacks.gradient_inversion.derivatives import LONG, Choice, Look, TwiceDifferentiable, check_twice
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
 from privlab.attacks.gradient_inversion.slopes import Slope, written
 from privlab.attacks.gradient_inversion.terms import Term
@@ -67,7 +67,7 @@ class Descent:
     The other arguments are those of `matching.GradientMatching` and its `search`.
     """
 
-    forward: Callable[[Tensor], Tensor]
+    forward: TwiceDifferentiable
     parameters: Mapping[str, Tensor]
     leak: Leak
     terms: Sequence[Term]
@@ -180,12 +180,20 @@ class Descent:
             return dict(zip((t.name for t in terms), values, strict=True)), [gradient]
         if matching:
             taken = self.choice.take(
-                lambda: self._exactly(x, guess, terms, variables),
+                lambda: self._with_care(lambda: self._exactly(x, guess, terms, variables)),
                 lambda: self._by_difference(x, guess, terms, variables),
             )
         else:
             taken = self._exactly(x, guess, terms, variables)
         return dict(zip((t.name for t in terms), taken.values.detach(), strict=True)), taken.gradients
+
+    def _with_care(self, look: Callable[[], Look]) -> Look:
+        """An exact look; a long search sees at its first, or at the second if that is by differences, whether it can do with less care."""
+        mostly = self.choice.difference is None or (not self.choice.agrees and self.choice.exact_looks > 0)
+        looks = self.steps * (20 if self.optimiser == "lbfgs" else 1)
+        if self.forward.plain is None and mostly and looks >= LONG and self.latent.device.type == "cpu":
+            return self.forward.compared(look)
+        return look()
 
     def _exactly(self, x: Tensor, guess: Tensor | None, terms: Sequence[Term], variables: list[Tensor]) -> Look:
         """By differentiating twice."""

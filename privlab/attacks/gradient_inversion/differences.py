@@ -22,7 +22,7 @@ from torch.func import functional_call
 
 from privlab.attacks.gradient_inversion.activation_patterns import Recorded, Replayed
 from privlab.attacks.gradient_inversion.slopes import Slope, length
-from privlab.models.forward import Gradients, forgetful, functional, stateless
+from privlab.models.forward import Gradients, forgetful, functional, kept, stateless
 
 Task = Callable[[Callable[[Tensor], Tensor]], Tensor]  # a forward pass -> the loss that the client differentiates
 
@@ -84,9 +84,9 @@ class Difference:
         wanted = [*inputs, *self.parameters.values()]
         careful = torch.autograd.grad(task(self._careful[0]), wanted, materialize_grads=True)
         with forgetful(self.model):
-            before = _attributes(self.model)
+            before = kept(self.model)
             loss = task(self.model)
-            if _attributes(self.model) != before:
+            if kept(self.model) != before:
                 return False
             plain = torch.autograd.grad(loss, wanted, materialize_grads=True)
         return all(map(torch.equal, careful, plain))
@@ -192,11 +192,3 @@ def steady(
         shift, moved = other, move(other)
         gain = length(moved[:1]) / shift
     return moved, shift, gain
-
-
-def _attributes(model: nn.Module) -> list[dict[str, tuple[int, int]]]:
-    """What each layer holds, by identity, and how much is in it."""
-    return [
-        {name: (id(v), len(v) if isinstance(v, dict | list | set) else 0) for name, v in vars(module).items()}
-        for module in model.modules()
-    ]

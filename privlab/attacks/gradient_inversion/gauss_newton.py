@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from privlab.attacks.gradient_inversion import label_recovery, objectives, priors
 from privlab.attacks.gradient_inversion.curvature import Curvature, Residual, check_memory, metric, residuals
 from privlab.attacks.gradient_inversion.curvature_by_differences import CurvatureByDifferences
-from privlab.attacks.gradient_inversion.derivatives import KINDS, Kind, twice_differentiable, why_exact
+from privlab.attacks.gradient_inversion.derivatives import KINDS, Kind, TwiceDifferentiable, why_exact
 from privlab.attacks.gradient_inversion.descent import Checkpoint, State
 from privlab.attacks.gradient_inversion.results import Result, record
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
@@ -139,7 +139,7 @@ class GaussNewton:
         labels: Tensor = leak.labels  # type: ignore[assignment]  # known by now
         space = space or Pixels()
         values = [SQUARES[t.value] for t in self.terms]
-        forward = twice_differentiable(model, tell=kind == "exact")
+        forward = TwiceDifferentiable(model, tell=kind == "exact")
         problem = partial(residuals, forward, parameters, leak, labels, space, values)
         for begin in starts(leak, seed, restarts, start, resume):
             bend = Curvature(problem, self.recycle, metric(self.precondition, model, space))

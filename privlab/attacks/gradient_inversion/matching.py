@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import label_recovery
 from privlab.attacks.gradient_inversion.compiled import Compiled
-from privlab.attacks.gradient_inversion.derivatives import KINDS, Kind, choose, twice_differentiable
+from privlab.attacks.gradient_inversion.derivatives import KINDS, Kind, TwiceDifferentiable, choose
 from privlab.attacks.gradient_inversion.descent import Checkpoint, Descent, State
 from privlab.attacks.gradient_inversion.results import Result, record
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
@@ -171,7 +171,7 @@ class GradientMatching:
         _check_compiled(compiled, chunk, leak, self.labels, self.derivative)
         parameters, leak = attacked(model, leak, self.labels)
         like = next(iter(parameters.values()))
-        forward, classes = twice_differentiable(model, tell=self.derivative == "exact"), 0
+        forward, classes = TwiceDifferentiable(model, tell=self.derivative == "exact"), 0
         if leak.labels is None:
             classes = forward(like.new_zeros(leak.batch_size, *leak.image_shape)).shape[1]
         terms = ready(self.terms, model, leak)

@@ -54,6 +54,18 @@ def test_gauss_newton_against_noise_as_by_hand():
     assert torch.equal(found.images, expected.images) and found.evaluations == expected.evaluations
 
 
+@pytest.mark.parametrize("attack", ["annealed", "gauss_newton"])
+def test_a_case_by_differences(attack):
+    by_auto = gradient_inversion.cases.searched(case(attack=attack, settings=dict(steps=2), derivative="auto"))
+    exact = gradient_inversion.cases.searched(case(attack=attack, settings=dict(steps=2)))
+    if attack == "annealed":
+        assert (by_auto.derivatives, exact.derivatives) == ({"exact": 1, "difference": 2}, {"exact": 3})
+    assert not torch.equal(by_auto.images, exact.images)
+    assert (by_auto.images - exact.images).abs().mean() < 0.01  # a sign that turned is a whole step, in few pixels
+    with pytest.raises(ValueError, match="derivative='central' is not known here; try 'exact'"):
+        case(derivative="central")
+
+
 def test_what_is_kept_is_not_searched_for_again(capsys, monkeypatch):
     first = run_cases([case()], jobs=1, progress=False)
     monkeypatch.setattr(gradient_inversion.cases, "PRESETS", {"inverting_gradients": None})  # a search would fail
@@ -73,6 +85,7 @@ def test_what_is_kept_is_not_searched_for_again(capsys, monkeypatch):
         dict(side=64),
         dict(sent=EVEN.settings()),
         dict(rounds=2),
+        dict(derivative="auto"),
     ],
 )
 def test_all_that_a_result_depends_on_is_in_its_name(change):
@@ -111,7 +124,7 @@ def test_what_was_kept_before_there_were_defences_keeps_its_name():
         train=False,
         noise=0.0,
     )
-    assert case().plain() == case(sent={}, rounds=1, informed=False).plain() == before
+    assert case().plain() == case(sent={}, rounds=1, informed=False, derivative="exact").plain() == before
     assert case(noise=0.1).plain() == before | dict(noise=0.1)
     full = case(sent=EVEN.settings(), rounds=2, informed=True)
     assert full.plain() == before | dict(sent=EVEN.settings(), rounds=2, informed=True)

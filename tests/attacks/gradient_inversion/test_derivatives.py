@@ -21,6 +21,7 @@ from privlab.attacks.gradient_inversion import (
     activation_patterns,
     adaptive,
     derivatives,
+    descent,
     differences,
     objectives,
     search_spaces,
@@ -114,7 +115,7 @@ def two_ways(model, leak, distance, x):
         return F.cross_entropy(forward(x), leak.labels)
 
     update = torch.autograd.grad(
-        task(derivatives.twice_differentiable(model)), list(weights.values()), create_graph=True
+        task(derivatives.TwiceDifferentiable(model)), list(weights.values()), create_graph=True
     )
     (exact,) = torch.autograd.grad(distance(x, dict(zip(weights, update, strict=True)), leak), x)
     grads = {n: g.requires_grad_() for n, g in difference.first(task, [x]).items()}
@@ -497,6 +498,49 @@ def test_what_a_layer_keeps_between_calls():
     tokens = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), Tokens(), nn.LayerNorm(4)).double().eval()
     tokens[1].running_mean.uniform_()
     assert not plain(tokens)  # see models.memory_layout
+    assert all(not part.notes for part in model.modules() if isinstance(part, Keeps))
+
+
+class Dropping(nn.Module):
+    """Drops at random whatever mode it is in."""
+
+    def forward(self, x):
+        return F.dropout(x, 0.2)
+
+
+CAREFUL = {  # -> whether the passes of a long search need care
+    "convolutions": (False, convolutions),
+    "transformer": (False, transformer),
+    "chance": (False, lambda: convolutions(Dropping)),
+    "a layer that keeps": (True, lambda: convolutions(lambda: nn.Sequential(Keeps(), nn.Sigmoid()))),
+    "hard sigmoids": (True, lambda: convolutions(nn.Hardsigmoid)),
+    "train mode": (True, lambda: convolutions().train()),
+}
+
+
+@pytest.mark.parametrize("name", list(CAREFUL))
+def test_a_long_exact_search_goes_without_the_care_that_its_model_does_not_need(name, monkeypatch):
+    """To the bit, and drawing the same random numbers."""
+    needs, make = CAREFUL[name]
+    model = make()
+    leak, attack = sent(model), GradientMatching((COSINE, SMOOTH), 4)
+    ends, plain = [], []
+    compared = derivatives.TwiceDifferentiable.compared
+
+    def watched(self, look):
+        result = compared(self, look)
+        plain.append(self.plain)
+        return result
+
+    monkeypatch.setattr(derivatives.TwiceDifferentiable, "compared", watched)
+    for long in (math.inf, 1):
+        monkeypatch.setattr(descent, "LONG", long)
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            *_, last = attack.search(model, leak)
+            ends.append((last.images, last.losses, last.evaluations, torch.rand(1)))
+    assert plain == ([] if name == "train mode" else [not needs])
+    assert torch.equal(ends[0][0], ends[1][0]) and ends[0][1:] == ends[1][1:]
     assert all(not part.notes for part in model.modules() if isinstance(part, Keeps))
 
 
