@@ -156,7 +156,10 @@ def spectra(
     progress: bool = True,
 ) -> list[Tensor]:
     """`sensitivity.spectrum` at the photograph of each case; its attack does not matter. Kept, and fanned out, as in `run_cases`."""
-    plain = [{k: v for k, v in case.plain().items() if k not in ("attack", "settings", "seed", "derivative")} for case in cases]
+    plain = [
+        {k: v for k, v in case.plain().items() if k not in ("attack", "settings", "seed", "derivative")}
+        for case in cases
+    ]
     settings = [{**case, "device": device, "block": block} for case in plain]
     return [run.load("spectrum")["singular"] for run in _done("sense", settings, title, jobs, budget, progress)]
 
