@@ -1,4 +1,5 @@
 from . import atomic, interrupts, machine, reading, store, tasks
+from .machine import device
 from .store import Run
 
-__all__ = ["Run", "atomic", "interrupts", "machine", "reading", "store", "tasks"]
+__all__ = ["Run", "atomic", "device", "interrupts", "machine", "reading", "store", "tasks"]

@@ -22,6 +22,20 @@ def cores() -> int:
     return allowed
 
 
+def device(name: str = "auto") -> str:
+    """The torch device to compute on: "auto" is CUDA where there is a card, and the CPU elsewhere.
+
+    Raises ValueError for Apple's MPS, which has no float64, and the proofs need it.
+    """
+    import torch  # here, since who asks for cores need not wait for it
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("mps"):
+        raise ValueError(f"device={name!r} has no float64, which the labs need; try 'cpu'")
+    return name
+
+
 def memory() -> tuple[float, float]:
     """(total, available) in GB, the limit of a container included (Binder gives 2 GB on a far larger machine)."""
     machine = psutil.virtual_memory()

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from tqdm.auto import tqdm
 
+from privlab import compute
 from privlab.experiments import pictures
 from privlab.experiments.measuring import measure, row
 from privlab.experiments.protocol import Experiment, find
@@ -104,8 +104,7 @@ def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, p
     have this size, the largest below it.
     device: "cpu", "cuda", or "auto".  jobs: processes, where registered repeats are measured, see `measure`.
     """
-    experiment, device = find(name), "cuda" if device == "auto" and torch.cuda.is_available() else device
-    device = "cpu" if device == "auto" else device
+    experiment, device = find(name), compute.device(device)
     size = experiment.nearest(size)
     if size not in ("smoke", "class"):
         measure([name], size, jobs=jobs, device=device, progress=progress)

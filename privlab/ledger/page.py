@@ -14,6 +14,7 @@ from IPython import get_ipython
 from IPython.display import publish_display_data
 from torch import Tensor
 
+from privlab import compute
 from privlab.ledger import papers, report
 from privlab.ledger.papers import PROFILES
 from privlab.ledger.records import Machine, Record, record
@@ -38,13 +39,7 @@ class Page:
             raise ValueError(f"lab={lab!r}; give its two digits as text, such as '05'")
         if profile not in PROFILES:
             raise ValueError(f"profile={profile!r}; try one of {', '.join(PROFILES)}")
-        if str(device) == "auto":
-            device = (
-                "cuda" if torch.cuda.is_available() else "cpu"
-            )  # Apple's MPS has no float64, and the proofs need it
-        if str(device).startswith("mps"):
-            raise ValueError(f"device={device!r} has no float64, which the labs need; try 'cpu'")
-        self.lab, self.profile, self.seed, self.device = lab, profile, int(seed), str(device)
+        self.lab, self.profile, self.seed, self.device = lab, profile, int(seed), compute.device(str(device))
         self.machine = Machine.here(self.device)
         self._records: dict[str, Record] = {}
 

@@ -99,3 +99,9 @@ print(before, with_one, machine.peak_gb())
     before, with_one, after = map(float, done.stdout.split())
     assert 0.3 < with_one - before < 0.4
     assert after == pytest.approx(with_one, abs=0.02)
+
+
+def test_a_device_is_chosen_or_refused():
+    assert machine.device("cpu") == "cpu" and machine.device("auto") in ("cpu", "cuda")
+    with pytest.raises(ValueError, match="device='mps' has no float64"):
+        machine.device("mps")
