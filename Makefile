@@ -12,7 +12,7 @@ READY   := $(VENV)/.ready
 .PHONY: help env run test check weekly lab book bench soak pair lock clean
 
 help:
-	@echo "make run    execute the labs on real images and judge the papers' claims (PROFILE=smoke|laptop|gpu|paper, JOBS=2, LABS='00 05')"
+	@echo "make run    execute the labs on real images and judge the papers' claims (PROFILE=smoke|class|night|gpu|paper, JOBS=2, LABS='00 05')"
 	@echo "make test   lint, types, contracts between modules, the tests of the package, each lab once (10 minutes after make run, else 17)"
 	@echo "make check  that and one test of each slow kind, such as a lab in a browser: what CI runs (half an hour)"
 	@echo "make weekly all of that kind, and a soak of three rounds (two hours)"

@@ -1,6 +1,6 @@
 """Take the README's pictures out of executed labs, with the alt texts that the labs gave them.
 
-python data_scripts/pictures.py runs/laptop             from a run of 04, 05 and 13 at laptop
+python data_scripts/pictures.py runs/class             from a run of 04, 05 and 13 at class
 python data_scripts/pictures.py runs/a runs/b           from several; a lab is taken from the first that has it
 
 Writes book/_static/readme_*.png, in 256 colours so that each stays below 150 KB. A file carries its alt text, its lab and

@@ -18,7 +18,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.3 | 1.3 GB |
-# | laptop | 0.7 | 2.4 GB |
+# | class | 0.7 | 2.4 GB |
 # | gpu | 2 | 3.0 GB |
 # | paper | 2 | 3.0 GB |
 #
@@ -47,7 +47,7 @@ fresh = dict(mode="eval", victim="fresh")  # every victim of this lab: new weigh
 page = ledger.Page("00", profile=profile, seed=seed, device=device)
 photos_to_try, model_name = {
     "smoke": (4, "vit_small_patch32_224"),
-    "laptop": (8, "vit_base_patch16_224"),
+    "class": (8, "vit_base_patch16_224"),
     "gpu": (20, "vit_base_patch16_224"),
     "paper": (20, "vit_base_patch16_224"),
 }[profile]

@@ -20,7 +20,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.7 | 1.4 GB |
-# | laptop | 10 | 2.7 GB |
+# | class | 10 | 2.7 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 1000 | 12 GB |
 #
@@ -70,7 +70,7 @@ larger = {"ResNet-101": ("resnet101_cifar", {}), "Swin-S": ("swin_small_cifar", 
 # families, image sets, images of each, splits, recipe, epochs between two looks
 family, sets, size, repeats, recipe, every = {
     "smoke": (two, ["cifar10"], 1_200, 1, "membership_smoke", 2),
-    "laptop": (small, ["cifar10"], 8_000, 3, "membership_laptop", 6),
+    "class": (small, ["cifar10"], 8_000, 3, "membership_laptop", 6),
     "gpu": (full, ["cifar10"], 50_000, 1, "zhang2024_membership", 50),
     "paper": (full | larger, ["cifar10", "cifar100"], 50_000, 3, "zhang2024_membership", 50),
 }[profile]

@@ -20,7 +20,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.7 | 1.4 GB |
-# | laptop | 10 | 2.7 GB |
+# | class | 10 | 2.7 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 20000 | 12 GB |
 #
@@ -64,7 +64,7 @@ larger = {"ResNet-101": ("resnet101_cifar", {}), "Swin-S": ("swin_small_cifar", 
 # families, image sets, models, images, images that no model sees, recipe
 family, sets, fleet_size, size, unseen, recipe = {
     "smoke": (small, ["cifar10"], 6, 400, 200, "membership_smoke"),
-    "laptop": (small, ["cifar10"], 10, 4_000, 1_000, "membership_laptop"),
+    "class": (small, ["cifar10"], 10, 4_000, 1_000, "membership_laptop"),
     "gpu": (full, ["cifar10"], 8, 20_000, 5_000, "zhang2024_membership"),
     "paper": (full | larger, ["cifar10", "cifar100"], 64, 50_000, 10_000, "zhang2024_membership"),
 }[profile]

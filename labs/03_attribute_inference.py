@@ -21,7 +21,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.9 | 1.6 GB |
-# | laptop | 10 | 2.7 GB |
+# | class | 10 | 2.7 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 300 | 12 GB |
 #
@@ -67,7 +67,7 @@ larger = {"ResNet-101": ("resnet101_cifar", {}), "Swin-S": ("swin_small_cifar", 
 # families, images, victims of each, recipe, epochs between two looks, epochs of the probe
 family, size, repeats, recipe, every, probe_epochs = {
     "smoke": (small, 1_600, 2, "attribute_smoke", 2, 10),
-    "laptop": (small, 6_000, 5, "attribute_laptop", 2, 40),
+    "class": (small, 6_000, 5, "attribute_laptop", 2, 40),
     "gpu": (full, 20_000, 2, "zhang2024_attribute", 25, 100),
     "paper": (full | larger, 20_000, 5, "zhang2024_attribute", 10, 100),
 }[profile]

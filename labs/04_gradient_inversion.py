@@ -20,7 +20,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 1.0 | 1.6 GB |
-# | laptop | 14 | 2.3 GB |
+# | class | 14 | 2.3 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 10 | 12 GB |
 #
@@ -65,7 +65,7 @@ full = {
 # victims, images, seeds, the attack; then for the side experiments: repeats, steps, training images, epochs
 family, images, seeds, attack, side_repeats, side_steps, train_images, epochs = {
     "smoke": (small, 1, 2, gradient_inversion.annealed(32), 1, 32, 128, 2),
-    "laptop": (small, 4, 2, gradient_inversion.annealed(200), 4, 200, 800, 3),
+    "class": (small, 4, 2, gradient_inversion.annealed(200), 4, 200, 800, 3),
     "gpu": (full, 4, 1, gradient_inversion.inverting_gradients(3_000), 4, 300, 10_000, 15),
     "paper": (full, 20, 1, gradient_inversion.inverting_gradients(3_000), 4, 600, 50_000, 50),
 }[profile]

@@ -18,7 +18,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.6 | 1.5 GB |
-# | laptop | 1.3 | 2.7 GB |
+# | class | 1.3 | 2.7 GB |
 # | gpu | 4 | 4.0 GB |
 # | paper | 15 | 4.0 GB |
 #
@@ -53,7 +53,7 @@ page = ledger.Page("05", profile=profile, seed=seed, device=device)
 both = {"vit_small_patch32_224": "vit_s_32", "vit_base_patch16_224": "vit_b_16"}
 how_many, seeds, stock = {
     "smoke": (3, 2, {"vit_small_patch32_224": "vit_s_32"}),
-    "laptop": (4, 2, both),
+    "class": (4, 2, both),
     "gpu": (10, 3, both),
     "paper": (20, 5, both),
 }[profile]

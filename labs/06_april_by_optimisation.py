@@ -19,7 +19,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.8 | 1.3 GB |
-# | laptop | 9 | 1.5 GB |
+# | class | 9 | 1.5 GB |
 # | gpu | 10 | 12 GB |
 # | paper | 10 | 12 GB |
 #
@@ -60,7 +60,7 @@ every_scale = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 # shape of the victims; images of Table 1, steps for CIFAR-10 and MNIST; then for all else: images, steps, scales; training: images, epochs
 shape, how_many, steps, side_images, side_steps, scales, train_images, epochs = {
     "smoke": (dict(width=224, depth=2), 2, (8, 8), 2, 8, (0.02, 0.2, 1.0), 64, 2),
-    "laptop": (dict(width=384, depth=2), 3, (100, 100), 3, 80, every_scale, 800, 4),
+    "class": (dict(width=384, depth=2), 3, (100, 100), 3, 80, every_scale, 800, 4),
     "gpu": (dict(width=384, depth=4), 8, (1500, 800), 4, 300, every_scale, 10_000, 15),
     "paper": (dict(width=384, depth=4), 500, (1500, 800), 20, 600, every_scale, 50_000, 50),
 }[profile]

@@ -19,7 +19,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 1.0 | 1.8 GB |
-# | laptop | 9.5 | 2.0 GB |
+# | class | 9.5 | 2.0 GB |
 # | gpu | 10 | 14 GB |
 # | paper | 10 | 14 GB |
 #
@@ -60,13 +60,13 @@ large = profile in ("gpu", "paper")
 # the main searches: images a batch, batches, steps; the others: batches, steps, batch sizes; L-BFGS: steps, {images: batches}
 batch, repeats, steps, few, short, sizes, newton, hybrid_sizes = {
     "smoke": (2, 2, 3, 2, 3, (1, 2, 4), 1, {2: 2}),
-    "laptop": (2, 4, 40, 3, 30, (1, 2, 4, 8), 5, {2: 3, 3: 2, 4: 2}),
+    "class": (2, 4, 40, 3, 30, (1, 2, 4, 8), 5, {2: 3, 3: 2, 4: 2}),
     "gpu": (4, 2, 1_000, 4, 200, (1, 2, 4, 8, 16, 30), 20, {2: 4, 3: 4, 4: 4}),
     "paper": (8, 3, 120_000, 8, 2_000, (1, 2, 4, 8, 16, 30), 50, {2: 8, 3: 8, 4: 8}),
 }[profile]
 width = 128 if profile == "smoke" else 384
-train_images, epochs = {"smoke": (96, 2), "laptop": (800, 3)}.get(profile, (10_000, 15))
-distractors = {"smoke": (200, 16), "laptop": (2_000, 200)}.get(
+train_images, epochs = {"smoke": (96, 2), "class": (800, 3)}.get(profile, (10_000, 15))
+distractors = {"smoke": (200, 16), "class": (2_000, 200)}.get(
     profile, (15_000, 15_000)
 )  # in pixels and LPIPS; in features
 photos, public = data.load("cifar10", "test"), data.load("cifar10")  # the client's; what an attacker may have
@@ -911,8 +911,8 @@ guess_iip.against(iip["lpips"][sizes[-1]].mean().item())
 # step with the linear generator, the first components of public photographs. Trained ones are part of lab 11.
 
 # %%
-count = {"smoke": 64, "laptop": 128}.get(profile, 256)
-shown_to_it = {"smoke": 300, "laptop": 2_000}.get(profile, 5_000)
+count = {"smoke": 64, "class": 128}.get(profile, 256)
+shown_to_it = {"smoke": 300, "class": 2_000}.get(profile, 5_000)
 linear = gradient_inversion.search_spaces.components(public.take(range(shown_to_it))[0], count)
 
 

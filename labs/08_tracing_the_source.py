@@ -19,7 +19,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.8 | 1.9 GB |
-# | laptop | 9.5 | 2.2 GB |
+# | class | 9.5 | 2.2 GB |
 # | gpu | 10 | 12 GB |
 # | paper | 10 | 12 GB |
 #
@@ -58,7 +58,7 @@ base = ("vit_base_patch16_224", dict(img_size=32, patch_size=4, num_classes=10))
 # victim; repeats and steps of the searches by part, and of those by depth; then what the trained victim learns from, for how long
 shape, repeats, steps, side_repeats, side_steps, train_images, epochs = {
     "smoke": (small, 2, 8, 2, 4, 64, 2),
-    "laptop": (small, 4, 240, 4, 80, 800, 3),
+    "class": (small, 4, 240, 4, 80, 800, 3),
     "gpu": (base, 4, 1_000, 2, 500, 10_000, 5),
     "paper": (base, 10, 3_000, 10, 3_000, 50_000, 30),
 }[profile]

@@ -20,7 +20,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.9 | 1.6 GB |
-# | laptop | 12 | 3.3 GB |
+# | class | 12 | 3.3 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 10 | 8 GB |
 #
@@ -58,7 +58,7 @@ large = profile in ("gpu", "paper")
 # photographs, victims of each step, steps of the search, steps of the long one, channels, squares of the Jacobian
 photographs, victims, iterations, long, width, block = {
     "smoke": (1, 2, 3, 6, 0.25, 16),
-    "laptop": (2, 2, 80, 700, 0.5, 4),
+    "class": (2, 2, 80, 700, 0.5, 4),
     "gpu": (1, 2, 3_000, 3_000, 1.0, 4),
     "paper": (5, 2, 3_000, 24_000, 1.0, 2),
 }[profile]

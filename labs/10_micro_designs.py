@@ -22,7 +22,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 1.0 | 1.3 GB |
-# | laptop | 12 | 2.5 GB |
+# | class | 12 | 2.5 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 10 | 12 GB |
 #
@@ -60,7 +60,7 @@ device = "auto"
 part_minutes = 9  # at gpu and paper: how long one part may take
 
 # %%
-if profile in ("smoke", "laptop"):
+if profile in ("smoke", "class"):
     torch.set_num_threads(
         1
     )  # networks as small as these are no faster with two, and far slower where other programs run
@@ -69,7 +69,7 @@ small = dict(width=0.25, depths=(1, 1, 1, 1))
 # what is built; repeats and steps of a search; what the trained victims learn from, and for how long
 shape, repeats, steps, train_images, epochs = {
     "smoke": (small, 2, 3, 64, 2),
-    "laptop": (small, 4, 80, 800, 3),
+    "class": (small, 4, 80, 800, 3),
     "gpu": ({}, 4, 1_000, 10_000, 15),
     "paper": ({}, 10, 3_000, 50_000, 50),
 }[profile]
@@ -1092,7 +1092,7 @@ members_recipe = training.RECIPES["zhang2024_membership" if full_size else "memb
 # networks, images, splits, epochs, epochs between two looks
 networks, size, halves, members_epochs, every = {
     "smoke": (of_designs, 400, 1, 2, 1),
-    "laptop": (of_designs | little, 2_400, 2, 4, 1),
+    "class": (of_designs | little, 2_400, 2, 4, 1),
     "gpu": (of_designs | full, 50_000, 1, 300, 50),
     "paper": (of_designs | full, 50_000, 3, 300, 50),
 }[profile]

@@ -22,7 +22,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 1.0 | 1.9 GB |
-# | laptop | 11 | 2.6 GB |
+# | class | 11 | 2.6 GB |
 # | gpu | 10 | 8 GB |
 # | paper | 3000 | 12 GB |
 #
@@ -71,7 +71,7 @@ printed = {f"ResNet-{n}": (f"resnet{n}", dict(zero_init_last=False)) for n in (3
 # architectures, private people, side in pixels, draws of people, recipe, epochs looked at beside the last, pictures shown of a person, attack
 family, staff, side, draws, recipe, at, best, attack = {
     "smoke": (tiny, 8, 32, 2, "identities_smoke", (4,), 1, model_inversion.ppa(lr=0.1, pool=200, candidates=2, kept=2, steps=15, views=4)),
-    "laptop": (small, 20, 32, 3, "identities_laptop", (8, 15), 2, model_inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
+    "class": (small, 20, 32, 3, "identities_laptop", (8, 15), 2, model_inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
     "gpu": (gpu_sized, 20, 64, 3, "identities", (10, 20), 5, model_inversion.ppa(lr=0.1, candidates=20, kept=20)),
     "paper": (printed, None, 224, 3, "koh2024_ppa", (20, 40, 60), 50, model_inversion.ppa(candidates=200, kept=50, at_once=25)),
 }[profile]  # fmt: skip
@@ -195,7 +195,7 @@ victims = {
 }  # fmt: skip
 first = next(iter(family))
 plain = {"VGG": ("vgg_narrow", {}), "RepVGG": ("repvgg_a0", dict(width_factor=0.25))}
-if profile == "laptop":  # as VGG, it looks at every pixel before it halves the map; why, see further down
+if profile == "class":  # as VGG, it looks at every pixel before it halves the map; why, see further down
     plain["ResNet-fine"] = ("resnet18", {**small["ResNet"][1], "stem": "cifar"})
 elif profile != "smoke":
     plain = {"VGG-16": ("vgg16_bn", {}), "RepVGG-A0": ("repvgg_a0", {})}
@@ -568,7 +568,7 @@ guess_vgg.against(round((over_draws(first, "full", "attacc") - over_draws(vgg, "
 
 # %%
 digits_each, gan_epochs, gan_channels, gan_images, digit_draws = {
-    "smoke": (32, 6, 8, 600, 1), "laptop": (400, 8, 16, 6_000, 2), "gpu": (2_000, 30, 32, 25_000, 3), "paper": (4_000, 50, 64, 25_000, 3)
+    "smoke": (32, 6, 8, 600, 1), "class": (400, 8, 16, 6_000, 2), "gpu": (2_000, 30, 32, 25_000, 3), "paper": (4_000, 50, 64, 25_000, 3)
 }[profile]  # fmt: skip
 mnist = data.load("mnist")
 padded = torch.nn.functional.pad(mnist.pixels[:30_000], (2, 2, 2, 2))  # (30,000, 1, 32, 32)

@@ -19,7 +19,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 1.0 | 1.9 GB |
-# | laptop | 40 | 2.6 GB |
+# | class | 40 | 2.6 GB |
 # | gpu | 20 | 8 GB |
 # | paper | 4000 | 12 GB |
 #
@@ -65,7 +65,7 @@ whole = dict(zero_init_last=False) if printed.startswith("resnet") else {}
 # network, private people, side in pixels, draws of people, recipe, full epochs of TTS, epochs to stop after, factors of SSF beside .2, pictures shown of a person, attack
 network, staff, side, draws, recipe, full_epochs, stops, factors, best, attack = {
     "smoke": (("resnet18", tiny), 8, 32, 2, "identities_smoke", 1, (3, 5), (), 1, model_inversion.ppa(lr=0.1, pool=200, candidates=2, kept=2, steps=15, views=4)),
-    "laptop": (("resnet18", narrow), 20, 32, 3, "identities_laptop", 2, (4, 8, 15), (0.05, 0.5), 2, model_inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
+    "class": (("resnet18", narrow), 20, 32, 3, "identities_laptop", 2, (4, 8, 15), (0.05, 0.5), 2, model_inversion.ppa(lr=0.1, pool=1000, candidates=4, kept=4, views=20)),
     "gpu": (("resnet18", dict(zero_init_last=False)), 20, 64, 5, "identities", 2, (5, 10, 20), (0.01, 0.05, 0.1, 0.5, 0.8), 5, model_inversion.ppa(lr=0.1, candidates=20, kept=20)),
     "paper": ((printed.replace("_", ""), whole), None, 224, 3, "koh2024_ppa", 5, (10, 20, 40), (0.01, 0.1, 0.5), 50, model_inversion.ppa(candidates=200, kept=50, at_once=25)),
 }[profile]  # fmt: skip
@@ -462,7 +462,7 @@ fields[fields.astype(str).nunique(axis=1) > 1]
 
 # %%
 each, gan_images, gan_epochs, channels, labelled, digit_draws = {
-    "smoke": (64, 1_000, 6, 8, 100, 1), "laptop": (400, 3_000, 8, 16, 600, 3), "gpu": (2_000, 25_000, 30, 32, 4_000, 3)
+    "smoke": (64, 1_000, 6, 8, 100, 1), "class": (400, 3_000, 8, 16, 600, 3), "gpu": (2_000, 25_000, 30, 32, 4_000, 3)
 }.get(profile, (4_000, 25_000, 50, 64, 4_000, 3))  # fmt: skip
 on, seeds = "mnist", range(seed, seed + digit_draws)
 if faces == "celeba_people":  # the paper's own case, IR152 on CelebA
@@ -472,7 +472,7 @@ if faces == "celeba_people":  # the paper's own case, IR152 on CelebA
 else:
     mnist = data.load("mnist")
     padded = torch.nn.functional.pad(mnist.pixels[:30_000], (2, 2, 2, 2))  # (30,000, 1, 32, 32)
-    if profile in ("smoke", "laptop"):
+    if profile in ("smoke", "class"):
         padded = torch.nn.functional.avg_pool2d(padded.float(), 2).round().byte()
     numbers = data.private_public.draw(
         padded, mnist.labels[:30_000], range(5), each // 4, seeds, each=each, public=gan_images

@@ -17,7 +17,7 @@ from privlab.ledger.records import MIME, Record, record
 from privlab.runner import catalogue, runner
 
 BASELINE = Path(__file__).parents[1] / "book/baselines/smoke.json"
-PARAMETERS = '# %% tags=["parameters"]\nprofile = "laptop"\nseed = 0\ndevice = "auto"\n\n'
+PARAMETERS = '# %% tags=["parameters"]\nprofile = "class"\nseed = 0\ndevice = "auto"\n\n'
 
 
 @pytest.fixture
@@ -244,9 +244,9 @@ def test_report_in_each_format(runs, capsys, form, begins):
 def test_report_of_what_is_not_there(tmp_path, runs, capsys):
     assert run("report", tmp_path / "none") == 2
     assert "does not exist; a run of the labs writes it" in capsys.readouterr().err
-    later = ledger.summarise([], "laptop")
-    ledger.write(tmp_path / "laptop.json", later)
-    assert run("report", tmp_path / "laptop.json", "--baseline", runs / "good") == 2
+    later = ledger.summarise([], "class")
+    ledger.write(tmp_path / "class.json", later)
+    assert run("report", tmp_path / "class.json", "--baseline", runs / "good") == 2
     assert "is a run at smoke; none of the runs given is" in capsys.readouterr().err
 
 

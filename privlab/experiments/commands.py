@@ -45,8 +45,7 @@ def _measure(options: argparse.Namespace) -> int:
     from privlab.experiments import measuring, protocol
     from privlab.ledger import evidence
 
-    if options.size not in evidence.SIZES:
-        raise ValueError(f"size={options.size!r} is not known; try one of {', '.join(evidence.SIZES)}")
+    evidence.checked(options.size)
     names = [name for pattern in options.experiments or ["*"] for name in _named(protocol, pattern)]
     if options.list:
         print(_table(measuring.plans(names, options.size)))

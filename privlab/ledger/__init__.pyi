@@ -1,5 +1,7 @@
-from . import baselines, comparison, history, papers, records, report, verdicts
+from . import baselines, comparison, evidence, history, judging, papers, records, report, verdicts
+from .judging import judgements
 from .page import Page, key
+from .report import show
 from .runs import Ledger, collect, read, render, summarise, write
 
 __all__ = [
@@ -8,13 +10,17 @@ __all__ = [
     "baselines",
     "collect",
     "comparison",
+    "evidence",
     "history",
+    "judgements",
+    "judging",
     "key",
     "papers",
     "read",
     "records",
     "render",
     "report",
+    "show",
     "summarise",
     "verdicts",
     "write",

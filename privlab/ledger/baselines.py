@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from privlab.ledger import runs
-from privlab.ledger.papers import PROFILES
+from privlab.ledger.evidence import SIZES
 from privlab.ledger.runs import Ledger
 
 HOUSE = Path(__file__).parents[2]
@@ -15,7 +15,7 @@ HOUSE = Path(__file__).parents[2]
 
 def committed(folder: Path | str = HOUSE / "book/baselines") -> dict[str, Ledger]:
     """The ledgers that came with the book, from the cheapest profile up; none where the package was installed without it."""
-    return {name: runs.read(path) for name in PROFILES if (path := Path(folder) / f"{name}.json").exists()}
+    return {name: runs.read(path) for name in SIZES if (path := Path(folder) / f"{name}.json").exists()}
 
 
 def own(folder: Path | str = HOUSE / "runs") -> dict[str, Ledger]:

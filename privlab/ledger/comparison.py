@@ -156,14 +156,15 @@ def verdicts(now: Iterable[Judgement], baseline: Iterable[Judgement]) -> list[Ch
     """The claims whose verdict is another, the worse first.
 
     Worse is reproduced -> inconclusive or not reproduced, and inconclusive -> not reproduced; the other way round is better.
-    Stopped is any verdict -> not run, or a claim that is gone. Claims that the baseline did not run are no change.
+    Stopped is any verdict -> not run, or a claim that is gone. Claims that the baseline did not run are no change,
+    nor are those that are judged from evidence, which is not of a run.
     """
     order = [NOT_REPRODUCED, INCONCLUSIVE, REPRODUCED]
     current = {j.claim.id: j for j in now}
     changes = []
     for old in baseline:
         new = current.get(old.claim.id)
-        if old.verdict == NOT_RUN or (new and new.verdict == old.verdict):
+        if old.verdict == NOT_RUN or (new and (new.claim.experiments or new.verdict == old.verdict)):
             continue
         if new is None or new.verdict == NOT_RUN:
             why = new.reason if new else "not on the list of claims"

@@ -24,7 +24,7 @@ from filelock import FileLock
 
 from privlab.compute import atomic
 
-__all__ = ["SIZES", "Registration", "Repeat", "Rows", "append", "folder", "read", "register", "registrations"]
+__all__ = ["SIZES", "Registration", "Repeat", "Rows", "append", "checked", "folder", "read", "register", "registrations"]
 
 SIZES = ("smoke", "class", "night", "gpu", "paper")  # from the cheapest up
 FIRST = {
@@ -70,6 +70,15 @@ class Rows:
         return tuple(r for r in self.repeats if first <= r.repeat < first + count)
 
 
+def checked(size: str, argument: str = "size") -> str:
+    """The size, if it is one.  Raises ValueError, with what took the place of `laptop`."""
+    if size == "laptop":
+        raise ValueError(f"{argument}='laptop' is gone; its place is taken by 'class'")
+    if size not in SIZES:
+        raise ValueError(f"{argument}={size!r}; try one of {', '.join(SIZES)}")
+    return size
+
+
 def folder() -> Path:
     """The book's evidence: $PRIVLAB_EVIDENCE, that of a checkout, or that of an installed wheel."""
     if place := os.environ.get("PRIVLAB_EVIDENCE"):
@@ -85,9 +94,7 @@ def path(experiment: str, size: str, root: Path | None = None) -> Path:
         raise ValueError(
             f"experiment={experiment!r} is no name; give module.function, such as gradient_inversion.architectures"
         )
-    if size not in SIZES:
-        raise ValueError(f"size={size!r} is not known; try one of {', '.join(SIZES)}")
-    return (root or folder()) / size / f"{experiment}.jsonl"
+    return (root or folder()) / checked(size) / f"{experiment}.jsonl"
 
 
 def read(experiment: str, size: str, digest: str, root: Path | None = None) -> Rows:

@@ -16,16 +16,17 @@ from typing import Any
 
 from privlab.ledger import runs
 from privlab.ledger.comparison import MOVED, NO_SPREAD, OTHERWISE, shifts
-from privlab.ledger.papers import PROFILES
+from privlab.ledger.evidence import SIZES, checked
 from privlab.ledger.records import Figure, Record
 from privlab.ledger.report import in_latex, in_markdown
+from privlab.ledger.judging import MEASURING, NOT_TESTED
 from privlab.ledger.verdicts import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, parse
 
 __all__ = ["FORMS", "Line", "Run", "lines", "read", "render"]
 
 FORMS = ("md", "json", "csv", "tex")
-LETTERS = {REPRODUCED: "R", NOT_REPRODUCED: "N", INCONCLUSIVE: "I", NOT_RUN: "-", None: "."}
-_KEY = "R reproduced, N not reproduced, I inconclusive, - not run at this profile, . not in that run"
+LETTERS = {REPRODUCED: "R", NOT_REPRODUCED: "N", INCONCLUSIVE: "I", NOT_TESTED: "T", MEASURING: "M", NOT_RUN: "-", None: "."}
+_KEY = "R reproduced, N not reproduced, I inconclusive, T not tested, M measuring, - not run at this profile, . not in that run"
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,10 @@ def read(paths: Iterable[Path], profile: str | None = None) -> list[Run]:
     files = dict.fromkeys(file for path in paths for file in _files(path))
     labels = [file.parent.name if file.name == "ledger.json" else file.stem for file in files]
     every = [Run(label, runs.read(file)) for label, file in zip(labels, files, strict=True)]
-    if profile is not None and profile not in PROFILES:
-        raise ValueError(f"profile={profile!r}; try one of {', '.join(PROFILES)}")
+    if profile is not None:
+        checked(profile, "profile")
     chosen = [run for run in every if profile in (None, run.ledger.profile)]
-    profiles = sorted({run.ledger.profile for run in chosen}, key=PROFILES.index)
+    profiles = sorted({run.ledger.profile for run in chosen}, key=SIZES.index)
     if len(profiles) != 1:
         there = ", ".join(profiles) or ", ".join(sorted({run.ledger.profile for run in every}))
         raise ValueError(

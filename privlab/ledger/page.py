@@ -16,7 +16,7 @@ from torch import Tensor
 
 from privlab import compute
 from privlab.ledger import papers, report
-from privlab.ledger.papers import PROFILES
+from privlab.ledger.evidence import checked
 from privlab.ledger.records import Machine, Record, record
 from privlab.ledger.verdicts import Judgement, judge
 
@@ -29,7 +29,7 @@ def key(name: str) -> str:
 class Page:
     """One lab's page in the ledger, for one run of it.
 
-    lab: two digits.  profile: one of smoke, laptop, gpu, paper.  device: a torch device, or "auto" for CUDA where there is
+    lab: two digits.  profile: one of smoke, class, night, gpu, paper.  device: a torch device, or "auto" for CUDA where there is
     a card and the CPU elsewhere; `page.device` then says which.
     Raises ValueError for a lab or profile out of form.
     """
@@ -37,8 +37,7 @@ class Page:
     def __init__(self, lab: str, *, profile: str, seed: int = 0, device: str | torch.device = "cpu") -> None:
         if not (isinstance(lab, str) and len(lab) == 2 and lab.isdigit()):
             raise ValueError(f"lab={lab!r}; give its two digits as text, such as '05'")
-        if profile not in PROFILES:
-            raise ValueError(f"profile={profile!r}; try one of {', '.join(PROFILES)}")
+        checked(profile, "profile")
         self.lab, self.profile, self.seed, self.device = lab, profile, int(seed), compute.device(str(device))
         self.machine = Machine.here(self.device)
         self._records: dict[str, Record] = {}

@@ -7,7 +7,6 @@ import keyword
 import math
 import platform
 import re
-import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,17 +16,13 @@ from torch import Tensor
 
 from privlab import __version__
 from privlab.compute import machine, reading
-from privlab.ledger.evidence import EXACT_PSNR
-from privlab.ledger.papers import PROFILES
+from privlab.ledger import figures
+from privlab.ledger.evidence import EXACT_PSNR, SIZES, checked
+from privlab.ledger.figures import IN_LOGS, Figure
 
 __all__ = ["IN_LOGS", "MIME", "Figure", "Machine", "Record", "record"]
 
 MIME = "application/vnd.privlab.record+json"
-EXACT_ERROR = 1e-32  # the mean squared error that goes with it
-# Errors, which spread over decades. One bad repeat would be all there is to their mean, so they are averaged in logs, as
-# PSNR has always done with MSE; centre and spread are then the geometric mean and a factor.
-IN_LOGS = frozenset({"mse", "relative_error", "relative_residual", "max_abs_error"})
-
 LARGEST = 1e150  # in size, of a value: its square is a number still
 
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
@@ -64,27 +59,6 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A record in one line: centre and spread of its repeats.
-
-    centre, spread: mean and standard deviation; for a name in IN_LOGS the geometric mean and the factor that covers one
-    standard deviation of the logs. spread is None for a single repeat.  exact: repeats without any error.
-    """
-
-    name: str
-    centre: float
-    spread: float | None
-    n: int
-    exact: int = 0
-    logs: bool = False
-
-    def __str__(self) -> str:
-        spread = "" if self.spread is None else f" ×÷ {self.spread:.2g}" if self.logs else f" ± {self.spread:.2g}"
-        exact = f", {self.exact} of them exact" if self.exact else ""
-        return f"{self.name} = {self.centre:.4g}{spread} (n={self.n}{exact})"
-
-
-@dataclass(frozen=True)
 class Record:
     """One measured quantity.  Made by `record`, which says what the fields are."""
 
@@ -117,16 +91,12 @@ class Record:
     @property
     def scaled(self) -> list[float]:
         """The repeats on the scale on which they are averaged: as they are, or their natural logs."""
-        return [math.log(max(v, EXACT_ERROR)) for v in self.values] if self.logs else list(self.values)
+        return figures.scaled(self.name, self.values)
 
     @property
     def figure(self) -> Figure:
         """Centre and spread of the repeats."""
-        centre = statistics.fmean(self.scaled)
-        spread = statistics.stdev(self.scaled) if len(self.values) > 1 else None
-        if self.logs:
-            centre, spread = math.exp(centre), None if spread is None else math.exp(min(spread, 700))
-        return Figure(self.name, centre, spread, len(self.values), self.exact, self.logs)
+        return Figure.of(self.name, self.values)
 
     def __str__(self) -> str:
         position = "" if self.position_std is None else f", position std {self.position_std:g}"
@@ -151,8 +121,8 @@ class Record:
 
     def check(self) -> None:
         """Raises ValueError for what `record` would not have made: no repeats, or numbers without a mean and a spread."""
-        if self.profile not in PROFILES:
-            raise ValueError(f"{self.name} has the profile {self.profile!r}, not one of {', '.join(PROFILES)}")
+        if self.profile not in SIZES:
+            raise ValueError(f"{self.name} has the profile {self.profile!r}, not one of {', '.join(SIZES)}")
         if not self.values:
             raise ValueError(f"{self.name} has no values")
         if (largest := max(map(abs, self.values))) > LARGEST:
@@ -191,8 +161,7 @@ def record(
         if not isinstance(word, str) or not _WORD.fullmatch(word) or keyword.iskeyword(word):
             raise ValueError(f"{argument}: {word!r} is no snake-case name; try one like 'vit_b_16' or 'relative_0p1'")
     name = f"{metric}[{', '.join(keys)}]"
-    if profile not in PROFILES:
-        raise ValueError(f"profile={profile!r}; try one of {', '.join(PROFILES)}")
+    checked(profile, "profile")
     if mode not in ("eval", "train"):
         raise ValueError(f"mode={mode!r} of {name}; the victim was in 'eval' or in 'train' mode")
     if not victim:

@@ -14,19 +14,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from privlab.ledger import judging
+from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Judgement
 from privlab.ledger.papers import PAPERS, Claim
-from privlab.ledger.verdicts import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Judgement
+from privlab.ledger.verdicts import VERDICTS
 
-__all__ = ["Panel", "as_csv", "as_latex", "as_markdown", "in_latex", "in_markdown", "tally"]
+__all__ = ["Panel", "as_csv", "as_latex", "as_markdown", "in_latex", "in_markdown", "show", "tally"]
 
 Runs = Mapping[str, Sequence[Judgement]]
 
 # Okabe and Ito's colours, told apart by colour-blind readers. They only edge a cell that says the verdict in words.
-_EDGE = {REPRODUCED: "#0072B2", NOT_REPRODUCED: "#D55E00", INCONCLUSIVE: "#E69F00", NOT_RUN: "#999999"}
+_EDGE = {REPRODUCED: "#0072B2", NOT_REPRODUCED: "#D55E00", INCONCLUSIVE: "#E69F00"}  # all else is grey
 
 
 def tally(judgements: Iterable[Judgement]) -> dict[str, int]:
-    """How many claims got each verdict, all four verdicts named."""
+    """How many claims got each verdict, all verdicts named."""
     counts = Counter(j.verdict for j in judgements)
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
@@ -41,7 +43,13 @@ def _ours(judgement: Judgement | None) -> str:
 
 
 def _verdict(judgement: Judgement | None) -> str:
-    return f"{judgement.verdict} ({judgement.reason})" if judgement else "not in this run"
+    return f"{_head(judgement)} ({judgement.reason})" if judgement else "not in this run"
+
+
+def _head(judgement: Judgement) -> str:
+    """The verdict with its scope: none of a stand-in stands without these words."""
+    marks = [judgement.scope, "exploratory" if judgement.claim.exploratory else ""]
+    return ", ".join(filter(None, [judgement.verdict, *marks]))
 
 
 def _papers(runs: Runs) -> dict[str, list[Claim]]:
@@ -125,7 +133,7 @@ class Panel:
         lines = [self.title]
         for j in self.judgements:
             lines += [f"  {j.verdict.upper()}: {j.claim.statement}", f"    {j.claim.where}: {_printed(j.claim)}"]
-            lines += [f"    here: {_ours(j)}", f"    {j.reason}"]
+            lines += [f"    here: {_ours(j)}", f"    {_verdict(j)}", *(f"    {other}" for other in j.beside)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -135,16 +143,31 @@ class Panel:
         rows = []
         for j in self.judgements:
             c = j.claim
-            edge = f"border-left:.5em solid {_EDGE[j.verdict]}"
+            edge = f"border-left:.5em solid {_EDGE.get(j.verdict, "#999999")}"
             rows.append(
                 f'<tr><th scope="row" style="text-align:left;font-weight:normal">{html.escape(c.statement)}<br>'
                 f"<small>{html.escape(c.where)} · <code>{html.escape(c.compare)}</code></small></th>"
                 f'<td style="text-align:left">{html.escape(_printed(c))}</td>'
                 f'<td style="text-align:left">{html.escape(_ours(j))}</td>'
-                f'<td style="text-align:left;{edge}"><strong>{j.verdict}</strong><br>{html.escape(j.reason)}</td></tr>'
+                f'<td style="text-align:left;{edge}"><strong>{_head(j)}</strong><br>'
+                f"{'<br>'.join(map(html.escape, [j.reason, *j.beside]))}</td></tr>"
             )
         caption = f'<caption style="text-align:left">{html.escape(self.title)}</caption>'
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def show(lab: str, paper: str | None = None) -> Panel:
+    """Every claim of a lab ("04"), or those of one paper, with the paper's number, ours and the verdict from the committed evidence.
+
+    Raises ValueError for a lab out of form.
+    """
+    if not (isinstance(lab, str) and len(lab) == 2 and lab.isdigit()):
+        raise ValueError(f"lab={lab!r}; give its two digits as text, such as '05'")
+    title = (
+        f"Lab {lab}: what was claimed, and what the committed evidence says. "
+        "± is a standard deviation over n repeats, ×÷ the same as a factor, for errors, which are averaged in logs."
+    )
+    return Panel(title, tuple(j for j in judging.judgements(lab) if paper in (None, j.claim.paper)))
 
 
 # -- escaping ------------------------------------------------------------------------------------------------------------

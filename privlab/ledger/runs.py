@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from privlab.compute import atomic, reading
-from privlab.ledger import papers, report
-from privlab.ledger.papers import PROFILES, Claim
+from privlab.ledger import judging, papers, report
+from privlab.ledger.evidence import SIZES
+from privlab.ledger.papers import Claim
 from privlab.ledger.records import MIME, Record
 from privlab.ledger.verdicts import VERDICTS, Judgement, judge, parse
 
@@ -70,7 +71,10 @@ def summarise(
     records = tuple(records)
     ran = {r.lab for r in records} if ran is None else ran
     chosen = papers.claims() if claims is None else claims
-    judgements = tuple(judge(c, records, profile, ran=c.lab in ran) for c in chosen)
+    shelf = judging.Shelf()
+    judgements = tuple(
+        judging.judge(c, shelf) if c.experiments else judge(c, records, profile, ran=c.lab in ran) for c in chosen
+    )
     return Ledger(profile, datetime.now(UTC).isoformat(timespec="seconds"), judgements, records, dict(labs or {}))
 
 
@@ -101,7 +105,7 @@ def read(path: Path | str) -> Ledger:
 def _sound(ledger: Ledger) -> None:
     """Raises ValueError for what no run can have written."""
     datetime.fromisoformat(ledger.when)
-    judged = [("profile", ledger.profile, PROFILES), *(("verdict", j.verdict, VERDICTS) for j in ledger.judgements)]
+    judged = [("profile", ledger.profile, SIZES), *(("verdict", j.verdict, VERDICTS) for j in ledger.judgements)]
     for what, word, words in judged:
         if word not in words:
             raise ValueError(f"it has the {what} {word!r}, not one of {', '.join(words)}")

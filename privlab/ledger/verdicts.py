@@ -31,57 +31,28 @@ the paired comparison records the difference.
 
 from __future__ import annotations
 
-import ast
 import difflib
-import functools
 import hashlib
-import keyword
 import math
-import operator
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable
 
 import numpy as np
 from scipy.special import stdtrit
 
-from privlab.ledger.papers import PROFILES, Claim
-from privlab.ledger.records import Figure, Record
+from privlab.ledger import judging
+from privlab.ledger.evidence import SIZES, checked
+from privlab.ledger.grammar import Comparison, parse
+from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Judgement, holds_on_printed_numbers
+from privlab.ledger.papers import Claim
+from privlab.ledger.records import Record
 
 __all__ = ["VERDICTS", "Comparison", "Judgement", "holds_on_printed_numbers", "judge", "parse"]
 
-REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
 NOT_RUN = "not run at this profile"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
+VERDICTS = (*judging.VERDICTS, NOT_RUN)
 DRAWS = 4_000
 SURE = 0.95
 IN_RANGE = 5  # repeats from which on a mean is kept within their range
-
-Values = Mapping[str, Any]  # name -> number or array of numbers
-Compiled = Callable[[Values], Any]
-
-_COMPARE: Final[dict[type, Callable]] = {
-    ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
-}  # fmt: skip
-_ARITHMETIC: Final[dict[type, Callable]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: np.divide,
-}  # fmt: skip
-_EXTREMES: Final[dict[str, Callable]] = {"min": np.minimum, "max": np.maximum}
-_WORD = re.compile(r"[a-z][a-z0-9_]*")
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A claim's verdict at a profile.  share: of the draws that hold, where there were any; ours: what it was judged by."""
-
-    claim: Claim
-    profile: str
-    verdict: str
-    reason: str
-    share: float | None = None
-    ours: tuple[Figure, ...] = ()
 
 
 def judge(claim: Claim, records: Iterable[Record], profile: str, ran: bool | None = None) -> Judgement:
@@ -91,13 +62,12 @@ def judge(claim: Claim, records: Iterable[Record], profile: str, ran: bool | Non
     profile: the one that was run.  ran: whether the claim's lab was run; if not given, whether it recorded anything.
     Raises ValueError for a comparison outside of the grammar, or an unknown profile.
     """
-    if profile not in PROFILES:
-        raise ValueError(f"profile={profile!r}; try one of {', '.join(PROFILES)}")
+    checked(profile, "profile")
     comparison = parse(claim.compare, claim.id)
     mine = {r.name: r for r in records if r.lab == claim.lab and r.profile == profile}
     used = [mine[n] for n in comparison.names if n in mine]
     ours = tuple(r.figure for r in used)
-    if PROFILES.index(profile) < PROFILES.index(claim.profile):
+    if SIZES.index(profile) < SIZES.index(claim.profile):
         return Judgement(claim, profile, NOT_RUN, f"needs the profile {claim.profile}: {claim.profile_why}", None, ours)
     if not (bool(mine) if ran is None else ran):
         return Judgement(claim, profile, NOT_RUN, f"lab {claim.lab} was not run")
@@ -116,13 +86,6 @@ def judge(claim: Claim, records: Iterable[Record], profile: str, ran: bool | Non
     if share <= 1 - SURE + 1e-12:
         return Judgement(claim, profile, NOT_REPRODUCED, reason, share, ours)
     return Judgement(claim, profile, INCONCLUSIVE, f"{reason}: the spread covers the difference", share, ours)
-
-
-def holds_on_printed_numbers(claim: Claim) -> bool | None:
-    """Whether the paper's own numbers satisfy the comparison; None where one of its names has no number in print."""
-    comparison = parse(claim.compare, claim.id)
-    printed = {n.name: n.mean for n in claim.numbers}
-    return bool(comparison(printed)) if printed.keys() >= set(comparison.names) else None
 
 
 def _each_repeat(comparison: Comparison, used: list[Record]) -> tuple[str, str]:
@@ -149,94 +112,3 @@ def _draws(record: Record) -> np.ndarray:
     if len(scaled) >= IN_RANGE:
         means = means.clip(scaled.min(), scaled.max())
     return np.exp(means.clip(-700, 700)) if record.logs else means
-
-
-# -- the grammar ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A parsed comparison.  names: what it needs, in order of appearance.  Call it with a number or an array for each name."""
-
-    text: str
-    names: tuple[str, ...]
-    compiled: Compiled
-
-    def __call__(self, values: Values) -> Any:
-        with np.errstate(all="ignore"):  # a division by zero gives inf or NaN, and comparisons with NaN do not hold
-            return self.compiled(values)
-
-
-def parse(text: str, claim: str = "given here") -> Comparison:
-    """Read a comparison such as `psnr[cifar10, swin_t] > psnr[cifar10, resnet_50] + 10`; nothing of it is ever evaluated as code.
-
-    It knows comparisons (chained too), and, or, not, + - * /, unary minus, numbers, min, max, abs, and metric[key, ...].
-    claim: its id, for the message.  Raises ValueError naming the claim and the piece that is anything else.
-    """
-    names: dict[str, None] = {}
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ValueError(f"claim {claim}: compare={text[:200]!r} does not parse ({type(error).__name__})") from None
-    try:
-        compiled = _truth(tree.body, claim, names)
-    except RecursionError:
-        raise ValueError(f"claim {claim}: compare={text[:200]!r} is nested too deeply") from None
-    return Comparison(text, tuple(names), compiled)
-
-
-def _truth(node: ast.expr, claim: str, names: dict[str, None]) -> Compiled:
-    match node:
-        case ast.BoolOp(op=op, values=values):
-            parts = [_truth(v, claim, names) for v in values]
-            join = np.logical_and if isinstance(op, ast.And) else np.logical_or
-            return lambda env: functools.reduce(join, [part(env) for part in parts])
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            inner = _truth(operand, claim, names)
-            return lambda env: np.logical_not(inner(env))
-        case ast.Compare(left=left, ops=ops, comparators=rest) if all(type(op) in _COMPARE for op in ops):
-            terms = [_number(n, claim, names) for n in (left, *rest)]
-            tests = [_COMPARE[type(op)] for op in ops]
-
-            def chain(env: Values) -> Any:
-                values = [term(env) for term in terms]
-                return functools.reduce(np.logical_and, map(lambda test, a, b: test(a, b), tests, values, values[1:]))
-
-            return chain
-    raise _outside(node, claim, "a comparison, and, or, not")
-
-
-def _number(node: ast.expr, claim: str, names: dict[str, None]) -> Compiled:
-    match node:
-        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool) and abs(value) < 1e308:
-            return lambda env: float(value)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            inner = _number(operand, claim, names)
-            return lambda env: -inner(env)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            a, b, apply = _number(left, claim, names), _number(right, claim, names), _ARITHMETIC[type(op)]
-            return lambda env: apply(a(env), b(env))
-        case ast.Call(func=ast.Name(id=("min" | "max") as extreme), args=[_, _, *_] as args, keywords=[]):
-            parts = [_number(arg, claim, names) for arg in args]
-            return lambda env: functools.reduce(_EXTREMES[extreme], [part(env) for part in parts])
-        case ast.Call(func=ast.Name(id="abs"), args=[arg], keywords=[]):
-            inner = _number(arg, claim, names)
-            return lambda env: abs(inner(env))
-        case ast.Subscript(value=ast.Name(id=metric), slice=ast.Tuple(elts=[_, *_] as keys)):
-            return _name(node, claim, names, metric, keys)
-        case ast.Subscript(value=ast.Name(id=metric), slice=ast.Name() as key):
-            return _name(node, claim, names, metric, [key])
-    raise _outside(node, claim, "a number, + - * /, min, max, abs, metric[key, ...]")
-
-
-def _name(node: ast.expr, claim: str, names: dict[str, None], metric: str, keys: list[ast.expr]) -> Compiled:
-    words = [metric, *(k.id if isinstance(k, ast.Name) else "" for k in keys)]
-    if not all(_WORD.fullmatch(w) and not keyword.iskeyword(w) for w in words):
-        raise _outside(node, claim, "snake-case names in metric[key, ...]")
-    name = f"{metric}[{', '.join(words[1:])}]"
-    names[name] = None
-    return lambda env: env[name]
-
-
-def _outside(node: ast.expr, claim: str, expected: str) -> ValueError:
-    return ValueError(f"claim {claim}: {ast.unparse(node)!r} is outside of the grammar; expected {expected}")

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from privlab.data.sources import nearest
-from privlab.ledger import papers
+from privlab.ledger import evidence, papers
 from privlab.runner import pairing
 
 _COST = re.compile(r"^\|\s*(\w+)\s*\|\s*([\d.]+)\s*\|\s*([\d.]+)\s*GB\s*\|", re.MULTILINE)
@@ -159,9 +159,9 @@ def _imports(path: Path) -> frozenset[str]:
 
 def profile(name: str) -> str:
     """The name of a profile, checked.  Raises ValueError with the nearest for an unknown one."""
-    if name not in papers.PROFILES:
-        raise ValueError(f"profile={name!r} is not a profile{nearest(name, list(papers.PROFILES))}")
-    return name
+    if name not in (*evidence.SIZES, "laptop"):
+        raise ValueError(f"profile={name!r} is not a profile{nearest(name, list(evidence.SIZES))}")
+    return evidence.checked(name, "profile")
 
 
 def labs_of_claim(shelf: list[Lab], claim_id: str) -> list[Lab]:

@@ -35,7 +35,7 @@ def add_run(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "labs_wanted", nargs="*", metavar="LAB", help="number or name, such as 05 or 05_april; all if none is given"
     )
-    parser.add_argument("--profile", default="smoke", help="smoke, laptop, gpu or paper (default: %(default)s)")
+    parser.add_argument("--profile", default="smoke", help="smoke, class, night, gpu or paper (default: %(default)s)")
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="labs at a time, the cores shared out among them (default: 1)"
     )
@@ -59,7 +59,7 @@ def add_run(commands: argparse._SubParsersAction) -> None:
         "--timeout",
         type=int,
         metavar="SECONDS",
-        help="for one cell (default: smoke 600, laptop 1800, gpu 3600, paper none)",
+        help="for one cell (default: smoke 600, class 1800, gpu 3600, night and paper none)",
     )
     parser.add_argument("--seed", type=int, default=0, help="for the labs (default: %(default)s)")
     parser.add_argument("--device", default="auto", help="for the labs: auto, cpu, cuda, cuda:1 (default: %(default)s)")

@@ -18,7 +18,7 @@ from privlab.compute import machine
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
 # GB of memory and of GPU memory that a profile is made for; the labs' own tables say more precisely what each takes.
-_NEEDS = {"smoke": (2.0, 0.0), "laptop": (8.0, 0.0), "gpu": (12.0, 15.0), "paper": (12.0, 15.0)}
+_NEEDS = {"smoke": (2.0, 0.0), "class": (8.0, 0.0), "night": (8.0, 0.0), "gpu": (12.0, 15.0), "paper": (12.0, 15.0)}
 _TORCH = """
 import json, torch
 found = {"torch": str(torch.__version__), "cuda": [], "mps": torch.backends.mps.is_available()}

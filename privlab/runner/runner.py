@@ -33,7 +33,7 @@ from privlab.runner.catalogue import Lab
 from privlab.runner.progress import Board
 
 # Seconds that a cell may take where --timeout says nothing: above a whole lab's budget, so that only a hang gets there.
-TIMEOUTS = {"smoke": 600, "laptop": 1800, "gpu": 3600, "paper": None}
+TIMEOUTS = {"smoke": 600, "class": 1800, "night": None, "gpu": 3600, "paper": None}
 Result = dict[str, Any]
 
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from privlab import ledger
-from privlab.ledger import baselines, papers
-from privlab.ledger.papers import PROFILES
+from privlab.ledger import baselines, evidence, papers
+from privlab.ledger.evidence import SIZES
 from privlab.ledger.records import Machine, record
 from privlab.ledger.verdicts import NOT_REPRODUCED, parse
 from privlab.runner import catalogue
@@ -18,7 +18,7 @@ from privlab.runner import catalogue
 ROOT = Path(__file__).parents[2]
 RUNS = baselines.committed()
 # Claims that no committed run can answer for: no run at gpu or paper is committed.
-UNSEEN = [claim for claim in papers.claims() if not any(p in RUNS for p in PROFILES[PROFILES.index(claim.profile) :])]
+UNSEEN = [claim for claim in papers.claims() if claim.profile and not any(p in RUNS for p in SIZES[SIZES.index(claim.profile) :])]
 
 
 def run(values=(1.0, 2.0), lab="05", machine=None, when="2026-11-22T00:00:00+00:00", labs=None):
@@ -30,7 +30,7 @@ def run(values=(1.0, 2.0), lab="05", machine=None, when="2026-11-22T00:00:00+00:
 
 def test_what_is_committed_is_there_and_in_order():
     found = baselines.committed()
-    assert list(found) == [p for p in papers.PROFILES if p in found] and {"smoke", "laptop"} <= found.keys()
+    assert list(found) == [p for p in evidence.SIZES if p in found] and {"smoke", "class"} <= found.keys()
     assert all(name == one.profile for name, one in found.items())
 
 
@@ -130,7 +130,7 @@ def lacking(claim: papers.Claim, run: ledger.Ledger) -> list[str]:
 def test_every_claim_names_what_its_lab_recorded(profile):
     run = RUNS[profile]
     labs = {r.lab for r in run.records}
-    due = [c for c in papers.claims() if PROFILES.index(c.profile) <= PROFILES.index(profile)]
+    due = [c for c in papers.claims() if c.profile and SIZES.index(c.profile) <= SIZES.index(profile)]
     assert {c.lab for c in due} <= labs
     missing = {c.id: names for c in due if (names := lacking(c, run))}
     assert missing == {}
@@ -142,6 +142,6 @@ def test_only_claims_that_need_a_gpu_are_beyond_the_committed_runs():
 
 
 def test_a_claim_about_nothing_recorded_would_be_seen():
-    claim = next(c for c in papers.claims("05") if c.profile == "smoke")
+    claim = next(c for c in papers.claims() if c.profile == "smoke")
     odd = papers.Claim(**{**vars(claim), "compare": "psnr[of_nothing] > 20"})
     assert lacking(odd, RUNS["smoke"]) == ["psnr[of_nothing]"] and lacking(claim, RUNS["smoke"]) == []

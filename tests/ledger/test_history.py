@@ -105,13 +105,13 @@ def test_runs_of_one_name_are_told_apart_by_their_dates(weeks, tmp_path):
 
 
 def test_several_profiles_need_one_to_be_named(weeks):
-    week(weeks, 5, profile="laptop", steady=[40.0, 41.0])
-    with pytest.raises(ValueError, match=r"profile=None: the runs given are of the profiles smoke, laptop; give one"):
+    week(weeks, 5, profile="class", steady=[40.0, 41.0])
+    with pytest.raises(ValueError, match=r"profile=None: the runs given are of the profiles smoke, class; give one"):
         history.read([weeks])
-    assert [run.label for run in history.read([weeks], "laptop")] == ["week5"]
-    with pytest.raises(ValueError, match=r"profile='gpu': the runs given are of the profiles laptop, smoke"):
+    assert [run.label for run in history.read([weeks], "class")] == ["week5"]
+    with pytest.raises(ValueError, match=r"profile='gpu': the runs given are of the profiles class, smoke"):
         history.read([weeks], "gpu")
-    with pytest.raises(ValueError, match=r"profile='huge'; try one of smoke, laptop, gpu, paper"):
+    with pytest.raises(ValueError, match=r"profile='huge'; try one of smoke, class, night, gpu, paper"):
         history.read([weeks], "huge")
 
 

@@ -74,7 +74,7 @@ def test_exact_images_are_stored_as_320_db_and_counted():
         ({"keys": ["4_patches"]}, r"keys: '4_patches' is no snake-case name"),
         ({"keys": ["lambda"]}, r"keys: 'lambda' is no snake-case name"),
         ({"metric": "PSNR"}, r"metric: 'PSNR' is no snake-case name"),
-        ({"profile": "huge"}, r"profile='huge'; try one of smoke, laptop, gpu, paper"),
+        ({"profile": "huge"}, r"profile='huge'; try one of smoke, class, night, gpu, paper"),
         ({"mode": "test"}, r"mode='test' of psnr.*'eval' or in 'train' mode"),
         ({"victim": ""}, r"victim='' of psnr.*such as 'fresh'"),
         ({"metric": "mse", "values": 0.1}, r"unit=None of mse.*'pixels' in \[0, 1\] or of 'normalised' images"),

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privlab.ledger import report
+from privlab.ledger.judging import MEASURING, NOT_TESTED
 from privlab.ledger.papers import Claim, Printed
 from privlab.ledger.records import Figure
 from privlab.ledger.verdicts import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Judgement
@@ -49,8 +50,8 @@ SEVERAL = [
 ]
 
 
-def test_the_tally_names_all_four_verdicts():
-    assert report.tally(SEVERAL) == {REPRODUCED: 1, NOT_REPRODUCED: 1, INCONCLUSIVE: 1, NOT_RUN: 0}
+def test_the_tally_names_all_verdicts():
+    assert report.tally(SEVERAL) == {REPRODUCED: 1, NOT_REPRODUCED: 1, INCONCLUSIVE: 1, NOT_TESTED: 0, MEASURING: 0, NOT_RUN: 0}
 
 
 # -- markdown ------------------------------------------------------------------------------------------------------------
@@ -79,13 +80,13 @@ def test_a_page_has_a_section_a_paper_and_a_row_a_claim():
 
 
 def test_several_runs_stand_side_by_side():
-    smoke, laptop = (
+    smoke, larger = (
         [judged("lu2022.one", NOT_RUN)],
-        [judged("lu2022.one", profile="laptop"), judged("lu2022.two", profile="laptop")],
+        [judged("lu2022.one", profile="class"), judged("lu2022.two", profile="class")],
     )
-    table = rows(report.as_markdown({"smoke": smoke, "laptop": laptop}))
+    table = rows(report.as_markdown({"smoke": smoke, "class": larger}))
     head = [c.strip() for c in table[0]]
-    assert head[2:] == ["ours (smoke)", "verdict (smoke)", "ours (laptop)", "verdict (laptop)"]
+    assert head[2:] == ["ours (smoke)", "verdict (smoke)", "ours (class)", "verdict (class)"]
     one, two = table[2:]
     assert one[3].strip().startswith(NOT_RUN) and one[5].strip().startswith(REPRODUCED)
     assert [c.strip() for c in two[2:4]] == ["nothing measured", "not in this run"]
@@ -189,7 +190,7 @@ def test_a_panel_reads_in_a_terminal():
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0")))
 def test_csv_gives_back_what_went_in(text):
-    runs = {"smoke": [judged(statement=text)], "laptop": [judged("lu2022.two", profile="laptop")]}
+    runs = {"smoke": [judged(statement=text)], "class": [judged("lu2022.two", profile="class")]}
     found = list(csv.DictReader(io.StringIO(report.as_csv(runs))))
     assert [r["statement"] for r in found] == [text, "Statement of lu2022.two."]
     first = found[0]

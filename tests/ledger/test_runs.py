@@ -89,7 +89,7 @@ def test_a_page_shows_them_all_or_one_paper_s():
     [
         ({"lab": "5"}, r"lab='5'; give its two digits as text"),
         ({"lab": 5}, r"lab=5; give its two digits"),
-        ({"profile": "huge"}, r"profile='huge'; try one of smoke, laptop, gpu, paper"),
+        ({"profile": "huge"}, r"profile='huge'; try one of smoke, class, night, gpu, paper"),
     ],
 )
 def test_a_page_out_of_form_is_refused(arguments, message):
@@ -269,7 +269,7 @@ def places(content):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda c: c.update(profile="smok"), "it has the profile 'smok', not one of smoke, laptop"),
+        (lambda c: c.update(profile="smok"), "it has the profile 'smok', not one of smoke, class"),
         (lambda c: c.update(when="last week"), "Invalid isoformat string"),
         (lambda c: c["judgements"][0].update(verdict="fine"), "it has the verdict 'fine', not one of"),
         (lambda c: c["judgements"][0]["claim"].update(compare="a >"), "a >"),
@@ -289,11 +289,11 @@ def test_a_ledger_that_no_run_can_have_written_is_named(tmp_path, change, why):
 
 
 def test_two_ledgers_are_rendered_side_by_side():
-    smoke, laptop = (ledger.summarise(page(p).records, p) for p in ("smoke", "laptop"))
-    markdown = ledger.render([smoke, laptop], "md")
-    assert "verdict (smoke)" in markdown and "verdict (laptop)" in markdown
-    assert len(list(csv.DictReader(io.StringIO(ledger.render([smoke, laptop], "csv"))))) == 2 * len(papers.claims())
-    assert [c["profile"] for c in json.loads(ledger.render([smoke, laptop], "json"))] == ["smoke", "laptop"]
+    smoke, larger = (ledger.summarise(page(p).records, p) for p in ("smoke", "class"))
+    markdown = ledger.render([smoke, larger], "md")
+    assert "verdict (smoke)" in markdown and "verdict (class)" in markdown
+    assert len(list(csv.DictReader(io.StringIO(ledger.render([smoke, larger], "csv"))))) == 2 * len(papers.claims())
+    assert [c["profile"] for c in json.loads(ledger.render([smoke, larger], "json"))] == ["smoke", "class"]
     assert ledger.render([smoke], "tex").startswith(r"\begin{tabular}")
     assert f"smoke, {smoke.when}" in ledger.render([smoke, smoke], "csv")  # two runs of one profile are told apart
     with pytest.raises(ValueError, match=r"form='pdf'; try one of md, json, csv, tex"):

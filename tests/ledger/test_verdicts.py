@@ -231,8 +231,8 @@ def test_the_four_verdicts():
     assert verdict("psnr[a] > psnr[b]", good, bad) == REPRODUCED
     assert verdict("psnr[a] < psnr[b]", good, bad) == NOT_REPRODUCED
     assert verdict("psnr[a] > psnr[b] + 20", good, bad) == INCONCLUSIVE
-    judged = judge(claim("psnr[a] > psnr[b]", profile="laptop"), [good, bad], "smoke")
-    assert (judged.verdict, judged.reason) == (NOT_RUN, "needs the profile laptop: a reason")
+    judged = judge(claim("psnr[a] > psnr[b]", profile="class"), [good, bad], "smoke")
+    assert (judged.verdict, judged.reason) == (NOT_RUN, "needs the profile class: a reason")
     assert [str(f) for f in judged.ours] == ["psnr[a] = 41.5 ± 1.3 (n=4)", "psnr[b] = 21.5 ± 1.3 (n=4)"]
 
 
@@ -248,7 +248,7 @@ def test_the_reason_says_how_sure():
 
 def test_a_lab_that_was_not_run_and_a_lab_that_did_not_record():
     other = rec("psnr", [40, 41], "a", lab="04")
-    at_laptop = rec("psnr", [40, 41], "a", profile="laptop")
+    at_laptop = rec("psnr", [40, 41], "a", profile="class")
     asked = claim("psnr[a] > 30")
     assert judge(asked, [], "smoke").reason == judge(asked, [other, at_laptop], "smoke").reason == "lab 05 was not run"
     ran = judge(asked, [other], "smoke", ran=True)

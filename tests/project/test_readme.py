@@ -36,7 +36,7 @@ def cost(lab, profile):
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_the_table_has_each_lab_with_the_costs_of_its_own_head(lab):
     (row,) = [line for line in README.splitlines() if line.startswith(f"| {lab.number} |")]
-    assert row.endswith(f"| {cost(lab, 'smoke')} | {cost(lab, 'laptop')} |")
+    assert row.endswith(f"| {cost(lab, 'smoke')} | {cost(lab, 'class')} |")
     assert f"](labs/{lab.name}.ipynb)" in row
 
 
@@ -91,7 +91,7 @@ def test_the_pictures_can_be_made_again(tmp_path):
 
 
 def test_the_count_of_claims_is_that_of_the_committed_run():
-    judged = json.loads((ROOT / "book/baselines/laptop.json").read_text())["judgements"]
+    judged = json.loads((ROOT / "book/baselines/class.json").read_text())["judgements"]
     judged = [j for j in judged if j["verdict"] != "not run at this profile"]
     every = Counter(j["verdict"] for j in judged)
     papers = Counter(j["verdict"] for j in judged if j["claim"]["paper"] != "privlab")
@@ -101,7 +101,7 @@ def test_the_count_of_claims_is_that_of_the_committed_run():
             f"{count['not reproduced']} did not, and {count['inconclusive']} are inconclusive"
         ) in README
     guide = (ROOT / "book/ledger_guide.md").read_text()
-    assert f"With {len(judged)} claims run, as in the laptop baseline" in guide
+    assert f"With {len(judged)} claims run, as in the class baseline" in guide
     assert f"the claims that were run ({every['inconclusive']} of {len(judged)})" in guide
 
 

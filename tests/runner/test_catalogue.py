@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from privlab.ledger import papers
+from privlab.ledger import evidence, papers
 from privlab.runner import catalogue
 from privlab.runner.catalogue import Cost
 
@@ -18,7 +18,7 @@ COSTS = """\
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.4 | 1.1 GB |
-# | laptop | 3 | 1.9 GB |
+# | class | 3 | 1.9 GB |
 
 # %%
 1
@@ -69,7 +69,7 @@ def test_no_labs_is_said(tmp_path):
 
 def test_costs_are_read_above_the_first_code_only(folder):
     lab = catalogue.labs(folder)[0]
-    assert lab.costs == {"smoke": Cost(0.4, 1.1), "laptop": Cost(3.0, 1.9)}
+    assert lab.costs == {"smoke": Cost(0.4, 1.1), "class": Cost(3.0, 1.9)}
 
 
 def test_the_digest_follows_the_source(folder):
@@ -80,9 +80,11 @@ def test_the_digest_follows_the_source(folder):
 
 
 def test_profiles():
-    assert [catalogue.profile(name) for name in papers.PROFILES] == list(papers.PROFILES)
-    with pytest.raises(ValueError, match="profile='lapdog' is not a profile; did you mean 'laptop'"):
-        catalogue.profile("lapdog")
+    assert [catalogue.profile(name) for name in evidence.SIZES] == list(evidence.SIZES)
+    with pytest.raises(ValueError, match="profile='clas' is not a profile; did you mean 'class'"):
+        catalogue.profile("clas")
+    with pytest.raises(ValueError, match="profile=.laptop. is gone; its place is taken by .class."):
+        catalogue.profile("laptop")
 
 
 def test_the_lab_of_a_claim(folder):

@@ -57,7 +57,7 @@ def test_a_torch_that_kills_its_process_is_survived(torch_says, tmp_path):
 def test_profiles_follow_memory_gpu_and_what_the_labs_say(torch_says, tmp_path, monkeypatch):
     def states():
         return [
-            next(f.state for f in doctor.examine(tmp_path) if f.what == p) for p in ("smoke", "laptop", "gpu", "paper")
+            next(f.state for f in doctor.examine(tmp_path) if f.what == p) for p in ("smoke", "class", "gpu", "paper")
         ]
 
     monkeypatch.setattr(machine, "memory", lambda: (4.0, 3.0))

@@ -20,7 +20,7 @@ HEAD = """\
 # # 01 · a lab
 
 # %% tags=["parameters"]
-profile = "laptop"
+profile = "class"
 seed = 0
 device = "auto"
 

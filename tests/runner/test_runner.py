@@ -30,7 +30,7 @@ HEAD = """\
 # | smoke | {minutes} | {gb} GB |
 
 # %% tags=["parameters"]
-profile = "laptop"
+profile = "class"
 seed = 0
 device = "auto"
 

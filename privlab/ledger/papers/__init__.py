@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from privlab.ledger import evidence
+from privlab.ledger.grammar import parse
+
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
     "KINDS",
     "PAPERS",
-    "PROFILES",
     "Claim",
     "Explanation",
     "Printed",
@@ -37,7 +39,6 @@ PAPERS = {
     "hatamizadeh2022": "Hatamizadeh et al. 2022, GradViT: Gradient Inversion of Vision Transformers",
     "privlab": "Beyond the papers",
 }
-PROFILES = ("smoke", "laptop", "gpu", "paper")  # from the cheapest up
 KINDS = ("ordering", "magnitude", "identity", "trend")
 
 _HERE = Path(__file__).parent
@@ -93,10 +94,13 @@ class Claim:
     """Something a paper says (or, where paper is "privlab", this book) that a lab can test.
 
     id: paper.place.slug.  where: the table, figure, theorem or section.  lab: two digits.  kind: one of KINDS.
-    statement: in our own words.  compare: the comparison that decides, in the grammar of `privlab.ledger.verdicts`.
-    profile: the smallest one at which it could be decided, and profile_why.  numbers: the printed values behind `compare`.
-    printed: what the paper shows where it prints no number.  note: ours.
+    statement: in our own words.  compare: the comparison that decides, in the grammar of `privlab.ledger.grammar`.
+    experiments: "module.function", which measure the names in compare and needs, each name one of them.
+    needs: comparisons that must hold for the question to make sense.  exploratory: whether compare was chosen after a look at the data.
+    headline: number of the question, of those that a reader wants answered first.
+    numbers: the printed values behind `compare`.  printed: what the paper shows where it prints no number.  note: ours.
     holds_on_printed_numbers: whether `compare` holds on `numbers`; None where some name has no printed value.
+    profile, profile_why: of a claim without experiments, the smallest profile at which its notebook can decide it.
     """
 
     id: str
@@ -106,12 +110,16 @@ class Claim:
     kind: str
     statement: str
     compare: str
-    profile: str
-    profile_why: str
+    experiments: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    exploratory: bool = False
+    headline: int | None = None
     numbers: tuple[Printed, ...] = ()
     printed: str = ""
     note: str = ""
     holds_on_printed_numbers: bool | None = None
+    profile: str = ""
+    profile_why: str = ""
 
 
 def claims(lab: str | None = None, path: Path | None = None) -> list[Claim]:
@@ -119,7 +127,7 @@ def claims(lab: str | None = None, path: Path | None = None) -> list[Claim]:
 
     path: another list in the same format; the package's own if not given.
     Raises ValueError for an entry that breaks the format, naming its id: an unknown field, profile or kind, an id given
-    twice, a printed number that is not in the table it points to.
+    twice, an experiment or need out of form, a printed number that is not in the table it points to.
     """
     entries = yaml.safe_load((path or _HERE / "claims.yaml").read_text(encoding="utf-8"))["claims"]
     by_id: dict[str, Claim] = {}
@@ -160,16 +168,34 @@ def _claim(entry: dict[str, Any]) -> Claim:
     field_names = [f.name for f in fields(Claim)]
     if unknown := sorted(entry.keys() - set(field_names)):
         raise ValueError(f"claim {name} has a field {unknown[0]!r}; the fields are {', '.join(field_names)}")
-    if missing := [f for f in field_names[:9] if not isinstance(entry.get(f), str)]:
+    old = [] if entry.get("experiments") else ["profile", "profile_why"]
+    if missing := [f for f in field_names[:7] + old if not isinstance(entry.get(f), str)]:
         raise ValueError(f"claim {name}: {missing[0]}={entry.get(missing[0])!r}; give it as text")
-    for field, allowed in (("paper", PAPERS), ("kind", KINDS), ("profile", PROFILES)):
+    for field, allowed in (("paper", PAPERS), ("kind", KINDS), *((f, evidence.SIZES) for f in old[:1])):
         if entry[field] not in allowed:
             raise ValueError(f"claim {name}: {field}={entry[field]!r}; try one of {', '.join(allowed)}")
+    if not old and "profile" in entry:
+        raise ValueError(f"claim {name}: profile={entry['profile']!r} says nothing beside experiments; drop it")
+    for field, example in (("experiments", "gradient_inversion.architectures"), ("needs", "psnr[cifar10, swin] > 20")):
+        value = entry.get(field, [])
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise ValueError(f"claim {name}: {field}={value!r}; give a list of texts such as {example}")
+    try:
+        for experiment in entry.get("experiments", ()):
+            evidence.path(experiment, "class")
+    except ValueError as error:
+        raise ValueError(f"claim {name}: {error}") from None
     if not name.startswith(entry["paper"] + "."):
         raise ValueError(f"claim {name}: its id starts with its paper, as in {entry['paper']}.{name}")
     if not (len(entry["lab"]) == 2 and entry["lab"].isdigit()):
         raise ValueError(f"claim {name}: lab={entry['lab']!r}; give two digits as text, such as '05'")
-    return Claim(**{**entry, "numbers": tuple(_printed(name, number) for number in entry.get("numbers", ()))})
+    parsed = {need: parse(need, name) for need in entry.get("needs", ())}
+    if odd := [need for need, comparison in parsed.items() if not comparison.names]:
+        raise ValueError(f"claim {name}: needs={odd[0]!r} names nothing that is measured")
+    lists = {field: tuple(entry.get(field, ())) for field in ("experiments", "needs")}
+    return Claim(
+        **{**entry, **lists, "numbers": tuple(_printed(name, number) for number in entry.get("numbers", ()))}
+    )
 
 
 def _printed(claim: str, number: dict[str, Any]) -> Printed:

@@ -405,7 +405,7 @@ def test_what_goes_wrong_is_shown_and_passed_on(tmp_path, clock):
 
 
 HEAD = (
-    '# %% tags=["parameters"]\nprofile = "laptop"\nseed = 0\ndevice = "auto"\n\n# %% [markdown]\n# ## A game\n\n# %%\n'
+    '# %% tags=["parameters"]\nprofile = "class"\nseed = 0\ndevice = "auto"\n\n# %% [markdown]\n# ## A game\n\n# %%\n'
 )
 LAB = """\
 import torch

@@ -1,0 +1,60 @@
+"""Centre and spread of repeats, in one line; errors in logs, and images without any error counted."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from privlab.ledger.evidence import EXACT_PSNR
+
+__all__ = ["EXACT_ERROR", "IN_LOGS", "Figure", "exact", "scaled"]
+
+EXACT_ERROR = 1e-32  # the mean squared error that goes with it
+# Errors, which spread over decades. One bad repeat would be all there is to their mean, so they are averaged in logs, as
+# PSNR has always done with MSE; centre and spread are then the geometric mean and a factor.
+IN_LOGS = frozenset({"mse", "relative_error", "relative_residual", "max_abs_error"})
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What was measured under one name: centre and spread of its repeats.
+
+    centre, spread: mean and standard deviation; for a name in IN_LOGS the geometric mean and the factor that covers one
+    standard deviation of the logs. spread is None for a single repeat.  exact: repeats without any error.
+    """
+
+    name: str
+    centre: float
+    spread: float | None
+    n: int
+    exact: int = 0
+    logs: bool = False
+
+    def __str__(self) -> str:
+        spread = "" if self.spread is None else f" ×÷ {self.spread:.2g}" if self.logs else f" ± {self.spread:.2g}"
+        exact = f", {self.exact} of them exact" if self.exact else ""
+        return f"{self.name} = {self.centre:.4g}{spread} (n={self.n}{exact})"
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[float]) -> Figure:
+        """Of the repeats of a name such as psnr[a, b]."""
+        logs, rows = name.partition("[")[0] in IN_LOGS, scaled(name, values)
+        centre = statistics.fmean(rows)
+        spread = statistics.stdev(rows) if len(rows) > 1 else None
+        if logs:
+            centre, spread = math.exp(centre), None if spread is None else math.exp(min(spread, 700))
+        return cls(name, centre, spread, len(rows), sum(exact(name, value) for value in values), logs)
+
+
+def exact(name: str, value: float) -> bool:
+    """Whether a value says that there is no error at all: a PSNR of 320 dB, which stands for infinity, or an error of 0."""
+    metric = name.partition("[")[0]
+    return value >= EXACT_PSNR if metric == "psnr" else metric in IN_LOGS and value == 0
+
+
+def scaled(name: str, values: Sequence[float]) -> list[float]:
+    """The repeats on the scale on which they are averaged: natural logs for an error, else as they are."""
+    logs = name.partition("[")[0] in IN_LOGS
+    return [math.log(max(v, EXACT_ERROR)) for v in values] if logs else list(values)

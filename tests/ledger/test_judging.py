@@ -1,0 +1,211 @@
+"""Verdicts from evidence, with values that were worked out by hand: needs, measuring, scope, tries, identities, exact values."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from privlab.ledger import evidence, judging, papers, report, rule
+from privlab.ledger.evidence import FIRST, Registration, Repeat
+from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, NOT_TESTED, OWN, REPRODUCED, STAND_IN
+
+ONE = "lab.one"
+# 1, 2, 3, 4: mean 2.5, standard deviation 1.291, standard error 0.6455; t of 3 degrees of freedom has 0.05 above 2.353, 0.025 above 3.182
+STEPS = [1.0, 2.0, 3.0, 4.0]
+
+
+def claim(compare, experiments=(ONE,), kind="ordering", **more):
+    return papers.Claim(
+        "lu2022.table1.best", "lu2022", "Table 1", "06", kind, "One is best.", compare, experiments=experiments, **more
+    )
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """measured(size, {name: values}) registers that many repeats and writes them; of them, what `there` says."""
+
+    def put(size, values, experiment=ONE, there=None, protocol=1, first=None, own=False):
+        (n,) = {len(v) for v in values.values()}
+        start = FIRST[size] if first is None else first
+        entry = Registration(experiment, size, protocol, f"digest{protocol}", start, n, "small networks", own, "2026-11-24")
+        evidence.register([entry], tmp_path)
+        for i in range(n if there is None else there):
+            row = Repeat(start + i, entry.digest, {name: v[i] for name, v in values.items() if v[i] is not None}, 1.0, i)
+            evidence.append(experiment, size, row, tmp_path)
+        return judging.Shelf(tmp_path)
+
+    return put
+
+
+def test_the_repeats_own_differences_decide(measured):
+    shelf = measured("class", {"psnr[a]": [11.0, 22.0, 33.0, 44.0], "psnr[b]": [10.0, 20.0, 30.0, 40.0]})
+    for compare, verdict in (
+        ("psnr[a] > psnr[b] + 0.98", REPRODUCED),  # t = 1.52 / 0.6455 = 2.355
+        ("psnr[a] > psnr[b] + 1", INCONCLUSIVE),  # 2.324
+        ("psnr[a] > psnr[b] + 4", INCONCLUSIVE),  # -2.324
+        ("psnr[a] > psnr[b] + 4.02", NOT_REPRODUCED),  # -2.355
+    ):
+        judged = judging.judge(claim(compare), shelf)
+        assert (judged.verdict, judged.scope, judged.profile) == (verdict, STAND_IN, "class"), compare
+    assert judged.reason.startswith("does not appear in small networks: p = 0.05 against it")
+    assert [(f.name, f.centre, f.n) for f in judged.ours] == [("psnr[a]", 27.5, 4), ("psnr[b]", 25.0, 4)]
+    assert 0.94 < judged.p < 1
+
+
+def test_nothing_is_judged_before_all_registered_repeats_are_there_nor_by_others(measured, tmp_path):
+    asked = claim("psnr[a] > 0")
+    assert judging.judge(asked, judging.Shelf(tmp_path)).reason == "nothing is registered of lab.one yet"
+    judged = judging.judge(asked, measured("class", {"psnr[a]": STEPS}, there=3))
+    assert (judged.verdict, judged.reason) == (MEASURING, "3 of 4 repeats of lab.one at class")
+    for number, value in ((3, 4.0), (-1, -1e6), (4, -1e6)):  # the one that lacked, a pilot, and one too many
+        evidence.append(ONE, "class", Repeat(number, "digest1", {"psnr[a]": value}, 1.0, 9.0), tmp_path)
+    judged = judging.judge(asked, judging.Shelf(tmp_path))
+    assert judged.verdict == REPRODUCED and judged.ours[0].n == 4
+
+
+def test_smoke_judges_nothing(measured):
+    assert judging.judge(claim("psnr[a] > 0"), measured("smoke", {"psnr[a]": STEPS})).verdict == MEASURING
+
+
+def test_a_name_that_nobody_measured_is_waited_for(measured):
+    shelf = measured("class", {"psnr[swin]": STEPS})
+    judged = judging.judge(claim("psnr[swim] > 0", needs=("ssim[b] > 0",)), shelf)
+    assert judged.verdict == MEASURING
+    assert judged.reason == "psnr[swim], ssim[b] not measured at class; there is psnr[swin]"
+    shelf = measured("night", {"psnr[a]": [1.0, 2.0, None], "ssim[b]": [1.0] * 3})
+    judged = judging.judge(claim("psnr[a] > 0"), shelf)
+    assert (judged.verdict, judged.reason) == (INCONCLUSIVE, "psnr[a] is measured in 2 of 3 repeats")
+
+
+def test_the_highest_complete_size_counts_and_the_others_stand_beside(measured):
+    measured("class", {"psnr[a]": [-v for v in STEPS]})
+    measured("night", {"psnr[a]": STEPS}, own=True)
+    shelf = measured("gpu", {"psnr[a]": STEPS}, there=1)
+    judged = judging.judge(claim("psnr[a] > 0"), shelf)
+    assert (judged.verdict, judged.profile, judged.scope) == (REPRODUCED, "night", OWN)
+    assert [text.partition(" (")[0] for text in judged.beside] == [
+        "class: not reproduced",
+        "to come: 1 of 4 repeats of lab.one at gpu",
+    ]
+
+
+def test_a_further_try_is_judged_at_half_the_level_and_the_earlier_stands_beside(measured, tmp_path):
+    measured("class", {"psnr[a]": [-v for v in STEPS]})
+    shelf = measured("class", {"psnr[a]": [v - 0.5 for v in STEPS]}, protocol=2, first=8, there=2)
+    judged = judging.judge(claim("psnr[a] > 0"), shelf)  # the first stands until the second is complete
+    assert judged.verdict == NOT_REPRODUCED and judged.beside == ("to come: 2 of 4 repeats of lab.one at class",)
+    for number in (10, 11):
+        row = Repeat(number, "digest2", {"psnr[a]": number - 7.5}, 1.0, 9.0)
+        evidence.append(ONE, "class", row, tmp_path)
+    shelf = judging.Shelf(tmp_path)
+    judged = judging.judge(claim("psnr[a] > 0"), shelf)  # t = 2 / 0.6455 = 3.098, below 3.182
+    assert judged.verdict == INCONCLUSIVE and judged.reason.startswith("try 2, judged at 0.025: ")
+    assert judging.judge(claim("psnr[a] > -0.06"), shelf).verdict == REPRODUCED  # 3.191
+    assert [text.partition(" (")[0] for text in judged.beside] == ["class: not reproduced"]
+
+
+@pytest.mark.parametrize(
+    ("need", "verdict", "why"),
+    [
+        ("psnr[a] > psnr[grey]", REPRODUCED, "p = 0.015"),
+        ("psnr[grey] > psnr[a]", NOT_TESTED, "needs psnr[grey] > psnr[a] does not hold (psnr[grey] = 0 ± 0 (n=4)"),
+        ("psnr[grey] > 0.5 and psnr[a] > 1", INCONCLUSIVE, None),
+        ("psnr[a] > 1", INCONCLUSIVE, "needs psnr[a] > 1 is undecided (psnr[a] = 2.5 ± 1.3 (n=4): the spread covers"),
+        ("train_acc[a] > 0.99", NOT_TESTED, "needs train_acc[a] > 0.99 does not hold (train_acc[a] = 0.9975 ± 0.005 (n=4): fails in 1"),
+        ("train_acc[a] >= 0.99", REPRODUCED, "p = 0.015"),
+    ],
+)  # fmt: skip
+def test_a_need_goes_before_the_question(measured, need, verdict, why):
+    values = {"psnr[a]": STEPS, "psnr[grey]": [0.0] * 4, "train_acc[a]": [1.0, 1.0, 1.0, 0.99]}
+    judged = judging.judge(claim("psnr[a] > 0", needs=(need,)), measured("class", values))
+    assert judged.verdict == verdict and judged.reason.startswith(why or "needs psnr[grey] > 0.5 and")
+
+
+def test_of_two_needs_the_refuted_one_speaks(measured):
+    asked = claim("psnr[a] > 0", needs=("psnr[a] > 1", "psnr[a] < 0"))
+    judged = judging.judge(asked, measured("class", {"psnr[a]": STEPS}))
+    assert judged.verdict == NOT_TESTED and "psnr[a] < 0 does not hold" in judged.reason
+
+
+def test_an_identity_holds_in_every_repeat(measured):
+    shelf = measured("class", {"relative_error[a]": [1e-9, 1e-8, 0.0], "count[a]": [3.0, 3.0, 3.0]})
+    for compare, verdict, why in (
+        ("relative_error[a] < 1e-7 and count[a] == 3", REPRODUCED, "holds in all 3 repeats"),
+        ("relative_error[a] < 1e-8", NOT_REPRODUCED, "does not appear in small networks: fails in 1 of 3 repeats"),
+    ):
+        judged = judging.judge(claim(compare, kind="identity"), shelf)
+        assert (judged.verdict, judged.reason, judged.p) == (verdict, why, None)
+    assert judging.judge(claim("count[a] > 2"), shelf).verdict == INCONCLUSIVE  # no spread, no identity
+
+
+def test_an_identity_over_two_experiments_holds_in_every_pair(measured):
+    measured("class", {"bits[a]": [1.0, 2.0, 3.0]})
+    shelf = measured("class", {"bits[b]": [3.5, 4.0]}, "lab.other")
+    for compare, why in (("bits[a] < bits[b]", "holds in all 6 pairs of repeats"), ("bits[a] > bits[b] - 3", "fails in 2 of 6")):
+        assert why in judging.judge(claim(compare, (ONE, "lab.other"), "identity"), shelf).reason
+
+
+def test_exact_values_decide_though_they_have_no_spread(measured):
+    shelf = measured("class", {"psnr[a]": [320.0] * 3, "mse[a]": [0.0] * 3, "ssim[a]": [1.0] * 3})
+    assert judging.judge(claim("psnr[a] > 60 and mse[a] < 1e-6"), shelf).verdict == REPRODUCED
+    assert judging.judge(claim("mse[a] > 1e-6"), shelf).verdict == NOT_REPRODUCED
+    judged = judging.judge(claim("ssim[a] > 0.9"), shelf)
+    assert (judged.verdict, judged.reason) == (INCONCLUSIVE, "the same value in every repeat, which decides identities alone")
+
+
+def test_errors_are_judged_in_logs_and_one_without_error_among_them(measured):
+    # logs to base 10: -2, -3, -4, and -32 for the exact one; mean -10.25, standard error 7.26; below -1 by t = 1.274
+    judged = judging.judge(claim("mse[a] < 0.1"), measured("class", {"mse[a]": [1e-2, 1e-3, 1e-4, 0.0]}))
+    assert judged.verdict == INCONCLUSIVE and judged.p == pytest.approx(0.1461, abs=1e-3)
+    assert judged.ours[0].exact == 1
+
+
+def test_two_experiments_are_independent_samples_at_the_size_that_both_have(measured):
+    other = claim("psnr[a] > psnr[b]", (ONE, "lab.other"))
+    shelf = measured("class", {"psnr[a]": STEPS})
+    assert judging.judge(other, shelf).verdict == MEASURING
+    measured("night", {"psnr[a]": STEPS})
+    shelf = measured("class", {"psnr[b]": [0.0, -1.0, 1.0]}, "lab.other")
+    judged = judging.judge(other, shelf)  # 2.5 over hypot(0.6455, 0.5774) = 2.887, of 4.96 degrees of freedom
+    assert (judged.verdict, judged.profile, round(judged.p, 4)) == (REPRODUCED, "class", 0.0174)
+
+
+def test_a_name_that_two_of_a_claims_experiments_measure_is_refused(measured):
+    measured("class", {"psnr[a]": STEPS})
+    shelf = measured("class", {"psnr[a]": STEPS}, "lab.other")
+    with pytest.raises(ValueError, match=r"psnr\[a\] is measured by lab.one and lab.other"):
+        judging.judge(claim("psnr[a] > 0", (ONE, "lab.other")), shelf)
+
+
+def test_a_panel_never_says_not_reproduced_without_the_scope(measured):
+    judged = judging.judge(claim("psnr[a] > 9", exploratory=True), measured("class", {"psnr[a]": STEPS}))
+    panel = report.Panel("all", (judged, replace(judged, beside=("class: <b>",))))
+    assert panel._repr_html_().count("not reproduced, a stand-in, exploratory</strong><br>does not appear in small networks") == 2
+    assert "not reproduced, a stand-in, exploratory (does not appear in" in repr(panel) and "class: &lt;b&gt;" in panel._repr_html_()
+
+
+def test_every_claim_of_every_lab_has_a_judgement():
+    judged = judging.judgements()
+    assert [j.claim.id for j in judged] == [c.id for c in papers.claims()]
+    for j in judged:
+        assert j.verdict in judging.VERDICTS and (j.scope in judging.SCOPES or j.verdict == MEASURING)
+        assert j.claim.experiments or j.verdict == MEASURING or j.scope == judging.RECORDED
+    assert repr(report.show("05")).count("\n  ") >= len(papers.claims("05")) and report.show("05", "koh2024").judgements == ()
+    with pytest.raises(ValueError, match="lab='5'; give its two digits"):
+        report.show("5")
+
+
+CONVERTED = [c for c in papers.claims() if c.experiments]
+
+
+@pytest.mark.parametrize("asked", CONVERTED, ids=lambda c: c.id)
+def test_a_claim_with_experiments_can_be_put_to_the_rule(asked):
+    for text in (asked.compare, *asked.needs):
+        comparison = judging.parse(text, asked.id)
+        rule.chances(comparison.tree, {name: rule.Sample(judging.np.array([1.0, 2.0]), ONE) for name in comparison.names})
+
+
+def test_what_is_registered_for_the_book_can_be_judged():
+    """No name is measured by two experiments of its claim, at any size that is complete."""
+    for asked in CONVERTED:
+        assert json.dumps(judging.judge(asked).reason)
