@@ -166,7 +166,9 @@ def kept_share(run):
 
 # %%
 for name, run in kept.items():
-    page.record("verdicts_kept", [f"at_{name}"], kept_share(run), unit="share", note="judged again by today's code", **about)
+    page.record(
+        "verdicts_kept", [f"at_{name}"], kept_share(run), unit="share", note="judged again by today's code", **about
+    )
 
 # %% [markdown]
 # ## Exercise 1: a verdict by hand

@@ -24,7 +24,18 @@ from filelock import FileLock
 
 from privlab.compute import atomic
 
-__all__ = ["SIZES", "Registration", "Repeat", "Rows", "append", "checked", "folder", "read", "register", "registrations"]
+__all__ = [
+    "SIZES",
+    "Registration",
+    "Repeat",
+    "Rows",
+    "append",
+    "checked",
+    "folder",
+    "read",
+    "register",
+    "registrations",
+]
 
 SIZES = ("smoke", "class", "night", "gpu", "paper")  # from the cheapest up
 FIRST = {

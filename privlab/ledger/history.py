@@ -17,15 +17,23 @@ from typing import Any
 from privlab.ledger import runs
 from privlab.ledger.comparison import MOVED, NO_SPREAD, OTHERWISE, shifts
 from privlab.ledger.evidence import SIZES, checked
+from privlab.ledger.judging import MEASURING, NOT_TESTED
 from privlab.ledger.records import Figure, Record
 from privlab.ledger.report import in_latex, in_markdown
-from privlab.ledger.judging import MEASURING, NOT_TESTED
 from privlab.ledger.verdicts import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, parse
 
 __all__ = ["FORMS", "Line", "Run", "lines", "read", "render"]
 
 FORMS = ("md", "json", "csv", "tex")
-LETTERS = {REPRODUCED: "R", NOT_REPRODUCED: "N", INCONCLUSIVE: "I", NOT_TESTED: "T", MEASURING: "M", NOT_RUN: "-", None: "."}
+LETTERS = {
+    REPRODUCED: "R",
+    NOT_REPRODUCED: "N",
+    INCONCLUSIVE: "I",
+    NOT_TESTED: "T",
+    MEASURING: "M",
+    NOT_RUN: "-",
+    None: ".",
+}
 _KEY = "R reproduced, N not reproduced, I inconclusive, T not tested, M measuring, - not run at this profile, . not in that run"
 
 

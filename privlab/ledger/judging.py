@@ -28,14 +28,25 @@ from privlab.ledger.figures import EXACT_ERROR, IN_LOGS, Figure, exact
 from privlab.ledger.grammar import Comparison, parse
 from privlab.ledger.papers import Claim
 
-__all__ = ["EVERY_REPEAT", "SCOPES", "VERDICTS", "Judgement", "Shelf", "holds_on_printed_numbers", "judge", "judgements"]
+__all__ = [
+    "EVERY_REPEAT",
+    "SCOPES",
+    "VERDICTS",
+    "Judgement",
+    "Shelf",
+    "holds_on_printed_numbers",
+    "judge",
+    "judgements",
+]
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
 NOT_TESTED, MEASURING = "not tested", "measuring"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_TESTED, MEASURING)
 OWN, STAND_IN, RECORDED = "the paper's own setting", "a stand-in", "recorded by a notebook"
 SCOPES = (OWN, STAND_IN, RECORDED)
-EVERY_REPEAT = frozenset({"train_acc", "train_accuracy", "training_accuracy"})  # needs about these hold in every repeat or fail
+EVERY_REPEAT = frozenset(
+    {"train_acc", "train_accuracy", "training_accuracy"}
+)  # needs about these hold in every repeat or fail
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,10 @@ def judge(claim: Claim, shelf: Shelf | None = None) -> Judgement:
             else:
                 judged.append(_judged(claim, one))
     if not judged:
-        why = "; ".join(lacks for _, lacks in waiting) or f"nothing is registered of {' and '.join(claim.experiments)} yet"
+        why = (
+            "; ".join(lacks for _, lacks in waiting)
+            or f"nothing is registered of {' and '.join(claim.experiments)} yet"
+        )
         return Judgement(claim, waiting[0][0] if waiting else "", MEASURING, why)
     first, *others = judged
     beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in others] + [f"to come: {lacks}" for _, lacks in waiting]
@@ -175,7 +189,9 @@ def _samples(claim: Claim, one: _Try, names: Sequence[str]) -> tuple[dict[str, r
         ]
         if len(owners) > 1:
             both = " and ".join(entry.experiment for entry, _ in owners)
-            raise ValueError(f"claim {claim.id}: {name} is measured by {both}; of a claim's experiments one measures a name")
+            raise ValueError(
+                f"claim {claim.id}: {name} is measured by {both}; of a claim's experiments one measures a name"
+            )
         ((entry, rows),) = owners
         values = np.array([row.values[name] for row in rows if name in row.values])
         if len(values) < len(rows):
@@ -205,7 +221,9 @@ def _judged(claim: Claim, one: _Try) -> Judgement:
     states = {need.text: _state(need, samples, one.level) for need in needs}
     for state, words in ((NOT_REPRODUCED, "does not hold"), (INCONCLUSIVE, "is undecided")):
         if stuck := [f"{text} {words} ({why})" for text, (verdict, why, _) in states.items() if verdict == state]:
-            return replace(made, verdict=NOT_TESTED if state == NOT_REPRODUCED else INCONCLUSIVE, reason=f"needs {stuck[0]}")
+            return replace(
+                made, verdict=NOT_TESTED if state == NOT_REPRODUCED else INCONCLUSIVE, reason=f"needs {stuck[0]}"
+            )
     identity = claim.kind == "identity"
     verdict, why, p = _each_repeat(compare, samples) if identity else _means(compare, samples, one.level)
     if verdict == NOT_REPRODUCED and not own:
@@ -246,7 +264,11 @@ def _means(comparison: Comparison, samples: Mapping[str, rule.Sample], level: fl
         return REPRODUCED, f"p = {chances.holds:.2g}", chances.holds
     if chances.fails < level:
         return NOT_REPRODUCED, f"p = {chances.fails:.2g} against it", chances.holds
-    return INCONCLUSIVE, f"the spread covers the difference, p = {chances.holds:.2g} for it and {chances.fails:.2g} against it", chances.holds
+    return (
+        INCONCLUSIVE,
+        f"the spread covers the difference, p = {chances.holds:.2g} for it and {chances.fails:.2g} against it",
+        chances.holds,
+    )
 
 
 def _recorded() -> dict[str, Judgement]:

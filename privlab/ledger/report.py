@@ -132,8 +132,8 @@ class Panel:
     def __repr__(self) -> str:
         lines = [self.title]
         for j in self.judgements:
-            lines += [f"  {j.verdict.upper()}: {j.claim.statement}", f"    {j.claim.where}: {_printed(j.claim)}"]
-            lines += [f"    here: {_ours(j)}", f"    {_verdict(j)}", *(f"    {other}" for other in j.beside)]
+            lines += [f"  {_head(j).upper()}: {j.claim.statement}", f"    {j.claim.where}: {_printed(j.claim)}"]
+            lines += [f"    here: {_ours(j)}", f"    {j.reason}", *(f"    {other}" for other in j.beside)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -143,7 +143,7 @@ class Panel:
         rows = []
         for j in self.judgements:
             c = j.claim
-            edge = f"border-left:.5em solid {_EDGE.get(j.verdict, "#999999")}"
+            edge = f"border-left:.5em solid {_EDGE.get(j.verdict, '#999999')}"
             rows.append(
                 f'<tr><th scope="row" style="text-align:left;font-weight:normal">{html.escape(c.statement)}<br>'
                 f"<small>{html.escape(c.where)} · <code>{html.escape(c.compare)}</code></small></th>"

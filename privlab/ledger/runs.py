@@ -105,10 +105,11 @@ def read(path: Path | str) -> Ledger:
 def _sound(ledger: Ledger) -> None:
     """Raises ValueError for what no run can have written."""
     datetime.fromisoformat(ledger.when)
-    judged = [("profile", ledger.profile, SIZES), *(("verdict", j.verdict, VERDICTS) for j in ledger.judgements)]
-    for what, word, words in judged:
-        if word not in words:
-            raise ValueError(f"it has the {what} {word!r}, not one of {', '.join(words)}")
+    words = (*VERDICTS, *judging.VERDICTS)
+    judged = [("profile", ledger.profile, SIZES), *(("verdict", j.verdict, words) for j in ledger.judgements)]
+    for what, word, known in judged:
+        if word not in known:
+            raise ValueError(f"it has the {what} {word!r}, not one of {', '.join(known)}")
     for judgement in ledger.judgements:
         parse(judgement.claim.compare, judgement.claim.id)
     for each in ledger.records:

@@ -39,7 +39,6 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.special import stdtrit
 
-from privlab.ledger import judging
 from privlab.ledger.evidence import SIZES, checked
 from privlab.ledger.grammar import Comparison, parse
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Judgement, holds_on_printed_numbers
@@ -49,7 +48,7 @@ from privlab.ledger.records import Record
 __all__ = ["VERDICTS", "Comparison", "Judgement", "holds_on_printed_numbers", "judge", "parse"]
 
 NOT_RUN = "not run at this profile"
-VERDICTS = (*judging.VERDICTS, NOT_RUN)
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
 DRAWS = 4_000
 SURE = 0.95
 IN_RANGE = 5  # repeats from which on a mean is kept within their range

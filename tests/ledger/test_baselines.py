@@ -18,7 +18,11 @@ from privlab.runner import catalogue
 ROOT = Path(__file__).parents[2]
 RUNS = baselines.committed()
 # Claims that no committed run can answer for: no run at gpu or paper is committed.
-UNSEEN = [claim for claim in papers.claims() if claim.profile and not any(p in RUNS for p in SIZES[SIZES.index(claim.profile) :])]
+UNSEEN = [
+    claim
+    for claim in papers.claims()
+    if claim.profile and not any(p in RUNS for p in SIZES[SIZES.index(claim.profile) :])
+]
 
 
 def run(values=(1.0, 2.0), lab="05", machine=None, when="2026-11-22T00:00:00+00:00", labs=None):

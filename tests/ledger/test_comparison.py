@@ -33,7 +33,7 @@ def record(values, key="a", metric="psnr", lab="05", **other) -> Record:
 
 
 def judged(name="lu2022.one", verdict=REPRODUCED, share=0.97, compare="psnr[a] > psnr[b]") -> Judgement:
-    claim = Claim(name, "lu2022", "Table 1", "05", "ordering", "S.", compare, "smoke", "W")
+    claim = Claim(name, "lu2022", "Table 1", "05", "ordering", "S.", compare, profile="smoke", profile_why="W")
     return Judgement(claim, "smoke", verdict, f"reason for {verdict}", share)
 
 

@@ -15,7 +15,17 @@ from privlab.ledger.papers import Claim
 from privlab.ledger.records import Figure, record
 
 CLAIMS = [
-    Claim(f"lu2022.{name}", "lu2022", "Table 1", "05", "magnitude", "S.", f"psnr[{name}] > 20", "smoke", "W")
+    Claim(
+        f"lu2022.{name}",
+        "lu2022",
+        "Table 1",
+        "05",
+        "magnitude",
+        "S.",
+        f"psnr[{name}] > 20",
+        profile="smoke",
+        profile_why="W",
+    )
     for name in ("steady", "falling")
 ]
 FRESH = {"mode": "eval", "victim": "fresh", "lab": "05", "seed": 0, "device": "cpu"}

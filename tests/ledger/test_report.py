@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privlab.ledger import report
-from privlab.ledger.judging import MEASURING, NOT_TESTED
 from privlab.ledger.papers import Claim, Printed
 from privlab.ledger.records import Figure
 from privlab.ledger.verdicts import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Judgement
@@ -51,7 +50,7 @@ SEVERAL = [
 
 
 def test_the_tally_names_all_verdicts():
-    assert report.tally(SEVERAL) == {REPRODUCED: 1, NOT_REPRODUCED: 1, INCONCLUSIVE: 1, NOT_TESTED: 0, MEASURING: 0, NOT_RUN: 0}
+    assert report.tally(SEVERAL) == {REPRODUCED: 1, NOT_REPRODUCED: 1, INCONCLUSIVE: 1, NOT_RUN: 0}
 
 
 # -- markdown ------------------------------------------------------------------------------------------------------------

@@ -184,8 +184,8 @@ def test_a_ledger_survives_its_file(tmp_path):
 def test_a_ledger_keeps_printed_numbers_and_the_verdict_of_its_day(tmp_path):
     printed = papers.Printed("psnr[a]", 36.24, 5.21, "dB", "Table 5")
     claim = papers.Claim(
-        "zhang2024.x", "zhang2024", "Table 5", "05", "magnitude", "S.", "psnr[a] > 30", "smoke", "W", (printed,), note="N",
-        holds_on_printed_numbers=True,
+        "zhang2024.x", "zhang2024", "Table 5", "05", "magnitude", "S.", "psnr[a] > 30", profile="smoke", profile_why="W",
+        numbers=(printed,), note="N", holds_on_printed_numbers=True,
     )  # fmt: skip
     lab = ledger.Page("05", profile="smoke")
     lab.record("psnr", ["a"], [40, 41, 42], **FRESH)

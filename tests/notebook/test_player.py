@@ -629,7 +629,9 @@ def test_pause_gets_through_while_it_plays_in_a_kernel(threads):
     asyncio.run(work())
 
 
-HEAD = '# %% tags=["parameters"]\nprofile = "class"\nseed = 0\ndevice = "auto"\n\n# %% [markdown]\n# ## A search\n\n# %%\n'
+HEAD = (
+    '# %% tags=["parameters"]\nprofile = "class"\nseed = 0\ndevice = "auto"\n\n# %% [markdown]\n# ## A search\n\n# %%\n'
+)
 
 
 @pytest.fixture

@@ -193,9 +193,7 @@ def _claim(entry: dict[str, Any]) -> Claim:
     if odd := [need for need, comparison in parsed.items() if not comparison.names]:
         raise ValueError(f"claim {name}: needs={odd[0]!r} names nothing that is measured")
     lists = {field: tuple(entry.get(field, ())) for field in ("experiments", "needs")}
-    return Claim(
-        **{**entry, **lists, "numbers": tuple(_printed(name, number) for number in entry.get("numbers", ()))}
-    )
+    return Claim(**{**entry, **lists, "numbers": tuple(_printed(name, number) for number in entry.get("numbers", ()))})
 
 
 def _printed(claim: str, number: dict[str, Any]) -> Printed:
