@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from privlab.compute import reading
 from privlab.ledger import evidence, papers, rule
 from privlab.ledger.evidence import Registration, Repeat
 from privlab.ledger.figures import EXACT_ERROR, IN_LOGS, Figure, exact
@@ -273,15 +274,13 @@ def _means(comparison: Comparison, samples: Mapping[str, rule.Sample], level: fl
 
 def _recorded() -> dict[str, Judgement]:
     """What notebooks recorded of claims whose lab has no experiments yet: the last run of all labs that was committed."""
-    from privlab.ledger import baselines, verdicts
-
-    run = baselines.committed().get("class")
+    path = Path(__file__).parents[2] / "book/baselines/class.json"
+    rows = reading.json_file(path)["judgements"] if path.exists() else []
     today = {claim.id: claim for claim in papers.claims()}
     kept = {}
-    for j in run.judgements if run else ():
+    for j in reading.typed(tuple[Judgement, ...], rows):
         if j.claim.id in today:
-            ran = j.verdict != verdicts.NOT_RUN
-            verdict, scope = (j.verdict, RECORDED) if ran else (MEASURING, "")
+            verdict, scope = (j.verdict, RECORDED) if j.verdict in VERDICTS else (MEASURING, "")
             why = f"as a notebook recorded it, before there was evidence: {j.reason}"
             kept[j.claim.id] = replace(j, claim=today[j.claim.id], verdict=verdict, scope=scope, reason=why)
     return kept
