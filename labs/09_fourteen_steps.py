@@ -16,60 +16,31 @@
 # - tell a change of design from a change of resolution that comes along with it;
 # - measure how well a gradient tells images apart, and how far a network sees;
 # - say what one price of smoothness does to a comparison of architectures.
-#
-# | profile | minutes | peak memory |
-# |---|---|---|
-# | smoke | 0.9 | 1.6 GB |
-# | class | 12 | 3.3 GB |
-# | gpu | 10 | 8 GB |
-# | paper | 10 | 8 GB |
-#
-# (Measured on two CPU cores; the last two rows are estimates, for one part. Every search is kept: the lab stops when a part's time is over, and run again it goes on from there. `paper` takes days of parts.)
 
 # %% [markdown]
 # *You need* lab 04. *Words that are new here*: **stage**, **patchify**, **depthwise**, **inverted bottleneck**, **effective rank**, **effective receptive field**.
 
 # %%
-import statistics
-import time
-from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from inspect import getsource
 
 import pandas as pd
 import torch
-import torch.nn.functional as F
-from scipy.stats import spearmanr
 from torch.utils.flop_counter import FlopCounterMode
 
-from privlab import data, ledger, metrics, models, training
-from privlab.attacks import gradient_inversion
-from privlab.leak import observe
+from privlab import data, experiments, ledger, models
+from privlab.attacks.gradient_inversion import sensitivity
+from privlab.experiments import fourteen_steps
 from privlab.notebook import checks, flipbook, plots, widgets
 
 # %% tags=["parameters"]
-profile = "smoke"
+profile = "class"
 seed = 0
 device = "auto"
-part_minutes = 9  # at gpu and paper: how long one part may take
 
 # %%
-page = ledger.Page("09", profile=profile, seed=seed, device=device)
-large = profile in ("gpu", "paper")
-# photographs, victims of each step, steps of the search, steps of the long one, channels, squares of the Jacobian
-photographs, victims, iterations, long, width, block = {
-    "smoke": (1, 2, 3, 6, 0.25, 16),
-    "class": (2, 2, 80, 700, 0.5, 4),
-    "gpu": (1, 2, 3_000, 3_000, 1.0, 4),
-    "paper": (5, 2, 3_000, 24_000, 1.0, 2),
-}[profile]
-attack = "inverting_gradients" if large else "annealed"  # the paper's; ours for few iterations, from lab 04
-depths = None if large else (1, 1, 1, 1)  # blocks of the four stages; the paper's own at gpu and paper
-chosen = (
-    [1, 3, 4, 8, 9, 10, 11, 12, 14] if profile == "gpu" else list(models.morph.STEPS)
-)  # at gpu a subset, named here
-photos = data.load("cifar10", "test")
-fresh = dict(mode="eval", victim="fresh")
-deadline = time.monotonic() + 60 * part_minutes
+torch.set_num_threads(1)  # networks as small as these are no faster with two
+run = partial(experiments.run, size=profile, device=device)
 
 # %% [markdown]
 # ## Two ends, and what lies between
@@ -127,8 +98,7 @@ def change(step):
 widgets.explore(change, start=dict(step=10), step=tuple(models.morph.STEPS))
 
 # %%
-page.record("params_m", ["step_1"], [look(1)[0]] * 2, **fresh, note="7 x 7 stem, 10 classes")
-page.record("params_m", ["step_14"], [look(14)[0]] * 2, **fresh, note="10 classes")
+run("fourteen_steps.parameters").table
 
 # %% [markdown]
 # ### Exercise 1: make a step yourself
@@ -200,37 +170,9 @@ checks.verify("09.moved", moved)
 # %% [markdown]
 # ## The attack, fourteen times
 #
-# The paper takes Inverting Gradients (cosine distance, total variation of 1e-4, Adam) with 3,000 iterations, and so do we at `gpu` and `paper`. Before that it is `annealed`, lab 04's variant for few
-# iterations. All steps get the same photographs, the same noise to begin with, and weights
-# drawn in the same way.
-
-
-# %%
-def case(number, photo, victim, **how):
-    """One search on a step; `how` may change its architecture, or the settings of the attack."""
-    settings, preset = dict(steps=how.pop("steps", iterations)), how.pop("attack", attack)
-    if "price" in how:  # of smoothness, times that of the preset
-        price = how.pop("price")
-        settings["tv"] = 1e-4 * price if preset == "inverting_gradients" else (0.02 * price, 1e-5 * price)
-    changes = dict(width=width, **({} if depths is None else dict(depths=depths))) | how
-    return gradient_inversion.Case(
-        f"morph_{number}", (photo,), preset, settings, changes, victim=seed + victim, seed=seed + photo
-    )
-
-
-repeats = [(photo, victim) for photo in range(photographs) for victim in range(victims)]
-moments = sorted({round(iterations * part) for part in (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)})  # as Figure 7 does
-
-
-def search(cases, title):
-    """What each case finds, name -> (results, in the order of the repeats). At gpu and paper a part stops when its time is over."""
-    left = max(1.0, deadline - time.monotonic()) if large else None
-    flat = [inversions_of for name in cases for inversions_of in cases[name]]
-    results = iter(
-        gradient_inversion.run_cases(flat, title, device=page.device, snapshots=moments, budget=left, progress=False)
-    )
-    return {name: [next(results) for _ in listed] for name, listed in cases.items()}
-
+# The paper takes Inverting Gradients (cosine distance, total variation of 1e-4, Adam) with 3,000 iterations, and so do we from `night` on. Before that it is `annealed`, lab 04's variant for few
+# iterations. In one repeat all steps get the same photograph, the same noise to begin with, and weights
+# drawn in the same way; each repeat has its own.
 
 # %% [markdown]
 # ### Before you go on: predict
@@ -243,123 +185,69 @@ guess_jump
 
 
 # %%
-def from_grey(number, photo, victim):
-    """Cosine distance between the messages of a grey image and of the photograph: what a search has to go on."""
-    model, (image, label) = case(number, photo, victim).build(page.device), photos.one(photo)
-    grey, leak = (observe(model, x, label) for x in (torch.full_like(image, 0.5), image))
-    return gradient_inversion.objectives.cosine_distance(image, grey.grads, leak).item()
-
-
-steps_asked = {n: [case(n, *repeat) for repeat in repeats] for n in chosen}
-# and what later sections ask, so that the processes are started once
-same_map = {
-    "patchify at 8 x 8": [case(4, *repeat, pool=False) for repeat in repeats],
-    "new stem at 4 x 4": [case(8, *repeat, pool=True) for repeat in repeats],
-}
-looked_at = [n for n in chosen if n in (1, 4, 8, 9, 10, 12, 14)]  # what takes longer is asked of these steps
-greys = {n: torch.tensor([from_grey(n, *repeat) for repeat in repeats]) for n in chosen}
-prices = {n: float(f"{greys[n].mean() / greys[9].mean():.1g}") for n in looked_at}
-fair_asked = {("fair", n): [case(n, *repeat, price=prices[n]) for repeat in repeats] for n in looked_at}
-found = search(steps_asked | same_map | fair_asked, "searches")
-truths = [photos.one(photo)[0] for photo, _ in repeats]
-normalise = models.morph.build(1, width=0.1).normalise
-
-
-def measured(results, metric):
-    """One number a repeat. MSE in normalised pixels, as the paper has it (its Tables 5, 7 and 8 fit that reading)."""
-    if metric == "mse":
-        pairs = [(normalise(r.images), normalise(truth)) for r, truth in zip(results, truths, strict=True)]
-        return torch.tensor([F.mse_loss(*pair).item() for pair in pairs])
-    score = getattr(metrics, metric)
-    return torch.cat([score(r.images, truth).cpu() for r, truth in zip(results, truths, strict=True)])
-
-
-# %%
-psnr = {n: measured(found[n], "psnr") for n in chosen}
-name_of = {n: f"{n}. {models.morph.STEPS[n].name}" for n in chosen}
+kept, mine = experiments.load("fourteen_steps.steps"), run("fourteen_steps.steps")
+best = kept if len(kept) else mine
+chosen = [n for n in models.morph.STEPS if f"psnr[step_{n}]" in mine]
+name_of = {n: f"{n}. {models.morph.STEPS[n].name}" for n in models.morph.STEPS}
 table = ledger.papers.table("zhang2024_table8")
 published = table[table["metric"] == "psnr"].astype({"step": int}).set_index("step")["mean"]
-plots.dots(
-    {name_of[n]: psnr[n] for n in chosen}, xlabel="PSNR in dB, a photograph", published={name_of[n]: published.loc[n] for n in chosen},
-    alt="PSNR by step, the paper's as diamonds: " + ", ".join(f"{n} {psnr[n].mean():.1f} (paper {published.loc[n]:.1f})" for n in chosen),
-)  # fmt: skip
+guess_jump.against(mine.mean("psnr[step_10] - psnr[step_9]"))
+rows = {name_of[n]: f"psnr[step_{n}]" for n in chosen} | {"mean photograph": "psnr[cifar10, mean_photograph]"}
+plots.evidence(kept, mine, rows, xlabel="PSNR in dB", published={name_of[n]: published.loc[n] for n in chosen})
 
 # %% [markdown]
-# Means and standard deviations over photographs and victims here, the paper's in brackets.
+# The last row looks at no gradient at all: it is the mean of all public photographs. Means here, the paper's in brackets:
 
 # %%
-rows = []
-for n in chosen:
-    row = {"step": name_of[n]}
-    for metric in ("psnr", "ssim", "lpips"):
-        here, theirs = (
-            measured(found[n], metric),
-            table[(table["step"] == str(n)) & (table["metric"] == metric)].iloc[0],
-        )
-        row[metric] = f"{here.mean():.2f} ± {here.std():.2f} ({theirs['mean']:.2f} ± {theirs['std']:.2f})"
-    rows.append(row)
-pd.DataFrame(rows).set_index("step")
-
-# %%
-note = f"width {width}, {'full depth' if large else 'one block a stage'}, {iterations} steps of the search"
-for n in chosen:
-    page.record("psnr", [f"step_{n}"], psnr[n], **fresh, note=note)
-    page.record("ssim", [f"step_{n}"], measured(found[n], "ssim"), **fresh, note=note)
-    page.record("lpips", [f"step_{n}"], measured(found[n], "lpips"), **fresh, note=note)
-    page.record("mse", [f"step_{n}"], measured(found[n], "mse"), unit="normalised", **fresh, note=note)
-
-# %%
-pairs = [(n, n - 1) for n in chosen if n - 1 in chosen] + [(10, 8), (14, 1)]
-differences = {pair: psnr[pair[0]] - psnr[pair[1]] for pair in pairs}
-for (one, other), gap in differences.items():
-    page.record("psnr_difference", [f"step_{one}_less_step_{other}"], gap, **fresh, note=note)
-guess_jump.against(differences[10, 9].mean().item())
+cells = {
+    (name_of[n], metric): f"{best.mean(f'{metric}[step_{n}]'):.2f} ({row['mean']:.2f} ± {row['std']:.2f})"
+    for n in chosen if f"psnr[step_{n}]" in best
+    for metric in ("psnr", "ssim", "lpips")
+    for row in [table[(table["step"] == str(n)) & (table["metric"] == metric)].iloc[0]]
+}  # fmt: skip
+pd.Series(cells).unstack(sort=False)
 
 # %% [markdown]
 # Photographs differ by more than steps do, so read the *differences* between neighbours:
 
 # %%
-plots.dots(
-    {f"{one} less {other}: {models.morph.STEPS[one].name}": gap for (one, other), gap in differences.items()}, xlabel="difference of PSNR in dB",
-    published={f"{one} less {other}: {models.morph.STEPS[one].name}": published.loc[one] - published.loc[other] for one, other in differences},
-    alt="Gain of each step over the one before: " + ", ".join(f"{one} less {other} {gap.mean():.1f} dB" for (one, other), gap in differences.items()),
-)  # fmt: skip
+pairs = [(n, n - 1) for n in chosen if n - 1 in chosen] + [(10, 8), (14, 1)]
+label_of = {(one, other): f"{one} less {other}: {models.morph.STEPS[one].name}" for one, other in pairs}
+rows = {label: f"psnr[step_{one}] - psnr[step_{other}]" for (one, other), label in label_of.items()}
+printed = {label: published.loc[one] - published.loc[other] for (one, other), label in label_of.items()}
+plots.evidence(kept, mine, rows, xlabel="difference of PSNR in dB", published=printed)
 
 # %% [markdown]
 # ### Walk through it, pictures included
 #
-# Everything is searched already.
-
+# Everything is searched already: your own photograph.
 
 # %%
+truth, *rebuilt = plots.tiles(mine.picture("picture[steps]"), 32).split(1)
+rebuilt = dict(zip(chosen, rebuilt, strict=True))
+score = {n: f"{mine.mean(f'psnr[step_{n}]'):.1f} dB, SSIM {mine.mean(f'ssim[step_{n}]'):.2f}" for n in chosen}
+
+
 @cache
-def reconstruction(step, repeat):
+def reconstruction(step):
     """Before, after and the truth, with their metrics."""
-    before = chosen[max(0, chosen.index(step) - 1)]
-    shown, titles = [truths[repeat]], ["the client's"]
-    for n in dict.fromkeys((before, step)):
-        image = found[n][repeat].images
-        scores = [
-            f"{metrics.psnr(image, truths[repeat]).item():.1f} dB",
-            f"SSIM {metrics.ssim(image, truths[repeat]).item():.2f}",
-        ]
-        shown.append(image)
-        titles.append(f"{n}: {', '.join(scores)}")
-    return plots.side_by_side(*shown, titles=titles, alt="; ".join(titles))
+    both = dict.fromkeys((chosen[max(0, chosen.index(step) - 1)], step))
+    titles = ["the client's", *(f"{n}: {score[n]}" for n in both)]
+    return plots.side_by_side(truth, *(rebuilt[n] for n in both), titles=titles, alt="; ".join(titles))
 
 
-def walk(step, photograph):
-    return *change(step), reconstruction(step, repeats.index((photograph, 0)))
+def walk(step):
+    return *change(step), reconstruction(step)
 
 
 # %%
-widgets.explore(walk, start=dict(step=10), step=tuple(chosen), photograph=tuple(range(photographs)))
+widgets.explore(walk, start=dict(step=10), step=tuple(chosen))
 
 # %%
 flipbook.show(
-    [torch.cat([r.images for r in found[n]]).cpu() for n in chosen],
-    [f"step {n}, {models.morph.STEPS[n].name}: {psnr[n].mean():.1f} dB" for n in chosen],
-    [f"What the attack finds in step {n}: {', '.join(f'{v:.1f} dB' for v in psnr[n])}." for n in chosen],
+    list(rebuilt.values()),
+    [f"step {name_of[n]}: {score[n]}" for n in chosen],
+    [f"What the attack finds in step {n}: {score[n]}." for n in chosen],
     label="step from ResNet-50 to ConvNeXt-T",
 )
 
@@ -367,12 +255,12 @@ flipbook.show(
 # The way there, as in the paper's Figure 7:
 
 # %%
-some = [n for n in (1, 4, 8, 9, 10, 12, 14) if n in chosen]
+some = [n for n in fourteen_steps.CURVED if n in chosen]
+way = plots.tiles(mine.picture("picture[way]"), 32).unflatten(0, (len(some), -1))  # (steps, moments, 3, 32, 32)
 plots.images(
-    {name_of[n]: torch.cat([s.images for s in found[n][0].snapshots]).cpu() for n in some},
-    captions={name_of[n]: [f"{s.step}: {metrics.psnr(s.images, truths[0]).item():.1f}" for s in found[n][0].snapshots] for n in some},
-    alt="One photograph on the way, by step of the morph; the last are " + ", ".join(f"{n}: {psnr[n][0]:.1f} dB" for n in some),
-)  # fmt: skip
+    {name_of[n]: row for n, row in zip(some, way, strict=True)},
+    alt=f"One photograph on the way, from noise, in steps {some}.",
+)
 
 # %% [markdown]
 # ## How much is the attacker's patience?
@@ -384,29 +272,13 @@ guess_long = widgets.predict("PSNR of step 10 less that of step 8, in the long s
 guess_long
 
 # %%
-three = (8, 9, 10)
-patient = search(
-    {n: [case(n, *repeat, steps=long, attack="inverting_gradients") for repeat in repeats] for n in three},
-    "long searches",
-)
-far, about = {n: measured(patient[n], "psnr") for n in three}, dict(**fresh, note=f"Inverting Gradients, {long} steps")
-for n in three:
-    page.record("psnr", [f"step_{n}", "long"], far[n], **about)
-    page.record("psnr_difference", [f"step_{n}", "long_less_short"], far[n] - psnr[n], **about)
-for one, other in ((9, 8), (10, 8), (10, 9)):
-    page.record("psnr_difference", [f"step_{one}_less_step_{other}", "long"], far[one] - far[other], **about)
-guess_long.against((far[10] - far[8]).mean().item())
-
-# %%
-plots.images(
-    {f"step {n}, {long:,} iterations": torch.cat([r.images for r in patient[n]]).cpu() for n in three} | {"the client's": torch.cat(truths)},
-    captions={f"step {n}, {long:,} iterations": [f"{v:.1f} dB" for v in far[n]] for n in three},
-    alt=f"After {long} iterations: " + ", ".join(f"step {n} {far[n].mean():.1f} dB" for n in three) + ", and the client's photographs.",
-)  # fmt: skip
+three = fourteen_steps.PATIENT
+guess_long.against(mine.mean("psnr[step_10, long] - psnr[step_8, long]"))
+rows = {f"step {n}, {how}": f"psnr[step_{n}{key}]" for how, key in (("short", ""), ("long", ", long")) for n in three}
+plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 
 # %% [markdown]
-# At `laptop` (four repeats), 80 iterations of the short search left step 10 *behind* step 9, and 700 of the paper's put it 4.8 ± .7 dB ahead of it and 9.9 ± 3.0 ahead of step 8: it is still rising when the others have
-# stopped. GELU, which costs the attacker 3 dB in the paper, brought 5.1 ± 2.5 here.
+# A short search at one price can leave step 10 *behind* step 9, and a long one is still rising there when the others have stopped. And GELU, which costs the attacker 3 dB in the paper, need not cost them anything in networks as small as these.
 
 # %% [markdown]
 # ## How much is the resolution?
@@ -414,14 +286,12 @@ plots.images(
 # Undo the two steps of exercise 3: *patchify without the pooling behind it* has the map of step 3, 8 x 8; and *step 8 with the pooling left in* has the map of step 7.
 
 # %%
-at_one = {
-    "patchify": measured(found["patchify at 8 x 8"], "psnr") - psnr[3],
-    "stem_activation": measured(found["new stem at 4 x 4"], "psnr") - psnr[7] if 7 in chosen else None,
+kept_map, mine_map = experiments.load("fourteen_steps.resolution"), run("fourteen_steps.resolution")
+rows = {
+    f"{name}, resolution unchanged": f"psnr[at_one_resolution, {key}] - psnr[at_one_resolution, before_{key}]"
+    for name, key in (("patches", "patchify"), ("new stem", "stem"))
 }
-for key, gap in at_one.items():
-    if gap is not None:
-        page.record("psnr_difference", ["at_one_resolution", key], gap, **fresh, note=note)
-        print(f"{key}, resolution unchanged: {gap.mean():+.1f} dB ({', '.join(f'{v:+.1f}' for v in gap)})")
+plots.evidence(kept_map, mine_map, rows, xlabel="difference of PSNR in dB")
 
 # %% [markdown]
 # ## Is it one and the same attack?
@@ -430,10 +300,9 @@ for key, gap in at_one.items():
 # image, and ask how far its message is from the photograph's:
 
 # %%
-plots.dots(
-    {name_of[n]: greys[n] for n in chosen}, xlabel="cosine distance, grey image to photograph", log=True,
-    alt="Cosine distance between the messages of grey and of the photograph, by step: " + ", ".join(f"{n} {greys[n].log().mean().exp():.3f}" for n in chosen),
-)  # fmt: skip
+kept_ways, mine_ways = experiments.load("fourteen_steps.searches"), run("fourteen_steps.searches")
+rows = {name_of[n]: f"from_grey[step_{n}]" for n in models.morph.STEPS}
+plots.evidence(kept_ways, mine_ways, rows, xlabel="cosine distance, grey image to photograph", log=True)
 
 # %% [markdown]
 # Where that distance is small, the same price buys more smoothness and less of the photograph. So a table at one price is partly a table of prices. The mend (lab 10 has it at length): let the price go with that distance, step 9 = 1. That is the *fair price*.
@@ -448,28 +317,14 @@ guess_fair = widgets.predict("PSNR of step 14 at a fair price less that at one p
 guess_fair
 
 # %%
-fair = {n: measured(found["fair", n], "psnr") for n in looked_at}
-for n in looked_at:
-    print(f"step {n}, price {prices[n]:g}: {psnr[n].mean():.1f} dB at one price, {fair[n].mean():.1f} at a fair one")
-    page.record("psnr", ["fair", f"step_{n}"], fair[n], **fresh, note=f"price {prices[n]:g}, {note}")
-    page.record("psnr_difference", [f"step_{n}", "fair_less_one_price"], fair[n] - psnr[n], **fresh, note=note)
-for one, other in ((9, 8), (10, 9), (10, 8), (12, 10), (14, 12), (14, 1)):
-    page.record(
-        "psnr_difference", ["fair", f"step_{one}_less_step_{other}"], fair[one] - fair[other], **fresh, note=note
-    )
-ratio = torch.stack([greys[n] for n in chosen])
-page.record("from_grey_ratio", ["largest_over_smallest"], ratio.max(0).values / ratio.min(0).values, **fresh)
-guess_fair.against((fair[14] - psnr[14]).mean().item())
-
-# %%
-plots.dots(
-    {f"{n}, {name}": values[n] for n in looked_at for name, values in (("one price", psnr), ("fair price", fair))}, xlabel="PSNR in dB, a photograph",
-    alt="PSNR at one price and at a fair one: " + ", ".join(f"step {n} {psnr[n].mean():.1f} and {fair[n].mean():.1f} dB" for n in looked_at),
-)  # fmt: skip
+looked_at = fourteen_steps.CURVED
+guess_fair.against(mine_ways.mean("psnr[fair, step_14] - psnr[one_weight, step_14]"))
+prices = (("one price", "one_weight"), ("fair price", "fair"))
+rows = {f"{n}, {name}": f"psnr[{key}, step_{n}]" for n in looked_at for name, key in prices}
+plots.evidence(kept_ways, mine_ways, rows, xlabel="PSNR in dB")
 
 # %% [markdown]
-# At `laptop` steps 8, 9, 10, 12 and 14 ended at 11.2, 14.0, 12.7, 12.0 and 16.8 dB at one price, and at 12.1, 14.0, 15.1, 16.5 and 20.7 at a fair one. So that steps 10 and 12 give more away than 8, LayerNorm included, is there after 80 iterations, once the price is
-# fair; what stays against the paper is GELU, and step 14, which the paper has 5 dB below step 12. In the first half hardly anything moves: patches of 4 x 4 *cost* the attacker .6 ± .1 dB, and 1.1 ± .6 where the resolution is kept.
+# Once the price is fair, steps 10 to 14 stand ahead of step 8 after few iterations, too. In the first half hardly anything moves.
 
 # %% [markdown]
 # ## Was it the optimiser?
@@ -487,51 +342,14 @@ guess_curved = widgets.predict("Gauss-Newton, PSNR of step 9 less that of step 8
 guess_curved
 
 # %%
-passes = max(2 * iterations, 12)
-attacked = looked_at if profile == "smoke" else chosen
-curved_asked = {
-    n: [
-        replace(case(n, *repeat), attack="gauss_newton", settings=dict(steps=passes, passes=passes))
-        for repeat in repeats
-    ]
-    for n in attacked
-}
-curved_found = search(curved_asked, "Gauss-Newton")
-curved = {n: measured(curved_found[n], "psnr") for n in attacked}
-guess_curved.against((curved[9] - curved[8]).mean().item())
+guess_curved.against(mine_ways.mean("psnr[gauss_newton, step_9] - psnr[gauss_newton, step_8]"))
+both = (("Adam, fair price", "fair"), ("Gauss-Newton", "gauss_newton"))
+rows = {f"{n}, {name}": f"psnr[{key}, step_{n}]" for n in looked_at for name, key in both}
+plots.evidence(kept_ways, mine_ways, rows, xlabel="PSNR in dB")
 
 # %%
-rest = {}  # of the message: root mean square over its tensors, 1 is no idea
-for n in attacked:
-    tensors = len(list(case(n, *repeats[0]).build().parameters()))
-    rest[n] = torch.tensor([(r.score / tensors) ** 0.5 for r in curved_found[n]])
-    about = dict(**fresh, note=f"width {width}, {passes} passes")
-    page.record("psnr", ["gauss_newton", f"step_{n}"], curved[n], **about)
-    page.record("relative_residual", ["gauss_newton", f"step_{n}"], rest[n], **about)
-    page.record("psnr_difference", ["gauss_newton_less_adam", f"step_{n}"], curved[n] - psnr[n], **about)
-for n in looked_at:
-    page.record("psnr_difference", ["gauss_newton_less_fair_adam", f"step_{n}"], curved[n] - fair[n], **about)
-for one, other in ((9, 8), (10, 9), (10, 8), (12, 10), (14, 12)):
-    page.record(
-        "psnr_difference", ["gauss_newton", f"step_{one}_less_step_{other}"], curved[one] - curved[other], **about
-    )
-
-# %%
-plots.dots(
-    {f"{n}, {name}": values[n] for n in looked_at for name, values in (("Adam, fair price", fair), ("Gauss-Newton", curved))}, xlabel="PSNR in dB, a photograph",
-    alt="PSNR by Adam at a fair price and by Gauss-Newton: " + ", ".join(f"step {n} {fair[n].mean():.1f} and {curved[n].mean():.1f} dB" for n in looked_at),
-)  # fmt: skip
-
-# %%
-rows = {
-    name_of[n]: {
-        "Adam": metrics.summary(psnr[n]),
-        "Gauss-Newton": metrics.summary(curved[n]),
-        "left of the message": f"{rest[n].log().mean().exp():.0e}",
-    }
-    for n in attacked
-}
-pd.DataFrame(rows).T
+rows = {name_of[n]: f"relative_residual[gauss_newton, step_{n}]" for n in looked_at}
+plots.evidence(kept_ways, mine_ways, rows, xlabel="left of the gradient, by Gauss-Newton: 1 is no idea", log=True)
 
 # %% [markdown]
 # ### Exercise 4: whose jump is it?
@@ -554,16 +372,11 @@ def hidden(adam, newton, step):
 checks.verify("09.hidden", hidden)
 
 # %% [markdown]
-# Two things can go wrong for an attacker, and the last column tells them apart. On a ReLU network the *message* is never met: the way there is full of kinks, and the search stops with a large part left. On a smooth one the message is met to one or two
+# Two things can go wrong for an attacker, and what is left of the gradient tells them apart. On a ReLU network the *message* is never met: the way there is full of kinks, and the search stops with a large part left. On a smooth one the message is met to one or two
 # digits, and the picture may still be poor: many pictures send nearly this message, and where they differ only the assumption about photographs decides. The first is an optimiser's trouble. The second is the network's own.
 
 # %% [markdown]
-# At `laptop` (four repeats, 160 passes) .50 to .70 of the message is left on the ReLU steps, 1 to 8, and .02 to .04 on the smooth ones, 9 to 14. GELU brings 2.2 ± .4 dB (the paper loses 3), and taking
-# two activations away 3.0 ± .7, of which Adam at one price saw nothing.
-
-# %% [markdown]
-# On steps 1, 4 and 8 Gauss-Newton is
-# within .7 dB of Adam at its fair price, on step 10 it is 2.9 ± .3 ahead. On step 14 the photographs disagree: 9 dB ahead on the one, 5 behind on the other, which at 160 passes still has five times as much of its message left. The book's chapter on this search has more passes.
+# On the ReLU steps, 1 to 8, most of the gradient is left unmet; on the smooth ones, 9 to 14, a few hundredths. GELU, which costs Adam 3 dB in the paper, helps this search. The book's chapter on it has more passes.
 
 # %% [markdown]
 # ## Why? First, how well the message tells images apart
@@ -605,67 +418,37 @@ guess_rank = widgets.predict("rank correlation of effective rank and PSNR:", low
 guess_rank
 
 # %%
-left = max(1.0, deadline - time.monotonic()) if large else None
-spectra = gradient_inversion.cases.spectra(
-    [case(n, 0, victim) for n in looked_at for victim in range(victims)],
-    block,
-    device=page.device,
-    budget=left,
-    progress=False,
-)
-spectra = {n: spectra[victims * i : victims * (i + 1)] for i, n in enumerate(looked_at)}
-ranks = {n: torch.tensor([gradient_inversion.sensitivity.effective_rank(s) for s in spectra[n]]) for n in looked_at}
-conditions = {
-    n: torch.tensor([gradient_inversion.sensitivity.condition(s, share=0.5) for s in spectra[n]]) for n in looked_at
-}
-directions = len(spectra[1][0])
+kept_why, mine_why = experiments.load("fourteen_steps.reasons"), run("fourteen_steps.reasons")
+best_why = kept_why if len(kept_why) else mine_why
+guess_rank.against(best_why.mean("spearman[effective_rank, fair_psnr]"))
 
 # %%
+image, label = data.load("cifar10", "test").one(seed)
+spectra = {
+    n: sensitivity.spectrum(models.morph.build(n, seed=seed, width=0.25, depths=(1, 1, 1, 1)), image, label, block=16 if profile == "smoke" else 4)
+    for n in (1, 8, 9, 10, 12, 14)
+}  # fmt: skip
+ranks = {n: sensitivity.effective_rank(values) for n, values in spectra.items()}
 plots.spectrum(
-    {f"step {n}, {models.morph.STEPS[n].name}": spectra[n][0] / spectra[n][0][0] for n in (1, 8, 9, 10, 12, 14)},
-    alt="Singular values of the Jacobian, over the largest: effective rank " + ", ".join(f"step {n} {ranks[n][0]:.0f}" for n in (1, 8, 9, 10, 12, 14)) + f" of {directions}.",
+    {name_of[n]: values / values[0] for n, values in spectra.items()},
+    alt="Singular values of the Jacobian, over the largest: effective rank " + ", ".join(f"step {n} {rank:.0f}" for n, rank in ranks.items()) + f" of {len(spectra[1])}.",
 )  # fmt: skip
 
 # %%
-plots.dots(
-    {name_of[n]: ranks[n] for n in looked_at}, xlabel=f"effective rank of the Jacobian, of {directions} directions",
-    alt="Effective rank by step: " + ", ".join(f"{n} {ranks[n].mean():.0f}" for n in looked_at),
-)  # fmt: skip
+rows = {name_of[n]: f"effective_rank[step_{n}]" for n in looked_at}
+plots.evidence(kept_why, mine_why, rows, xlabel=f"effective rank of the Jacobian, of {len(spectra[1])} directions")
 
 # %%
+asked = [n for n in looked_at if f"effective_rank[step_{n}]" in best_why]
+best_ways = kept_ways if len(kept_ways) else mine_ways
+points = {str(n): (best_why.mean(f"effective_rank[step_{n}]"), best_ways.mean(f"psnr[fair, step_{n}]")) for n in asked}
 plots.scatter(
-    {str(n): (ranks[n].mean().item(), fair[n].mean().item()) for n in looked_at}, xlabel="effective rank of the Jacobian", ylabel="PSNR at a fair price, in dB",
-    alt="PSNR at a fair price over effective rank, a dot a step: " + ", ".join(f"step {n} {ranks[n].mean():.0f} and {fair[n].mean():.1f} dB" for n in looked_at),
+    points, xlabel="effective rank of the Jacobian", ylabel="PSNR at a fair price, in dB",
+    alt="PSNR at a fair price over effective rank, a dot a step: " + ", ".join(f"step {n} {x:.0f} and {y:.1f} dB" for n, (x, y) in points.items()),
 )  # fmt: skip
-
-
-# %%
-def agreement(quantity, leaked):
-    """Rank correlation over the steps of a quantity with the PSNR that the same victims gave, one number a victim."""
-    by_victim = []
-    for victim in range(victims):
-        own = [i for i, (_, who) in enumerate(repeats) if who == victim]
-        steps = [n for n in quantity if n in leaked]
-        levels = [leaked[n][own].mean().item() for n in steps]
-        by_victim.append(spearmanr([quantity[n][victim].item() for n in steps], levels).statistic)
-    return by_victim
-
-
-about = f"{directions} directions, squares of {block} x {block} pixels, {note}"
-for n in looked_at:
-    page.record("effective_rank", [f"step_{n}"], ranks[n], **fresh, note=about)
-    page.record("log10_condition", [f"step_{n}"], conditions[n].log10(), **fresh, note=about)
-for key, leaked in (("psnr", psnr), ("fair_psnr", fair)):
-    page.record("spearman", ["effective_rank", key], agreement(ranks, leaked), **fresh, note=about)
-    page.record("spearman", ["condition", key], agreement(conditions, leaked), **fresh, note=about)
-for one, other in ((9, 8), (10, 9), (10, 8), (12, 10), (14, 1)):
-    gap = ranks[one] / ranks[other]
-    page.record("effective_rank_ratio", [f"step_{one}_over_step_{other}"], gap, **fresh, note=about)
-guess_rank.against(statistics.mean(agreement(ranks, fair)))
 
 # %% [markdown]
-# At `laptop` the four steps with GELU (9, 10, 12, 14) lie in one row of the last figure but one: the more directions count, the more was found. The three with ReLU (1, 4, 8) lie below that row; of what their messages tell, the
-# search finds less. GELU lowers the rank (to .56 ± .02 of ReLU's), and yet the search gets further. The Jacobian at the truth knows nothing of kinks on the way there.
+# Look at the four steps with GELU (9, 10, 12, 14) and the three with ReLU (1, 4, 8) apart. GELU lowers the rank, and yet the search gets further. The Jacobian at the truth knows nothing of kinks on the way there.
 
 # %% [markdown]
 # ## Why? Second, whether downhill leads home
@@ -675,49 +458,24 @@ guess_rank.against(statistics.mean(agreement(ranks, fair)))
 
 
 # %%
-def homeward(model, image, label, part):
-    """Cosine between downhill and the way to the truth, at a point that is `part` of the way from noise to it."""
-    leak = observe(model, image, label)
-    truth = leak.normalise(image.to(page.device))
-    noise = torch.randn(truth.shape, generator=torch.Generator().manual_seed(seed)).to(truth)
-    x = (noise + part * (truth - noise)).requires_grad_()
-    parameters = dict(model.named_parameters())
-    loss = F.cross_entropy(model(x), leak.labels)
-    slopes = torch.autograd.grad(loss, parameters.values(), create_graph=True)
-    distance = gradient_inversion.objectives.cosine_distance(x, dict(zip(parameters, slopes, strict=True)), leak)
-    down = -torch.autograd.grad(distance, x)[0]
-    return torch.cosine_similarity(down.flatten(), (truth - noise).flatten(), dim=0).item()
-
+print(getsource(fourteen_steps.homeward))
 
 # %%
-parts = (0.0, 0.8, 0.95) if profile == "smoke" else (0.0, 0.5, 0.8, 0.95)
-bearing = {}
-for n in chosen:
-    for photo, victim in repeats:
-        model = case(n, photo, victim).build(page.device)
-        image, label = photos.one(photo)
-        bearing.setdefault(n, []).append([homeward(model, image, label, part) for part in parts])
-bearing = {n: torch.tensor(rows) for n, rows in bearing.items()}  # (repeats, parts)
-six = [n for n in (1, 8, 9, 10, 12, 14) if n in chosen]
-plots.lines(
-    {name_of[n]: (list(parts), bearing[n].mean(0).tolist()) for n in six}, xlabel="part of the way from noise to the photograph",
+parts = (0.0, 0.5, 0.8, 0.95)
+series = {
+    name_of[n]: {part: f"bearing[step_{n}, at_{part:g}]".replace(".", "p") for part in parts}
+    for n in (1, 8, 9, 10, 12, 14)
+}
+plots.evidence_lines(
+    kept_why,
+    mine_why,
+    series,
+    xlabel="part of the way from noise to the photograph",
     ylabel="cosine of downhill and the way home",
-    alt="Cosine of downhill and the way home, at the noise and near the truth: " + ", ".join(f"step {n} {bearing[n][:, 0].mean():.2f} and {bearing[n][:, -1].mean():.2f}" for n in six),
-)  # fmt: skip
-
-# %%
-middle = parts.index(0.8)
-for n in chosen:
-    page.record("bearing", [f"step_{n}", "at_0p8"], bearing[n][:, middle], **fresh, note=note)
-by_victim = {
-    n: torch.stack([torch.stack([b[middle] for b, (_, who) in zip(bearing[n], repeats, strict=True) if who == v]).mean() for v in range(victims)])
-    for n in chosen
-}  # fmt: skip
-for key, leaked in (("psnr", psnr), ("fair_psnr", fair)):
-    page.record("spearman", ["bearing", key], agreement(by_victim, leaked), **fresh, note="at .8 of the way")
+)
 
 # %% [markdown]
-# Nowhere is downhill a good guide: the cosine is below .1 in most steps. From step 13 on it is about .27 at .8 of the way (at `laptop`), and over seven steps its order is nearly that of the PSNR at a fair price (rank correlation .86 for either victim).
+# Nowhere is downhill a good guide: the cosine is far below 1 in every step.
 
 # %% [markdown]
 # ## Or is it how far a network sees?
@@ -726,56 +484,28 @@ for key, leaked in (("psnr", psnr), ("fair_psnr", fair)):
 # The part of the pixels that holds 90% of the slope is the **effective receptive field**. We take photographs of 224 x 224 and the map behind the third stage. Beside the fourteen steps stand a Swin, which has attention, and a ViT.
 
 # %%
-wide = torch.cat([data.load("imagenet_samples").one(i, size=224)[0] for i in range(2 if profile == "smoke" else 6)])
-
-
-def area(features, model, images):
-    return gradient_inversion.sensitivity.area(
-        gradient_inversion.sensitivity.field(features, model.normalise(images).to(page.device))
-    )
-
-
-areas = {}
-for n in chosen:
-    built = [case(n, 0, victim).build(page.device) for victim in range(victims)]
-    areas[n] = torch.tensor([area(lambda x, m=m: m.forward_features(x, stages=3), m, wide) for m in built])
-    page.record(
-        "receptive_area", [f"step_{n}"], areas[n], **fresh, note="part of 224 x 224 pixels with 90% of the slope"
-    )
-for key, leaked in (("psnr", psnr), ("fair_psnr", fair)):
-    page.record("spearman", ["receptive_area", key], agreement(areas, leaked), **fresh)
-
-
-# %%
-def last_map(model):
-    """The last map of a ViT or a Swin before its final norm: behind it the channels of a place add up to zero, whatever the image."""
-    how = dict(indices=1, norm=False, intermediates_only=True)
-    return lambda x: model.forward_intermediates(x, **how)[0]  # (batch, channels, height, width)
-
-
-attention = {"vit": [], "swin": []}
-for victim in range(victims):
-    vit = models.build("vit_cifar", seed=seed + victim, img_size=224, patch_size=16, position_std=1.0).to(page.device)
-    swin = models.build("swin_cifar", seed=seed + victim, img_size=224).to(page.device)
-    attention["vit"].append(area(last_map(vit), vit, wide[:2]))
-    attention["swin"].append(area(last_map(swin), swin, wide[:2]))
-for name, values in attention.items():
-    page.record(
-        "receptive_area",
-        [name],
-        values,
-        **fresh,
-        note="last map before the norm; part of 224 x 224 pixels with 90% of the slope",
-    )
-plots.dots(
-    {name_of[n]: 100 * areas[n] for n in chosen} | {name: [100 * v for v in values] for name, values in attention.items()},
-    xlabel="effective receptive field, % of the image",
-    alt="Effective receptive field: " + ", ".join(f"step {n} {100 * areas[n].mean():.1f}%" for n in chosen) + "; " + ", ".join(f"{k} {100 * statistics.mean(v):.1f}%" for k, v in attention.items()),
-)  # fmt: skip
+rows = {name_of[n]: f"receptive_area[step_{n}]" for n in models.morph.STEPS}
+rows |= {name: f"receptive_area[{name.lower()}]" for name in ("ViT", "Swin")}
+plots.evidence(kept_why, mine_why, rows, xlabel="effective receptive field, part of the image")
 
 # %% [markdown]
-# The steps' fields and what they leak have nothing to do with each other (rank correlation 0 at a fair price, for either victim at `laptop`). Step 14 sees least of all, .4% (steps 1 to 3 hardly more), and gives most away: its layer scale, a factor of one in a million on each branch, leaves next to nothing of a *fresh* network's blocks, so each place
-# of the last map looks at little more than its own patch. Attention does see further; by this measure that is not why it leaks.
+# Attention sees further. Among the steps the ConvNeXt sees least of all: its layer scale, a factor of one in a million on each branch, leaves next to nothing of a *fresh* network's blocks, so each place
+# of the last map looks at little more than its own patch. And it gives most away.
+
+# %% [markdown]
+# Which of the three goes with the leak? A rank correlation over the steps, a number a repeat: 1 is the same order, -1 the reverse.
+
+# %%
+rows = {
+    f"{name}, {price}": f"spearman[{quantity}, {key}]"
+    for name, quantity in (
+        ("effective rank", "effective_rank"),
+        ("way home", "bearing"),
+        ("receptive field", "receptive_area"),
+    )
+    for price, key in (("one price", "psnr"), ("fair price", "fair_psnr"))
+}
+plots.evidence(kept_why, mine_why, rows, xlabel="rank correlation with the PSNR over the steps")
 
 # %% [markdown]
 # ## What a step is for
@@ -783,37 +513,26 @@ plots.dots(
 # These steps are taken for accuracy. Table 8 has each step's on CIFAR-10, from .822 to .852. That takes hours of training, and runs at `gpu` (fewer images and epochs) and `paper`.
 
 # %%
-recipes = {"gpu": ("laptop", 20_000), "paper": ("zhang2024_membership", 50_000)}
-for n in chosen if large else ():
-    if time.monotonic() > deadline:
-        raise TimeoutError(
-            "this part's time is over; what was trained is kept: run the lab again, and it goes on from here"
-        )
-    recipe, images = recipes[profile]
-    scores = []
-    for victim in range(victims):
-        _, history = training.victim(
-            f"morph_{n}", recipe, images=images, test=10_000, seed=seed + victim, device=page.device
-        )
-        scores.append(history.test_accuracy[-1])
-    page.record("task_acc", [f"step_{n}"], scores, mode="eval", victim=f"trained by {recipe} on {images} images")
+if profile in ("gpu", "paper"):
+    run("fourteen_steps.task_accuracy")
+table[table["metric"] == "task_acc"].set_index("step")["mean"]
 
 # %% [markdown]
 # ## The paper, and here
 
 # %%
-page.show()
+ledger.show("09")
 
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Size.** At `smoke` and `laptop` the fourteen networks have half the channels (`smoke`: a quarter) and one block a stage, and the search is ours for few iterations. Step 3 changes depths, so at this size it changes nothing.
-#   `gpu` has the paper's networks and iterations for a subset of the steps (1, 3, 4, 8 to 12, 14), `paper` all.
-# - **Repeats.** Two photographs and two victims each at `laptop`; the paper does not say how many it takes.
+# - **Size.** At `smoke` and `class` the fourteen networks have a quarter of the channels and one block a stage, and the search is ours for few iterations. Step 3 changes depths, so at this size it changes nothing.
+#   `night` has the paper's networks and iterations for eleven of the steps, `gpu` and `paper` for all.
+# - **Repeats.** A photograph and a draw of weights each; the paper does not say how many it takes.
 # - **BatchNorm** is in eval mode, where on a fresh network it does next to nothing. The paper does not name its mode. Lab 10 measures both.
 # - **What Table 9 leaves open** is ours; see the head of `privlab.models.morph`.
 # - **Weights** are drawn alike in all steps, by PyTorch's default; lab 10 asks how much hangs on it.
-# - **The Jacobian** is looked at along squares of pixels (4 x 4 at `laptop`), from random sums of its rows, exact to about an eighth; the condition is the largest over the *middle* singular value.
+# - **The Jacobian** is looked at along squares of pixels (4 x 4 at `class`), from random sums of its rows, exact to about an eighth; the condition is the largest over the *middle* singular value.
 
 # %% [markdown]
 # ## Summary

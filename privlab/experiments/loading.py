@@ -44,11 +44,19 @@ class Evidence:
     def __len__(self) -> int:
         return len(self.repeats)
 
+    def __contains__(self, name: str) -> bool:
+        return all(each in self.table for each in name.split(" - "))
+
     def __getitem__(self, name: str) -> np.ndarray:
-        """The values of one name, (repeats,).  Raises KeyError that lists what there is."""
-        if name not in self.table:
-            raise KeyError(f"{name} is not measured by {self.experiment}; it has {', '.join(self.table)}")
-        return self.table[name]
+        """The values of one name, or of a difference of two such as "psnr[a] - psnr[b]", repeat by repeat: (repeats,).
+
+        Raises KeyError that lists what there is.
+        """
+        for each in name.split(" - "):
+            if each not in self.table:
+                raise KeyError(f"{each} is not measured by {self.experiment}; it has {', '.join(self.table)}")
+        first, *others = (self.table[each] for each in name.split(" - "))
+        return first - sum(others) if others else first
 
     def mean(self, name: str) -> float:
         """Of all repeats; NaN where there is none yet."""

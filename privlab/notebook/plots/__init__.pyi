@@ -2,7 +2,7 @@ from .architecture_drawing import blocks
 from .charts import dots, heat, lines, scatter, spectrum
 from .distributions import cloud, confusion, gaussians, histogram, roc
 from .evidence_charts import evidence, evidence_lines
-from .image_grids import images, side_by_side
+from .image_grids import images, side_by_side, tiles
 from .picture import Picture
 from .tradeoff import tradeoff_chart
 
@@ -23,5 +23,6 @@ __all__ = [
     "scatter",
     "side_by_side",
     "spectrum",
+    "tiles",
     "tradeoff_chart",
 ]

@@ -23,12 +23,13 @@ def evidence(
     """Every repeat of the evidence as a dot, a row for each name, beside what was just measured; it describes itself.
 
     kept: the committed evidence, which may be empty.  mine: measured live; None where the lab measures nothing here.
-    rows: label -> name of a value, such as psnr[cifar10, swin]; a row that neither has is left out.
+    rows: label -> name of a value, such as psnr[cifar10, swin], or a difference of two, "psnr[a] - psnr[b]", taken repeat by repeat; a
+        row that neither has is left out.
     published: label -> the paper's number.  log: whether the axis is logarithmic.
     Raises ValueError where no row has a value, KeyError for a name that the evidence does not know.
     """
     groups = {label: _values(kept, name) for label, name in rows.items()}
-    live = {label: mine[name] for label, name in rows.items() if mine is not None and name in mine.table}
+    live = {label: mine[name] for label, name in rows.items() if mine is not None and name in mine}
     if unknown := [name for label, name in rows.items() if len(kept) and not len(groups[label]) and label not in live]:
         raise KeyError(f"{unknown[0]} is not measured by {kept.experiment}; it has {', '.join(kept.table)}")
     groups = {label: values for label, values in groups.items() if len(values) or label in live}
@@ -75,13 +76,13 @@ def evidence_lines(
 
 def _points(of: Evidence, names: Mapping[float | str, str], spread: bool = False) -> list[np.ndarray]:
     """x, mean and, if asked for, standard deviation, of the names that are there."""
-    there = {x: of.table[name] for x, name in names.items() if name in of.table}
+    there = {x: of[name] for x, name in names.items() if name in of}
     columns = [np.array([*there]), np.array([values.mean() for values in there.values()])]
     return [*columns, np.array([values.std(ddof=len(values) > 1) for values in there.values()])] if spread else columns
 
 
 def _values(of: Evidence, name: str) -> np.ndarray:
-    return of.table.get(name, np.array([]))
+    return of[name] if name in of else np.array([])
 
 
 def _spoken(label: str, values: np.ndarray, live: np.ndarray | None, printed: float | None) -> str:

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
@@ -43,6 +44,20 @@ def images(rows: Mapping[str, Tensor], alt: str, captions: Mapping[str, Sequence
         if len(texts) != len(rows[title]):
             raise ValueError(f"captions: {len(texts)} for the {len(rows[title])} images of {title!r}; give one each")
     return _grid([(title, pixels(batch), list(captions.get(title, ()))) for title, batch in rows.items()], alt)
+
+
+def tiles(strip: np.ndarray, side: int) -> Tensor:
+    """The square images of a strip or grid, such as an experiment keeps as a picture, row by row: (n, 3, side, side) in [0, 1].
+
+    strip: uint8 (rows * side, columns * side, 3).  Raises ValueError for sides that are no multiple.
+    """
+    height, width = strip.shape[:2]
+    if height % side or width % side:
+        raise ValueError(
+            f"side={side} does not divide a strip of {height} x {width} pixels; give the side of one image"
+        )
+    grid = torch.from_numpy(strip / 255).float().view(height // side, side, width // side, side, 3)
+    return grid.permute(0, 2, 4, 1, 3).reshape(-1, 3, side, side)
 
 
 def pixels(batch: Tensor) -> list[np.ndarray]:

@@ -22,6 +22,15 @@ def test_a_chart_tells_all_that_it_shows():
     assert "2 repeats of 2 names (two networks)" in alt
 
 
+def test_a_row_may_be_a_difference_taken_repeat_by_repeat():
+    kept, mine = made(resnet=[10.0, 12.0], swin=[20.0, 24.0]), made("class", resnet=[13.0], swin=[26.0])
+    assert kept["psnr[swin] - psnr[resnet]"].tolist() == [10.0, 12.0]
+    rows = {"gain": "psnr[swin] - psnr[resnet]", "nothing": "psnr[swin] - psnr[vit]"}
+    assert "gain: 11 ± 1.4, yours 13" in plots.evidence(kept, mine, {"gain": rows["gain"]}, xlabel="dB").alt
+    with pytest.raises(KeyError, match=r"psnr\[vit\] is not measured"):
+        kept[rows["nothing"]]
+
+
 def test_a_live_run_alone_is_drawn_too():
     alt = plots.evidence(made(), made("class", resnet=[13.0]), NAMES, xlabel="PSNR in dB").alt
     assert "ResNet: yours 13" in alt and "Swin" not in alt and "nothing is measured yet" in alt

@@ -88,3 +88,12 @@ def test_long_titles_wrap_within_their_image(figures: list[Figure]) -> None:
 def test_bad_images(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_strip_comes_apart_into_its_images():
+    strip = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
+    images = plots.tiles(strip, 2)  # two rows of three
+    assert images.shape == (6, 3, 2, 2)
+    assert (images[4].permute(1, 2, 0) * 255).round().numpy().tolist() == strip[2:4, 2:4].tolist()
+    with pytest.raises(ValueError, match="side=4 does not divide a strip of 4 x 6"):
+        plots.tiles(strip, 4)

@@ -1,0 +1,238 @@
+"""Lab 09: at which of the fourteen steps from ResNet-50 to ConvNeXt-T does a gradient begin to give the photograph away, and why there?"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from scipy.stats import spearmanr
+from torch import Tensor, nn
+
+from privlab import data, models, training
+from privlab.attacks.gradient_inversion import objectives, sensitivity
+from privlab.experiments.designs import Search, strip
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.leak import observe
+from privlab.models import morph
+
+ALL = [*morph.STEPS]
+CURVED = [1, 4, 8, 9, 10, 12, 14]  # what takes longer is asked of these
+NIGHT = [1, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14]
+PATIENT = (8, 9, 10)  # searched for longer, where the search is short
+QUARTER: dict[str, Any] = dict(attack="annealed", width=0.25, depths=[1, 1, 1, 1])
+SMALL = "a quarter of the channels, one block a stage"
+FULL: dict[str, Any] = dict(attack="inverting_gradients", steps=3_000)
+
+
+def searching(repeat: int, steps: int, device: str, **how: Any) -> Search:
+    """The search of a repeat, with pictures on the way at the shares of the paper's Figure 7."""
+    moments = tuple(sorted({round(steps * part) for part in (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)}))
+    return Search(repeat, steps=steps, snapshots=moments, device=device, **how)
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    smoke=Size(2, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, patience=4, chosen=ALL, **QUARTER)),
+    class_=Size(8, f"{SMALL}, 60 steps and 400", settings=dict(steps=60, patience=400, chosen=ALL, **QUARTER)),
+    night=Size(
+        8, "the paper's networks and search, eleven of the steps, one photograph and one draw of weights each", own=True,
+        settings=dict(patience=3_000, chosen=NIGHT, **FULL),
+    ),
+    gpu=Size(
+        8, "the paper's networks and search, one photograph and one draw of weights each", own=True,
+        settings=dict(patience=3_000, chosen=ALL, **FULL),
+    ),
+    paper=Size(10, "the paper's networks and search", own=True, settings=dict(patience=3_000, chosen=ALL, **FULL)),
+)  # fmt: skip
+def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
+    """Table 8: one photograph, one start, a draw of weights for each step; steps 8 to 10 by the paper's search, for longer."""
+    search = searching(repeat, steps, device, **how)
+    yield from search.guesses(lpips=True)
+    results = {n: search.result(n) for n in chosen}
+    for n, result in results.items():
+        yield from search.scores(f"step_{n}", result.images, lpips=True)
+    patient = replace(searching(repeat, patience, device, **how), attack="inverting_gradients")
+    for n in PATIENT:
+        yield from search.scores(f"step_{n}, long", patient.result(n).images)
+    yield "picture[steps]", strip([[search.photograph, *(result.images for result in results.values())]])
+    shown = [results[n] for n in CURVED if n in results]
+    yield "picture[way]", strip([[s.images for s in result.snapshots] for result in shown])
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    smoke=Size(2, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
+    class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, **QUARTER)),
+    gpu=Size(8, "the paper's networks and search", settings=FULL),
+)
+def resolution(repeat: int, device: str = "cpu", **how: Any) -> Values:
+    """Steps 4 and 8 without the change of resolution that comes along: patches without pooling, and the new stem with it."""
+    search = searching(repeat, device=device, **how)
+    yield from search.guesses()
+    for name, step, changes in (
+        ("before_patchify", 3, {}),
+        ("patchify", 4, dict(pool=False)),
+        ("before_stem", 7, {}),
+        ("stem", 8, dict(pool=True)),
+    ):
+        yield from search.scores(f"at_one_resolution, {name}", search.result(step, **changes).images)
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    smoke=Size(2, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, passes=8, **QUARTER)),
+    class_=Size(8, f"{SMALL}, 60 steps, 120 passes", settings=dict(steps=60, passes=120, **QUARTER)),
+    gpu=Size(8, "the paper's networks, 3,000 steps, 6,000 passes", settings=dict(passes=6_000, **FULL)),
+)
+def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Values:
+    """The same steps by other searches: Adam at a fair weight of smoothness, and Gauss-Newton; and how far a grey image's gradient is."""
+    search = searching(repeat, device=device, **how)
+    yield from search.guesses()
+    apart = {n: search.from_grey(search.case(n).build(device)) for n in ALL}
+    for n, distance in apart.items():
+        yield f"from_grey[step_{n}]", distance
+    yield "from_grey_ratio[largest_over_smallest]", max(apart.values()) / min(apart.values())
+    for n in CURVED:
+        weight = search.fair(n)
+        yield f"fair_weight[step_{n}]", weight
+        yield from search.scores(f"one_weight, step_{n}", search.result(n).images)
+        yield from search.scores(f"fair, step_{n}", search.result(n, weight).images)
+        curved = search.curved(n, passes)
+        yield from search.scores(f"gauss_newton, step_{n}", curved.images)
+        tensors = len([*search.case(n).build().parameters()])
+        yield f"relative_residual[gauss_newton, step_{n}]", (curved.score / tensors) ** 0.5  # 1 is no idea
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10", "imagenet_samples"),
+    smoke=Size(
+        2, f"five of the steps, {SMALL}, 2 steps",
+        settings=dict(steps=2, public=1, block=16, side=64, chosen=[1, 8, 9, 10, 14], **QUARTER),
+    ),
+    class_=Size(
+        8, f"{SMALL}, 60 steps, squares of 4 x 4 pixels", settings=dict(steps=60, block=4, side=224, chosen=ALL, **QUARTER)
+    ),
+    gpu=Size(8, "the paper's networks and search", settings=dict(block=4, side=224, chosen=ALL, **FULL)),
+)  # fmt: skip
+def reasons(repeat: int, block: int, side: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
+    """What may explain the table: how well gradients tell images apart, whether downhill leads home, how far a network sees.
+
+    block: side of the squares of pixels that the Jacobian is taken along.  side: of the photographs that receptive fields are measured on.
+    The rank correlations are over the steps of this repeat.
+    """
+    search = searching(repeat, device=device, **how)
+    image, label = search.case(1).batch()
+    quantities: dict[str, dict[int, float]] = {
+        "effective_rank": {},
+        "condition": {},
+        "bearing": {},
+        "receptive_area": {},
+    }
+    wide = data.load("imagenet_samples")
+    views = torch.cat([wide.one((2 * search.number + i) % len(wide), size=side)[0] for i in range(2)])
+    for n in chosen:
+        model = search.case(n).build(device)
+        for part in (0.0, 0.5, 0.8, 0.95):
+            cosine = homeward(model, image, label, part, search.number)
+            yield f"bearing[step_{n}, at_{part:g}]".replace(".", "p"), cosine
+            if part == 0.8:
+                quantities["bearing"][n] = cosine
+        quantities["receptive_area"][n] = area(lambda x, m=model: m.forward_features(x, stages=3), model, views)
+        yield f"receptive_area[step_{n}]", quantities["receptive_area"][n]
+        if n in CURVED:
+            singular = sensitivity.spectrum(model, image, label, block=block)
+            quantities["effective_rank"][n] = sensitivity.effective_rank(singular)
+            quantities["condition"][n] = sensitivity.condition(singular, share=0.5)
+            yield f"effective_rank[step_{n}]", quantities["effective_rank"][n]
+            yield f"log10_condition[step_{n}]", math.log10(quantities["condition"][n])
+    for name in ("vit", "swin"):
+        changes: dict[str, Any] = dict(patch_size=16, position_std=1.0) if name == "vit" else {}
+        model = models.build(f"{name}_cifar", seed=search.number, img_size=side, **changes).to(device)
+        yield f"receptive_area[{name}]", area(last_map(model), model, views)
+    leaked = {
+        "psnr": {n: search.result(n) for n in chosen},
+        "fair_psnr": {n: search.result(n, search.fair(n)) for n in chosen if n in CURVED},
+    }
+    for (name, values), (key, results) in itertools.product(quantities.items(), leaked.items()):
+        common = [n for n in values if n in results]
+        levels = [dict(search.scores("x", results[n].images))["psnr[x]"] for n in common]
+        yield f"spearman[{name}, {key}]", spearmanr([values[n] for n in common], levels).statistic
+
+
+def homeward(model: nn.Module, image: Tensor, label: Tensor, part: float, seed: int) -> float:
+    """Cosine between downhill and the way to the truth, at a point that is `part` of the way from noise to it."""
+    leak = observe(model, image, label)
+    truth = leak.normalise(image.to(next(model.parameters()).device))
+    noise = torch.randn(truth.shape, generator=torch.Generator().manual_seed(seed)).to(truth)
+    x = (noise + part * (truth - noise)).requires_grad_()
+    parameters = dict(model.named_parameters())
+    loss = F.cross_entropy(model(x), label.to(x.device))
+    slopes = torch.autograd.grad(loss, [*parameters.values()], create_graph=True)
+    distance = objectives.cosine_distance(x, dict(zip(parameters, slopes, strict=True)), leak)
+    down = -torch.autograd.grad(distance, x)[0]
+    return torch.cosine_similarity(down.flatten(), (truth - noise).flatten(), dim=0).item()
+
+
+def area(features: Any, model: Any, images: Tensor) -> float:
+    """Part of the pixels that hold 90% of the slope of a map's centre."""
+    x = model.normalise(images).to(next(model.parameters()).device)
+    return sensitivity.area(sensitivity.field(features, x))
+
+
+def last_map(model: Any) -> Any:
+    """The last map of a ViT or a Swin before its final norm: behind it the channels of a place add up to zero, whatever the image."""
+    return lambda x: model.forward_intermediates(x, indices=1, norm=False, intermediates_only=True)[0]
+
+
+@experiment(
+    protocol=1,
+    smoke=Size(2, "the networks as they are", own=True),
+    class_=Size(2, "the networks as they are", own=True),
+)
+def parameters(repeat: int) -> Values:
+    """Millions of parameters of the two ends, with ten classes and the 7 x 7 stem."""
+    for n in (1, 14):
+        model = morph.build(n, seed=repeat % 10_000)
+        yield f"params_m[step_{n}]", sum(p.numel() for p in model.parameters()) / 1e6
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    smoke=Size(
+        2, f"{SMALL}, 64 images, 1 epoch",
+        settings=dict(recipe="smoke", epochs=1, images=64, chosen=[1, 14], width=0.25, depths=[1, 1, 1, 1]),
+    ),
+    gpu=Size(2, "the paper's networks, 20,000 images, 20 epochs", settings=dict(recipe="laptop", images=20_000, chosen=ALL)),
+    paper=Size(
+        5, "the paper's recipe on all images", own=True, settings=dict(recipe="zhang2024_membership", images=50_000, chosen=ALL)
+    ),
+)  # fmt: skip
+def task_accuracy(
+    repeat: int,
+    recipe: str,
+    images: int,
+    chosen: Sequence[int],
+    epochs: int | None = None,
+    device: str = "cpu",
+    **shape: Any,
+) -> Values:
+    """What a step is for: accuracy on CIFAR-10's test images, each step trained alike."""
+    how = training.RECIPES[recipe]
+    how = how if epochs is None else replace(how, epochs=epochs, warmup_epochs=min(how.warmup_epochs, epochs / 2))
+    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(repeat % 10_000))[:images]
+    for n in chosen:
+        _, history = training.victim(
+            f"morph_{n}", how, images=members, test=10_000 if epochs is None else 200, seed=repeat % 10_000, model=shape,
+            device=device, progress=False,
+        )  # fmt: skip
+        yield f"task_acc[step_{n}]", history.test_accuracy[-1]

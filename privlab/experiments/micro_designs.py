@@ -1,0 +1,294 @@
+"""Lab 10: which of a ConvNeXt's micro designs gives a photograph away? Activations, stems, norms, and two searches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from privlab import data, training
+from privlab.experiments.designs import Search, strip
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.models import morph
+from privlab.training import RECIPES
+
+KINDS, PATTERNS = ("relu", "gelu"), morph.PATTERNS[::-1]  # 111 first
+PLACES = ("111", "110", "010", "001", "000")  # patterns that are attacked at a fair weight, too
+STEMS: dict[str, dict[str, Any]] = {
+    "conv_stem": dict(patchify=False, pool=True),
+    "patchify": dict(patchify=True, pool=False),
+}
+SWITCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # name -> (a ResNet's way, a ConvNeXt's)
+    "addition": (dict(activations="111"), dict(activations="110")),
+    "stem": (STEMS["conv_stem"], STEMS["patchify"]),
+    "norm": (dict(norm="bn"), dict(norm="ln")),
+    "kind": (dict(activation="relu"), dict(activation="gelu")),
+}
+WAYS = ("resnet", "convnext")
+COMBINATIONS = tuple(itertools.product((0, 1), repeat=len(SWITCHES)))
+
+QUARTER: dict[str, Any] = dict(width=0.25, depths=[1, 1, 1, 1])
+SMALL = "a quarter of the channels, one block a stage"
+
+
+def sizes(without: str = "", **more: dict[str, Any]) -> dict[str, Size]:
+    """Sizes of searches on designs.  more: what an experiment sets besides, by size.  without: a size that it does not have."""
+    planned = {
+        "smoke": Size(2, f"{SMALL}, 2 steps", settings=dict(attack="annealed", steps=2, public=1, **QUARTER)),
+        "class_": Size(8, f"{SMALL}, 60 steps", settings=dict(attack="annealed", steps=60, **QUARTER)),
+        "night": Size(
+            20, f"{SMALL}, the paper's search with 1,000 steps", settings=dict(attack="inverting_gradients", steps=1_000, **QUARTER)
+        ),
+        "gpu": Size(8, "full networks, 1,000 steps", settings=dict(attack="inverting_gradients", steps=1_000)),
+        "paper": Size(
+            10, "full networks, 3,000 steps; the paper does not name the network", settings=dict(attack="inverting_gradients", steps=3_000)
+        ),
+    }  # fmt: skip
+    return {
+        name: replace(size, settings={**size.settings, **more.get(name, {})})
+        for name, size in planned.items()
+        if name != without
+    }
+
+
+@experiment(protocol=1, data=("cifar10",), **sizes())
+def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
+    """Figure 8 on step 9: eight patterns of two kinds at one weight of smoothness; five of them at a fair one; two with He's draw."""
+    search, images = Search(repeat, device=device, **how), {}
+    yield from search.guesses()
+    for kind, pattern in itertools.product(KINDS, PATTERNS):
+        changes: dict[str, Any] = dict(activation=kind, activations=pattern)
+        images[kind, pattern] = search.result(9, **changes).images
+        yield from search.scores(f"{kind}, act_{pattern}", images[kind, pattern])
+        for draw in ("pytorch", "he"):
+            if pattern in (PLACES if draw == "pytorch" else ("111", "110")):
+                drawn = changes | ({} if draw == "pytorch" else dict(draw=draw))
+                weight = search.fair(9, **drawn)
+                name = "fair" if draw == "pytorch" else draw
+                yield f"fair_weight[{name}, {kind}, act_{pattern}]", weight
+                yield from search.scores(f"{name}, {kind}, act_{pattern}", search.result(9, weight, **drawn).images)
+    yield "picture[patterns]", strip([[search.photograph, *(images[kind, p] for p in PATTERNS)] for kind in KINDS])
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    **sizes(
+        smoke=dict(images=64, epochs=1),
+        class_=dict(images=800, epochs=3),
+        night=dict(images=10_000, epochs=8),
+        gpu=dict(images=10_000, epochs=15),
+        paper=dict(images=50_000, epochs=50),
+    ),
+)
+def trained(repeat: int, images: int, epochs: int, device: str = "cpu", **how: Any) -> Values:
+    """The activation behind the addition, taken away from networks that have learned: ReLU and GELU, each at its fair weight."""
+    search = Search(repeat, device=device, **how)
+    for name, value in search.guesses():
+        yield name.replace("cifar10", "trained"), value
+    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(search.number))[:images]
+    recipe = replace(RECIPES["smoke"], epochs=epochs, warmup_epochs=min(1, epochs / 2))
+    for kind, pattern in itertools.product(KINDS, ("111", "110")):
+        network, history = training.victim(
+            "morph_9", recipe, images=members, test=1_000, sample=500, seed=search.number, device=device, progress=False,
+            model={**search.shape, "activation": kind, "activations": pattern},
+        )  # fmt: skip
+        yield f"test_acc[trained, {kind}, act_{pattern}]", history.test_accuracy[-1]
+        yield f"train_acc[trained, {kind}, act_{pattern}]", history.train_accuracy[-1]
+        if pattern == "111":
+            yield f"bend[trained, {kind}]", bend(network, search.photograph)
+        yield from search.scores(f"trained, {kind}, act_{pattern}", search.alone(network, search.weight_of(network)))
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    smoke=Size(2, SMALL, settings=QUARTER),
+    class_=Size(16, SMALL, settings=QUARTER),
+    paper=Size(16, "full networks", settings=dict(width=1.0)),
+)
+def bends(repeat: int, device: str = "cpu", **how: Any) -> Values:
+    """How bent an activation is on fresh networks of step 9, by draw, kind and norm."""
+    search = Search(repeat, "annealed", 1, device=device, **how)
+    for draw, kind in itertools.product(("pytorch", "he"), KINDS):
+        yield f"bend[{draw}, {kind}]", bend(search.case(9, activation=kind, draw=draw).build(device), search.photograph)
+    for draw, norm in itertools.product(("pytorch", "he"), ("bn", "ln")):
+        network = search.case(9, norm=norm, draw=draw).build(device)
+        yield f"bend[{draw}, {norm}, gelu]", bend(network, search.photograph)
+
+
+def bend(model: nn.Module, image: Tensor) -> float:
+    """Mean over a network's activations of the share of their output that is not a straight line of their input: 0 to 1."""
+    shares: list[float] = []
+
+    def note(_: nn.Module, arguments: tuple[Tensor, ...], out: Tensor) -> None:
+        pair = torch.stack([arguments[0].flatten(), out.flatten()])
+        shares.append(1 - torch.corrcoef(pair)[0, 1].square().item())
+
+    hooks = [m.register_forward_hook(note) for m in model.modules() if isinstance(m, nn.ReLU | nn.GELU)]
+    with torch.no_grad():
+        model(data.NORMALISE["cifar10"](image.to(next(model.parameters()).device)))
+    for hook in hooks:
+        hook.remove()
+    return sum(shares) / len(shares)
+
+
+@experiment(protocol=1, data=("cifar10",), **sizes())
+def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
+    """Figure 9a on steps 9 and 14, at one weight and at a fair one; and on step 9 two stems between, which differ in one thing each."""
+    search = Search(repeat, device=device, **how)
+    yield from search.guesses()
+    ladder = {}
+    for step, (name, changes) in itertools.product((9, 14), STEMS.items()):
+        yield from search.scores(f"step_{step}, {name}", search.result(step, **changes).images)
+        weight = search.fair(step, **changes)
+        ladder[step, name] = search.result(step, weight, **changes).images
+        yield from search.scores(f"fair, step_{step}, {name}", ladder[step, name])
+    between = {}
+    for name in ("means", "stride"):
+        model: Any = search.case(9, **STEMS["conv_stem"]).build(device)
+        model.stem.pool = nn.AvgPool2d(3, 2, 1) if name == "means" else nn.Identity()
+        model.stem.conv.stride = (2, 2) if name == "means" else (4, 4)
+        between[name] = search.alone(model, search.weight_of(model))
+    rungs = {"maxima": ladder[9, "conv_stem"], **between, "patches": ladder[9, "patchify"]}
+    for name, image in rungs.items():
+        yield from search.scores(f"stem, {name}", image)
+    yield "picture[stems]", strip([[search.photograph, *rungs.values()]])
+
+
+@experiment(protocol=1, data=("cifar10",), **sizes())
+def norms(repeat: int, device: str = "cpu", **how: Any) -> Values:
+    """Figure 9b in eval mode, on steps 9 and 14, at one weight and at a fair one."""
+    search = Search(repeat, device=device, **how)
+    yield from search.guesses()
+    for step, norm in itertools.product((9, 14), ("bn", "ln")):
+        yield from search.scores(f"step_{step}, {norm}", search.result(step, norm=norm).images)
+        weight = search.fair(step, norm=norm)
+        yield from search.scores(f"fair, step_{step}, {norm}", search.result(step, weight, norm=norm).images)
+
+
+@experiment(protocol=1, data=("cifar10",), **sizes())
+def modes(repeat: int, device: str = "cpu", **how: Any) -> Values:
+    """Figure 9b on step 11, at 64 x 64 pixels as train mode needs: BatchNorm's two modes, no norm, LayerNorm, and its own part withheld."""
+    search, images = Search(repeat, side=64, device=device, **how), {}
+    yield from search.guesses()
+    whole: dict[str, dict[str, Any]] = {"bn_eval": {}, "bn_train": dict(train=True), "ln": dict(norm="ln")}
+    for name, changes in whole.items():
+        images[name] = search.result(11, search.fair(11, **changes), **changes).images
+    bare = without_norms(search.case(11).build(device))
+    images["none"] = search.alone(bare, search.weight_of(bare))
+    layered = search.case(11, norm="ln").build(device)
+    of_norms = [name for name, _ in layered.named_parameters() if "norm" in name]
+    images["ln_withheld"] = search.alone(layered, search.weight_of(layered), of_norms)
+    for name, image in images.items():
+        yield from search.scores(f"norm, {name}", image)
+    yield "picture[norms]", strip([[search.photograph, *images.values()]])
+
+
+def without_norms(model: nn.Module) -> nn.Module:
+    """The same network with nothing in the place of each BatchNorm, changed in place."""
+    for module in [*model.modules()]:
+        for name, child in [*module.named_children()]:
+            if isinstance(child, nn.BatchNorm2d):
+                setattr(module, name, nn.Identity())
+    return model
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    smoke=Size(2, SMALL, settings=QUARTER),
+    class_=Size(8, SMALL, settings=QUARTER),
+    paper=Size(8, "full networks", settings=dict(width=1.0)),
+)
+def norm_free(repeat: int, device: str = "cpu", **how: Any) -> Values:
+    """What BatchNorm in eval mode does to a fresh network: the relative error of its logits without any norm."""
+    search = Search(repeat, "annealed", 1, device=device, **how)
+    image = data.NORMALISE["cifar10"](search.photograph).to(device)
+    for step in (9, 11):
+        network = search.case(step).build(device)
+        with torch.no_grad():
+            whole, left = network(image), without_norms(deepcopy(network))(image)
+        yield f"relative_error[step_{step}, bn_eval, no_norm]", ((whole - left).norm() / left.norm()).item()
+
+
+@experiment(protocol=1, data=("cifar10",), **sizes())
+def switches(repeat: int, device: str = "cpu", **how: Any) -> Values:
+    """All sixteen combinations of four switches on step 9, each at its fair weight; main effects and interactions are in dB of PSNR."""
+    search, images, psnr = Search(repeat, device=device, **how), [], []
+    yield from search.guesses()
+    for combination in COMBINATIONS:
+        changes: dict[str, Any] = {}
+        for ways, on in zip(SWITCHES.values(), combination, strict=True):
+            changes |= ways[on]
+        images.append(search.result(9, search.fair(9, **changes), **changes).images)
+        scores = dict(search.scores(combined(combination), images[-1]))
+        psnr.append(scores[f"psnr[{combined(combination)}]"])
+        yield from scores.items()
+    cube = torch.tensor(psnr, dtype=torch.float64).reshape(2, 2, 2, 2)  # an axis a switch
+    for i, name in enumerate(SWITCHES):
+        for on, way in enumerate(WAYS):
+            yield f"psnr[{name}, {way}]", cube.select(i, on).mean().item()
+        yield f"effect[{name}]", (cube.select(i, 1) - cube.select(i, 0)).mean().item()
+    for (i, one), (j, other) in itertools.combinations(enumerate(SWITCHES), 2):
+        slope = cube.select(j, 1) - cube.select(j, 0)  # of the other; `one` keeps its place, as it stands before
+        yield f"interaction[{one}, {other}]", (slope.select(i, 1) - slope.select(i, 0)).mean().item()
+    yield "picture[combinations]", strip([[search.photograph, *images]])
+
+
+def combined(combination: Sequence[int]) -> str:
+    """A combination of switches as a name: "switches, c0101", in the order of SWITCHES, 1 for a ConvNeXt's way."""
+    return f"switches, c{''.join(map(str, combination))}"
+
+
+SHARPNESS = [1, 10, 100, 1_000]
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    **sizes(
+        without="night",
+        smoke=dict(passes=8, sharpness=[1, 1_000]),
+        class_=dict(passes=120, sharpness=[1, 1_000]),
+        gpu=dict(passes=2_000, sharpness=SHARPNESS),
+        paper=dict(passes=6_000, sharpness=SHARPNESS),
+    ),
+)
+def sharpness(repeat: int, passes: int, sharpness: Sequence[int], device: str = "cpu", **how: Any) -> Values:
+    """Step 8 with softplus in ReLU's place: is the kink what stops Gauss-Newton?  passes: of it; Adam takes two a step."""
+    search = Search(repeat, device=device, **how)
+    yield from search.guesses()
+    kinds: dict[str, dict[str, Any]] = {"relu": {}}
+    kinds |= {f"softplus_{s}": dict(activation="softplus", sharpness=float(s)) for s in sharpness}
+    for name, changes in kinds.items():
+        adam = search.result(8, search.fair(8, **changes), **changes).images
+        yield from search.scores(f"adam, step_8, {name}", adam)
+        yield from search.scores(f"gauss_newton, step_8, {name}", search.curved(8, passes, **changes).images)
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    **sizes(
+        without="night", smoke=dict(passes=8), class_=dict(passes=120), gpu=dict(passes=2_000), paper=dict(passes=6_000)
+    ),
+)
+def guards(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Values:
+    """BatchNorm's modes and noise against Adam and Gauss-Newton: photographs of 64 x 64 pixels, steps 8 and 9."""
+    search = Search(repeat, side=64, device=device, **how)
+    yield from search.guesses()
+    for step in (8, 9):
+        tried: dict[str, dict[str, Any]] = {"bn_eval": {}, "bn_train": dict(train=True)}
+        tried |= {"noise_0p1": dict(noise=0.1)} if step == 9 else {}
+        for name, changes in tried.items():
+            weight = search.fair(step, train=name == "bn_train")
+            yield from search.scores(f"adam, step_{step}, {name}", search.result(step, weight, **changes).images)
+            yield from search.scores(
+                f"gauss_newton, step_{step}, {name}", search.curved(step, passes, **changes).images
+            )
