@@ -38,7 +38,7 @@ def searching(repeat: int, steps: int, device: str, **how: Any) -> Search:
 @experiment(
     protocol=1,
     data=("cifar10",),
-    smoke=Size(2, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, patience=4, chosen=ALL, **QUARTER)),
+    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, patience=4, chosen=ALL, **QUARTER)),
     class_=Size(8, f"{SMALL}, 60 steps and 400", settings=dict(steps=60, patience=400, chosen=ALL, **QUARTER)),
     night=Size(
         8, "the paper's networks and search, eleven of the steps, one photograph and one draw of weights each", own=True,
@@ -68,7 +68,7 @@ def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device:
 @experiment(
     protocol=1,
     data=("cifar10",),
-    smoke=Size(2, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
+    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
     class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, **QUARTER)),
     gpu=Size(8, "the paper's networks and search", settings=FULL),
 )
@@ -88,7 +88,7 @@ def resolution(repeat: int, device: str = "cpu", **how: Any) -> Values:
 @experiment(
     protocol=1,
     data=("cifar10",),
-    smoke=Size(2, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, passes=8, **QUARTER)),
+    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, passes=8, **QUARTER)),
     class_=Size(8, f"{SMALL}, 60 steps, 120 passes", settings=dict(steps=60, passes=120, **QUARTER)),
     gpu=Size(8, "the paper's networks, 3,000 steps, 6,000 passes", settings=dict(passes=6_000, **FULL)),
 )
@@ -115,7 +115,7 @@ def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Value
     protocol=1,
     data=("cifar10", "imagenet_samples"),
     smoke=Size(
-        2, f"five of the steps, {SMALL}, 2 steps",
+        1, f"five of the steps, {SMALL}, 2 steps",
         settings=dict(steps=2, public=1, block=16, side=64, chosen=[1, 8, 9, 10, 14], **QUARTER),
     ),
     class_=Size(
@@ -195,7 +195,7 @@ def last_map(model: Any) -> Any:
 
 @experiment(
     protocol=1,
-    smoke=Size(2, "the networks as they are", own=True),
+    smoke=Size(1, "the networks as they are", own=True),
     class_=Size(2, "the networks as they are", own=True),
 )
 def parameters(repeat: int) -> Values:
@@ -209,7 +209,7 @@ def parameters(repeat: int) -> Values:
     protocol=1,
     data=("cifar10",),
     smoke=Size(
-        2, f"{SMALL}, 64 images, 1 epoch",
+        1, f"{SMALL}, 64 images, 1 epoch",
         settings=dict(recipe="smoke", epochs=1, images=64, chosen=[1, 14], width=0.25, depths=[1, 1, 1, 1]),
     ),
     gpu=Size(2, "the paper's networks, 20,000 images, 20 epochs", settings=dict(recipe="laptop", images=20_000, chosen=ALL)),

@@ -39,7 +39,7 @@ SMALL = "a quarter of the channels, one block a stage"
 def sizes(without: str = "", **more: dict[str, Any]) -> dict[str, Size]:
     """Sizes of searches on designs.  more: what an experiment sets besides, by size.  without: a size that it does not have."""
     planned = {
-        "smoke": Size(2, f"{SMALL}, 2 steps", settings=dict(attack="annealed", steps=2, public=1, **QUARTER)),
+        "smoke": Size(1, f"{SMALL}, 2 steps", settings=dict(attack="annealed", steps=2, public=1, **QUARTER)),
         "class_": Size(8, f"{SMALL}, 60 steps", settings=dict(attack="annealed", steps=60, **QUARTER)),
         "night": Size(
             20, f"{SMALL}, the paper's search with 1,000 steps", settings=dict(attack="inverting_gradients", steps=1_000, **QUARTER)
@@ -108,7 +108,7 @@ def trained(repeat: int, images: int, epochs: int, device: str = "cpu", **how: A
 @experiment(
     protocol=1,
     data=("cifar10",),
-    smoke=Size(2, SMALL, settings=QUARTER),
+    smoke=Size(1, SMALL, settings=QUARTER),
     class_=Size(16, SMALL, settings=QUARTER),
     paper=Size(16, "full networks", settings=dict(width=1.0)),
 )
@@ -202,7 +202,7 @@ def without_norms(model: nn.Module) -> nn.Module:
 @experiment(
     protocol=1,
     data=("cifar10",),
-    smoke=Size(2, SMALL, settings=QUARTER),
+    smoke=Size(1, SMALL, settings=QUARTER),
     class_=Size(8, SMALL, settings=QUARTER),
     paper=Size(8, "full networks", settings=dict(width=1.0)),
 )

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from privlab import compute, data, models
-from privlab.attacks.gradient_inversion import adaptive, matching, presets, results, sensitivity
+from privlab.attacks.gradient_inversion import adaptive, matching, presets, results
 from privlab.attacks.gradient_inversion.derivatives import KINDS, Kind
 from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
 from privlab.attacks.gradient_inversion.results import Result
@@ -135,40 +135,23 @@ def run_cases(
     Prints one line about what was done.  Raises TimeoutError where the budget was over before all were done.
     """
     settings = [{**case.plain(), "device": device, "snapshots": list(snapshots)} for case in cases]
-    return [results.kept(run) for run in _done("invert", settings, title, jobs, budget, progress)]
+    return [results.kept(run) for run in _done(settings, title, jobs, budget, progress)]
 
 
 def searched(case: Case, device: str = "cpu", snapshots: Sequence[int] = ()) -> Result:
     """What one case finds, here and now: from the store if it is kept there, else searched for, from the last checkpoint on."""
     arguments = {**case.plain(), "device": device, "snapshots": list(snapshots)}
     invert(**arguments)
-    return results.kept(_run("invert", arguments))
-
-
-def spectra(
-    cases: Sequence[Case],
-    block: int = 4,
-    title: str = "spectra",
-    *,
-    device: str = "cpu",
-    jobs: int | None = None,
-    budget: float | None = None,
-    progress: bool = True,
-) -> list[Tensor]:
-    """`sensitivity.spectrum` at the photograph of each case; its attack does not matter. Kept, and fanned out, as in `run_cases`."""
-    plain = [
-        {k: v for k, v in case.plain().items() if k not in ("attack", "settings", "seed", "derivative")}
-        for case in cases
-    ]
-    settings = [{**case, "device": device, "block": block} for case in plain]
-    return [run.load("spectrum")["singular"] for run in _done("sense", settings, title, jobs, budget, progress)]
+    return results.kept(_run(arguments))
 
 
 def invert(budget: float | None = None, **arguments: Any) -> None:
     """Do one case of `run_cases` and keep what it finds: what a worker is told to do."""
-    run, device, snapshots, case = _taken("invert", arguments)
+    run = _run(arguments)
     if not run.complete:
-        model = case.build(device)
+        own = {name: value for name, value in arguments.items() if name not in ("device", "snapshots")}
+        case = Case(**{**own, "images": tuple(own["images"])})
+        model = case.build(arguments["device"])
         attack: Any = PRESETS[case.attack](**case.settings)
         if case.derivative != "exact":
             attack = replace(attack, derivative=case.derivative)
@@ -177,26 +160,25 @@ def invert(budget: float | None = None, **arguments: Any) -> None:
             attack = adaptive.tempered(attack, leak, deviations)
             change = {"sparse": adaptive.arrived, "clipped": adaptive.unclipped}.get(case.sent["arguments"]["by"])
             attack = change(attack) if change else attack
-        attack.run(model, leak, seed=case.seed, snapshots=snapshots, store=run, budget=budget, progress=False)
-
-
-def sense(budget: float | None = None, **arguments: Any) -> None:
-    """Do one case of `spectra`; a single one takes seconds and is not interrupted by a budget."""
-    block = arguments["block"]
-    run, device, _, case = _taken("sense", arguments)
-    if not run.complete:
-        run.save("spectrum", {"singular": sensitivity.spectrum(case.build(device), *case.batch(), block=block)})
-        run.finish()
+        attack.run(
+            model,
+            leak,
+            seed=case.seed,
+            snapshots=arguments.get("snapshots", ()),
+            store=run,
+            budget=budget,
+            progress=False,
+        )
 
 
 def _done(
-    call: str, settings: Sequence[dict[str, Any]], title: str, jobs: int | None, budget: float | None, progress: bool
+    settings: Sequence[dict[str, Any]], title: str, jobs: int | None, budget: float | None, progress: bool
 ) -> list[compute.Run]:
-    runs = [_run(call, arguments) for arguments in settings]
+    runs = [_run(arguments) for arguments in settings]
     todo = {
         run.path: tasks.Task(
             name=f"{arguments['model']} {arguments['changes']}, photographs {arguments['images']}",
-            call=f"privlab.attacks.gradient_inversion.cases:{call}",
+            call="privlab.attacks.gradient_inversion.cases:invert",
             arguments=arguments,
             finished=partial(getattr, run, "complete"),
             steps=partial(_steps, run),
@@ -214,17 +196,9 @@ def _done(
     return runs
 
 
-def _taken(call: str, arguments: dict[str, Any]) -> tuple[compute.Run, str, Sequence[int], Case]:
-    """The run of these arguments, and what they say."""
-    own = {k: v for k, v in arguments.items() if k not in ("device", "snapshots", "block")}
-    case = Case(**{**own, "images": tuple(own["images"])})
-    return _run(call, arguments), arguments["device"], arguments.get("snapshots", ()), case
-
-
-def _run(call: str, arguments: Mapping[str, Any]) -> compute.Run:
-    kind = "gradient_inversion" if call == "invert" else "spectrum"
+def _run(arguments: Mapping[str, Any]) -> compute.Run:
     settings = {name: value for name, value in arguments.items() if name != "device"}
-    return store.keyed(kind, settings, format=results.FORMAT, device=arguments["device"])
+    return store.keyed("gradient_inversion", settings, format=results.FORMAT, device=arguments["device"])
 
 
 def _steps(run: compute.Run) -> int:
