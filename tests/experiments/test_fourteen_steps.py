@@ -29,7 +29,9 @@ def test_what_a_step_has_anyway_is_no_change_and_a_network_without_activations_h
 def test_a_fair_weight_is_one_on_step_9_and_looks_at_public_photographs_alone(monkeypatch):
     search = Search(0, "annealed", 2, width=0.1, depths=(1, 1, 1, 1), public=2)
     asked, one = [], data.Images.one
-    monkeypatch.setattr(data.Images, "one", lambda self, i, size=None: asked.append((self.split, i)) or one(self, i, size))
+    monkeypatch.setattr(
+        data.Images, "one", lambda self, i, size=None: asked.append((self.split, i)) or one(self, i, size)
+    )
     assert search.fair(9) == 1.0 and set(asked) == {("train", 0), ("train", 1)}
     weight = search.fair(8)
     assert weight > 0 and float(f"{weight:.1g}") == weight
