@@ -23,6 +23,7 @@ def copy(tmp_path_factory):
     for name in ("privlab", "labs", "tests"):
         shutil.copytree(ROOT / name, house / name, ignore=LEFT)
     shutil.copy(ROOT / "pyproject.toml", house)
+    (house / "book/evidence").mkdir(parents=True)
     for _, name, content in BLOCK.findall(GUIDE.read_text()):
         if name:
             with open(house / name, "a", encoding="utf-8") as file:
@@ -34,7 +35,10 @@ def copy(tmp_path_factory):
 def said(copy):
     """What each block without a file printed, in order; none of them failed."""
     here = Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(copy)}
+    environment = {n: v for n, v in os.environ.items() if n != "PRIVLAB_EVIDENCE"} | {
+        "PATH": f"{here}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(copy),
+    }
     texts = []
     for language, name, content in BLOCK.findall(GUIDE.read_text()):
         if name or language not in ("bash", "python"):  # ```sh is shown and not run
@@ -51,6 +55,7 @@ def test_the_guide_has_an_example_of_each_kind():
     for wanted in (
         r"privlab/attacks/\w+/\w+\.py",
         r"tests/attacks/\w+/test_\w+\.py",
+        r"privlab/experiments/\w+\.py",
         r".*claims\.yaml",
         r"labs/99_\w+\.py",
     ):
@@ -64,22 +69,25 @@ def test_the_attack_passes_its_tests(said):
 
 
 @pytest.mark.check
-def test_the_claim_is_parsed_and_judged_by_what_is_recorded(said):
-    assert said[1].startswith("psnr_difference[even_less_annealed] > 0\n")
-    verdicts = re.findall(r"^  (REPRODUCED|NOT REPRODUCED|INCONCLUSIVE)", said[1], re.MULTILINE)
-    assert verdicts == ["REPRODUCED", "INCONCLUSIVE"], "the text says so"
+def test_the_experiment_is_registered_and_measured(copy, said):
+    assert "registered: even.attacks at class, repeats 0 to 7" in said[1]
+    assert re.search(r"even.attacks +class +8 of 8", said[1])
+    lines = (copy / "book/evidence/class/even.attacks.jsonl").read_text().splitlines()
+    assert [json.loads(line)["repeat"] for line in lines] == list(range(8))
 
 
 @pytest.mark.check
-def test_the_lab_is_green_and_its_claim_has_a_verdict(copy, said):
+def test_the_claim_has_a_verdict_on_what_was_measured(said):
+    (verdict,) = re.findall(r"REPRODUCED|NOT REPRODUCED|INCONCLUSIVE|NOT TESTED|MEASURING", said[2])
+    assert verdict != "MEASURING" and "n=8" in said[2]
+
+
+@pytest.mark.check
+def test_the_lab_is_green_and_shows_the_evidence(copy, said):
     result = json.loads((copy / "runs/mine/99_even.json").read_text())
     assert result["status"] == "ok" and result["controls"]
-    assert (copy / "labs/99_even.ipynb").exists()
-    found = json.loads((copy / "runs/mine/ledger.json").read_text())
-    (judged,) = [j for j in found["judgements"] if j["claim"]["lab"] == "99"]
-    assert judged["verdict"] in ("reproduced", "not reproduced", "inconclusive")
-    (gain,) = [r for r in found["records"] if r["metric"] == "psnr_difference" and r["lab"] == "99"]
-    assert len(gain["values"]) == 3
+    notebook = (copy / "labs/99_even.ipynb").read_text()
+    assert "experiments.load" in notebook and (copy / "runs/mine/live/99_even/smoke/even.attacks.jsonl").exists()
 
 
 def test_the_check_of_its_exercise_turns_three_wrong_answers_away(copy):
