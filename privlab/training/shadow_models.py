@@ -106,6 +106,10 @@ class Fleet:
         built.load_state_dict(self._kept(m, "weights" if at == self.at[-1] else f"weights_{at}"))
         return built.eval()
 
+    def fresh(self, m: int) -> nn.Module:
+        """One of the models as it was before any training, in eval mode, on the CPU."""
+        return _build(self.settings, m).eval()
+
     def logits(self, m: int, at: int | None = None) -> Tensor:
         """What model m said of every image after epoch `at` (the last if not given): (queries, n, classes), raw and float32.
 

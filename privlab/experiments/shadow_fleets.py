@@ -1,0 +1,190 @@
+"""Models that share all but their images, and what they said: the ground under every experiment on membership."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privlab import data, training
+from privlab.attacks.membership_inference import lira, signals
+from privlab.experiments.protocol import find
+from privlab.metrics import roc
+from privlab.training import shadow_models
+
+Architecture = tuple[str, dict[str, Any]]  # a name of the zoo, and what is changed
+
+FAMILIES: dict[str, dict[str, Architecture]] = {
+    "small": {
+        "resnet": ("resnet_cifar", dict(channels=(16, 32, 64, 64), stem="imagenet")),
+        "swin": ("swin_cifar", dict(embed_dim=32, depths=(1, 1, 1), window_size=4)),
+        "convnext": ("convnext_cifar", dict(dims=(24, 48, 96, 96))),
+    },
+    "medium": {"resnet": ("resnet_cifar", {}), "swin": ("swin_cifar", {}), "convnext": ("convnext_cifar", {})},
+    "paper": {
+        "resnet": ("resnet50_cifar", {}),
+        "swin": ("swin_tiny_cifar", {}),
+        "convnext": ("convnext_tiny_cifar", {}),
+    },
+    "larger": {"resnet_101": ("resnet101_cifar", {}), "swin_s": ("swin_small_cifar", {})},
+}
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Images that belong to one repeat, and who is trained on which.
+
+    pixels: uint8 (n, channels, height, width).  labels: (n,).  keep: (models, n) bool; rows 2k and 2k + 1 are complementary halves of the
+    first `audited` images, and no model is trained on those behind them.
+    """
+
+    name: str
+    pixels: Tensor
+    labels: Tensor
+    keep: Tensor
+    audited: int
+    classes: int
+    seed: int
+
+
+def draw(repeat: int, images: int, models: int, name: str = "cifar10", unseen: int = 0) -> Draw:
+    """A repeat's own images: two repeats share none until the set is used up, as each takes the next block of one shuffled order.
+
+    images: that may be members.  models: an even number.  unseen: further images that no model is trained on.
+    """
+    everything, size = data.load(name), images + unseen
+    shuffled = torch.randperm(len(everything), generator=torch.Generator().manual_seed(0))
+    places = shuffled[repeat % (len(everything) // size) * size :][:size]
+    seed = repeat % 2**31  # of a pilot, which is negative, too
+    half = data.in_out(images, models, seed, pairs=True)
+    keep = torch.cat([half, torch.zeros(models, unseen, dtype=torch.bool)], 1)
+    pixels, labels = everything.pixels[places], everything.labels[places]
+    return Draw(name, pixels, labels, keep, images, len(everything.classes), seed)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the models of one architecture said of a draw of images.
+
+    logits: epoch -> (models, queries, n, classes), raw; before the last epoch of the image as it is alone.
+    labels: (n,).  keep: (models, n) bool.  audited: how many of the n may be members; they come first.
+    """
+
+    logits: Mapping[int, Tensor]
+    labels: Tensor
+    keep: Tensor
+    audited: int
+
+    @property
+    def models(self) -> int:
+        return len(self.keep)
+
+    @property
+    def members(self) -> Tensor:
+        """Which model was trained on which audited image, (models, audited)."""
+        return self.keep[:, : self.audited]
+
+    def at(self, epoch: int | None = None) -> Tensor:
+        """Logits after this epoch, the last if not given."""
+        return self.logits[max(self.logits) if epoch is None else epoch]
+
+    def of(self, model: int, epoch: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits (audited, classes) of one model, the labels, and who is a member: what an attacker sees, and what the referee knows."""
+        return self.at(epoch)[model, 0, : self.audited], self.labels[: self.audited], self.members[model]
+
+    def shadow(self, model: int) -> int:
+        """The shadow model of this victim: of the next pair, so its members say nothing about the victim's."""
+        return (model + 2) % self.models
+
+    def accuracies(self, epoch: int | None = None) -> tuple[Tensor, Tensor]:
+        """Each model's share of right answers on its members, and on the other audited images: two times (models,)."""
+        right = (self.at(epoch)[:, 0, : self.audited].argmax(-1) == self.labels[: self.audited]).double()
+        inside, outside = self.members.double(), (~self.members).double()
+        return (right * inside).sum(1) / inside.sum(1), (right * outside).sum(1) / outside.sum(1)
+
+    def gap(self, epoch: int | None = None) -> float:
+        """The overfitting level, mean over the models: train less test accuracy (Zhang et al. 2024, section 4.2)."""
+        train, test = self.accuracies(epoch)
+        return (train - test).mean().item()
+
+    def margins(self, epoch: int | None = None) -> Tensor:
+        """(models, audited, queries): the first two queries, the image and its mirror image, where both were asked."""
+        logits = self.at(epoch)[:, :2, : self.audited]
+        return torch.stack([signals.margin(each, self.labels[: self.audited]).T for each in logits])
+
+    def ratios(self, epoch: int | None = None, **knobs: Any) -> Tensor:
+        """LiRA with each model as the target, and all others but its partner as its shadows: (models, audited).  knobs: of `lira`."""
+        return lira.every_target(self.margins(epoch), self.members, pairs=True, **knobs)
+
+
+def answers(
+    architecture: Architecture, images: Draw, recipe: Mapping[str, Any], every: int = 0, device: str = "cpu"
+) -> Answers:
+    """Train what is missing, here and now, and ask; models, checkpoints and answers are kept in the store.
+
+    recipe: settings of a `training.Recipe`.  every: epochs between two looks; 0 for the last one alone.
+    """
+    name, changes = architecture
+    how = training.Recipe(**recipe)
+    fleet = shadow_models.make(
+        name, how, (images.pixels, images.labels), images.keep, model={**changes, "num_classes": images.classes},
+        normalise=data.NORMALISE[images.name], seed=images.seed, at=range(every, how.epochs, every) if every else (),
+        queries=("image", "mirror", *training.queries.shifts(1)[1:]), device=device,
+    )  # fmt: skip
+    for model, run in enumerate(fleet.runs):
+        if not run.complete:
+            shadow_models.train(str(fleet.folder), model)
+    logits = {at: torch.stack([fleet.logits(m, at) for m in range(len(fleet.keep))]) for at in fleet.at}
+    return Answers(logits, fleet.labels, fleet.keep, images.audited)
+
+
+def shown(
+    name: str, profile: str, families: Sequence[str], device: str = "cpu", guest: Architecture | None = None
+) -> dict[str, Answers]:
+    """The models behind a lab's live repeat, to play with; once they are trained they are read from the store.
+
+    name: of an experiment that trains fleets.  profile: smoke, or anything above it for class.
+    families: of FAMILIES.  guest: a further architecture, trained on the same images, under the key "guest".
+    """
+    about, size = find(name), "smoke" if profile == "smoke" else "class"
+    how = about.size(size).settings
+    number = 0 if size == "smoke" else about.first(size) + about.size(size).repeats
+    images = draw(number, how["images"], how["models"], unseen=how.get("unseen", 0))
+    architectures = {family: FAMILIES[how["families"]][family] for family in families}
+    architectures |= {"guest": guest} if guest else {}
+    recipe, every = how["recipe"], how.get("every", 0)
+    return {family: answers(each, images, recipe, every, device) for family, each in architectures.items()}
+
+
+def rates(scores: Tensor, members: Tensor) -> dict[str, float]:
+    """AUC, and the TPR in percent at two low rates of false positives, of all targets together: one threshold serves them all.
+
+    scores, members: (models, n).
+    """
+    curve = roc.curve(scores.flatten(), members.flatten())
+    low, high = 100 * roc.band([curve], [0.001, 0.01])[1]
+    return {
+        "auc": roc.auc(scores.flatten(), members.flatten()),
+        "tpr_at_fpr_0p01": float(high),
+        "tpr_at_fpr_0p001": float(low),
+    }
+
+
+def at_matched_gap(
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], untrained: Mapping[str, float]
+) -> dict[str, float]:
+    """Each curve's mean over the overfitting levels that all of them went through, with straight lines between the looks.
+
+    curves: name -> (overfitting levels, values of an attack), a number a look.
+    untrained: name -> the attack's value before any training, at level 0; there all curves begin, so they always meet.
+    """
+    points = {
+        name: np.array(sorted([(0.0, untrained[name]), *zip(*each, strict=True)])).T for name, each in curves.items()
+    }
+    low, high = max(x[0] for x, _ in points.values()), min(x[-1] for x, _ in points.values())
+    grid = np.linspace(low, high, 100)
+    return {name: float(np.interp(grid, *each).mean()) for name, each in points.items()}
