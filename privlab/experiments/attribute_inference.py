@@ -1,8 +1,8 @@
 """Lab 03: what does a representation tell that nobody asked, and what of it did training teach? (Zhang et al. 2024, section 4.3)
 
-One repeat is a draw of photographs, cut into four parts that share none (the victim's training and test images, and the attacker's own two),
-with fresh weights of each architecture. The same weights before any training are a column of their own: what training adds is the probe's
-accuracy less theirs.
+One repeat is a draw of photographs, cut into four parts that share none (the victim's training and test images, and the attacker's own
+two), with weights of its own for each architecture. The same weights before any training are a column: what training adds is the probe's
+accuracy less theirs. Draws of CIFAR-10's 50,000 training images overlap, so this speaks of CIFAR-10.
 """
 
 from __future__ import annotations
@@ -213,8 +213,10 @@ def by_depth(this: Game, fleet: Fleet, of: str) -> Values:
 
 
 def course(this: Game, fleet: Fleet, epochs: int) -> dict[str, list[float]]:
-    """Attack accuracy by epoch: "probe" of the probe's training on the trained victim, "fresh" on the untrained one; "victim" by the victim's
-    epoch, the untrained network first, and "level", its overfitting level there."""
+    """Attack accuracy by epoch: "probe" of the probe's training on the trained victim, "fresh" on the untrained one.
+
+    "victim": by the victim's epoch, the untrained network first, and "level": its overfitting level there.
+    """
     fresh = representations.read(fleet.fresh(0), fleet.pixels)[LAST]
     train, test = this.parts.victim_train, this.parts.victim_test
     return {
