@@ -20,65 +20,37 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.7 | 1.4 GB |
-# | class | 10 | 2.7 GB |
-# | gpu | 10 | 8 GB |
-# | paper | 1000 | 12 GB |
-#
-# (Measured on two CPU cores, a second process included; the last two rows are estimates. The `gpu` row is one part: the trainings stop when its time is over, and
-# the next run goes on from there.)
+# | class | 2 | 1.5 GB |
 
 # %% [markdown]
 # *You need* to know what a classifier, a loss and overfitting are. *Words that are new here*: **victim**, **member**, **attack accuracy**, **shadow model**, **keep matrix**, **overfitting level**, **ROC**,
 # **true-positive rate**, **balanced accuracy**.
 
 # %%
-import itertools
 import statistics
-import time
 import warnings
-from functools import cache
 from inspect import getsource
 
 import numpy as np
 import pandas as pd
 import torch
 from IPython.display import display
-from scipy.stats import spearmanr
 
-from privlab import data, ledger, models, training
+from privlab import compute, data, experiments, ledger, models
 from privlab.attacks import membership_inference
+from privlab.experiments import membership, shadow_fleets
 from privlab.metrics import roc
 from privlab.notebook import checks, plots, widgets
 
 # %% tags=["parameters"]
-profile = "smoke"
+profile = "class"
 seed = 0
 device = "auto"
-victim = ""  # beside the profile's networks, another model of timm: "mobilenetv3_small_050"
-part_minutes = 6  # at gpu: how long the trainings of one part may take
+victim = ""  # beside the three networks, another model of timm: "mobilenetv3_small_050"
 
 # %%
-page = ledger.Page("01", profile=profile, seed=seed, device=device)
-small = {
-    "ResNet": ("resnet_cifar", dict(channels=(16, 32, 64, 64), stem="imagenet")),
-    "Swin": ("swin_cifar", dict(embed_dim=32, depths=(1, 1, 1), window_size=4)),
-    "ConvNeXt": ("convnext_cifar", dict(dims=(24, 48, 96, 96))),
-}
-two = {name: small[name] for name in ("ResNet", "Swin")}
-full = {"ResNet": ("resnet50_cifar", {}), "Swin": ("swin_tiny_cifar", {}), "ConvNeXt": ("convnext_tiny_cifar", {})}
-larger = {"ResNet-101": ("resnet101_cifar", {}), "Swin-S": ("swin_small_cifar", {})}
-# families, image sets, images of each, splits, recipe, epochs between two looks
-family, sets, size, repeats, recipe, every = {
-    "smoke": (two, ["cifar10"], 1_200, 1, "membership_smoke", 2),
-    "class": (small, ["cifar10"], 8_000, 3, "membership_laptop", 6),
-    "gpu": (full, ["cifar10"], 50_000, 1, "zhang2024_membership", 50),
-    "paper": (full | larger, ["cifar10", "cifar100"], 50_000, 3, "zhang2024_membership", 50),
-}[profile]
-if victim:  # recorded under its own name: no claim is about it
-    family = family | {victim: (victim, models.sized(victim, 32))}
-key = {name: ledger.key(name) for name in family}
-recipe = training.RECIPES[recipe]
-deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
+device = compute.device(device)
+names = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext"}
 
 # %% [markdown]
 # ## The game
@@ -87,8 +59,8 @@ deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 # "member" or "not". The **attack accuracy** is the share that he gets right. Half of the images that he is asked about are members, so a coin has one half.
 
 # %% [markdown]
-# The attacker has images of the same kind, which the victim never saw. He trains a model of his own on half of these, the **shadow model**. Of this one he
-# knows every member, so he can see how a model answers for images that it knows. That takes four sets of one size which share no image:
+# The attacker has images of the same kind. He trains a model of his own on half of these, the **shadow model**. Of this one he
+# knows every member, so he can see how a model answers for images that it knows. The paper cuts a set into four parts of one size which share no image:
 
 # %%
 print(getsource(data.four_way))
@@ -106,79 +78,36 @@ guess
 # %% [markdown]
 # ## Victims and shadow models
 #
-# In each split victim and shadow model are trained alike, so each can play either part: we attack the one by the other, then the other by the one.
-# Row 2k of the **keep matrix** is the victim of split k, row 2k + 1 its shadow model; True where a model is trained on an image.
-
+# To get more victims out of the same training we deal the images out in another way, that of lab 02: models come in pairs, and of each pair the one is trained on a random half of the images, the
+# other on the rest. Row m of the **keep matrix** is True where model m is trained on an image. Every model is a victim once; its shadow model is of another pair, so the shadow's row says nothing about the victim's.
 
 # %%
-def images_of(name):
-    """The first `size` training images of a set, as a pair of pixels and labels."""
-    return training.batches.subset(data.load(name), range(size))
+print(data.in_out(8, 4, seed=0, pairs=True).int())
 
+# %% [markdown]
+# Four models of each architecture are trained with AdamW, a rate that falls along a cosine, until they know their images. This is the slow part. It is done once, on images that no committed number rests on; after that the models are read from disk.
 
-labels = {name: images_of(name)[1] for name in sets}
-parts = {name: [data.four_way(labels[name], seed=seed + k) for k in range(repeats)] for name in sets}
-
-
-def keep_matrix(name):
-    keep = torch.zeros(2 * repeats, size, dtype=torch.bool)
-    for k, part in enumerate(parts[name]):
-        keep[2 * k, part.victim_train] = True
-        keep[2 * k + 1, part.shadow_train] = True
-    return keep
+# %%
+mine = experiments.run("membership.architectures", profile, device=device)
+kept = experiments.load("membership.architectures")
+print(kept, mine, sep="\n")
 
 
 # %% [markdown]
-# The recipe is the paper's (Table 1), for small models with fewer epochs, smaller batches and a higher rate: AdamW, a rate that falls along a cosine, and, from `laptop` on, *mixup*
-# and *cutmix*, which train on blends of two images. This is the slow part. It is done once; after that the models are read from disk.
-
-# %%
-print(recipe)
-fleets = {}
-for name, (architecture, (zoo_name, changes)) in itertools.product(sets, family.items()):
-    fleets[name, architecture] = training.shadow_models.make(
-        zoo_name, recipe, images_of(name), keep_matrix(name), model={**changes, "num_classes": len(data.load(name).classes)},
-        normalise=data.NORMALISE[name], at=range(every, recipe.epochs, every), seed=seed, device=page.device,
-    )  # fmt: skip
-    fleets[name, architecture].train(budget=deadline and max(deadline - time.monotonic(), 0))
-
-# %%
-if unfinished := [fleet for fleet in fleets.values() if not all(run.complete for run in fleet.runs)]:
-    raise TimeoutError(f"this part's time is over; run the lab again, and it goes on from here: {unfinished}")
-for (name, architecture), fleet in fleets.items():
-    parameters = sum(p.numel() for p in fleet.model(0).parameters())
-    print(f"{name}, {architecture}: {parameters / 1e6:.2f} M parameters, {len(fleet.keep)} models")
-
-
-# %% [markdown]
-# Now everything is there that an attacker can ask for. `answers` gives, for model m's training images and as many others, the raw *logits* (the ten numbers before the softmax),
+# Now everything is there that an attacker can ask for. `answers["Swin"].of(m)` gives, for model m and every image, the raw *logits* (the ten numbers before the softmax),
 # the labels, and who is a member. Of the victim the attacker has the first two; the last is for the referee.
 
+# %%
+guest = (victim, models.sized(victim, 32)) if victim else None
+asked = shadow_fleets.shown("membership.architectures", profile, [*names.values()], device, guest)
+answers = dict(zip([*names, victim], asked.values(), strict=False))
+logits, truth, members = answers["Swin"].of(0)
+print(f"{len(answers['Swin'].keep)} models of each; model 0 knows {int(members.sum())} of {len(members)} images")
 
 # %%
-@cache
-def answers(name, architecture, m, at=None):
-    """Logits (n, classes), labels (n,) and membership (n,) of model m, after epoch `at`."""
-    part = parts[name][m // 2]
-    mine = part[:2] if m % 2 == 0 else part[2:]  # train and test images of the victim, or of the shadow model
-    places = torch.cat(mine)
-    fleet = fleets[name, architecture]
-    return fleet.logits(m, at)[0][places], labels[name][places], fleet.keep[m][places]
-
-
-def accuracies(name, architecture, m, at=None):
-    """A model's accuracy on its training images and on its test images."""
-    logits, truth, members = answers(name, architecture, m, at)
-    right = (logits.argmax(1) == truth).double()
-    return right[members].mean().item(), right[~members].mean().item()
-
-
-main = sets[0]
-victims = range(2 * repeats)
-for architecture in family:
-    train, test = np.array([accuracies(main, architecture, m) for m in victims]).T
-    print(f"{architecture:>9}: {train.mean():.3f} of its training images right, {test.mean():.3f} of its test images")
-    page.record("task_acc", [main, key[architecture]], test, mode="eval", victim=f"trained {recipe.epochs} epochs")
+for architecture, said in answers.items():
+    train, test = (each.mean().item() for each in said.accuracies())
+    print(f"{architecture:>9}: {train:.3f} of its training images right, {test:.3f} of its test images")
 
 # %% [markdown]
 # The difference of the two is the **overfitting level**. Every attack here lives on it: a model that treats known and unknown images alike gives nothing away.
@@ -189,38 +118,23 @@ for architecture in family:
 # Training makes the loss of the members small. In the paper's Figure 12 the losses of members and others lie near 0 for the ResNet and near .5 for the
 # Swin. Where do yours lie?
 
-# %%
-histograms = []
-for architecture in list(family)[:2]:
-    logits, truth, members = answers(main, architecture, 0)
-    losses = -membership_inference.signals.loss(logits, truth)
-    histograms.append(
-        plots.histogram(
-            {f"members of {architecture}": losses[members], f"non-members of {architecture}": losses[~members]},
-            xlabel="loss", alt=f"Loss of the {architecture} on members and non-members: the medians are "
-            f"{losses[members].median():.2f} and {losses[~members].median():.2f}.",
-        )
-    )  # fmt: skip
-display(*histograms)
-
 
 # %%
-def median_losses(name, architecture, m):
-    """Of model m's members, and of the others."""
-    logits, truth, members = answers(name, architecture, m)
-    losses = -membership_inference.signals.loss(logits, truth)
-    return torch.stack([losses[members].median(), losses[~members].median()])
+def loss_of(architecture):
+    """Losses of model 0 on every image, and who is a member."""
+    logits, truth, members = answers[architecture].of(0)
+    return -membership_inference.signals.loss(logits, truth), members
 
 
-gap = torch.stack([median_losses(main, "Swin", m) - median_losses(main, "ResNet", m) for m in victims])
-for k, kind in enumerate(("members", "non_members")):
-    page.record(
-        "median_loss_difference",
-        [main, "swin_less_resnet", kind],
-        gap[:, k],
-        mode="eval",
-        victim=f"trained {recipe.epochs} epochs",
-    )
+for architecture in list(answers)[:2]:
+    losses, members = loss_of(architecture)
+    groups = {f"members of {architecture}": losses[members], f"non-members of {architecture}": losses[~members]}
+    medians = " and ".join(f"{values.median():.2f}" for values in groups.values())
+    display(plots.histogram(groups, xlabel="loss", alt=f"Loss of the {architecture}: the medians are {medians}."))
+
+# %%
+medians = {f"{a}, {kind.replace('_', '-')}": f"median_loss[cifar10, {names[a]}, {kind}]" for a in ("ResNet", "Swin") for kind in ("members", "non_members")}  # fmt: skip
+plots.evidence(kept, mine, medians, xlabel="median loss")
 
 # %% [markdown]
 # Now be the attacker. Move the threshold: an image whose loss is below it is called a member. The **true-positive rate** (TPR) is the share of members that are found, the
@@ -231,8 +145,7 @@ thresholds = [0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 
 
 
 def look(architecture, loss_below):
-    logits, truth, members = answers(main, architecture, 0)
-    losses = -membership_inference.signals.loss(logits, truth)
+    losses, members = loss_of(architecture)
     called = losses < loss_below
     tp, fp = int((called & members).sum()), int((called & ~members).sum())
     fn, tn = int(members.sum()) - tp, int((~members).sum()) - fp
@@ -242,7 +155,7 @@ def look(architecture, loss_below):
     return widgets.Sentence(said), plots.confusion(tp, fn, fp, tn, alt=alt)
 
 
-widgets.explore(look, start={"loss_below": 0.5}, architecture=tuple(family), loss_below=tuple(thresholds))
+widgets.explore(look, start={"loss_below": 0.5}, architecture=tuple(answers), loss_below=tuple(thresholds))
 
 # %% [markdown]
 # You chose the threshold with the answer in sight. An attacker chooses it on his *shadow model*, where he knows the members, and
@@ -256,18 +169,18 @@ for score in (membership_inference.signals.loss, membership_inference.signals.ma
 
 
 # %%
-def by_threshold(name, architecture, m, score, at=None):
-    """Accuracy of a score on model m, its threshold from the other model of the split; and the oracle's."""
-    said, truth, known = answers(name, architecture, m ^ 1, at)  # m ^ 1: the partner; 0 and 1, 2 and 3, ...
-    threshold = roc.best_threshold(score(said, truth), known)
-    said, truth, members = answers(name, architecture, m, at)
-    scores = score(said, truth)
-    return roc.accuracy(scores, members, threshold), roc.oracle_accuracy(scores, members)
+def by_threshold(architecture, score, m=0):
+    """Accuracy of a score on model m, its threshold from the shadow model; and the oracle's."""
+    said = answers[architecture]
+    logits, truth, members = said.of(m)
+    scores = score(logits, truth)
+    return membership.by_threshold(said, m, score), roc.oracle_accuracy(scores, members)
 
 
+print(getsource(membership.by_threshold))
 table = {
-    (architecture, name): np.mean([by_threshold(main, architecture, m, score) for m in victims], axis=0)
-    for architecture in family for name, score in membership_inference.signals.SCORES.items()
+    (architecture, name): by_threshold(architecture, score)
+    for architecture in answers for name, score in membership_inference.signals.SCORES.items()
 }  # fmt: skip
 pd.DataFrame(table, index=["threshold of the shadow model", "oracle's threshold"]).T.round(3)
 
@@ -282,14 +195,7 @@ pd.DataFrame(table, index=["threshold of the shadow model", "oracle's threshold"
 
 
 # %%
-def with_class_thresholds(name, architecture, m, score=membership_inference.signals.modified_entropy, at=None):
-    said, truth, known = answers(name, architecture, m ^ 1, at)
-    thresholds = membership_inference.network_based.class_thresholds(score(said, truth), truth, known)
-    said, truth, members = answers(name, architecture, m, at)
-    return roc.accuracy(
-        membership_inference.network_based.by_class(score(said, truth), truth, thresholds), members, 0.0
-    )
-
+print(getsource(membership.by_class_thresholds))
 
 # %% [markdown]
 # ## The network-based attack
@@ -304,18 +210,9 @@ print(
     getsource(membership_inference.network_based.inputs),
     sep="\n",
 )
-said, truth, known = answers(main, "Swin", 1)
-attack = membership_inference.network_based.network(said, truth, known, seed=seed)
+said = answers["Swin"]
+attack = membership_inference.network_based.network(*said.of(said.shadow(0)))
 attack
-
-
-# %%
-@cache
-def by_network(name, architecture, m, at=None, sort=False):
-    attack = membership_inference.network_based.network(*answers(name, architecture, m ^ 1, at), sort=sort, seed=seed)
-    said, truth, members = answers(name, architecture, m, at)
-    return roc.accuracy(attack(said, truth), members, 0.5)
-
 
 # %% [markdown]
 # ## An attack that sees labels only
@@ -324,122 +221,58 @@ def by_network(name, architecture, m, at=None, sort=False):
 # is right about a member even when it is moved; about others it wavers (Choquette-Choo et al. 2021).
 
 # %%
-asked = training.queries.shifts(1)
-some = min(size // 4, 500)  # of members and of non-members: five questions each take a while
-
-
-def by_labels(name, architecture, m, pixels):
-    """Accuracy on `some` members and as many others; the threshold is the one that is best for the shadow model."""
-    found = []
-    for model in (m ^ 1, m):
-        part = parts[name][m // 2]
-        mine = part[:2] if model % 2 == 0 else part[2:]
-        places = torch.cat([place[:some] for place in mine])
-        built = fleets[name, architecture].model(model).to(page.device)
-        said = torch.stack([training.logits(built, x).cpu() for x in training.queries.apply(pixels[places], asked)])
-        scores = membership_inference.network_based.augmentation_gap(said, labels[name][places])
-        found.append((scores, fleets[name, architecture].keep[model][places]))
-    return roc.accuracy(*found[1], roc.best_threshold(*found[0]))
-
+print(getsource(membership_inference.network_based.augmentation_gap).split('"""')[-1])
 
 # %% [markdown]
 # ## All of them, on all victims
 
 # %%
-pixels = images_of(main)[0]
-attacks = {
-    "network": by_network,
-    "network, sorted": lambda *victim: by_network(*victim, sort=True),
-    "loss threshold": lambda *victim: by_threshold(*victim, membership_inference.signals.loss)[0],
-    "class thresholds": with_class_thresholds,
-    "right or wrong": lambda *victim: by_threshold(*victim, membership_inference.signals.correct)[0],
-    "labels, five pictures": lambda *victim: by_labels(*victim, pixels),
-}
-found = {
-    (architecture, kind): [attack(main, architecture, m) for m in victims]
-    for architecture in family for kind, attack in attacks.items()
+kinds = {
+    "network": "network", "network, sorted": "network_sorted", "loss threshold": "loss_threshold", "class thresholds": "class_thresholds",
+    "right or wrong": "right_or_wrong", "labels, five pictures": "labels_five_pictures",
 }  # fmt: skip
-print(f"balanced accuracy over {len(victims)} victims each; .5 is a coin")
-pd.DataFrame({k: [roc.over_targets(v, seed=seed)] for k, v in found.items()}, index=["mean"]).T.unstack()
+rows = {f"{a}: {label}": f"attack_acc[cifar10, {names[a]}, {kind}]" for a in ("ResNet", "Swin") for label, kind in kinds.items()}  # fmt: skip
+printed = {"ResNet: network": 0.6385, "Swin: network": 0.6904}
+plots.evidence(kept, mine, rows, xlabel="attack accuracy (0.5 is a coin)", published=printed)
 
 # %%
-plots.dots(
-    {f"{architecture}: {kind}": values for (architecture, kind), values in found.items() if architecture != "ConvNeXt"},
-    xlabel="attack accuracy (balanced; .5 is a coin)",
-    alt="Attack accuracy of each attack on each architecture, one dot a victim: "
-    + ", ".join(f"{a}, {k} {statistics.mean(v):.3f}" for (a, k), v in found.items() if a != "ConvNeXt"),
-)
+guess.against(mine.mean(rows["Swin: network"]) - mine.mean(rows["ResNet: network"]))
 
 # %%
-guess.against(statistics.mean(found["Swin", "network"]) - statistics.mean(found["ResNet", "network"]))
+if victim:
+    print(f"{victim}: accuracy of the network {membership.accuracy(membership.by_network, answers[victim]):.3f}")
 
 # %% [markdown]
 # A threshold on one number is about as good as the network, which has that number and more: from one shadow model it learns little else. And five pictures do no better than one,
 # because these models were never shown moved images, so they waver on members too.
 #
-# With so few victims the intervals are too narrow; take them as the least that the spread can be.
+# The paper compares two models of one size on the same data (Table 2), and a ConvNeXt beside them (Table 7). In each repeat ours share the images as well.
 
 # %%
-about = dict(
-    mode="eval", victim=f"trained {recipe.epochs} epochs", note="; ".join(f"{k}: {v[0]}" for k, v in family.items())
-)
-for (architecture, kind), values in found.items():
-    page.record("attack_acc", [main, key[architecture], kind.replace(",", "").replace(" ", "_")], values, **about)
-
-for architecture in family:
-    gain = [a - b for a, b in zip(found[architecture, "network"], found[architecture, "loss threshold"], strict=True)]
-    page.record("attack_acc_difference", [main, key[architecture], "network_less_threshold"], gain, **about)
-
-# %% [markdown]
-# The paper compares two models of one size on the same data (Table 2). Ours share the split as well, so we compare victim by victim:
-
-# %%
-for name, (one, other) in itertools.product(
-    sets, [("Swin", "ResNet"), ("ConvNeXt", "ResNet"), ("Swin-S", "ResNet-101")]
-):
-    if one in family:
-        gap = [by_network(name, one, m) - by_network(name, other, m) for m in victims]
-        keys = [name, f"{key[one]}_less_{key[other]}"]
-        page.record("attack_acc_difference", keys, gap, **about)
-        print(f"{name}: {one} less {other}: {roc.over_targets(gap, seed=seed)}")
-
-if len(sets) == 2:
-    for architecture in family:
-        gap = [by_network("cifar100", architecture, m) - by_network("cifar10", architecture, m) for m in victims]
-        page.record("attack_acc_difference", ["cifar100_less_cifar10", key[architecture]], gap, **about)
+rows = {a: f"attack_acc[cifar10, {names[a]}, network]" for a in names}
+plots.evidence(kept, mine, rows, xlabel="accuracy of the network", published={"ResNet": 0.6385, "Swin": 0.6904, "ConvNeXt": 0.7471})  # fmt: skip
 
 # %% [markdown]
 # ## Along the training
 #
 # Is the Swin easier to attack at the end only, or at every epoch (Figure 1)? The models' answers were kept on the way.
 
-# %%
-epochs = fleets[main, "Swin"].at
-network = {a: [[by_network(main, a, m, at) for at in epochs] for m in victims] for a in family}  # [victim][epoch]
-levels = {a: [[accuracies(main, a, m, at) for at in epochs] for m in victims] for a in family}  # (train, test)
-network, levels = ({a: np.array(v) for a, v in of.items()} for of in (network, levels))
-overfitting = {a: v[..., 0] - v[..., 1] for a, v in levels.items()}  # (victims, epochs)
 
 # %%
+def along(metric, kind="", of=("ResNet", "Swin")):
+    """For a chart: architecture -> {epoch: name of what is measured there}."""
+    epochs = [e for e in range(1, 301) if f"task_acc[cifar10, swin, epoch_{e}]" in mine.table]
+    return {a: {e: f"{metric}[cifar10, {names[a]}{kind}, epoch_{e}]" for e in epochs} for a in of}
+
+
 display(
-    plots.lines(
-        {f"{a}: {what}": (epochs, levels[a][..., k].mean(0)) for a in list(family)[:2] for k, what in enumerate(("train", "test"))},
-        xlabel="epoch", ylabel="accuracy on the task",
-        alt="Task accuracy by epoch: " + "; ".join(f"{a} ends at {v[:, -1].mean(0).round(2)} (train, test)" for a, v in levels.items()),
-    ),
-    plots.lines(
-        {a: (epochs, v.mean(0), *([v.std(0, ddof=1)] if len(v) > 1 else [])) for a, v in network.items()},
-        xlabel="epoch", ylabel="accuracy of the network-based attack",
-        alt="Attack accuracy by epoch (band: one standard deviation over victims): "
-        + "; ".join(f"{a} from {v[:, 0].mean():.3f} to {v[:, -1].mean():.3f}" for a, v in network.items()),
-    ),
+    plots.evidence_lines(mine, None, along("task_acc"), xlabel="epoch", ylabel="accuracy on the task"),
+    plots.evidence_lines(mine, None, along("attack_acc", ", network", [*names]), xlabel="epoch", ylabel="accuracy of the network"),
 )  # fmt: skip
 
 # %%
-lead = network["Swin"] - network["ResNet"]  # (victims, epochs)
-ahead = (lead > 0).mean(1)  # the share of the epochs, a victim each
-page.record("share_of_epochs_ahead", [main, "swin_less_resnet"], ahead, **about)
-print(f"share of the epochs at which the Swin is easier to attack: {roc.over_targets(ahead, seed=seed)}")
+ahead = "share_of_epochs_ahead[cifar10, swin_less_resnet]"
+plots.evidence(kept, mine, {"Swin ahead of the ResNet": ahead}, xlabel="share of the epochs looked at")
 
 # %% [markdown]
 # ## At the same overfitting
@@ -450,60 +283,41 @@ print(f"share of the epochs at which the Swin is easier to attack: {roc.over_tar
 # %% [markdown]
 # ### Before you look: predict
 #
-# How far apart?
+# How far apart are Swin and ResNet, by an attack that does not read the level itself?
 
 # %%
-matched_guess = widgets.predict("attack accuracy, Swin less ResNet, at the same overfitting:", low=-0.1, high=0.1)
+matched_guess = widgets.predict("AUC, Swin less ResNet, at the same overfitting:", low=-0.1, high=0.1)
 matched_guess
 
 # %%
+levels, attacked = along("train_test_gap", of=[*names]), along("attack_acc", ", network", [*names])
+curves = {a: ([mine.mean(n) for n in levels[a].values()], [mine.mean(n) for n in attacked[a].values()]) for a in names}
 plots.lines(
-    {a: (overfitting[a].mean(0)[o], network[a].mean(0)[o]) for a in family for o in [overfitting[a].mean(0).argsort()]},
-    xlabel="overfitting level (train less test accuracy)",
-    ylabel="accuracy of the network-based attack",
-    alt="Attack accuracy against overfitting level, a line for each architecture, a point for each epoch looked at: "
-    + "; ".join(f"{a} reaches {network[a].mean(0).max():.3f} at {overfitting[a].mean(0).max():.2f}" for a in family),
-)
+    {a: tuple(np.array(sorted(zip(*curve, strict=True))).T) for a, curve in curves.items()},
+    xlabel="overfitting level (train less test accuracy)", ylabel="accuracy of the network",
+    alt="Accuracy of the network against overfitting level, a line for each architecture, a point for each epoch looked at.",
+)  # fmt: skip
 
+# %% [markdown]
+# Mind what the network reads: one of its inputs is whether the answer is right, and from this bit alone follows an accuracy of 1/2 + level/2 (exercise 3), so its curves have to lie on one line. A question about the
+# architecture needs an attack that is not handed the level. The **likelihood ratio** of lab 02 is one: it asks whether an image is easier for the victim than for models that never saw it. Here is its AUC, the chance that a member scores above a non-member, and the share of members
+# that it finds at 1% false alarms, both averaged over the overfitting levels that all three went through.
 
 # %%
-def at_matched_gap(one, other, victim):
-    """How much easier `one` is to attack than `other`, averaged over the overfitting levels that both went through."""
-    curves = []
-    for a in (one, other):
-        order = overfitting[a][victim].argsort()
-        curves.append((overfitting[a][victim][order], network[a][victim][order]))
-    low, high = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
-    if low >= high:  # at no level both
-        return None
-    grid = np.linspace(low, high, 50)
-    return float(np.mean(np.interp(grid, *curves[0]) - np.interp(grid, *curves[1])))
-
-
-matched = {a: [at_matched_gap(a, "ResNet", k) for k in victims] for a in family if a in ("Swin", "ConvNeXt")}
-for architecture, pairs in matched.items():
-    values = [value for value in pairs if value is not None]
-    if not values:
-        print(f"{architecture} and ResNet were never at the same level")
-        continue
-    page.record("attack_acc_at_matched_gap", [main, f"{key[architecture]}_less_resnet"], values, **about)
-    print(
-        f"{architecture} less ResNet at the same overfitting, in {len(values)} of {len(pairs)} pairs: {statistics.mean(values):.4f}"
-    )
-    if architecture == "Swin":
-        display(matched_guess.against(round(statistics.mean(values), 5)))
+at_level = {a: f"auc_at_matched_gap[cifar10, {names[a]}, likelihood_ratio]" for a in names}
+tail = {a: f"tpr_at_fpr_0p01_at_matched_gap[cifar10, {names[a]}, likelihood_ratio]" for a in names}
+display(
+    plots.evidence(kept, mine, at_level, xlabel="AUC at the same overfitting"),
+    plots.evidence(kept, mine, tail, xlabel="members found at 1% false alarms, in percent, at the same overfitting"),
+)
+matched_guess.against(round(mine.mean(at_level["Swin"]) - mine.mean(at_level["ResNet"]), 4))
 
 # %% [markdown]
 # How much of the leak does the overfitting level explain by itself? The rank correlation over all epochs and architectures says it in one number.
 
 # %%
-ours = [a for a in family if a != victim]
-ranks = [
-    spearmanr(np.concatenate([overfitting[a][k] for a in ours]), np.concatenate([network[a][k] for a in ours])).statistic
-    for k in victims
-]  # fmt: skip
-page.record("rank_correlation", [main, "overfitting_attack_acc"], ranks, **about)
-print(f"rank correlation of overfitting level and attack accuracy: {[round(float(r), 3) for r in ranks]}")
+ranks = {"the network's accuracy": "rank_correlation[cifar10, overfitting_attack_acc]", "AUC of the likelihood ratio": "rank_correlation[cifar10, overfitting_auc]"}  # fmt: skip
+plots.evidence(kept, mine, ranks, xlabel="rank correlation with the overfitting level")
 
 # %% [markdown]
 # ## Is a mean accuracy what an attacker wants?
@@ -511,26 +325,28 @@ print(f"rank correlation of overfitting level and attack accuracy: {[round(float
 # An attack that is right about everybody six times in ten harms nobody in particular. One that finds a handful of people and is *never* wrong about them does. The
 # **ROC** shows both: the true-positive rate at each false-positive rate. On logarithmic axes its left end can be seen.
 
+
 # %%
-scores_of = {
-    a: [(membership_inference.signals.loss(*answers(main, a, m)[:2]), answers(main, a, m)[2]) for m in victims]
-    for a in family
-}
-rates = {}
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # that few non-members make it rough; the interval says so
-    for a, several in scores_of.items():
-        rates[a] = [roc.tpr_at(scores, members, fpr=0.01) for scores, members in several]
-        print(f"{a:>9}: {rates[a][0]}")
+def scores_of(said):
+    """Of each model: minus the loss of every image, and who is a member."""
+    each = [said.of(m) for m in range(said.models)]
+    return [(membership_inference.signals.loss(logits, truth), members) for logits, truth, members in each]
+
+
+warnings.filterwarnings("ignore", "fpr=")  # that few non-members make it rough; the interval says so
+rates = {a: [roc.tpr_at(*each, fpr=0.01) for each in scores_of(said)] for a, said in answers.items()}
+for a, several in rates.items():
+    print(f"{a:>9}: {several[0]}")
+
+# %%
 plots.roc(
-    {a: [roc.curve(*each) for each in several] for a, several in scores_of.items()},
-    mark=(0.01,),
+    {a: [roc.curve(*each) for each in scores_of(said)] for a, said in answers.items()}, mark=(0.01,),
     alt="ROC of the loss threshold on logarithmic axes; at 1% false positives it finds "
-    + ", ".join(f"{statistics.mean(r.value for r in rates[a]):.1%} of the members of {a}" for a in family),
-)
+    + ", ".join(f"{statistics.mean(r.value for r in several):.1%} of the members of {a}" for a, several in rates.items()),
+)  # fmt: skip
 
 # %% [markdown]
-# At 1% the threshold on the loss finds a few per cent of the members: it accuses whoever is easy, member or not. Lab 02 asks instead whether an image is *easier than it should be*, and that
+# A threshold on the loss accuses whoever is easy, member or not. Lab 02 asks instead whether an image is *easier than it should be*, and that
 # changes this end of the curve.
 
 # %% [markdown]
@@ -605,23 +421,22 @@ checks.verify("01.gap_attack", accuracy_of_right_or_wrong)
 # %% [markdown]
 # ## The paper, and here
 #
-# Zhang et al. attack ResNet-50 and 101, Swin-T and S (Table 2, Figures 1, 4a and 12) and ConvNeXt-T (Table 7), 300 epochs each. Where this profile uses small members
-# of the same families, the verdict is about the direction.
+# Zhang et al. attack ResNet-50 and 101, Swin-T and S (Table 2, Figures 1, 4a and 12) and ConvNeXt-T (Table 7), 300 epochs each. Small members
+# of the same families stand in for them: a verdict on them is about the direction.
 
 # %%
-page.show()
+ledger.show("01")
 
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Size and epochs.** At `smoke` and `laptop` the models are small, and of about equal size, since a larger model overfits sooner. `gpu` (one split, no larger pair) and `paper` train
-#   the paper's models for its 300 epochs.
-# - **Not trained to the end.** The paper's victims get more than .99 of their training images right (section 4.1). After 30 epochs at `laptop` our small Swin gets two thirds right
-#   and the ResNet nine tenths: there a verdict on equal epochs speaks of unfinished training, and only the one at equal overfitting of the architecture.
-# - **Both ways.** Each model is victim once and shadow model once: twice the victims for the same training, though not quite independent ones.
+# - **Size and epochs.** At `class` the models are small, of about equal size, and know a few hundred images each; at `night` larger ones are trained on 5,000. All are trained
+#   until they get more than 0.99 of their training images right, as the paper's victims do (section 4.1), without its mixup and cutmix, which would take its 300 epochs.
+# - **Halves, not quarters.** The paper's shadow model shares no image with the victim. Ours knows some of the victim's images; which ones says nothing about who is a member of the victim.
+# - **A repeat is a draw of images** with models of its own. Its number is the mean over its four victims of an architecture.
 # - **The attack network.** The paper says "three-layer *MLP*", linear layers with a bend in between. Ours has 64 and 32 hidden units; wider ones did no better.
 # - **Balanced accuracy.** The paper says "attack accuracy". With as many members as non-members the two are the same.
-# - **CIFAR-100** stands in no package registry; `paper` fetches it from its own site.
+# - **CIFAR-100** stands in no package registry; whoever measures it fetches it from its own site.
 
 # %% [markdown]
 # ## Summary
