@@ -1,0 +1,137 @@
+"""Membership: repeats share no image, a victim's shadow model knows nothing of its row, and the numbers are what they say."""
+
+import numpy as np
+import pytest
+import torch
+
+from privlab import data
+from privlab.experiments import find, likelihood_ratio, membership, shadow_fleets
+from privlab.experiments.shadow_fleets import Answers
+from privlab.ledger import evidence, papers
+from privlab.ledger.grammar import parse
+
+IMAGES = 400
+
+
+def invented(leak: float, models: int = 4, seed: int = 0, unseen: int = 0) -> Answers:
+    """Answers of models whose right logit is `leak` higher on their members."""
+    draw = torch.Generator().manual_seed(seed)
+    keep = data.in_out(IMAGES, models, seed, pairs=True)
+    keep = torch.cat([keep, torch.zeros(models, unseen, dtype=torch.bool)], 1)
+    labels = torch.randint(10, (IMAGES + unseen,), generator=draw)
+    logits = torch.randn(models, 6, IMAGES + unseen, 10, generator=draw)
+    logits[..., torch.arange(IMAGES + unseen), labels] += 1.0 + leak * keep[:, None]
+    return Answers({5: logits * 0.1, 10: logits}, labels, keep, IMAGES)
+
+
+def test_repeats_share_no_image_and_differ_in_their_rows():
+    zero, one = (shadow_fleets.draw(repeat, 500, 4, unseen=100) for repeat in (0, 1))
+    rows = [{bytes(image.numpy().tobytes()) for image in each.pixels} for each in (zero, one)]
+    assert len(rows[0] & rows[1]) == 0 and len(zero.pixels) == 600
+    assert (zero.keep[0] ^ zero.keep[1])[:500].all() and not zero.keep[:, 500:].any()
+    assert zero.keep[:, :500].sum(0).eq(2).all() and not zero.keep.equal(one.keep) and zero.seed != one.seed
+    again = shadow_fleets.draw(0, 500, 4, unseen=100)
+    assert again.pixels.equal(zero.pixels) and again.keep.equal(zero.keep)
+    assert shadow_fleets.draw(-1, 500, 4).seed >= 0  # of a pilot
+
+
+def test_the_shadow_model_is_of_another_pair():
+    said = invented(1.0, models=6)
+    assert [said.shadow(m) for m in range(6)] == [2, 3, 4, 5, 0, 1]
+
+
+def test_a_level_is_train_less_test_accuracy():
+    said = invented(3.0)
+    train, test = said.accuracies()
+    logits, labels, members = said.of(2)
+    right = logits.argmax(1) == labels
+    assert train[2] == right[members].double().mean() and test[2] == right[~members].double().mean()
+    assert said.gap() == pytest.approx((train - test).mean().item()) and said.gap() > 0.2
+
+
+def test_attacks_find_members_where_there_is_something_to_find_and_nothing_where_there_is_not():
+    leaky, honest = dict(membership.of_one(invented(4.0), "a")), dict(membership.of_one(invented(0.0), "a"))
+    for kind in (
+        "network",
+        "network_sorted",
+        "loss_threshold",
+        "class_thresholds",
+        "right_or_wrong",
+        "likelihood_ratio",
+    ):
+        assert leaky[f"attack_acc[a, {kind}]"] > 0.65 and abs(honest[f"attack_acc[a, {kind}]"] - 0.5) < 0.05
+    assert leaky["auc[a, likelihood_ratio]"] > 0.9 and abs(honest["auc[a, likelihood_ratio]"] - 0.5) < 0.05
+    assert leaky["tpr_at_fpr_0p01[a, likelihood_ratio]"] > 20 > honest["tpr_at_fpr_0p01[a, likelihood_ratio]"]
+    assert leaky["median_loss[a, members]"] < leaky["median_loss[a, non_members]"]
+
+
+def test_the_bit_knows_half_the_level_and_no_more():
+    values = dict(membership.of_one(invented(3.0), "a"))
+    bit = 0.5 + values["train_test_gap[a]"] / 2
+    assert values["attack_acc[a, right_or_wrong]"] == pytest.approx(bit, abs=1e-9)
+    assert values["auc[a, right_or_wrong]"] == pytest.approx(bit, abs=1e-9)
+
+
+def test_the_victims_training_accuracy_is_that_of_the_worst():
+    said = invented(3.0)
+    assert dict(membership.of_one(said, "a"))["train_acc[a]"] == said.accuracies()[0].min()
+
+
+def test_at_a_matched_level_curves_are_compared_where_both_have_been():
+    curves = {"steep": ([0.1, 0.2, 0.4], [0.6, 0.7, 0.9]), "flat": ([0.0, 0.2], [0.5, 0.6])}
+    matched = shadow_fleets.at_matched_gap(curves, {"steep": 0.5, "flat": 0.5})
+    assert matched["steep"] == pytest.approx(0.6) and matched["flat"] == pytest.approx(0.55)  # means over 0 to 0.2
+
+
+def test_one_architecture_twice_is_level_with_itself():
+    looks = [membership.look(invented(leak), 10) for leak in (1.0, 3.0)]
+    values = dict(membership.compared(dict.fromkeys(("resnet", "swin"), looks), "a"))
+    for metric in ("auc_at_matched_gap[a, {}, likelihood_ratio]", "attack_acc_at_matched_gap[a, {}, network]"):
+        assert values[metric.format("swin")] == values[metric.format("resnet")]
+    assert values["share_of_epochs_ahead[a, swin_less_resnet]"] == 0
+    assert (
+        membership.share_above(invented(4.0), invented(0.0))
+        > 0.9
+        > 0.1
+        > membership.share_above(invented(0.0), invented(4.0))
+    )
+
+
+def test_rates_take_all_targets_together():
+    scores, members = torch.tensor([[3.0, 1.0], [2.0, 0.0]]), torch.tensor([[True, False], [True, False]])
+    assert shadow_fleets.rates(scores, members) == {"auc": 1.0, "tpr_at_fpr_0p01": 100.0, "tpr_at_fpr_0p001": 100.0}
+
+
+def test_a_live_lab_is_shown_the_models_of_its_live_repeat(monkeypatch):
+    asked = []
+    monkeypatch.setattr(shadow_fleets, "answers", lambda architecture, images, *_: asked.append((architecture, images)))
+    shadow_fleets.shown("membership.architectures", "gpu", ["swin"], guest=("a_guest", {}))
+    about = find("membership.architectures")
+    live = shadow_fleets.draw(about.size("class").repeats, about.size("class").settings["images"], 4)
+    assert [name for (name, _), _ in asked] == ["swin_cifar", "a_guest"] and asked[0][1].pixels.equal(live.pixels)
+
+
+@pytest.mark.parametrize("lab", ["01"])
+def test_each_name_of_a_claim_is_measured_by_one_of_its_experiments(lab):
+    for claim in papers.claims(lab):
+        yielded = {}
+        for name in claim.experiments:
+            (first, *_) = evidence.read(name, "smoke", find(name).digest("smoke")).repeats
+            yielded |= {value: [*yielded.get(value, []), name] for value in first.values}
+        for text in (claim.compare, *claim.needs):
+            for name in parse(text, claim.id).names:
+                assert len(yielded.get(name, [])) == 1, f"{claim.id}: {name} is measured by {yielded.get(name)}"
+
+
+def test_noise_is_told_from_members_by_nobody_in_pairs():
+    repeats = [dict(find("likelihood_ratio.noise")(repeat, "smoke")) for repeat in range(4)]
+    paired, unpaired = (np.array([each[f"auc[noise, {kind}]"] for each in repeats]) for kind in ("paired", "unpaired"))
+    assert abs(paired.mean() - 0.5) < 0.01 and (unpaired < 0.48).all() and len(set(paired)) == 4
+
+
+def test_fewer_models_are_the_first_ones():
+    said = invented(2.0, models=8, unseen=50)
+    whole = shadow_fleets.rates(said.ratios(), said.members)
+    assert likelihood_ratio.by_count(said, 8)["fixed"] == whole
+    fewer = Answers({e: logits[:6] for e, logits in said.logits.items()}, said.labels, said.keep[:6], said.audited)
+    assert likelihood_ratio.by_count(said, 6)["fixed"] == shadow_fleets.rates(fewer.ratios(), fewer.members)
