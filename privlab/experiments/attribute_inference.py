@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -52,7 +52,13 @@ class Game:
     def hidden(self) -> Tensor:
         return self.photos[self.attribute]
 
-    def probed(self, features: Tensor, kind: str = "mlp", width: int | None = None, on: str = "shadow_test") -> Score:
+    def probed(
+        self,
+        features: Tensor,
+        kind: Literal["mlp", "linear"] = "mlp",
+        width: int | None = None,
+        on: str = "shadow_test",
+    ) -> Score:
         """Fit a probe on the attacker's images, and judge it on others.
 
         features: (n, width) of every photograph.  kind, width: of `attribute_inference.probe`.  on: the part that it is judged on.
@@ -64,8 +70,8 @@ class Game:
     def curve(self, features: Tensor, epochs: int) -> list[float]:
         """The probe's accuracy after each epoch of its own training."""
         fit, judge = self.parts.shadow_train, self.parts.shadow_test
-        pairs = ((features[rows], self.hidden[rows]) for rows in (fit, judge))
-        return attribute_inference.over_epochs(*pairs, epochs, self.seed)
+        auxiliary, attacked = (features[fit], self.hidden[fit]), (features[judge], self.hidden[judge])
+        return attribute_inference.over_epochs(auxiliary, attacked, epochs, self.seed)
 
 
 def game(repeat: int, photos: Described, images: int, task: str, attribute: str) -> Game:
@@ -189,7 +195,7 @@ def architectures(
     smoke=Size(
         1,
         "small networks in the places of ResNet-101 and Swin-S: it proves the code",
-        settings=dict(images=200, recipe=SMOKE | dict(epochs=1, warmup_epochs=0), stand_ins=True),
+        settings=dict(images=400, recipe=SMOKE | dict(epochs=1, warmup_epochs=0), stand_ins=True),
     ),
     gpu=Size(
         8,
@@ -269,8 +275,8 @@ def compared(courses: Mapping[str, Mapping[str, list[float]]]) -> Values:
         "share_of_epochs_ahead[cifar10, victim, swin_less_resnet, beyond_untrained]",
         (victim_[1:] > victim_[0]).mean(),
     )
-    curves = {name: (each["level"][1:], each["victim"][1:]) for name, each in columns.items()}
-    begin = {name: each["victim"][0] for name, each in columns.items()}
+    curves = {name: (each["level"][1:], each["victim"][1:]) for name, each in courses.items()}
+    begin = {name: each["victim"][0] for name, each in courses.items()}
     for name, value in at_matched_gap(curves, begin).items():
         yield f"attack_acc_at_matched_gap[cifar10, {name}]", value
 
