@@ -12,163 +12,126 @@
 # - take a verdict apart, and pass it again from the numbers behind it;
 # - say what three repeats can decide, and what they cannot;
 # - tell a claim that failed from one that was not tried hard enough, and an explanation that was measured from a guess;
-# - hold a run of today against one of last week, and say what moved.
+# - say which verdicts would stand if all were asked together.
 
 # %% [markdown]
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.4 | 0.8 GB |
-# | class | 1.3 | 0.8 GB |
-# | gpu | 2 | 1.0 GB |
-# | paper | 5 | 1.0 GB |
+# | class | 0.6 | 0.9 GB |
 #
-# (Measured on two CPU cores; the last two rows are estimates. Nothing is trained or attacked here.)
+# (Measured on two CPU cores. Nothing is trained or attacked here.)
 #
-# *You need* lab 00, and whichever labs you want to judge. *Words that are new here*: **baseline**, **power**, **multiple comparisons**.
+# *You need* lab 00, and whichever labs you want to judge. *Words that are new here*: **repeat**, **power**, **multiple comparisons**.
 
 # %%
 from collections import Counter
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
-from IPython.display import Markdown
 from scipy.stats import t
 
-from privlab import ledger
+from privlab import experiments, ledger
 from privlab.notebook import checks, plots, widgets
 
 # %% tags=["parameters"]
-profile = "smoke"
+profile = "class"
 seed = 0
 device = "auto"
 
 # %%
-page = ledger.Page("14", profile=profile, seed=seed, device=device)
-about = dict(mode="eval", victim="none")
 pd.set_option("display.max_colwidth", None)  # claims are sentences
-# simulated pairs for each rate; blocks, each of which gives one value of a rate; numbers of repeats that are looked at
-times, blocks, sizes = {
-    "smoke": (50, 3, (2, 3, 5)),
-    "class": (200, 5, (2, 3, 4, 6, 8)),
-    "gpu": (400, 5, (2, 3, 4, 6, 8, 16)),
-    "paper": (1_000, 5, (2, 3, 4, 6, 8, 16)),
-}[profile]
+HELD, FAILED = "reproduced", "not reproduced"
 
 # %% [markdown]
-# ## The runs on the shelf
+# ## The evidence on the shelf
 #
-# A **baseline** is a run that was kept, to hold later ones against. One for each profile that we could run came with this book. Your own runs are on the shelf too, if you made any.
+# What was measured lies in files that came with this book, one line for each **repeat** of an experiment. Which repeats are judged was registered before the first of them was measured.
 
 # %%
-kept, mine = ledger.baselines.committed(), ledger.baselines.own()
-if not kept:
-    print("The book's baselines are not beside the package; git clone brings them. Your own runs stand in for them.")
-    kept = {run.profile: run for run in reversed(mine.values())}
-shelf = kept | {f"yours: {name}": run for name, run in mine.items()}
-pd.DataFrame({name: {"profile": run.profile, "when": run.when, "records": len(run.records), **ledger.report.tally(run.judgements)} for name, run in shelf.items()}).T  # fmt: skip
+registered = ledger.evidence.registrations()
+
+
+def there(entry):
+    return len(ledger.evidence.read(entry.experiment, entry.size, entry.digest).of(entry.first, entry.repeats))
+
+
+shelf = [{"experiment": e.experiment, "size": e.size, "stands for": e.stands_for, "repeats": f"{there(e)} of {e.repeats}"} for e in registered]  # fmt: skip
+pd.DataFrame(shelf)
 
 # %% [markdown]
-# *Not run* stands for claims that need more than the profile gives: a card, a hundred times the steps. They wait for somebody who has both.
-#
 # ### Before you go on: predict
 
 # %%
-latest = max(kept.values(), key=lambda run: ledger.papers.PROFILES.index(run.profile))
-tried = [j for j in latest.judgements if j.claim.paper != "privlab" and j.verdict != ledger.verdicts.NOT_RUN]
-guess_held = widgets.predict(f"of {len(tried)} claims of the papers that were tried at {latest.profile}, reproduced:", low=0, high=100, unit="%")  # fmt: skip
+judged = ledger.judgements()
+tried = [j for j in judged if j.claim.paper != "privlab" and j.verdict != "measuring"]
+guess_held = widgets.predict(f"of {len(tried)} claims of the papers that were measured, reproduced:", low=0, high=100, unit="%")  # fmt: skip
 guess_held
 
 # %%
-held = [j.verdict == ledger.verdicts.REPRODUCED for j in tried]
-guess_held.against(100 * np.mean(held))
-
-
-# %%
-def counts(run):
-    """Paper -> how many of its claims got each verdict, in the order of `verdicts.VERDICTS`."""
-    return {
-        paper: list(ledger.report.tally(j for j in run.judgements if j.claim.paper == paper).values())
-        for paper in ledger.papers.PAPERS
-    }
-
-
-plots.heat(
-    list(counts(latest).values()), rows=list(counts(latest)), columns=ledger.verdicts.VERDICTS, xlabel=f"verdict at {latest.profile}", ylabel="paper",
-    unit="claims", digits=".0f",
-    alt=f"Claims by paper and verdict at {latest.profile}: " + "; ".join(f"{paper} {', '.join(map(str, n))}" for paper, n in counts(latest).items()),
-)  # fmt: skip
+guess_held.against(100 * np.mean([j.verdict == HELD for j in tried]))
 
 # %% [markdown]
-# (`privlab` are claims of our own. Many were written after a first look, as their notes say, so that they hold is no surprise.)
+# By paper, and by what the numbers speak about: the paper's own setting, or a stand-in of another size.
+
+# %%
+head, *rows = ledger.report.counts(judged)
+pd.DataFrame(rows, columns=head)
+
+# %% [markdown]
+# (`privlab` are claims of our own. What was chosen after a look at the data stands apart: that it holds is no surprise.)
 #
 # ## Every claim
 #
-# Choose a run, a paper, a lab, a verdict. Each row gives the claim in our words, the comparison that decides it, the number in print, ours, and the verdict with its reason.
+# Choose a paper, a lab, a verdict. Each row gives the claim in our words, the comparison that decides it, the number in print, ours, and the verdict with its reason.
 
 
 # %%
-def claims_of(run, paper, lab, verdict):
+def claims_of(paper, lab, verdict):
     found = [
         j
-        for j in shelf[run].judgements
+        for j in judged
         if paper in ("all", j.claim.paper) and lab in ("all", j.claim.lab) and verdict in ("all", j.verdict)
     ]
-    return ledger.report.Panel(f"{run}: {len(found)} claims", tuple(found))
+    return ledger.report.Panel(f"{len(found)} claims", tuple(found))
 
 
 # %%
 everything = dict(
-    run=tuple(shelf),
     paper=("all", *ledger.papers.PAPERS),
-    lab=("all", *sorted({claim.lab for claim in ledger.papers.claims()})),
-    verdict=("all", *ledger.verdicts.VERDICTS),
+    lab=("all", *sorted({j.claim.lab for j in judged})),
+    verdict=("all", *ledger.judging.VERDICTS),
 )
-beginning = {"run": latest.profile, "paper": "lu2022", "lab": "05", "verdict": ledger.verdicts.REPRODUCED}
-widgets.explore(claims_of, start=beginning, **everything)
+widgets.explore(claims_of, start={"paper": "lu2022", "lab": "05", "verdict": HELD}, **everything)
 
 # %% [markdown]
 # ## One verdict, passed again
 #
-# A verdict can be passed again by anybody, because the ledger keeps every repeat and not the mean alone. Here is a claim that lost, with all that it was judged by:
+# A verdict can be passed again by anybody, because every repeat is kept and not the mean alone. Here is a claim with all that it was judged by:
 
 # %%
-lost = next((j for j in latest.judgements if j.verdict == ledger.verdicts.NOT_REPRODUCED), latest.judgements[0])
+ours = [j for j in judged if j.claim.experiments and j.ours]
+lost = next((j for j in ours if j.verdict == FAILED), ours[0])
 claim = lost.claim
 print(claim.statement, claim.where, claim.compare, claim.note, sep="\n")
-evidence = [r for r in latest.records if r.lab == claim.lab and r.name in ledger.verdicts.parse(claim.compare).names]
-pd.DataFrame(
-    {r.name: {"repeats": r.values, "victim": r.victim, "seed": r.seed, "torch": r.machine.torch} for r in evidence}
-)
+kept = {name: experiments.load(name, lost.profile) for name in claim.experiments}
+pd.DataFrame({f.name: kept[name][f.name] for f in lost.ours for name in kept if f.name in kept[name].table})
 
 # %%
-ledger.report.Panel("passed again", (ledger.verdicts.judge(claim, latest.records, latest.profile),))
+ledger.report.Panel("passed again", (ledger.judging.judge(claim),))
 
 # %% [markdown]
-# Each mean is drawn, 4,000 times, from what its repeats allow, and the comparison is put to every draw. Nothing of a claim is ever run as code: its text is parsed, and only comparisons and arithmetic are let in.
+# Each comparison is a test on the repeats' own values, once for it and once against it, by Student's t; names that were measured in the same repeat are paired. Neither shown: **inconclusive**. `and`, `or`, `min` and `max` are put together from such tests so that ignorance stays ignorance. Nothing of a claim is ever run as code: its text is parsed, and only comparisons and arithmetic are let in.
+#
+# Are verdicts the lines' alone? Invented evidence, judged again with its lines in another order, and among lines that are none (pilots, another protocol, second lines for a repeat, one cut short). The third row is a control: every sign turned.
 
 # %%
-today = {claim.id: claim for claim in ledger.papers.claims()}
-
-
-def kept_share(run):
-    """The share of a run's claims whose verdict, passed again with today's comparison by today's judge, is the one that was passed then."""
-    ran = {j.claim.lab for j in run.judgements if j.reason != f"lab {j.claim.lab} was not run"}
-    old = [(j.verdict, today.get(j.claim.id), j.claim.lab in ran) for j in run.judgements]
-    old = [each for each in old if each[1] is None or not each[1].experiments]  # the others are judged from evidence
-    return np.mean(
-        [
-            c is not None and ledger.verdicts.judge(c, run.records, run.profile, ran=was).verdict == v
-            for v, c, was in old
-        ]
-    )
-
-
-# %%
-for name, run in kept.items():
-    page.record(
-        "verdicts_kept", [f"at_{name}"], kept_share(run), unit="share", note="judged again by today's code", **about
-    )
+kept = experiments.load("the_ledger.judged_again")
+mine = experiments.run("the_ledger.judged_again", profile)
+ways = {"in another order": "in_another_order", "among others": "among_others", "signs turned": "of_another_sign"}
+plots.evidence(
+    kept, mine, {label: f"verdicts_kept[{name}]" for label, name in ways.items()}, xlabel="share of verdicts kept"
+)
 
 # %% [markdown]
 # ## Exercise 1: a verdict by hand
@@ -199,12 +162,10 @@ checks.verify("14.verdict", verdict)
 
 # %%
 why = ledger.papers.explanations()
-failed = {j.claim.id: j for j in latest.judgements if j.verdict == ledger.verdicts.NOT_REPRODUCED}
-verdict_of = {j.claim.id: j.verdict for j in latest.judgements}
+failed = {j.claim.id: j for j in judged if j.verdict == FAILED}
+verdict_of = {j.claim.id: j.verdict for j in judged}
 unexplained = [name for name in failed if name not in why]
-print(
-    f"{len(failed)} did not reproduce at {latest.profile}; without a word of explanation: {', '.join(unexplained) or 'none'}"
-)
+print(f"{len(failed)} did not reproduce; without a word of explanation: {', '.join(unexplained) or 'none'}")
 
 
 # %%
@@ -213,9 +174,9 @@ def standing(name):
     if name not in why or not why[name].evidence:
         return "a guess"
     votes = {verdict_of.get(other) for other in why[name].evidence}
-    if ledger.verdicts.NOT_REPRODUCED in votes:
+    if FAILED in votes:
         return "contradicted"
-    return "measured" if votes == {ledger.verdicts.REPRODUCED} else "measured, in part undecided"
+    return "measured" if votes == {HELD} else "measured, in part undecided"
 
 
 stands = Counter(map(standing, failed))
@@ -226,7 +187,7 @@ print(*(f"{count:3d} {kind}" for kind, count in stands.most_common()), sep="\n")
 def explained(claim):
     """A claim that did not reproduce, its explanation, and the verdicts that hold it up."""
     judgement, reason = failed[claim], why.get(claim, ledger.papers.Explanation("Nobody has looked yet."))
-    rows = [judgement, *(j for j in latest.judgements if j.claim.id in reason.evidence)]
+    rows = [judgement, *(j for j in judged if j.claim.id in reason.evidence)]
     says = widgets.Sentence(f"{reason.because} ({standing(claim).capitalize()}.)")
     return says, ledger.report.Panel("The claim, and below it what the explanation rests on", tuple(rows))
 
@@ -245,7 +206,6 @@ guess_measured
 
 # %%
 measured = float(np.mean([standing(name) == "measured" for name in failed])) if failed else 0.0
-page.record("explained_share", ["measured"], measured, unit="share", **about)
 guess_measured.against(100 * measured)
 
 # %% [markdown]
@@ -255,7 +215,6 @@ guess_measured.against(100 * measured)
 
 # %%
 contradicted = [c for c in ledger.papers.claims() if c.holds_on_printed_numbers is False]
-page.record("contradicted_in_print", ["all"], len(contradicted), unit="claims", **about)
 pd.DataFrame(
     [{"claim": c.id, "statement": c.statement, "in print": "; ".join(map(str, c.numbers))} for c in contradicted]
 )
@@ -263,28 +222,10 @@ pd.DataFrame(
 # %% [markdown]
 # ## What is a verdict worth?
 #
-# Suppose there is *nothing* to find: two attacks are equally good, and each is repeated three times. How often do we say "reproduced" all the same? And suppose there is: how large must a difference be before three repeats see it? That is the **power** of the procedure.
+# Suppose there is *nothing* to find: two attacks are equally good, and each is repeated three times. How often do we say "reproduced" or "not reproduced" all the same? And suppose there is: how large must a difference be before three repeats see it? That is the **power** of the procedure.
 #
-# We know the truth where we draw it ourselves. So let us put invented numbers before the very same judge:
-
-# %%
-question = ledger.papers.Claim("privlab.invented", "privlab", "lab 14", "14", "ordering", "one is above the other", "score[one] > score[other]", profile="smoke", profile_why="invented")  # fmt: skip
-paired = ledger.papers.Claim(**asdict(question) | {"compare": "difference[one_less_other] > 0"})
-
-
-# %%
-def rate(gap, repeats, draw, asked=question):
-    """The share of `times` invented experiments that end in each verdict: `gap` between the means, in standard deviations of a repeat."""
-    found = Counter()
-    for _ in range(times):
-        one, other = draw.normal(gap, 1, repeats), draw.normal(0, 1, repeats)
-        values = {("score", "one"): one, ("score", "other"): other, ("difference", "one_less_other"): one - other}
-        invented = [ledger.records.record(*(name[0], [name[1]], v), lab="14", profile="smoke", seed=0, device="cpu", machine=page.machine, **about) for name, v in values.items()]  # fmt: skip
-        found[ledger.verdicts.judge(asked, invented, "smoke", ran=True).verdict] += 1
-    return {verdict: found[verdict] / times for verdict in ledger.verdicts.VERDICTS[:3]}
-
-
-# %% [markdown]
+# We know the truth where we draw it ourselves. So let us put invented numbers before the very same judge.
+#
 # ### Predict
 
 # %%
@@ -292,44 +233,47 @@ guess_power = widgets.predict("with 3 repeats, a difference of 2 standard deviat
 guess_power
 
 # %%
-gaps = (0, 1, 2, 4)
-draw = np.random.default_rng(seed)
-decided = {
-    n: np.array([[1 - rate(gap, n, draw)["inconclusive"] for gap in gaps] for _ in range(blocks)]) for n in sizes
-}  # (blocks, gaps)
-guess_power.against(100 * decided[3][:, gaps.index(2)].mean())
+kept = experiments.load("the_ledger.decisions")
+mine = experiments.run("the_ledger.decisions", profile)
+guess_power.against(100 * mine.mean("decided_share[repeats_3, gap_2]"))
 
 # %%
-plots.lines(
-    {f"{n} repeats": (gaps, of.mean(0)) for n, of in decided.items()},
+gaps = (0, 1, 2, 4)
+plots.evidence_lines(
+    kept, mine, {f"{n} repeats": {gap: f"decided_share[repeats_{n}, gap_{gap}]" for gap in gaps} for n in (2, 3, 4, 6, 8, 12)},
     xlabel="true difference, in standard deviations of one repeat", ylabel="share that is decided",
-    alt="Share of invented experiments that are decided, by true difference: " + "; ".join(f"{n} repeats " + ", ".join(f"{v:.2f}" for v in of.mean(0)) for n, of in decided.items()),
 )  # fmt: skip
 
-# %%
-for n, of in decided.items():
-    for i, gap in enumerate(gaps):
-        page.record(
-            "decided_share", [f"repeats_{n}", f"gap_{gap}"], of[:, i], unit="share", note=f"{times} a value", **about
-        )
-print(
-    f"nothing to find, decided all the same: {', '.join(f'{n} repeats {of[:, 0].mean():.1%}' for n, of in decided.items())}"
-)
-
 # %% [markdown]
-# So a decisive verdict is seldom an accident, and "inconclusive" from three repeats says little: a difference of two standard deviations often ends there. Where each repeat of one is a twin of a repeat of the other (the same photograph, the same victim), record the *difference*:
-
-# %%
-twins = {
-    what: np.array([1 - rate(2, 3, draw, asked)["inconclusive"] for _ in range(blocks)])
-    for what, asked in (("apart", question), ("as_a_difference", paired))
-}
-for what, values in twins.items():
-    page.record("decided_share", ["repeats_3", what], values, unit="share", note="gap of 2, independent twins", **about)
-
-# %% [markdown]
-# (These twins have nothing in common, which is the worst case for a difference. Where they share a photograph, the difference varies less than either, and gains far more.)
+# With nothing to find one verdict in ten is decided all the same, five in a hundred each way: that is what the level promises, whatever the number of repeats. And "inconclusive" from three repeats says little: a difference of two standard deviations often ends there.
 #
+# Where each repeat of one is a twin of a repeat of the other (the same photograph, the same victim), test the *pairs*:
+
+# %%
+pairs = {
+    f"{how}, {what.replace('_', ' ')}": f"decided_share[repeats_3, {how}, {what}]"
+    for what in ("nothing_in_common", "a_photograph_in_common")
+    for how in ("apart", "paired")
+}
+plots.evidence(kept, mine, pairs, xlabel="share that is decided")
+
+# %% [markdown]
+# Pairs that have nothing in common lose by it: two degrees of freedom in place of four. Pairs that share a photograph gain far more.
+#
+# Compounds are where a rule goes wrong without a sound. Here all true means are 0 and there are eight repeats. What is decided should be wrong in at most five of a hundred, each way; and `abs(a - b) < 0.2` is true here, so that "fails" is the error:
+
+# %%
+kept = experiments.load("the_ledger.nothing_to_find")
+mine = experiments.run("the_ledger.nothing_to_find", profile)
+compounds = ("both", "either", "order_of_four", "largest_of_four", "within")
+ways = {
+    f"{name.replace('_', ' ')}, {way}": f"decided_share[{name}, {way}]"
+    for name in compounds
+    for way in ("holds", "fails")
+}
+plots.evidence(kept, mine, ways, xlabel="share that is decided where nothing is true")
+
+# %% [markdown]
 # ## Exercise 2: how many repeats?
 #
 # Write `repeats(effect, spread)`: the smallest n of at least 2 for which $t_{.95,\,n-1}\cdot$ `spread` $/\sqrt n$ is no more than `effect`. With so many repeats a difference of the size `effect`, of this standard deviation, is decided about every other time.
@@ -382,77 +326,62 @@ def holm(p_values, level=0.05):
 checks.verify("14.holm", holm)
 
 # %% [markdown]
-# A share of the draws is almost a p-value: what does not hold, of 4,000. Where all draws hold it is only known to be below 1 in 4,000, and 1 in 4,000 is what we take.
+# The p-value of a claim is the chance of values as clear as ours, were it just false.
 
 # %%
-judged = [j for j in latest.judgements if j.share is not None and j.verdict == ledger.verdicts.REPRODUCED]
-p_values = {j.claim.id: max(1 - j.share, 1 / ledger.verdicts.DRAWS) for j in judged}
+p_values = {j.claim.id: j.p for j in judged if j.p is not None}
+passed = sum(j.verdict == HELD for j in judged if j.p is not None)
 if (together := holm(p_values)) is not None:  # once you have written it
-    page.record(
-        "survive_holm",
-        [f"at_{latest.profile}"],
-        len(together) / max(len(judged), 1),
-        unit="share",
-        note="of what reproduced",
-        **about,
-    )
-    print(f"{len(together)} of {len(judged)} stand together; the others, each likely, are not certain as a set")
+    print(f"{len(p_values)} claims about means: {passed} reproduced; {len(together)} stand together, and the others, each likely, are not certain as a set")  # fmt: skip
 
 # %% [markdown]
 # ## Since last time
 #
-# The weekly run is held against a baseline: which verdicts got worse, which stopped being run. Choose one of your runs; without one, the book's own is held against itself.
-
+# Evidence is only ever added. Where more repeats were registered after a look, they are judged alone and at half the level, and the earlier verdict stays in the history, beside those of other sizes:
 
 # %%
-def since(run):
-    """What moved in a run since the committed one of its profile."""
-    now = shelf[run]
-    if now.profile not in kept:
-        return widgets.Sentence(
-            f"No baseline of the profile {now.profile} is committed yet; this run could be the first."
-        )
-    return Markdown(str(ledger.comparison.compare(now, kept[now.profile])))
-
-
-widgets.explore(since, run=tuple(shelf))
+pd.DataFrame([vars(line) for line in ledger.history.lines()]).tail(20)
 
 # %% [markdown]
-# (A run of two labs lacks the claims of all others; they stand there as no longer run. In a terminal: `python -m privlab report runs/smoke --baseline book/baselines/smoke.json`.)
+# (In a terminal: `python -m privlab history`, and `python -m privlab report --before FOLDER` against earlier evidence.)
 #
 # ## Where the numbers come from
 #
-# A number without its machine is a rumour. The committed runs were made over weeks, lab by lab:
-
+# A number without its machine is a rumour.
 
 # %%
-def made_by(run):
-    return pd.DataFrame(ledger.baselines.provenance(shelf[run])).set_index("lab")
-
-
-widgets.explore(made_by, run=tuple(shelf))
+lines = [
+    (e, row) for e in registered for row in ledger.evidence.read(e.experiment, e.size, e.digest).of(e.first, e.repeats)
+]
+made_on = Counter((e.size, row.device, *row.versions.values()) for e, row in lines)
+pd.DataFrame(
+    [
+        {"size": size, "device": device, "versions": ", ".join(of), "repeats": n}
+        for (size, device, *of), n in made_on.items()
+    ]
+)
 
 # %% [markdown]
 # ## The paper, and here
 
 # %%
-page.show()
+ledger.show("14")
 
 # %% [markdown]
 # ## What we did differently, and why
 #
 # - **A verdict for each claim, and none for a paper.** Papers are not right or wrong; sentences in them are.
-# - **Sizes.** A laptop's verdict is about small members of the same families. Where it fails, the paper's own size may still hold: such claims are run at `gpu` and `paper`, by who has the card.
-# - **Our own claims** are in the same ledger, under the same rule. Where one was written after a look at the data, its note says so.
+# - **Sizes.** Most verdicts are about stand-ins: small members of the same families. Where one fails there, the paper's own size may still hold; the scope beside each verdict says which it is.
+# - **Our own claims** are in the same ledger, under the same rule. Those written after a look at the data are counted apart.
 
 # %% [markdown]
 # ## Summary
 #
 # - A verdict can be passed again from the repeats that are kept. Without them it is an opinion.
 # - From three repeats a decisive verdict is seldom an accident, and an inconclusive one says little.
-# - About half of what failed here failed for a reason that was measured, too: overfitting, one price of smoothness for unlike networks, a norm that does nothing.
+# - Much of what failed here failed for a reason that was measured, too: overfitting, one price of smoothness for unlike networks, a norm that does nothing.
 # - Two hundred verdicts are not certain together, even where each is.
 #
 # ## Where to read on
 #
-# Student 1908 on small samples; Holm 1979. The chapter on reading the ledger, and the ledger page, in the book. Then choose a claim that says *inconclusive*, and run its lab with more repeats: `python -m privlab run --claim ID --profile laptop`.
+# Student 1908 on small samples; Holm 1979. The chapter on reading the ledger, and the ledger page, in the book. Then choose a claim that says *inconclusive*, and measure its experiment at a larger size: `python -m privlab measure EXPERIMENT --size night`.

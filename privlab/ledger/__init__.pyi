@@ -1,15 +1,15 @@
-from . import baselines, comparison, evidence, history, judging, papers, records, report, verdicts
+from . import baselines, canaries, evidence, history, judging, papers, records, report, verdicts
 from .judging import judgements
 from .page import Page, key
 from .report import show
-from .runs import Ledger, collect, read, render, summarise, write
+from .runs import Ledger, collect, read, summarise, write
 
 __all__ = [
     "Ledger",
     "Page",
     "baselines",
+    "canaries",
     "collect",
-    "comparison",
     "evidence",
     "history",
     "judgements",
@@ -18,7 +18,6 @@ __all__ = [
     "papers",
     "read",
     "records",
-    "render",
     "report",
     "show",
     "summarise",

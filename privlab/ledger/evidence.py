@@ -108,8 +108,8 @@ def path(experiment: str, size: str, root: Path | None = None) -> Path:
     return (root or folder()) / checked(size) / f"{experiment}.jsonl"
 
 
-def read(experiment: str, size: str, digest: str, root: Path | None = None) -> Rows:
-    """The repeats that are there for this digest. Of two lines for one repeat the earlier counts."""
+def read(experiment: str, size: str, digest: str | None, root: Path | None = None) -> Rows:
+    """The repeats that are there for this digest, or for any where it is None. Of two lines for one repeat the earlier counts."""
     file, aside, repeats = path(experiment, size, root), Counter[str](), dict[int, Repeat]()
     lines = file.read_bytes().split(b"\n") if file.exists() else []
     for line in filter(None, lines):
@@ -118,7 +118,7 @@ def read(experiment: str, size: str, digest: str, root: Path | None = None) -> R
         except (ValueError, TypeError, AttributeError):  # torn by a kill, merged by hand, or written by another format
             aside["lines that cannot be read"] += 1
             continue
-        if row.digest != digest:
+        if digest is not None and row.digest != digest:
             aside[f"lines of another protocol ({row.digest})"] += 1
         elif row.repeat in repeats:
             aside["second lines for a repeat"] += 1

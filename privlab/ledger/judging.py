@@ -56,7 +56,8 @@ class Judgement:
 
     profile: the size that decides, or that is waited for.  ours: what it was judged by.  scope: one of SCOPES, "" while measuring.
     stands_for: what a reader must know to place the numbers.  p: chance of values as clear as these, were the claim just false; None where
-    no mean was tested.  beside: what other sizes and earlier tries say.  share: of old draws (claims without experiments).
+    no mean was tested.  beside: what other sizes and earlier tries say.  when: its last repeat was measured, seconds since 1970, UTC.
+    share: of old draws (claims without experiments).
     """
 
     claim: Claim
@@ -69,6 +70,7 @@ class Judgement:
     stands_for: str = ""
     p: float | None = None
     beside: tuple[str, ...] = ()
+    when: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -138,9 +140,20 @@ def judge(claim: Claim, shelf: Shelf | None = None) -> Judgement:
 
     Raises ValueError for a comparison outside of the grammar, and for a name that two of the claim's experiments measure.
     """
-    shelf = shelf or Shelf()
+    judged, waiting = tries(claim, shelf or Shelf())
+    if not judged:
+        nothing = f"nothing is registered of {' and '.join(claim.experiments)} yet"
+        why = "; ".join(lacks for _, lacks in waiting) or nothing
+        return Judgement(claim, waiting[0][0] if waiting else "", MEASURING, why)
+    first, *others = judged
+    beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in others] + [f"to come: {lacks}" for _, lacks in waiting]
+    return replace(first, beside=tuple(beside))
+
+
+def tries(claim: Claim, shelf: Shelf) -> tuple[list[Judgement], list[tuple[str, str]]]:
+    """What every complete try says, the one that counts first; and of the others the size, and what is missing, in words."""
     judged: list[Judgement] = []
-    waiting: list[tuple[str, str]] = []  # size, what is waited for
+    waiting: list[tuple[str, str]] = []
     for size in reversed(evidence.SIZES[1:]):
         for one in reversed(shelf.tries(claim.experiments, size)):
             lacks = _lacks(claim, one) if one.complete else str(one)
@@ -148,15 +161,25 @@ def judge(claim: Claim, shelf: Shelf | None = None) -> Judgement:
                 waiting.append((size, lacks))
             else:
                 judged.append(_judged(claim, one))
-    if not judged:
-        why = (
-            "; ".join(lacks for _, lacks in waiting)
-            or f"nothing is registered of {' and '.join(claim.experiments)} yet"
-        )
-        return Judgement(claim, waiting[0][0] if waiting else "", MEASURING, why)
-    first, *others = judged
-    beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in others] + [f"to come: {lacks}" for _, lacks in waiting]
-    return replace(first, beside=tuple(beside))
+    return judged, waiting
+
+
+def breaks(claim: Claim, measured: Mapping[str, Sequence[Repeat]]) -> str:
+    """How repeats of any size break an identity, in words; nothing where it holds, or its names are not all there.
+
+    measured: experiment -> its repeats.
+    """
+    compare = parse(claim.compare, claim.id)
+    samples = {}
+    for experiment in claim.experiments:
+        for name in compare.names:
+            rows = [row.values[name] for row in measured.get(experiment, ()) if name in row.values]
+            if rows:
+                samples[name] = rule.Sample(np.array(rows), experiment)
+    if samples.keys() < set(compare.names):
+        return ""
+    verdict, why, _ = _each_repeat(compare, samples)
+    return why if verdict == NOT_REPRODUCED else ""
 
 
 def holds_on_printed_numbers(claim: Claim) -> bool | None:
@@ -216,6 +239,7 @@ def _judged(claim: Claim, one: _Try) -> Judgement:
         ours=tuple(Figure.of(name, sample.values.tolist()) for name, sample in samples.items()),
         scope=OWN if own else STAND_IN,
         stands_for="; ".join(dict.fromkeys(entry.stands_for for entry in one.entries)),
+        when=max(row.when for rows in one.rows for row in rows),
     )
     if short:
         return made

@@ -1,7 +1,6 @@
-"""Verdicts as a page, a panel, a table for a paper or a spreadsheet.
+"""Verdicts as a page, a panel, a table for a paper or a spreadsheet; their counts; and what moved since other evidence.
 
-Every function here takes judgements and returns text. `runs` is {label: judgements}, a column or two a run; the label is
-usually the profile.
+Every function here takes judgements and returns text, or rows of it. No page says "not reproduced" without the scope beside it.
 """
 
 from __future__ import annotations
@@ -9,28 +8,72 @@ from __future__ import annotations
 import csv
 import html
 import io
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 
 from privlab.ledger import judging
-from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Judgement
+from privlab.ledger.evidence import LEVEL
+from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, SCOPES, VERDICTS, Judgement
 from privlab.ledger.papers import PAPERS, Claim
-from privlab.ledger.verdicts import VERDICTS
 
-__all__ = ["Panel", "as_csv", "as_latex", "as_markdown", "in_latex", "in_markdown", "show", "tally"]
+__all__ = ["FORMS", "Panel", "changes", "counts", "grid", "holm", "in_latex", "in_markdown", "render", "show"]
 
-Runs = Mapping[str, Sequence[Judgement]]
+FORMS = ("md", "json", "csv", "tex")
+_COLUMNS = "id paper where lab kind statement compare printed ours size scope stands_for verdict reason p"
+EXPLORATORY = "chosen after a look"
 
 # Okabe and Ito's colours, told apart by colour-blind readers. They only edge a cell that says the verdict in words.
 _EDGE = {REPRODUCED: "#0072B2", NOT_REPRODUCED: "#D55E00", INCONCLUSIVE: "#E69F00"}  # all else is grey
 
 
-def tally(judgements: Iterable[Judgement]) -> dict[str, int]:
-    """How many claims got each verdict, all verdicts named."""
-    counts = Counter(j.verdict for j in judgements)
-    return {verdict: counts[verdict] for verdict in VERDICTS}
+# -- counted -------------------------------------------------------------------------------------------------------------
+
+
+def counts(judgements: Iterable[Judgement]) -> list[list[str]]:
+    """A head and a row for each paper and scope: how many claims have each verdict.
+
+    What was chosen after a look at the data has rows of its own at the end; what is measured still has no scope yet.
+    """
+    found = Counter((EXPLORATORY if j.claim.exploratory else j.claim.paper, j.scope, j.verdict) for j in judgements)
+    rows = [["paper", "scope", *VERDICTS]]
+    for paper in (*PAPERS, EXPLORATORY):
+        for scope in (*SCOPES, ""):
+            numbers = [found[paper, scope, verdict] for verdict in VERDICTS]
+            if any(numbers):
+                rows.append([paper, scope or "-", *(str(n or "-") for n in numbers)])
+    return rows
+
+
+def holm(judgements: Iterable[Judgement]) -> tuple[int, int, int]:
+    """(tested, reproduced, certain): claims about means, those of them that reproduced, and those that still do if all are asked together.
+
+    Holm's correction of the p-values of Student's t, at 0.05 for all tests together (Holm 1979).
+    """
+    tested = [j for j in judgements if j.p is not None]
+    passed = 0
+    for left, j in zip(range(len(tested), 0, -1), sorted(tested, key=lambda j: j.p or 0.0), strict=True):
+        if (j.p or 0.0) > LEVEL / left:
+            break
+        passed += 1
+    return len(tested), sum(j.verdict == REPRODUCED for j in tested), passed
+
+
+def changes(now: Iterable[Judgement], before: Iterable[Judgement]) -> list[list[str]]:
+    """A head and a row for each claim whose verdict is another, the worse first; worse: no longer reproduced, or newly not reproduced."""
+    here, rows = {j.claim.id: j for j in now}, []
+    for old in before:
+        new = here.get(old.claim.id)
+        if new is None or new.verdict != old.verdict:
+            why = f"{_head(new)}: {new.reason}" if new else "no longer a claim"
+            worse = old.verdict == REPRODUCED or (new is not None and new.verdict == NOT_REPRODUCED)
+            rows.append(["worse" if worse else "other", old.claim.id, old.verdict, why])
+    return [["what", "claim", "before", "now"], *sorted(rows, key=lambda row: row[0], reverse=True)]
+
+
+# -- words ---------------------------------------------------------------------------------------------------------------
 
 
 def _printed(claim: Claim) -> str:
@@ -38,87 +81,90 @@ def _printed(claim: Claim) -> str:
     return numbers + ("; these contradict the claim" if claim.holds_on_printed_numbers is False else "")
 
 
-def _ours(judgement: Judgement | None) -> str:
-    return "; ".join(map(str, judgement.ours)) if judgement and judgement.ours else "nothing measured"
+def _ours(judgement: Judgement) -> str:
+    return "; ".join(map(str, judgement.ours)) or "nothing measured"
 
 
-def _verdict(judgement: Judgement | None) -> str:
-    return f"{_head(judgement)} ({judgement.reason})" if judgement else "not in this run"
+def _scope(judgement: Judgement) -> str:
+    return f"{judgement.scope}, exploratory" if judgement.scope and judgement.claim.exploratory else judgement.scope
 
 
 def _head(judgement: Judgement) -> str:
-    """The verdict with its scope: none of a stand-in stands without these words."""
-    marks = [judgement.scope, "exploratory" if judgement.claim.exploratory else ""]
-    return ", ".join(filter(None, [judgement.verdict, *marks]))
+    return ", ".join(filter(None, [judgement.verdict, _scope(judgement)]))
 
 
-def _papers(runs: Runs) -> dict[str, list[Claim]]:
-    """Claims of all runs in the order of the papers: {paper: claims}."""
-    claims = {j.claim.id: j.claim for judgements in runs.values() for j in judgements}
-    grouped = {paper: [c for c in claims.values() if c.paper == paper] for paper in PAPERS}
-    return {paper: listed for paper, listed in grouped.items() if listed}
-
-
-def _by_id(runs: Runs) -> dict[str, dict[str, Judgement]]:
-    return {label: {j.claim.id: j for j in judgements} for label, judgements in runs.items()}
+def _reasons(judgement: Judgement) -> list[str]:
+    setting = f"{judgement.profile}: {judgement.stands_for}" if judgement.stands_for else judgement.profile
+    return [text for text in (judgement.reason, setting, *judgement.beside) if text]
 
 
 # -- the formats ---------------------------------------------------------------------------------------------------------
 
 
-def as_markdown(runs: Runs) -> str:
-    """The ledger page: a section a paper, a row a claim, the paper's number beside ours and the verdict of each run."""
-    lines = ["# The ledger", ""]
-    for label, judgements in runs.items():
-        counts = ", ".join(f"{n} {verdict}" for verdict, n in tally(judgements).items())
-        lines.append(f"- **{in_markdown(label)}**: {counts}")
-    several = len(runs) > 1
-    by_label = _by_id(runs)
-    columns = [f"{what} ({in_markdown(label)})" if several else what for label in runs for what in ("ours", "verdict")]
-    for paper, claims in _papers(runs).items():
-        lines += ["", f"## {in_markdown(PAPERS[paper])}", ""]
-        lines += [f"| statement | the paper's number | {' | '.join(columns)} |", "|" + " --- |" * (2 + len(columns))]
-        for c in claims:
-            cells = [
-                f"{in_markdown(c.statement)} <br>{in_markdown(c.where)}; lab {c.lab}; `{c.id}`",
-                in_markdown(_printed(c)),
-            ]
-            for label in runs:
-                judgement = by_label[label].get(c.id)
-                cells += [in_markdown(_ours(judgement)), in_markdown(_verdict(judgement))]
-            lines.append(f"| {' | '.join(cells)} |")
+def render(judgements: Sequence[Judgement], form: str = "md") -> str:
+    """The ledger as a page ("md"), as "json" or "csv" with a row a claim, or as a tabular ("tex").  Raises ValueError for another form."""
+    if form not in FORMS:
+        raise ValueError(f"form={form!r}; try one of {', '.join(FORMS)}")
+    return {"md": _markdown, "json": _json, "csv": _csv, "tex": _latex}[form](judgements)
+
+
+def grid(rows: Sequence[Sequence[str]], escape: bool = True) -> list[str]:
+    """A head and rows as the lines of a Markdown table."""
+    cells = [[in_markdown(cell) for cell in row] if escape else row for row in rows]
+    return [
+        f"| {' | '.join(cells[0])} |",
+        "|" + " --- |" * len(cells[0]),
+        *(f"| {' | '.join(row)} |" for row in cells[1:]),
+    ]
+
+
+def _of_paper(judgements: Sequence[Judgement]) -> list[tuple[str, list[Judgement]]]:
+    listed = [(name, [j for j in judgements if j.claim.paper == key]) for key, name in PAPERS.items()]
+    return [(name, mine) for name, mine in listed if mine]
+
+
+def _markdown(judgements: Sequence[Judgement]) -> str:
+    tested, reproduced, certain = holm(judgements)
+    lines = ["# The ledger", "", *grid(counts(judgements)), ""]
+    lines += [
+        f"Of {tested} claims about means {reproduced} reproduced; {certain} of them do if all are asked together (Holm's correction).",
+        "A stand-in speaks of its own size, and not of the paper's.",
+    ]
+    for name, mine in _of_paper(judgements):
+        rows = [["statement", "the paper's number", "ours", "verdict"]]
+        for j in mine:
+            c = j.claim
+            about = f"{in_markdown(c.statement)} <br>{in_markdown(c.where)}; lab {c.lab}; `{c.id}`"
+            verdict = " <br>".join([f"**{in_markdown(_head(j))}**", *map(in_markdown, _reasons(j))])
+            rows.append([about, in_markdown(_printed(c)), in_markdown(_ours(j)), verdict])
+        lines += ["", f"## {in_markdown(name)}", "", *grid(rows, escape=False)]
     return "\n".join(lines) + "\n"
 
 
-def as_csv(runs: Runs) -> str:
-    """One row for each run and claim."""
+def _json(judgements: Sequence[Judgement]) -> str:
+    return json.dumps([asdict(j) for j in judgements], indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _csv(judgements: Sequence[Judgement]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    head = "run profile id paper where lab kind statement compare printed ours verdict reason share"
-    writer.writerow(head.split())
-    for label, judgements in runs.items():
-        for j in judgements:
-            c, share = j.claim, "" if j.share is None else f"{j.share:.4f}"
-            row = [label, j.profile, c.id, c.paper, c.where, c.lab, c.kind, c.statement, c.compare, _printed(c)]
-            writer.writerow([*row, _ours(j), j.verdict, j.reason, share])
+    writer.writerow(_COLUMNS.split())
+    for j in judgements:
+        c, p = j.claim, "" if j.p is None else f"{j.p:.3g}"
+        about = [c.id, c.paper, c.where, c.lab, c.kind, c.statement, c.compare, _printed(c), _ours(j)]
+        writer.writerow([*about, j.profile, _scope(j), j.stands_for, j.verdict, j.reason, p])
     return out.getvalue()
 
 
-def as_latex(runs: Runs) -> str:
-    """A tabular for the booktabs package, to be put into a table or longtable; every text is escaped."""
-    ends = [f", {in_latex(label)}" if len(runs) > 1 else "" for label in runs]
-    columns = [f"{name}{end}" for end in ends for name in ("ours", "verdict")]
-    by_label = _by_id(runs)
-    each = r"p{.2\linewidth}l" * len(runs)
-    lines = [rf"\begin{{tabular}}{{p{{.4\linewidth}}p{{.2\linewidth}}{each}}}", r"\toprule"]
-    lines.append(" & ".join(["claim", "in print", *columns]) + r" \\")
-    for paper, claims in _papers(runs).items():
-        title = rf"\multicolumn{{{2 + 2 * len(runs)}}}{{l}}{{\emph{{{in_latex(PAPERS[paper])}}}}} \\"
-        lines += [r"\midrule", title, r"\midrule"]
-        for c in claims:
-            judged = [by_label[label].get(c.id) for label in runs]
-            cells = [cell for j in judged for cell in (_ours(j), j.verdict if j else "not in this run")]
-            lines.append(" & ".join(map(in_latex, [f"{c.statement} ({c.where})", _printed(c), *cells])) + r" \\")
+def _latex(judgements: Sequence[Judgement]) -> str:
+    """For the booktabs package, to be put into a table or longtable; every text is escaped."""
+    lines = [r"\begin{tabular}{p{.4\linewidth}p{.2\linewidth}p{.2\linewidth}l}", r"\toprule"]
+    lines.append(r"claim & in print & ours & verdict \\")
+    for name, mine in _of_paper(judgements):
+        lines += [r"\midrule", rf"\multicolumn{{4}}{{l}}{{\emph{{{in_latex(name)}}}}} \\", r"\midrule"]
+        for j in mine:
+            cells = [f"{j.claim.statement} ({j.claim.where})", _printed(j.claim), _ours(j), _head(j)]
+            lines.append(" & ".join(map(in_latex, cells)) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
@@ -133,26 +179,22 @@ class Panel:
         lines = [self.title]
         for j in self.judgements:
             lines += [f"  {_head(j).upper()}: {j.claim.statement}", f"    {j.claim.where}: {_printed(j.claim)}"]
-            lines += [f"    here: {_ours(j)}", f"    {j.reason}", *(f"    {other}" for other in j.beside)]
+            lines += [f"    here: {_ours(j)}", *(f"    {text}" for text in _reasons(j))]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            f'<th scope="col" style="text-align:left">{h}</th>' for h in ("claim", "the paper", "here", "verdict")
-        )
+        left = 'style="text-align:left'
+        head = "".join(f'<th scope="col" {left}">{h}</th>' for h in ("claim", "the paper", "here", "verdict"))
         rows = []
         for j in self.judgements:
-            c = j.claim
-            edge = f"border-left:.5em solid {_EDGE.get(j.verdict, '#999999')}"
+            c, edge = j.claim, f";border-left:.5em solid {_EDGE.get(j.verdict, '#999999')}"
             rows.append(
-                f'<tr><th scope="row" style="text-align:left;font-weight:normal">{html.escape(c.statement)}<br>'
+                f'<tr><th scope="row" {left};font-weight:normal">{html.escape(c.statement)}<br>'
                 f"<small>{html.escape(c.where)} · <code>{html.escape(c.compare)}</code></small></th>"
-                f'<td style="text-align:left">{html.escape(_printed(c))}</td>'
-                f'<td style="text-align:left">{html.escape(_ours(j))}</td>'
-                f'<td style="text-align:left;{edge}"><strong>{_head(j)}</strong><br>'
-                f"{'<br>'.join(map(html.escape, [j.reason, *j.beside]))}</td></tr>"
+                f'<td {left}">{html.escape(_printed(c))}</td><td {left}">{html.escape(_ours(j))}</td>'
+                f'<td {left}{edge}"><strong>{_head(j)}</strong><br>{"<br>".join(map(html.escape, _reasons(j)))}</td></tr>'
             )
-        caption = f'<caption style="text-align:left">{html.escape(self.title)}</caption>'
+        caption = f'<caption {left}">{html.escape(self.title)}</caption>'
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 

@@ -6,14 +6,14 @@ The runner collects the records of executed notebooks and writes `ledger.json`; 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from privlab.compute import atomic, reading
-from privlab.ledger import judging, papers, report
+from privlab.ledger import judging, papers
 from privlab.ledger.evidence import SIZES
 from privlab.ledger.papers import Claim
 from privlab.ledger.records import MIME, Record
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode  # two seconds that a lab need not wait
 
 FORMAT = 1
-FORMS = ("md", "json", "csv", "tex")
 
 
 def collect(notebook: NotebookNode) -> list[Record]:
@@ -114,23 +113,6 @@ def _sound(ledger: Ledger) -> None:
         parse(judgement.claim.compare, judgement.claim.id)
     for each in ledger.records:
         each.check()
-
-
-def render(ledgers: Sequence[Ledger], form: str) -> str:
-    """One or more ledgers as a Markdown page, JSON, CSV or LaTeX, side by side.
-
-    form: "md", "json", "csv" or "tex".  Raises ValueError for another form, or no ledger.
-    """
-    if not ledgers:
-        raise ValueError("ledgers is empty; give at least one")
-    if form not in FORMS:
-        raise ValueError(f"form={form!r}; try one of {', '.join(FORMS)}")
-    if form == "json":
-        return "[" + ",\n".join(_dumps(ledger) for ledger in ledgers) + "]\n"
-    profiles = [ledger.profile for ledger in ledgers]
-    labels = profiles if len(set(profiles)) == len(profiles) else [f"{x.profile}, {x.when}" for x in ledgers]
-    runs = {label: ledger.judgements for label, ledger in zip(labels, ledgers, strict=True)}
-    return {"md": report.as_markdown, "csv": report.as_csv, "tex": report.as_latex}[form](runs)
 
 
 def _dumps(ledger: Ledger) -> str:

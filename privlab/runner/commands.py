@@ -22,14 +22,14 @@ def add_labs(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run(commands: argparse._SubParsersAction) -> None:
-    short = "execute labs headlessly, each in its own process, and judge the papers' claims by what they recorded"
+    short = "execute labs headlessly, each in its own process, and say what moved against the committed evidence"
     parser = commands.add_parser(
         "run",
         help=short,
         description=f"{short}. "
         "Leaves in --out, for each lab, NN_topic.ipynb as executed and NN_topic.json (status, seconds, peak memory, "
-        "error), and ledger.json. A lab runs in its own folder, with the solutions in place; a failed one keeps "
-        "its notebook up to the failing cell. "
+        "error), and index.html: pictures, every claim, how the labs went. A lab runs in its own folder, with the solutions in "
+        "place; a failed one keeps its notebook up to the failing cell. "
         "Exit status: 0 all green, 1 a lab failed, 2 bad input, 130 stopped by Ctrl-C (go on with --resume).",
     )
     parser.add_argument(
@@ -122,6 +122,7 @@ def _held(plan: runner.Plan, shelf: list[catalogue.Lab]) -> int:
         return 130
 
     from privlab.ledger import summary  # brings torch, which must not stand beside the labs in memory
+    from privlab.runner import screen
 
     alone = {lab: replace(plan, labs=(lab,), extra=plan.extra if lab in chosen else {}) for lab in shelf}
     everything = {lab.name: runner.saved(one, lab, "ok", "failed") for lab, one in alone.items()}
@@ -129,21 +130,16 @@ def _held(plan: runner.Plan, shelf: list[catalogue.Lab]) -> int:
     others = [name for name in everything.keys() - results.keys() if not everything[name]]
     damaged = {lab.name: wrong for lab in shelf if lab.name in others and (wrong := runner.damage(plan, lab))}
     old = sorted(name for name in others if name not in damaged and (out / f"{name}.ipynb").exists())
-    ledger, unread = summary.book(out, counted, plan.profile)
+    _, unread = summary.book(out, counted, plan.profile)
     for name in unread.keys() & results.keys():
         results[name] |= {"status": "failed", "error": results[name]["error"] or unread[name]}
     failed = [name for name, result in results.items() if result["error"]]
-    print("", summary.of_labs(results, ledger), "", summary.of_claims(ledger, counted), "", sep="\n")
-    complete = [name for name, result in everything.items() if result and result["status"] == "ok"]
-    if lacking := summary.unrecorded(ledger, complete):
-        print(lacking, "", sep="\n")
+    print("", screen.finish(out, results), sep="\n")
     damaged |= {name: wrong for name, wrong in unread.items() if name not in results}
     for name, wrong in damaged.items():
-        print(f"not in this ledger: {name}; {wrong}")
+        print(f"left out: {name}; {wrong}")
     if old:
-        print(
-            f"not in this ledger: {', '.join(old)}; what {out} holds of them is from before a change (run --resume renews it)"
-        )
+        print(f"left out: {', '.join(old)}; what {out} holds of them is from before a change (run --resume renews it)")
     print(f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}" if failed else f"all green; see {out}")
     return int(bool(failed))
 

@@ -1,0 +1,84 @@
+"""What moved against the committed evidence: a lab's live run at smoke is the first repeat of its experiments, which is committed too.
+
+A value that moved on the same processor and releases tells of a change in behaviour that nobody named by a higher `protocol`. On others a
+search or a training may go another way; then only identities and exact values are held against what is committed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from privlab.ledger import evidence, judging, papers
+from privlab.ledger.evidence import Repeat
+from privlab.ledger.figures import exact
+
+__all__ = ["ALIKE", "Move", "alike", "live", "moved", "moves"]
+
+ALIKE = ("torch", "timm", "processor", "threads")  # where these are the same, the values are
+RELATIVE, ABSOLUTE = 1e-6, 1e-9
+
+
+@dataclass(frozen=True)
+class Move:
+    """What is not what it was.  what: "identity", "exact value" or "canary"; name: a claim's id, or a measured name."""
+
+    what: str
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.name}, {self.why}"
+
+
+def alike(now: Repeat, before: Repeat) -> bool:
+    """Whether both were measured by the same releases on the same kind of processor."""
+    return all(now.versions.get(key) == before.versions.get(key) for key in ALIKE)
+
+
+def moved(now: Repeat, before: Repeat) -> list[Move]:
+    """What is not what it was between two measurements of one repeat."""
+    moves = []
+    for name, old in before.values.items():
+        if name not in now.values:
+            moves.append(Move("canary", name, "no longer measured"))
+            continue
+        new, same = now.values[name], alike(now, before)
+        if exact(name, old) and not exact(name, new):
+            moves.append(Move("exact value", name, f"{old:g} before, {new:.6g} now"))
+        elif same and not math.isclose(new, old, rel_tol=RELATIVE, abs_tol=ABSOLUTE):
+            moves.append(Move("canary", name, f"{old:.7g} before, {new:.7g} now"))
+    return moves + [Move("canary", name, "new") for name in now.values if name not in before.values]
+
+
+def live(folder: Path) -> dict[str, list[Repeat]]:
+    """What labs measured live at smoke in a run: experiment -> its repeats.  folder: of the run."""
+    found: dict[str, list[Repeat]] = {}
+    for file in sorted(folder.glob("live/*/smoke/*.jsonl")):
+        rows = evidence.read(file.stem, "smoke", None, file.parents[1]).repeats
+        found.setdefault(file.stem, []).extend(rows)
+    return found
+
+
+def moves(
+    folder: Path, claims: Iterable[papers.Claim] | None = None, root: Path | None = None
+) -> tuple[int, list[Move]]:
+    """What moved in a run of labs at smoke: how many values were compared, and what is not what it was, identities first.
+
+    folder: of the run.  claims: the package's own if not given.  root: of the committed evidence, the book's if not given.
+    """
+    measured, compared, found = live(folder), 0, []
+    for experiment, rows in measured.items():
+        for row in rows:
+            before = {r.repeat: r for r in evidence.read(experiment, "smoke", row.digest, root).repeats}
+            if row.repeat not in before:
+                found.append(Move("canary", experiment, f"repeat {row.repeat} of this protocol has no committed line"))
+                continue
+            compared += len(row.values)
+            found += moved(row, before[row.repeat])
+    for claim in papers.claims() if claims is None else claims:
+        if claim.kind == "identity" and claim.experiments and (why := judging.breaks(claim, measured)):
+            found.insert(0, Move("identity", claim.id, why))
+    return compared, found
