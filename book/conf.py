@@ -42,7 +42,14 @@ author = copyright = "the privlab authors"
 version = release = __version__
 language = "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinxcontrib.bibtex"]
-exclude_patterns = ["_build", "_generated/second_order.md", "_generated/rooms.md", "baselines", "**/.ipynb_checkpoints"]
+exclude_patterns = [
+    "_build",
+    "_generated/second_order.md",
+    "_generated/rooms.md",
+    "baselines",
+    "evidence",
+    "**/.ipynb_checkpoints",
+]
 html_theme = "sphinx_book_theme"
 html_title = "privlab"
 html_theme_options = {
@@ -113,9 +120,7 @@ def _write_reference(app: Sphinx, folder: Path, api: reference.Reference) -> Non
 
 
 def _ledger() -> str:
-    if (RUN / "ledger.json").exists():
-        return ledger.render([ledger.read(RUN / "ledger.json")], "md")
-    return "# The ledger\n\nNo run to show yet: `make run` makes one, and the next build of the book shows it here.\n"
+    return ledger.report.render(ledger.judgements())
 
 
 def _tex(writer: nodes.NodeVisitor, node: nodes.Element) -> None:

@@ -2,7 +2,7 @@
 
 Each round runs every lab once, controls moved to their ends, two labs at a time. The first rounds begin with an empty store and train
 everything; the others find it trained. Each round is a line of runs/soak/soak.jsonl as soon as it is done; stopped, it goes on with the
-next round. Exit status 1 where a lab failed, a figure differed from the first round's with the same seed on the same machine, or a
+next round. Exit status 1 where a lab failed, an experiment differed from the first round's with the same seed on the same machine, or a
 round that began with an empty store trained nothing, and so had another.
 
 SOAK_ROUNDS (20) and SOAK_COLD (3) make it shorter; SOAK_OUT is another folder.
@@ -15,11 +15,11 @@ import statistics
 import subprocess
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
-from privlab import ledger
 from privlab.compute.atomic import write_atomic
-from privlab.ledger import comparison
+from privlab.ledger import canaries
 from privlab.ledger.records import Machine
 from privlab.runner import catalogue
 
@@ -33,7 +33,7 @@ def kept(stored: Path) -> int:
 
 
 def one(number: int) -> dict:
-    """Round `number`, counted from 1: seconds, peak memory and error of each lab, and the figures that were others than in round 1."""
+    """Round `number`, counted from 1: seconds, peak memory and error of each lab, and the experiments that differ from round 1."""
     here, stored = OUT / f"{number:02d}", OUT / "store"
     if number <= COLD:
         shutil.rmtree(stored, ignore_errors=True)
@@ -41,21 +41,21 @@ def one(number: int) -> dict:
     command = [sys.executable, "-m", "privlab", "run", "--profile", "smoke", "--jobs", "2", "--resume", "--out", here]
     done = subprocess.run(command, env=os.environ | {"PRIVLAB_STORE": str(stored)}, capture_output=True, text=True)
     results = [json.loads((here / f"{lab.name}.json").read_text()) for lab in catalogue.labs(Path("labs"))]
-    found = ledger.read(here / "ledger.json")
+    now, first = canaries.live(here), canaries.live(OUT / "01")
     differ = [
-        s
-        for s in comparison.shifts(found.records, ledger.read(OUT / "01/ledger.json").records)
-        if s.what != comparison.EQUAL
+        name
+        for name, rows in first.items()
+        if [row.values for row in now.get(name, ())] != [row.values for row in rows]
     ]
     return {
         "round": number,
         "store": "kept" if before else "empty",
         "trained": kept(stored) - before,
         "status": done.returncode,
-        "when": found.when,
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "labs": {r["lab"]: {k: r[k] for k in ("seconds", "peak_gb", "error")} for r in results},
         "controls": sum(len(r["controls"]) for r in results),
-        "differ": [f"lab {s.lab}: {s.name}, {s.what}" for s in differ],
+        "differ": differ,
     }
 
 
@@ -72,7 +72,7 @@ def main() -> int:
         print(
             f"round {number}, store {rounds[-1]['store']}, {rounds[-1]['trained']} trained: {len(failed)} of {len(labs)} labs failed "
             f"{failed or ''}; slowest {slowest} {labs[slowest]['seconds']:.0f} s; {rounds[-1]['controls']} controls moved; "
-            f"{len(rounds[-1]['differ'])} figures differ",
+            f"{len(rounds[-1]['differ'])} experiments differ",
             flush=True,
         )
     whole = {name: [r["labs"][name] for r in rounds if name in r["labs"]] for name in rounds[0]["labs"]}
@@ -96,7 +96,7 @@ def main() -> int:
     }
     write_atomic(OUT / "soak.json", (json.dumps(result, indent=1) + "\n").encode())
     flakes = sum(lab["failed"] for lab in table.values())
-    print(f"{len(rounds)} rounds: {flakes} failures, {len(differ)} figures that differed; see {OUT / 'soak.json'}")
+    print(f"{len(rounds)} rounds: {flakes} failures, {len(differ)} experiments that differed; see {OUT / 'soak.json'}")
     return int(bool(flakes or differ or any(r["status"] for r in rounds) or not all(trained)))
 
 

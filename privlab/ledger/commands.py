@@ -19,7 +19,7 @@ def add_report(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "report",
         help=short,
-        description=f"{short}. With --before, what moved since goes to standard error; exit status: 1 where a claim that had reproduced "
+        description=f"{short}. With --before, what moved since goes to standard error. Exit status: 1 where a claim that had reproduced "
         "does no longer, or one is newly not reproduced.",
     )
     parser.add_argument("--lab", metavar="NN", help="the claims of one lab, such as 04 (default: all)")

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from privlab.ledger import report
+from privlab.ledger.figures import Figure
+from privlab.ledger.judging import (
+    INCONCLUSIVE,
+    MEASURING,
+    NOT_REPRODUCED,
+    OWN,
+    REPRODUCED,
+    STAND_IN,
+    VERDICTS,
+    Judgement,
+)
 from privlab.ledger.papers import Claim, Printed
-from privlab.ledger.records import Figure
-from privlab.ledger.verdicts import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Judgement
 
 NASTY = r'a|b <script>&"\textbf{50%} $x_1$ #~^ `c` *d* [e](f)' + "\nnext"
 
@@ -27,14 +38,13 @@ def claim(name: str = "lu2022.one", **changes) -> Claim:
         "statement": f"Statement of {name}.",
         "compare": "psnr[a] > psnr[b]",
     }
-    return Claim(
-        **{"id": name, "paper": name.split(".")[0], **plain, "profile": "smoke", "profile_why": "W", **changes}
-    )
+    return Claim(**{"id": name, "paper": name.split(".")[0], **plain, **changes})
 
 
-def judged(name: str = "lu2022.one", verdict: str = REPRODUCED, profile: str = "smoke", **changes) -> Judgement:
+def judged(name: str = "lu2022.one", verdict: str = REPRODUCED, scope: str = STAND_IN, p=None, **changes) -> Judgement:
     figures = (Figure("psnr[a]", 40.0, 1.5, 4), Figure("psnr[b]", 20.0, None, 1))
-    return Judgement(claim(name, **changes), profile, verdict, f"reason for {verdict}", 0.97, figures)
+    about = dict(ours=figures, scope=scope, stands_for="small networks", p=p)
+    return Judgement(claim(name, **changes), "class", verdict, f"reason for {verdict}", **about)
 
 
 SEVERAL = [
@@ -49,8 +59,39 @@ SEVERAL = [
 ]
 
 
-def test_the_tally_names_all_verdicts():
-    assert report.tally(SEVERAL) == {REPRODUCED: 1, NOT_REPRODUCED: 1, INCONCLUSIVE: 1, NOT_RUN: 0}
+def test_claims_are_counted_by_paper_scope_and_verdict_and_what_was_chosen_after_a_look_apart():
+    more = [judged("lu2022.x", scope=OWN), judged("lu2022.y", exploratory=True), judged("lu2022.z", MEASURING, "")]
+    assert report.counts([*SEVERAL, *more]) == [
+        ["paper", "scope", *VERDICTS],
+        ["koh2024", STAND_IN, "-", "1", "-", "-", "-"],
+        ["lu2022", OWN, "1", "-", "-", "-", "-"],
+        ["lu2022", STAND_IN, "-", "-", "1", "-", "-"],
+        ["lu2022", "-", "-", "-", "-", "-", "1"],
+        ["privlab", STAND_IN, "1", "-", "-", "-", "-"],
+        ["chosen after a look", STAND_IN, "1", "-", "-", "-", "-"],
+    ]
+
+
+def test_holms_count_by_hand():
+    """0.05 over four, three, two: 0.0125 and 0.01667 are passed, 0.025 is not, and what comes behind it is not asked."""
+    tested = [judged(f"lu2022.c{i}", p=p) for i, p in enumerate((0.026, 0.012, 0.0166, 0.04))]
+    assert report.holm([*tested, judged(p=None)]) == (4, 4, 2)
+    assert report.holm([]) == (0, 0, 0)
+
+
+def test_what_moved_since_other_evidence_names_the_worse_first():
+    before = [
+        judged("lu2022.a"),
+        judged("lu2022.b", INCONCLUSIVE),
+        judged("lu2022.c", INCONCLUSIVE),
+        judged("lu2022.d"),
+    ]
+    now = [judged("lu2022.a"), judged("lu2022.b", REPRODUCED), judged("lu2022.c", NOT_REPRODUCED), judged("lu2022.new")]
+    assert report.changes(now, before)[1:] == [
+        ["worse", "lu2022.c", INCONCLUSIVE, "not reproduced, a stand-in: reason for not reproduced"],
+        ["worse", "lu2022.d", REPRODUCED, "no longer a claim"],
+        ["other", "lu2022.b", INCONCLUSIVE, "reproduced, a stand-in: reason for reproduced"],
+    ]
 
 
 # -- markdown ------------------------------------------------------------------------------------------------------------
@@ -61,40 +102,25 @@ def rows(markdown: str) -> list[list[str]]:
     return [re.split(r"(?<!\\)\|", line)[1:-1] for line in markdown.splitlines() if line.startswith("|")]
 
 
-def test_a_page_has_a_section_a_paper_and_a_row_a_claim():
-    page = report.as_markdown({"smoke": SEVERAL})
-    assert page.startswith(
-        "# The ledger\n\n- **smoke**: 1 reproduced, 1 not reproduced, 1 inconclusive, 0 not run at this profile\n"
-    )
+def test_a_page_has_its_counts_a_section_a_paper_and_a_row_a_claim():
+    page = report.render(SEVERAL)
+    assert page.startswith("# The ledger\n\n| paper | scope | reproduced |")
+    assert "Of 0 claims about means 0 reproduced; 0 of them do if all are asked together" in page
     assert re.findall(r"^## (\w+)", page, re.M) == ["Koh", "Lu", "Beyond"]  # the papers' order, ours last
-    table = rows(page)
-    head = [c.strip() for c in table[0]]
-    assert head == ["statement", "the paper's number", "ours", "verdict"] and {len(r) for r in table} == {4}
+    table = [row for row in rows(page) if len(row) == 4]
+    assert [c.strip() for c in table[0]] == ["statement", "the paper's number", "ours", "verdict"]
     (three,) = (r for r in table if "koh2024.three" in r[0])
     assert three[1].strip() == r"psnr\[a\] = 36.24 ± 5.21 dB; these contradict the claim"
     assert three[2].strip() == r"psnr\[a\] = 40 ± 1.5 (n=4); psnr\[b\] = 20 (n=1)"
-    assert three[3].strip() == "not reproduced (reason for not reproduced)"
+    assert three[3].strip() == "**not reproduced, a stand-in** <br>reason for not reproduced <br>class: small networks"
     (two,) = (r for r in table if "lu2022.two" in r[0])
     assert two[1].strip() == "a figure"
 
 
-def test_several_runs_stand_side_by_side():
-    smoke, larger = (
-        [judged("lu2022.one", NOT_RUN)],
-        [judged("lu2022.one", profile="class"), judged("lu2022.two", profile="class")],
-    )
-    table = rows(report.as_markdown({"smoke": smoke, "class": larger}))
-    head = [c.strip() for c in table[0]]
-    assert head[2:] == ["ours (smoke)", "verdict (smoke)", "ours (class)", "verdict (class)"]
-    one, two = table[2:]
-    assert one[3].strip().startswith(NOT_RUN) and one[5].strip().startswith(REPRODUCED)
-    assert [c.strip() for c in two[2:4]] == ["nothing measured", "not in this run"]
-
-
 @given(st.text())
 def test_no_text_breaks_a_markdown_row(text):
-    page = report.as_markdown({"smoke": [judged(statement=text, where=text)]})
-    assert [len(r) for r in rows(page)] == [4, 4, 4]
+    page = report.render([judged(statement=text, where=text)])
+    assert [len(r) for r in rows(page)] == [7, 7, 7, 4, 4, 4]
     assert not re.search(r"(?<!\\)<(?!br>)", rows(page)[-1][0])  # no tag but ours
 
 
@@ -146,8 +172,9 @@ def luminance(colour: str) -> float:
     )
 
 
-def test_every_verdict_has_an_edge_of_its_own_brightness():
-    html = report.Panel("T", tuple(judged(f"lu2022.{i}", v) for i, v in enumerate(VERDICTS)))._repr_html_()
+def test_every_decision_has_an_edge_of_its_own_brightness():
+    decided = [REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, MEASURING]
+    html = report.Panel("T", tuple(judged(f"lu2022.{i}", v) for i, v in enumerate(decided)))._repr_html_()
     colours = re.findall(r"border-left:[^#]*(#[0-9A-F]{6})", html)
     shades = sorted(luminance(c) for c in colours)
     assert len(set(colours)) == 4 and all(b - a > 0.03 for a, b in pairwise(shades))  # told apart in grey
@@ -177,10 +204,11 @@ def test_a_panel_reads_in_a_terminal():
     text = repr(report.Panel("The title", (SEVERAL[2],)))
     assert text.splitlines() == [
         "The title",
-        "  NOT REPRODUCED: Statement of koh2024.three.",
+        "  NOT REPRODUCED, A STAND-IN: Statement of koh2024.three.",
         "    Table 1: psnr[a] = 36.24 ± 5.21 dB; these contradict the claim",
         "    here: psnr[a] = 40 ± 1.5 (n=4); psnr[b] = 20 (n=1)",
         "    reason for not reproduced",
+        "    class: small networks",
     ]
 
 
@@ -189,32 +217,30 @@ def test_a_panel_reads_in_a_terminal():
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0")))
 def test_csv_gives_back_what_went_in(text):
-    runs = {"smoke": [judged(statement=text)], "class": [judged("lu2022.two", profile="class")]}
-    found = list(csv.DictReader(io.StringIO(report.as_csv(runs))))
+    found = list(
+        csv.DictReader(io.StringIO(report.render([judged(statement=text, p=0.03), judged("lu2022.two")], "csv")))
+    )
     assert [r["statement"] for r in found] == [text, "Statement of lu2022.two."]
     first = found[0]
-    assert (first["run"], first["id"], first["verdict"], first["share"]) == (
-        "smoke",
-        "lu2022.one",
-        REPRODUCED,
-        "0.9700",
-    )
+    assert [first[k] for k in ("size", "id", "verdict", "p")] == ["class", "lu2022.one", REPRODUCED, "0.03"]
     assert first["ours"] == "psnr[a] = 40 ± 1.5 (n=4); psnr[b] = 20 (n=1)" and first["printed"] == "no number in print"
 
 
 def test_latex_is_a_booktabs_tabular():
-    lines = report.as_latex({"smoke": SEVERAL, "gpu": SEVERAL[:1]}).splitlines()
-    assert (
-        lines[0] == r"\begin{tabular}{p{.4\linewidth}p{.2\linewidth}p{.2\linewidth}lp{.2\linewidth}l}"
-        and lines[-1] == r"\end{tabular}"
-    )
+    lines = report.render(SEVERAL, "tex").splitlines()
+    assert lines[0].startswith(r"\begin{tabular}{p") and lines[-1] == r"\end{tabular}"
     assert lines[1] == r"\toprule" and lines[-2] == r"\bottomrule" and lines.count(r"\midrule") == 6
-    assert lines[2] == r"claim & in print & ours, smoke & verdict, smoke & ours, gpu & verdict, gpu \\"
     body = [line for line in lines if line.endswith(r"\\") and "multicolumn" not in line]
-    assert len(body) == 4 and all(len(re.split(r"(?<!\\)&", line)) == 6 for line in body)
-    assert r"psnr[a] = 40 $\pm$ 1.5 (n=4); psnr[b] = 20 (n=1) & reproduced" in "\n".join(lines)
+    assert len(body) == 4 and all(len(re.split(r"(?<!\\)&", line)) == 4 for line in body)
+    assert r"psnr[a] = 40 $\pm$ 1.5 (n=4); psnr[b] = 20 (n=1) & reproduced, a stand-in" in "\n".join(lines)
     assert r"psnr[a] = 36.24 $\pm$ 5.21 dB" in "\n".join(lines)
-    assert "not in this run" in next(line for line in body if "lu2022.two" in line)
+
+
+def test_json_has_every_field_and_another_form_is_named():
+    (one,) = json.loads(report.render([judged()], "json"))
+    assert (one["claim"]["id"], one["verdict"], one["scope"]) == ("lu2022.one", REPRODUCED, STAND_IN)
+    with pytest.raises(ValueError, match=r"form='pdf'; try one of md, json, csv, tex"):
+        report.render([], "pdf")
 
 
 def unescaped(tex: str) -> str:
@@ -234,6 +260,6 @@ def unescaped(tex: str) -> str:
 @given(st.text(st.sampled_from('ab \\&%$#_{}~^<>|"±×÷')))
 def test_latex_sets_what_went_in(text):
     plain = " ".join(text.split())
-    lines = report.as_latex({"smoke": [judged(statement=text, where="W")]}).splitlines()
-    (row,) = (line for line in lines if line.endswith(r"& reproduced \\"))
+    lines = report.render([judged(statement=text, where="W")], "tex").splitlines()
+    (row,) = (line for line in lines if line.endswith(r"& reproduced, a stand-in \\"))
     assert unescaped(row.split("(W) & ")[0]).strip() == plain

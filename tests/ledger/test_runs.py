@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from pathlib import Path
@@ -250,9 +248,7 @@ def test_a_ledger_with_another_type_anywhere_is_read_or_one_line(tmp_path, word)
         at[place[-1]] = word
         (tmp_path / "damaged.json").write_text(json.dumps(content))
         try:
-            found = ledger.read(tmp_path / "damaged.json")
-            for form in ("md", "json", "csv", "tex"):
-                ledger.render([found], form)
+            ledger.read(tmp_path / "damaged.json")
         except ValueError as error:
             assert str(error).startswith(str(tmp_path / "damaged.json")), place
             assert str(error).endswith("; run the labs again") and "\n" not in str(error)
@@ -286,17 +282,3 @@ def test_a_ledger_that_no_run_can_have_written_is_named(tmp_path, change, why):
     with pytest.raises(ValueError, match=r"is no ledger that can be read here \(.*\); run the labs again") as caught:
         ledger.read(path)
     assert why in str(caught.value)
-
-
-def test_two_ledgers_are_rendered_side_by_side():
-    smoke, larger = (ledger.summarise(page(p).records, p) for p in ("smoke", "class"))
-    markdown = ledger.render([smoke, larger], "md")
-    assert "verdict (smoke)" in markdown and "verdict (class)" in markdown
-    assert len(list(csv.DictReader(io.StringIO(ledger.render([smoke, larger], "csv"))))) == 2 * len(papers.claims())
-    assert [c["profile"] for c in json.loads(ledger.render([smoke, larger], "json"))] == ["smoke", "class"]
-    assert ledger.render([smoke], "tex").startswith(r"\begin{tabular}")
-    assert f"smoke, {smoke.when}" in ledger.render([smoke, smoke], "csv")  # two runs of one profile are told apart
-    with pytest.raises(ValueError, match=r"form='pdf'; try one of md, json, csv, tex"):
-        ledger.render([smoke], "pdf")
-    with pytest.raises(ValueError, match=r"ledgers is empty; give at least one"):
-        ledger.render([], "md")

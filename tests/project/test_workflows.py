@@ -120,7 +120,7 @@ def test_what_the_scripts_call_exists(path):
         for target in re.findall(r"^make (\w+)", script, re.MULTILINE):
             assert re.search(rf"^{target}:", make, re.MULTILINE)
         for line in re.findall(r"-m privlab ([^|\n]+)", script):
-            words = [word for word in shlex.split(line) if word != "${baseline[@]}"]
+            words = shlex.split(line)
             assert cli._parser().parse_args(words).command == words[0]
 
 
@@ -213,22 +213,24 @@ def test_a_run_goes_on_where_a_lab_was_left_and_keeps_its_status(tmp_path, statu
 
 
 @pytest.mark.parametrize("status", [0, 1])
-def test_the_report_decides_and_uses_a_baseline_where_there_is_one(tmp_path, status):
-    def reported():
-        found, called = weekly(tmp_path, "what moved since the committed run, or else since the week before", [status])
-        assert found == status
-        return called
+def test_the_report_decides(tmp_path, status):
+    ended, called = weekly(tmp_path, "what moved since the committed evidence", [status])
+    assert ended == status
+    assert called == [
+        "-m privlab report --evidence runs/gpu/evidence --before book/evidence --out runs/gpu/2026-W47/ledger.md"
+    ]
 
-    (tmp_path / "runs/gpu/2026-W47").mkdir(parents=True)
-    (tmp_path / "runs/gpu/2026-W47/ledger.json").write_text("{}")
-    assert reported() == ["-m privlab report runs/gpu/2026-W47 --out runs/gpu/2026-W47/ledger.md"]
-    for week in ("2026-W45", "2026-W46"):
-        (tmp_path / "runs/gpu" / week).mkdir()
-        (tmp_path / "runs/gpu" / week / "ledger.json").write_text("{}")
-    assert "--baseline runs/gpu/2026-W46/ledger.json --out" in reported()[0]
-    (tmp_path / "book/baselines").mkdir(parents=True)
-    (tmp_path / "book/baselines/gpu.json").write_text("{}")
-    assert "--baseline book/baselines/gpu.json --out" in reported()[0]
+
+def test_what_was_measured_here_stays_and_each_line_is_kept_once(tmp_path):
+    for folder, lines in (("book", "one\ntwo\n"), ("runs/gpu", "two\nmine\n")):
+        file = tmp_path / folder / "evidence/gpu/lab.one.jsonl"
+        file.parent.mkdir(parents=True)
+        file.write_text(lines)
+    (tmp_path / "book/evidence/registered.jsonl").write_text("entry\n")
+    for _ in range(2):
+        assert weekly(tmp_path, "the evidence, committed and of earlier weeks", [])[0] == 0
+        assert (tmp_path / "runs/gpu/evidence/gpu/lab.one.jsonl").read_text() == "two\nmine\none\n"
+        assert (tmp_path / "runs/gpu/evidence/registered.jsonl").read_text() == "entry\n"
 
 
 def test_each_week_trains_anew_and_its_attempts_go_on(tmp_path):

@@ -1,0 +1,68 @@
+"""What moved against the committed evidence: identities, exact values, and first repeats at smoke; and the history of verdicts."""
+
+import pytest
+
+from privlab.ledger import canaries, evidence, history, papers
+from privlab.ledger.evidence import FIRST, Registration, Repeat
+
+HERE = {"torch": "2", "timm": "1", "processor": "A", "threads": "1"}
+ONE = "lab.one"
+
+
+def repeat(values, digest="it", number=0, **versions):
+    return Repeat(number, digest, values, 1.0, 1.0, versions=HERE | versions)
+
+
+@pytest.mark.parametrize(
+    ("now", "versions", "moved"),
+    [
+        ({"psnr[a]": 20.0 + 1e-6, "mse[b]": 0.0}, {}, []),
+        ({"psnr[a]": 20.1, "mse[b]": 0.0}, {}, ["canary: psnr[a], 20 before, 20.1 now"]),
+        ({"psnr[a]": 20.1, "mse[b]": 0.0}, {"processor": "B"}, []),
+        ({"psnr[a]": 20.0, "mse[b]": 1e-12}, {"torch": "3"}, ["exact value: mse[b], 0 before, 1e-12 now"]),
+        ({"psnr[a]": 20.0, "ssim[c]": 1.0}, {}, ["canary: mse[b], no longer measured", "canary: ssim[c], new"]),
+    ],
+)
+def test_what_moved_between_two_measurements(now, versions, moved):
+    before = repeat({"psnr[a]": 20.0, "mse[b]": 0.0})
+    assert list(map(str, canaries.moved(repeat(now, **versions), before))) == moved
+
+
+def identity(compare):
+    about = ("lu2022.x", "lu2022", "Theorem 1", "05", "identity", "S.", compare)
+    return papers.Claim(*about, experiments=(ONE, "lab.other"))
+
+
+def test_a_run_is_held_against_the_committed_line_of_its_protocol(tmp_path):
+    run, book = tmp_path / "run", tmp_path / "book"
+    assert canaries.moves(run, [], book) == (0, [])
+    evidence.append(ONE, "smoke", repeat({"psnr[a]": 30.0}), book)
+    evidence.append(ONE, "smoke", repeat({"psnr[a]": 7.0}, "of_before"), book)
+    evidence.append(ONE, "smoke", repeat({"psnr[a]": 30.0}), run / "live/05_april")
+    assert canaries.moves(run, [identity("psnr[a] > 29"), identity("psnr[a] > psnr[b]")], book) == (1, [])
+    evidence.append("lab.other", "smoke", repeat({"psnr[b]": 31.0}), run / "live/06_more")
+    compared, moves = canaries.moves(run, [identity("psnr[a] > 29"), identity("psnr[a] > psnr[b]")], book)
+    assert compared == 1 and list(map(str, moves)) == [
+        "identity: lu2022.x, fails in 1 of 1 pairs of repeats",
+        "canary: lab.other, repeat 0 of this protocol has no committed line",
+    ]
+
+
+def test_the_history_has_every_complete_try_in_the_order_of_its_days(tmp_path):
+    for size, days, sign in (("class", 2.0, 1), ("night", 1.0, -1)):
+        entry = Registration(ONE, size, 1, "it", FIRST[size], 3, "small networks", False, "2026-11-24")
+        evidence.register([entry], tmp_path)
+        for i in range(3):
+            row = Repeat(FIRST[size] + i, "it", {"psnr[a]": sign * (10.0 + i)}, 1.0, 86_400 * days + i)
+            evidence.append(ONE, size, row, tmp_path)
+    asked = papers.Claim("lu2022.x", "lu2022", "T", "05", "ordering", "S.", "psnr[a] > 0", (ONE,))
+    lines = history.lines([asked], tmp_path)
+    assert [(line.when, line.size, line.verdict) for line in lines] == [
+        ("1970-01-02", "night", "not reproduced"),
+        ("1970-01-03", "class", "reproduced"),
+    ]
+    assert "| 1970-01-02 | lu2022.x | night | not reproduced | a stand-in | does not appear in small" in history.render(
+        lines
+    )
+    with pytest.raises(ValueError, match="form='pdf'; try one of md"):
+        history.render(lines, "pdf")
