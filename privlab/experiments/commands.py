@@ -10,7 +10,7 @@ def add_measure(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "measure",
         help=short,
-        description=f"{short}. What is registered and missing is measured, what costs least first; interrupted at any moment it loses "
+        description=f"{short}. What is registered and missing is measured, what decides most claims an hour first; interrupted it loses "
         "at most the repeats in the making, and run again it goes on.",
     )
     parser.add_argument(
@@ -70,10 +70,18 @@ def _named(protocol, pattern: str) -> list[str]:
 
 
 def _table(plans) -> str:
-    rows = [("experiment", "size", "there", "hours left")]
+    rows = [("experiment", "size", "there", "hours left", "claims")]
     for plan in plans:
         hours = "?" if plan.hours is None else f"{plan.hours:.1f}"
-        rows.append((plan.experiment, plan.size, f"{plan.there} of {plan.registered}", hours if plan.missing else "-"))
+        rows.append(
+            (
+                plan.experiment,
+                plan.size,
+                f"{plan.there} of {plan.registered}",
+                hours if plan.missing else "-",
+                str(plan.claims),
+            )
+        )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -7,6 +7,7 @@ checkpoints in the store, and go on from there.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -18,7 +19,7 @@ import torch
 from privlab.compute import store, tasks
 from privlab.experiments import pictures
 from privlab.experiments.protocol import Experiment, find
-from privlab.ledger import evidence
+from privlab.ledger import evidence, papers
 
 __all__ = ["Plan", "measure", "plans", "repeat"]
 
@@ -28,6 +29,7 @@ class Plan:
     """What is there of an experiment at one size, and what is missing.
 
     registered, there: repeats.  hours: what the missing ones will take on one core, by those that are there; None if none is.
+    claims: how many wait for it.
     """
 
     experiment: str
@@ -36,11 +38,18 @@ class Plan:
     there: int
     missing: tuple[int, ...]
     hours: float | None
+    claims: int
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Smaller first: what has claims, and of that what decides most of them an hour; one that no repeat has told of yet is quick."""
+        return not self.claims, -self.claims / max(self.hours or 0.0, 1 / 3600)
 
 
 def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Plan]:
-    """What is left to be measured, of the experiments that have this size; those first whose missing repeats cost least."""
+    """What is left to be measured, of the experiments that have this size; those first that decide most claims an hour."""
     listed = []
+    waiting = Counter(name for claim in papers.claims() for name in claim.experiments)
     for experiment in map(find, names):
         if size in experiment.sizes:
             rows = evidence.read(experiment.name, size, experiment.digest(size), root)
@@ -49,10 +58,18 @@ def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Pla
             missing = tuple(n for n in wanted if n not in done)
             each = sum(done.values()) / len(done) / 3600 if done else None
             hours = None if each is None else each * len(missing)
-            listed.append(Plan(experiment.name, size, len(wanted), len(wanted) - len(missing), missing, hours))
-    return sorted(
-        listed, key=lambda plan: (plan.hours is not None, plan.hours or 0.0)
-    )  # unknown ones first: a repeat tells
+            listed.append(
+                Plan(
+                    experiment.name,
+                    size,
+                    len(wanted),
+                    len(wanted) - len(missing),
+                    missing,
+                    hours,
+                    waiting[experiment.name],
+                )
+            )
+    return sorted(listed, key=lambda plan: plan.rank)
 
 
 def _wanted(experiment: Experiment, size: str, root: Path | None) -> list[int]:

@@ -1,0 +1,82 @@
+"""`python -m privlab measure` is killed at any moment, by any signal: what was measured stays, and the next call goes on behind it."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from privlab.ledger import evidence
+
+WALK = """
+import time, torch
+from privlab.experiments import Size, experiment
+
+@experiment(smoke=Size(1, "invented"), class_=Size(REPEATS, "invented", settings=dict(seconds=0.3)))
+def walk(repeat, seconds=0.0):
+    time.sleep(seconds)
+    yield "psnr[a]", torch.randn((), generator=torch.Generator().manual_seed(repeat))
+"""
+SITE = "import privlab.experiments as room\nroom.__path__.append({place!r})\n"  # of every process that this test starts
+
+
+@pytest.fixture
+def measure(tmp_path, repeats):
+    """measure(root, jobs): the command at work on an experiment of this test, its evidence in this folder."""
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "walking.py").write_text(WALK.replace("REPEATS", str(repeats)))
+    (place / "sitecustomize.py").write_text(SITE.format(place=str(place)))
+
+    def start(root, jobs):
+        paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+        return subprocess.Popen(
+            [sys.executable, "-m", "privlab", "measure", "walking.walk", "--size", "class", "--jobs", str(jobs)],
+            env=os.environ | {"PYTHONPATH": paths, "PRIVLAB_EVIDENCE": str(root)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    return start
+
+
+def lines(root):
+    """The lines that are whole, in the order of the file."""
+    file = evidence.path("walking.walk", "class", root)
+    whole = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
+    return [json.loads(line) for line in whole if line]
+
+
+@pytest.mark.parametrize(
+    ("kills", "jobs", "repeats"),
+    [
+        pytest.param(3, 1, 20, marks=pytest.mark.check),
+        pytest.param(20, 1, 110, marks=pytest.mark.weekly),
+        pytest.param(20, 2, 190, marks=pytest.mark.weekly),
+    ],
+)
+def test_kills_lose_nothing_but_the_repeats_in_the_making(kills, jobs, repeats, measure, tmp_path):
+    draw, root, before = random.Random(kills + jobs), tmp_path / "disturbed", []
+    for kill in range(kills):
+        process, there = measure(root, jobs), len(before)
+        wait = time.monotonic() + 60
+        while len(lines(root)) == there and process.poll() is None and time.monotonic() < wait:
+            time.sleep(0.02)  # until it is at work
+        time.sleep(draw.uniform(0, 1))
+        process.send_signal([signal.SIGKILL, signal.SIGTERM, signal.SIGINT][kill % 3])
+        process.wait(30)
+        after = lines(root)
+        assert (
+            after[:there] == before and len(after) > there
+        )  # nothing that was there is gone, and each call gained something
+        before = after
+    assert measure(root, jobs).wait(120) == 0
+    assert measure(tmp_path / "undisturbed", jobs).wait(120) == 0
+    disturbed, undisturbed = lines(root), lines(tmp_path / "undisturbed")
+    assert sorted(row["repeat"] for row in disturbed) == list(range(repeats))  # each of them once
+    values = [{row["repeat"]: (row["digest"], row["values"]) for row in each} for each in (disturbed, undisturbed)]
+    assert values[0] == values[1]
