@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from privlab import data, training
 from privlab.experiments.designs import Search, strip
+from privlab.experiments.membership import look
 from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.shadow_fleets import answers, at_matched_gap, draw
 from privlab.models import morph
 from privlab.training import RECIPES
 
@@ -292,3 +294,67 @@ def guards(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Values:
             yield from search.scores(
                 f"gauss_newton, step_{step}, {name}", search.curved(step, passes, **changes).images
             )
+
+
+MEMBERS: dict[str, dict[str, Any]] = {
+    "plain": STEMS["conv_stem"],
+    "fewer_activations": STEMS["conv_stem"] | dict(activations="010"),
+    "patchify": STEMS["patchify"],
+    "ln": STEMS["conv_stem"] | dict(norm="ln"),
+}
+
+
+EIGHTH: dict[str, Any] = dict(width=0.125, depths=[1, 1, 1, 1])
+
+
+def recipe(epochs: int, **more: Any) -> dict[str, Any]:
+    return dict(epochs=epochs, batch_size=32, lr=2e-3, warmup_epochs=1) | more
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    smoke=Size(
+        1, "an eighth of the channels, 4 models a design, 20 images a model",
+        settings=dict(images=40, models=4, recipe=recipe(2, batch_size=10), every=1, **EIGHTH),
+    ),
+    class_=Size(
+        8, "an eighth of the channels, one block a stage, 4 models a design, 150 images a model, trained without mixup",
+        settings=dict(images=300, models=4, recipe=recipe(24), every=4, **EIGHTH),
+    ),
+    night=Size(
+        8, f"{SMALL}, 4 models a design, 2,500 images a model, trained without mixup",
+        settings=dict(images=5_000, models=4, recipe=recipe(60, batch_size=64, lr=1e-3, precision="auto"), every=6, **QUARTER),
+    ),
+    gpu=Size(
+        5, "full networks, 4 models a design, 5,000 images a model, the paper's recipe",
+        settings=dict(images=10_000, models=4, recipe=RECIPES["zhang2024_membership"].settings(), every=20, width=1.0),
+    ),
+)  # fmt: skip
+def membership(
+    repeat: int, images: int, models: int, recipe: dict[str, Any], every: int, device: str = "cpu", **shape: Any
+) -> Values:
+    """Figure 10: step 9 with a ResNet's stem, and three designs of a ConvNeXt, one at a time; at the end and at one overfitting level.
+
+    A repeat is a draw of images with a small fleet of its own for each design.
+    """
+    sample, looks = draw(repeat, images, models), {}
+    for name, changes in MEMBERS.items():
+        said = answers(("morph_9", {**shape, **changes}), sample, recipe, every, device)
+        train, test = said.accuracies()
+        yield f"train_acc[{name}]", train.min()  # of the model that knows its images least
+        yield f"task_acc[{name}]", test.mean()
+        yield f"train_test_gap[{name}]", said.gap()
+        looks[name] = [look(said, epoch) for epoch in sorted(said.logits)]
+    for metric, what, kind, chance in (
+        ("attack_acc", "network", "network", 0.5),
+        ("auc", "auc", "likelihood_ratio", 0.5),
+        ("tpr_at_fpr_0p01", "tpr", "likelihood_ratio", 1.0),
+    ):
+        curves = {
+            name: ([each["level"] for each in rows], [each[what] for each in rows]) for name, rows in looks.items()
+        }
+        matched = at_matched_gap(curves, dict.fromkeys(curves, chance))  # an untrained network leaks nothing
+        for name, (_, values) in curves.items():
+            yield f"{metric}[{name}, {kind}]", values[-1]
+            yield f"{metric}_at_matched_gap[{name}, {kind}]", matched[name]
