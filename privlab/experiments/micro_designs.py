@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from privlab import data, training
+from privlab.experiments import shadow_fleets
 from privlab.experiments.designs import Search, strip
 from privlab.experiments.membership import look
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.shadow_fleets import answers, at_matched_gap, draw
+from privlab.experiments.shadow_fleets import answers, at_matched_gap
 from privlab.models import morph
 from privlab.training import RECIPES
 
@@ -338,7 +339,7 @@ def membership(
 
     A repeat is a draw of images with a small fleet of its own for each design.
     """
-    sample, looks = draw(repeat, images, models), {}
+    sample, looks = shadow_fleets.draw(repeat, images, models), {}
     for name, changes in MEMBERS.items():
         said = answers(("morph_9", {**shape, **changes}), sample, recipe, every, device)
         train, test = said.accuracies()
