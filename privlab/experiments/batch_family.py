@@ -1,0 +1,166 @@
+"""Lab 07, beyond the papers: a batch narrowed down by algebra first, and searched for inside what is left; and a search that knows curvature."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from privlab import data, metrics
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, Term, matching, objectives, priors, search_spaces
+from privlab.attacks.gradient_inversion.results import Result
+from privlab.experiments.batch_inversion import fresh_number, gradvit, guesses, photographs, picture, search, trained, vit
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.leak import Leak, observe
+
+ADAM = (Term("gradients", 1.0, objectives.cosine_distance),)
+DLG = (Term("gradients", 1.0, objectives.squared_distance),)
+CURVED = (  # Gauss-Newton's own terms; for L-BFGS the wish for smooth images fades by the clock
+    Term("gradients", 1.0, objectives.relative_distance),
+    Term("smoothness", 0.3, priors.squared_variation, of="images", end=1e-5),
+)
+DISTRACTORS = 500
+
+
+def lbfgs(steps: int, terms: tuple[Term, ...] = DLG) -> GradientMatching:
+    """L-BFGS, up to twenty evaluations a step."""
+    return GradientMatching(terms, steps, lr=1.0, optimiser="lbfgs", schedule=matching.constant, boxed=False)
+
+
+def gauss_newton(like: Result | int) -> GaussNewton:
+    """For as many passes as a search of first derivatives took (an evaluation is two); the passes end it, not the steps."""
+    passes = like if isinstance(like, int) else 2 * like.evaluations
+    return GaussNewton(steps=passes, passes=passes)
+
+
+def family(
+    model: nn.Module, leak: Leak, truth: Tensor, number: int
+) -> tuple[search_spaces.Affine, Tensor, dict[str, Tensor]]:
+    """The family of a batch in the coordinates of public patches, a start inside it, and what it says without a search.
+
+    nearest_point: of the family to the truth, which only we can know.  guess: the likeliest point, the same for all images of the batch.
+    """
+    public = _shrunk(data.load("cifar10").take(range(500))[0], leak.image_shape[-1])
+    exact = search_spaces.family(model, leak)  # type: ignore[arg-type]
+    nearest = leak.normalise.inverse(exact.images(exact.begin(leak.normalise(truth.double()))))
+    space = exact.expected(public)
+    draw = torch.Generator().manual_seed(number)
+    latent = 0.3 * torch.randn(len(truth), len(space.origin), space.hidden, generator=draw, dtype=torch.float64)
+    guess, start = (leak.normalise.inverse(space.images(z.to(space.origin))) for z in (0 * latent, latent))
+    known = {"nearest_point": nearest, "guess": guess, "mean_photograph": guesses(truth)["mean_photograph"]}
+    return space.to(next(model.parameters())), start.clamp(0, 1).float(), known
+
+
+def _shrunk(images: Tensor, side: int) -> Tensor:
+    if images.shape[-1] == side:
+        return images
+    return F.interpolate(images, side, mode="bilinear", antialias=True).clamp(0, 1)
+
+
+def _psnr(images: Tensor, truth: Tensor) -> float:
+    return metrics.psnr(images, truth).mean().item()
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    smoke=Size(
+        2,
+        "a small ViT, 16 x 16 pixels, 1 step of L-BFGS",
+        settings=dict(steps=1, sizes=[2], side=16, patch=4, width=128, passes=8),
+    ),
+    class_=Size(8, "a fresh small ViT, 2 steps of L-BFGS (some 40 evaluations)", settings=dict(steps=2, sizes=[2, 3])),
+    night=Size(12, "a fresh small ViT, 15 steps of L-BFGS (some 300 evaluations)", settings=dict(steps=15, sizes=[2, 3, 4])),
+)
+def ways(
+    repeat: int,
+    steps: int,
+    sizes: list[int],
+    side: int = 32,
+    patch: int = 8,
+    width: int = 384,
+    passes: int = 0,
+    device: str = "cpu",
+) -> Values:
+    """Searches for a batch, inside its family and among all pixels, at as many gradients of the network as L-BFGS took inside.
+
+    A step of Adam and an evaluation of L-BFGS are two passes, a product with the Jacobian is one.  passes: for Gauss-Newton; as many as
+    L-BFGS took if not given.  Position embedding of standard deviation 1.
+    """
+    number = fresh_number(repeat)
+    for size in sizes:
+        images, classes = photographs(size, number)
+        truth, key = _shrunk(images, side), f"batch_{size}"
+        model = vit(number, 1.0, device, width=width, patch_size=patch, image_size=side)
+        leak = observe(model, truth, classes)
+        space, start, known = family(model, leak, truth, number)
+        for name, answer in known.items():
+            yield f"psnr[family, {name}, {key}]", _psnr(answer, truth)
+        about = dict(victim=f"fresh, width {width}, patch {patch}, side {side}", batch=size)
+        inside = search(lbfgs(steps), model, leak, number, space, start, **about)
+        equal, newton = inside.evaluations, gauss_newton(passes or inside)
+        found = {
+            "family": inside,
+            "pixels": search(lbfgs(steps), model, leak, number, None, start, **about),
+            "annealed": search(gradient_inversion.annealed(equal), model, leak, number, **about),
+            "gauss_newton, family": search(newton, model, leak, number, space, start, **about, way="family"),
+        }
+        if size == 2:
+            found["gradvit"] = search(gradvit(math.ceil(equal / 2)), model, leak, number, **about)
+            found["gauss_newton, pixels"] = search(newton, model, leak, number, **about)
+            found["lbfgs_same_terms, pixels"] = search(lbfgs(steps, CURVED), model, leak, number, **about)
+        for way, result in found.items():
+            yield f"psnr[{way}, {key}]", _psnr(result.images, truth)
+        yield f"picture[photographs_and_ways, {key}]", picture([truth, *(result.images for result in found.values())])
+        if size == 2 and side == 32:  # LPIPS needs as much
+            others = data.load("cifar10").pixels[-DISTRACTORS:]
+            for by in ("pixels", "lpips"):
+                yield f"iip[family, {by}, {key}]", metrics.iip(inside.images, truth, others, by=by)
+
+
+@experiment(
+    protocol=1,
+    data=("cifar10",),
+    smoke=Size(
+        2,
+        "small ViTs, 1 step of L-BFGS",
+        settings=dict(steps=1, images=96, epochs=2, width=320, passes=8),
+    ),
+    class_=Size(
+        8, "small ViTs, 2 steps of L-BFGS (some 40 evaluations)", settings=dict(steps=2, images=800, epochs=3)
+    ),
+    night=Size(
+        12, "small ViTs, 15 steps of L-BFGS (some 300 evaluations)", settings=dict(steps=15, images=5_000, epochs=10)
+    ),
+)
+def harder_victims(
+    repeat: int, steps: int, images: int, epochs: int, width: int = 384, passes: int = 0, device: str = "cpu"
+) -> Values:
+    """Searches inside the family of a batch of two where they have a harder time: timm's position embedding, and a ViT that has learnt."""
+    number = fresh_number(repeat)
+    truth, classes = photographs(2, number)
+    victims = {
+        "std_0p02": vit(number, 0.02, device, width=width),
+        "trained": trained("vit", number, images, epochs, width=width, device=device),
+    }
+    for case, model in victims.items():
+        leak = observe(model, truth, classes)
+        space, start, known = family(model, leak, truth, number)
+        for name, answer in known.items():
+            yield f"psnr[family, {name}, {case}]", _psnr(answer, truth)
+        about: dict[str, Any] = dict(victim=f"{case}, width {width}, {images} images, {epochs} epochs", batch=2, way="family")
+        found = {"lbfgs": search(lbfgs(steps), model, leak, number, space, start, **about)}
+        attacks = {
+            "adam": replace(GradientMatching(ADAM, 20 * steps, schedule=matching.cosine), boxed=False),
+            "lbfgs_same_terms": lbfgs(steps, CURVED),
+            "gauss_newton": gauss_newton(passes or found["lbfgs"]),
+        }
+        for way, attack in attacks.items():
+            found[way] = search(attack, model, leak, number, space, start, **about)
+        for way, result in found.items():
+            yield f"psnr[family, {way}, {case}]", _psnr(result.images, truth)
