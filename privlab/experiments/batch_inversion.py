@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from privlab import data, metrics, models, training
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion.results import Result
+from privlab.compute import store
 from privlab.experiments.protocol import Values
 from privlab.leak import Leak
 
@@ -65,7 +66,14 @@ def vit(number: int, std: float = 1.0, device: str = "cpu", **changes: Any) -> n
 
 
 def trained(
-    name: str, number: int, images: int, epochs: int, std: float = 1.0, width: int = 384, depth: int = 2, device: str = "cpu"
+    name: str,
+    number: int,
+    images: int,
+    epochs: int,
+    std: float = 1.0,
+    width: int = 384,
+    depth: int = 2,
+    device: str = "cpu",
 ) -> nn.Module:
     """A small "vit" or "resnet" that has learnt from public photographs of its own, for some epochs; kept in the store."""
     public = len(data.load("cifar10"))
@@ -89,17 +97,25 @@ def gradvit(steps: int, **changes: Any) -> gradient_inversion.GradientMatching:
     return gradient_inversion.gradvit(steps, prior(), **(settings | changes))
 
 
-def search(attack: Any, model: nn.Module, leak: Leak, number: int, space: Any = None, start: Any = None, **about: Any) -> Result:
-    """One search. A long one keeps its checkpoints in the store, under a name made of the attack, the seed and `about`.
-
-    about: all else that it depends on: victim, photographs, gradients.  Directions by differences where they agree with the exact ones.
+def search(
+    attack: Any, model: nn.Module, leak: Leak, number: int, space: Any = None, start: Tensor | None = None
+) -> Result:
+    """One search, its direction by differences where they agree with the exact one. A long one keeps its checkpoints in the store,
+    under the contents of model, leak, space and start.
     """
     if isinstance(attack, gradient_inversion.GradientMatching) and attack.optimiser == "adam":
         attack = replace(attack, derivative="auto")
-    device = next(model.parameters()).device.type
-    run = gradient_inversion.kept_run(attack, number, device, **about) if attack.steps >= LONG else None
-    chunk = 2 if leak.image_shape[-1] > 64 else None
-    return attack.run(model, leak, seed=number, snapshots=0, store=run, progress=False, space=space, start=start, chunk=chunk)
+    run = None
+    if attack.steps >= LONG:
+        given = [] if space is None else [space.origin, space.basis, *([] if start is None else [start])]
+        about = {
+            "weights": store.digest(*model.state_dict().values()),
+            "sent": store.digest(*leak.grads.values(), leak.labels, *given),
+            "names": store.key({"names": list(leak.grads)}),
+        }
+        run = gradient_inversion.kept_run(attack, number, next(model.parameters()).device.type, **about)
+    large = dict(chunk=2) if leak.image_shape[-1] > 64 else {}
+    return attack.run(model, leak, seed=number, snapshots=0, store=run, progress=False, space=space, start=start, **large)
 
 
 def scores(key: str, images: Tensor, truth: Tensor) -> Values:

@@ -127,7 +127,9 @@ def ablation_rows(steps: int, **changes: Any) -> dict[str, gradient_inversion.Gr
     smoke=Size(2, SHORT.format(3), settings=dict(steps=3, width=96)),
     class_=Size(8, SHORT.format(40), settings=dict(steps=40)),
     night=Size(12, SHORT.format(600), settings=dict(steps=600)),
-    gpu=Size(5, "fresh ViT-B/16, batches of 4 of 224 pixels, 2,000 steps", settings=dict(steps=2_000, batch=4, large=True)),
+    gpu=Size(
+        5, "fresh ViT-B/16, batches of 4 of 224 pixels, 2,000 steps", settings=dict(steps=2_000, batch=4, large=True)
+    ),
 )
 def ablation(
     repeat: int, steps: int, batch: int = 2, width: int = 384, large: bool = False, device: str = "cpu"
@@ -143,8 +145,7 @@ def ablation(
             model = vit(number, std, device, width=width)
         leak, pictures = observe(model, images, classes), [images]
         for row, attack in ablation_rows(steps, **(dict(size=None) if large else {})).items():
-            about = dict(victim=f"fresh, width {width}, {name}, large {large}", batch=batch)
-            result = search(attack, model, leak, number, **about)
+            result = search(attack, model, leak, number)
             weight = attack.terms[0].weigh(result.step / steps)
             yield from scores(f"loss_terms_{row}, {name}", result.images, images)
             yield f"grad_loss[loss_terms_{row}, {name}]", result.trace[result.step]["gradients"] / weight
@@ -185,8 +186,7 @@ def attacks(
     for name, model in victims.items():
         leak, pictures = observe(model, truth, classes), [truth]
         for method, (attack, space) in _rivals(name, model, steps, device).items():
-            about = dict(victim=f"{name}, width {width}, {images} images, {epochs} epochs", method=method, batch=batch)
-            found = search(attack, model, leak, number, space, **about).images
+            found = search(attack, model, leak, number, space).images
             yield from scores(f"{method}, {name}", found, truth)
             pictures.append(found)
         yield f"picture[photographs_and_attacks, {name}]", picture(pictures)
@@ -194,7 +194,9 @@ def attacks(
 
 def _rivals(name: str, model: nn.Module, steps: int, device: str) -> dict[str, tuple[Any, Any]]:
     """Method -> (attack, space). A ResNet lends its own BatchNorm statistics; a ViT has none, so that term is left out."""
-    patch = None if name.startswith("vit") else 8  # the paper does not say whether a ResNet has the patch prior; here it has
+    patch = (
+        None if name.startswith("vit") else 8
+    )  # the paper does not say whether a ResNet has the patch prior; here it has
     own = None if name.startswith("vit") else model
     methods: dict[str, tuple[Any, Any]] = {
         "gradvit": (gradvit(steps, patch=patch), None),
@@ -237,7 +239,7 @@ def zoo(repeat: int, steps: int, batch: int, miniature: bool = False, device: st
     for name, stock in ZOO.items():
         model = models.build(stock, num_classes=1000, seed=number, **changes).to(device)
         attack = gradvit(steps, size=None if not miniature else 32)
-        result = search(attack, model, observe(model, images, classes), number, victim=f"{stock}, {changes}", batch=batch)
+        result = search(attack, model, observe(model, images, classes), number)
         yield from scores(f"table_3, {name}", result.images, images)
 
 
@@ -260,8 +262,7 @@ def patch_size(repeat: int, steps: int, width: int = 192, device: str = "cpu") -
     for name, std in STDS.items():
         for side in (4, 8):
             model = vit(number, std, device, width=width, patch_size=side)
-            about = dict(victim=f"fresh, width {width}, patch {side}, {name}", batch=2)
-            result = search(attack, model, observe(model, images, classes), number, **about)
+            result = search(attack, model, observe(model, images, classes), number)
             yield from scores(f"patch_{side}, {name}", result.images, images)
 
 
@@ -273,7 +274,13 @@ def patch_size(repeat: int, steps: int, width: int = 192, device: str = "cpu") -
     night=Size(12, "a small ViT, 600 steps", settings=dict(steps=600, sizes=[1, 2, 4, 8], distractors=2_000)),
 )
 def batches(
-    repeat: int, steps: int, sizes: list[int], distractors: int, width: int = 384, components: int = 64, device: str = "cpu"
+    repeat: int,
+    steps: int,
+    sizes: list[int],
+    distractors: int,
+    width: int = 384,
+    components: int = 64,
+    device: str = "cpu",
 ) -> Values:
     """Section 6.3 and appendix A: one photograph in batches of growing size, and whether the answers identify their originals.
 
@@ -290,8 +297,7 @@ def batches(
         model = vit(number, std, device, width=width)
         for size in sizes:
             images, classes = photographs(size, number)
-            about = dict(victim=f"fresh, width {width}, {std_name}", batch=size)
-            found = search(gradvit(steps), model, observe(model, images, classes), number, **about).images
+            found = search(gradvit(steps), model, observe(model, images, classes), number).images
             pictures += [found[:1]] if std == 1 else []
             for metric in ("psnr", "lpips"):
                 value = getattr(metrics, metric)(found[:1], images[:1]).item()
@@ -313,9 +319,7 @@ def batches(
     gpu=Size(12, "a fresh face Transformer, 2,000 steps", settings=dict(steps=2_000, others=320, large=True)),
     paper=Size(12, "a fresh face Transformer", settings=dict(steps=120_000, others=320, large=True)),
 )
-def faces(
-    repeat: int, steps: int, others: int, width: int = 192, large: bool = False, device: str = "cpu"
-) -> Values:
+def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = False, device: str = "cpu") -> Values:
     """Table S.1 and Figure S.1: one photograph each of four and of eight people of ORL, the four among the eight.
 
     iip: by features, among the batch and photographs of other people. The mean face is that of the other people.
@@ -333,8 +337,7 @@ def faces(
     attack = gradvit(steps) if large else gradvit(steps).without("statistics")
     for size in (4, 8):
         images = eight[:size]
-        about = dict(victim=f"faces, width {width}, large {large}", batch=size)
-        found = search(attack, model, observe(model, images, classes[:size]), number, **about).images
+        found = search(attack, model, observe(model, images, classes[:size]), number).images
         for metric in ("psnr", "lpips"):  # of the same four people
             yield f"{metric}[faces, batch_{size}]", getattr(metrics, metric)(found, images)[:4].mean().item()
         yield f"iip[faces, batch_{size}]", metrics.iip(found, images, away)

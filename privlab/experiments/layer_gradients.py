@@ -37,9 +37,7 @@ def selections(model: nn.Module) -> dict[str, list[str]]:
     class_=Size(
         8, "a small trained ViT of three blocks, 30 steps", settings=dict(steps=30, images=800, epochs=3, width=192)
     ),
-    night=Size(
-        12, "a small trained ViT of three blocks, 600 steps", settings=dict(steps=600, images=5_000, epochs=10)
-    ),
+    night=Size(12, "a small trained ViT of three blocks, 600 steps", settings=dict(steps=600, images=5_000, epochs=10)),
 )
 def depth_and_components(
     repeat: int, steps: int, images: int, epochs: int, width: int = 384, device: str = "cpu"
@@ -52,8 +50,7 @@ def depth_and_components(
         model = trained("vit", number, images, epochs, std, width, depth=3, device=device)
         leak, pictures = observe(model, truth, classes), [truth]
         for chosen, tensors in selections(model).items():
-            about = dict(victim=f"trained, {name}, width {width}, {images} images, {epochs} epochs", chosen=chosen)
-            found = search(gradvit(steps), model, leak.only(tensors), number, **about).images
+            found = search(gradvit(steps), model, leak.only(tensors), number).images
             yield from scores(f"trained, {chosen}, {name}", found, truth)
             pictures.append(found)
         yield f"picture[photographs_and_selections, {name}]", picture(pictures)
