@@ -89,7 +89,9 @@ def _psnr(images: Tensor, truth: Tensor) -> float:
         "a small ViT, 16 x 16 pixels, 1 step of L-BFGS",
         settings=dict(steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8),
     ),
-    class_=Size(8, "a fresh small ViT, 2 steps of L-BFGS (some 40 evaluations)", settings=dict(steps=2, sizes=[2, 3])),
+    class_=Size(
+        8, "a fresh small ViT, 2 steps of L-BFGS (some 40 evaluations)", settings=dict(steps=2, width=256, sizes=[2, 3])
+    ),
     night=Size(
         12, "a fresh small ViT, 15 steps of L-BFGS (some 300 evaluations)", settings=dict(steps=15, sizes=[2, 3, 4])
     ),
@@ -143,7 +145,11 @@ def ways(
         "small ViTs, 1 step of L-BFGS",
         settings=dict(steps=1, images=96, epochs=2, width=256, passes=8),
     ),
-    class_=Size(8, "small ViTs, 2 steps of L-BFGS (some 40 evaluations)", settings=dict(steps=2, images=800, epochs=3)),
+    class_=Size(
+        8,
+        "small ViTs, 2 steps of L-BFGS (some 40 evaluations)",
+        settings=dict(steps=2, width=256, images=400, epochs=3),
+    ),
     night=Size(
         12, "small ViTs, 15 steps of L-BFGS (some 300 evaluations)", settings=dict(steps=15, images=5_000, epochs=10)
     ),

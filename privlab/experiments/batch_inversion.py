@@ -79,7 +79,7 @@ def trained(
     public = len(data.load("cifar10"))
     members = torch.randperm(public, generator=torch.Generator().manual_seed(number))[:images]
     changes = dict(channels=CHANNELS) if name == "resnet" else dict(embed_dim=width, depth=depth, position_std=std)
-    recipe = replace(training.RECIPES["smoke"], epochs=epochs)
+    recipe = replace(training.RECIPES["smoke"], epochs=epochs, precision="auto")
     model, _ = training.victim(
         f"{name}_cifar", recipe, images=members, test=200, sample=200, seed=number, model=changes, device=device, progress=False
     )  # fmt: skip
@@ -115,7 +115,9 @@ def search(
         }
         run = gradient_inversion.kept_run(attack, number, next(model.parameters()).device.type, **about)
     large = dict(chunk=2) if leak.image_shape[-1] > 64 else {}
-    return attack.run(model, leak, seed=number, snapshots=0, store=run, progress=False, space=space, start=start, **large)
+    return attack.run(
+        model, leak, seed=number, snapshots=0, store=run, progress=False, space=space, start=start, **large
+    )
 
 
 def scores(key: str, images: Tensor, truth: Tensor) -> Values:

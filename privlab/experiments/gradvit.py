@@ -41,8 +41,10 @@ SHORT = "a small ViT, batches of 2, {} steps"
 @experiment(
     protocol=1,
     data=SETS,
-    smoke=Size(2, "small networks", settings=dict(batches=3, width=128, images=96, epochs=2)),
-    class_=Size(8, "small networks, trained on 800 photographs", settings=dict(batches=10, images=800, epochs=3)),
+    smoke=Size(1, "small networks", settings=dict(batches=3, width=128, images=96, epochs=2)),
+    class_=Size(
+        8, "small networks, trained on 400 photographs", settings=dict(batches=10, width=256, images=400, epochs=3)
+    ),
     night=Size(12, "small networks, trained on 5,000 photographs", settings=dict(batches=40, images=5_000, epochs=10)),
 )
 def labels(repeat: int, batches: int, images: int, epochs: int, width: int = 384, device: str = "cpu") -> Values:
@@ -83,7 +85,7 @@ def _read_off(model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> dict[st
 @experiment(
     protocol=1,
     data=SETS,
-    smoke=Size(2, "a fresh small ViT", settings=dict(width=128)),
+    smoke=Size(1, "a fresh small ViT", settings=dict(width=128)),
     class_=Size(16, "a fresh small ViT"),
 )
 def exchanged_patches(repeat: int, width: int = 384, device: str = "cpu") -> Values:
@@ -124,8 +126,8 @@ def ablation_rows(steps: int, **changes: Any) -> dict[str, gradient_inversion.Gr
 @experiment(
     protocol=1,
     data=SETS,
-    smoke=Size(2, SHORT.format(3), settings=dict(steps=3, width=96)),
-    class_=Size(8, SHORT.format(40), settings=dict(steps=40)),
+    smoke=Size(1, SHORT.format(3), settings=dict(steps=3, width=96)),
+    class_=Size(8, SHORT.format(20), settings=dict(steps=20, width=256)),
     night=Size(12, SHORT.format(600), settings=dict(steps=600)),
     gpu=Size(
         5, "fresh ViT-B/16, batches of 4 of 224 pixels, 2,000 steps", settings=dict(steps=2_000, batch=4, large=True)
@@ -163,8 +165,12 @@ def generator(normalise: Any) -> search_spaces.Affine:
 @experiment(
     protocol=1,
     data=SETS,
-    smoke=Size(2, "small trained networks, 3 steps", settings=dict(steps=3, images=96, epochs=2, width=96)),
-    class_=Size(8, "small trained networks, batches of 2, 40 steps", settings=dict(steps=40, images=800, epochs=3)),
+    smoke=Size(1, "small trained networks, 3 steps", settings=dict(steps=3, images=96, epochs=2, width=96)),
+    class_=Size(
+        8,
+        "small trained networks, batches of 2, 20 steps",
+        settings=dict(steps=20, width=256, images=400, epochs=3),
+    ),
     night=Size(
         12, "small trained networks, batches of 2, 600 steps", settings=dict(steps=600, images=5_000, epochs=10)
     ),
@@ -249,8 +255,8 @@ def zoo(repeat: int, steps: int, batch: int, miniature: bool = False, device: st
 @experiment(
     protocol=1,
     data=SETS,
-    smoke=Size(2, SHORT.format(2), settings=dict(steps=2, width=64)),
-    class_=Size(8, SHORT.format(30), settings=dict(steps=30)),
+    smoke=Size(1, SHORT.format(2), settings=dict(steps=2, width=64)),
+    class_=Size(8, SHORT.format(20), settings=dict(steps=20)),
     night=Size(12, SHORT.format(600), settings=dict(steps=600)),
 )
 def patch_size(repeat: int, steps: int, width: int = 192, device: str = "cpu") -> Values:
@@ -269,8 +275,8 @@ def patch_size(repeat: int, steps: int, width: int = 192, device: str = "cpu") -
 @experiment(
     protocol=1,
     data=SETS,
-    smoke=Size(2, "a small ViT, 2 steps", settings=dict(steps=2, sizes=[1, 2, 4], distractors=64, width=96)),
-    class_=Size(8, "a small ViT, 30 steps", settings=dict(steps=30, sizes=[1, 2, 4], distractors=500)),
+    smoke=Size(1, "a small ViT, 2 steps", settings=dict(steps=2, sizes=[1, 2, 4], distractors=64, width=96)),
+    class_=Size(8, "a small ViT, 20 steps", settings=dict(steps=20, width=256, sizes=[1, 2, 4], distractors=200)),
     night=Size(12, "a small ViT, 600 steps", settings=dict(steps=600, sizes=[1, 2, 4, 8], distractors=2_000)),
 )
 def batches(
@@ -313,8 +319,8 @@ def batches(
 @experiment(
     protocol=1,
     data=("orl", "cifar10"),
-    smoke=Size(2, "a small grey ViT, 2 steps", settings=dict(steps=2, width=64, others=40)),
-    class_=Size(8, "a small grey ViT of 32 pixels, 30 steps", settings=dict(steps=30, others=80)),
+    smoke=Size(1, "a small grey ViT, 2 steps", settings=dict(steps=2, width=64, others=40)),
+    class_=Size(8, "a small grey ViT of 32 pixels, 20 steps", settings=dict(steps=20, others=40)),
     night=Size(12, "a small grey ViT of 32 pixels, 600 steps", settings=dict(steps=600, others=320)),
     gpu=Size(12, "a fresh face Transformer, 2,000 steps", settings=dict(steps=2_000, others=320, large=True)),
     paper=Size(12, "a fresh face Transformer", settings=dict(steps=120_000, others=320, large=True)),

@@ -33,9 +33,9 @@ def selections(model: nn.Module) -> dict[str, list[str]]:
 @experiment(
     protocol=1,
     data=("cifar10",),
-    smoke=Size(2, "a small trained ViT, 2 steps", settings=dict(steps=2, images=96, epochs=2, width=96)),
+    smoke=Size(1, "a small trained ViT, 2 steps", settings=dict(steps=2, images=96, epochs=2, width=96)),
     class_=Size(
-        8, "a small trained ViT of three blocks, 30 steps", settings=dict(steps=30, images=800, epochs=3, width=192)
+        8, "a small trained ViT of three blocks, 20 steps", settings=dict(steps=20, images=400, epochs=3, width=192)
     ),
     night=Size(12, "a small trained ViT of three blocks, 600 steps", settings=dict(steps=600, images=5_000, epochs=10)),
 )

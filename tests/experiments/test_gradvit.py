@@ -50,7 +50,9 @@ def test_selections_are_thirds_and_parts():
     names = {name for name, _ in model.named_parameters()}
     chosen = {key: set(value) for key, value in layer_gradients.selections(model).items()}
     gone = [names - chosen[f"without_{third}"] for third in layer_gradients.THIRDS]
-    assert all(len({name.split(".")[1] for name in some}) == 1 for some in gone) and len(set.union(*gone)) == sum(map(len, gone))
+    assert all(len({name.split(".")[1] for name in some}) == 1 for some in gone) and len(set.union(*gone)) == sum(
+        map(len, gone)
+    )
     assert chosen["all"] == names and not chosen["msa"] & chosen["mlp"]
 
 
@@ -84,7 +86,9 @@ def test_a_long_search_is_taken_from_the_store(tmp_path, monkeypatch):
     assert len([*tmp_path.rglob("result*")]) == 2
 
 
-@pytest.mark.parametrize("claim", [c for c in papers.claims() if set(MODULES) & {e.split(".")[0] for e in c.experiments}], ids=lambda c: c.id)
+@pytest.mark.parametrize(
+    "claim", [c for c in papers.claims() if set(MODULES) & {e.split(".")[0] for e in c.experiments}], ids=lambda c: c.id
+)
 def test_names_of_a_claim_are_yielded_by_one_of_its_experiments(claim):
     from privlab.ledger.grammar import parse
 
