@@ -85,7 +85,7 @@ def _psnr(images: Tensor, truth: Tensor) -> float:
     protocol=1,
     data=("cifar10",),
     smoke=Size(
-        2,
+        1,
         "a small ViT, 16 x 16 pixels, 1 step of L-BFGS",
         settings=dict(steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8),
     ),
@@ -141,7 +141,7 @@ def ways(
     protocol=1,
     data=("cifar10",),
     smoke=Size(
-        2,
+        1,
         "small ViTs, 1 step of L-BFGS",
         settings=dict(steps=1, images=96, epochs=2, width=256, passes=8),
     ),

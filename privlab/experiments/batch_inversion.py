@@ -110,7 +110,7 @@ def search(
         given = [] if space is None else [space.origin, space.basis, *([] if start is None else [start])]
         about = {
             "weights": store.digest(*model.state_dict().values()),
-            "sent": store.digest(*leak.grads.values(), leak.labels, *given),
+            "sent": store.digest(*leak.grads.values(), *([] if leak.labels is None else [leak.labels]), *given),
             "names": store.key({"names": list(leak.grads)}),
         }
         run = gradient_inversion.kept_run(attack, number, next(model.parameters()).device.type, **about)

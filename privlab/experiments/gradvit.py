@@ -96,7 +96,7 @@ def exchanged_patches(repeat: int, width: int = 384, device: str = "cpu") -> Val
     for name, std in STDS.items():
         model = vit(number, std, device, width=width)
         leak, other, far = (observe(model, x, classes) for x in (images, exchanged(images), noise))
-        gap, whole = (objectives.layer_norms(None, each.grads, leak).item() for each in (other, far))
+        gap, whole = (objectives.layer_norms(images, each.grads, leak).item() for each in (other, far))
         yield f"grad_loss_ratio[exchanged_over_noise, {name}]", gap / whole
 
 
@@ -338,8 +338,10 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
     strangers = [10 * int(person) + k for k in range(10) for person in people[8:]][:others]
     away, _ = _faces(orl, strangers, side)
     eight, classes = _faces(orl, places, side)
-    build = models.build("face_transformer", seed=number, in_chans=1) if large else None
-    model = build.to(device) if large else vit(number, 1.0, device, width=width, channels=1, num_classes=40)
+    if large:
+        model: nn.Module = models.build("face_transformer", seed=number, in_chans=1).to(device)
+    else:
+        model = vit(number, 1.0, device, width=width, channels=1, num_classes=40)
     attack = gradvit(steps) if large else gradvit(steps).without("statistics")
     for size in (4, 8):
         images = eight[:size]

@@ -10,6 +10,7 @@ from privlab import data, experiments, models
 from privlab.experiments import batch_family, batch_inversion, gradvit, layer_gradients
 from privlab.leak import observe
 from privlab.ledger import evidence, papers
+from privlab.ledger.grammar import parse
 
 MODULES = ("gradvit", "batch_family", "layer_gradients")
 
@@ -90,8 +91,6 @@ def test_a_long_search_is_taken_from_the_store(tmp_path, monkeypatch):
     "claim", [c for c in papers.claims() if set(MODULES) & {e.split(".")[0] for e in c.experiments}], ids=lambda c: c.id
 )
 def test_names_of_a_claim_are_yielded_by_one_of_its_experiments(claim):
-    from privlab.ledger.grammar import parse
-
     yielded = [set(_canary(name)) for name in claim.experiments]
     for text in (claim.compare, *claim.needs):
         for name in parse(text, claim.id).names:
