@@ -20,8 +20,6 @@
 # |---|---|---|
 # | smoke | 0.5 | 1.6 GB |
 # | class | 3 | 1.7 GB |
-# | gpu | 10 | 14 GB |
-# | paper | 10 | 14 GB |
 
 # %% [markdown]
 # *You need* labs 04 and 05. *Words that are new here*: **schedule**, **image prior**, **registration**, **ablation**, **identifiability**.
