@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
@@ -51,7 +52,9 @@ def photographs(size: int, number: int, large: bool = False) -> tuple[Tensor, Te
 @cache
 def mean_photograph() -> Tensor:
     """The mean of CIFAR-10's training photographs, (1, 3, 32, 32): an answer that looks at no gradient."""
-    return data.load("cifar10").pixels.mean(0, keepdim=True, dtype=torch.float32) / 255
+    pixels = data.load("cifar10").pixels  # 50,000, so not all of them as floats at once
+    total = sum((some.sum(0, keepdim=True, dtype=torch.int64) for some in pixels.split(1_000)), torch.tensor(0))
+    return (total / (255 * len(pixels))).float()
 
 
 def guesses(images: Tensor) -> dict[str, Tensor]:
@@ -80,9 +83,10 @@ def trained(
     members = torch.randperm(public, generator=torch.Generator().manual_seed(number))[:images]
     changes = dict(channels=CHANNELS) if name == "resnet" else dict(embed_dim=width, depth=depth, position_std=std)
     recipe = replace(training.RECIPES["smoke"], epochs=epochs, precision="auto")
-    model, _ = training.victim(
-        f"{name}_cifar", recipe, images=members, test=200, sample=200, seed=number, model=changes, device=device, progress=False
-    )  # fmt: skip
+    with contextlib.redirect_stdout(None):  # it says whether it was trained or reused
+        model, _ = training.victim(
+            f"{name}_cifar", recipe, images=members, test=200, sample=200, seed=number, model=changes, device=device, progress=False
+        )  # fmt: skip
     return model
 
 
