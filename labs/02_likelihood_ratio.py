@@ -20,19 +20,12 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.7 | 1.4 GB |
-# | class | 10 | 2.7 GB |
-# | gpu | 10 | 8 GB |
-# | paper | 20000 | 12 GB |
-#
-# (Measured on two CPU cores, a second process included; the last two rows are estimates. The `gpu` row is one part: the trainings stop when its time is over, and
-# the next run goes on from there. `paper` is for a cluster.)
+# | class | 3 | 1.5 GB |
 
 # %% [markdown]
 # *You need* lab 01. *Words that are new here*: **fleet**, **margin**, **likelihood ratio**, **online**, **offline**, **reference models**.
 
 # %%
-import statistics
-import time
 import warnings
 from inspect import getsource
 
@@ -41,38 +34,21 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from privlab import data, ledger, models, training
+from privlab import compute, data, experiments, ledger, models
 from privlab.attacks import membership_inference
+from privlab.experiments import shadow_fleets
 from privlab.metrics import roc
 from privlab.notebook import checks, plots, widgets
 
 # %% tags=["parameters"]
-profile = "smoke"
+profile = "class"
 seed = 0
 device = "auto"
-victim = ""  # beside the profile's networks, another model of timm: "mobilenetv3_small_050"
-part_minutes = 8  # at gpu: how long the trainings of one part may take
+victim = ""  # beside the two networks, another model of timm: "mobilenetv3_small_050"
 
 # %%
-page = ledger.Page("02", profile=profile, seed=seed, device=device)
-small = {
-    "ResNet": ("resnet_cifar", dict(channels=(16, 32, 64, 64), stem="imagenet")),
-    "Swin": ("swin_cifar", dict(embed_dim=32, depths=(1, 1, 1), window_size=4)),
-}
-full = {"ResNet": ("resnet50_cifar", {}), "Swin": ("swin_tiny_cifar", {})}
-larger = {"ResNet-101": ("resnet101_cifar", {}), "Swin-S": ("swin_small_cifar", {})}
-# families, image sets, models, images, images that no model sees, recipe
-family, sets, fleet_size, size, unseen, recipe = {
-    "smoke": (small, ["cifar10"], 6, 400, 200, "membership_smoke"),
-    "class": (small, ["cifar10"], 10, 4_000, 1_000, "membership_laptop"),
-    "gpu": (full, ["cifar10"], 8, 20_000, 5_000, "zhang2024_membership"),
-    "paper": (full | larger, ["cifar10", "cifar100"], 64, 50_000, 10_000, "zhang2024_membership"),
-}[profile]
-if victim:  # recorded under its own name: no claim is about it
-    family = family | {victim: (victim, models.sized(victim, 32))}
-short = {name: ledger.key(name) for name in family}
-recipe = training.RECIPES[recipe]
-deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
+device = compute.device(device)
+names = {"ResNet": "resnet", "Swin": "swin"}
 
 # %% [markdown]
 # ## The keep matrix
@@ -84,27 +60,10 @@ deadline = time.monotonic() + 60 * part_minutes if profile == "gpu" else None
 print(getsource(data.in_out))
 
 # %% [markdown]
-# Here the models come in *pairs*: what the one is trained on the other is not (the trap below says why). The last columns are images
-# that no model sees; one attack needs them.
+# Here the models come in *pairs*: what the one is trained on the other is not (the trap below says why).
 
 # %%
-keep = torch.cat(
-    [data.in_out(size, fleet_size, seed, pairs=True), torch.zeros(fleet_size, unseen, dtype=torch.bool)], dim=1
-)
-audited = keep[:, :size]  # the images that may be members
-print(
-    f"{fleet_size} models; each image in {audited.sum(0).unique().tolist()} of them; {audited.sum(1).tolist()} images a model"
-)
-
-
-def images_of(name):
-    """The first training images of a set, then some of its test images: a pair of pixels and labels."""
-    seen, other = (
-        training.batches.subset(data.load(name), range(size)),
-        training.batches.subset(data.load(name, "test"), range(unseen)),
-    )
-    return torch.cat([seen[0], other[0]]), torch.cat([seen[1], other[1]])
-
+print(data.in_out(10, 8, seed=0, pairs=True).int())
 
 # %% [markdown]
 # ## The fleets
@@ -113,26 +72,17 @@ def images_of(name):
 # stopped goes on where it was; one that is there already is read from disk.
 
 # %%
-fleets = {}
-for name in sets:
-    for architecture, (zoo_name, changes) in family.items():
-        fleets[name, architecture] = training.shadow_models.make(
-            zoo_name, recipe, images_of(name), keep, model={**changes, "num_classes": len(data.load(name).classes)},
-            normalise=data.NORMALISE[name], seed=seed, queries=("image", "mirror"), device=page.device,
-        )  # fmt: skip
-        fleets[name, architecture].train(budget=deadline and max(deadline - time.monotonic(), 0))
+mine = experiments.run("likelihood_ratio.fleet", profile, device=device)
+kept = experiments.load("likelihood_ratio.fleet")
+print(kept, mine, sep="\n")
 
 # %%
-if unfinished := [fleet for fleet in fleets.values() if not all(run.complete for run in fleet.runs)]:
-    raise TimeoutError(f"this part's time is over; run the lab again, and it goes on from here: {unfinished}")
-main = sets[0]
-about = dict(
-    mode="eval", victim=f"trained {recipe.epochs} epochs", note="; ".join(f"{k}: {v[0]}" for k, v in family.items())
-)
-for (name, architecture), fleet in fleets.items():
-    train, test = fleet.accuracy()
-    print(f"{name}, {architecture}: {train.mean():.3f} of members right, {test.mean():.3f} of all others")
-    page.record("task_acc", [name, short[architecture]], test, **about)
+guest = (victim, models.sized(victim, 32)) if victim else None
+shown = shadow_fleets.shown("likelihood_ratio.fleet", profile, [*names.values()], device, guest)
+answers = dict(zip([*names, victim], shown.values(), strict=False))
+for architecture, said in answers.items():
+    train, test = (each.mean().item() for each in said.accuracies())
+    print(f"{architecture}: {train:.3f} of members right, {test:.3f} of all others")
 
 # %% [markdown]
 # ## What is read off the logits
@@ -142,9 +92,12 @@ for (name, architecture), fleet in fleets.items():
 
 # %%
 print(getsource(membership_inference.signals.margin), getsource(membership_inference.signals.log_odds), sep="\n\n")
-phi = {
-    key: fleet.signal(membership_inference.signals.margin)[:, :size] for key, fleet in fleets.items()
-}  # (models, images, queries)
+
+# %%
+phi = {architecture: said.margins() for architecture, said in answers.items()}  # (models, images, queries)
+audited = answers["ResNet"].members  # (models, images)
+fleet_size, size = audited.shape
+print(f"{fleet_size} models; each image in {audited.sum(0).unique().tolist()} of them")
 
 # %% [markdown]
 # Why not compute $\log(p / (1 - p))$ from the probabilities? Here is an image of which a model is quite sure:
@@ -162,24 +115,25 @@ print(f"from the logits, in float64: {membership_inference.signals.margin(sure, 
 # Find an image where the two lie apart: it leaves a mark on whoever is trained on it.
 
 # %%
-photos = data.load(main)
+pixels, labels = shadow_fleets.pictures("likelihood_ratio.fleet", profile)
+classes = data.load("cifar10").classes
 others = torch.arange(fleet_size) > 1  # not the target, and not its partner, which holds the answer
 shown = range(0, size, max(1, size // 20))
 
 
 def look(architecture, image):
-    said, inside = phi[main, architecture], audited[:, image]
+    said, inside = phi[architecture], audited[:, image]
     fit = [field[image, 0].item() for field in membership_inference.lira.gaussians(said[others], audited[others])]
     values = [said[others & side][:, image, 0] for side in (inside, ~inside)]
     truth = "was" if inside[0] else "was not"
-    kind = photos.classes[photos.labels[image]]
+    kind = classes[labels[image]]
     said_so = f"image {image}, {kind}: the target {truth} trained on it; in {fit[0]:.1f} ± {fit[1]:.1f}, out {fit[2]:.1f} ± {fit[3]:.1f}"
-    photo = plots.side_by_side(photos.one(image)[0], titles=[said_so], alt=f"Photograph {image}, {kind}.")
+    photo = plots.side_by_side(pixels[image : image + 1] / 255, titles=[said_so], alt=f"Photograph {image}, {kind}.")
     alt = f"{architecture}, {said_so}."
     return photo, plots.gaussians(*values, fit, said[0, image, 0].item(), xlabel="margin of the true class", alt=alt)
 
 
-widgets.explore(look, architecture=tuple(family), image=tuple(shown))
+widgets.explore(look, architecture=tuple(answers), image=tuple(shown))
 
 # %% [markdown]
 # The score of the image is the logarithm of the **likelihood ratio**: how many times likelier the target's margin is under "in" than under "out". It is averaged over the two queries.
@@ -203,76 +157,53 @@ guess
 # Every model of a fleet can be the target once, with all others but its partner as shadows: one fleet, many attacks.
 
 # %%
-attacks = {
-    "likelihood ratio": lambda key: membership_inference.lira.every_target(phi[key], audited, pairs=True),
-    "loss threshold": lambda key: phi[key][..., 0],  # orders images as the loss does
-}
-scores = {(key, kind): attack(key) for key in fleets for kind, attack in attacks.items()}  # each (models, images)
+scores = {}  # (architecture, attack) -> (models, images)
+for architecture in answers:
+    scores[architecture, "likelihood ratio"] = membership_inference.lira.every_target(
+        phi[architecture], audited, pairs=True
+    )
+    scores[architecture, "loss threshold"] = phi[architecture][..., 0]  # orders images as the loss does
 warnings.filterwarnings("ignore", "fpr=")  # few non-members make a rate rough; its interval says so
 
 
-def tprs(scored, fpr):
-    """The true-positive rate of every target, or why there is none."""
+def tpr(scored, member, fpr):
+    """The true-positive rate of one target, or why there is none."""
     try:
-        return [roc.tpr_at(s, member, fpr) for s, member in zip(scored, audited, strict=True)]
+        return roc.tpr_at(scored, member, fpr)
     except ValueError as refused:
-        return str(refused)
+        return refused
 
 
-for architecture in family:
-    for kind in attacks:
-        scored = scores[(main, architecture), kind]
-        aucs = [roc.auc(s, member) for s, member in zip(scored, audited, strict=True)]
-        print(f"{architecture}, {kind}\n  AUC {roc.over_targets(aucs, seed=seed)}")
-        for fpr in (0.01, 0.001):
-            rates = tprs(scored, fpr)
-            print(f"  at {fpr:.1%}: {rates}" if isinstance(rates, str) else f"  model 0: {rates[0]}")
+for (architecture, kind), scored in scores.items():
+    aucs = [roc.auc(s, member) for s, member in zip(scored, audited, strict=True)]
+    print(f"{architecture}, {kind}: AUC {np.mean(aucs):.3f} over {len(aucs)} targets; model 0 alone:")
+    print(*(f"  at {fpr:.1%}: {tpr(scored[0], audited[0], fpr)}" for fpr in (0.01, 0.001)), sep="\n")
 
 # %% [markdown]
-# A rate at .1% of some hundred non-members would rest on a fraction of one image, so it is refused. With a few thousand it rests on a handful, and the interval says how little
+# A rate at 0.1% of some hundred non-members would rest on a fraction of one image, so it is refused. With a few thousand it rests on a handful, and the interval says how little
 # that is: it counts both uncertainties, of the members found and of the threshold.
 
 # %%
-curves = {
-    f"{architecture}, {kind}": [roc.curve(s, member) for s, member in zip(scores[(main, architecture), kind], audited, strict=True)]
-    for architecture in list(family)[:2] for kind in attacks
-}  # fmt: skip
-at_one = {name: np.mean([roc.band([c], [0.01])[1][0] for c in several]) for name, several in curves.items()}
-
-for architecture in list(family)[:2]:  # one figure each: four bands would lie over each other
-    shown = {name: several for name, several in curves.items() if name.startswith(architecture)}
-    said = ", ".join(f"{name} {at_one[name]:.1%}" for name in shown)
-    display(
-        plots.roc(shown, alt=f"ROC on logarithmic axes, mean and range over targets; at 1% false positives: {said}.")
-    )
-
-# %%
-guess.against(100 * at_one["ResNet, likelihood ratio"])
+for architecture in names:  # one figure each: four bands would lie over each other
+    curves = {
+        f"{architecture}, {kind}": [roc.curve(s, member) for s, member in zip(scored, audited, strict=True)]
+        for (a, kind), scored in scores.items() if a == architecture
+    }  # fmt: skip
+    display(plots.roc(curves, alt=f"ROC of two attacks on the {architecture}, on logarithmic axes, mean and range over targets."))  # fmt: skip
 
 # %% [markdown]
-# At `laptop` the ratio is somewhat better on the right of the curve, and on the left, at 1%, it finds about three to five times as many members. At `smoke`, with six models of 200
-# images, no difference can be relied on. Whoever wants to harm somebody works on the left.
-
+# Over all targets of a repeat together, which makes thousands of non-members:
 
 # %%
-def rates_of(key, kind, fpr):
-    rates = tprs(scores[key, kind], fpr)
-    return None if isinstance(rates, str) else torch.tensor([rate.value for rate in rates])
+attacks = {"likelihood ratio": "likelihood_ratio", "loss threshold": "loss_threshold"}
+for metric, words in (("tpr_at_fpr_0p01", "members found at 1% false positives, in percent"), ("auc", "AUC")):
+    rows = {f"{a}: {kind}": f"{metric}[cifar10, {names[a]}, {key}]" for a in names for kind, key in attacks.items()}
+    display(plots.evidence(kept, mine, rows, xlabel=words))
+guess.against(mine.mean("tpr_at_fpr_0p01[cifar10, resnet, likelihood_ratio]"))
 
-
-for key in fleets:
-    name, architecture = key[0], short[key[1]]
-    for kind in attacks:
-        aucs = [roc.auc(s, member) for s, member in zip(scores[key, kind], audited, strict=True)]
-        page.record("auc", [name, architecture, kind.replace(" ", "_")], aucs, **about)
-        for metric, fpr in (("tpr_at_fpr_0p01", 0.01), ("tpr_at_fpr_0p001", 0.001)):
-            if (rates := rates_of(key, kind, fpr)) is not None:
-                page.record(metric, [name, architecture, kind.replace(" ", "_")], 100 * rates, unit="percent", **about)
-    if (rates := rates_of(key, "likelihood ratio", 0.01)) is not None:
-        lead = 100 * (rates - rates_of(key, "loss threshold", 0.01))
-        page.record(
-            "tpr_at_fpr_0p01_difference", [name, architecture, "ratio_less_threshold"], lead, unit="percent", **about
-        )
+# %% [markdown]
+# Whoever wants to harm somebody works on the left of the curve. These victims know all of their few images, so a threshold on the loss is a strong attack already; the fewer images
+# a victim has seen, the less it matters whether one of them was easy.
 
 # %% [markdown]
 # ## The knobs
@@ -294,12 +225,16 @@ knobs = [
 rows = []
 for knob in knobs:
     row = dict(knob)
-    for architecture in list(family)[:2]:
-        scored = membership_inference.lira.every_target(phi[main, architecture], audited, pairs=True, **knob)
-        row[f"AUC, {architecture}"] = np.mean([roc.auc(s, k) for s, k in zip(scored, audited, strict=True)])
-        row[f"TPR at 1%, {architecture}"] = np.mean([r.value for r in tprs(scored, 0.01)])
+    for architecture in names:
+        rates = shadow_fleets.rates(answers[architecture].ratios(**knob), audited)
+        row[f"AUC, {architecture}"] = rates["auc"]
+        row[f"TPR at 1%, {architecture}"] = rates["tpr_at_fpr_0p01"]
     rows.append(row)
 pd.DataFrame(rows).set_index(["online", "variance", "protocol"]).round(3)
+
+# %%
+rows = {f"{a}: {kind}": f"auc[cifar10, {names[a]}, {key}]" for a in names for kind, key in (("online", "likelihood_ratio"), ("offline", "offline"))}  # fmt: skip
+plots.evidence(kept, mine, rows, xlabel="AUC")
 
 # %% [markdown]
 # ## How many models?
@@ -319,96 +254,44 @@ pd.DataFrame(rows).set_index(["online", "variance", "protocol"]).round(3)
 loss_guess = widgets.predict("AUC of the whole fleet less AUC of six models, on the ResNet:", low=-0.05, high=0.2)
 loss_guess
 
-# %%
-counts = [count for count in (6, 8, 10, 16, 32, 64) if count <= fleet_size]
-sure_of = {
-    a: fleets[main, a].signal(membership_inference.signals.confidence)[..., 0] for a in list(family)[:2]
-}  # (models, all images)
-
-
-def by_count(architecture, count):
-    """AUC of every target, for three attacks, with the first `count` models of a fleet."""
-    said, inside, sure = phi[main, architecture][:count], audited[:count], sure_of[architecture][:count]
-    found = {
-        "ratio, fixed": membership_inference.lira.every_target(said, inside, pairs=True),
-        "ratio, pooled": membership_inference.lira.every_target(said, inside, variance="pooled", pairs=True),
-        "RMIA": membership_inference.rmia.every_target(sure[:, :size], inside, sure[:, size:], pairs=True),
-    }
-    return {
-        kind: [(roc.auc(s, k), roc.tpr_at(s, k, 0.01).value) for s, k in zip(scored, inside, strict=True)]
-        for kind, scored in found.items()
-    }
-
-
-by_counts = {(a, count): by_count(a, count) for a in list(family)[:2] for count in counts}
-
 
 # %%
+def by_count(architecture, measure):
+    """For a chart: attack -> {number of models: name of what is measured there}."""
+    metric, key = {"AUC": "auc", "TPR at 1%": "tpr_at_fpr_0p01"}[measure], names[architecture]
+    counts = [n for n in (6, 8, 16, 32, 64) if f"auc[cifar10, {key}, fixed, models_{n}]" in mine.table]
+    kinds = {"ratio, fixed": "fixed", "ratio, pooled": "pooled", "RMIA": "rmia"}
+    return {kind: {n: f"{metric}[cifar10, {key}, {word}, models_{n}]" for n in counts} for kind, word in kinds.items()}
+
+
 def over_counts(architecture, measure):
-    column = ("AUC", "TPR at 1%").index(measure)
-    series = {}
-    for kind in ("ratio, fixed", "ratio, pooled", "RMIA"):
-        values = [np.array(by_counts[architecture, count][kind])[:, column] for count in counts]
-        series[kind] = (counts, [v.mean() for v in values], [v.std(ddof=1) for v in values])
-    ends = ", ".join(f"{kind} {y[0]:.3f} to {y[-1]:.3f}" for kind, (_, y, _) in series.items())
-    alt = f"{measure} on the {architecture} against the number of models, with one standard deviation over targets as a band: {ends}."
-    return plots.lines(series, xlabel="models in the fleet (the target included)", ylabel=measure, alt=alt)
+    series = by_count(architecture, measure)
+    return plots.evidence_lines(kept, mine, series, xlabel="models in the fleet (the target included)", ylabel=measure)
 
 
-ends = [np.mean([a for a, _ in by_counts["ResNet", count]["ratio, fixed"]]) for count in (counts[-1], counts[0])]
-display(loss_guess.against(round(float(ends[0] - ends[1]), 4)))
-widgets.explore(over_counts, architecture=tuple(family)[:2], measure=("AUC", "TPR at 1%"))
-
-# %%
-for architecture in list(family)[:2]:
-    online = scores[(main, architecture), "likelihood ratio"]
-    offline = membership_inference.lira.every_target(phi[main, architecture], audited, online=False, pairs=True)
-    gap = [roc.auc(a, k) - roc.auc(b, k) for a, b, k in zip(online, offline, audited, strict=True)]
-    page.record("auc_difference", [main, short[architecture], "online_less_offline"], gap, **about)
-    if (few := by_counts.get((architecture, 8))) is None:
-        continue
-    gap = np.array(few["ratio, pooled"])[:, 1] - np.array(few["ratio, fixed"])[:, 1]
-    page.record(
-        "tpr_at_fpr_0p01_difference",
-        [main, short[architecture], "pooled_less_fixed", "models_8"],
-        100 * gap,
-        unit="percent",
-        **about,
-    )
+few, all_of_them = "auc[cifar10, resnet, fixed, models_6]", "auc[cifar10, resnet, likelihood_ratio]"
+display(loss_guess.against(round(mine.mean(all_of_them) - mine.mean(few), 4)))
+widgets.explore(over_counts, architecture=tuple(names), measure=("AUC", "TPR at 1%"))
 
 # %% [markdown]
 # ## CNN and Transformer
 #
-# In the paper (Table 3, Figure 2) the attack on a Swin does better than that on the ResNet of its size, by AUC, and at every false-positive rate. Ours are compared model by
-# model, on the same images.
+# In the paper (Table 3, Figure 2) the attack on a Swin does better than that on the ResNet of its size, by AUC, and at every false-positive rate. Lab 01 has measured it: both architectures on one draw of images, four models of each.
 
 # %%
-for name in sets:
-    for one, other in (("Swin", "ResNet"), ("Swin-S", "ResNet-101")):
-        if one not in family:
-            continue
-        keys = [name, f"{short[one]}_less_{short[other]}"]
-        pair = [scores[(name, a), "likelihood ratio"] for a in (one, other)]
-        gap = [roc.auc(a, k) - roc.auc(b, k) for a, b, k in zip(*pair, audited, strict=True)]
-        page.record("auc_difference", keys, gap, **about)
-        print(f"{name}: AUC of {one} less {other}: {roc.over_targets(gap, seed=seed)}")
-        cuts = [roc.others_thresholds(scored, audited) for scored in pair]  # from all other models, as an attacker must
-        right = [
-            [roc.accuracy(s, k, cut) for s, k, cut in zip(scored, audited, at, strict=True)]
-            for scored, at in zip(pair, cuts, strict=True)
-        ]
-        page.record("ratio_acc_difference", keys, np.subtract(*right), **about)
-        rates = [rates_of((name, a), "likelihood ratio", 0.001) for a in (one, other)]
-        if rates[0] is not None:
-            page.record("tpr_at_fpr_0p001_difference", keys, 100 * (rates[0] - rates[1]), unit="percent", **about)
-        lowest = 10 / (size / 2)  # ten non-members: left of that a curve is not resolved
-        grid = np.geomspace(max(lowest, 0.001), 0.5, 100)  # on the right all curves meet
-        tpr = [[roc.band([roc.curve(s, k)], grid)[1] for s, k in zip(scored, audited, strict=True)] for scored in pair]
-        page.record("roc_share_above", keys, (np.array(tpr[0]) >= np.array(tpr[1])).mean(1), **about)
+pair = experiments.load("membership.architectures")
+live = None if len(pair) else experiments.run("membership.architectures", profile, device=device)
+rows = {a: f"auc[cifar10, {names[a]}, likelihood_ratio]" for a in names}
+share = {"rates at which the Swin's curve lies on or above": "roc_share_above[cifar10, swin_less_resnet]"}
+display(
+    plots.evidence(pair, live, rows, xlabel="AUC", published={"ResNet": 0.6446, "Swin": 0.7384}),
+    plots.evidence(pair, live, share, xlabel="share of the false-positive rates"),
+)
 
 # %%
-levels = {a: (train - test).mean().item() for a in family for train, test in [fleets[main, a].accuracy()]}
-print("overfitting level:", ", ".join(f"{a} {level:.3f}" for a, level in levels.items()))
+if victim:
+    rates = shadow_fleets.rates(answers[victim].ratios(), audited)
+    print(f"{victim}: AUC {rates['auc']:.3f}, {rates['tpr_at_fpr_0p01']:.1f}% of members found at 1% false positives")
 
 # %% [markdown]
 # Mind the overfitting level, though: with the same images and the same epochs the two do not overfit alike. Lab 01 shows what to do about that.
@@ -419,34 +302,12 @@ print("overfitting level:", ", ".join(f"{a} {level:.3f}" for a, level in levels.
 # Suppose that the models did not come in pairs. Each image is still in exactly half of, say, eight models. Take model 0 as the target and count how many of the *other seven* hold an image. If four, the
 # target does not; if three, it does. So the answer stands in the shadows' own rows.
 #
-# No score should depend on it. Let us see with margins that are pure noise: an honest attack has an AUC of .5.
-
+# No score should depend on it. Let us see with margins that are pure noise: an honest attack has an AUC of 0.5.
 
 # %%
-def on_noise(pairs, online=True, variance="per-example", count=8, images=20_000, repeats=5):
-    found = []
-    for repeat in range(repeats):
-        noise = torch.randn(
-            count, images, 1, generator=torch.Generator().manual_seed(seed + repeat), dtype=torch.float64
-        )
-        rows = data.in_out(images, count, seed + repeat, pairs=pairs)
-        scored = membership_inference.lira.every_target(noise, rows, online=online, variance=variance, pairs=pairs)
-        found.append(statistics.mean(roc.auc(s, k) for s, k in zip(scored, rows, strict=True)))
-    return found
-
-
-for pairs in (False, True):
-    found = on_noise(pairs)
-    page.record(
-        "auc",
-        ["noise", "paired" if pairs else "unpaired"],
-        found,
-        mode="eval",
-        victim="none: noise in place of margins",
-    )
-    print(
-        f"{'in pairs' if pairs else 'not in pairs'}: AUC on noise {statistics.mean(found):.4f} (std {statistics.stdev(found):.4f}, n={len(found)})"
-    )
+noise = experiments.run("likelihood_ratio.noise", profile, device=device)
+rows = {"not in pairs": "auc[noise, unpaired]", "in pairs": "auc[noise, paired]"}
+plots.evidence(experiments.load("likelihood_ratio.noise"), noise, rows, xlabel="AUC on noise (0.5 knows nothing)")
 
 # %% [markdown]
 # The AUC is *below* one half. A mean and a spread from three models lie further off than those from four, so the target fits its own side a little worse, whichever
@@ -543,15 +404,13 @@ checks.verify("02.non_members", for_one_and_for_ten)
 # Zhang et al. follow Carlini et al.'s protocol with ResNet-50 and 101, Swin-T and S on CIFAR-10 and CIFAR-100 (Table 3, Figure 2). With small members of the same families the verdict is about the direction. The last rows are ours.
 
 # %%
-page.show()
+ledger.show("02")
 
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Size and number.** Few and small models at `smoke` and `laptop`. Trained on little they would all leak alike, AUC near 1; so from `laptop` on there are several thousand images and the
-#   paper's mixup. `gpu` has the paper's models and recipe with fewer of everything else.
-# - **Not trained to the end.** The paper's victims get more than .99 of their training images right (section 4.1). After 30 epochs at `laptop` our small Swin gets two thirds right and
-#   the ResNet nine tenths, so there a verdict on Swin against ResNet speaks of unfinished training.
+# - **Size and number.** Eight small models of each architecture, which know 200 images each. So few images are all known by heart, and any attack finds most of them.
+# - **Trained to the end**, as the paper's victims are (more than 0.99 of their training images right, section 4.1), but without its mixup and cutmix, which would take its 300 epochs.
 # - **Pairs.** Complementary halves with the partner left out; see the trap.
 # - **Fixed variance**, as Carlini et al. advise for fewer than 64 models. Scores follow the paper's formulas, not the public code; the table of knobs has both.
 # - **Every model is a target.** The targets share their shadow models, so the true spread is a little wider than the one printed.

@@ -150,14 +150,25 @@ def shown(
     name: of an experiment that trains fleets.  profile: smoke, or anything above it for class.
     families: of FAMILIES.  guest: a further architecture, trained on the same images, under the key "guest".
     """
-    about, size = find(name), "smoke" if profile == "smoke" else "class"
-    how = about.size(size).settings
-    number = 0 if size == "smoke" else about.first(size) + about.size(size).repeats
-    images = draw(number, how["images"], how["models"], unseen=how.get("unseen", 0))
+    images, how = _live(name, profile)
     architectures = {family: FAMILIES[how["families"]][family] for family in families}
     architectures |= {"guest": guest} if guest else {}
     recipe, every = how["recipe"], how.get("every", 0)
     return {family: answers(each, images, recipe, every, device) for family, each in architectures.items()}
+
+
+def pictures(name: str, profile: str) -> tuple[Tensor, Tensor]:
+    """The images of that repeat, uint8 (n, channels, height, width), and their labels."""
+    images, _ = _live(name, profile)
+    return images.pixels, images.labels
+
+
+def _live(name: str, profile: str) -> tuple[Draw, Mapping[str, Any]]:
+    """The draw of a lab's live repeat, and the settings of its size."""
+    about, size = find(name), "smoke" if profile == "smoke" else "class"
+    how = about.size(size).settings
+    number = 0 if size == "smoke" else about.first(size) + about.size(size).repeats
+    return draw(number, how["images"], how["models"], unseen=how.get("unseen", 0)), how
 
 
 def rates(scores: Tensor, members: Tensor) -> dict[str, float]:
