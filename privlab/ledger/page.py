@@ -15,7 +15,7 @@ from IPython.display import publish_display_data
 from torch import Tensor
 
 from privlab import compute
-from privlab.ledger import papers, report
+from privlab.ledger import judging, papers, report
 from privlab.ledger.evidence import checked
 from privlab.ledger.records import Machine, Record, record
 from privlab.ledger.verdicts import Judgement, judge
@@ -72,8 +72,12 @@ class Page:
             publish_display_data(entry.bundle())
 
     def judgements(self) -> list[Judgement]:
-        """A verdict for each claim of this lab."""
-        return [judge(c, self.records, self.profile, ran=True) for c in papers.claims(self.lab)]
+        """A verdict for each claim of this lab: from its records, and where a claim has experiments, from their evidence."""
+        shelf = judging.Shelf()
+        return [
+            judging.judge(c, shelf) if c.experiments else judge(c, self.records, self.profile, ran=True)
+            for c in papers.claims(self.lab)
+        ]
 
     def show(self, paper: str | None = None) -> report.Panel:
         """Every claim of this lab, or those of one paper, with the paper's number, ours and the verdict."""
