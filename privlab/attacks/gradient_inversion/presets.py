@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import label_recovery, objectives
@@ -96,6 +98,26 @@ def april(steps: int = 1500, alpha: float = 1.0) -> GradientMatching:
     """
     terms = (Term("gradients", 1.0, squared_distance), Term("position", alpha, position_direction))
     return GradientMatching(terms, steps, schedule=cosine, labels=one_or_many)
+
+
+def april_balanced(steps: int, model: nn.Module, leak: Leak, seed: int = 0) -> GradientMatching:
+    """APRIL with an alpha by rule: what the distance has to fall over what the cosine has to rise, where a search of this seed begins.
+
+    The paper names no alpha. This one needs nothing but the leak, so an attacker can follow it.
+    """
+    begin = next(april(steps).search(model, leak, seed)).losses
+    return april(steps, begin["gradients"] / max(1 + begin["position"], 1e-6))
+
+
+def lu2022(steps: int = 1500) -> dict[str, GradientMatching]:
+    """The four attacks of Lu et al. 2022, Table 1, with Adam, a step length of 0.1 and the label read off: dlg, ig, tag, april.
+
+    The paper names Adam and the steps, no step length and no alpha. DLG, TAG and APRIL share all but the loss; IG keeps the sign and the
+    falling step of Inverting Gradients.
+    """
+    squared = april(steps).without("position")
+    inverting = replace(inverting_gradients(steps), labels=one_or_many)
+    return {"dlg": squared, "ig": inverting, "tag": tag(steps), "april": april(steps)}
 
 
 def gradinversion(

@@ -1,0 +1,345 @@
+"""Lab 06: the four searches of Lu et al. 2022, Table 1, on its architectures A and B; and what it hangs on whether a search sees the image.
+
+At night `cifar10`, `mnist`, `architecture_a` and `batches` have the paper's own networks and steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from privlab import metrics, training
+from privlab.attacks.gradient_inversion import closed_form, label_recovery
+from privlab.attacks.gradient_inversion.results import Result
+from privlab.experiments import sense_of_place
+from privlab.experiments.april_victims import (
+    BEGIN,
+    TINY,
+    altered,
+    another_embedding,
+    batch,
+    guesses,
+    invert,
+    label_right,
+    observed,
+    photographs,
+    scores,
+    strip,
+    word,
+)
+from privlab.experiments.protocol import Size, Values, experiment
+
+FOUR = ("april", "dlg", "ig", "tag")
+OWN = "architecture {} in the paper's size, fresh; Adam's step length and alpha, which it does not name, are ours"
+SHORT = "two layers, a fraction of the paper's steps"
+TWO: dict[str, Any] = dict(depth=2)
+QKV = "blocks.0.attn.qkv.weight"
+
+
+def fall(result: Result) -> float:
+    """How far the squared distance of the gradients fell from the start to its least, in powers of ten."""
+    least = min(step["gradients"] for step in result.trace)
+    return math.log10(result.trace[0]["gradients"] / max(least, 1e-9))
+
+
+def _four(repeat: int, data: str, steps: int, stds: Sequence[float], shape: Mapping[str, Any], device: str) -> Values:
+    """The four attacks, and APRIL once more with alpha = 1, at each scale of the position embedding; scale 1 bears no key of its own."""
+    truth, _ = photographs(data).one(repeat)
+    yield from guesses(data, truth)
+    rows, ways = [truth], {}
+    for std in stds:
+        for attack in (*FOUR, "april_alpha_1"):
+            how = dict(name=data, device=device, victim={**shape, "position_std": std})
+            result = invert(attack, repeat, steps, **how)
+            yield from scores(result.images, truth, data, data, attack, *([] if std == 1 else [word(std)]))
+            if std == 1:
+                rows.append(result.images)
+                ways[attack] = [(s.step, metrics.psnr(s.images, truth).item()) for s in result.snapshots]
+            if std == 1 and attack == "april":
+                yield "log10_grad_loss_drop[position_shared]", fall(result)
+    yield from _how_soon({name: ways[name] for name in ("april", "dlg", "tag")}, steps)
+    yield "picture[photograph_april_dlg_ig_tag]", strip(*rows[:5])
+
+
+def _how_soon(ways: Mapping[str, Sequence[tuple[int, float]]], steps: int) -> Values:
+    """Figure 3: steps until the PSNR with which the worst of three ends, and where each stands after a tenth, two tenths, ..."""
+    bar = min(way[-1][1] for way in ways.values())
+    for name, way in ways.items():
+        yield f"steps_to_threshold[{name}]", next(step for step, dB in way if dB >= bar)
+        for tenth in range(11):
+            near = min(way, key=lambda shot: abs(shot[0] - tenth * steps / 10))
+            yield f"psnr[{name}, tenth_{tenth}]", near[1]
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "two narrow layers, 3 steps", settings=dict(steps=3, stds=[1.0], shape=TINY)),
+    class_=Size(8, f"{SHORT}: 30 of 1,500", settings=dict(steps=30, stds=[1.0], shape=TWO)),
+    night=Size(16, OWN.format("B"), own=True, settings=dict(steps=1500, stds=[1.0, 0.02], shape={})),
+    paper=Size(500, OWN.format("B"), own=True, settings=dict(steps=1500, stds=[1.0, 0.02], shape={})),
+)
+def cifar10(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], device: str = "cpu") -> Values:
+    """Table 1, Figures 3, 7 and 8, section 4.2: the four attacks, and what is left of them without the position embedding's gradient."""
+    yield from _four(repeat, "cifar10", steps, stds, shape, device)
+    truth, _ = photographs("cifar10").one(repeat)
+    rows = [truth]
+    for std in stds:
+        # without that gradient APRIL is DLG, to the bit
+        for attack in ("dlg", "ig", "tag") if std == 1 else ("dlg",):
+            how = dict(sent="withheld", device=device, victim={**shape, "position_std": std})
+            result = invert(attack, repeat, steps, **how)
+            last = [] if std == 1 else [word(std)]
+            yield from scores(result.images, truth, "cifar10", "position_hidden", attack, *last)
+            if attack == "dlg":
+                yield f"log10_grad_loss_drop[{', '.join(['position_hidden', *last])}]", fall(result)
+            rows.append(result.images)
+    yield "picture[photograph_without_position_gradient]", strip(*rows)
+
+
+@experiment(
+    data=("mnist",),
+    smoke=Size(2, "two narrow layers, 3 steps", settings=dict(steps=3, stds=[1.0], shape=TINY)),
+    class_=Size(8, f"{SHORT}: 30 of 800", settings=dict(steps=30, stds=[1.0], shape=TWO)),
+    night=Size(16, OWN.format("B"), own=True, settings=dict(steps=800, stds=[1.0, 0.02], shape={})),
+    paper=Size(500, OWN.format("B"), own=True, settings=dict(steps=800, stds=[1.0, 0.02], shape={})),
+)
+def mnist(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], device: str = "cpu") -> Values:
+    """Table 1: the four attacks on a digit."""
+    yield from _four(repeat, "mnist", steps, stds, shape, device)
+
+
+VIT_BASE: dict[str, Any] = dict(image_size=224, patch_size=16, width=768, depth=12, heads=12, num_classes=1000)
+
+
+@experiment(
+    data=("imagenet_samples",),
+    smoke=Size(
+        2, "two narrow layers, 2 steps",
+        settings=dict(steps=2, shape={**TINY, "image_size": 64, "patch_size": 16, "num_classes": 1000}),
+    ),
+    gpu=Size(8, "ViT-Base, fresh, photographs of a sample of 20", settings=dict(steps=5000, shape=VIT_BASE)),
+    paper=Size(20, "ViT-Base, fresh, photographs of a sample of 20", settings=dict(steps=5000, shape=VIT_BASE)),
+)  # fmt: skip
+def imagenet(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
+    """Table 1: the four attacks on a photograph of 224 pixels."""
+    side, position_std = shape.get("image_size"), 1.0
+    truth, _ = photographs("imagenet_samples").one(repeat % 20, size=side)
+    yield from guesses("imagenet_samples", truth, other_than=repeat % 20)
+    for attack in FOUR:
+        how = dict(name="imagenet_samples", device=device, victim={**shape, "position_std": position_std})
+        found = invert(attack, repeat, steps, **how).images
+        yield from scores(found, truth, "imagenet_samples", "imagenet", attack)
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
+    class_=Size(8, f"{SHORT}: 20 of 1,500", settings=dict(steps=20, shape=TWO)),
+    night=Size(16, OWN.format("A"), own=True, settings=dict(steps=1500, shape={})),
+    paper=Size(500, OWN.format("A"), own=True, settings=dict(steps=1500, shape={})),
+)
+def architecture_a(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
+    """Figures 2 and 8 (A): the closed form and the four searches on architecture A, and one without the position gradient."""
+    truth, _ = photographs("cifar10").one(repeat)
+    yield from guesses("cifar10", truth)
+    victim = {**shape, "architecture": "a", "position_std": 1.0}
+    model, leak = observed(repeat, victim=victim, device=device)
+    solved = closed_form.attention(model, leak).images.cpu()
+    yield "psnr[arch_a, closed_form]", metrics.psnr(solved, truth)
+    rows = [truth, solved.clamp(0, 1)]
+    for attack in FOUR:
+        result = invert(attack, repeat, steps, device=device, victim=victim)
+        yield from scores(result.images, truth, "cifar10", "arch_a", attack)
+        rows.append(result.images)
+    hidden = invert("dlg", repeat, steps, sent="withheld", device=device, victim=victim)
+    yield from scores(hidden.images, truth, "cifar10", "arch_a", "position_hidden")
+    yield "log10_grad_loss_drop[arch_a, position_hidden]", fall(hidden)
+    yield "picture[photograph_closed_form_april_dlg_ig_tag_hidden]", strip(*rows, hidden.images)
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, sizes=[4], shape=TINY)),
+    class_=Size(8, f"{SHORT}: 30 of 1,500", settings=dict(steps=30, sizes=[4], shape=TWO)),
+    night=Size(16, OWN.format("B"), own=True, settings=dict(steps=1500, sizes=[4], shape={})),
+    paper=Size(100, OWN.format("B"), own=True, settings=dict(steps=1500, sizes=[2, 4], shape={})),
+)
+def batches(repeat: int, steps: int, sizes: list[int], shape: dict[str, Any], device: str = "cpu") -> Values:
+    """Figure 4: APRIL on a batch of different classes, its labels by the row minimum; the images in the order of their labels."""
+    victim = {**shape, "position_std": 1.0}
+    for size in sizes:
+        model, leak = observed(repeat, size, victim=victim, device=device)
+        truth, wanted = photographs("cifar10").take(batch(repeat, size))
+        right = label_recovery.overlap(label_recovery.bias_counts(model, leak).cpu(), wanted)
+        yield f"label_accuracy[bias_counts, batch_{size}]", right
+        result = invert("april", repeat, steps, size, device=device, victim=victim)
+        read = result.labels.tolist()
+        yield f"label_accuracy[row_minimum, batch_{size}]", label_recovery.overlap(result.labels, wanted)
+        order = [read.index(y) if y in read else k for k, y in enumerate(wanted.tolist())]
+        found = result.images[order]
+        yield from scores(found, truth, "cifar10", "april", f"batch_{size}")
+        for name, value in guesses("cifar10", truth):
+            yield name.replace("]", f", batch_{size}]"), value
+        yield f"picture[batch_{size}, truth_above_found]", strip(*truth.split(1), below=found)
+
+
+@experiment(
+    data=("cifar10", "mnist"),
+    smoke=Size(2, "two narrow layers", settings=dict(shape=TINY)),
+    class_=Size(16, "architectures A and B in the paper's size, fresh", own=True, settings=dict(shape={})),
+)
+def label_rule(repeat: int, shape: dict[str, Any]) -> Values:
+    """Algorithm 2, line 3: the share of labels that are read right, over both architectures and two scales of the position embedding."""
+    for name, key in (("cifar10", "batch_1"), ("mnist", "batch_1, mnist")):
+        cells = [dict(architecture=a, position_std=std, **shape) for a in "ab" for std in (1.0, 0.02)]
+        yield f"label_accuracy[dot_product_rule, {key}]", sum(label_right(repeat, name, v) for v in cells) / len(cells)
+
+
+# -- ours: the scale of the position embedding ---------------------------------------------------------------------------------
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "two narrow layers, 3 steps", settings=dict(steps=3, stds=[0.02, 1.0], shape=TINY)),
+    class_=Size(8, "two layers, 60 steps", settings=dict(steps=60, stds=[0.02, 0.2, 1.0, 2.0], shape=TWO)),
+    night=Size(
+        16, "architecture B in its paper's size, 300 steps",
+        settings=dict(steps=300, stds=[0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0], shape={}),
+    ),
+)  # fmt: skip
+def scale(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], device: str = "cpu") -> Values:
+    """Nothing changed but the standard deviation of the position embedding: what a search and the closed form find, and why."""
+    truth, _ = photographs("cifar10").one(repeat)
+    yield from guesses("cifar10", truth)
+    rows = [truth]
+    for std in stds:
+        victim = {**shape, "position_std": std}
+        found = invert("annealed", repeat, steps, victim=victim, device=device).images
+        rows.append(found)
+        yield f"psnr[fresh, {word(std)}]", metrics.psnr(found, truth)
+        mean_patch, rest = sense_of_place.parts(found, truth)
+        yield f"psnr[mean_patch, {word(std)}]", mean_patch
+        yield f"correlation[differences_between_patches, {word(std)}]", rest
+        if std in (stds[0], 1.0, stds[-1]):
+            bare = invert("annealed_bare", repeat, steps, victim=victim, device=device).images
+            yield f"psnr[gradients_alone, {word(std)}]", metrics.psnr(bare, truth)
+        yield from _without_a_search(repeat, std, victim, device)
+    for std, class_std in ((1.0, 0.02), (0.02, 1.0)):
+        victim = {**shape, "position_std": std, "class_std": class_std}
+        found = invert("annealed", repeat, steps, victim=victim, device=device).images
+        yield f"psnr[patches_{word(std)}, class_{word(class_std)}]", metrics.psnr(found, truth)
+    yield "picture[photograph_and_scales]", strip(*rows)
+
+
+def _without_a_search(repeat: int, std: float, victim: dict[str, Any], device: str) -> Values:
+    """What the gradients themselves say at one scale."""
+    truth, label = photographs("cifar10").one(repeat)
+    model, leak = observed(repeat, victim=victim, device=device)
+    solved = closed_form.patch_embedding(model, leak)
+    yield f"psnr[patch_embedding, {word(std)}]", metrics.psnr(solved.images.cpu(), truth)
+    yield f"log10_condition[fresh, {word(std)}]", math.log10(solved.condition)
+    yield f"row_cosine[position_gradient, {word(std)}]", sense_of_place.rows_alike(leak)
+    sense, far = sense_of_place.measured(model, truth, label, seed=repeat + BEGIN)
+    yield f"log10_sense_of_place[{word(std)}]", math.log10(sense)
+    yield f"log10_distance_of_noise[{word(std)}]", math.log10(far)
+    if std == 1:
+        yield "slope_share[position, alpha_1]", sense_of_place.slope_share(model, leak, seed=repeat + BEGIN)
+
+
+KINDS: dict[
+    str, dict[str, Any]
+] = {  # what the client does with its position embedding -> how victim and message differ
+    "shared": dict(),
+    "withheld": dict(sent="withheld"),
+    "sinusoid_1d": dict(position="sinusoid_1d", position_std=None),
+    "sinusoid_2d": dict(position="sinusoid_2d", position_std=None),
+    "sinusoid_2d_class_1": dict(position="sinusoid_2d", position_std=None, class_std=1.0),
+    "private": dict(sent="withheld", private=True),
+}
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=dict(width=224, depth=2))),
+    class_=Size(8, "two layers, 60 steps", settings=dict(steps=60, shape=TWO)),
+    night=Size(16, "architecture B in its paper's size, 300 steps", settings=dict(steps=300, shape={})),
+)
+def embeddings(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
+    """A position embedding withheld, frozen as a sinusoid, or private: by the annealed search, and by algebra from the same message."""
+    truth, _ = photographs("cifar10").one(repeat)
+    yield from guesses("cifar10", truth)
+    rows = [truth]
+    for kind, how in KINDS.items():
+        victim = {**shape, "position_std": 1.0, **{k: v for k, v in how.items() if k not in ("sent", "private")}}
+        sent = {k: how[k] for k in ("sent", "private") if k in how}
+        result = invert("annealed", repeat, steps, victim=victim, device=device, **sent)
+        rows.append(result.images)
+        yield f"psnr[search, {kind}]", metrics.psnr(result.images, truth)
+        yield f"log10_distance_fall[search, {kind}]", fall(result)
+        model, leak = observed(repeat, victim=victim, names=[QKV], device=device)
+        server = another_embedding(model, repeat) if kind == "private" else model
+        yield f"psnr[subspace, {kind}]", metrics.psnr(closed_form.subspace(server, leak).clamped.cpu(), truth)
+        yield f"hidden_directions[{kind}]", closed_form.hidden_directions(server)
+    yield "picture[photograph_and_embeddings]", strip(*rows)
+
+
+NOISES = ("gaussian 0.003", "gaussian 0.03", "gaussian 0.3", "laplacian 0.03")
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
+    class_=Size(8, "two layers, 60 steps", settings=dict(steps=60, shape=TWO)),
+)
+def noise_and_width(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
+    """What the annealed search bears of noise, beside the closed form on the same message; and a narrow victim."""
+    truth, _ = photographs("cifar10").one(repeat)
+    yield from guesses("cifar10", truth)
+    victim = {**shape, "position_std": 1.0}
+    model, leak = observed(repeat, victim=victim, device=device)
+    for sent in ("everything", *NOISES):
+        key = sent.replace(" ", "_").replace(".", "p")
+        found = invert("annealed", repeat, steps, sent=sent, victim=victim, device=device).images
+        yield f"psnr[search, {key}]", metrics.psnr(found, truth)
+        relative = 0.0 if sent == "everything" else float(sent.split()[1])
+        solved = closed_form.patch_embedding(model, altered(sent, leak, repeat), noise=relative).clamped
+        yield f"psnr[patch_embedding, {key}]", metrics.psnr(solved.cpu(), truth)
+    found = invert("annealed", repeat, steps, victim={**victim, "width": 96}, device=device).images
+    yield "psnr[search, width_96]", metrics.psnr(found, truth)
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(
+        2, "two narrow layers, 2 epochs on 32 images, 2 steps",
+        settings=dict(steps=2, images=32, epochs=2, width=96, depth=2),
+    ),
+    class_=Size(
+        8, "two layers of width 192, 4 epochs on 400 images, 60 steps",
+        settings=dict(steps=60, images=400, epochs=4, width=192, depth=2),
+    ),
+    night=Size(
+        16, "architecture B in its paper's size, 15 epochs on 5,000 images, 300 steps",
+        settings=dict(steps=300, images=5_000, epochs=15, width=384, depth=4),
+    ),
+)  # fmt: skip
+def trained(repeat: int, steps: int, images: int, epochs: int, width: int, depth: int, device: str = "cpu") -> Values:
+    """Two victims, drawn at 0.02 and at 1, trained alike on images of the repeat's own, then searched."""
+    truth, _ = photographs("cifar10").one(repeat)
+    yield from guesses("cifar10", truth)
+    recipe = replace(training.RECIPES["smoke"], epochs=epochs)
+    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(repeat))[:images]
+    for std in (0.02, 1.0):
+        body = dict(embed_dim=width, depth=depth, position_std=std)
+        model, history = training.victim(
+            "vit_cifar", recipe, images=members, test=1_000, sample=200, seed=abs(repeat), model=body, device=device, progress=False
+        )  # fmt: skip
+        of = f"{recipe} on {images} images"
+        found = invert("annealed", repeat, steps, victim=body, trained=(model, of), device=device).images
+        yield f"psnr[trained, {word(std)}]", metrics.psnr(found, truth)
+        yield f"test_accuracy[trained, {word(std)}]", history.test_accuracy[-1]
+        yield f"position_std[trained, {word(std)}]", model.pos_embed.std().item()
