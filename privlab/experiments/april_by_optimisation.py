@@ -77,7 +77,7 @@ def _how_soon(ways: Mapping[str, Sequence[tuple[int, float]]], steps: int) -> Va
 
 @experiment(
     data=("cifar10",),
-    smoke=Size(2, "two narrow layers, 3 steps", settings=dict(steps=3, stds=[1.0], shape=TINY)),
+    smoke=Size(2, "two narrow layers, 3 steps", settings=dict(steps=3, stds=[1.0, 0.02], shape=TINY)),
     class_=Size(8, f"{SHORT}: 30 of 1,500", settings=dict(steps=30, stds=[1.0], shape=TWO)),
     night=Size(16, OWN.format("B"), own=True, settings=dict(steps=1500, stds=[1.0, 0.02], shape={})),
     paper=Size(500, OWN.format("B"), own=True, settings=dict(steps=1500, stds=[1.0, 0.02], shape={})),
