@@ -19,52 +19,54 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.8 | 1.3 GB |
-# | class | 9 | 1.5 GB |
-# | gpu | 10 | 12 GB |
-# | paper | 10 | 12 GB |
-#
-# (Measured on two CPU cores; the last two rows are estimates, for one part. At `gpu` and `paper` every search is kept: the lab stops when a part's time is
-# over, and run again it goes on from there.)
+# | class | 2 | 1.5 GB |
 
 # %% [markdown]
 # *You need* labs 04 and 05. *Words that are new here*: **slope share**, **sense of place**, **twin data**.
 
 # %%
-import copy
-import itertools
-import math
-import time
 import warnings
-from dataclasses import replace
 
 import torch
-from torch.nn import functional as F
 
-from privlab import data, ledger, metrics, training
+from privlab import compute, data, experiments, ledger, metrics
 from privlab.attacks import gradient_inversion
-from privlab.defences import perturbation
+from privlab.experiments import sense_of_place
 from privlab.leak import observe
 from privlab.models import april
-from privlab.notebook import checks, flipbook, player, plots, widgets
+from privlab.notebook import checks, player, plots, widgets
 
 # %% tags=["parameters"]
-profile = "smoke"
+profile = "class"
 seed = 0
 device = "auto"
-part_minutes = 9  # at gpu and paper: how long one part may take
 
 # %%
-page = ledger.Page("06", profile=profile, seed=seed, device=device)
-fresh = dict(mode="eval", victim="fresh")
-every_scale = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-# shape of the victims; images of Table 1, steps for CIFAR-10 and MNIST; then for all else: images, steps, scales; training: images, epochs
-shape, how_many, steps, side_images, side_steps, scales, train_images, epochs = {
-    "smoke": (dict(width=224, depth=2), 2, (8, 8), 2, 8, (0.02, 0.2, 1.0), 64, 2),
-    "class": (dict(width=384, depth=2), 3, (100, 100), 3, 80, every_scale, 800, 4),
-    "gpu": (dict(width=384, depth=4), 8, (1500, 800), 4, 300, every_scale, 10_000, 15),
-    "paper": (dict(width=384, depth=4), 500, (1500, 800), 20, 600, every_scale, 50_000, 50),
-}[profile]
-batches = (2,) if profile == "smoke" else (2, 4)
+device = compute.device(device)
+steps = {"smoke": 3, "class": 40}.get(profile, 1500)  # of what is searched live
+shape = {"smoke": dict(width=224, depth=2), "class": dict(depth=2)}.get(
+    profile, {}
+)  # of the victim here; the paper's own is 384 x 4
+
+
+def measured(name):
+    """The committed evidence of an experiment of this lab, and what it measures here and now."""
+    name = f"april_by_optimisation.{name}"
+    return experiments.load(name), experiments.run(name, profile, device=device)
+
+
+def best(kept, mine):
+    """What a sentence rests on: the evidence, or the live run where there is none yet."""
+    return kept if len(kept) else mine
+
+
+def pictures(evidence, name, titles):
+    """A strip of pictures that an experiment keeps, cut apart."""
+    strip = torch.from_numpy(evidence.picture(f"picture[{name}]")) / 255
+    strip = strip if strip.ndim == 3 else strip[..., None]
+    cut = [image.permute(2, 0, 1)[None] for image in strip.split(len(strip), dim=1)]
+    return plots.side_by_side(*cut, titles=titles, alt=f"{name.replace('_', ' ')}: {', '.join(titles)}.")
+
 
 # %% [markdown]
 # ## Equation 12: one term more
@@ -78,27 +80,10 @@ batches = (2,) if profile == "smoke" else (2, 4)
 # The rest of its Algorithm 2 is DLG with the label read off first. The paper compares four attacks, all run with Adam; it names neither Adam's step
 # length nor $\alpha$. Ours share Adam, its first step length, the box and the rule for the label:
 
-
 # %%
-def attacks(steps):
-    """The four of the paper's Table 1, with Adam, a step length of .1 and the label read off."""
-    like_april = dict(
-        optimiser="adam",
-        lr=0.1,
-        schedule=gradient_inversion.matching.cosine,
-        boxed=True,
-        labels=gradient_inversion.presets.one_or_many,
-    )
-    inverting = replace(gradient_inversion.inverting_gradients(steps), labels=gradient_inversion.presets.one_or_many)
-    return {
-        "dlg": replace(gradient_inversion.dlg(steps), **like_april), "ig": inverting,
-        "tag": gradient_inversion.tag(steps), "april": gradient_inversion.april(steps),
-    }  # fmt: skip
-
-
-name_of = {"dlg": "DLG", "ig": "IG", "tag": "TAG", "april": "APRIL"}
-for name, attack in attacks(steps[0]).items():
-    print(f"{name_of[name]}: {attack}", end="\n\n")
+four = gradient_inversion.presets.lu2022(steps)
+for name, attack in four.items():
+    print(f"{name}: {attack}", end="\n\n")
 
 # %% [markdown]
 # (IG keeps the sign and the falling step of Inverting Gradients, so it differs in more than its equation.)
@@ -106,20 +91,14 @@ for name, attack in attacks(steps[0]).items():
 # %% [markdown]
 # ## The victims
 #
-# Architecture B in the paper's size for small images, or a smaller one where this profile says so. One setting has to be named: the **standard
+# Architecture B: live in two layers, in the evidence of the size `night` as the paper has it, 384 wide and four deep. One setting has to be named: the **standard
 # deviation of the position embedding**. The paper does not; the code that it builds on draws it with 1, and timm with .02. Here it is 1 unless said otherwise.
 
 
 # %%
-def victim(architecture="b", number=0, class_std=None, **more):
-    """A fresh victim; `number` is that of its weights.  class_std: size of the class token's own embedding, if it is to differ."""
-    if more.get("channels") == 1:
-        more["normalise"] = data.NORMALISE["mnist"]
-    built = april.build(architecture, seed=seed + number, **{"position_std": 1.0} | shape | more)
-    if class_std is not None:
-        drawn = torch.randn(built.embed_dim, generator=torch.Generator().manual_seed(seed + number))
-        built.pos_embed.data[:, 0] = class_std * drawn
-    return built.to(page.device)
+def victim(**changes):
+    """A fresh architecture B, or another one."""
+    return april.build(**{"architecture": "b", "seed": seed, "position_std": 1.0} | shape | changes).to(device)
 
 
 photos = data.load("cifar10_samples")
@@ -133,19 +112,11 @@ leak
 # APRIL reads the label off the last layer: of one image it is the row whose products with all other rows are not positive (lab 04). Is it right every time?
 
 # %%
-digits = dict(channels=1, image_size=28, patch_size=7)
-for source, changes, more in ((photos, {}, []), (data.load("mnist_samples"), digits, ["mnist"])):
-    shares = []  # one a victim
-    for architecture, number in itertools.product("ab", range(2)):
-        model, right = victim(architecture, number, **changes), []
-        for image in range(len(source)):
-            message = observe(model, *source.one(image), names=["head.weight"])
-            right.append(
-                gradient_inversion.label_recovery.row_products(model, replace(message, labels=None)).item()
-                == source.labels[image].item()
-            )
-        shares.append(sum(right) / len(right))
-    page.record("label_accuracy", ["dot_product_rule", "batch_1", *more], shares, **fresh, position_std=1.0)
+kept_rule, mine_rule = measured("label_rule")
+rows = {
+    set: f"label_accuracy[dot_product_rule, batch_1{keys}]" for set, keys in (("CIFAR-10", ""), ("MNIST", ", mnist"))
+}
+plots.evidence(kept_rule, mine_rule, rows, xlabel="share of labels that are read right")
 
 # %% [markdown]
 # ## Watch it
@@ -153,7 +124,7 @@ for source, changes, more in ((photos, {}, []), (data.load("mnist_samples"), dig
 # *Play*, *Pause*, *Step*. The photograph on the right is for you alone.
 
 # %%
-player.watch(lambda: attacks(steps[0])["april"].search(victim(), leak, seed=seed), truth=photo)
+player.watch(lambda: four["april"].search(victim(), leak, seed=seed), truth=photo)
 
 # %% [markdown]
 # ## What does the position term do?
@@ -166,7 +137,7 @@ guess = widgets.predict("cosine between the position gradients of noise and phot
 guess
 
 # %%
-start = next(gradient_inversion.april(steps[0]).search(victim(), leak, seed=seed))
+start = next(gradient_inversion.april(steps).search(victim(), leak, seed=seed))
 print("the losses at the start:", start.losses)
 guess.against(-start.losses["position"])
 
@@ -175,28 +146,9 @@ guess.against(-start.losses["position"])
 # not a loss but its *slope*. So we measure the **slope share** of the term: of the steepness of both terms over the pixels, how much is the
 # position term's at $\alpha = 1$?
 
-
 # %%
-def slopes(model, leak, images):
-    """How steep squared distance and position direction are over the pixels: two norms."""
-    x = leak.normalise(images).requires_grad_()
-    loss = F.cross_entropy(model(x), leak.labels)
-    wanted = [model.get_parameter(name) for name in leak.grads]
-    grads = dict(zip(leak.grads, torch.autograd.grad(loss, wanted, create_graph=True), strict=True))
-    terms = [
-        f(x, grads, leak)
-        for f in (gradient_inversion.objectives.squared_distance, gradient_inversion.objectives.position_direction)
-    ]
-    return [torch.autograd.grad(term, x, retain_graph=True)[0].norm().item() for term in terms]
-
-
-# %%
-share = []
-for image in range(side_images):
-    model = victim(number=image)
-    of_distance, of_position = slopes(model, observe(model, *photos.one(image)), start.images)
-    share.append(of_position / (of_distance + of_position))
-page.record("slope_share", ["position", "alpha_1"], share, **fresh, position_std=1.0, note="at a start of noise")
+share = sense_of_place.slope_share(victim(), leak, seed)
+print(f"the position term's share of what drives this search: {share:.1e}")
 
 # %% [markdown]
 # So $\alpha = 1$ would be DLG under another name; the paper's $\alpha$, or its scale, must have been another. We choose $\alpha$ such that
@@ -205,94 +157,15 @@ page.record("slope_share", ["position", "alpha_1"], share, **fresh, position_std
 
 
 # %%
-def balanced(attack, model, leak, number):
-    """The same APRIL with alpha = what the distance has to fall / what the cosine has to rise, from this start."""
-    losses = next(attack.search(model, leak, seed=seed + number)).losses
-    return gradient_inversion.april(attack.steps, losses["gradients"] / max(1 + losses["position"], 1e-6))
-
-
-# %% [markdown]
-# From here on one search is one call, kept in the run store at `gpu` and `paper`.
-
-
-# %%
-def noisy(noise, relative):
-    return lambda leak, number: noise(leak, relative, seed=seed + number)
-
-
-levels = (0.003, 0.03, 0.3)
-harms = {  # what happens to a message on its way
-    "nothing": lambda leak, number: leak,
-    "unlabelled": lambda leak, number: replace(leak, labels=None),
-    "withheld": lambda leak, number: leak.without(["pos_embed"]),
-    **{f"gaussian {r:g}": noisy(perturbation.gaussian, r) for r in levels},
-    "laplacian 0.03": noisy(perturbation.laplacian, 0.03),
-}
-
-
-def another_embedding(model, number):
-    """What a server has that was never told the embedding: the same victim with a draw of its own."""
-    other = copy.deepcopy(model)
-    draw = torch.Generator().manual_seed(10_000 + seed + number)
-    other.pos_embed.data = torch.randn(other.pos_embed.shape, generator=draw).to(other.pos_embed)
-    return other
-
-
-# %%
-done = {}  # settings -> what was found, so that no search is done twice
-
-
-def once(begin, **about):
-    """What a search found; `begin()` gives attack, server's model, leak and seed where it was not done before."""
-    store = gradient_inversion.kept_run(seed=seed, device=page.device, **about)
-
-    def search(**keep):
-        attack, server, leak, start = begin()
-        return attack.run(server, leak, seed=seed + start, snapshots=24, progress=False, **keep)
-
-    if store.path not in done:
-        kept = store if profile in ("gpu", "paper") else None
-        done[store.path] = gradient_inversion.search_once(kept, deadline, search)
-    return done[store.path]
-
-
-# %%
-def invert(attack, image, harm="nothing", source=photos, size=None, alpha=None, private=False, trained=None, **changes):
-    """One search for photograph number `image`. The victim has weights of that number and these changes, or is trained."""
-
-    def begin():
-        model = victim(number=image, **changes) if trained is None else trained[0]
-        message = harms[harm](observe(model, *source.one(image, size=size)), image)
-        server = another_embedding(model, image) if private else model
-        return (balanced(attack, server, message, image) if alpha else attack), server, message, image
-
-    about = dict(attack=attack, set=source.name, split=source.split, image=image, size=size, harm=harm, alpha=alpha)
-    state = "fresh" if trained is None else trained[1]
-    return once(begin, private=private, state=state, changes=shape | changes, **about)
-
-
-deadline = time.monotonic() + 60 * part_minutes
-
-
-# %%
-def psnr_of(results, source=photos):
-    """One PSNR for each search of {image: result}."""
-    return torch.cat([metrics.psnr(r.images, source.one(image)[0]) for image, r in results.items()])
-
-
-def all_photos(attack, harm="nothing", **how):
-    """The same search on each photograph of the side experiments: {image: result}."""
-    return {image: invert(attack, image, harm, **how) for image in range(side_images)}
-
+weighed = gradient_inversion.presets.april_balanced(steps, victim(), leak, seed)
+weighed
 
 # %% [markdown]
 # Now the same search at several $\alpha$, 0 being DLG.
 
 # %%
-four = attacks(steps[0])
-by_alpha = {f"{a:g}": invert(gradient_inversion.april(steps[0], a), 0, "unlabelled") for a in (1.0, 1e2, 1e4, 1e6)}
-by_alpha = {"0": invert(four["dlg"], 0, "unlabelled"), **by_alpha}
-by_alpha["balanced"] = invert(four["april"], 0, "unlabelled", alpha="balanced")
+ways = {"0": four["dlg"], "1": four["april"], "1e+04": gradient_inversion.april(steps, 1e4), "balanced": weighed}
+by_alpha = {name: attack.run(victim(), leak, seed=seed, progress=False) for name, attack in ways.items()}
 for name, result in by_alpha.items():
     print(f"alpha {name:>8}: {metrics.psnr(result.images, photo).item():.2f} dB")
 
@@ -306,7 +179,7 @@ def at_alpha(alpha, step):
     return plots.side_by_side(photo, shot.images, titles=["the photograph", said], alt=alt)
 
 
-every = [s.step for s in by_alpha["0"].snapshots][:: 1 if profile == "smoke" else 3]
+every = [s.step for s in by_alpha["0"].snapshots]
 widgets.explore(at_alpha, start={"step": every[-1]}, alpha=tuple(by_alpha), step=tuple(every))
 
 # %% [markdown]
@@ -326,31 +199,11 @@ guess
 
 
 # %%
-def places(source, n):
-    """The first n images; of a large set as many of each class, as in the paper."""
-    if n <= len(source) <= 20:
-        return list(range(n))
-    classes = range(len(source.classes))
-    return [int(i) for c in classes for i in (source.labels == c).nonzero().flatten()[: n // len(classes)]]
-
-
-whole = profile == "paper"  # the sets themselves; elsewhere twenty samples of each
-sets = {
-    "cifar10": (data.load("cifar10", "test") if whole else photos, steps[0], {}),
-    "mnist": (data.load("mnist", "test") if whole else data.load("mnist_samples"), steps[1], digits),
-}
+kept, mine = measured("cifar10")
+shown = best(kept, mine)
 
 # %%
-found, table_dB = {}, {}  # (set, attack) -> {image: result}, and their PSNR
-for (which, (source, n_steps, changes)), name in itertools.product(sets.items(), name_of):
-    how = dict(source=source, alpha="balanced" if name == "april" else None, **changes)
-    attack = attacks(n_steps)[name]
-    found[which, name] = {i: invert(attack, i, "unlabelled", **how) for i in places(source, how_many)}
-    table_dB[which, name] = psnr_of(found[which, name], source)
-    print(f"{which}, {name_of[name]}: {metrics.summary(table_dB[which, name])} dB")
-
-# %%
-guess.against((table_dB["cifar10", "april"] - table_dB["cifar10", "dlg"]).mean().item())
+guess.against(shown.mean("psnr[cifar10, april]") - shown.mean("psnr[cifar10, dlg]"))
 
 # %% [markdown]
 # ### Whose decibels? The unit of Table 1
@@ -360,70 +213,50 @@ guess.against((table_dB["cifar10", "april"] - table_dB["cifar10", "dlg"]).mean()
 
 # %%
 printed = ledger.papers.table("lu2022_table1").pivot(index=["dataset", "attack"], columns="metric", values="mean")
-for which, dataset in (("mnist", "MNIST"), ("cifar10", "CIFAR-10")):
-    source = data.load(f"{which}_samples")
+for source, dataset in ((data.load("mnist_samples"), "MNIST"), (photos, "CIFAR-10")):
     truth, _ = source.take(range(20))
     noise = torch.randn(truth.shape, generator=torch.Generator().manual_seed(seed))
     deviation = torch.tensor(source.normalise.std).view(1, -1, 1, 1)
-    for name in name_of.values():
+    for name in ("DLG", "IG", "TAG", "APRIL"):
         mse, ssim = printed.loc[(dataset, name), ["mse", "ssim"]]
         either = [metrics.ssim(truth + unit * mse**0.5 * noise, truth).mean().item() for unit in (1.0, deviation)]
         print(f"{dataset:>8}, {name:>5}: printed {ssim:.3f}; as pixels {either[0]:.3f}, as normalised {either[1]:.3f}")
 
 # %% [markdown]
-# Normalised it is: in all eight rows that one is nearer. So the claims are judged by normalised MSE or by differences in decibels, where the unit drops out. In the figure the paper's numbers stand as decibels of pixels; they come, as its Figure 2 has it, from 1,500 steps.
+# Normalised it is: in all eight rows that one is nearer. So the claims are judged by normalised MSE, or by decibels. The two lines to beat look at no gradient: a picture
+# that is grey all over, and the mean of the public photographs. An attack below them has found nothing, and an order between two such attacks says nothing.
 
 # %%
-variance = sum(s**2 for s in photos.normalise.std) / 3
-in_print = {n: -10 * math.log10(printed.loc[("CIFAR-10", n), "mse"] * variance) for n in name_of.values()}
-ours = {name_of[name]: table_dB["cifar10", name] for name in name_of}
-plots.dots(
-    ours, published=in_print, xlabel="PSNR in dB on CIFAR-10 (higher is a better attack)",
-    alt="PSNR of every search on CIFAR-10, a row for each attack, the paper's as diamonds: "
-    + ", ".join(f"{name} {dB.mean().item():.1f} dB" for name, dB in ours.items()),
+rows = {
+    "APRIL": "april",
+    "APRIL, alpha 1": "april_alpha_1",
+    "DLG": "dlg",
+    "IG": "ig",
+    "TAG": "tag",
+    "grey": "grey",
+    "mean photograph": "mean_photograph",
+}
+in_print = {name: printed.loc[("CIFAR-10", name), "mse"] for name in ("APRIL", "DLG", "IG", "TAG")}
+plots.evidence(
+    kept, mine, {name: f"mse[cifar10, {key}]" for name, key in rows.items()}, xlabel="error on CIFAR-10, normalised", published=in_print, log=True
 )  # fmt: skip
 
+# %%
+kept_digits, mine_digits = measured("mnist")
+in_print = {name: printed.loc[("MNIST", name), "mse"] for name in ("APRIL", "DLG", "IG", "TAG")}
+plots.evidence(
+    kept_digits, mine_digits, {name: f"mse[mnist, {key}]" for name, key in rows.items()}, xlabel="error on MNIST, normalised",
+    published=in_print, log=True,
+)  # fmt: skip
 
 # %%
-def record_table(which, results, source, size, n_steps):
-    """Errors of every attack on one set, and APRIL's lead over each of the others, image by image."""
-    dB = {}
-    for name, of_images in results.items():
-        truth = torch.cat([source.one(image, size=size)[0] for image in of_images])
-        images = torch.cat([r.images for r in of_images.values()])
-        apart = source.normalise(images) - source.normalise(truth)
-        about = dict(**fresh, position_std=1.0, note=f"{n_steps} steps")
-        page.record("mse", [which, name], apart.square().mean((1, 2, 3)), unit="normalised", **about)
-        page.record("mse", [which, name, "pixels"], metrics.mse(images, truth), unit="pixels", **about)
-        page.record("ssim", [which, name], metrics.ssim(images, truth), **about)
-        dB[name] = metrics.psnr(images, truth)
-    for name in ("dlg", "ig", "tag"):
-        page.record("psnr_difference", [which, f"april_less_{name}"], dB["april"] - dB[name], unit="dB", **about)
-
-
-for which, (source, n_steps, _) in sets.items():
-    record_table(which, {name: found[which, name] for name in name_of}, source, None, n_steps)
-
-# %%
-as_it_stands, plain = (psnr_of(all_photos(four[name], "unlabelled")) for name in ("april", "dlg"))
-about = dict(**fresh, position_std=1.0, unit="dB", note=f"{steps[0]} steps")
-page.record("psnr_difference", ["cifar10", "april_alpha_1_less_dlg"], as_it_stands - plain, **about)
+pictures(shown, "photograph_april_dlg_ig_tag", ["the client's", "APRIL", "DLG", "IG", "TAG"])
 
 # %% [markdown]
 # ### ImageNet
 #
-# With 224 pixels, 197 tokens and twelve blocks a search of 5,000 steps is work for a GPU. (In the paper all four stay below an
+# With 224 pixels, 197 tokens and twelve blocks a search of 5,000 steps is work for a GPU: the experiment `april_by_optimisation.imagenet`, at the size `gpu`. (In the paper all four stay below an
 # SSIM of .1 here.)
-
-# %%
-vit_base = dict(image_size=224, patch_size=16, width=768, depth=12, heads=12, num_classes=1000)
-large = data.load("imagenet_samples")
-on_imagenet = {name: {} for name in name_of}
-for image, (name, attack) in itertools.product(range({"gpu": 3, "paper": 20}.get(profile, 0)), attacks(5000).items()):
-    alpha = "balanced" if name == "april" else None
-    on_imagenet[name][image] = invert(attack, image, "unlabelled", source=large, size=224, alpha=alpha, **vit_base)
-if on_imagenet["dlg"]:
-    record_table("imagenet", on_imagenet, large, 224, 5000)
 
 # %% [markdown]
 # ### How soon? (Figure 3)
@@ -432,26 +265,12 @@ if on_imagenet["dlg"]:
 # reach it; we count the steps until then.
 
 # %%
-at = [s.step for s in next(iter(found["cifar10", "dlg"].values())).snapshots]
-curves = {}  # attack -> PSNR (images, snapshots)
-for name in ("april", "dlg", "tag"):
-    ways = [{i: r.snapshots[k] for i, r in found["cifar10", name].items()} for k in range(len(at))]
-    curves[name] = torch.stack([psnr_of(way, sets["cifar10"][0]) for way in ways], dim=1)
+soon = {name: f"steps_to_threshold[{key}]" for name, key in (("APRIL", "april"), ("DLG", "dlg"), ("TAG", "tag"))}
+plots.evidence(kept, mine, soon, xlabel="steps until all three have got so far")
 
 # %%
-bar = torch.stack([curve[:, -1] for curve in curves.values()]).amin(0)[:, None]  # (images, 1)
-reached = {name: torch.tensor(at)[(curve >= bar).double().argmax(1)].double() for name, curve in curves.items()}
-about = dict(**fresh, position_std=1.0, note="the slowest of three's last error")
-for name, count in reached.items():
-    page.record("steps_to_threshold", [name], count, **about)
-for name in ("dlg", "tag"):
-    page.record("steps_difference", [f"april_less_{name}"], reached["april"] - reached[name], **about)
-
-# %%
-plots.lines(
-    {name_of[name]: (at, curve.mean(0)) for name, curve in curves.items()}, xlabel="step", ylabel="mean PSNR in dB",
-    alt="PSNR against the step of the search: " + ", ".join(f"{name_of[n]} ends at {c[:, -1].mean().item():.1f} dB" for n, c in curves.items()) + ".",
-)  # fmt: skip
+way = {name: {k / 10: f"psnr[{name.lower()}, tenth_{k}]" for k in range(11)} for name in soon}
+plots.evidence_lines(kept, mine, way, xlabel="share of the steps", ylabel="PSNR in dB")
 
 # %% [markdown]
 # ### Architecture A (Figure 2)
@@ -459,20 +278,25 @@ plots.lines(
 # On A the paper's closed form applies. Beside it the same searches:
 
 # %%
-model = victim("a")
-exact = gradient_inversion.closed_form.attention(model, observe(model, photo, label))
-on_a = {
-    n: invert(a, 0, "unlabelled", architecture="a", alpha="balanced" if n == "april" else None) for n, a in four.items()
+kept_a, mine_a = measured("architecture_a")
+rows = {
+    "closed form": "arch_a, closed_form",
+    "APRIL": "arch_a, april",
+    "DLG": "arch_a, dlg",
+    "IG": "arch_a, ig",
+    "TAG": "arch_a, tag",
+    "mean photograph": "cifar10, mean_photograph",
 }
-shown = {"closed form": exact.images} | {name_of[name]: result.images for name, result in on_a.items()}
-dB = {name: metrics.psnr(images, photo).item() for name, images in shown.items()}
-plots.side_by_side(
-    photo, *shown.values(), titles=["the client's", *(f"{name}: {dB[name]:.0f} dB" for name in shown)],
-    alt="A photograph, and what five attacks on architecture A make of it: " + ", ".join(f"{n} {x:.0f} dB" for n, x in dB.items()) + ".",
-)  # fmt: skip
+plots.evidence(
+    kept_a, mine_a, {name: f"psnr[{key}]" for name, key in rows.items()}, xlabel="PSNR in dB on architecture A"
+)
+
+# %%
+titles = ["the client's", "closed form", "APRIL", "DLG", "IG", "TAG", "DLG, no position"]
+pictures(best(kept_a, mine_a), "photograph_closed_form_april_dlg_ig_tag_hidden", titles)
 
 # %% [markdown]
-# In so few steps none of the searches makes anything of A, and the solve has all of it: a model that is hard to search is not one that keeps a secret.
+# In few steps none of the searches makes anything of A, and the solve has all of it: a model that is hard to search is not one that keeps a secret.
 
 # %% [markdown]
 # ### Batches (Figure 4)
@@ -481,41 +305,20 @@ plots.side_by_side(
 # order.
 
 # %%
-first_of = {int(c): i for i, c in reversed(list(enumerate(photos.labels)))}  # class -> its first photograph
-distinct = sorted(first_of.values())
-
-
-def invert_batch(size, number):
-    """APRIL on a batch of distinct classes: images found in the order of the truth, the truth, the share of labels right."""
-    images, truth = photos.take([distinct[(size * number + k) % len(distinct)] for k in range(size)])
-
-    def begin():
-        model = victim(number=number)
-        message = replace(observe(model, images, truth), labels=None)
-        return balanced(four["april"], model, message, number), model, message, number
-
-    result = once(begin, attack=four["april"], alpha="balanced", batch=size, number=number, changes=shape)
-    read, wanted = result.labels.tolist(), truth.tolist()
-    order = [read.index(y) if y in read else k for k, y in enumerate(wanted)]
-    return result.images[order], images, gradient_inversion.label_recovery.overlap(result.labels.cpu(), truth)
-
+kept_four, mine_four = measured("batches")
+rows = {"APRIL": "april, batch_4", "mean photograph": "cifar10, mean_photograph, batch_4"}
+plots.evidence(
+    kept_four, mine_four, {name: f"psnr[{key}]" for name, key in rows.items()}, xlabel="PSNR in dB, batches of four"
+)
 
 # %%
-in_batches = {size: [invert_batch(size, number) for number in range(2)] for size in batches}
-for size, runs in in_batches.items():
-    dB = torch.cat([metrics.psnr(of, truth) for of, truth, _ in runs])
-    about = dict(**fresh, position_std=1.0, note=f"{steps[0]} steps, 2 batches")
-    page.record("psnr", ["april", f"batch_{size}"], dB, **about, unit="dB")
-    page.record("label_accuracy", ["row_minimum", f"batch_{size}"], [right for *_, right in runs], **about)
-
-# %%
-of, truth, _ = in_batches[batches[-1]][0]
-dB = metrics.psnr(of, truth).tolist()
-plots.images(
-    {"the client's batch": truth, "found, in the order of the labels": of},
-    captions={"found, in the order of the labels": [f"{x:.0f} dB" for x in dB]},
-    alt=f"A batch of {len(of)} photographs above what APRIL found of each: " + ", ".join(f"{x:.0f} dB" for x in dB) + ".",
-)  # fmt: skip
+both = (
+    torch.from_numpy(best(kept_four, mine_four).picture("picture[batch_4, truth_above_found]")).permute(2, 0, 1)[None]
+    / 255
+)
+plots.side_by_side(
+    both, titles=["above the client's, below what APRIL found"], alt="A batch of four above what APRIL found of each."
+)
 
 # %% [markdown]
 # Fours go wrong in a way of their own. In our trials (eight batches, width 384) the row minimum read 69% of the labels of fours at this scale, and all of them at .02: a large
@@ -525,15 +328,10 @@ plots.images(
 # enter (`label_recovery.bias_counts`, lab 04), read them all at either scale. Here on these very batches:
 
 # %%
-for size, number in itertools.product(batches, range(2)):
-    images, truth = photos.take([distinct[(size * number + k) % len(distinct)] for k in range(size)])
-    model = victim(number=number)
-    head = replace(observe(model, images, truth, names=["head.weight", "head.bias"]), labels=None)
-    shares = {
-        rule.__name__: gradient_inversion.label_recovery.overlap(rule(model, head).cpu(), truth)
-        for rule in (gradient_inversion.label_recovery.row_minimum, gradient_inversion.label_recovery.bias_counts)
-    }
-    print(f"a batch of {size}:", ", ".join(f"{rule} {share:.0%}" for rule, share in shares.items()))
+rows = {"row minimum": "row_minimum", "bias": "bias_counts"}
+plots.evidence(
+    kept_four, mine_four, {name: f"label_accuracy[{key}, batch_4]" for name, key in rows.items()}, xlabel="share of a batch's labels"
+)  # fmt: skip
 
 # %% [markdown]
 # ## Why do some ViTs leak and others not?
@@ -551,57 +349,31 @@ guess = widgets.predict("PSNR at a standard deviation of 1 less that at .02:", l
 guess
 
 # %%
-side = replace(gradient_inversion.annealed(side_steps), labels=gradient_inversion.presets.one_or_many)
-of_scale = {std: all_photos(side, position_std=std) for std in scales}
-bare = {std: all_photos(side.without("smoothness"), position_std=std) for std in (scales[0], 1.0, scales[-1])}
-scale_dB = {std: psnr_of(results) for std, results in of_scale.items()}
-guess.against((scale_dB[1.0] - scale_dB[0.02]).mean().item())
-
+kept_scale, mine_scale = measured("scale")
+shown = best(kept_scale, mine_scale)
+guess.against(shown.mean("psnr[fresh, std_1]") - shown.mean("psnr[fresh, std_0p02]"))
 
 # %%
-def word(std):
-    return f"std_{std:g}".replace(".", "p")
+scales = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
-for std, dB in scale_dB.items():
-    about = dict(position_std=std, unit="dB", note=f"annealed, {side_steps} steps")
-    page.record("psnr", ["fresh", word(std)], dB, **fresh, **about)
-about = dict(**fresh, position_std=1.0, unit="dB", note=f"annealed, {side_steps} steps, image by image")
-page.record("psnr_difference", ["fresh", "std_1_less_std_0p02"], scale_dB[1.0] - scale_dB[0.02], **about)
+def along(metric):
+    """Names of what is measured at each scale."""
+    return {std: metric.format(f"std_{std:g}".replace(".", "p")) for std in scales}
 
-# %%
-grey = sum(metrics.psnr(torch.full_like(photo, 0.5), photos.one(i)[0]).item() for i in range(side_images)) / side_images
-plots.lines(
-    {
-        "with smoothness (annealed)": (list(scale_dB), [x.mean().item() for x in scale_dB.values()], [x.std().item() for x in scale_dB.values()]),
-        "gradients alone": (list(bare), [psnr_of(r).mean().item() for r in bare.values()]),
-    },
-    xlabel="standard deviation of the position embedding", ylabel="PSNR in dB, mean ± std", log="x", thresholds={"mid-grey everywhere": grey},
-    alt="PSNR of the search against the scale of the position embedding: " + "; ".join(f"{std:g}: {x.mean().item():.1f} dB" for std, x in scale_dB.items()) + ".",
+
+lines = {"with smoothness (annealed)": along("psnr[fresh, {}]"), "gradients alone": along("psnr[gradients_alone, {}]")}
+line = {"mean photograph": shown.mean("psnr[cifar10, mean_photograph]")}
+plots.evidence_lines(
+    kept_scale, mine_scale, lines, xlabel="standard deviation of the position embedding", ylabel="PSNR in dB", log="x", thresholds=line
 )  # fmt: skip
 
 # %% [markdown]
-# (A picture that is mid-grey everywhere is the line to beat: below it a search has found noise.) Move the scale, and look at *which
-# part* of the photograph goes first.
-
+# (The mean photograph is the line to beat: below it a search has found noise.) Look at *which part* of the photograph goes first.
 
 # %%
-def at_scale(std, photograph):
-    truth, result = photos.one(photograph)[0], of_scale[std][photograph]
-    said = f"std {std:g}: {metrics.psnr(result.images, truth).item():.1f} dB"
-    alt = f"Photograph {photograph} and what the search found: {said}."
-    return plots.side_by_side(truth, result.images, titles=["the client's", said], alt=alt)
-
-
-widgets.explore(at_scale, start={"std": 1.0}, std=tuple(of_scale), photograph=tuple(range(side_images)))
-
-# %%
-flipbook.show(
-    [torch.cat([results[i].images for i in range(side_images)]) for results in of_scale.values()],
-    captions=[f"std {std:g}: {metrics.summary(x)} dB" for std, x in scale_dB.items()],
-    alts=[f"{side_images} photographs as the search found them at std {std:g}." for std in scale_dB],
-    label="standard deviation of the position embedding",
-)
+there = [f"std {std:g}" for std, name in along("psnr[fresh, {}]").items() if name in shown.table]
+pictures(shown, "photograph_and_scales", ["the client's", *there])
 
 # %% [markdown]
 # ### And the closed form?
@@ -609,23 +381,16 @@ flipbook.show(
 # What does the scale do to the system of lab 05, $G^\top X = \partial\ell/\partial W$, in which $G$ holds the tokens' gradients?
 
 # %%
-conditions, solved = {}, {}
-for std in scales:
-    answers = []
-    for image in range(side_images):
-        model, truth = victim(number=image, position_std=std), photos.one(image)[0]
-        answers.append(gradient_inversion.closed_form.patch_embedding(model, observe(model, *photos.one(image))))
-    solved[std] = torch.cat([metrics.psnr(a.images, photos.one(i)[0]) for i, a in enumerate(answers)])
-    conditions[std] = torch.tensor([a.condition for a in answers]).double().log10()
-    exponent = conditions[std].mean().item()
-    print(f"std {std:>4g}: condition 10^{exponent:.1f}, closed form {metrics.summary(solved[std])} dB")
+plots.evidence_lines(
+    kept_scale, mine_scale, {"closed form": along("psnr[patch_embedding, {}]")}, xlabel="standard deviation of the position embedding",
+    ylabel="PSNR in dB", log="x",
+)  # fmt: skip
 
 # %%
-for std in (0.02, 1.0):
-    about = dict(position_std=std, unit="dB", note="no search")
-    page.record("psnr", ["patch_embedding", word(std)], solved[std], **fresh, **about)
-about = dict(**fresh, position_std=1.0, note="log10 of the condition of the token gradients, image by image")
-page.record("log10_condition_difference", ["fresh", "std_0p02_less_std_1"], conditions[0.02] - conditions[1.0], **about)
+plots.evidence_lines(
+    kept_scale, mine_scale, {"of the tokens' gradients": along("log10_condition[fresh, {}]")},
+    xlabel="standard deviation of the position embedding", ylabel="log10 of the condition", log="x",
+)  # fmt: skip
 
 # %% [markdown]
 # The condition number falls with the scale (tenfold from .02 to 1, of three images), and the closed form does not care: 100 dB and more at either end. Here is why a search must care. Hold $G$ still. Then
@@ -646,36 +411,16 @@ page.record("log10_condition_difference", ["fresh", "std_0p02_less_std_1"], cond
 
 
 # %%
-def patches(image):
-    """(patches, numbers of a patch), in [0, 1]."""
-    return F.unfold(image, 8, stride=8)[0].T
-
-
-def parts_found(image, result):
-    """PSNR of the mean patch, and the correlation of what is left of each patch with the truth."""
-    x, y = patches(result.images), patches(photos.one(image)[0])
-    error = (x.mean(0) - y.mean(0)).square().mean().item()
-    left, right = (z - z.mean(0) for z in (x, y))
-    return -10 * math.log10(error), torch.cosine_similarity(left.flatten(), right.flatten(), dim=0).item()
-
-
-def rows_alike(std, image):
-    """Mean cosine between the gradients at any two patches."""
-    rows = F.normalize(observe(victim(number=image, position_std=std), *photos.one(image))["pos_embed"][0, 1:], dim=1)
-    return (((rows @ rows.T).sum() - len(rows)) / (len(rows) * (len(rows) - 1))).item()
-
-
-# %%
-for std in scales:
-    mean_patch, rest = zip(*(parts_found(i, r) for i, r in of_scale[std].items()), strict=True)
-    alike = [rows_alike(std, i) for i in range(side_images)]
-    means = f"mean patch {metrics.summary(mean_patch)} dB, the rest r = {metrics.summary(rest)}"
-    print(f"std {std:>4g}: {means}, rows alike {metrics.summary(alike)}")
-    if std in (0.02, 1.0):
-        about = dict(**fresh, position_std=std)
-        page.record("psnr", ["mean_patch", word(std)], mean_patch, **about, unit="dB")
-        page.record("correlation", ["differences_between_patches", word(std)], rest, **about)
-        page.record("row_cosine", ["position_gradient", word(std)], alike, **about)
+for metric, unit in {
+    "psnr[mean_patch, {}]": "PSNR in dB",
+    "correlation[differences_between_patches, {}]": "r",
+    "row_cosine[position_gradient, {}]": "cosine",
+}.items():
+    print(
+        metric.format("..."),
+        {std: round(shown.mean(n), 2) for std, n in along(metric).items() if n in shown.table},
+        unit,
+    )
 
 # %% [markdown]
 # Two answers. Yes, the mean patch comes back at *every* scale; what the scale decides is the differences between patches. But no, the
@@ -693,38 +438,9 @@ for std in scales:
 
 
 # %%
-def distance(one, other):
-    """1 - cosine of two messages as wholes, in float64."""
-    dot, a, b = (sum((x[n] * y[n]).sum() for n in one.grads) for x, y in ((one, other), (one, one), (other, other)))
-    return (1 - dot / (a * b).sqrt()).item()
-
-
-def sense_of_place(std, image):
-    model = victim(number=image, position_std=std).double()
-    truth, y = photos.one(image)
-    draw = torch.Generator().manual_seed(seed + image)
-    shuffled = F.fold(patches(truth)[torch.randperm(16, generator=draw)].T[None], (32, 32), 8, stride=8)
-    noise = photos.normalise.inverse(torch.randn(truth.shape, generator=draw)).clamp(0, 1)
-    client, moved, far = (observe(model, x, y) for x in (truth, shuffled, noise))
-    return distance(client, moved) / distance(client, far), distance(client, far)
-
-
-# %%
-place = {std: list(zip(*(sense_of_place(std, i) for i in range(side_images)), strict=True)) for std in scales}
-for std, (sense, far) in place.items():
-    print(f"std {std:>4g}: sense of place {metrics.summary(sense)}; noise is at a distance of {metrics.summary(far)}")
-ratio = torch.tensor(place[1.0][0]).log10() - torch.tensor(place[0.02][0]).log10()
-page.record("log10_sense_of_place_difference", ["std_1_less_std_0p02"], ratio, **fresh, position_std=1.0)
-
-# %%
-plots.lines(
-    {
-        "sense of place": (list(place), [torch.tensor(s).log().mean().exp().item() for s, _ in place.values()]),
-        "distance of noise": (list(place), [torch.tensor(f).log().mean().exp().item() for _, f in place.values()]),
-    },
-    xlabel="standard deviation of the position embedding", ylabel="geometric mean over photographs", log="xy",
-    alt="Against the scale of the embedding the sense of place rises and the distance of noise falls: "
-    + "; ".join(f"{std:g}: {sum(s) / len(s):.1e} and {sum(f) / len(f):.1e}" for std, (s, f) in place.items()) + ".",
+lines = {"sense of place": along("log10_sense_of_place[{}]"), "distance of noise": along("log10_distance_of_noise[{}]")}
+plots.evidence_lines(
+    kept_scale, mine_scale, lines, xlabel="standard deviation of the position embedding", ylabel="log10", log="x"
 )  # fmt: skip
 
 # %% [markdown]
@@ -742,23 +458,11 @@ plots.lines(
 # The class token has an embedding too, and `position_std` scales it along. Which of the two matters? All four combinations:
 
 # %%
-quarters = {(1.0, 1.0): of_scale[1.0], (0.02, 0.02): of_scale[0.02]}
-for std, class_std in ((1.0, 0.02), (0.02, 1.0)):
-    quarters[std, class_std] = all_photos(side, position_std=std, class_std=class_std)
-quarter_dB = {k: psnr_of(results) for k, results in quarters.items()}
-for (std, class_std), dB in quarter_dB.items():
-    page.record("psnr", [f"patches_{word(std)}", f"class_{word(class_std)}"], dB, **fresh, position_std=std, unit="dB")
-about = dict(**fresh, position_std=1.0, unit="dB")
-for alone, quarter in (("patches", (1.0, 0.02)), ("class", (0.02, 1.0))):
-    page.record("psnr_difference", [f"both_less_{alone}_alone"], quarter_dB[1.0, 1.0] - quarter_dB[quarter], **about)
-
-# %%
-plots.heat(
-    [[quarter_dB[p, c].mean().item() for c in (0.02, 1.0)] for p in (0.02, 1.0)],
-    rows=["patches .02", "patches 1"], columns=["class token .02", "class token 1"], unit="mean PSNR in dB",
-    xlabel="standard deviation of the class token's embedding", ylabel="of the patches'",
-    alt="Mean PSNR: " + "; ".join(f"patches {p:g}, class token {c:g}: {x.mean().item():.1f} dB" for (p, c), x in quarter_dB.items()) + ".",
-)  # fmt: skip
+quarters = {
+    "both 1": "fresh, std_1", "patches 1, class token .02": "patches_std_1, class_std_0p02",
+    "patches .02, class token 1": "patches_std_0p02, class_std_1", "both .02": "fresh, std_0p02",
+}  # fmt: skip
+plots.evidence(kept_scale, mine_scale, {name: f"psnr[{key}]" for name, key in quarters.items()}, xlabel="PSNR in dB")
 
 # %% [markdown]
 # Is either enough alone? The claims on this section hold both against one. A guess, not measured: a small class token drowns in the first
@@ -770,29 +474,22 @@ plots.heat(
 # Does it outlast training? Two victims, drawn at .02 and at 1, are trained alike, then attacked as before.
 
 # %%
-recipe = replace(training.RECIPES["smoke"], epochs=epochs)
-of_training = dict(recipe=repr(recipe), images=train_images, trainer=training.trainer.FORMAT)
-trained, trained_dB = {}, {}
-for std in (0.02, 1.0):
-    body = dict(embed_dim=shape["width"], depth=shape["depth"], position_std=std)
-    model, history = training.victim(
-        "vit_cifar", recipe, images=train_images, test=200, sample=200, seed=seed, model=body, device=page.device, progress=False
-    )  # fmt: skip
-    trained[std] = all_photos(side, trained=(model, f"trained {of_training}"), position_std=std)
-    trained_dB[std], now = psnr_of(trained[std]), model.pos_embed.std().item()
-    found_there = metrics.summary(trained_dB[std])
-    print(f"std {std:g}, now {now:.2g}, test accuracy {history.test_accuracy[-1]:.2f}: {found_there} dB")
-
-# %%
-about = dict(mode="eval", victim=f"trained {epochs} epochs on {train_images} images", unit="dB")
-for std, dB in trained_dB.items():
-    page.record("psnr", ["trained", word(std)], dB, **about, position_std=std, note=f"annealed, {side_steps} steps")
-about |= dict(position_std=1.0, note="drawn with 1 less drawn with .02")
-page.record("psnr_difference", ["trained", "std_1_less_std_0p02"], trained_dB[1.0] - trained_dB[0.02], **about)
+kept_trained, mine_trained = measured("trained")
+rows = {
+    "drawn at .02": "trained, std_0p02",
+    "drawn at 1": "trained, std_1",
+    "mean photograph": "cifar10, mean_photograph",
+}
+plots.evidence(
+    kept_trained,
+    mine_trained,
+    {name: f"psnr[{key}]" for name, key in rows.items()},
+    xlabel="PSNR in dB, trained victims",
+)
 
 # %% [markdown]
-# It does not clearly. At `laptop` (800 images, 4 epochs, three photographs) the searches ended at 7.7 ± 1.6 and 9.2 ± 1.0 dB, less than a grey picture has: a little training hid the image
-# from this search at *either* scale, as it did for the Swin of lab 04, and the difference, 1.5 ± 1.6 dB, decides nothing.
+# At the size `class` (400 images, four epochs) the searches find less than the mean photograph at *either* scale, as on the trained Swin of lab 04: a little training hid the image
+# from this search, and an order between two searches that fail would say nothing.
 
 # %% [markdown]
 # ### Which published figures does it explain?
@@ -843,43 +540,25 @@ guess = widgets.predict("PSNR with the position gradient less that without:", lo
 guess
 
 # %%
-kinds = {  # what the client does -> how the search is run
-    "shared": dict(),
-    "withheld": dict(harm="withheld"),
-    "frozen, 1-D sinusoid": dict(position="sinusoid_1d", position_std=None),
-    "frozen, 2-D sinusoid": dict(position="sinusoid_2d", position_std=None),
-    "2-D sinusoid, class token 1": dict(position="sinusoid_2d", position_std=None, class_std=1.0),
-    "private": dict(harm="withheld", private=True),
-}
-defended = {kind: all_photos(side, **how) for kind, how in kinds.items()}
-defended_dB = {kind: psnr_of(results) for kind, results in defended.items()}
-guess.against((defended_dB["shared"] - defended_dB["withheld"]).mean().item())
-
+kept_kinds, mine_kinds = measured("embeddings")
+shown = best(kept_kinds, mine_kinds)
+guess.against(shown.mean("psnr[search, shared]") - shown.mean("psnr[search, withheld]"))
 
 # %%
-def fall(results):
-    """How many times smaller the distance between the gradients is at the end than at the start, one number a search."""
-    ends = [(r.trace[0]["gradients"], min(step["gradients"] for step in r.trace)) for r in results.values()]
-    return torch.tensor([begin / max(end, 1e-9) for begin, end in ends]).log10()
-
-
-for kind, dB in defended_dB.items():
-    print(f"{kind:>28}: {metrics.summary(dB)} dB; the distance fell by 10^{fall(defended[kind]).mean().item():.1f}")
-
-# %%
-key_of = {
-    "shared": "shared", "withheld": "withheld", "frozen, 1-D sinusoid": "sinusoid_1d",
-    "frozen, 2-D sinusoid": "sinusoid_2d", "2-D sinusoid, class token 1": "sinusoid_2d_class_1", "private": "private",
+kinds = {
+    "shared": "shared", "withheld": "withheld", "frozen, 1-D sinusoid": "sinusoid_1d", "frozen, 2-D sinusoid": "sinusoid_2d",
+    "2-D sinusoid, class token 1": "sinusoid_2d_class_1", "private": "private",
 }  # fmt: skip
-for kind, dB in defended_dB.items():
-    about = dict(**fresh, position_std=None if "sinusoid" in kind else 1.0, note=f"annealed, {side_steps} steps")
-    page.record("psnr", ["search", key_of[kind]], dB, **about, unit="dB")
-    page.record("log10_distance_fall", ["search", key_of[kind]], fall(defended[kind]), **about)
-    if kind != "shared":
-        page.record("psnr_difference", [f"shared_less_{key_of[kind]}"], defended_dB["shared"] - dB, **about, unit="dB")
-lift = defended_dB["2-D sinusoid, class token 1"] - defended_dB["frozen, 2-D sinusoid"]
-about = dict(**fresh, unit="dB", note="class token's embedding of size 1 less of size 0")
-page.record("psnr_difference", ["sinusoid_2d", "class_token_1_less_0"], lift, **about)
+line = {"mean photograph": "psnr[cifar10, mean_photograph]"}
+rows = {kind: f"psnr[search, {key}]" for kind, key in kinds.items()} | line
+plots.evidence(kept_kinds, mine_kinds, rows, xlabel="PSNR in dB, annealed search")
+
+# %%
+pictures(shown, "photograph_and_embeddings", ["the client's", *kinds])
+
+# %%
+rows = {kind: f"log10_distance_fall[search, {key}]" for kind, key in kinds.items()}
+plots.evidence(kept_kinds, mine_kinds, rows, xlabel="fall of the distance between the gradients, powers of ten")
 
 # %% [markdown]
 # **Withheld**, or frozen at random: next to nothing is lost. At this scale the position gradient was next to nothing of the message.
@@ -897,39 +576,21 @@ page.record("psnr_difference", ["sinusoid_2d", "class_token_1_less_0"], lift, **
 # The paper compares APRIL on a full message with what is left of it, DLG, on one without the position gradient; on A and on B.
 
 # %%
-blind = {"b": all_photos(four["april"], "withheld"), "a": all_photos(four["april"], "withheld", architecture="a")}
-full = dict(harm="unlabelled", alpha="balanced")
-seeing = {"b": all_photos(four["april"], **full), "a": all_photos(four["april"], **full, architecture="a")}
-
-
-def normalised_mse(images, truth):
-    return (photos.normalise(images) - photos.normalise(truth)).square().mean((1, 2, 3))
-
-
-for a, (what, results) in itertools.product("ba", (("hidden", blind), ("shared", seeing))):
-    truth = torch.cat([photos.one(i)[0] for i in results[a]])
-    key = [f"position_{what}"] + ["arch_a"] * (a == "a")
-    about = dict(**fresh, position_std=1.0, note=f"{steps[0]} steps")
-    error = normalised_mse(torch.cat([r.images for r in results[a].values()]), truth)
-    page.record("mse", key, error, unit="normalised", **about)
-    page.record("log10_grad_loss_drop", key, fall(results[a]), **about)
+rows = {
+    "B, everything sent": "mse[cifar10, april]", "B, no position gradient": "mse[position_hidden, dlg]",
+    "the same by IG": "mse[position_hidden, ig]", "the same by TAG": "mse[position_hidden, tag]", "mean photograph": "mse[cifar10, mean_photograph]",
+}  # fmt: skip
+plots.evidence(kept, mine, rows, xlabel="error of the image, normalised", log=True)
 
 # %%
-one = blind["b"][0]
-at = [s.step for s in one.snapshots]
-lines = {
-    "squared distance of the gradients": [max(one.trace[k]["gradients"], 1e-9) for k in at],
-    "MSE of the image, normalised": [normalised_mse(s.images, photo).item() for s in one.snapshots],
+rows = {
+    "everything sent": "log10_grad_loss_drop[position_shared]",
+    "no position gradient": "log10_grad_loss_drop[position_hidden]",
 }
-plots.lines(
-    {name: (at, values) for name, values in lines.items()}, xlabel="step", ylabel="loss, error", log="y",
-    alt="Without the position gradient: " + "; ".join(f"{name} from {v[0]:.2g} to {v[-1]:.2g}" for name, v in lines.items()) + ".",
-)  # fmt: skip
+plots.evidence(kept, mine, rows, xlabel="fall of the squared distance, powers of ten")
 
 # %% [markdown]
-# The figure has the shape of the paper's: the gradients' distance falls far (at `laptop` fifty-fold; the ledger asks for a hundred), the image's error hardly. But look at "position_shared" in the ledger
-# below: *with* the position gradient the same loss ends with much the same error. A squared distance that has fallen fifty-fold says little about an
-# image, whether or not that gradient was sent.
+# A squared distance that has fallen fifty-fold says little about an image, whether or not that gradient was sent: look at the error *with* the position gradient beside the one without.
 
 # %% [markdown]
 # ## The same messages, by algebra
@@ -937,42 +598,30 @@ plots.lines(
 # A search was never the strongest thing to do with them. `closed_form.subspace` of lab 05 reads the first attention's gradient alone.
 
 # %%
-algebra = {}
-for kind, how in kinds.items():
-    own = {k: v for k, v in how.items() if k not in ("harm", "private")}
-    scores, count = [], set()
-    for image in range(side_images):
-        model = victim(number=image, **own)
-        message = observe(model, *photos.one(image), names=["blocks.0.attn.qkv.weight"])
-        server = another_embedding(model, image) if how.get("private") else model
-        scores.append(
-            metrics.psnr(gradient_inversion.closed_form.subspace(server, message).clamped, photos.one(image)[0])
-        )
-        count.add(gradient_inversion.closed_form.hidden_directions(model))
-    algebra[kind] = torch.cat(scores)
-    print(f"{kind:>28}: {metrics.summary(algebra[kind])} dB, {max(count)} hidden directions by the rank rule")
-    page.record("psnr", ["subspace", key_of[kind]], algebra[kind], **fresh, unit="dB", note="clamped, float32")
+rows = {kind: f"psnr[subspace, {key}]" for kind, key in kinds.items()}
+plots.evidence(kept_kinds, mine_kinds, rows, xlabel="PSNR in dB, by algebra")
 
 # %% [markdown]
-# Choose what the client does; beside what the search finds stands what the solve finds in the same message.
-
+# Choose what the client does, and see what the solve finds in its message.
 
 # %%
+drawn = {
+    "frozen at random": dict(position="random"), "frozen, 1-D sinusoid": dict(position="sinusoid_1d", position_std=None),
+    "frozen, 2-D sinusoid": dict(position="sinusoid_2d", position_std=None),
+}  # fmt: skip
+
+
 def under(embedding, photograph):
     truth, y = photos.one(photograph)
-    how = kinds[embedding]
-    model = victim(number=photograph, **{k: v for k, v in how.items() if k not in ("harm", "private")})
-    server = another_embedding(model, photograph) if how.get("private") else model
+    model = victim(width=384, **drawn[embedding])
     solve = gradient_inversion.closed_form.subspace(
-        server, observe(model, truth, y, names=["blocks.0.attn.qkv.weight"])
+        model, observe(model, truth, y, names=["blocks.0.attn.qkv.weight"])
     ).clamped
-    both = {"search": defended[embedding][photograph].images, "solve": solve}
-    said = [f"{name}: {metrics.psnr(images, truth).item():.0f} dB" for name, images in both.items()]
-    alt = f"Embedding {embedding}; {said[0]}, {said[1]}."
-    return plots.side_by_side(truth, *both.values(), titles=["the client's", *said], alt=alt)
+    said = f"solve: {metrics.psnr(solve, truth).item():.0f} dB"
+    return plots.side_by_side(truth, solve, titles=["the client's", said], alt=f"Embedding {embedding}; {said}.")
 
 
-widgets.explore(under, start={"embedding": "withheld"}, embedding=tuple(kinds), photograph=tuple(range(side_images)))
+widgets.explore(under, embedding=tuple(drawn), photograph=tuple(range(4)))
 
 # %% [markdown]
 # The solve returns what is withheld or frozen at random, exactly. The 1-D sinusoid stops it for want of digits alone (lab 05: float64 gives the image back), the 2-D sinusoid by its low
@@ -984,31 +633,23 @@ widgets.explore(under, start={"embedding": "withheld"}, embedding=tuple(kinds), 
 # The paper adds noise to the message (its Figure 6, for the closed form: lab 05). What does the search bear at this scale?
 
 # %%
-for harm in (name for name in harms if name.startswith(("gaussian", "laplacian"))):
-    noisy_dB = psnr_of(all_photos(side, harm))
-    solve = gradient_inversion.closed_form.patch_embedding(
-        victim(), harms[harm](leak, 0), noise=float(harm.split()[1])
-    ).clamped
-    there = f"the closed form on photograph 0 {metrics.psnr(solve, photo).item():.0f} dB"
-    print(f"{harm}: search {metrics.summary(noisy_dB)} dB; {there}")
-    key = harm.replace(" ", "_").replace(".", "p")
-    about = dict(position_std=1.0, unit="dB", note="norm of the noise over norm of the gradient")
-    page.record("psnr", ["search", key], noisy_dB, **fresh, **about)
+kept_noise, mine_noise = measured("noise_and_width")
+noises = {
+    "none": "everything",
+    "Gaussian .003": "gaussian_0p003",
+    "Gaussian .03": "gaussian_0p03",
+    "Gaussian .3": "gaussian_0p3",
+    "Laplacian .03": "laplacian_0p03",
+}
+rows = {f"search, {name}": f"psnr[search, {key}]" for name, key in noises.items()}
+rows |= {f"solve, {name}": f"psnr[patch_embedding, {key}]" for name, key in noises.items()}
+plots.evidence(
+    kept_noise, mine_noise, rows | line | {"search, width 96": "psnr[search, width_96]"}, xlabel="PSNR in dB"
+)
 
 # %% [markdown]
-# A noise of relative size $r$ turns the message by about $r^2/2$ in one minus cosine: $5 \cdot 10^{-4}$ for .03, $5 \cdot 10^{-2}$ for .3. Compare with the distance of noise *images* above, some
-# $10^{-3}$ at this scale: the first is below it, the second far above.
-#
-# At `laptop` the search bore .03 of either kind of noise without loss, and nothing was left at .3. The linear solve, exact without noise, needs cleaner
+# The search bears .03 of either kind of noise, and nothing is left at .3. The linear solve, exact without noise, needs cleaner
 # messages: a sum of thousands of terms cannot pass over what does not fit, and a search with a prior can.
-
-# %%
-narrow = psnr_of(all_photos(side, width=96))
-print(f"width 96: {metrics.summary(narrow)} dB; width {shape['width']}: {metrics.summary(scale_dB[1.0])} dB")
-about = dict(**fresh, position_std=1.0, unit="dB", note=f"annealed, {side_steps} steps")
-page.record("psnr", ["search", "width_96"], narrow, **about)
-about = dict(**fresh, position_std=1.0, unit="dB", note=f"width {shape['width']} less 96")
-page.record("psnr_difference", ["wide_less_narrow"], scale_dB[1.0] - narrow, **about)
 
 # %% [markdown]
 # ## Exercise 1: equation 12
@@ -1065,7 +706,7 @@ checks.verify("06.twin", twin)
 
 # %% [markdown]
 # Write `steps_needed(condition, factor)`: how many whole steps until every direction has shrunk by `factor` or more, if
-# $s_1/s_n$ is `condition`? (Put in the conditions that the lab printed above, at 1 and at .02.)
+# $s_1/s_n$ is `condition`? (Put in the conditions that the lab showed above, at 1 and at .02.)
 #
 # <details><summary>Hint</summary>Divide above and below by the square of the smallest. Then how often do you multiply by that number until you are at 1/factor?</details>
 
@@ -1118,13 +759,13 @@ checks.verify("06.steps", steps_to)
 # ## The paper, and here
 
 # %%
-page.show()
+ledger.show("06")
 
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Steps and images.** The paper runs 500 images a set for 800, 1,500 and 5,000 steps. `laptop` does a few images for a tenth of that, and so speaks about
-#   speed more than about the end. `gpu` has the paper's steps.
+# - **Steps and images.** The paper runs 500 images a set for 800, 1,500 and 5,000 steps. At the size `class` a small network is searched for thirty, and nothing is found: those rows
+#   show that the experiment runs. At `night` it has the paper's networks and steps, on sixteen photographs.
 # - **What the paper leaves open** is ours: step length .1, falling along a cosine; the box; $\alpha$ by the rule above.
 # - **Standard deviation 1** for the position embedding, class token's row included, as in the code that the paper names. Its class token too is drawn with 1 there; ours is timm's,
 #   near 0, and gets its size from its position embedding.

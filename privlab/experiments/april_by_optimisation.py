@@ -22,6 +22,7 @@ from privlab.experiments.april_victims import (
     altered,
     another_embedding,
     batch,
+    final,
     guesses,
     invert,
     label_right,
@@ -55,9 +56,9 @@ def _four(repeat: int, data: str, steps: int, stds: Sequence[float], shape: Mapp
         for attack in (*FOUR, "april_alpha_1"):
             how = dict(name=data, device=device, victim={**shape, "position_std": std})
             result = invert(attack, repeat, steps, **how)
-            yield from scores(result.images, truth, data, data, attack, *([] if std == 1 else [word(std)]))
+            yield from scores(final(result), truth, data, data, attack, *([] if std == 1 else [word(std)]))
             if std == 1:
-                rows.append(result.images)
+                rows.append(final(result))
                 ways[attack] = [(s.step, metrics.psnr(s.images, truth).item()) for s in result.snapshots]
             if std == 1 and attack == "april":
                 yield "log10_grad_loss_drop[position_shared]", fall(result)
@@ -93,10 +94,10 @@ def cifar10(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], d
             how = dict(sent="withheld", device=device, victim={**shape, "position_std": std})
             result = invert(attack, repeat, steps, **how)
             last = [] if std == 1 else [word(std)]
-            yield from scores(result.images, truth, "cifar10", "position_hidden", attack, *last)
+            yield from scores(final(result), truth, "cifar10", "position_hidden", attack, *last)
             if attack == "dlg":
                 yield f"log10_grad_loss_drop[{', '.join(['position_hidden', *last])}]", fall(result)
-            rows.append(result.images)
+            rows.append(final(result))
     yield "picture[photograph_without_position_gradient]", strip(*rows)
 
 
@@ -131,7 +132,7 @@ def imagenet(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu"
     yield from guesses("imagenet_samples", truth, other_than=repeat % 20)
     for attack in FOUR:
         how = dict(name="imagenet_samples", device=device, victim={**shape, "position_std": position_std})
-        found = invert(attack, repeat, steps, **how).images
+        found = final(invert(attack, repeat, steps, **how))
         yield from scores(found, truth, "imagenet_samples", "imagenet", attack)
 
 
@@ -153,12 +154,12 @@ def architecture_a(repeat: int, steps: int, shape: dict[str, Any], device: str =
     rows = [truth, solved.clamp(0, 1)]
     for attack in FOUR:
         result = invert(attack, repeat, steps, device=device, victim=victim)
-        yield from scores(result.images, truth, "cifar10", "arch_a", attack)
-        rows.append(result.images)
+        yield from scores(final(result), truth, "cifar10", "arch_a", attack)
+        rows.append(final(result))
     hidden = invert("dlg", repeat, steps, sent="withheld", device=device, victim=victim)
-    yield from scores(hidden.images, truth, "cifar10", "arch_a", "position_hidden")
+    yield from scores(final(hidden), truth, "cifar10", "arch_a", "position_hidden")
     yield "log10_grad_loss_drop[arch_a, position_hidden]", fall(hidden)
-    yield "picture[photograph_closed_form_april_dlg_ig_tag_hidden]", strip(*rows, hidden.images)
+    yield "picture[photograph_closed_form_april_dlg_ig_tag_hidden]", strip(*rows, final(hidden))
 
 
 @experiment(
@@ -180,7 +181,7 @@ def batches(repeat: int, steps: int, sizes: list[int], shape: dict[str, Any], de
         read = result.labels.tolist()
         yield f"label_accuracy[row_minimum, batch_{size}]", label_recovery.overlap(result.labels, wanted)
         order = [read.index(y) if y in read else k for k, y in enumerate(wanted.tolist())]
-        found = result.images[order]
+        found = final(result)[order]
         yield from scores(found, truth, "cifar10", "april", f"batch_{size}")
         for name, value in guesses("cifar10", truth):
             yield name.replace("]", f", batch_{size}]"), value
@@ -218,19 +219,19 @@ def scale(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], dev
     rows = [truth]
     for std in stds:
         victim = {**shape, "position_std": std}
-        found = invert("annealed", repeat, steps, victim=victim, device=device).images
+        found = final(invert("annealed", repeat, steps, victim=victim, device=device))
         rows.append(found)
         yield f"psnr[fresh, {word(std)}]", metrics.psnr(found, truth)
         mean_patch, rest = sense_of_place.parts(found, truth)
         yield f"psnr[mean_patch, {word(std)}]", mean_patch
         yield f"correlation[differences_between_patches, {word(std)}]", rest
         if std in (stds[0], 1.0, stds[-1]):
-            bare = invert("annealed_bare", repeat, steps, victim=victim, device=device).images
+            bare = final(invert("annealed_bare", repeat, steps, victim=victim, device=device))
             yield f"psnr[gradients_alone, {word(std)}]", metrics.psnr(bare, truth)
         yield from _without_a_search(repeat, std, victim, device)
     for std, class_std in ((1.0, 0.02), (0.02, 1.0)):
         victim = {**shape, "position_std": std, "class_std": class_std}
-        found = invert("annealed", repeat, steps, victim=victim, device=device).images
+        found = final(invert("annealed", repeat, steps, victim=victim, device=device))
         yield f"psnr[patches_{word(std)}, class_{word(class_std)}]", metrics.psnr(found, truth)
     yield "picture[photograph_and_scales]", strip(*rows)
 
@@ -277,8 +278,8 @@ def embeddings(repeat: int, steps: int, shape: dict[str, Any], device: str = "cp
         victim = {**shape, "position_std": 1.0, **{k: v for k, v in how.items() if k not in ("sent", "private")}}
         sent = {k: how[k] for k in ("sent", "private") if k in how}
         result = invert("annealed", repeat, steps, victim=victim, device=device, **sent)
-        rows.append(result.images)
-        yield f"psnr[search, {kind}]", metrics.psnr(result.images, truth)
+        rows.append(final(result))
+        yield f"psnr[search, {kind}]", metrics.psnr(final(result), truth)
         yield f"log10_distance_fall[search, {kind}]", fall(result)
         model, leak = observed(repeat, victim=victim, names=[QKV], device=device)
         server = another_embedding(model, repeat) if kind == "private" else model
@@ -303,12 +304,12 @@ def noise_and_width(repeat: int, steps: int, shape: dict[str, Any], device: str 
     model, leak = observed(repeat, victim=victim, device=device)
     for sent in ("everything", *NOISES):
         key = sent.replace(" ", "_").replace(".", "p")
-        found = invert("annealed", repeat, steps, sent=sent, victim=victim, device=device).images
+        found = final(invert("annealed", repeat, steps, sent=sent, victim=victim, device=device))
         yield f"psnr[search, {key}]", metrics.psnr(found, truth)
         relative = 0.0 if sent == "everything" else float(sent.split()[1])
         solved = closed_form.patch_embedding(model, altered(sent, leak, repeat), noise=relative).clamped
         yield f"psnr[patch_embedding, {key}]", metrics.psnr(solved.cpu(), truth)
-    found = invert("annealed", repeat, steps, victim={**victim, "width": 96}, device=device).images
+    found = final(invert("annealed", repeat, steps, victim={**victim, "width": 96}, device=device))
     yield "psnr[search, width_96]", metrics.psnr(found, truth)
 
 
@@ -339,7 +340,7 @@ def trained(repeat: int, steps: int, images: int, epochs: int, width: int, depth
             "vit_cifar", recipe, images=members, test=1_000, sample=200, seed=abs(repeat), model=body, device=device, progress=False
         )  # fmt: skip
         of = f"{recipe} on {images} images"
-        found = invert("annealed", repeat, steps, victim=body, trained=(model, of), device=device).images
+        found = final(invert("annealed", repeat, steps, victim=body, trained=(model, of), device=device))
         yield f"psnr[trained, {word(std)}]", metrics.psnr(found, truth)
         yield f"test_accuracy[trained, {word(std)}]", history.test_accuracy[-1]
         yield f"position_std[trained, {word(std)}]", model.pos_embed.std().item()

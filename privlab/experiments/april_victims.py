@@ -170,6 +170,15 @@ def invert(
     return search.run(server, received, seed=repeat + BEGIN, snapshots=shots, store=run, progress=False)
 
 
+def final(result: Result) -> Tensor:
+    """The images that a search ends with, as in the paper.
+
+    Not those of its lowest score, which float32 no longer tells apart near the end: with APRIL's alpha by rule the rounding of the cosine is
+    as large as the distance that is left.
+    """
+    return result.snapshots[-1].images
+
+
 def label_right(repeat: int, name: str, victim: Mapping[str, Any]) -> bool:
     """Whether Algorithm 2, line 3, reads the label of the repeat's photograph."""
     model, leak = observed(repeat, name=name, victim=victim, names=HEAD)
