@@ -323,9 +323,9 @@ def noise_and_width(repeat: int, steps: int, shape: dict[str, Any], device: str 
         8, "two layers of width 192, 4 epochs on 400 images, 60 steps",
         settings=dict(steps=60, images=400, epochs=4, width=192, depth=2),
     ),
-    night=Size(
-        16, "architecture B in its paper's size, 15 epochs on 5,000 images, 300 steps",
-        settings=dict(steps=300, images=5_000, epochs=15, width=384, depth=4),
+    gpu=Size(
+        8, "architecture B in its paper's size, 15 epochs on 10,000 images, 300 steps",
+        settings=dict(steps=300, images=10_000, epochs=15, width=384, depth=4),
     ),
 )  # fmt: skip
 def trained(repeat: int, steps: int, images: int, epochs: int, width: int, depth: int, device: str = "cpu") -> Values:

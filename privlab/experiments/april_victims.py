@@ -53,7 +53,8 @@ def batch(repeat: int, size: int) -> list[int]:
 
 @cache
 def _mean(name: str) -> Tensor:
-    return (data.load(name).pixels.float() / 255).mean(0, keepdim=True)
+    parts = data.load(name).pixels.split(5_000)  # of one size, so that no set is in memory as floats
+    return torch.stack([part.float().mean(0) for part in parts]).mean(0, keepdim=True) / 255
 
 
 def guesses(name: str, truth: Tensor, other_than: int | None = None) -> Values:
