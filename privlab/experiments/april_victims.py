@@ -174,8 +174,8 @@ def invert(
 def final(result: Result) -> Tensor:
     """The images that a search ends with, as in the paper.
 
-    Not those of its lowest score, which float32 no longer tells apart near the end: with APRIL's alpha by rule the rounding of the cosine is as
-    large as the distance that is left.
+    Not those of its lowest score, which float32 no longer tells apart near the end: with APRIL's alpha by rule the rounding of the cosine
+    is as large as the distance that is left.
     """
     return result.snapshots[-1].images
 
