@@ -54,8 +54,8 @@ def _four(repeat: int, data: str, steps: int, stds: Sequence[float], shape: Mapp
     rows, ways = [truth], {}
     for std in stds:
         for attack in (*FOUR, "april_alpha_1"):
-            how = dict(name=data, device=device, victim={**shape, "position_std": std})
-            result = invert(attack, repeat, steps, **how)
+            victim = {**shape, "position_std": std}
+            result = invert(attack, repeat, steps, name=data, device=device, victim=victim)
             yield from scores(final(result), truth, data, data, attack, *([] if std == 1 else [word(std)]))
             if std == 1:
                 rows.append(final(result))
@@ -91,8 +91,9 @@ def cifar10(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], d
     for std in stds:
         # without that gradient APRIL is DLG, to the bit
         for attack in ("dlg", "ig", "tag") if std == 1 else ("dlg",):
-            how = dict(sent="withheld", device=device, victim={**shape, "position_std": std})
-            result = invert(attack, repeat, steps, **how)
+            result = invert(
+                attack, repeat, steps, sent="withheld", device=device, victim={**shape, "position_std": std}
+            )
             last = [] if std == 1 else [word(std)]
             yield from scores(final(result), truth, "cifar10", "position_hidden", attack, *last)
             if attack == "dlg":
@@ -127,12 +128,11 @@ VIT_BASE: dict[str, Any] = dict(image_size=224, patch_size=16, width=768, depth=
 )  # fmt: skip
 def imagenet(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
     """Table 1: the four attacks on a photograph of 224 pixels."""
-    side, position_std = shape.get("image_size"), 1.0
+    side, victim = shape.get("image_size"), {**shape, "position_std": 1.0}
     truth, _ = photographs("imagenet_samples").one(repeat % 20, size=side)
     yield from guesses("imagenet_samples", truth, other_than=repeat % 20)
     for attack in FOUR:
-        how = dict(name="imagenet_samples", device=device, victim={**shape, "position_std": position_std})
-        found = final(invert(attack, repeat, steps, **how))
+        found = final(invert(attack, repeat, steps, name="imagenet_samples", device=device, victim=victim))
         yield from scores(found, truth, "imagenet_samples", "imagenet", attack)
 
 
@@ -343,4 +343,4 @@ def trained(repeat: int, steps: int, images: int, epochs: int, width: int, depth
         found = final(invert("annealed", repeat, steps, victim=body, trained=(model, of), device=device))
         yield f"psnr[trained, {word(std)}]", metrics.psnr(found, truth)
         yield f"test_accuracy[trained, {word(std)}]", history.test_accuracy[-1]
-        yield f"position_std[trained, {word(std)}]", model.pos_embed.std().item()
+        yield f"position_std[trained, {word(std)}]", model.get_parameter("pos_embed").std().item()

@@ -82,14 +82,14 @@ def scores(images: Tensor, truth: Tensor, name: str, *keys: str) -> Values:
 
 def build(repeat: int, architecture: str = "b", class_std: float | None = None, **changes: Any) -> nn.Module:
     """A fresh victim.  class_std: size of the class token's own embedding, if it is to differ."""
-    model = april.build(architecture, seed=repeat, **changes)
+    model: Any = april.build(architecture, seed=repeat, **changes)
     if class_std is not None:
         drawn = torch.randn(model.embed_dim, generator=torch.Generator().manual_seed(repeat + 3 * BEGIN))
         model.pos_embed.data[:, 0] = class_std * drawn
     return model
 
 
-def another_embedding(model: nn.Module, repeat: int) -> nn.Module:
+def another_embedding(model: nn.Module, repeat: int) -> Any:
     """What a server has that was never told the embedding: the same victim with a draw of its own."""
     other: Any = copy.deepcopy(model)
     draw = torch.Generator().manual_seed(repeat + 2 * BEGIN)
