@@ -22,7 +22,8 @@ from privlab.models import morph
 @cache
 def mean_photograph() -> Tensor:
     """Of CIFAR-10's train split: (1, 3, 32, 32) in [0, 1]."""
-    return data.load("cifar10").pixels.float().mean(0, keepdim=True) / 255
+    mean = data.load("cifar10").pixels.numpy().mean(0, keepdims=True)  # of bytes: as floats they would take 600 MB
+    return torch.from_numpy(mean / 255).float()
 
 
 @dataclass(frozen=True)
