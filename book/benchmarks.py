@@ -18,9 +18,17 @@ _BENCHES = {  # the files of `make bench`, and what a reader should know of each
     "finds, above the mean of public photographs, for eight victims; and, trained with the same noise on every step, the task's accuracy "
     "and the AUC of membership by the loss.",
     "bench_closed_form": "What the closed forms reach: PSNR over 4 images and 2 seeds, and seconds beside a plain solve.",
+    "bench_derivative": "A search by differences (`derivative='auto'`) beside the same one by differentiating twice: what it finds, the "
+    "price of a network that it has to turn down, and memory. A signed Adam is chaotic, so one exact search differs from another whose "
+    "start is moved by a millionth; *width* is how far six of these lie apart, photograph by photograph.",
+    "bench_training": "Training under bf16 autocast beside float32: seconds of an epoch on one thread, and five fleets of shadow models "
+    "each way, with photographs and weights of their own.",
+    "bench_import": "What a reader waits for before anything happens, each in a process of its own. torch, timm and the drawing library "
+    "take nearly all of it: they stand beside.",
     "bench_gradient": "Our search for images beside the package `breaching`, on the same models and gradients, and one architecture beside "
     "another. A run that never reaches 20 dB counts as later than all others. The preset of `breaching` is meant for 24,000 steps; it was "
-    "followed for as many as its row says, so *not decided* is said where only its later steps could tell.",
+    "followed for as many as its row says, so *not decided* is said where only its later steps could tell. *exact* differentiates twice, "
+    "as `breaching` does; *auto* goes by differences of first derivatives, its comparisons with the exact direction included.",
     "bench_gradvit": "GradViT beside other attacks: what a step takes in memory, what compiling the step saves, and what each finds in "
     "about the same seconds of one thread. Those are 100 to 200 steps, where the papers take 1,500 to 120,000: the last rows say what is "
     "worth trying on a laptop, not what an attack can do. A short run set the number of steps; what they took in the end stands beside. "
@@ -54,9 +62,9 @@ def page(baselines: Path) -> str:
             f"Measured on {found['date']}: {at['device_name']}, {at['cpus']} cores, {at['threads']} thread(s), torch {at['torch']}, "
             f"timm {at['timm']}.\n"
         )
-        made.append("| what | median | range | promised | beside |")
-        made.append("|---|---:|---:|---:|---|")
-        made += [_bench_row(row) for row in found["rows"]]
+        made.append("| what | median | range | n | promised | beside |")
+        made.append("|---|---:|---:|---:|---:|---|")
+        made += [_bench_row(row | _day(row, found["date"])) for row in found["rows"]]
         made.append("")
     if (path := baselines / "soak.json").exists():
         made += _soak(json.loads(path.read_text(encoding="utf-8")))
@@ -124,12 +132,20 @@ def second_order(baselines: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _day(row: dict, today: str) -> dict:
+    """A row's note with its day, where that is another than the file's."""
+    return {"note": f"{row['note']}; of {row['date']}".removeprefix("; ")} if row.get("date", today) != today else {}
+
+
 def _bench_row(row: dict) -> str:
     """One measured line. Without a unit it is a PSNR, promised as a lower bar in dB, with seconds and a peer for what stands beside it."""
     unit = row.get("unit", "dB")
     digits = {
         "dB": 1,
         "dB above the guess": 1,
+        "dB apart": 2,
+        "points": 2,
+        "AUC": 4,
         "s": 1,
         "ms": 1,
         "GiB": 2,
@@ -151,4 +167,6 @@ def _bench_row(row: dict) -> str:
         if peer := row.get("peer"):
             note += f"; {peer['name']}: {peer['median']:.1f} dB, ours takes {peer['ratio']:.2f} of its time"
     median = shown(row["median"]) if row["median"] is None else f"{shown(row['median'])} {unit}"
-    return f"| {row['what']} | {median} | {shown(row['low'])} to {shown(row['high'])} | {promise} | {note} |"
+    return (
+        f"| {row['what']} | {median} | {shown(row['low'])} to {shown(row['high'])} | {row['n']} | {promise} | {note} |"
+    )

@@ -2,23 +2,24 @@
 
 Both ways to take the derivative: "exact", which differentiates twice as breaching does, and "auto", which goes by differences where it can.
 
-Run by `make bench`, which installs breaching first. Prints a line a run, and writes rows and runs to runs/bench/bench_gradient.json.
-Seconds are never asserted, on a shared machine they say little: a row says whether its promise holds. BENCH_LIMIT and the like
-(see below) make a run shorter.
+Run by `make bench`, which installs breaching first. A row of the table, by the words of its test and what it is made of:
+
+    pytest -s -m bench tests/bench/test_gradient_bench.py -k "seconds_per_step and swin_tiny_cifar-1"
+
+Rounds and searches are written to runs/bench/bench_gradient.json as they are made, and not made again: an interrupted row goes on.
+Seconds are never asserted: a row says whether its promise holds, and what else the machine was doing. BENCH_LIMIT and the like (see below)
+make a run shorter.
 """
 
 import contextlib
 import functools
 import io
 import itertools
-import json
 import math
 import os
 import time
 import warnings
-from dataclasses import asdict, replace
-from datetime import date
-from pathlib import Path
+from dataclasses import replace
 from statistics import fmean, median, stdev
 from types import SimpleNamespace
 
@@ -28,9 +29,7 @@ import torch
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import derivatives, priors
-from privlab.compute.atomic import write_atomic
 from privlab.leak import observe
-from privlab.ledger.records import Machine
 from privlab.models import morph
 
 pytestmark = pytest.mark.bench
@@ -45,6 +44,7 @@ ROUNDS, STEPS = setting("ROUNDS", 9), setting("STEPS", 20)  # of the race, step 
 LIMIT = setting(
     "LIMIT", 1000
 )  # steps after which breaching is no longer followed: five times what annealed takes in all
+LENGTH = 200  # steps of a search, over which what it does once is spread
 TARGET = 20.0  # dB
 TV = 1e-4
 PEER = "breaching 0.1.2"
@@ -53,38 +53,6 @@ OURS = {
     "annealed(200)": gradient_inversion.annealed(200),
     "inverting_gradients(300)": gradient_inversion.inverting_gradients(300),
 }
-OUT = Path("runs/bench/bench_gradient.json")
-ROWS = json.loads(OUT.read_text())["rows"] if OUT.exists() else []  # a part of the bench leaves the rows of the others
-RUNS = []
-
-
-# -- what is written down ------------------------------------------------------------------------------------------------
-
-
-def save():
-    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here("cpu")), rows=ROWS, runs=RUNS)
-    write_atomic(OUT, json.dumps(found, indent=1).encode())
-
-
-def row(what, values, unit, note="", promise=None, holds=None):
-    """Put one line of the table down.
-
-    values: one a run, None for a run that never got there, which counts as later than all others.
-    promise: in words.  holds: None where there is no promise, or where the runs do not decide it.
-    """
-    values = list(values)
-    low, high = (pick(values, key=lambda v: math.inf if v is None else v) for pick in (min, max))
-    centre = None if middle(values) == math.inf else middle(values)
-    line = dict(
-        what=what, median=centre, low=low, high=high, n=len(values), unit=unit, promise=promise, holds=holds, note=note
-    )  # fmt: skip
-    ROWS[:] = [old for old in ROWS if old["what"] != what] + [line]
-    save()
-    shown = ["never" if v is None else f"{v:.3g}" for v in (centre, low, high)]
-    verdict = {True: "holds", False: "DOES NOT HOLD", None: "not decided"}[holds]
-    promised = f"promised {promise}: {verdict}" if promise else ""
-    parts = [f"{shown[0]} {unit} ({shown[1]} to {shown[2]}, n={len(values)})", promised, note]
-    print(f"{what:<58}", "; ".join(filter(None, parts)), flush=True)
 
 
 def middle(values):
@@ -193,11 +161,11 @@ def now():
 def our_steps(model, leak, start, derivative="exact", steps=STEPS):
     """Seconds a step from the first state to the last, by both clocks, and the loss at the start.
 
-    The first state, at which "auto" compares the two ways, lies before the clock: see `test_seconds_per_step`.
+    Of a search of LENGTH steps that is left after these. Its first state lies before the clock, see `test_seconds_per_step`.
     """
     losses, stamps = [], []
-    attack = replace(gradient_inversion.inverting_gradients(steps, TV), derivative=derivative)
-    for state in attack.search(model, leak, start=start):
+    attack = replace(gradient_inversion.inverting_gradients(LENGTH, TV), derivative=derivative)
+    for state in itertools.islice(attack.search(model, leak, start=start), steps + 1):
         stamps.append(now())
         losses.append(state.loss)
     assert derivative == "exact" or state.derivatives == {"exact": 1, "difference": steps}
@@ -227,38 +195,50 @@ NETWORKS = {  # -> what a step of "auto" may take of breaching's, and steps a ro
 }
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("name", list(NETWORKS))
-def test_seconds_per_step(name, threads):
-    """Three ways in turn. To a step of "auto" the share of a comparison is added, which is one exact step in every fifty."""
+@functools.cache
+def racers(name, steps):
+    """Three ways to take so many steps, each -> (seconds a step, loss at the start), warmed up."""
     model, image, leak = victim(name, None, 0, 0)
-    most, steps = NETWORKS[name]
     start = torch.rand(image.shape, generator=torch.Generator().manual_seed(0))
     ways = {
-        "exact": functools.partial(our_steps, steps=steps),
-        "auto": functools.partial(our_steps, derivative="auto", steps=steps),
-        PEER: functools.partial(their_steps, steps=steps),
+        "exact": functools.partial(our_steps, model, leak, start, steps=steps),
+        "auto": functools.partial(our_steps, model, leak, start, derivative="auto", steps=steps),
+        PEER: functools.partial(their_steps, model, leak, start, steps=steps),
     }
-    seconds = {way: [] for way in ways}
+    losses = {way: go()[1] for way, go in ways.items()}
+    assert losses[PEER] == pytest.approx(losses["exact"] + border(leak.normalise(start)), rel=1e-4), "another objective"
+    assert losses["auto"] == pytest.approx(losses["exact"], rel=1e-4)
+    return ways
+
+
+def a_round(name, steps, threads, turn):
+    """Seconds a step of each way, in turn, by the clock and of this process."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        for turn in range(ROUNDS + 1):  # the first one warms up
-            losses = {}
-            for way in list(ways) if turn % 2 else reversed(ways):
-                second, losses[way] = ways[way](model, leak, start)
-                seconds[way].append(second)
-            same = losses["exact"] + border(leak.normalise(start))
-            assert losses[PEER] == pytest.approx(same, rel=1e-4), "not the same objective"
-            assert losses["auto"] == pytest.approx(losses["exact"], rel=1e-4)
-            print(
-                f"  {name} round {turn}: " + ", ".join(f"{way} {s[-1][0]:.4f} s" for way, s in seconds.items()),
-                flush=True,
-            )
+        ways = racers(name, steps)
+        seconds = {way: ways[way]()[0].tolist() for way in (list(ways) if turn % 2 else reversed(ways))}
     finally:
         torch.set_num_threads(before)
-    exact, auto, theirs = (torch.stack(seconds[way][1:]) for way in ways)  # (rounds, clocks)
-    auto = auto + exact / derivatives.EVERY
+    return dict(seconds={way: seconds[way] for way in ways})
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", list(NETWORKS))
+def test_seconds_per_step(name, threads, table):
+    """Medians of the rounds. What a search does once is spread over LENGTH steps: "exact" sees whether its passes can be plain, which is
+    one exact step more; "auto" does too, about one of its own, and compares once in every fifty, an exact step each time."""
+    most, steps = NETWORKS[name]
+    runs = [
+        table.kept(
+            dict(race=name, threads=threads, steps=steps, round=turn),
+            functools.partial(a_round, name, steps, threads, turn),
+        )
+        for turn in range(ROUNDS)
+    ]
+    exact, auto, theirs = (torch.tensor([run["seconds"][way] for run in runs]) for way in ("exact", "auto", PEER))
+    auto = auto * (1 + 1 / LENGTH) + exact / derivatives.EVERY  # (rounds, clocks)
+    exact = exact * (1 + 1 / LENGTH)
     for way, ours, limit in (("exact", exact, 1.0), ("auto", auto, most)):
         ratios = ours / theirs
         ratio, computed = ratios.quantile(0.5, dim=0).tolist()
@@ -269,7 +249,7 @@ def test_seconds_per_step(name, threads):
         )
         what = f"seconds a step over breaching's, {name}, {way}" + ("" if threads == 1 else f", {threads} threads")
         promise = f"≤ {limit:g} ×" if threads == 1 else None
-        row(what, ratios[:, 0].tolist(), "×", note, promise, ratio <= limit if promise else None)
+        table.row(what, ratios[:, 0].tolist(), "×", promise, ratio <= limit if promise else None, note, runs)
 
 
 # -- the way to 20 dB ----------------------------------------------------------------------------------------------------
@@ -279,18 +259,24 @@ class Watch:
     """Follows one search: PSNR of each candidate, clamped to [0, 1], and the step and the second in which it first reached TARGET."""
 
     def __init__(self, truth):
-        self.truth, self.psnr, self.steps, self.seconds = truth, [], None, None
-        self.begun = time.perf_counter()
+        self.truth, self.psnr, self.steps, self.seconds, self.computed = truth, [], None, None, None
+        self.begun, self.used = time.perf_counter(), time.process_time()
 
     def __call__(self, images):
         self.psnr.append(metrics.psnr(images.clamp(0, 1), self.truth).item())
         if self.steps is None and self.psnr[-1] >= TARGET:
             self.steps, self.seconds = len(self.psnr) - 1, time.perf_counter() - self.begun
+            self.computed = time.process_time() - self.used
 
 
-@functools.cache
-def run(attack, name, std, i, seed):
+def run(table, attack, name, std, i, seed):
     """One search on one leak: steps and seconds to TARGET (None: never), what was spent, and the PSNR at its end."""
+    key = dict(attack=attack, model=name, position_std=std, image=i, seed=seed)
+    return table.kept(key | (dict(limit=LIMIT) if attack == PEER else {}), functools.partial(follow, **key))
+
+
+def follow(attack, model, position_std, image, seed):
+    name, std, i = model, position_std, image
     model, image, leak = victim(name, std, i, seed)
     settings = preset() if attack == PEER else None
     watch = Watch(image)
@@ -306,31 +292,23 @@ def run(attack, name, std, i, seed):
     else:
         for state in OURS[attack].search(model, leak, seed):
             watch(state.images)
-    one = dict(
-        attack=attack, model=name, position_std=std, image=i, seed=seed, steps=watch.steps, seconds=watch.seconds,
-        spent_steps=len(watch.psnr) - 1, spent_seconds=time.perf_counter() - watch.begun, psnr=watch.psnr[-1],
+    return dict(
+        steps=watch.steps, seconds=watch.seconds, computed=watch.computed, spent_steps=len(watch.psnr) - 1,
+        spent_seconds=time.perf_counter() - watch.begun, psnr=watch.psnr[-1],
     )  # fmt: skip
-    RUNS.append(one)
-    save()
-    reached = "never 20 dB" if watch.steps is None else f"20 dB at step {watch.steps} ({watch.seconds:.1f} s)"
-    print(
-        f"  {name} image {i} seed {seed}, {attack}: {reached}, {one['psnr']:.1f} dB after {one['spent_steps']} steps",
-        flush=True,
-    )
-    return one
 
 
-def over_leaks(attacks, name, std=None):
+def over_leaks(table, attacks, name, std=None):
     """attack -> its runs over all images and seeds; the attacks take turns, so that a busy hour is busy for all."""
     found = {attack: [] for attack in attacks}
     for seed, i, attack in itertools.product(range(SEEDS), range(IMAGES), attacks):
-        found[attack].append(run(attack, name, std, i, seed))
+        found[attack].append(run(table, attack, name, std, i, seed))
     return found
 
 
 @pytest.mark.parametrize("name, std", [("swin_cifar", None), ("vit_cifar", 1.0)])
-def test_the_way_to_20_db(name, std):
-    found = over_leaks([*OURS, PEER], name, std)
+def test_the_way_to_20_db(name, std, table):
+    found = over_leaks(table, [*OURS, PEER], name, std)
     where = name if std is None else f"{name}, position std {std:g}"
     kept = []
     for key, unit in (("steps", "steps"), ("seconds", "s")):
@@ -342,36 +320,43 @@ def test_the_way_to_20_db(name, std):
             values = [r[key] for r in runs]
             note = f"{sum(v is not None for v in values)} of {len(values)} runs reach it"
             if attack == PEER:
-                row(what, values, unit, f"{note} in at most {LIMIT:,} of its 24,000 steps")
+                table.row(what, values, unit, note=f"{note} in at most {LIMIT:,} of its 24,000 steps", runs=runs)
                 continue
             ours = middle(values)
             holds = 2 * ours < least or (None if ours < theirs == math.inf else False)
             note += f"; {median(r['psnr'] for r in runs):.1f} dB at the end"
-            row(what, values, unit, note, "< half of breaching's", holds)
+            table.row(what, values, unit, "< half of breaching's", holds, note, runs)
             kept += [holds] if key == "steps" else []
-    exact, auto = (found[f"annealed(200){how}"] for how in ("", ", auto"))
-    ratios = [a["seconds"] / e["seconds"] for a, e in zip(auto, exact, strict=True) if a["seconds"] and e["seconds"]]
-    if ratios:
-        note = f"{len(ratios)} of {len(exact)} leaks on which both get there"
-        row(f"seconds to 20 dB, {where}, auto over exact", ratios, "×", note, "≤ .75 ×", median(ratios) <= 0.75)
     assert any(holds is not False for holds in kept), "none of ours is there in half of breaching's steps"
+
+
+@pytest.mark.parametrize("name", ["swin_cifar"])
+def test_seconds_to_20_db_by_differences(name, table):
+    """Over the same search by differentiating twice, on leaks of nine photographs and weights, one after the other."""
+    attacks = ["annealed(200)", "annealed(200), auto"]
+    pairs = [[run(table, attack, name, None, i, i) for attack in attacks] for i in range(ROUNDS)]
+    both = [pair for pair in pairs if all(each["seconds"] for each in pair)]
+    ratios, computed = ([auto[clock] / exact[clock] for exact, auto in both] for clock in ("seconds", "computed"))
+    note = f"{len(both)} of {len(pairs)} leaks, on which both get there; {median(computed):.3f} × in seconds of this process alone"
+    what = f"seconds to 20 dB, {name}, auto over exact"
+    table.row(what, ratios, "×", "≤ 0.75 ×", median(ratios) <= 0.75, note, itertools.chain(*both))
 
 
 # -- architectures -------------------------------------------------------------------------------------------------------
 
 
-def test_a_swin_leaks_above_a_resnet():
+def test_a_swin_leaks_above_a_resnet(table):
     kept = []
     attacks = ["annealed(200)", "inverting_gradients(300)"]
-    found = {name: over_leaks(attacks, name) for name in ("swin_cifar", "resnet_cifar", "convnext_cifar")}
+    found = {name: over_leaks(table, attacks, name) for name in ("swin_cifar", "resnet_cifar", "convnext_cifar")}
     for attack, name in itertools.product(attacks, found):
-        row(f"PSNR at the end, {name}, {attack}", [r["psnr"] for r in found[name][attack]], "dB")
+        table.row(f"PSNR at the end, {name}, {attack}", [r["psnr"] for r in found[name][attack]], "dB")
     for attack, name in itertools.product(attacks, ("swin_cifar", "convnext_cifar")):
         above = [a["psnr"] - b["psnr"] for a, b in zip(found[name][attack], found["resnet_cifar"][attack], strict=True)]
         mean = fmean(above)
         spread = f" ± {stdev(above):.1f}" if len(above) > 1 else ""
         note = f"mean {mean:.1f}{spread} dB, n={len(above)}, image by image and seed by seed"
         promised = ("≥ 8 dB in the mean", mean >= 8) if name == "swin_cifar" else (None, None)
-        row(f"{name} above resnet_cifar, {attack}", above, "dB", note, *promised)
+        table.row(f"{name} above resnet_cifar, {attack}", above, "dB", *promised, note)
         kept.append(promised[1])
     assert any(kept), "with neither attack the Swin is 8 dB above the ResNet"

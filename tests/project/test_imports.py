@@ -36,7 +36,7 @@ def test_the_package_itself_brings_nothing_beside_the_standard_library():
     ],
 )
 def test_a_worker_loads_nothing_that_shows_or_tabulates(module):
-    found = brought(f"import {module}")
+    found = brought(f"import {module}; from privlab import models; models.build")  # which a worker does at once
     assert found >= {"torch", "timm"} and not found & (SHOWN | TABLES)
 
 
@@ -46,6 +46,7 @@ def test_to_start_a_worker_takes_neither_networks_nor_tables():
 
 def test_what_a_lab_begins_with_waits_for_neither_networks_nor_statistics():
     found = brought(
-        "from privlab import data, ledger, metrics; from privlab.notebook import checks, flipbook, plots, widgets"
+        "from privlab import data, ledger, metrics; from privlab.notebook import checks, flipbook, player, plots, widgets; "
+        "player.watch, flipbook.Flipbook, plots.images"
     )
     assert not found & {"torchvision", "timm", "pandas", "sklearn", "scipy.stats", "lpips", "seaborn", "torch._dynamo"}

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from privlab.attacks.gradient_inversion.activation_patterns import Recorded, Replayed
 from privlab.attacks.gradient_inversion.slopes import Slope, length
@@ -51,14 +50,28 @@ class Difference:
 
     def __post_init__(self) -> None:
         self._careful = (stateless(self.model), functional(self.model))
-        names = [len(list(self.model.named_parameters(remove_duplicate=once))) for once in (True, False)]
-        self._tied = names[0] != names[1]  # weights under two names; to look for them in each pass takes milliseconds
+        names = {id(p): n for n, p in self.parameters.items()}
+        self._slots = [  # where each weight is kept; one may be under several names
+            (module._parameters, slot, names[id(p)])
+            for module in self.model.modules()
+            for slot, p in module._parameters.items()
+            if id(p) in names
+        ]
 
     def _pass(self, x: Tensor, weights: Gradients | None = None) -> Tensor:
         """Logits, at the weights as they are or at others."""
         if not self.plain:
             return self._careful[0](x) if weights is None else self._careful[1](weights, x)
-        return self.model(x) if weights is None else functional_call(self.model, weights, (x,), tie_weights=self._tied)
+        if weights is None:
+            return self.model(x)
+        before = [places[slot] for places, slot, _ in self._slots]
+        try:  # what torch.func.functional_call does, which takes a millisecond to find the places again
+            for places, slot, name in self._slots:
+                places[slot] = weights[name]
+            return self.model(x)
+        finally:
+            for (places, slot, _), weight in zip(self._slots, before, strict=True):
+                places[slot] = weight
 
     def first(self, task: Task, inputs: Sequence[Tensor]) -> Gradients:
         """The update dL/d(weights), without a graph; dL/d(inputs) and the pattern are noted for `pull`."""

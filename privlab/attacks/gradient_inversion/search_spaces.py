@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 import torch.nn.functional as F
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.data import Normalise
 from privlab.data.images import check_range
 from privlab.leak import Leak
+
+if TYPE_CHECKING:  # timm takes seconds to import, and a player waits for searches only
+    from timm.models.vision_transformer import VisionTransformer
 
 
 class Space(Protocol):

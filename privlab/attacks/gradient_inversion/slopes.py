@@ -83,7 +83,8 @@ def cosine(leak: Leak, ours: Sequence[Tensor], place: Sequence[Tensor]) -> tuple
     if not 0 < n * size < math.inf:
         return math.nan, Slope(theirs, place, ours, math.nan, [math.nan] * len(theirs), math.nan)
     near, ratio = dot / (n * size), -dot / square
-    far = size * math.sqrt(1 - near**2) if abs(near) < 0.99 else math.hypot(*apart(theirs, ours, ratio, place))
+    left = 1 - near**2  # a length that is off by a percent makes another shift, and the same direction
+    far = size * math.sqrt(left) if left > 1e-3 else math.hypot(*apart(theirs, ours, ratio, place))
     return 1 - near, Slope(theirs, place, ours, ratio, [-1 / (n * size)] * len(theirs), far / (n * size))
 
 
