@@ -52,7 +52,9 @@ class Difference:
     def __post_init__(self) -> None:
         self._careful = (stateless(self.model), functional(self.model))
         names = {id(p): n for n, p in self.parameters.items()}
-        self._slots: list[tuple[dict[str, Any], str, str]] = [  # where each weight is kept; one may be under several names
+        self._slots: list[
+            tuple[dict[str, Any], str, str]
+        ] = [  # where each weight is kept; one may be under several names
             (module._parameters, slot, names[id(p)])
             for module in self.model.modules()
             for slot, p in module._parameters.items()
