@@ -111,7 +111,7 @@ def test_a_live_lab_is_shown_the_models_of_its_live_repeat(monkeypatch):
     assert [name for (name, _), _ in asked] == ["swin_cifar", "a_guest"] and asked[0][1].pixels.equal(live.pixels)
 
 
-@pytest.mark.parametrize("lab", ["01", "02"])
+@pytest.mark.parametrize("lab", ["01", "02", "03"])
 def test_each_name_of_a_claim_is_measured_by_one_of_its_experiments(lab):
     for claim in papers.claims(lab):
         yielded = {}
