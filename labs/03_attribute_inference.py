@@ -243,7 +243,7 @@ stages = {
     a: [n for n in range(1, 9) if f"attack_acc[cifar10, {key}, linear, stage_{n}]" in mine.table]
     for a, key in names.items()
 }
-series = {a: {n / (len(stages[a]) + 1): f"attack_acc[cifar10, {key}, linear, stage_{n}]" for n in stages[a]} | {1.0: f"attack_acc[cifar10, {key}, linear_probe]"} for a, key in names.items()}  # fmt: skip
+series = {a: {round(n / (len(stages[a]) + 1), 2): f"attack_acc[cifar10, {key}, linear, stage_{n}]" for n in stages[a]} | {1.0: f"attack_acc[cifar10, {key}, linear_probe]"} for a, key in names.items()}  # fmt: skip
 plots.evidence_lines(
     kept, mine, series, xlabel="depth (1 is the representation)", ylabel="accuracy of the linear probe"
 )

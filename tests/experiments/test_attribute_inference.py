@@ -1,0 +1,92 @@
+"""Attributes: four parts that share nothing, probes that are judged on what they were not fitted on, and what training adds."""
+
+import pytest
+import torch
+
+from privlab import data
+from privlab.experiments import attribute_inference as measured
+from privlab.experiments.shadow_fleets import FAMILIES
+from privlab.models import representations
+
+SMALL = dict(epochs=1, batch_size=25)
+
+
+@pytest.fixture(scope="module")
+def game():
+    return measured.game(0, data.attributes.load("cifar10"), 400, "animal", "class")
+
+
+@pytest.fixture(scope="module")
+def swin(game):
+    return measured.victim(FAMILIES["small"]["swin"], game.photos, "animal", game.parts.victim_train, SMALL, 0)
+
+
+def test_a_repeat_has_four_parts_of_its_own(game):
+    other = measured.game(1, data.attributes.load("cifar10"), 400, "animal", "class")
+    places = torch.cat(game.parts)
+    assert len(places.unique()) == len(places) == 400 and not game.photos.pixels.equal(other.photos.pixels)
+    assert (
+        game.seed != other.seed and measured.game(-1, data.attributes.load("cifar10"), 400, "animal", "class").seed > 0
+    )
+
+
+def test_a_probe_reads_what_is_there_and_nothing_else(game):
+    noise = torch.randn(400, 8, generator=torch.Generator().manual_seed(0))
+    told = torch.nn.functional.one_hot(game.hidden, 10).float() + 0.01 * torch.cat([noise, noise[:, :2]], 1)
+    assert game.probed(told).accuracy > 0.95 and game.probed(told, "linear").accuracy > 0.95
+    assert game.probed(noise, "linear").accuracy < 0.3
+    fooled = told.clone()
+    fooled[game.parts.shadow_test] = noise[0].repeat(2)[:10]  # what it is judged on says nothing
+    assert game.probed(fooled).accuracy < 0.3 and game.probed(fooled, on="victim_train").accuracy > 0.95
+    assert len(game.curve(told, 3)) == 3
+
+
+def test_the_untrained_network_has_the_weights_that_the_victim_began_with(game, swin):
+    fresh, trained = swin.fresh(0), swin.model(0)
+    again = swin.fresh(0)
+    assert all(a.equal(b) for a, b in zip(fresh.parameters(), again.parameters(), strict=True))
+    assert any(not a.equal(b) for a, b in zip(fresh.parameters(), trained.parameters(), strict=True))
+    one = measured.victim(
+        FAMILIES["small"]["swin"],
+        game.photos,
+        "animal",
+        game.parts.victim_train,
+        SMALL | dict(lr=1e-12, weight_decay=0.0),
+        0,
+    )
+    read = [
+        representations.read(one_of_them, game.photos.pixels[:20])["last"]
+        for one_of_them in (one.fresh(0), one.model(0))
+    ]
+    assert read[0].allclose(read[1], atol=1e-4)  # a training without a step leaves them as they were
+
+
+def test_a_victim_is_trained_on_its_own_part_alone(game, swin):
+    assert swin.keep.sum() == len(game.parts.victim_train) and swin.keep[0, game.parts.victim_train].all()
+    assert swin.settings["model"]["changes"]["num_classes"] == 2
+
+
+def test_networks_that_begin_apart_are_compared_by_what_they_learnt_too():
+    resnet = {"probe": [0.2, 0.3], "fresh": [0.1, 0.1], "victim": [0.1, 0.2, 0.3], "level": [0.0, 0.1, 0.2]}
+    swin = {name: [value + 0.1 for value in values] if name != "level" else values for name, values in resnet.items()}
+    values = dict(measured.compared({"resnet": resnet, "swin": swin}))
+    assert values["share_of_epochs_ahead[cifar10, probe, swin_less_resnet]"] == 1
+    assert values["share_of_epochs_ahead[cifar10, victim, swin_less_resnet]"] == 1
+    gap = values["attack_acc_at_matched_gap[cifar10, swin]"] - values["attack_acc_at_matched_gap[cifar10, resnet]"]
+    assert gap == pytest.approx(0.1) and values["attack_acc_at_matched_gap[cifar10, resnet]"] == pytest.approx(0.2)
+    more = swin | {"probe": [0.4, 0.6], "victim": [0.2, 0.4, 0.6]}
+    values = dict(measured.compared({"resnet": resnet, "swin": more}))
+    for whose in ("probe", "victim"):
+        assert values[f"share_of_epochs_ahead[cifar10, {whose}, swin_less_resnet, beyond_untrained]"] == 1
+
+
+def test_faces_are_cut_by_photograph_or_by_person():
+    seen = measured.five_of_each(3)
+    assert seen.sum() == 200 and seen.view(40, 10).sum(1).eq(5).all() and not seen.equal(measured.five_of_each(4))
+    who = torch.arange(40).repeat_interleave(10)
+    worn = (who % 2).long()  # as if whoever wears glasses always did
+    features = torch.nn.functional.one_hot(who, 40).float()  # a representation that knows who, and nothing else
+    met, strangers = (
+        measured.glasses_probe(features, worn, seen, 3, people) for people in ("same_people", "other_people")
+    )
+    assert met.accuracy > 0.9 and strangers.accuracy < 0.7
