@@ -20,59 +20,38 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 1.0 | 1.6 GB |
-# | class | 14 | 2.3 GB |
-# | gpu | 10 | 8 GB |
-# | paper | 10 | 12 GB |
+# | class | 3 | 1.6 GB |
 #
-# (Measured on two CPU cores; the last two rows are estimates, for one part. At `gpu` and `paper` every search is kept: the lab stops when a part's time is
-# over, and run again it goes on from there.)
+# (Measured on two CPU cores. `night` and `gpu` run the paper's own networks, for hours; stopped, and run again, they go on from there.)
 
 # %% [markdown]
 # *You need* lab 00, and what an optimiser does. *Words that are new here*: **gradient matching**, **total variation**, **box**,
 # **restart**, **BatchNorm**, **Jacobian**, **Gauss-Newton**, **damping**, **conjugate gradients**.
 
 # %%
-import itertools
-import statistics
-import time
-from dataclasses import replace
-from functools import partial
 from inspect import getsource
 
 import pandas as pd
 import torch
-from torch import nn
 
-from privlab import data, ledger, metrics, models, training
+from privlab import compute, data, experiments, ledger, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.leak import observe
 from privlab.notebook import checks, flipbook, player, plots, widgets
 
 # %% tags=["parameters"]
-profile = "smoke"
+profile = "class"
 seed = 0
 device = "auto"
-victim = ""  # beside the profile's networks, another model of timm: "mobilenetv3_small_050"
-part_minutes = 9  # at gpu and paper: how long one part may take
+victim = ""  # beside the four networks, another model of timm: "mobilenetv3_small_050"
 
 # %%
-page = ledger.Page("04", profile=profile, seed=seed, device=device)
-small = {"ResNet": "resnet_cifar", "Swin": "swin_cifar", "ViT": "vit_cifar", "ConvNeXt": "convnext_cifar"}
-full = {
-    "ResNet": "resnet50_cifar", "Swin": "swin_tiny_cifar", "ConvNeXt": "convnext_tiny_cifar", "ViT": "vit_cifar",
-    "ResNet-101": "resnet101_cifar", "Swin-S": "swin_small_cifar",
-}  # fmt: skip
-# victims, images, seeds, the attack; then for the side experiments: repeats, steps, training images, epochs
-family, images, seeds, attack, side_repeats, side_steps, train_images, epochs = {
-    "smoke": (small, 1, 2, gradient_inversion.annealed(32), 1, 32, 128, 2),
-    "class": (small, 4, 2, gradient_inversion.annealed(200), 4, 200, 800, 3),
-    "gpu": (full, 4, 1, gradient_inversion.inverting_gradients(3_000), 4, 300, 10_000, 15),
-    "paper": (full, 20, 1, gradient_inversion.inverting_gradients(3_000), 4, 600, 50_000, 50),
-}[profile]
+device = compute.device(device)
+family = {"ResNet": "resnet_cifar", "Swin": "swin_cifar", "ViT": "vit_cifar", "ConvNeXt": "convnext_cifar"}
+attack = gradient_inversion.annealed(32 if profile == "smoke" else 200)
 smaller = {"ResNet": dict(channels=(16, 32, 64, 128)), "ViT": dict(depth=2)} if profile == "smoke" else {}
-if victim:  # recorded under its own name: no claim is about it
+if victim:
     family, smaller = family | {victim: victim}, smaller | {victim: models.sized(victim, 32)}
-fresh = dict(mode="eval", victim="fresh")
 
 # %% [markdown]
 # ## The attack in one equation
@@ -113,8 +92,8 @@ for preset in (
 # - **iDLG** (Zhao et al. 2020) reads the label from the last layer first.
 # - **Inverting Gradients** (Geiping et al. 2020) is the equation above. Zhang et al. use it for their Table 5: 3,000 steps.
 #   Its steps go along the *sign* of the slope (exercise 2), and pixels that leave [0, 1] are put back to the edge: the **box**.
-# - **annealed** is ours, for few steps: the same two terms, but smoothness starts strong and fades. It attacks every victim at `smoke` and `laptop`;
-#   `gpu` and `paper` use the paper's own.
+# - **annealed** is ours, for few steps: the same two terms, but smoothness starts strong and fades. It attacks every victim at `smoke` and `class`;
+#   `night` and `gpu` use the paper's own.
 
 # %% [markdown]
 # DLG's optimiser, *L-BFGS*, guesses the curvature from the slopes it has seen, and takes long steps by it; from some starts it flies off. So one starts
@@ -123,17 +102,15 @@ for preset in (
 # %% [markdown]
 # ## The victims
 #
-# All are timm's own classes, at `smoke` and `laptop` in small sizes, with fresh weights and in `eval` mode; both will be
+# All are timm's own classes, here in small sizes, with fresh weights and in `eval` mode; both will be
 # varied below.
 
 # %%
 photos = data.load("cifar10_samples")
 
 
-def untrained(name, number=0, train_mode=False, **more):
-    """A fresh victim of this family; `number` is that of its weights."""
-    built = models.build(family[name], num_classes=10, seed=seed + number, **smaller.get(name, {}), **more)
-    return built.train(train_mode).to(page.device)
+def untrained(name):
+    return models.build(family[name], num_classes=10, seed=seed, **smaller.get(name, {})).to(device)
 
 
 for name in family:
@@ -164,62 +141,31 @@ player.watch(lambda: attack.search(swin, leak, seed=seed), truth=photo)
 # %% [markdown]
 # ## The same search on all of them
 #
-# One search is one call. At `gpu` and `paper` it is kept in the run store as it goes, so that a lab of hours runs in parts of minutes.
-
-
-# %%
-def invert(build, image, number, attack=attack, source=photos, size=None, **about):
-    """One search for one photograph in the gradient of the victim that `build` makes; `about` says which victim that is."""
-    about |= dict(set=source.name, image=image, size=size, number=number)
-    store = gradient_inversion.kept_run(attack, seed, page.device, **about) if profile in ("gpu", "paper") else None
-
-    def search(**keep):
-        model = build().to(page.device)
-        leak = observe(model, *source.one(image, size=size))
-        return attack.run(model, leak, seed=seed + number, snapshots=12, progress=False, **keep)
-
-    return gradient_inversion.search_once(store, deadline, search)
-
+# One search is one call.
 
 # %%
-deadline = time.monotonic() + 60 * part_minutes
-found = {}  # (family, image, number) -> result
-for image, number in itertools.product(range(images), range(seeds)):
-    for name in family:
-        about = dict(victim=family[name], changes=smaller.get(name, {}))
-        found[name, image, number] = invert(partial(untrained, name, number), image, number, **about)
-        print(f"{name}, photograph {image}, weights {number}: {found[name, image, number]}")
-
-
-# %%
-def psnr_of(results):
-    """One PSNR for each search of {(image, number): result}."""
-    return torch.cat([metrics.psnr(r.images, photos.one(image)[0]) for (image, _), r in results.items()])
-
-
-def of(name):
-    """The searches of one family: (image, number) -> result."""
-    return {(image, number): r for (n, image, number), r in found.items() if n == name}
-
+found = {}  # name -> what the search found, with pictures of its way
+for name in family:
+    attacked = untrained(name)
+    found[name] = attack.run(attacked, observe(attacked, photo, label), seed=seed, snapshots=12, progress=False)
+    print(f"{name}: {found[name]}")
 
 # %% [markdown]
-# What each of them had on its way, for the first photograph (Zhang et al., Figure 5b):
+# What each of them had on its way (Zhang et al., Figure 5b):
 
 # %%
-first = {name: found[name, 0, 0] for name in family}
-steps = [snapshot.step for snapshot in first["Swin"].snapshots]
+steps = [snapshot.step for snapshot in found["Swin"].snapshots]
 
 
 def caption(name, k):
-    shown = first[name].snapshots[k].images
+    shown = found[name].snapshots[k].images
     return f"{metrics.psnr(shown, photo).item():.0f} dB, SSIM {metrics.ssim(shown, photo).item():.2f}"
 
 
 plots.images(
-    {name: torch.cat([s.images for s in result.snapshots[::3]]) for name, result in first.items()},
-    captions={name: [caption(name, k) for k in range(0, len(steps), 3)] for name in first},
-    alt="A row of reconstructions for each architecture, from noise on the left to the end of the search on the right: "
-    + "; ".join(f"{name} ends at {caption(name, -1)}" for name in first),
+    {name: torch.cat([s.images for s in result.snapshots[::3]]) for name, result in found.items()},
+    captions={name: [caption(name, k) for k in range(0, len(steps), 3)] for name in found},
+    alt="Reconstructions from noise to the end: " + "; ".join(f"{name} ends at {caption(name, -1)}" for name in found),
 )
 
 # %% [markdown]
@@ -229,9 +175,9 @@ plots.images(
 flipbook.show(
     [
         plots.side_by_side(
-            *(result.snapshots[k].images for result in first.values()),
-            titles=[f"{name}\n{caption(name, k)}" for name in first],
-            alt=f"After {step} steps: " + "; ".join(f"{name} {caption(name, k)}" for name in first),
+            *(result.snapshots[k].images for result in found.values()),
+            titles=[f"{name}\n{caption(name, k)}" for name in found],
+            alt=f"After {step} steps: " + "; ".join(f"{name} {caption(name, k)}" for name in found),
         )
         for k, step in enumerate(steps)
     ],
@@ -239,110 +185,63 @@ flipbook.show(
     label="optimisation step",
 )
 
-
 # %%
 def look(architecture, step):
     k = steps.index(step)
     said = f"{architecture}, step {step}: {caption(architecture, k)}"
     return plots.side_by_side(
         photo,
-        first[architecture].snapshots[k].images,
+        found[architecture].snapshots[k].images,
         titles=["the photograph", said],
         alt=f"The photograph, and what the search has of it: {said}.",
     )
 
 
-widgets.explore(look, start={"step": steps[-1]}, architecture=tuple(first), step=tuple(steps))
+widgets.explore(look, start={"step": steps[-1]}, architecture=tuple(found), step=tuple(steps))
 
 # %%
-swin_ssim, resnet_ssim = (metrics.ssim(first[name].images, photo).item() for name in ("Swin", "ResNet"))
+swin_ssim, resnet_ssim = (metrics.ssim(found[name].images, photo).item() for name in ("Swin", "ResNet"))
 guess.against(swin_ssim - resnet_ssim)
 
 # %% [markdown]
 # ## Measure it properly
 #
-# Each architecture is attacked several times, on other photographs and, at `smoke` and `laptop`, with other weights, and scored four ways: PSNR and MSE count pixels, SSIM compares structure, *LPIPS* asks a trained network how different the two look.
-
-
-# %%
-def scores(results):
-    """All four metrics for {(image, number): result}, each a tensor of one value a search."""
-    images = torch.cat([r.images for r in results.values()])
-    truth = torch.cat([photos.one(image)[0] for image, _ in results])
-    normalised = photos.normalise(images) - photos.normalise(truth)
-    return {
-        "psnr": metrics.psnr(images, truth), "ssim": metrics.ssim(images, truth), "lpips": metrics.lpips(images, truth),
-        "mse": normalised.square().mean((1, 2, 3)),  # of normalised images, as the paper must have it
-    }  # fmt: skip
-
-
-measured = {name: scores(of(name)) for name in family}
-for name, values in measured.items():
-    print(f"{name:>10}:", ", ".join(f"{metric} {metrics.summary(each)}" for metric, each in values.items()))
+# Each architecture is attacked several times, each time on another photograph and with other weights, and scored four ways: PSNR and MSE count pixels, SSIM compares structure, *LPIPS* asks a trained network how different the two look.
+# A guess that looks at no gradient, the mean of 50,000 other photographs, is scored beside them: an attack that does not beat it has found nothing.
 
 # %%
-printed = pd.concat([ledger.papers.table("zhang2024_table5"), ledger.papers.table("zhang2024_table7")]).query(
-    "metric == 'psnr'"
-)
-printed = printed.drop_duplicates("model").set_index("model")["mean"].astype(float)
-networks = {
-    "ResNet": "ResNet-50",
-    "Swin": "Swin-T",
-    "ConvNeXt": "ConvNeXt-T",
-    "ResNet-101": "ResNet-101",
-    "Swin-S": "Swin-S",
-}
-plots.dots(
-    {name: values["psnr"] for name, values in measured.items()},
-    xlabel="PSNR in dB (higher is a better attack)",
-    published={name: printed[model] for name, model in networks.items() if name in measured},
-    alt="PSNR of every search, a row for each architecture, with the paper's numbers for its full-size models as diamonds: "
-    + ", ".join(f"{name} {values['psnr'].mean().item():.1f} dB" for name, values in measured.items()),
-)
+kept = experiments.load("gradient_inversion.architectures")
+mine = experiments.run("gradient_inversion.architectures", profile, device=device)
+kept
+
+# %%
+networks = {"ResNet": "ResNet-50", "Swin": "Swin-T", "ConvNeXt": "ConvNeXt-T"}
+printed = pd.concat(ledger.papers.table(f"zhang2024_table{n}").query("metric == 'psnr'") for n in (5, 7))
+printed = printed.drop_duplicates("model").set_index("model")["mean"]
+names = {name: f"cifar10, {name.lower()}" for name in ("ResNet", "Swin", "ConvNeXt", "ViT")}
+names |= {"mean photograph": "cifar10, mean_photograph"}
+rows = {label: f"psnr[{keys}]" for label, keys in names.items() if f"psnr[{keys}]" in mine.table}
+published = {name: printed[model] for name, model in networks.items()}
+plots.evidence(kept, mine, rows, xlabel="PSNR in dB (higher is a better attack)", published=published)
 
 # %% [markdown]
 # Trust your eyes before any single number. PSNR counts every wrong pixel alike, so a grey smear can score as
-# high as a recognisable but noisy picture (at `smoke`, with its few steps, you see just that). SSIM tells them apart.
+# high as a recognisable but noisy picture. SSIM tells them apart.
 
 # %%
-key = {name: ledger.key(name) for name in family}
-scale_of = {name: 0.02 if name == "ViT" else None for name in family}  # of the position embedding
-for name, values in measured.items():
-    about = dict(note=f"{family[name]}, {attack.steps} steps", position_std=scale_of[name], **fresh)
-    for metric, each in values.items():
-        page.record(metric, ["cifar10", key[name]], each, unit="normalised" if metric == "mse" else None, **about)
+plots.evidence(kept, mine, {label: name.replace("psnr", "ssim") for label, name in rows.items()}, xlabel="SSIM")
 
 # %% [markdown]
-# All families were attacked on the same photographs from the same starts. How much better is the one than the
-# other *on the same photograph*?
+# The paper's Figure 5b has the Swins recognisable after 500 of 3,000 steps. Here is the way of your own searches.
 
 # %%
-for one, other in (("Swin", "ResNet"), ("ConvNeXt", "ResNet"), ("Swin", "ConvNeXt"), ("Swin-S", "ResNet-101")):
-    if one in family:
-        gap = psnr_of(of(one)) - psnr_of(of(other))  # both in the order of photographs and weights
-        page.record("psnr_difference", ["cifar10", f"{key[one]}_less_{key[other]}"], gap, **fresh)
-
-# %% [markdown]
-# The paper's Figure 5b has the Swins recognisable after 500 of 3,000 steps. So we keep what each search had after
-# a sixth of its steps.
-
-# %%
-for name in family:
-    early = psnr_of({at: r.snapshots[2] for at, r in of(name).items()})
-    page.record("psnr", ["cifar10", key[name], "a_sixth"], early, **fresh, position_std=scale_of[name])
-
-# %%
-average = {
-    name: [psnr_of({at: r.snapshots[k] for at, r in of(name).items()}).mean().item() for k in range(len(steps))]
-    for name in family
-}
+ways = {name: [metrics.psnr(s.images, photo).item() for s in result.snapshots] for name, result in found.items()}
 plots.lines(
-    {name: (steps, dB) for name, dB in average.items()},
+    {name: (steps, dB) for name, dB in ways.items()},
     xlabel="optimisation step",
-    ylabel="PSNR in dB, mean over the searches",
+    ylabel="PSNR in dB",
     xthresholds={"a sixth": attack.steps / 6},
-    alt="PSNR against the step of the search: "
-    + ", ".join(f"{n} ends at {dB[-1]:.1f} dB" for n, dB in average.items()),
+    alt="PSNR against the step: " + ", ".join(f"{name} ends at {dB[-1]:.1f} dB" for name, dB in ways.items()),
 )
 
 # %% [markdown]
@@ -359,31 +258,13 @@ guess_scale = widgets.predict("standard deviation 1 minus .02:", low=-15, high=1
 guess_scale
 
 # %%
-side = gradient_inversion.annealed(side_steps)
-pairs = [(k % images, k % seeds) for k in range(side_repeats)]  # (photograph, number of the victim)
-
-
-def repeats(name, train_mode=False, **more):
-    """The side attack on each pair, always in their order; a search that was done above already is not done again."""
-    results = {}
-    for image, number in pairs:
-        if repr(side) == repr(attack) and not more and not train_mode:
-            results[image, number] = found[name, image, number]
-            continue
-        about = dict(victim=family[name], changes=smaller.get(name, {}) | more, train_mode=train_mode)
-        build = partial(untrained, name, number, train_mode, **more)
-        results[image, number] = invert(build, image, number, side, **about)
-    return results
-
+kept = experiments.load("gradient_inversion.position_scale")
+mine = experiments.run("gradient_inversion.position_scale", profile, device=device)
+scales = {"standard deviation 0.02": "psnr[vit, std_0p02]", "standard deviation 1": "psnr[vit, std_1]"}
+plots.evidence(kept, mine, scales | {"mean photograph": "psnr[vit, mean_photograph]"}, xlabel="PSNR in dB")
 
 # %%
-of_scale = {std: repeats("ViT", **({} if std == 0.02 else {"position_std": std})) for std in (0.02, 1.0)}
-scale = {std: psnr_of(results) for std, results in of_scale.items()}
-for std, dB in scale.items():
-    page.record(
-        "psnr", ["vit", f"std_{std:g}".replace(".", "p")], dB, **fresh, position_std=std, note=f"{side_steps} steps"
-    )
-guess_scale.against((scale[1.0].mean() - scale[0.02].mean()).item())
+guess_scale.against(mine.mean("psnr[vit, std_1]") - mine.mean("psnr[vit, std_0p02]"))
 
 # %% [markdown]
 # With a small embedding it makes next to no difference to the gradient *where* a patch stands, so a search finds what the patches have in common
@@ -392,32 +273,14 @@ guess_scale.against((scale[1.0].mean() - scale[0.02].mean()).item())
 # %% [markdown]
 # ## Second, what the victim has learned
 #
-# All victims so far were fresh. A client of a running federation has a trained one. We train a ResNet and a Swin for a few epochs (they are
-# kept in the run store), and attack them as before.
+# All victims so far were fresh. A client of a running federation has a trained one. We train a ResNet and a Swin for a few epochs,
+# and attack them as before.
 
 # %%
-recipe = replace(training.RECIPES["smoke"], epochs=epochs)
-trained = {}
-for name in ("ResNet", "Swin"):
-    trained[name], history = training.victim(
-        family[name], recipe, images=train_images, test=200, sample=200, seed=seed, model=smaller.get(name),
-        device=page.device, progress=False,
-    )  # fmt: skip
-    print(f"{name}: test accuracy {history.test_accuracy[-1]:.2f} after {epochs} epochs")
-
-# %%
-state = f"trained {epochs} epochs on {train_images} images"
-of_training = dict(recipe=repr(recipe), images=train_images, trainer=training.trainer.FORMAT)
-for name in trained:
-    about = dict(victim=family[name], changes=smaller.get(name, {}), **of_training)
-    results = {pair: invert(partial(trained.get, name), *pair, side, **about) for pair in pairs}
-    here, before = psnr_of(results), psnr_of(repeats(name))
-    print(f"{name}: fresh {metrics.summary(before)} dB, trained {metrics.summary(here)} dB")
-    page.record("psnr", [key[name], "trained"], here, mode="eval", victim=state, note=f"{side_steps} steps")
-    note = "photographs on one trained victim, against fresh ones"
-    page.record(
-        "psnr_difference", [key[name], "fresh_less_trained"], before - here, mode="eval", victim=state, note=note
-    )
+kept = experiments.load("gradient_inversion.trained_victims")
+mine = experiments.run("gradient_inversion.trained_victims", profile, device=device)
+states = {f"{name}, {state}": f"psnr[{name.lower()}, {state}]" for name in ("ResNet", "Swin") for state in ("fresh", "trained")}
+plots.evidence(kept, mine, states | {"mean photograph": "psnr[trained_victims, mean_photograph]"}, xlabel="PSNR in dB")
 
 # %% [markdown]
 # ## Third, the mode of BatchNorm
@@ -441,19 +304,12 @@ for name, built in {
     print(f"{name}: {silent / sum(sizes.values()):.0%} of the numbers in its message are zero")
 
 # %%
-variants = {
-    "eval": dict(), "train": dict(train_mode=True), "plain_init": dict(zero_init_last=False),
-}  # fmt: skip
-resnet = {name: psnr_of(repeats("ResNet", **how)) for name, how in variants.items()}
-for name, dB in resnet.items():
-    mode = "train" if name == "train" else "eval"
-    print(f"{name:>10}: {metrics.summary(dB)} dB")
-    page.record("psnr", ["resnet", f"variant_{name}"], dB, mode=mode, victim="fresh", note=f"{side_steps} steps")
-about = dict(mode="train", victim="fresh", note="eval mode less train mode")
-page.record("psnr_difference", ["resnet", "eval_less_train"], resnet["eval"] - resnet["train"], **about)
-page.record(
-    "psnr_difference", ["resnet", "swin_less_plain_init"], psnr_of(repeats("Swin")) - resnet["plain_init"], **fresh
-)
+kept = experiments.load("gradient_inversion.first_weights_and_mode")
+mine = experiments.run("gradient_inversion.first_weights_and_mode", profile, device=device)
+variants = {"eval mode": "eval", "train mode": "train", "no zero_init_last": "plain_init"}
+rows = {f"ResNet, {label}": f"psnr[resnet, variant_{key}]" for label, key in variants.items()}
+rows |= {"Swin, eval mode": "psnr[swin, variant_eval]", "mean photograph": "psnr[resnet, mean_photograph]"}
+plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 
 # %% [markdown]
 # ## Reading the label off
@@ -464,30 +320,13 @@ page.record(
 
 
 # %%
-def right(name, number):
-    """Rule -> the share of photographs whose label it reads off a fresh victim's gradient."""
-    model = untrained(name, number)
-    head = [f"{gradient_inversion.label_recovery.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
-    hits = {rule: [] for rule in gradient_inversion.label_recovery.RULES}
-    for image in range(10 if profile == "smoke" else 20):
-        message = observe(model, *photos.one(image), names=head)
-        for rule, read in gradient_inversion.label_recovery.RULES.items():
-            hits[rule].append(read(model, replace(message, labels=None)).item() == message.labels.item())
-    return {rule: statistics.mean(hit) for rule, hit in hits.items()}
-
-
-# %%
-for name in ("ResNet", "Swin", "ViT"):
-    shares = [right(name, number) for number in range(4)]
-    print(
-        f"{name:>7}:",
-        ", ".join(
-            f"{rule} {statistics.mean(s[rule] for s in shares):.0%}" for rule in gradient_inversion.label_recovery.RULES
-        ),
-    )
-    for rule in gradient_inversion.label_recovery.RULES:
-        share = [s[rule] for s in shares]
-        page.record("label_accuracy", [rule, key[name]], share, **fresh, position_std=scale_of[name])
+kept = experiments.load("gradient_inversion.labels")
+mine = experiments.run("gradient_inversion.labels", profile, device=device)
+shown = kept if len(kept) else mine
+rules = gradient_inversion.label_recovery.RULES
+pd.DataFrame(
+    {name: {rule: shown.mean(f"label_accuracy[{rule}, {name.lower()}]") for rule in rules} for name in ("ResNet", "Swin", "ViT")}
+).round(2)
 
 # %% [markdown]
 # iDLG's rule, the smallest *sum* of a row, needs features that sum to more than zero. Behind a ReLU they do. A fresh Swin or
@@ -502,31 +341,10 @@ for name in ("ResNet", "Swin", "ViT"):
 
 
 # %%
-def lenet(activation, number):
-    """The network of Zhu et al. 2019, on 32 x 32 images: three convolutions, one linear layer."""
-    layers = []
-    for channels, stride in ((3, 2), (12, 2), (12, 1)):
-        layers += [nn.Conv2d(channels, 12, 5, stride=stride, padding=2), activation()]
-    model = nn.Sequential(*layers, nn.Flatten(), nn.Linear(768, 10))
-    draw = torch.Generator().manual_seed(seed + number)
-    for parameter in model.parameters():
-        parameter.data.uniform_(-0.1, 0.1, generator=draw)
-    model.normalise = photos.normalise
-    return model.eval().to(page.device)
-
-
-# %%
-dlg, tries = (gradient_inversion.dlg(8), 1) if profile == "smoke" else (gradient_inversion.dlg(30), 3)
-for activation in (nn.Sigmoid, nn.GELU, nn.ReLU):
-    results, name = {}, activation.__name__
-    for number in range(tries):
-        image, true_label = photos.one(number)
-        network = lenet(activation, number)
-        message = replace(observe(network, image, true_label), labels=None)
-        results[number, number] = dlg.run(network, message, seed=seed + number, restarts=2, progress=False)
-    right_labels = sum(r.labels.item() == photos.labels[i].item() for (i, _), r in results.items())
-    print(f"{name:>7}: {metrics.summary(psnr_of(results))} dB, {right_labels} of {tries} labels right")
-    page.record("psnr", ["dlg", name.lower()], psnr_of(results), **fresh, note=f"LeNet, {dlg.steps} steps of L-BFGS")
+kept = experiments.load("gradient_inversion.dlg")
+mine = experiments.run("gradient_inversion.dlg", profile, device=device)
+rows = {name: f"psnr[dlg, {name.lower()}]" for name in ("Sigmoid", "GELU", "ReLU")}
+plots.evidence(kept, mine, rows | {"mean photograph": "psnr[dlg, mean_photograph]"}, xlabel="PSNR in dB")
 
 # %% [markdown]
 # What is it about a ReLU? A layer's gradient is what arrives from behind it times
@@ -549,8 +367,7 @@ for activation in (nn.Sigmoid, nn.GELU, nn.ReLU):
 # None of the four papers, and no public tool that we know, attacks this way. To be fair to Adam we count *passes*: each gradient of the network, each $J v$ and each $J^\top u$ is one; a step of Adam takes two.
 
 # %%
-newton_passes = 24 if profile == "smoke" else 2 * side_steps  # as many as the search above took; fewer at smoke
-newton = gradient_inversion.GaussNewton(steps=newton_passes, passes=newton_passes)
+newton = gradient_inversion.GaussNewton(steps=400, passes=400)  # 200 steps of Adam take as many passes
 print(newton)
 
 # %% [markdown]
@@ -568,113 +385,36 @@ guess_newton = widgets.predict(
 guess_newton
 
 # %%
-rivals = {name: {} for name in family if name in small} | {"ViT, std 1": dict(position_std=1.0)}
-if profile == "smoke":
-    rivals = {name: {} for name in ("ResNet", "Swin")}
-few = pairs[:4] if len(pairs) > 1 else [(0, 0), (0, 1)]
-
-
-def newton_case(name, image, number):
-    """Gauss-Newton on a victim that the search above has attacked, as a task of its own."""
-    model = name.split(",")[0]
-    changes = dict(num_classes=10) | smaller.get(model, {}) | rivals[name]
-    settings = dict(steps=newton_passes, passes=newton_passes)
-    return gradient_inversion.Case(
-        family[model], (image,), "gauss_newton", settings, changes, seed + number, seed + number, photos.name, "train"
-    )
-
+kept = experiments.load("gradient_inversion.second_order")
+mine = experiments.run("gradient_inversion.second_order", profile, device=device)
+rivals = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext", "ViT": "vit", "ViT, std 1": "vit_std_1"}
+rows = {f"{name}, {by}": f"psnr[{by.lower().replace('-', '_')}, {key}]" for name, key in rivals.items() for by in ("Adam", "Gauss-Newton")}
+plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 
 # %%
-left = max(1.0, deadline - time.monotonic()) if profile in ("gpu", "paper") else None
-tasks = [newton_case(name, *pair) for name in rivals for pair in few]
-shots = tuple(range(newton_passes + 1))
-answers = iter(
-    gradient_inversion.run_cases(
-        tasks,
-        "Gauss-Newton",
-        device=page.device,
-        snapshots=shots,
-        budget=left,
-        jobs=1 if profile == "smoke" else None,
-        progress=False,
-    )
-)
-curved = {name: {pair: next(answers) for pair in few} for name in rivals}
-
-
-# %%
-def by_adam(name, image, number):
-    """The same photograph, weights and start by the side attack, if it was not done above."""
-    model, known = name.split(",")[0], of_scale[1.0] if rivals[name] else of(name.split(",")[0])
-    if (image, number) in known and repr(side) == repr(attack):
-        return known[image, number]
-    about = dict(victim=family[model], changes=smaller.get(model, {}) | rivals[name], train_mode=False)
-    return invert(partial(untrained, model, number, **rivals[name]), image, number, side, **about)
-
-
-plain = {name: {pair: by_adam(name, *pair) for pair in few} for name in rivals}
-
-# %%
-rows = {}
-for name in rivals:
-    one, other = psnr_of(curved[name]), psnr_of(plain[name])
-    key_of = name.lower().replace(", ", "_").replace(" ", "_")
-    about = dict(position_std=1.0 if "std" in name else scale_of[name], note=f"{newton_passes} passes", **fresh)
-    page.record("psnr", ["gauss_newton", key_of], one, **about)
-    page.record("psnr_difference", ["gauss_newton_less_adam", key_of], one - other, **about)
-    rest = [(r.score / len(list(untrained(name.split(",")[0]).parameters()))) ** 0.5 for r in curved[name].values()]
-    page.record("relative_residual", ["gauss_newton", key_of], rest, **about)
-    rows[name] = {
-        "Adam": metrics.summary(other),
-        "Gauss-Newton": metrics.summary(one),
-        "left of the message": f"{statistics.mean(rest):.1e}",
-    }
-pd.DataFrame(rows).T
+rests = {name: f"relative_residual[gauss_newton, {key}]" for name, key in rivals.items()}
+plots.evidence(kept, mine, rests, xlabel="left of the gradient by Gauss-Newton", log=True)
 
 # %% [markdown]
-# The last column is what is left of the differences, as a share of the client's gradient: 1 is no idea, 0 every number met. How each got there, on the first photograph:
+# This is what is left of the differences, as a share of the client's gradient: 1 is no idea, 0 every number met.
 
 # %%
-image, number = few[0]
-ways = {name: curved[name][few[0]].snapshots for name in rivals}
-plots.lines(
-    {name: ([s.evaluations for s in shots], [metrics.psnr(s.images, photos.one(image)[0]).item() for s in shots]) for name, shots in ways.items()},
-    xlabel="passes", ylabel="PSNR in dB, Gauss-Newton",
-    alt="PSNR against passes of Gauss-Newton: " + ", ".join(f"{name} ends at {metrics.psnr(shots[-1].images, photos.one(image)[0]).item():.1f} dB" for name, shots in ways.items()),
-)  # fmt: skip
-
-# %%
-guess_newton.against((psnr_of(curved["ResNet"]) - psnr_of(plain["ResNet"])).mean().item())
+guess_newton.against(mine.mean("psnr[gauss_newton, resnet]") - mine.mean("psnr[adam, resnet]"))
 
 # %% [markdown]
-# At `laptop` (four photographs, 400 passes) Gauss-Newton leaves a sixth of the ResNet's message unmet and ends where Adam does, or a little below (-.7 ± 1.0 dB). Of the Swin's and the ConvNeXt's it leaves a quarter and a fifth of a percent; on these the photographs disagree (4.0 ± 4.7 and 2.4 ± 7.3 dB over Adam).
+# Of the ResNet's gradient Gauss-Newton leaves a large share unmet, of the Swin's and the ConvNeXt's next to nothing; on these two the photographs disagree about which search gets further. The ViT with the large position embedding comes
+# back far better than by Adam; the one with the small embedding does not, though its gradient is met nearly as well. Lab 09 and the book's chapter on this search have more.
+
+# %% [markdown]
+# ## Larger networks, and ImageNet
 #
-# The ViT with the large position embedding comes
-# back at 40 ± 8 dB, 17 ± 7 above Adam; the one with the small embedding does not, though its message is met to two percent (12 ± 2 dB). Lab 09 and the book's chapter on this search have more.
-
-# %% [markdown]
-# ## ImageNet
-#
-# Figure 5c of the paper repeats it on ImageNet photographs (here 224 x 224). On a CPU one such search takes hours, so it runs at `gpu` and `paper`.
+# Table 5 has a larger pair as well, ResNet-101 and Swin-S, and Figure 5c repeats all of it on ImageNet photographs (here 224 x 224). On a CPU one such search takes
+# an hour or hours, so they are measured at `night` and `gpu`; below that the same lines run small networks for a few steps, which decides nothing.
 
 # %%
-large = {
-    "resnet": "resnet50", "swin": "swin_tiny_patch4_window7_224",
-    "resnet_101": "resnet101", "swin_s": "swin_small_patch4_window7_224",
-}  # fmt: skip
-on_imagenet = {name: [] for name in large}
-for image in range({"gpu": 2, "paper": 20}.get(profile, 0)):
-    source = data.load("imagenet_samples")
-    for name, model in large.items():
-        stock = partial(models.build, model, num_classes=1000, seed=seed + image)
-        result = invert(stock, image, image, source=source, size=224, victim=model)
-        on_imagenet[name].append(metrics.psnr(result.images, source.one(image, size=224)[0]).item())
-
-# %%
-for one, other in (("swin", "resnet"), ("swin_s", "resnet_101")):
-    if on_imagenet[one]:
-        gap = torch.tensor(on_imagenet[one]) - torch.tensor(on_imagenet[other])
-        page.record("psnr_difference", ["imagenet", f"{one}_less_{other}"], gap, **fresh, note=f"{attack.steps} steps")
+for name in ("larger_networks", "imagenet"):
+    experiments.run(f"gradient_inversion.{name}", profile, device=device)
+    print(experiments.load(f"gradient_inversion.{name}"))
 
 # %% [markdown]
 # ## Exercise 1: why a cosine?
@@ -925,22 +665,22 @@ checks.verify("04.push", push)
 # %% [markdown]
 # ## The paper, and here
 #
-# Zhang et al. attack ResNet-50, ResNet-101, Swin-T, Swin-S (Table 5, Figure 5) and ConvNeXt-T (Table 7) on CIFAR-10. With small members of the same families the verdict is about direction and margin. The last rows are ours.
+# Zhang et al. attack ResNet-50, ResNet-101, Swin-T, Swin-S (Table 5, Figure 5) and ConvNeXt-T (Table 7) on CIFAR-10. The last rows are ours.
 
 # %%
-page.show()
+ledger.show("04")
 
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Size and steps.** At `smoke` and `laptop` the victims are small and the attack is `annealed`, because 3,000 steps on a ResNet-50 take a CPU an hour.
-#   `gpu` and `paper` run the paper's models with the paper's settings.
+# - **Size and steps.** At `class` the victims are small and the attack is `annealed`, because 3,000 steps on a ResNet-50 take a CPU an hour.
+#   `night` and `gpu` run the paper's models with the paper's settings.
 # - **What Table 1 does not say.** It names the cost, Adam, the rate, the steps and the weight of the total variation. The sign, the fall of the rate
 #   and the box are Inverting Gradients' own.
 # - **Fresh weights, eval mode.** The paper states neither. The ledger notes both beside every number.
 # - **MSE of normalised images.** The paper's values exceed 1, which no pair of images in [0, 1] can; they fit normalised ones.
 # - **Stochastic depth is off.** timm's Swin would drop blocks at random in `train` mode, and nobody can match a gradient of unknown blocks.
-# - **The photographs** are the first of twenty CIFAR-10 samples; the paper does not say which it used.
+# - **The photographs** are the first of CIFAR-10's test split, one a repeat; the paper does not say which it used.
 
 # %% [markdown]
 # ## Summary

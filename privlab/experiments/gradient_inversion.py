@@ -1,61 +1,270 @@
-"""Lab 04: which architecture's gradient gives a photograph away to a search?"""
+"""Lab 04: which architecture's gradient gives a photograph away to a search, and what else decides?
+
+A repeat has one photograph of CIFAR-10's test split, which no baseline and no victim has seen, one draw of weights for each network, and
+one noise to begin the searches with.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import nn
 
-from privlab import data, metrics
-from privlab.attacks.gradient_inversion.cases import Case, searched
+from privlab import data, models, training
+from privlab.attacks.gradient_inversion import label_recovery, presets
+from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
+from privlab.attacks.gradient_inversion.matching import GradientMatching
+from privlab.attacks.gradient_inversion.results import Result
+from privlab.experiments import reconstruction
 from privlab.experiments.protocol import Size, Values, experiment
+from privlab.leak import Leak, observe
 
 SMALL = {"resnet": "resnet_cifar", "swin": "swin_cifar", "vit": "vit_cifar", "convnext": "convnext_cifar"}
 PAPER = {"resnet": "resnet50_cifar", "swin": "swin_tiny_cifar", "convnext": "convnext_tiny_cifar"}
-LARGER = {"resnet": "resnet101_cifar", "swin": "swin_small_cifar"}
-FAMILIES = {"small": SMALL, "paper": PAPER, "larger": LARGER}
-NARROW: dict[str, dict[str, object]] = {"resnet": dict(channels=(16, 32, 64, 128)), "vit": dict(depth=2)}
+LARGER = {"resnet_101": "resnet101_cifar", "swin_s": "swin_small_cifar"}
+FULL = {"resnet": "resnet50", "swin": "swin_tiny_patch4_window7_224"} | {
+    "resnet_101": "resnet101",
+    "swin_s": "swin_small_patch4_window7_224",
+}
+NETWORKS = {"small": SMALL, "paper": PAPER, "larger": LARGER, "pair": {n: SMALL[n] for n in ("resnet", "swin")}}
+NARROW: dict[str, dict[str, Any]] = {"resnet_cifar": dict(channels=(16, 32, 64, 128)), "vit_cifar": dict(depth=2)}
+
+QUICK = dict(attack="annealed", steps=8, narrow=True)
+SHORT = dict(attack="annealed", steps=200)
+LONG = dict(attack="inverting_gradients", steps=3_000)
+FEW = "small untrained networks (0.3 to 7 M parameters), 8 steps"
+SOME = "small untrained networks (0.3 to 7 M parameters), 200 steps of a shorter attack"
 
 
-@cache
-def guess(name: str = "cifar10") -> dict[str, Tensor]:
-    """Pictures that look at no gradient, (1, channels, height, width) in [0, 1]: grey, and the mean of the public photographs."""
-    public = data.load(name)  # the train split; photographs under attack are of the test split
-    mean = (public.pixels.float() / 255).mean(0, keepdim=True)
-    return {"grey": torch.full_like(mean, 0.5), "mean_photograph": mean}
+def attack_of(attack: str, steps: int) -> GradientMatching:
+    """A preset by its name; directions are differences where these agree with the exact ones, which halves the time."""
+    return replace(getattr(presets, attack)(steps), derivative="auto")
+
+
+def victim(network: str, repeat: int, device: str, narrow: bool = False, train: bool = False, **changes: Any) -> Any:
+    """An untrained network of this repeat."""
+    own = NARROW.get(network, {}) if narrow else {}
+    return models.build(network, seed=reconstruction.number(repeat), **own, **changes).to(device).train(train)
+
+
+def sent(model: nn.Module, repeat: int) -> Leak:
+    """The gradient of this repeat's photograph."""
+    return observe(model, *reconstruction.photograph(repeat))
+
+
+def inverted(model: nn.Module, repeat: int, attack: GradientMatching | GaussNewton) -> Result:
+    """What the search has at its end, and after a sixth of its steps."""
+    return reconstruction.search(attack, model, sent(model, repeat), reconstruction.number(repeat), (attack.steps // 6,))
+
+
+def decibels(model: nn.Module, repeat: int, attack: GradientMatching | GaussNewton) -> float:
+    photograph, _ = reconstruction.photograph(repeat)
+    return reconstruction.psnr(inverted(model, repeat, attack).images, photograph)
+
+
+# -- which architecture? ------------------------------------------------------------------------------------------------------
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
-    smoke=Size(2, "small networks, 8 steps", settings=dict(networks="small", attack="annealed", steps=8, narrow=True)),
-    class_=Size(8, "small networks, 200 steps", settings=dict(networks="small", attack="annealed", steps=200)),
-    night=Size(
-        8,
-        "ResNet-50, Swin-T and ConvNeXt-T, untrained, one photograph each",
-        own=True,
-        settings=dict(networks="paper", attack="inverting_gradients", steps=3_000),
-    ),
+    smoke=Size(2, FEW, settings=dict(networks="small", public=64, **QUICK)),
+    class_=Size(8, SOME, settings=dict(networks="small", **SHORT)),
+    night=Size(8, "ResNet-50, Swin-T and ConvNeXt-T, untrained, 3,000 steps", True, dict(networks="paper", **LONG)),
+    gpu=Size(20, "ResNet-50, Swin-T and ConvNeXt-T, untrained, 3,000 steps", True, dict(networks="paper", **LONG)),
 )
 def architectures(
+    repeat: int, networks: str, attack: str, steps: int, public: int = 2_000, narrow: bool = False, device: str = "cpu"
+) -> Values:
+    """Zhang et al. 2024, Tables 5 and 7, Figure 5b: the same search behind each network."""
+    photograph, _ = reconstruction.photograph(repeat)
+    for name, picture in reconstruction.baselines().items():
+        yield from reconstruction.scores(f"cifar10, {name}", picture, photograph)
+    yield "lpips[cifar10, nearest_public]", reconstruction.nearest_public(photograph, public)
+    images = [photograph]
+    for name, network in NETWORKS[networks].items():
+        result = inverted(victim(network, repeat, device, narrow), repeat, attack_of(attack, steps))
+        images.append(result.images)
+        yield from reconstruction.scores(f"cifar10, {name}", result.images, photograph)
+        yield f"psnr[cifar10, {name}, a_sixth]", reconstruction.psnr(result.snapshots[0].images, photograph)
+    yield "picture[photograph_and_reconstructions]", reconstruction.strip(images)
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "a small ResNet and a small Swin in their place, 8 steps", settings=dict(networks="pair", **QUICK)),
+    night=Size(6, "ResNet-101 and Swin-S, untrained, 3,000 steps", True, dict(networks="larger", **LONG)),
+    gpu=Size(20, "ResNet-101 and Swin-S, untrained, 3,000 steps", True, dict(networks="larger", **LONG)),
+)
+def larger_networks(
     repeat: int, networks: str, attack: str, steps: int, narrow: bool = False, device: str = "cpu"
 ) -> Values:
-    """One photograph of the test split, one draw of weights for each network, the same noise to begin with."""
-    photograph, _ = data.load("cifar10", "test").one(repeat)
-    for name, picture in guess().items():
-        yield f"psnr[cifar10, {name}]", metrics.psnr(picture, photograph).item()
-        yield f"ssim[cifar10, {name}]", metrics.ssim(picture, photograph).item()
-        yield f"lpips[cifar10, {name}]", metrics.lpips(picture, photograph).item()
-    rows = [photograph]
-    for name, network in FAMILIES[networks].items():
-        changes: dict[str, object] = {"num_classes": 10, **(NARROW[name] if narrow and name in NARROW else {})}
-        case = Case(network, (repeat,), attack, dict(steps=steps), changes, victim=repeat, seed=repeat)
-        image = searched(case, device).images.cpu()
-        rows.append(image)
-        yield f"psnr[cifar10, {name}]", metrics.psnr(image, photograph).item()
-        yield f"ssim[cifar10, {name}]", metrics.ssim(image, photograph).item()
-        yield f"lpips[cifar10, {name}]", metrics.lpips(image, photograph).item()
-        yield f"mse[cifar10, {name}]", metrics.mse(image, photograph).item()
-    strip = torch.cat(rows, -1)[0].permute(1, 2, 0)  # (height, width * images, 3)
-    yield "picture[photograph_and_reconstructions]", (strip * 255).round().to(torch.uint8)
+    """Zhang et al. 2024, Table 5: its larger pair."""
+    photograph, _ = reconstruction.photograph(repeat)
+    yield from reconstruction.psnr_of_baselines("cifar10, larger_networks, ", photograph)
+    images = [photograph]
+    for name, network in zip(LARGER, NETWORKS[networks].values(), strict=True):
+        image = inverted(victim(network, repeat, device, narrow), repeat, attack_of(attack, steps)).images
+        images.append(image)
+        yield from reconstruction.scores(f"cifar10, {name}", image, photograph)
+    yield "picture[photograph_and_reconstructions]", reconstruction.strip(images)
+
+
+@experiment(
+    data=("imagenet_samples",),
+    smoke=Size(2, "small networks, photographs of 32 pixels, 8 steps", settings=dict(side=32, **QUICK)),
+    gpu=Size(8, "the paper's networks, untrained, 3,000 steps", True, dict(side=224, **LONG), first=2_008),
+)
+def imagenet(
+    repeat: int, side: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu"
+) -> Values:
+    """Zhang et al. 2024, Figure 5c: the two pairs on photographs of ImageNet. There are twenty; a baseline is the mean of the others."""
+    photos, number = data.load("imagenet_samples"), repeat % 20
+    photograph, label = photos.one(number, size=side)
+    others = torch.cat([photos.one(i, size=side)[0] for i in range(len(photos)) if i != number])
+    yield "psnr[imagenet, mean_photograph]", reconstruction.psnr(others.mean(0, keepdim=True), photograph)
+    for name, network in FULL.items() if side == 224 else zip(FULL, 2 * [SMALL["resnet"], SMALL["swin"]], strict=True):
+        model = victim(network, repeat, device, narrow, num_classes=1_000)
+        result = reconstruction.search(attack_of(attack, steps), model, observe(model, photograph, label), reconstruction.number(repeat))
+        yield f"psnr[imagenet, {name}]", reconstruction.psnr(result.images, photograph)
+
+
+# -- what else decides? -------------------------------------------------------------------------------------------------------
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, FEW, settings=QUICK),
+    class_=Size(8, SOME, settings=SHORT),
+)
+def position_scale(repeat: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
+    """A ViT whose position embedding has timm's standard deviation, 0.02, and one with 1."""
+    yield from reconstruction.psnr_of_baselines("vit, ", reconstruction.photograph(repeat)[0])
+    for key, changes in {"std_0p02": {}, "std_1": dict(position_std=1.0)}.items():
+        model = victim("vit_cifar", repeat, device, narrow, **changes)
+        yield f"psnr[vit, {key}]", decibels(model, repeat, attack_of(attack, steps))
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, FEW + "; trained on 64 images", settings=dict(images=64, epochs=1, **QUICK)),
+    class_=Size(8, SOME + "; trained for 3 epochs on 800 images", settings=dict(images=800, epochs=3, **SHORT)),
+    gpu=Size(8, SOME + "; trained for 15 epochs on 10,000 images", settings=dict(images=10_000, epochs=15, **SHORT)),
+)
+def trained_victims(
+    repeat: int, attack: str, steps: int, images: int, epochs: int, narrow: bool = False, device: str = "cpu"
+) -> Values:
+    """Victims before and after a few epochs, on training images of their own, none of them the photograph under attack."""
+    yield from reconstruction.psnr_of_baselines("trained_victims, ", reconstruction.photograph(repeat)[0])
+    seed, recipe = reconstruction.number(repeat), replace(training.RECIPES["smoke"], epochs=epochs)
+    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:images]
+    for name in ("resnet", "swin"):
+        model = victim(SMALL[name], repeat, device, narrow)
+        yield f"psnr[{name}, fresh]", decibels(model, repeat, attack_of(attack, steps))
+        history = training.fit(
+            model, training.subset(data.load("cifar10"), members), recipe, seed=seed,
+            test=data.load("cifar10", "test").sample(200, seed), sample=200, progress=False,
+        )  # fmt: skip
+        yield f"test_accuracy[{name}, trained]", history.test_accuracy[-1]
+        yield f"psnr[{name}, trained]", decibels(model, repeat, attack_of(attack, steps))
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, FEW, settings=QUICK),
+    class_=Size(8, SOME, settings=SHORT),
+)
+def first_weights_and_mode(repeat: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
+    """A ResNet in eval mode, in train mode, and with residual branches that do not start at zero; a Swin beside them."""
+    yield from reconstruction.psnr_of_baselines("resnet, ", reconstruction.photograph(repeat)[0])
+    variants: dict[str, dict[str, Any]] = {"eval": {}, "train": dict(train=True), "plain_init": dict(zero_init_last=False)}
+    for key, how in variants.items():
+        model = victim("resnet_cifar", repeat, device, narrow, **how)
+        yield f"psnr[resnet, variant_{key}]", decibels(model, repeat, attack_of(attack, steps))
+    model = victim("swin_cifar", repeat, device, narrow)
+    yield "psnr[swin, variant_eval]", decibels(model, repeat, attack_of(attack, steps))
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "small untrained networks, 10 photographs each", settings=dict(photographs=10, narrow=True)),
+    class_=Size(8, "small untrained networks, 20 photographs each", settings=dict(photographs=20)),
+)
+def labels(repeat: int, photographs: int, narrow: bool = False, device: str = "cpu") -> Values:
+    """The share of photographs whose label a rule reads off the last layer's gradient of one untrained network."""
+    photos = data.load("cifar10", "test")
+    for name in ("resnet", "swin", "vit"):
+        model = victim(SMALL[name], repeat, device, narrow)
+        head = [f"{label_recovery.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
+        leaks = [
+            observe(model, *photos.one((photographs * reconstruction.number(repeat) + i) % len(photos)), names=head)
+            for i in range(photographs)
+        ]
+        for rule, read in label_recovery.RULES.items():
+            right = [read(model, replace(leak, labels=None)).equal(leak.labels) for leak in leaks]
+            yield f"label_accuracy[{rule}, {name}]", statistics.mean(map(float, right))
+
+
+# -- other searches -----------------------------------------------------------------------------------------------------------
+
+
+def lenet(activation: type[nn.Module], seed: int) -> Any:
+    """The network of Zhu et al. 2019 on 32 x 32 images: three convolutions, one linear layer, weights from -0.1 to 0.1."""
+    layers: list[nn.Module] = []
+    for channels, stride in ((3, 2), (12, 2), (12, 1)):
+        layers += [nn.Conv2d(channels, 12, 5, stride=stride, padding=2), activation()]
+    model: Any = nn.Sequential(*layers, nn.Flatten(), nn.Linear(768, 10))
+    draw = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.data.uniform_(-0.1, 0.1, generator=draw)
+    model.normalise = data.load("cifar10").normalise
+    return model.eval()
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "LeNet, 4 steps of L-BFGS", settings=dict(steps=4)),
+    class_=Size(8, "LeNet with smaller first weights than the paper's, 30 steps of L-BFGS", settings=dict(steps=30)),
+)
+def dlg(repeat: int, steps: int, device: str = "cpu") -> Values:
+    """Zhu et al. 2019: image and label searched for at once, behind three activations."""
+    photograph, label = reconstruction.photograph(repeat)
+    yield from reconstruction.psnr_of_baselines("dlg, ", photograph)
+    for activation in (nn.Sigmoid, nn.GELU, nn.ReLU):
+        model = lenet(activation, reconstruction.number(repeat)).to(device)
+        leak = replace(sent(model, repeat), labels=None)
+        result = reconstruction.search(presets.dlg(steps), model, leak, reconstruction.number(repeat), restarts=2)
+        name = activation.__name__.lower()
+        yield f"psnr[dlg, {name}]", reconstruction.psnr(result.images, photograph)
+        yield f"label_accuracy[dlg, {name}]", float(result.labels.equal(label))
+
+
+RIVALS: dict[str, tuple[str, dict[str, Any]]] = {name: (network, {}) for name, network in SMALL.items()} | {
+    "vit_std_1": ("vit_cifar", dict(position_std=1.0))
+}
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, FEW, settings=dict(rivals=["resnet", "swin"], **QUICK)),
+    class_=Size(8, SOME + ", 400 passes of Gauss-Newton", settings=dict(rivals=list(RIVALS), **SHORT)),
+)
+def second_order(
+    repeat: int, rivals: Sequence[str], attack: str, steps: int, narrow: bool = False, device: str = "cpu"
+) -> Values:
+    """Adam and Gauss-Newton for as many passes: a gradient of the network, a J v or a J^T u each; a step of Adam takes two."""
+    yield from reconstruction.psnr_of_baselines("second_order, ", reconstruction.photograph(repeat)[0])
+    photograph, _ = reconstruction.photograph(repeat)
+    passes = max(2 * steps, 24)
+    newton = GaussNewton(steps=passes, passes=passes, derivative="auto")
+    for name in rivals:
+        network, changes = RIVALS[name]
+        model = victim(network, repeat, device, narrow, **changes)
+        yield f"psnr[adam, {name}]", decibels(model, repeat, attack_of(attack, steps))
+        result = inverted(model, repeat, newton)
+        yield f"psnr[gauss_newton, {name}]", reconstruction.psnr(result.images, photograph)
+        tensors = len(list(model.parameters()))
+        yield f"relative_residual[gauss_newton, {name}]", (result.score / tensors) ** 0.5

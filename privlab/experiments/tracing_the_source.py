@@ -1,0 +1,274 @@
+"""Lab 08: which part of an update gives the photograph away, and does that depend on the gradients or on the attack?
+
+A repeat has one photograph of CIFAR-10's test split, one draw of weights for each victim (and of training images), and one noise to begin
+with. The attacker sees the gradients of some parameters alone: a part, such as attention, or some of the blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, func, nn
+
+from privlab import data, models, training
+from privlab.attacks.gradient_inversion import closed_form, label_recovery, objectives, presets
+from privlab.attacks.gradient_inversion.matching import GradientMatching
+from privlab.experiments import reconstruction
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.leak import Leak, observe
+
+PARTS = ("stem", "attention", "mlp", "norm", "head")
+THIRDS = ("first", "middle", "last")
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "three_blocks": ("vit_cifar", dict(embed_dim=224, depth=3)),  # wide enough for both closed forms
+    "vit_s": ("vit_small_patch16_224", dict(img_size=32, patch_size=4, num_classes=10)),
+    "vit_b": ("vit_base_patch16_224", dict(img_size=32, patch_size=4, num_classes=10)),
+}
+TIMES = {1.0: "", 0.1: ", tenth_weight", 10.0: ", tenfold_weight"}  # of the regularisation weight -> end of a name
+
+FEW = "a small untrained ViT (three blocks of width 224), 8 steps"
+SOME = "a small untrained ViT (three blocks of width 224), {} steps of a shorter attack"
+
+Change = Callable[[GradientMatching, nn.Module, Leak], GradientMatching]
+
+
+def victim(shape: str, repeat: int, std: float, device: str) -> Any:
+    """An untrained ViT of this repeat whose position embedding has this standard deviation."""
+    name, changes = SHAPES[shape]
+    built = models.build(name, seed=reconstruction.number(repeat), position_std=std, **changes)
+    built.normalise = data.load("cifar10").normalise
+    return built.to(device)
+
+
+def selections(model: nn.Module) -> dict[str, list[str]]:
+    """Name of a selection -> the parameters whose gradients the attacker sees."""
+    names, third = [name for name, _ in model.named_parameters()], len(models.parts.blocks(model)) // 3
+    of = {name: models.parts.depth(model, 1 + k * third, (k + 1) * third) for k, name in enumerate(THIRDS)}
+    kept_back = {*models.parts.stem(model), *models.parts.depth(model, 1, 1)}
+    return {
+        "all": names,
+        **models.parts.group(model),
+        **{f"without_{name}": [n for n in names if n not in inside] for name, inside in of.items()},
+        **{f"only_{name}": inside for name, inside in of.items()},
+        "withheld": [n for n in names if n not in kept_back],
+    }
+
+
+def attack_of(attack: str, steps: int, times: float = 1.0) -> GradientMatching:
+    """A preset with a multiple of its weight on smoothness; directions are differences where these agree with the exact ones."""
+    made: GradientMatching = getattr(presets, attack)(steps)
+    smooth = [replace(t, weight=t.weight * times, end=t.end and t.end * times) if t.name == "smoothness" else t for t in made.terms]
+    return replace(made, terms=tuple(smooth), derivative="auto")
+
+
+def balanced(search: GradientMatching, model: nn.Module, leak: Leak) -> GradientMatching:
+    """The same search, each part of the gradient brought to the same length."""
+    factors = {part: 1 / leak.only(names).norm.item() for part, names in models.parts.group(model).items()}
+    distance = objectives.weighted(objectives.cosine_distance, objectives.by_part(model, **factors))
+    return replace(search, terms=(replace(search.terms[0], value=distance), *search.terms[1:]))
+
+
+def by_layer_norms(search: GradientMatching, model: nn.Module, leak: Leak) -> GradientMatching:
+    """GradViT's distance in place of the cosine, as a share of what was sent."""
+    sent = sum(g.norm().item() for g in leak.grads.values())
+    distance = replace(search.terms[0], value=objectives.layer_norms, weight=1 / sent)
+    return replace(search, terms=(distance, *search.terms[1:]))
+
+
+def inverted(model: nn.Module, places: Sequence[int], chosen: str, search: GradientMatching, how: Change | None = None) -> Tensor:
+    """What a search finds in a selection of the gradient of these photographs, (batch, 3, 32, 32)."""
+    leak = observe(model, *data.load("cifar10", "test").take(places), names=selections(model)[chosen])
+    search = how(search, model, leak) if how else search
+    return reconstruction.search(search, model, leak, places[0]).images.cpu()
+
+
+def curvature(model: nn.Module, seed: int) -> float:
+    """Mean curvature of the cosine distance over all gradients, along four random directions from a grey image.
+
+    The attacker can compute it: they have the model. A weight on smoothness is to be taken in units of it.
+    """
+    like = next(model.parameters())
+    x, label = model.normalise(like.new_full((1, 3, 32, 32), 0.5)), torch.zeros(1, dtype=torch.long, device=like.device)
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+
+    def sent(x: Tensor) -> dict[str, Tensor]:
+        return func.grad(lambda w: F.cross_entropy(func.functional_call(model, w, (x,)), label))(weights)
+
+    noise = torch.randn(x.numel(), 4, generator=torch.Generator().manual_seed(seed))
+    total, unit = 0.0, sent(x)
+    length = sum(g.square().sum().item() for g in unit.values())
+    for direction in torch.linalg.qr(noise).Q.T:
+        change = func.jvp(sent, (x,), (direction.reshape(x.shape).to(like),))[1]
+        square = sum(g.square().sum().item() for g in change.values())
+        onto = sum((unit[name] * g).sum().item() for name, g in change.items())
+        total += (square - onto**2 / length) / length
+    return total / 4
+
+
+def fair_weight(model: nn.Module, reference: nn.Module, seed: int) -> float:
+    """The weight on smoothness that is to this model what 1 is to the reference, to one digit."""
+    return float(f"{curvature(model, seed) / curvature(reference, seed):.1g}")
+
+
+# -- by part ------------------------------------------------------------------------------------------------------------------
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, FEW, settings=dict(shape="three_blocks", attack="annealed", steps=8, weights=[1.0, 0.1])),
+    class_=Size(
+        8, SOME.format(240), settings=dict(shape="three_blocks", attack="annealed", steps=240, weights=[1.0, 0.1])
+    ),
+    night=Size(
+        6,
+        "an untrained ViT-S with patches of 4 pixels, 1,000 steps, position embedding of standard deviation 1",
+        settings=dict(shape="vit_s", attack="inverting_gradients", steps=1_000, weights=[1.0, 0.1, 10.0]),
+    ),
+    gpu=Size(
+        8,
+        "an untrained ViT-B with patches of 4 pixels, 3,000 steps, position embedding of standard deviation 1",
+        settings=dict(shape="vit_b", attack="inverting_gradients", steps=3_000, weights=[1.0, 0.1, 10.0]),
+    ),
+)
+def parts(repeat: int, shape: str, attack: str, steps: int, weights: Sequence[float], device: str = "cpu") -> Values:
+    """Zhang et al. 2024, Table 6: the same search with all gradients and with one part alone, at several regularisation weights."""
+    photograph, _ = reconstruction.photograph(repeat)
+    yield from reconstruction.psnr_of_baselines("", photograph)
+    model, images = victim(shape, repeat, 1.0, device), [photograph]
+    for times in weights:
+        for chosen in ("all", *PARTS):
+            image = inverted(model, [reconstruction.number(repeat)], chosen, attack_of(attack, steps, times))
+            images += [image] * (times == 1)
+            yield f"psnr[{chosen}_layers{TIMES[times]}]", reconstruction.psnr(image, photograph)
+    image = inverted(model, [reconstruction.number(repeat)], "all", attack_of(attack, steps), balanced)
+    yield "psnr[balanced]", reconstruction.psnr(image, photograph)
+    leak = observe(model, *reconstruction.photograph(repeat))
+    for part, names in models.parts.group(model).items():
+        yield f"share_of_square[{part}]", (leak.only(names).norm / leak.norm).item() ** 2
+    for part, form in {"stem": closed_form.patch_embedding, "attention": closed_form.subspace}.items():
+        image = form(model, leak.only(selections(model)[part])).clamped
+        yield f"psnr[{part}_closed_form]", reconstruction.psnr(image, photograph)
+    yield "picture[photograph_all_and_parts]", reconstruction.strip(images)
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, FEW, settings=dict(shape="three_blocks", steps=8, chosen=["all", "stem"])),
+    class_=Size(8, SOME.format(80), settings=dict(shape="three_blocks", steps=80, chosen=["all", "stem"])),
+    night=Size(12, SOME.format(400), settings=dict(shape="three_blocks", steps=400, chosen=["all", *PARTS])),
+)
+def position_scale(repeat: int, shape: str, steps: int, chosen: Sequence[str], device: str = "cpu") -> Values:
+    """Parts of a ViT whose position embedding has standard deviation 1, and timm's 0.02; weights on smoothness alike in curvature."""
+    photograph, _ = reconstruction.photograph(repeat)
+    yield from reconstruction.psnr_of_baselines("position_scale, ", photograph)
+    seed, large = reconstruction.number(repeat), victim(shape, repeat, 1.0, device)
+    for key, std in {"std_1": 1.0, "std_0p02": 0.02}.items():
+        model = victim(shape, repeat, std, device)
+        search = attack_of("annealed", steps, fair_weight(model, large, seed))
+        for each in chosen:
+            yield f"psnr[{each}_layers, {key}]", reconstruction.psnr(inverted(model, [reconstruction.number(repeat)], each, search), photograph)
+        leak = observe(model, *reconstruction.photograph(repeat), names=selections(model)["stem"])
+        image = closed_form.patch_embedding(model, leak).clamped
+        yield f"psnr[stem_closed_form, {key}]", reconstruction.psnr(image, photograph)
+
+
+# -- by depth -----------------------------------------------------------------------------------------------------------------
+
+ROWS = ("all", "without_first", "without_middle", "without_last", "attention", "mlp")
+ALONE = ("only_first", "only_middle", "only_last", "withheld")
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, FEW, settings=dict(steps=8, images=64, epochs=2)),
+    class_=Size(
+        8, SOME.format(80) + "; trained for 3 epochs on 800 images", settings=dict(steps=80, images=800, epochs=3)
+    ),
+)
+def depth(repeat: int, steps: int, images: int, epochs: int, device: str = "cpu") -> Values:
+    """A third of the blocks withheld, or sent alone; attention or MLP alone: on a fresh and on a trained victim, by two distances.
+
+    With GradViT itself `layer_gradients` measures Tables 4 and 5 of Hatamizadeh et al. 2022.
+    """
+    photograph, _ = reconstruction.photograph(repeat)
+    yield from reconstruction.psnr_of_baselines("depth, ", photograph)
+    seed, recipe = reconstruction.number(repeat), replace(training.RECIPES["smoke"], epochs=epochs)
+    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:images]
+    fresh, trained = (victim("three_blocks", repeat, 1.0, device) for _ in range(2))
+    history = training.fit(
+        trained, training.subset(data.load("cifar10"), members), recipe, seed=seed,
+        test=data.load("cifar10", "test").sample(200, seed), sample=200, progress=False,
+    )  # fmt: skip
+    yield "test_accuracy[trained]", history.test_accuracy[-1]
+    weight = fair_weight(trained, fresh, seed)
+    settings: dict[str, tuple[nn.Module, float, Change | None, tuple[str, ...]]] = {
+        "fresh_cosine": (fresh, 1.0, None, (*ROWS, *ALONE)),
+        "trained_cosine": (trained, weight, None, ROWS),
+        "trained_layer_norms": (trained, 40 * weight**0.5, by_layer_norms, ROWS),
+    }
+    for name, (model, times, how, chosen) in settings.items():
+        for each in chosen:
+            image = inverted(model, [reconstruction.number(repeat)], each, attack_of("annealed", steps, times), how)
+            yield f"psnr[{name}, {each}]", reconstruction.psnr(image, photograph)
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, FEW, settings=dict(steps=8)),
+    class_=Size(8, SOME.format(80) + ", two photographs a gradient", settings=dict(steps=80)),
+)
+def batch(repeat: int, steps: int, device: str = "cpu") -> Values:
+    """Attention and MLP alone, for two photographs at once."""
+    first = 2 * reconstruction.number(repeat) % 10_000
+    places = [first, first + 1]
+    truth, _ = data.load("cifar10", "test").take(places)
+    yield from reconstruction.psnr_of_baselines("batch_2, ", truth)
+    model = victim("three_blocks", repeat, 1.0, device)
+    for chosen in ("all", "attention", "mlp"):
+        yield f"psnr[batch_2, {chosen}]", reconstruction.psnr(inverted(model, places, chosen, attack_of("annealed", steps)), truth)
+
+
+# -- how little is enough -----------------------------------------------------------------------------------------------------
+
+TOKENS = 17  # of a 32-pixel image in patches of 8, with the class token
+COUNTS = (8, 16, 17, 18, 20, 24, 34, 64, 128, 672)  # rows of the first attention's gradient, of 672
+
+
+def kept_rows(leak: Leak, count: int, seed: int) -> Leak:
+    """So many rows of the first attention's gradient, drawn at random; the others are withheld, that is, zero."""
+    matrix = leak["blocks.0.attn.qkv.weight"]  # (3 width, width)
+    rows = torch.randperm(len(matrix), generator=torch.Generator().manual_seed(seed))[:count]
+    kept = torch.zeros_like(matrix).index_copy(0, rows, matrix[rows])
+    return replace(leak, grads={"blocks.0.attn.qkv.weight": kept})
+
+
+def kept_largest(leak: Leak, count: int) -> Leak:
+    """So many of that gradient's largest numbers; the others are zero."""
+    matrix = leak["blocks.0.attn.qkv.weight"]
+    least = matrix.abs().flatten().topk(count).values[-1]
+    return replace(leak, grads={"blocks.0.attn.qkv.weight": matrix.where(matrix.abs() >= least, 0.0)})
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "a small untrained ViT (three blocks of width 224)"),
+    class_=Size(8, "a small untrained ViT (three blocks of width 224)"),
+)
+def rows(repeat: int) -> Values:
+    """The closed form `subspace` on some rows of the first attention's gradient; the label from the head's bias."""
+    photograph, label = reconstruction.photograph(repeat)
+    model, width = victim("three_blocks", repeat, 1.0, "cpu"), 224
+    leak = observe(model, photograph, label)
+    named = {f"n{count}": count for count in COUNTS} | {"tokens_less_1": TOKENS - 1, "twice_tokens": 2 * TOKENS}
+    for key, count in named.items():
+        image = closed_form.subspace(model, kept_rows(leak, count, reconstruction.number(repeat))).clamped
+        yield f"psnr[rows, {key}]", reconstruction.psnr(image, photograph)
+    for key, count in {"as_many": 2 * TOKENS * width, "ten_times_as_many": 20 * TOKENS * width}.items():
+        image = closed_form.subspace(model, kept_largest(leak, count)).clamped
+        yield f"psnr[largest, {key}]", reconstruction.psnr(image, photograph)
+    bias = replace(leak.only(["head.bias"]), labels=None)
+    yield "label_accuracy[head_bias]", float(label_recovery.bias_minimum(model, bias).equal(label))
