@@ -18,11 +18,9 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.3 | 1.3 GB |
-# | class | 0.7 | 2.4 GB |
-# | gpu | 2 | 3.0 GB |
-# | paper | 2 | 3.0 GB |
+# | class | 0.7 | 1.7 GB |
 #
-# (Measured on two CPU cores; the last two rows are estimates.)
+# (Measured on two CPU cores.)
 
 # %% [markdown]
 # *You need* Python, and what a gradient is. *Words that are new here*: **profile**, **client**, **server**, **leak**, **PSNR**, **token**, **position embedding**, **ledger**.
@@ -30,29 +28,20 @@
 # %%
 import torch
 
-from privlab import data, ledger, metrics, models
+from privlab import compute, data, experiments, ledger, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
-from privlab.compute import machine
 from privlab.leak import observe
 from privlab.notebook import checks, plots, widgets
 
 # %% tags=["parameters"]
-profile = "smoke"
+profile = "class"
 seed = 0
 device = "auto"
 victim = ""  # in place of the profile's model, another plain ViT of timm: "vit_tiny_patch16_224"
 
 # %%
-fresh = dict(mode="eval", victim="fresh")  # every victim of this lab: new weights, dropout and the like switched off
-page = ledger.Page("00", profile=profile, seed=seed, device=device)
-photos_to_try, model_name = {
-    "smoke": (4, "vit_small_patch32_224"),
-    "class": (8, "vit_base_patch16_224"),
-    "gpu": (20, "vit_base_patch16_224"),
-    "paper": (20, "vit_base_patch16_224"),
-}[profile]
-model_name = victim or model_name
-named = [ledger.key(victim)] if victim else []  # recorded under its own name: no claim is about it
+device = compute.device(device)
+model_name = victim or ("vit_small_patch32_224" if profile == "smoke" else "vit_small_patch16_224")
 
 # %% [markdown]
 # ## Who attacks whom
@@ -75,13 +64,13 @@ named = [ledger.key(victim)] if victim else []  # recorded under its own name: n
 # %% [markdown]
 # ## Your machine
 #
-# Each lab runs in four sizes. The **profile** `smoke` proves that every line works, `laptop` shows the direction, `gpu` uses the papers'
-# architectures, `paper` their protocols.
+# Each lab runs in several sizes. The **profile** `smoke` proves that every line works, `class` measures once more, in minutes, what the book has measured eight times or more,
+# and `night`, `gpu` and `paper` measure larger networks, up to the papers' own.
 
 # %%
-total, available = machine.memory()
-print(f"{machine.cores()} cores, {available:.1f} of {total:.1f} GB memory free, torch {torch.__version__}")
-print("profile:", profile, "· device:", page.device)
+total, available = compute.machine.memory()
+print(f"{compute.machine.cores()} cores, {available:.1f} of {total:.1f} GB memory free, torch {torch.__version__}")
+print("profile:", profile, "· device:", device)
 
 # %% [markdown]
 # ## One photograph, one gradient
@@ -92,7 +81,7 @@ print("profile:", profile, "· device:", page.device)
 # %%
 photos = data.load("imagenet_samples")
 photo, label = photos.one(3, size=224)  # (1, 3, 224, 224) in [0, 1]
-vit = models.build(model_name, num_classes=1000, seed=seed).to(page.device)
+vit = models.build(model_name, num_classes=1000, seed=seed).to(device)
 leak = observe(vit, photo, label)
 leak
 
@@ -175,32 +164,17 @@ widgets.explore(look, photograph=range(20), precision=("float32", "float16", "bf
 # %% [markdown]
 # ## Measure it properly
 #
-# One photograph proves that a thing is possible, not that it is usual. So we repeat, on several photographs and with fresh weights for each. `±` is one standard deviation over the repeats.
-
-
-# %%
-def repeat(precision):
-    scores = []
-    for i in range(photos_to_try):
-        image, true_class = photos.one(i, size=224)
-        victim = models.build(model_name, num_classes=1000, seed=seed + i).to(page.device)
-        received = observe(victim, image, true_class, names=["pos_embed", "patch_embed.proj.weight"]).rounded(precision)
-        scores.append(metrics.psnr(closed_form.patch_embedding(victim, received).images, image))
-    return torch.cat(scores)  # (photos_to_try,)
-
+# One photograph proves that a thing is possible, not that it is usual. So an *experiment* repeats it, each time with another photograph and with fresh weights, and
+# keeps every repeat, good or bad. Here they are, each a dot, with one more that was just measured on your machine; and beside them the mean of other photographs, a guess that looks at no gradient.
 
 # %%
-measured = {name: repeat(getattr(torch, name)) for name in ("float32", "bfloat16")}
-for name, scores in measured.items():
-    print(f"{name:>9}: {metrics.summary(scores)} dB")
+kept = experiments.load("start_here.closed_form")
+mine = experiments.run("start_here.closed_form", profile, device=device)
+rows = {"float32": "psnr[closed_form, one_image]", "bfloat16": "psnr[closed_form, one_image, bfloat16]"}
+plots.evidence(kept, mine, rows | {"mean photograph": "psnr[mean_photograph]"}, xlabel="PSNR in dB")
 
 # %% [markdown]
 # A lab never writes down a verdict, only what it measured; the **ledger** judges the claim afterwards.
-
-# %%
-about = dict(**fresh, unit="dB", position_std=None if victim else 0.02, note=model_name)
-page.record("psnr", ["closed_form", "one_image", *named], measured["float32"], **about)
-page.record("psnr", ["closed_form", "one_image", "bfloat16", *named], measured["bfloat16"], **about)
 
 # %% [markdown]
 # ## Exercise 1: what does the server know?
@@ -267,13 +241,13 @@ checks.verify("00.enough", enough)
 # works on a stock Vision Transformer and is not in the papers (lab 05 derives both).
 
 # %%
-page.show()
+ledger.show("00")
 
 # %% [markdown]
 # ## What we did differently, and why
 #
 # - The claim has no number in the paper; the bar of 30 dB, a picture that looks clean, is ours.
-# - The model is `vit_small_patch32_224` at `smoke`, because it fits in 2 GB, and `vit_base_patch16_224` above. Weights are fresh: no
+# - The model is a `vit_base_patch16_224` in what is measured at `class`, and a smaller one where you watch, so that both fit in 2 GB. Weights are fresh: no
 #   pretrained ViT can be had from package registries. The attack does not use the weights' values.
 # - One image a message. Lab 05 shows what a batch does to a linear system, and labs 06 and 07 how attackers deal with batches.
 

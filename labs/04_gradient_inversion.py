@@ -48,7 +48,7 @@ victim = ""  # beside the four networks, another model of timm: "mobilenetv3_sma
 # %%
 device = compute.device(device)
 family = {"ResNet": "resnet_cifar", "Swin": "swin_cifar", "ViT": "vit_cifar", "ConvNeXt": "convnext_cifar"}
-attack = gradient_inversion.annealed(32 if profile == "smoke" else 200)
+attack = gradient_inversion.annealed(32 if profile == "smoke" else 120)
 smaller = {"ResNet": dict(channels=(16, 32, 64, 128)), "ViT": dict(depth=2)} if profile == "smoke" else {}
 if victim:
     family, smaller = family | {victim: victim}, smaller | {victim: models.sized(victim, 32)}
@@ -367,7 +367,7 @@ plots.evidence(kept, mine, rows | {"mean photograph": "psnr[dlg, mean_photograph
 # None of the four papers, and no public tool that we know, attacks this way. To be fair to Adam we count *passes*: each gradient of the network, each $J v$ and each $J^\top u$ is one; a step of Adam takes two.
 
 # %%
-newton = gradient_inversion.GaussNewton(steps=400, passes=400)  # 200 steps of Adam take as many passes
+newton = gradient_inversion.GaussNewton(steps=240, passes=240)  # 120 steps of Adam take as many passes
 print(newton)
 
 # %% [markdown]

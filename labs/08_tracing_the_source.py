@@ -274,6 +274,10 @@ def shares(grads, groups):
 checks.verify("08.share", shares)
 
 # %%
+own = shares(leak.grads, models.parts.group(model)) or {}  # once you have written it
+print(", ".join(f"{part} {share:.1%}" for part, share in own.items()))
+
+# %%
 shared = {part: f"share_of_square[{part}]" for part in FIVE}
 plots.evidence(kept, mine, shared, xlabel="share of the squared length")
 

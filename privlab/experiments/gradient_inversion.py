@@ -34,10 +34,10 @@ NETWORKS = {"small": SMALL, "paper": PAPER, "larger": LARGER, "pair": {n: SMALL[
 NARROW: dict[str, dict[str, Any]] = {"resnet_cifar": dict(channels=(16, 32, 64, 128)), "vit_cifar": dict(depth=2)}
 
 QUICK = dict(attack="annealed", steps=8, narrow=True)
-SHORT = dict(attack="annealed", steps=200)
+SHORT = dict(attack="annealed", steps=120)
 LONG = dict(attack="inverting_gradients", steps=3_000)
 FEW = "small untrained networks (0.3 to 7 M parameters), 8 steps"
-SOME = "small untrained networks (0.3 to 7 M parameters), 200 steps of a shorter attack"
+SOME = "small untrained networks (0.3 to 7 M parameters), 120 steps of a shorter attack"
 
 
 def attack_of(attack: str, steps: int) -> GradientMatching:
@@ -72,7 +72,7 @@ def decibels(model: nn.Module, repeat: int, attack: GradientMatching | GaussNewt
 @experiment(
     data=("cifar10",),
     smoke=Size(2, FEW, settings=dict(networks="small", public=64, **QUICK)),
-    class_=Size(8, SOME, settings=dict(networks="small", **SHORT)),
+    class_=Size(8, SOME, settings=dict(networks="small", public=500, **SHORT)),
     night=Size(8, "ResNet-50, Swin-T and ConvNeXt-T, untrained, 3,000 steps", True, dict(networks="paper", **LONG)),
     gpu=Size(20, "ResNet-50, Swin-T and ConvNeXt-T, untrained, 3,000 steps", True, dict(networks="paper", **LONG)),
 )
@@ -227,7 +227,7 @@ def lenet(activation: type[nn.Module], seed: int) -> Any:
 @experiment(
     data=("cifar10",),
     smoke=Size(2, "LeNet, 4 steps of L-BFGS", settings=dict(steps=4)),
-    class_=Size(8, "LeNet with smaller first weights than the paper's, 30 steps of L-BFGS", settings=dict(steps=30)),
+    class_=Size(8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", settings=dict(steps=15)),
 )
 def dlg(repeat: int, steps: int, device: str = "cpu") -> Values:
     """Zhu et al. 2019: image and label searched for at once, behind three activations."""
@@ -249,8 +249,8 @@ RIVALS: dict[str, tuple[str, dict[str, Any]]] = {name: (network, {}) for name, n
 
 @experiment(
     data=("cifar10",),
-    smoke=Size(2, FEW, settings=dict(rivals=["resnet", "swin"], **QUICK)),
-    class_=Size(8, SOME + ", 400 passes of Gauss-Newton", settings=dict(rivals=list(RIVALS), **SHORT)),
+    smoke=Size(2, FEW, settings=dict(rivals=list(RIVALS), **QUICK)),
+    class_=Size(8, SOME + ", 240 passes of Gauss-Newton", settings=dict(rivals=list(RIVALS), **SHORT)),
 )
 def second_order(
     repeat: int, rivals: Sequence[str], attack: str, steps: int, narrow: bool = False, device: str = "cpu"
@@ -258,7 +258,7 @@ def second_order(
     """Adam and Gauss-Newton for as many passes: a gradient of the network, a J v or a J^T u each; a step of Adam takes two."""
     yield from reconstruction.psnr_of_baselines("second_order, ", reconstruction.photograph(repeat)[0])
     photograph, _ = reconstruction.photograph(repeat)
-    passes = max(2 * steps, 24)
+    passes = 2 * steps
     newton = GaussNewton(steps=passes, passes=passes, derivative="auto")
     for name in rivals:
         network, changes = RIVALS[name]

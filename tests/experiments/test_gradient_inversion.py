@@ -1,0 +1,97 @@
+"""Lab 04's experiments: what is compared is of one photograph and one draw of weights, and repeats have nothing in common."""
+
+import pytest
+import torch
+
+from privlab import experiments
+from privlab.experiments import gradient_inversion as lab
+from privlab.experiments import reconstruction
+from privlab.ledger import papers, verdicts
+
+
+def names(experiment):
+    return {*experiments.load(experiment, "smoke").table}
+
+
+@pytest.mark.parametrize("claim", papers.claims("04"), ids=lambda claim: claim.id)
+def test_every_name_of_a_claim_is_measured_by_one_of_its_experiments(claim):
+    used = {name for text in (claim.compare, *claim.needs) for name in verdicts.parse(text, claim.id).names}
+    for name in used:
+        assert sum(name in names(experiment) for experiment in claim.experiments) == 1, name
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """Instead of a search, what it was asked to do."""
+    asked = []
+
+    class Answer:
+        def __init__(self, leak):
+            self.images, self.labels, self.score, self.snapshots = torch.rand(1, *leak.image_shape), leak.labels, 1.0, [self]
+
+    def search(attack, model, leak, seed, snapshots=(), restarts=1):
+        asked.append((type(model).__name__, model, leak, seed, attack))
+        return Answer(leak)
+
+    monkeypatch.setattr(reconstruction, "search", search)
+    return asked
+
+
+def test_architectures_are_attacked_on_one_photograph_from_one_noise(searches):
+    values = dict(lab.architectures(3, "smoke"))
+    assert [name for name, *_ in searches] == ["ResNet", "SwinTransformer", "VisionTransformer", "ConvNeXt"]
+    assert {seed for *_, seed, _ in searches} == {2_003}
+    assert values["picture[photograph_and_reconstructions]"].shape == (32, 5 * 32, 3)
+    photograph, label = reconstruction.photograph(3)
+    for _, model, leak, *_ in searches:
+        assert leak.labels.equal(label) and not model.training
+        assert leak.grads.keys() == {name for name, _ in model.named_parameters()}
+        again = lab.sent(model, 3)
+        assert all(again.grads[name].equal(g) for name, g in leak.grads.items())
+
+
+def test_another_repeat_has_other_weights_and_another_photograph(searches):
+    for repeat in (0, 1):
+        dict(lab.architectures(repeat, "smoke"))
+    first, second = searches[1], searches[5]
+    assert first[3] != second[3]
+    assert not first[1].head.fc.weight.equal(second[1].head.fc.weight)
+    assert not torch.equal(reconstruction.photograph(0)[0], reconstruction.photograph(1)[0])
+
+
+def test_a_vit_differs_in_the_scale_of_its_position_embedding_alone(searches):
+    dict(lab.position_scale(0, "smoke"))
+    small, large = (model.state_dict() for _, model, *_ in searches)
+    assert {name for name in small if not small[name].equal(large[name])} == {"pos_embed"}
+    assert large["pos_embed"].std() == pytest.approx(1, abs=0.1) and small["pos_embed"].std() < 0.03
+
+
+def test_a_trained_victim_is_the_fresh_one_trained(searches, monkeypatch):
+    fresh = []
+    monkeypatch.setattr(lab, "decibels", lambda model, *_: fresh.append([p.clone() for p in model.parameters()]) or 0.0)
+    values = dict(lab.trained_victims(0, "smoke"))
+    before, after = fresh[:2]
+    assert any(not a.equal(b) for a, b in zip(before, after, strict=True))
+    untrained = lab.victim("resnet_cifar", 0, "cpu", narrow=True)
+    assert all(a.equal(b) for a, b in zip(before, untrained.parameters(), strict=True))
+    assert 0 <= values["test_accuracy[resnet, trained]"] <= 1
+
+
+def test_the_mode_and_the_first_weights_are_what_the_names_say(searches):
+    dict(lab.first_weights_and_mode(0, "smoke"))
+    in_eval, in_train, plain, swin = (model for _, model, *_ in searches)
+    assert not in_eval.training and in_train.training and not plain.training and not swin.training
+    assert not in_eval.layer1[0].bn3.weight.any() and plain.layer1[0].bn3.weight.all()
+
+
+def test_adam_and_gauss_newton_have_as_many_passes(searches):
+    dict(lab.second_order(0, "smoke"))
+    assert len(searches) == 2 * len(lab.RIVALS)
+    for adam, newton in zip(searches[::2], searches[1::2], strict=True):
+        assert newton[4].passes == 2 * adam[4].steps and adam[1] is newton[1] and adam[3] == newton[3]
+
+
+def test_dlg_is_told_no_label(searches):
+    with pytest.raises(AttributeError):  # the answer above has none: the search was to find it
+        dict(lab.dlg(0, "smoke"))
+    assert searches[0][2].labels is None

@@ -1,0 +1,110 @@
+"""Lab 08's experiments: the attacker sees what the name says and no more, and the rest of the attack stays the same."""
+
+import pytest
+import torch
+
+from privlab import experiments, models
+from privlab.attacks.gradient_inversion import objectives
+from privlab.experiments import reconstruction
+from privlab.experiments import tracing_the_source as lab
+from privlab.ledger import papers, verdicts
+
+
+def names(experiment):
+    return {*experiments.load(experiment, "smoke").table}
+
+
+MINE = [claim for claim in papers.claims("08") if any(e.startswith("tracing_the_source.") for e in claim.experiments)]
+
+
+@pytest.mark.parametrize("claim", MINE, ids=lambda claim: claim.id)
+def test_every_name_of_a_claim_is_measured_by_one_of_its_experiments(claim):
+    used = {name for text in (claim.compare, *claim.needs) for name in verdicts.parse(text, claim.id).names}
+    for name in used:
+        assert sum(name in names(experiment) for experiment in claim.experiments) == 1, name
+
+
+def test_selections_are_what_their_names_say():
+    model = lab.victim("three_blocks", 0, 1.0, "cpu")
+    chosen = lab.selections(model)
+    everything = {name for name, _ in model.named_parameters()}
+    assert {*chosen["all"]} == everything
+    assert sorted(name for part in lab.PARTS for name in chosen[part]) == sorted(everything)
+    for k, third in enumerate(lab.THIRDS):
+        assert {*chosen[f"only_{third}"]} == {name for name in everything if name.startswith(f"blocks.{k}.")}
+        assert {*chosen[f"only_{third}"]} | {*chosen[f"without_{third}"]} == everything
+    assert not any(name.startswith(("blocks.0.", "patch_embed", "pos_embed", "cls_token")) for name in chosen["withheld"])
+
+
+def test_a_weight_changes_smoothness_and_nothing_else():
+    one, tenth = lab.attack_of("annealed", 5), lab.attack_of("annealed", 5, 0.1)
+    assert one.terms[0] == tenth.terms[0] and one.lr == tenth.lr
+    assert tenth.terms[1].weight == pytest.approx(one.terms[1].weight / 10)
+    assert tenth.terms[1].end == pytest.approx(one.terms[1].end / 10)
+    paper = lab.attack_of("inverting_gradients", 5, 10.0)
+    assert paper.terms[1].weight == pytest.approx(1e-3) and paper.terms[1].end is None
+
+
+def test_balanced_parts_have_one_length():
+    model = lab.victim("three_blocks", 0, 1.0, "cpu")
+    leak = lab.observe(model, *reconstruction.photograph(0))
+    search = lab.balanced(lab.attack_of("annealed", 2), model, leak)
+    factors = objectives.by_part(model, **{part: 1.0 for part in lab.PARTS})
+    assert factors.keys() == leak.grads.keys()
+    weights = search.terms[0].value.weights
+    lengths = [
+        sum((weights[name] * leak[name]).square().sum().item() for name in names) ** 0.5
+        for names in models.parts.group(model).values()
+    ]
+    assert lengths == pytest.approx([1.0] * 5, rel=1e-5)
+
+
+def test_curvature_is_that_of_the_cosine_distance():
+    """Against second differences of the distance itself, along the same directions."""
+    model = lab.victim("three_blocks", 0, 1.0, "cpu").double()
+    grey, label = torch.full((1, 3, 32, 32), 0.5, dtype=torch.float64), torch.zeros(1, dtype=torch.long)
+    middle = model.normalise(grey)
+    weights = [p for p in model.parameters()]
+
+    def gradient(x):
+        loss = torch.nn.functional.cross_entropy(model(x), label)
+        return torch.cat([g.flatten() for g in torch.autograd.grad(loss, weights)])
+
+    unit, step = gradient(middle), 1e-3
+    directions = torch.linalg.qr(torch.randn(3072, 4, generator=torch.Generator().manual_seed(7))).Q.T.double()
+    seen = [
+        2 * (1 - torch.cosine_similarity(unit, gradient(middle + step * d.reshape(middle.shape)), dim=0)) / step**2
+        for d in directions
+    ]
+    assert lab.curvature(model, 7) == pytest.approx(torch.stack(seen).mean().item(), rel=0.02)
+    assert lab.fair_weight(model, model, 7) == 1.0
+
+
+def test_rows_and_largest_numbers_are_kept_and_no_others():
+    model = lab.victim("three_blocks", 0, 1.0, "cpu")
+    leak = lab.observe(model, *reconstruction.photograph(0))
+    whole = leak["blocks.0.attn.qkv.weight"]
+    some = lab.kept_rows(leak, 34, 0)
+    assert [*some.grads] == ["blocks.0.attn.qkv.weight"]
+    matrix = some["blocks.0.attn.qkv.weight"]
+    sent = matrix.any(1)
+    assert sent.sum() == 34 and matrix[sent].equal(whole[sent])
+    largest = lab.kept_largest(leak, 100)["blocks.0.attn.qkv.weight"]
+    assert (largest != 0).sum() == 100
+    assert largest[largest != 0].abs().min() > whole[largest == 0].abs().max()
+
+
+def test_parts_are_searched_for_from_one_noise_with_what_they_hold(monkeypatch):
+    asked = []
+
+    def search(attack, model, leak, seed):
+        asked.append(({*leak.grads}, seed, model))
+        return type("Answer", (), {"images": torch.rand(1, 3, 32, 32)})()
+
+    monkeypatch.setattr(reconstruction, "search", search)
+    values = dict(lab.parts(2, "smoke"))
+    assert len(asked) == 13 and {seed for _, seed, _ in asked} == {2_002} and len({id(m) for *_, m in asked}) == 1
+    groups = lab.selections(asked[0][2])
+    assert [names for names, *_ in asked] == [{*groups[c]} for c in (*("all", *lab.PARTS) * 2, "all")]
+    assert sum(values[f"share_of_square[{part}]"] for part in lab.PARTS) == pytest.approx(1, rel=1e-4)
+    assert values["psnr[stem_closed_form]"] > 60
