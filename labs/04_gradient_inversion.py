@@ -185,6 +185,7 @@ flipbook.show(
     label="optimisation step",
 )
 
+
 # %%
 def look(architecture, step):
     k = steps.index(step)
@@ -279,7 +280,11 @@ guess_scale.against(mine.mean("psnr[vit, std_1]") - mine.mean("psnr[vit, std_0p0
 # %%
 kept = experiments.load("gradient_inversion.trained_victims")
 mine = experiments.run("gradient_inversion.trained_victims", profile, device=device)
-states = {f"{name}, {state}": f"psnr[{name.lower()}, {state}]" for name in ("ResNet", "Swin") for state in ("fresh", "trained")}
+states = {
+    f"{name}, {state}": f"psnr[{name.lower()}, {state}]"
+    for name in ("ResNet", "Swin")
+    for state in ("fresh", "trained")
+}
 plots.evidence(kept, mine, states | {"mean photograph": "psnr[trained_victims, mean_photograph]"}, xlabel="PSNR in dB")
 
 # %% [markdown]
@@ -325,7 +330,10 @@ mine = experiments.run("gradient_inversion.labels", profile, device=device)
 shown = kept if len(kept) else mine
 rules = gradient_inversion.label_recovery.RULES
 pd.DataFrame(
-    {name: {rule: shown.mean(f"label_accuracy[{rule}, {name.lower()}]") for rule in rules} for name in ("ResNet", "Swin", "ViT")}
+    {
+        name: {rule: shown.mean(f"label_accuracy[{rule}, {name.lower()}]") for rule in rules}
+        for name in ("ResNet", "Swin", "ViT")
+    }
 ).round(2)
 
 # %% [markdown]
@@ -388,7 +396,11 @@ guess_newton
 kept = experiments.load("gradient_inversion.second_order")
 mine = experiments.run("gradient_inversion.second_order", profile, device=device)
 rivals = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext", "ViT": "vit", "ViT, std 1": "vit_std_1"}
-rows = {f"{name}, {by}": f"psnr[{by.lower().replace('-', '_')}, {key}]" for name, key in rivals.items() for by in ("Adam", "Gauss-Newton")}
+rows = {
+    f"{name}, {by}": f"psnr[{by.lower().replace('-', '_')}, {key}]"
+    for name, key in rivals.items()
+    for by in ("Adam", "Gauss-Newton")
+}
 plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 
 # %%

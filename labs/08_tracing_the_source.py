@@ -145,6 +145,7 @@ print(", ".join(f"{name} ({len(names)})" for name, names in selections().items()
 #
 # It is lab 04's: a cosine between gradients, and a regularisation weight on roughness. Both will turn out to matter.
 
+
 # %%
 def attack(weight=1.0, steps=live_steps):
     """Lab 04's short search, with a multiple of its regularisation weight."""
@@ -195,6 +196,7 @@ def look(blocks, weight, **choice):
     numbers = sum(g.numel() for g in seen.grads.values())
     alt = f"The photograph, and what {len(names)} tensors with {numbers:,} numbers give away. {'; '.join(titles[1:])}."
     return plots.side_by_side(photo.cpu(), *found.values(), titles=titles, alt=alt)
+
 
 # %%
 sent = {part: ("sent", "withheld") for part in models.parts.group(model)}
@@ -484,7 +486,11 @@ guess_depth
 # %%
 kept = experiments.load("tracing_the_source.depth")
 mine = experiments.run("tracing_the_source.depth", profile, device=device)
-settings = {"fresh, cosine": "fresh_cosine", "trained, cosine": "trained_cosine", "trained, layer norms": "trained_layer_norms"}
+settings = {
+    "fresh, cosine": "fresh_cosine",
+    "trained, cosine": "trained_cosine",
+    "trained, layer norms": "trained_layer_norms",
+}
 rows = ("all", "without_first", "without_middle", "without_last", "attention", "mlp")
 kept
 
@@ -585,6 +591,7 @@ def from_rows(count):
     rows = torch.randperm(len(matrix), generator=torch.Generator().manual_seed(seed))[:count]
     cut = torch.zeros_like(matrix).index_copy(0, rows, matrix[rows])
     return closed_form.subspace(victim().cpu(), replace(whole(), grads={"blocks.0.attn.qkv.weight": cut})).clamped
+
 
 # %%
 kept = experiments.load("tracing_the_source.rows")

@@ -58,7 +58,9 @@ def sent(model: nn.Module, repeat: int) -> Leak:
 
 def inverted(model: nn.Module, repeat: int, attack: GradientMatching | GaussNewton) -> Result:
     """What the search has at its end, and after a sixth of its steps."""
-    return reconstruction.search(attack, model, sent(model, repeat), reconstruction.number(repeat), (attack.steps // 6,))
+    return reconstruction.search(
+        attack, model, sent(model, repeat), reconstruction.number(repeat), (attack.steps // 6,)
+    )
 
 
 def decibels(model: nn.Module, repeat: int, attack: GradientMatching | GaussNewton) -> float:
@@ -118,9 +120,7 @@ def larger_networks(
     smoke=Size(2, "small networks, photographs of 32 pixels, 8 steps", settings=dict(side=32, **QUICK)),
     gpu=Size(8, "the paper's networks, untrained, 3,000 steps", True, dict(side=224, **LONG), first=2_008),
 )
-def imagenet(
-    repeat: int, side: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu"
-) -> Values:
+def imagenet(repeat: int, side: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
     """Zhang et al. 2024, Figure 5c: the two pairs on photographs of ImageNet. There are twenty; a baseline is the mean of the others."""
     photos, number = data.load("imagenet_samples"), repeat % 20
     photograph, label = photos.one(number, size=side)
@@ -128,7 +128,9 @@ def imagenet(
     yield "psnr[imagenet, mean_photograph]", reconstruction.psnr(others.mean(0, keepdim=True), photograph)
     for name, network in FULL.items() if side == 224 else zip(FULL, 2 * [SMALL["resnet"], SMALL["swin"]], strict=True):
         model = victim(network, repeat, device, narrow, num_classes=1_000)
-        result = reconstruction.search(attack_of(attack, steps), model, observe(model, photograph, label), reconstruction.number(repeat))
+        result = reconstruction.search(
+            attack_of(attack, steps), model, observe(model, photograph, label), reconstruction.number(repeat)
+        )
         yield f"psnr[imagenet, {name}]", reconstruction.psnr(result.images, photograph)
 
 
@@ -143,8 +145,8 @@ def imagenet(
 def position_scale(repeat: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
     """A ViT whose position embedding has timm's standard deviation, 0.02, and one with 1."""
     yield from reconstruction.psnr_of_baselines("vit, ", reconstruction.photograph(repeat)[0])
-    for key, changes in {"std_0p02": {}, "std_1": dict(position_std=1.0)}.items():
-        model = victim("vit_cifar", repeat, device, narrow, **changes)
+    for key, std in {"std_0p02": None, "std_1": 1.0}.items():  # timm's own is 0.02
+        model = victim("vit_cifar", repeat, device, narrow, position_std=std)
         yield f"psnr[vit, {key}]", decibels(model, repeat, attack_of(attack, steps))
 
 
@@ -180,7 +182,11 @@ def trained_victims(
 def first_weights_and_mode(repeat: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
     """A ResNet in eval mode, in train mode, and with residual branches that do not start at zero; a Swin beside them."""
     yield from reconstruction.psnr_of_baselines("resnet, ", reconstruction.photograph(repeat)[0])
-    variants: dict[str, dict[str, Any]] = {"eval": {}, "train": dict(train=True), "plain_init": dict(zero_init_last=False)}
+    variants: dict[str, dict[str, Any]] = {
+        "eval": {},
+        "train": dict(train=True),
+        "plain_init": dict(zero_init_last=False),
+    }
     for key, how in variants.items():
         model = victim("resnet_cifar", repeat, device, narrow, **how)
         yield f"psnr[resnet, variant_{key}]", decibels(model, repeat, attack_of(attack, steps))
@@ -195,16 +201,14 @@ def first_weights_and_mode(repeat: int, attack: str, steps: int, narrow: bool = 
 )
 def labels(repeat: int, photographs: int, narrow: bool = False, device: str = "cpu") -> Values:
     """The share of photographs whose label a rule reads off the last layer's gradient of one untrained network."""
-    photos = data.load("cifar10", "test")
+    photos, first = data.load("cifar10", "test"), photographs * reconstruction.number(repeat)
+    some = [photos.one((first + i) % len(photos)) for i in range(photographs)]
     for name in ("resnet", "swin", "vit"):
         model = victim(SMALL[name], repeat, device, narrow)
         head = [f"{label_recovery.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
-        leaks = [
-            observe(model, *photos.one((photographs * reconstruction.number(repeat) + i) % len(photos)), names=head)
-            for i in range(photographs)
-        ]
+        leaks = [replace(observe(model, *one, names=head), labels=None) for one in some]
         for rule, read in label_recovery.RULES.items():
-            right = [read(model, replace(leak, labels=None)).equal(leak.labels) for leak in leaks]
+            right = [read(model, leak).cpu().equal(label) for leak, (_, label) in zip(leaks, some, strict=True)]
             yield f"label_accuracy[{rule}, {name}]", statistics.mean(map(float, right))
 
 
@@ -239,7 +243,7 @@ def dlg(repeat: int, steps: int, device: str = "cpu") -> Values:
         result = reconstruction.search(presets.dlg(steps), model, leak, reconstruction.number(repeat), restarts=2)
         name = activation.__name__.lower()
         yield f"psnr[dlg, {name}]", reconstruction.psnr(result.images, photograph)
-        yield f"label_accuracy[dlg, {name}]", float(result.labels.equal(label))
+        yield f"label_accuracy[dlg, {name}]", float(result.labels.cpu().equal(label))
 
 
 RIVALS: dict[str, tuple[str, dict[str, Any]]] = {name: (network, {}) for name, network in SMALL.items()} | {

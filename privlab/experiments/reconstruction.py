@@ -1,4 +1,4 @@
-"""What the experiments of gradient inversion share: baselines that look at no gradient, searches that are kept, and how near an image comes."""
+"""What experiments of gradient inversion share: baselines that look at no gradient, searches that are kept, and scores."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def closed_form(repeat: int, network: str, device: str = "cpu") -> Values:
     """One photograph and fresh weights; the gradient as it is, and rounded to bfloat16. A baseline is the mean of the other photographs."""
     photos, number = data.load("imagenet_samples"), repeat % 20
     photograph, label = photos.one(number, size=224)
-    others = sum(photos.one(i, size=224)[0] for i in range(len(photos)) if i != number) / (len(photos) - 1)
+    others = torch.cat([photos.one(i, size=224)[0] for i in range(len(photos)) if i != number]).mean(0, keepdim=True)
     model = models.build(network, num_classes=1000, seed=reconstruction.number(repeat)).to(device)
     leak = observe(model, photograph, label, names=NEEDED)
     yield "psnr[mean_photograph]", reconstruction.psnr(others, photograph)

@@ -61,7 +61,10 @@ def selections(model: nn.Module) -> dict[str, list[str]]:
 def attack_of(attack: str, steps: int, times: float = 1.0) -> GradientMatching:
     """A preset with a multiple of its weight on smoothness; directions are differences where these agree with the exact ones."""
     made: GradientMatching = getattr(presets, attack)(steps)
-    smooth = [replace(t, weight=t.weight * times, end=t.end and t.end * times) if t.name == "smoothness" else t for t in made.terms]
+    smooth = [
+        replace(t, weight=t.weight * times, end=t.end and t.end * times) if t.name == "smoothness" else t
+        for t in made.terms
+    ]
     return replace(made, terms=tuple(smooth), derivative="auto")
 
 
@@ -79,14 +82,16 @@ def by_layer_norms(search: GradientMatching, model: nn.Module, leak: Leak) -> Gr
     return replace(search, terms=(distance, *search.terms[1:]))
 
 
-def inverted(model: nn.Module, places: Sequence[int], chosen: str, search: GradientMatching, how: Change | None = None) -> Tensor:
+def inverted(
+    model: nn.Module, places: Sequence[int], chosen: str, search: GradientMatching, how: Change | None = None
+) -> Tensor:
     """What a search finds in a selection of the gradient of these photographs, (batch, 3, 32, 32)."""
     leak = observe(model, *data.load("cifar10", "test").take(places), names=selections(model)[chosen])
     search = how(search, model, leak) if how else search
     return reconstruction.search(search, model, leak, places[0]).images.cpu()
 
 
-def curvature(model: nn.Module, seed: int) -> float:
+def curvature(model: Any, seed: int) -> float:
     """Mean curvature of the cosine distance over all gradients, along four random directions from a grey image.
 
     The attacker can compute it: they have the model. A weight on smoothness is to be taken in units of it.
@@ -109,7 +114,7 @@ def curvature(model: nn.Module, seed: int) -> float:
     return total / 4
 
 
-def fair_weight(model: nn.Module, reference: nn.Module, seed: int) -> float:
+def fair_weight(model: Any, reference: Any, seed: int) -> float:
     """The weight on smoothness that is to this model what 1 is to the reference, to one digit."""
     return float(f"{curvature(model, seed) / curvature(reference, seed):.1g}")
 
@@ -170,7 +175,8 @@ def position_scale(repeat: int, shape: str, steps: int, chosen: Sequence[str], d
         model = victim(shape, repeat, std, device)
         search = attack_of("annealed", steps, fair_weight(model, large, seed))
         for each in chosen:
-            yield f"psnr[{each}_layers, {key}]", reconstruction.psnr(inverted(model, [reconstruction.number(repeat)], each, search), photograph)
+            image = inverted(model, [seed], each, search)
+            yield f"psnr[{each}_layers, {key}]", reconstruction.psnr(image, photograph)
         leak = observe(model, *reconstruction.photograph(repeat), names=selections(model)["stem"])
         image = closed_form.patch_embedding(model, leak).clamped
         yield f"psnr[stem_closed_form, {key}]", reconstruction.psnr(image, photograph)
@@ -229,7 +235,8 @@ def batch(repeat: int, steps: int, device: str = "cpu") -> Values:
     yield from reconstruction.psnr_of_baselines("batch_2, ", truth)
     model = victim("three_blocks", repeat, 1.0, device)
     for chosen in ("all", "attention", "mlp"):
-        yield f"psnr[batch_2, {chosen}]", reconstruction.psnr(inverted(model, places, chosen, attack_of("annealed", steps)), truth)
+        images = inverted(model, places, chosen, attack_of("annealed", steps))
+        yield f"psnr[batch_2, {chosen}]", reconstruction.psnr(images, truth)
 
 
 # -- how little is enough -----------------------------------------------------------------------------------------------------

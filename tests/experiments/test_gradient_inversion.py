@@ -6,7 +6,8 @@ import torch
 from privlab import experiments
 from privlab.experiments import gradient_inversion as lab
 from privlab.experiments import reconstruction
-from privlab.ledger import papers, verdicts
+from privlab.ledger import papers
+from privlab.ledger.grammar import parse
 
 
 def names(experiment):
@@ -15,7 +16,7 @@ def names(experiment):
 
 @pytest.mark.parametrize("claim", papers.claims("04"), ids=lambda claim: claim.id)
 def test_every_name_of_a_claim_is_measured_by_one_of_its_experiments(claim):
-    used = {name for text in (claim.compare, *claim.needs) for name in verdicts.parse(text, claim.id).names}
+    used = {name for text in (claim.compare, *claim.needs) for name in parse(text, claim.id).names}
     for name in used:
         assert sum(name in names(experiment) for experiment in claim.experiments) == 1, name
 
@@ -27,7 +28,12 @@ def searches(monkeypatch):
 
     class Answer:
         def __init__(self, leak):
-            self.images, self.labels, self.score, self.snapshots = torch.rand(1, *leak.image_shape), leak.labels, 1.0, [self]
+            self.images, self.labels, self.score, self.snapshots = (
+                torch.rand(1, *leak.image_shape),
+                leak.labels,
+                1.0,
+                [self],
+            )
 
     def search(attack, model, leak, seed, snapshots=(), restarts=1):
         asked.append((type(model).__name__, model, leak, seed, attack))
@@ -42,7 +48,7 @@ def test_architectures_are_attacked_on_one_photograph_from_one_noise(searches):
     assert [name for name, *_ in searches] == ["ResNet", "SwinTransformer", "VisionTransformer", "ConvNeXt"]
     assert {seed for *_, seed, _ in searches} == {2_003}
     assert values["picture[photograph_and_reconstructions]"].shape == (32, 5 * 32, 3)
-    photograph, label = reconstruction.photograph(3)
+    _, label = reconstruction.photograph(3)
     for _, model, leak, *_ in searches:
         assert leak.labels.equal(label) and not model.training
         assert leak.grads.keys() == {name for name, _ in model.named_parameters()}

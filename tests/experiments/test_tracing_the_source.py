@@ -7,7 +7,8 @@ from privlab import experiments, models
 from privlab.attacks.gradient_inversion import objectives
 from privlab.experiments import reconstruction
 from privlab.experiments import tracing_the_source as lab
-from privlab.ledger import papers, verdicts
+from privlab.ledger import papers
+from privlab.ledger.grammar import parse
 
 
 def names(experiment):
@@ -19,7 +20,7 @@ MINE = [claim for claim in papers.claims("08") if any(e.startswith("tracing_the_
 
 @pytest.mark.parametrize("claim", MINE, ids=lambda claim: claim.id)
 def test_every_name_of_a_claim_is_measured_by_one_of_its_experiments(claim):
-    used = {name for text in (claim.compare, *claim.needs) for name in verdicts.parse(text, claim.id).names}
+    used = {name for text in (claim.compare, *claim.needs) for name in parse(text, claim.id).names}
     for name in used:
         assert sum(name in names(experiment) for experiment in claim.experiments) == 1, name
 
@@ -33,7 +34,9 @@ def test_selections_are_what_their_names_say():
     for k, third in enumerate(lab.THIRDS):
         assert {*chosen[f"only_{third}"]} == {name for name in everything if name.startswith(f"blocks.{k}.")}
         assert {*chosen[f"only_{third}"]} | {*chosen[f"without_{third}"]} == everything
-    assert not any(name.startswith(("blocks.0.", "patch_embed", "pos_embed", "cls_token")) for name in chosen["withheld"])
+    assert not any(
+        name.startswith(("blocks.0.", "patch_embed", "pos_embed", "cls_token")) for name in chosen["withheld"]
+    )
 
 
 def test_a_weight_changes_smoothness_and_nothing_else():
