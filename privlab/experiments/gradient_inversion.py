@@ -152,7 +152,7 @@ def position_scale(repeat: int, attack: str, steps: int, narrow: bool = False, d
 
 @experiment(
     data=("cifar10",),
-    smoke=Size(2, FEW + "; trained on 64 images", settings=dict(images=64, epochs=1, **QUICK)),
+    smoke=Size(2, FEW + "; trained on 64 images", settings=dict(images=64, epochs=2, **QUICK)),
     class_=Size(8, SOME + "; trained for 3 epochs on 800 images", settings=dict(images=800, epochs=3, **SHORT)),
     gpu=Size(8, SOME + "; trained for 15 epochs on 10,000 images", settings=dict(images=10_000, epochs=15, **SHORT)),
 )
@@ -230,7 +230,7 @@ def lenet(activation: type[nn.Module], seed: int) -> Any:
 
 @experiment(
     data=("cifar10",),
-    smoke=Size(2, "LeNet, 4 steps of L-BFGS", settings=dict(steps=4)),
+    smoke=Size(2, "LeNet, 2 steps of L-BFGS", settings=dict(steps=2)),
     class_=Size(8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", settings=dict(steps=15)),
 )
 def dlg(repeat: int, steps: int, device: str = "cpu") -> Values:
