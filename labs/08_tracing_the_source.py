@@ -688,7 +688,7 @@ ledger.show("08")
 # - **Size.** At `smoke` and `class` the victim is a ViT of three blocks and width 224 with patches of 8 pixels: wide enough that a patch (192 numbers) goes in without loss and that both closed forms
 #   have enough equations. By part it is a ViT-S at `night` and a ViT-B at `gpu`, on 32-pixel images, with patches of 4. (Zhang et al. name no data set for Table 6; its numbers fit CIFAR-10. Nor do they name the patch size.)
 # - **Position embedding.** Its standard deviation is 1, but for the control. The papers do not state theirs; timm's is 0.02, and there our searches find next to nothing, in all parts or in the stem.
-# - **Steps.** 240 by part and 80 by depth at `class`, with lab 04's short attack, in place of 3,000 and 120,000. The comparisons are among searches of the same length.
+# - **Steps.** 120 by part and 60 by depth at `class`, with lab 04's short attack, in place of 3,000 and 120,000. The comparisons are among searches of the same length.
 # - **Tables 4 and 5** have one image here and no image prior; the paper has a batch of 8 ImageNet photographs, a trained ViT-B/16 and the BatchNorm prior of lab 07. Of GradViT we take the distance alone. That does not
 #   refute the paper's table. It does show that its order is no property of the gradients by themselves.
 # - **Labels** are given.

@@ -51,7 +51,8 @@ def _measure(options: argparse.Namespace) -> int:
         print(_table(measuring.plans(names, options.size)))
         return 0
     if options.register:
-        for entry in evidence.register(measuring.registration(name, options.size) for name in names):
+        asked = [n for n in names if n in options.experiments or options.size in protocol.find(n).sizes]
+        for entry in evidence.register(measuring.registration(name, options.size) for name in asked):
             print(
                 f"registered: {entry.experiment} at {entry.size}, repeats {entry.first} to {entry.first + entry.repeats - 1}"
             )

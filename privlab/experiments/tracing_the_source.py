@@ -126,7 +126,7 @@ def fair_weight(model: Any, reference: Any, seed: int) -> float:
     data=("cifar10",),
     smoke=Size(2, FEW, settings=dict(shape="three_blocks", attack="annealed", steps=8, weights=[1.0, 0.1])),
     class_=Size(
-        8, SOME.format(240), settings=dict(shape="three_blocks", attack="annealed", steps=240, weights=[1.0, 0.1])
+        8, SOME.format(120), settings=dict(shape="three_blocks", attack="annealed", steps=120, weights=[1.0, 0.1])
     ),
     night=Size(
         6,
@@ -163,7 +163,7 @@ def parts(repeat: int, shape: str, attack: str, steps: int, weights: Sequence[fl
 @experiment(
     data=("cifar10",),
     smoke=Size(2, FEW, settings=dict(shape="three_blocks", steps=8, chosen=["all", "stem"])),
-    class_=Size(8, SOME.format(80), settings=dict(shape="three_blocks", steps=80, chosen=["all", "stem"])),
+    class_=Size(8, SOME.format(60), settings=dict(shape="three_blocks", steps=60, chosen=["all", "stem"])),
     night=Size(12, SOME.format(400), settings=dict(shape="three_blocks", steps=400, chosen=["all", *PARTS])),
 )
 def position_scale(repeat: int, shape: str, steps: int, chosen: Sequence[str], device: str = "cpu") -> Values:
@@ -192,7 +192,7 @@ ALONE = ("only_first", "only_middle", "only_last", "withheld")
     data=("cifar10",),
     smoke=Size(2, FEW, settings=dict(steps=8, images=64, epochs=2)),
     class_=Size(
-        8, SOME.format(80) + "; trained for 3 epochs on 800 images", settings=dict(steps=80, images=800, epochs=3)
+        8, SOME.format(60) + "; trained for 3 epochs on 800 images", settings=dict(steps=60, images=800, epochs=3)
     ),
 )
 def depth(repeat: int, steps: int, images: int, epochs: int, device: str = "cpu") -> Values:
@@ -225,7 +225,7 @@ def depth(repeat: int, steps: int, images: int, epochs: int, device: str = "cpu"
 @experiment(
     data=("cifar10",),
     smoke=Size(2, FEW, settings=dict(steps=8)),
-    class_=Size(8, SOME.format(80) + ", two photographs a gradient", settings=dict(steps=80)),
+    class_=Size(8, SOME.format(60) + ", two photographs a gradient", settings=dict(steps=60)),
 )
 def batch(repeat: int, steps: int, device: str = "cpu") -> Values:
     """Attention and MLP alone, for two photographs at once."""
