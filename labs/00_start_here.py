@@ -17,7 +17,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.3 | 1.3 GB |
+# | smoke | 0.3 | 1.5 GB |
 # | class | 0.7 | 1.7 GB |
 #
 # (Measured on two CPU cores.)
