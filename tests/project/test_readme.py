@@ -18,6 +18,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from PIL import Image, PngImagePlugin
 
 from privlab import __version__
+from privlab.ledger import judging
 from privlab.runner import catalogue, launch_buttons
 
 ROOT = Path(__file__).parents[2]
@@ -100,9 +101,16 @@ def test_the_count_of_claims_is_that_of_the_committed_run():
             f"{start}{count['reproduced']} of {count.total()} {'' if start else 'claims '}reproduced, "
             f"{count['not reproduced']} did not, and {count['inconclusive']} are inconclusive"
         ) in README
-    guide = (ROOT / "book/ledger_guide.md").read_text()
-    assert f"With {len(judged)} claims run, as in the class baseline" in guide
-    assert f"the claims that were run ({every['inconclusive']} of {len(judged)})" in guide
+
+
+def test_the_guide_works_a_claim_through_with_its_numbers():
+    guide = " ".join((ROOT / "book/ledger_guide.md").read_text().split())
+    judged = {j.claim.id.rpartition(".")[2]: j for j in judging.judgements("14")}
+    paired, apart = judged["shared_photographs_decide"].ours
+    assert f"pair by pair in about {paired.centre:.2f} of the cases, apart in {apart.centre:.2f}" in guide
+    (nothing,) = judged["seldom_by_accident"].ours
+    assert f"Measured: {nothing.centre:.2g} ± {nothing.spread:.2g}." in guide
+    assert [judged[n].verdict for n in ("shared_photographs_decide", "seldom_by_accident")] == ["reproduced", "inconclusive"]
 
 
 def test_the_five_findings_are_those_of_the_book():

@@ -1,0 +1,34 @@
+"""Lab 14's experiments: repeats are independent, draws decide as they should, and verdicts are the lines' alone."""
+
+import numpy as np
+
+from privlab.experiments import find, the_ledger
+from privlab.ledger import papers
+
+
+def test_names_cover_the_claims():
+    measured = {name for which in ("decisions", "nothing_to_find", "judged_again") for name, _ in find(f"the_ledger.{which}")(0, "smoke")}
+    for claim in papers.claims("14"):
+        assert claim.experiments and set(papers.parse(claim.compare).names) <= measured
+
+
+def test_a_repeat_is_its_number_alone():
+    measure = find("the_ledger.decisions").measure
+    one, again, other = (dict(measure(number, times=4)) for number in (3, 3, 4))
+    assert one == again != other and dict(measure(-1, times=1))
+
+
+def test_a_decision_by_hand():
+    """1, 2, 3, 4: t = 3.87 against 2.35; and of two samples 2.5 apart with a standard error of 0.91, t = 2.74 against 1.94."""
+    steps = np.array([1.0, 2.0, 3.0, 4.0])
+    assert the_ledger.decision("a[x] > 0", {"a": steps}) == "holds"
+    assert the_ledger.decision("a[x] < 0", {"a": steps}) == "fails"
+    assert the_ledger.decision("a[x] > 2", {"a": steps}) == ""
+    assert the_ledger.decision("a[x] > b[x]", {"a": steps + 2.5, "b": steps[::-1]}) == ""  # paired: 5.5, 3.5 ... -0.5
+    assert the_ledger.decision("a[x] > b[x]", {"a": steps + 2.5, "b": steps[::-1]}, apart=True) == "holds"
+
+
+def test_verdicts_are_the_lines_alone():
+    values = dict(find("the_ledger.judged_again").measure(0, claims=12))
+    assert values["verdicts_kept[in_another_order]"] == values["verdicts_kept[among_others]"] == 1
+    assert values["verdicts_kept[of_another_sign]"] < 1 and 0 < values["decided_share[of_claims, first]"] < 1
