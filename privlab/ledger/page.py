@@ -15,10 +15,9 @@ from IPython.display import publish_display_data
 from torch import Tensor
 
 from privlab import compute
-from privlab.ledger import judging, papers, report
+from privlab.ledger import report
 from privlab.ledger.evidence import checked
 from privlab.ledger.records import Machine, Record, record
-from privlab.ledger.verdicts import Judgement, judge
 
 
 def key(name: str) -> str:
@@ -71,18 +70,6 @@ class Page:
         else:
             publish_display_data(entry.bundle())
 
-    def judgements(self) -> list[Judgement]:
-        """A verdict for each claim of this lab: from its records, and where a claim has experiments, from their evidence."""
-        shelf = judging.Shelf()
-        return [
-            judging.judge(c, shelf) if c.experiments else judge(c, self.records, self.profile, ran=True)
-            for c in papers.claims(self.lab)
-        ]
-
     def show(self, paper: str | None = None) -> report.Panel:
-        """Every claim of this lab, or those of one paper, with the paper's number, ours and the verdict."""
-        title = (
-            f"Lab {self.lab}, profile {self.profile}: what was claimed and what was measured. "
-            "± is a standard deviation over n repeats, ×÷ the same as a factor, for errors, which are averaged in logs."
-        )
-        return report.Panel(title, tuple(j for j in self.judgements() if paper in (None, j.claim.paper)))
+        """See `report.show`."""
+        return report.show(self.lab, paper)

@@ -105,7 +105,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _held(plan: runner.Plan, shelf: list[catalogue.Lab]) -> int:
-    """Run a plan in its folder, and write the ledger of all that the folder has."""
+    """Run a plan in its folder, and say what came of it."""
     from privlab.runner import runner
 
     chosen, out = plan.labs, plan.out
@@ -121,21 +121,15 @@ def _held(plan: runner.Plan, shelf: list[catalogue.Lab]) -> int:
         print(f"\nstopped; what is complete stays in {out}, the same command with --resume goes on", file=sys.stderr)
         return 130
 
-    from privlab.ledger import summary  # brings torch, which must not stand beside the labs in memory
-    from privlab.runner import screen
+    from privlab.runner import screen  # not beside the labs in memory
 
     alone = {lab: replace(plan, labs=(lab,), extra=plan.extra if lab in chosen else {}) for lab in shelf}
     everything = {lab.name: runner.saved(one, lab, "ok", "failed") for lab, one in alone.items()}
-    counted = [name for name, result in everything.items() if result]
     others = [name for name in everything.keys() - results.keys() if not everything[name]]
     damaged = {lab.name: wrong for lab in shelf if lab.name in others and (wrong := runner.damage(plan, lab))}
     old = sorted(name for name in others if name not in damaged and (out / f"{name}.ipynb").exists())
-    _, unread = summary.book(out, counted, plan.profile)
-    for name in unread.keys() & results.keys():
-        results[name] |= {"status": "failed", "error": results[name]["error"] or unread[name]}
     failed = [name for name, result in results.items() if result["error"]]
     print("", screen.finish(out, results), sep="\n")
-    damaged |= {name: wrong for name, wrong in unread.items() if name not in results}
     for name, wrong in damaged.items():
         print(f"left out: {name}; {wrong}")
     if old:

@@ -1,6 +1,6 @@
 """Run labs headlessly, each in its own process, some at a time; keep what they made, and say what it is worth.
 
-In the folder of a run: NN_topic.ipynb as executed, NN_topic.json (how it went), ledger.json (what was measured against
+In the folder of a run: NN_topic.ipynb as executed, NN_topic.json (how it went), index.html (pictures, and every claim of
 the papers). See `execution` for what happens inside the process of a lab.
 """
 

@@ -19,7 +19,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from privlab.ledger import lab_notes, records, summary
+from privlab.compute import reading
+from privlab.ledger import lab_notes, records
 from privlab.runner import catalogue
 
 VIEW, STATE = "application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json"
@@ -35,7 +36,14 @@ def executed(lab: catalogue.Lab, run: Path) -> NotebookNode | None:
         return None
     result = lab_notes.read(note)
     fits = result["status"] == "ok" and result.get("source") == lab.digest
-    return summary.executed(run / f"{lab.name}.ipynb") if fits else None
+    if not fits:
+        return None
+    with reading.guarded(
+        path := run / f"{lab.name}.ipynb", "is no notebook that can be read here", "run the lab again"
+    ):
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+        return notebook
 
 
 def rest(notebook: NotebookNode) -> Models:

@@ -7,7 +7,11 @@ from privlab.ledger import papers
 
 
 def test_names_cover_the_claims():
-    measured = {name for which in ("decisions", "nothing_to_find", "judged_again") for name, _ in find(f"the_ledger.{which}")(0, "smoke")}
+    measured = {
+        name
+        for which in ("decisions", "nothing_to_find", "judged_again")
+        for name, _ in find(f"the_ledger.{which}")(0, "smoke")
+    }
     for claim in papers.claims("14"):
         assert claim.experiments and set(papers.parse(claim.compare).names) <= measured
 

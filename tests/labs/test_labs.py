@@ -8,9 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from privlab import ledger
-from privlab.ledger import evidence, judging, papers
-from privlab.ledger.verdicts import NOT_RUN, VERDICTS
+from privlab.ledger import evidence
 from privlab.runner import catalogue, pairing
 
 ROOT = Path(__file__).parents[2]
@@ -46,23 +44,11 @@ def test_a_lab_says_nothing_in_red(smoke, path):
     assert len(outputs) > 10 and [o.text for o in outputs if o.get("name") == "stderr"] == []
 
 
-@pytest.mark.parametrize("path", LABS, ids=named)
-def test_every_claim_of_a_lab_is_judged(smoke, path):
-    found = ledger.read(smoke[0] / "ledger.json")
-    judged = {j.claim.id: j for j in found.judgements}
-    for claim in papers.claims(path.name[:2]):
-        judgement = judged[claim.id]
-        assert judgement.verdict in (*VERDICTS, *judging.VERDICTS)
-        if claim.profile == "smoke":
-            assert judgement.verdict != NOT_RUN and "not recorded" not in judgement.reason, (
-                f"{claim.id}: {judgement.reason}"
-            )
-
-
-def test_the_summary_is_printed(smoke):
-    text = smoke[1].stdout
-    for word in ("peak GB", "reproduced", "the paper", "verdict", *(path.stem for path in LABS)):
-        assert word in text
+def test_the_run_ends_in_one_screen(smoke):
+    out, done = smoke
+    screen = done.stdout.rpartition("\nlab ")[2].splitlines()
+    assert len(screen) < 60 and all(any(line.startswith(path.stem) for line in screen) for path in LABS)
+    assert any("claims about means" in line for line in screen) and (out / "index.html").stat().st_size > 100_000
 
 
 @pytest.mark.parametrize("path", LABS, ids=named)

@@ -110,7 +110,10 @@ def test_the_guide_works_a_claim_through_with_its_numbers():
     assert f"pair by pair in about {paired.centre:.2f} of the cases, apart in {apart.centre:.2f}" in guide
     (nothing,) = judged["seldom_by_accident"].ours
     assert f"Measured: {nothing.centre:.2g} ± {nothing.spread:.2g}." in guide
-    assert [judged[n].verdict for n in ("shared_photographs_decide", "seldom_by_accident")] == ["reproduced", "inconclusive"]
+    assert [judged[n].verdict for n in ("shared_photographs_decide", "seldom_by_accident")] == [
+        "reproduced",
+        "inconclusive",
+    ]
 
 
 def test_the_five_findings_are_those_of_the_book():
