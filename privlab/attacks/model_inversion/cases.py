@@ -82,6 +82,12 @@ def run_cases(
     return [each.result for each in cases]
 
 
+def searched(case: Case) -> Result:
+    """What one attack brings back, here and now: from the store if it is kept there."""
+    work(**case.arguments())
+    return case.result
+
+
 def work(
     folder: str,
     m: int,

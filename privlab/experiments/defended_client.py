@@ -1,0 +1,179 @@
+"""One client's update behind a defence, and victims that are trained behind it: the ground of lab 13."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from privlab import data, metrics
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion.cases import Case, searched
+from privlab.attacks.membership_inference import signals
+from privlab.defences import updates
+from privlab.defences.updates import UpdateDefence
+from privlab.leak import Leak, observe
+from privlab.training import Recipe, batches, shadow_models
+from privlab.training.defence import Defence
+from privlab.training.shadow_models import Fleet
+
+READ = ("pos_embed", "patch_embed.proj.weight", "blocks.0.attn.qkv.weight")  # by the closed forms
+WAYS = ["even", "own", "measured", "leaky", "stem", "attention", "norm", "activation"]
+DENSE = ("even", "own", "measured")  # ways to spend that are looked at with several strengths
+EMBEDDINGS: dict[str, dict[str, Any]] = {
+    "fixed_random": dict(position="random"),
+    "fixed_2d_sinusoid": dict(position="sinusoid_2d"),
+    "fixed_rank_4": dict(position="low_rank", position_rank=4),
+}
+ROWS = {  # what practitioners do anyway
+    "bfloat16": updates.sent("bfloat16"),
+    "rounded_to_8_bits": updates.sent("low_bits", bits=8),
+    "rounded_to_2_bits": updates.sent("low_bits", bits=2),
+    "largest_1_percent": updates.sent("sparse", share=0.01),
+    "clipped": updates.sent("clipped", norm=1.0),
+    "position_withheld": updates.sent("withheld", words=["position"]),
+    "stem_withheld": updates.sent("withheld", words=["stem"]),
+}
+KNOWN = (
+    "gaussian",
+    "spread",
+    "sparse",
+    "low_bits",
+    "clipped",
+)  # where an attacker who knows the defence does otherwise
+
+
+def size(level: float) -> str:
+    """A strength, as the ledger writes it."""
+    return f"relative_{level:g}".replace(".", "p")
+
+
+def spent(way: str, level: float, measured: Mapping[str, float] | None = None) -> UpdateDefence:
+    """Noise `level` times as long as the update, its energy spent in one of `WAYS`.  measured: see `noise_budget.measured`."""
+    if way == "own":
+        return updates.sent("gaussian", relative=level)
+    shares = {"even": {"all": 1.0}, "measured": measured, "leaky": dict.fromkeys(READ, 1 / 3)}.get(way, {way: 1.0})
+    return updates.sent("spread", shares=shares, relative=level)
+
+
+@cache
+def guess() -> Tensor:
+    """The mean of the public photographs, (1, 3, 32, 32) in [0, 1]; photographs under attack are of the test split."""
+    return (data.load("cifar10").pixels.float() / 255).mean(0, keepdim=True)
+
+
+class Client:
+    """One photograph of the test split, and a fresh network that its gradient is of.
+
+    repeat: draws both, and all noise.  model, changes: of the network, see `zoo.build`.  attack, steps: of the search.
+    """
+
+    def __init__(
+        self, repeat: int, model: str, changes: Mapping[str, Any], attack: str, steps: int, device: str = "cpu"
+    ) -> None:
+        self.repeat, self.seed, self.device = repeat % 10_000, repeat % 2**31, device
+        self.case = Case(
+            model, (self.repeat,), attack, dict(steps=steps), changes, victim=self.seed, seed=self.seed, split="test"
+        )
+        self.photograph, self.label = data.load("cifar10", "test").one(self.repeat)
+        self.network = self.case.build(device)
+        self.update = observe(self.network, self.photograph, self.label)
+
+    def psnr(self, image: Tensor) -> float:
+        return float(metrics.psnr(image.cpu(), self.photograph).item())
+
+    def algebra(
+        self, leak: Leak, deviations: Mapping[str, float] | None = None, network: nn.Module | None = None
+    ) -> Tensor:
+        """The better of two closed forms, the client's own photograph being the judge; the guess where neither has what it needs."""
+        images = []
+        for form in (gradient_inversion.closed_form.patch_embedding, gradient_inversion.closed_form.subspace):
+            with contextlib.suppress(ValueError):  # what it reads was withheld, or is zero throughout
+                images.append(form(network or self.network, leak, deviations).clamped.cpu())
+        return max(images or [guess()], key=self.psnr)
+
+    def solved(self, defence: UpdateDefence | None, informed: bool = False, rounds: int = 1) -> float:
+        """What algebra makes of a defended update, in dB; or of the mean of several, each with noise of its own."""
+        if defence is None:
+            return self.psnr(self.algebra(self.update))
+        sent = [defence(self.update, self.network, self.seed + 1_000_003 * n) for n in range(rounds)]
+        leak = gradient_inversion.adaptive.averaged(sent)
+        return self.psnr(self.algebra(leak, defence.deviations(leak, self.network, rounds) if informed else None))
+
+    def search(self, defence: UpdateDefence | None, informed: bool = False, **changes: Any) -> Tensor:
+        """What the search makes of a defended update.  changes: of the network."""
+        sent = {} if defence is None else defence.settings()
+        case = replace(self.case, sent=sent, informed=informed, changes={**self.case.changes, **changes})
+        return searched(case, self.device).images
+
+    def label_left(self, defence: UpdateDefence | None) -> float:
+        """Whether the smallest bias gradient still names the label: 1 or 0."""
+        leak = self.update if defence is None else defence(self.update, self.network, self.seed)
+        return float(
+            gradient_inversion.label_recovery.bias_minimum(self.network, replace(leak, labels=None)).item()
+            == self.label.item()
+        )
+
+
+class Pair:
+    """Two victims that are each other's shadow model (as in lab 01), on images and a split of their own.
+
+    repeat: draws images, split, weights and noise.  members: images of a victim.  epochs: of its training.
+    """
+
+    def __init__(self, repeat: int, members: int, epochs: int, device: str = "cpu") -> None:
+        self.seed, self.device, photos = repeat % 2**31, device, data.load("cifar10", "test")
+        drawn = torch.randperm(len(photos), generator=torch.Generator().manual_seed(self.seed))[: 4 * members]
+        self.pixels, self.classes = batches.subset(photos, drawn)
+        self.half = data.four_way(self.classes, seed=self.seed)
+        self.keep = torch.zeros(2, len(self.classes), dtype=torch.bool)
+        self.keep[0, self.half.victim_train], self.keep[1, self.half.shadow_train] = True, True
+        self.outside = (self.half.victim_test, self.half.shadow_test)
+        self.recipe, self.normalise = (
+            Recipe(epochs=epochs, batch_size=32, lr=1e-3, warmup_epochs=1, augment="flip"),
+            photos.normalise,
+        )
+
+    def trained(
+        self, model: str, changes: Mapping[str, Any], defences: Sequence[Defence] = (), at: Sequence[int] = ()
+    ) -> Fleet:
+        """Both victims, trained here and now; from the store if they are kept there."""
+        fleet = shadow_models.make(
+            model,
+            self.recipe,
+            (self.pixels, self.classes),
+            self.keep,
+            model={**changes, "num_classes": 10},
+            normalise=self.normalise,
+            at=at,
+            weights=True,
+            seed=self.seed,
+            defences=defences,
+            device=self.device,
+        )
+        for m in range(2):
+            shadow_models.train(str(fleet.folder), m)
+        return fleet
+
+    def membership(self, fleet: Fleet, at: int | None = None) -> tuple[float, float, float]:
+        """Task accuracy, AUC of the loss, and accuracy of the other's threshold, in percent: the mean over both victims."""
+        seen = []
+        for m in (0, 1):
+            places = torch.cat([self.keep[m].nonzero()[:, 0], self.outside[m]])
+            seen.append((signals.loss(fleet.logits(m, at), self.classes)[0][places], self.keep[m][places]))
+        rows = [
+            (
+                fleet.right(m, self.outside[m], at),
+                metrics.roc.auc(*seen[m]),
+                metrics.roc.accuracy(*seen[m], metrics.roc.best_threshold(*seen[1 - m])),
+            )
+            for m in (0, 1)
+        ]
+        task, auc, accuracy = 100 * np.mean(rows, axis=0)
+        return float(task), float(auc), float(accuracy)

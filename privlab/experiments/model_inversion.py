@@ -1,0 +1,286 @@
+"""Lab 11: what comes out of a classifier of people, and what its skip connections have to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from privlab import data, models
+from privlab.attacks.model_inversion import (
+    GANRecipe,
+    cases,
+    dcgan,
+    evaluation,
+    generator_files,
+    gradient_flow,
+    losses,
+    ppa,
+)
+from privlab.experiments.private_people import (
+    DENSENETS,
+    NARROW,
+    NETWORKS,
+    NIGHT,
+    ORL,
+    PAPER,
+    RESNETS,
+    SMALL,
+    TINY,
+    People,
+    if_stopped,
+    numbers,
+    trained,
+)
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.training import RECIPES
+
+CUTS: dict[str, tuple[tuple[int, int], ...]] = {
+    "full": (),
+    **{f"skip_{stage}": ((stage, 0),) for stage in (1, 2, 3, 4)},
+    "none_left": ((1, 0), (2, 0), (3, 0), (4, 0)),
+}
+STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
+
+
+@experiment(
+    protocol=1,
+    data=("orl",),
+    smoke=Size(
+        2,
+        "8 people, networks of four blocks, 8 epochs",
+        settings=dict(stage=TINY, networks={"tiny": ["skip_1", "skip_4"]}, plain=["vgg"], stops=[3], pictures=2),
+    ),
+    class_=Size(
+        8,
+        f"a narrow ResNet-18 and others, 30 epochs; {ORL}",
+        first=20,
+        settings=dict(
+            stage=SMALL, networks={"resnet": STAGES}, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20
+        ),
+    ),
+    night=Size(
+        16,
+        f"four narrow ResNets, a DenseNet, an EfficientNet and a VGG, 40 epochs; {ORL}",
+        settings=dict(
+            stage=NIGHT,
+            networks={
+                "resnet": STAGES,
+                "resnet_shallow": STAGES,
+                "resnet_deep": STAGES,
+                "resnet_wide": STAGES,
+                "densenet": STAGES,
+                "efficientnet": ["skip_last"],
+            },
+            plain=["vgg", "resnet_fine"],
+            stops=[2, 4, 6, 8, 10, 15, 20],
+            pictures=20,
+        ),
+    ),
+    gpu=Size(
+        5,
+        "ResNet-18 and 50, 64 pixels; draws of 20 of ORL's 40 people",
+        settings=dict(
+            stage=dict(NIGHT, side=64),
+            networks={"resnet_18": STAGES, "resnet_50": STAGES},
+            plain=["vgg_16"],
+            stops=[10, 20],
+            pictures=20,
+        ),
+    ),
+    paper=Size(
+        3,
+        "FaceScrub, the paper's networks and StyleGAN",
+        own=True,
+        settings=dict(
+            stage=PAPER,
+            networks={**dict.fromkeys(RESNETS + DENSENETS, STAGES[:3]), "efficientnet_b0": ["skip_last"]},
+            plain=["vgg_16"],
+            stops=[20, 40, 60],
+            pictures=20,
+        ),
+    ),
+)
+def skips(
+    repeat: int,
+    stage: Mapping[str, Any],
+    networks: Mapping[str, Sequence[str]],
+    plain: Sequence[str],
+    stops: Sequence[int],
+    pictures: int,
+    device: str = "cpu",
+) -> Values:
+    """Each network whole, stopped earlier, and without the skips of one stage or of all, trained and attacked alike; and plain ones."""
+    here = People(repeat, **stage, device=device)
+    faces = here.faces
+    yield f"acc[{faces}, judge]", 100 * here.judge.accuracy
+    yield f"attacc[{faces}, random_face]", (random := here.random_face())
+    for network, variants in networks.items():
+        name = f"{faces}, {network}"
+        whole = here.network(network, at=stops)
+        *early, full = [here.inverted(whole, epoch) for epoch in (*stops, None)]
+        path = [(100 / here.people, random), *((r.acc, r.attacc) for r in (*early, full))]
+        yield f"attacc[{name}, first_choice]", full.first
+        shown = [full]
+        for variant in ("full", *variants):
+            fleet, one = whole, full
+            if variant != "full":
+                fleet = here.network(network, dict(skips=_cut(network, variant, here.people)))
+                one = here.inverted(fleet)
+                yield f"attacc_if_stopped[{name}, {variant}]", if_stopped(one.acc, path)
+                shown.append(one)
+            yield f"acc[{name}, {variant}]", one.acc
+            yield f"attacc[{name}, {variant}]", one.attacc
+            yield f"likelihood[{name}, {variant}]", one.likelihood
+            yield f"dist_eval[{name}, {variant}]", one.dist_eval
+            back = gradient_flow.norms(fleet.model(0), one.result.first, one.result.targets, losses.poincare)
+            yield f"gradient_norm[{name}, {variant}, input]", back["input"].median().item()
+        yield f"picture[photograph_then_variants, {network}]", here.strip(*shown)
+    for network in plain:
+        one = here.inverted(here.network(network))
+        yield f"acc[{faces}, {network}, full]", one.acc
+        yield f"attacc[{faces}, {network}, full]", one.attacc
+    if pictures:
+        first = here.network(next(iter(networks)), at=stops).model(0)
+        targets = torch.arange(pictures) % here.people
+        noise = torch.rand(pictures, *here.split.pixels.shape[1:], generator=torch.Generator().manual_seed(here.seed))
+        made = convinced(lambda x: first(here.normalise(x)), noise, targets)
+        says = 100 * (first(here.normalise(made)).argmax(1) == targets).double().mean().item()
+        yield f"attacc[{faces}, noise, target_says]", says
+        yield f"attacc[{faces}, noise, judge_says]", 100 * here.judge.score(made, targets).accuracy
+
+
+def _cut(network: str, variant: str, people: int) -> tuple[tuple[int, int], ...]:
+    """The stages that a variant is without; the last one that has skips for skip_last."""
+    if variant != "skip_last":
+        return CUTS[variant]
+    zoo_name, changes = NETWORKS[network]
+    return ((max(models.skip_connections.stages(models.build(zoo_name, people, **changes))), 0),)
+
+
+def convinced(model: Callable[[Tensor], Tensor], pictures: Tensor, targets: Tensor, steps: int = 50) -> Tensor:
+    """Pictures (n, channels, height, width) in [0, 1], their pixels changed until the model is sure of the targets (n,); no generator."""
+    x = pictures.clone().requires_grad_()
+    optimiser = torch.optim.Adam([x], lr=0.02)
+    for _ in range(steps):
+        (x.grad,) = torch.autograd.grad(F.cross_entropy(model(x), targets, reduction="sum"), x)
+        optimiser.step()
+        x.data.clamp_(0, 1)
+    return x.detach()
+
+
+@experiment(
+    protocol=1,
+    data=("orl",),
+    smoke=Size(2, "8 people, 8 epochs", settings=dict(stage=TINY, network="tiny", epochs=2)),
+    class_=Size(
+        8,
+        "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds",
+        settings=dict(stage=SMALL, network="resnet", epochs=4),
+    ),
+    paper=Size(
+        3,
+        "ResNet-101 and RepVGG-A0 on FaceScrub",
+        own=True,
+        settings=dict(stage=PAPER, network="resnet_101", epochs=100),
+    ),
+)
+def identities(repeat: int, stage: Mapping[str, Any], network: str, epochs: int, device: str = "cpu") -> Values:
+    """What needs no statistics: a gradient's two parts at a block, and a RepVGG beside the plain network it folds into, in float64."""
+    here = People(repeat, **stage, device=device)
+    how = replace(here.recipe, epochs=epochs, warmup_epochs=1)
+    images, targets = here.private(4), torch.arange(4)
+    rows = gradient_flow.split(here.network(network, how=how).model(0), images, targets, losses.poincare)
+    yield "relative_error[block_gradient, skip_part_plus_branch_part]", max(row.error for row in rows)
+    branched = here.network("repvgg", how=how).model(0).double()
+    folded = models.repvgg.fold(branched)
+    x = images.double().requires_grad_()
+    answers = [net(here.normalise(x)) for net in (branched, folded)]
+    backs = [torch.autograd.grad(losses.poincare(y, targets).sum(), x)[0] for y in answers]
+    for name, (one, other) in (("output", answers), ("input_gradient", backs)):
+        yield f"max_abs_error[repvgg, {name}]", (one - other).abs().max().item()
+
+
+@experiment(
+    protocol=1,
+    data=("mnist",),
+    smoke=Size(
+        2,
+        "digits, a DCGAN of two epochs",
+        settings=dict(
+            each=32,
+            gan_images=300,
+            gan_epochs=2,
+            channels=8,
+            epochs=2,
+            attack=TINY["attack"],
+            variants=["full", "skip_4"],
+        ),
+    ),
+    class_=Size(
+        8,
+        "digits of 16 pixels behind a narrow ResNet-18, a DCGAN trained for seconds",
+        settings=dict(
+            each=200,
+            gan_images=2_000,
+            gan_epochs=5,
+            channels=12,
+            epochs=6,
+            attack=dict(lr=0.1, pool=500, candidates=8, kept=8, views=10),
+            variants=["full", "skip_4"],
+            side=16,
+        ),
+    ),
+    night=Size(
+        12,
+        "digits of 32 pixels behind a narrow ResNet-18, a DCGAN trained for minutes",
+        settings=dict(
+            each=600,
+            gan_images=10_000,
+            gan_epochs=8,
+            channels=16,
+            epochs=6,
+            attack=dict(lr=0.1, pool=1_000, candidates=16, kept=16, views=20),
+            variants=["full", "skip_4", "none_left"],
+        ),
+    ),
+)
+def digits(
+    repeat: int,
+    each: int,
+    gan_images: int,
+    gan_epochs: int,
+    channels: int,
+    epochs: int,
+    attack: Mapping[str, Any],
+    variants: Sequence[str],
+    side: int = 32,
+    device: str = "cpu",
+) -> Values:
+    """Digits 0 to 4 out of a network that tells them apart, with a generator that has seen 5 to 9 alone."""
+    seed = repeat % 2**31
+    split = numbers(each, gan_images, side, seed)
+    recipe = GANRecipe(gan_epochs, seed, channels=channels)
+    gan = generator_files.save(dcgan.dcgan(split.draws[0].public, recipe, device=device, progress=False))
+    how = replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each))
+
+    of = partial(trained, split, data.NORMALISE["mnist"], seed, device)
+    judge_size = dict(growth_rate=12, block_config=(2, 2, 2))
+    reading = of("densenet121", judge_size, split.evaluation_keep(), replace(how, epochs=epochs * 3 // 2))
+    judge = evaluation.evaluation_models(reading, split)[0]
+    yield "acc[mnist, reader]", 100 * judge.accuracy
+    rows = []
+    for variant in variants:
+        fleet = of("resnet18", {**NARROW, "skips": CUTS[variant]}, split.keep(), how)
+        result = cases.searched(cases.Case(fleet, 0, None, gan, range(5), ppa(**attack), seed))
+        yield f"acc[mnist, resnet, {variant}]", 100 * fleet.right(0, split.draws[0].test)
+        yield f"attacc[mnist, resnet, {variant}]", 100 * judge.score(result.images, result.targets).accuracy
+        if variant == "full":
+            yield "attacc[mnist, resnet, first_choice]", 100 * judge.score(result.first, result.targets).accuracy
+        rows.append(torch.cat([*result.images[result.places(5)]], -1)[0])
+    yield "picture[variants]", (torch.cat(rows) * 255).round().to(torch.uint8)

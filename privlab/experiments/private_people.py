@@ -1,0 +1,280 @@
+"""A draw of private people, networks that know them, a judge, and what an attack brings back from each: the ground of labs 11 and 12.
+
+A repeat draws who is private, which photographs are held out, all weights and all noise. Draws of 20 out of ORL's 40 people overlap, so
+what they say is said of ORL.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from privlab import data
+from privlab.attacks import model_inversion
+from privlab.attacks.model_inversion import cases, evaluation, generator_files, generators, results, stylegan2
+from privlab.attacks.model_inversion.results import Result
+from privlab.data.private_public import PrivatePublic
+from privlab.training import RECIPES, Recipe, shadow_models
+from privlab.training.defence import Defence
+from privlab.training.shadow_models import Fleet
+
+NARROW: dict[str, Any] = dict(channels=(16, 32, 64, 128), zero_init_last=False)
+_MAXVIT: dict[str, Any] = dict(
+    img_size=32, embed_dim=(16, 32, 64, 128), depths=(1, 1, 2, 1), stem_width=(8, 16), transformer_dim_head=16
+)
+NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {  # as the ledger names it -> its name in the zoo, and changes
+    "tiny": ("resnet18", {**NARROW, "layers": (1, 1, 1, 1)}),
+    "resnet": ("resnet18", NARROW),
+    "resnet_deep": ("resnet34", NARROW),
+    "resnet_wide": ("resnet18", dict(channels=(32, 64, 128, 256), zero_init_last=False)),
+    "resnet_shallow": ("resnet18", {**NARROW, "layers": (1, 1, 1, 1)}),
+    "resnet_fine": ("resnet18", {**NARROW, "stem": "cifar"}),  # its stem keeps every pixel, as VGG's does
+    "densenet": ("densenet121", dict(growth_rate=12, block_config=(4, 4, 4, 4))),
+    "efficientnet": ("tinynet_e", {}),
+    "vgg": ("vgg_narrow", {}),
+    "repvgg": ("repvgg_a0", dict(width_factor=0.25)),
+    "maxvit": ("maxvit_pico_rw_256", _MAXVIT),
+    "vit": ("vit_cifar", dict(embed_dim=128, depth=4)),
+    "maxvit_tiny": ("maxvit_tiny_tf_224", {}),
+    "vit_b_16": ("vit_base_patch16_224", {}),
+    "vgg_16": ("vgg16_bn", {}),
+    "efficientnet_b0": ("efficientnet_b0", {}),
+    **{f"resnet_{n}": (f"resnet{n}", dict(zero_init_last=False)) for n in (18, 34, 50, 101, 152)},
+    **{f"densenet_{n}": (f"densenet{n}", {}) for n in (121, 161, 169, 201)},
+}
+RESNETS = ["resnet_34", "resnet_50", "resnet_101", "resnet_152"]
+DENSENETS = ["densenet_121", "densenet_161", "densenet_169", "densenet_201"]
+
+# settings of `People`, as the sizes of an experiment have them
+ORL = "draws of 20 of ORL's 40 people, which overlap, 32 pixels, eigenfaces"
+SMALL: dict[str, Any] = dict(
+    people=20,
+    recipe="identities_laptop",
+    attack=dict(lr=0.1, pool=500, candidates=2, kept=2, views=10),
+    little=True,
+)
+NIGHT: dict[str, Any] = dict(
+    people=20, recipe="identities", attack=dict(lr=0.1, pool=1_000, candidates=4, kept=4, views=20), shown=4
+)
+TINY: dict[str, Any] = dict(
+    people=8,
+    recipe="identities_smoke",
+    attack=dict(lr=0.1, pool=100, candidates=2, kept=1, steps=8, views=2),
+    shown=1,
+    little=True,
+)
+PAPER: dict[str, Any] = dict(
+    faces="facescrub",
+    side=224,
+    recipe="koh2024_ppa",
+    attack=dict(candidates=200, kept=50, at_once=25),
+    shown=50,
+    prior="stylegan2",
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Reconstruction:
+    """What an attack brought back from one network.
+
+    acc: how often the network is right about held-out photographs.  attacc: how often the judge sees the right person in the pictures.
+    first: the same of the pictures that the search began with. All in percent.
+    likelihood: mean probability that the network gives its target.  dist_eval: mean squared distance to the person, see `Score.delta`.
+    result: the pictures, `shown` a person.  top1: (n,) bool, whom the judge recognises.
+    """
+
+    acc: float
+    attacc: float
+    first: float
+    likelihood: float
+    dist_eval: float
+    result: Result
+    top1: Tensor
+
+
+class People:
+    """One draw of private people.
+
+    repeat: its number, of which all is drawn.
+    faces: "orl"; or a set of a reader's own, all of whose people are private with FFHQ as the public side ("stanford_dogs": half).
+    people: how many of ORL's are private.  side: pixels.
+    recipe, epochs: how every network is trained; the judge half as long again.
+    attack: changes of PPA.  shown: pictures of a person that count.
+    little: whether the judge is a small one.  prior: "eigenfaces", or "stylegan2", which $PRIVLAB_FACE_GENERATOR then names.
+    Raises ValueError for a StyleGAN without its place; FileNotFoundError for a set that was not prepared.
+    """
+
+    def __init__(
+        self,
+        repeat: int,
+        *,
+        faces: str = "orl",
+        people: int = 20,
+        side: int = 32,
+        recipe: str = "identities",
+        epochs: int | None = None,
+        attack: Mapping[str, Any] | None = None,
+        shown: int = 2,
+        little: bool = False,
+        prior: str = "eigenfaces",
+        device: str = "cpu",
+    ) -> None:
+        self.seed, self.faces, self.shown, self.little, self.device = repeat % 2**31, faces, shown, little, device
+        self.recipe = RECIPES[recipe] if epochs is None else replace(RECIPES[recipe], epochs=epochs)
+        pixels, who, outside, self.normalise = photographs(faces, side)
+        private = people if faces == "orl" else len(who.unique()) // (1 if outside is not None else 2)
+        self.split = data.private_public.draw(
+            pixels, who, private, 3 if faces == "orl" else 0.1, [self.seed], public=outside
+        )
+        self.draw, self.people = self.split.draws[0], len(self.split.draws[0].people)
+        self.attack = model_inversion.ppa(
+            **{name: tuple(v) if isinstance(v, list) else v for name, v in (attack or {}).items()}
+        )
+        self.prior = _stylegan(side) if prior == "stylegan2" else generators.eigenfaces(self.draw.public[:2_000], 100)
+        self._kept = generator_files.save(self.prior)
+        self._trained = partial(trained, self.split, self.normalise, self.seed, device)
+
+    def network(
+        self,
+        name: str,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        defences: Sequence[Defence] = (),
+        how: Recipe | None = None,
+        at: Sequence[int] = (),
+    ) -> Fleet:
+        """A network of `NETWORKS`, trained on these people.  at: epochs after which its weights are kept, too."""
+        zoo_name, own = NETWORKS[name]
+        return self._trained(zoo_name, {**own, **(changes or {})}, self.split.keep(), how or self.recipe, defences, at)
+
+    @cached_property
+    def judge(self) -> evaluation.EvaluationModel:
+        """A DenseNet that knows all private photographs; how far its word goes is measured on a twin without the held-out ones."""
+        size: dict[str, Any] = dict(growth_rate=16, block_config=(4, 4, 4))
+        if self.little:
+            size = dict(growth_rate=12, block_config=(2, 2, 2))
+        elif self.split.pixels.shape[-1] > 100:
+            size = {}
+        how = replace(self.recipe, epochs=self.recipe.epochs * 3 // 2, batch_size=max(20, self.recipe.batch_size))
+        fleet = self._trained("densenet121", size, self.split.evaluation_keep(), how)
+        return evaluation.evaluation_models(fleet, self.split)[0]
+
+    def inverted(self, fleet: Fleet, at: int | None = None) -> Reconstruction:
+        """The attack on a network as it was after epoch `at` (the last if not given)."""
+        chunk = self.people if self.people <= 50 else 10  # an interruption costs no more than ten people
+        parts = [range(a, min(a + chunk, self.people)) for a in range(0, self.people, chunk)]
+        orders = [cases.Case(fleet, 0, at, self._kept, some, self.attack, self.seed) for some in parts]
+        best = results.joined([cases.searched(order) for order in orders]).best(self.shown)
+        score = self.judge.score(best.images, best.targets, fleet.model(0, at))
+        first = self.judge.score(best.first, best.targets)
+        acc = 100 * fleet.right(0, self.draw.test, at)
+        return Reconstruction(
+            acc,
+            100 * score.accuracy,
+            100 * first.accuracy,
+            best.likelihood.mean().item(),
+            score.delta.mean().item(),
+            best,
+            score.top1,
+        )
+
+    def random_face(self) -> float:
+        """How often the judge sees the target in a photograph of somebody else, in percent: what nobody has to be attacked for."""
+        public = self.draw.public
+        places = torch.randint(len(public), (10 * self.people,), generator=torch.Generator().manual_seed(self.seed))
+        return 100 * self.judge.score(public[places].float() / 255, torch.arange(self.people).repeat(10)).accuracy
+
+    def private(self, n: int = 6) -> Tensor:
+        """A photograph of each of the first n people, (n, channels, height, width) in [0, 1]."""
+        photos, who = self.split.photographs(0)
+        return torch.stack([photos[who == k][0] for k in range(min(n, self.people))]).float() / 255
+
+    def strip(self, *rows: Reconstruction, n: int = 6) -> Tensor:
+        """The first n people, a row of photographs and a row of each reconstruction, uint8 (height, width[, 3])."""
+        n = min(n, self.people)
+        pictures = [self.private(n), *(row.result.images[row.result.places(n)] for row in rows)]
+        whole = torch.cat([torch.cat([*line], -1) for line in pictures], -2)  # (channels, height * rows, width * n)
+        shown = whole[0] if len(whole) == 1 else whole.permute(1, 2, 0)
+        return (shown * 255).round().to(torch.uint8)
+
+
+def trained(
+    split: PrivatePublic,
+    normalise: data.Normalise,
+    seed: int,
+    device: str,
+    zoo_name: str,
+    changes: Mapping[str, Any],
+    keep: Tensor,
+    how: Recipe,
+    defences: Sequence[Defence] = (),
+    at: Sequence[int] = (),
+) -> Fleet:
+    """Networks on the photographs of a draw, trained here and now, in this process; from the store if they are kept there."""
+    fleet = shadow_models.make(
+        zoo_name,
+        how,
+        (split.pixels, split.labels),
+        keep,
+        model={**changes, "in_chans": split.pixels.shape[1]},
+        normalise=normalise,
+        at=at,
+        weights=True,
+        seed=seed,
+        defences=defences,
+        device=device,
+    )
+    for m in range(len(keep)):
+        shadow_models.train(str(fleet.folder), m)
+    return fleet
+
+
+def numbers(each: int, public: int, side: int, seed: int) -> PrivatePublic:
+    """MNIST's digits 0 to 4 as the private side, `each` of each and a quarter held out, and so many of 5 to 9 as the public one.
+
+    side: 16 or 32 pixels.
+    """
+    mnist = data.load("mnist")
+    pixels = F.pad(mnist.pixels, (2, 2, 2, 2))  # (60,000, 1, 32, 32)
+    if side == 16:
+        pixels = F.avg_pool2d(pixels.float(), 2).round().byte()
+    return data.private_public.draw(pixels, mnist.labels, range(5), each // 4, [seed], each=each, public=public)
+
+
+def if_stopped(acc: float, path: Sequence[tuple[float, float]]) -> float:
+    """What the attack would bring back from a network of this path, stopped in training where it is right so often.
+
+    acc: in percent.  path: (task accuracy, attack accuracy) of its checkpoints, and of one that knows nothing; straight lines between
+    them, and level beyond both ends.
+    """
+    x, y = np.array(sorted(path)).T
+    return float(np.interp(acc, x, y))
+
+
+def photographs(faces: str, side: int) -> tuple[Tensor, Tensor, Tensor | None, data.Normalise]:
+    """Everybody's photographs, who is on them, the public ones where they come from elsewhere, and how they are normalised."""
+    if faces == "orl":
+        orl = data.attributes.load("orl", size=side)
+        return orl.pixels, orl["person"], None, data.NORMALISE["orl"]
+    mine = data.identities.load(faces, side)
+    outside = None if faces == "stanford_dogs" else data.identities.load("ffhq", side).pixels
+    return mine.pixels, mine.labels, outside, mine.normalise
+
+
+def _stylegan(side: int) -> stylegan2.StyleGAN2:
+    place = os.environ.get("PRIVLAB_FACE_GENERATOR", "")
+    checkout, _, network = place.partition(os.pathsep)
+    if not network:
+        raise ValueError(
+            f"PRIVLAB_FACE_GENERATOR={place!r}; give a checkout of stylegan2-ada-pytorch, {os.pathsep!r}, and the network "
+            "of data_scripts/stylegan.py"
+        )
+    return stylegan2.StyleGAN2(checkout, network, crop=800, resize=side, clip=False)

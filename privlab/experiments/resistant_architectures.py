@@ -1,0 +1,378 @@
+"""Lab 12: which architectures and trainings resist a model inversion, and what they cost the task?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from scipy.stats import spearmanr
+
+from privlab import data
+from privlab.attacks import model_inversion
+from privlab.attacks.model_inversion import cases, conditional_gan, distillation, evaluation, gans, generator_files
+from privlab.defences import architecture, dp_sgd, regularisers
+from privlab.experiments.private_people import (
+    DENSENETS,
+    NARROW,
+    NIGHT,
+    ORL,
+    PAPER,
+    RESNETS,
+    SMALL,
+    TINY,
+    People,
+    Reconstruction,
+    if_stopped,
+    numbers,
+    trained,
+)
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.training import RECIPES
+
+GROUPED = dict(norm_layer="groupnorm1")  # DP-SGD bounds what one image does, which a BatchNorm does not allow
+OURS = ["none", "rolss", "ssf", "tts", "bido", "mid"]
+ALL = [*OURS, "rolss_plus", "bido_plus_rolss", "groupnorm", "dp", "none_longer", "groupnorm_longer"]
+
+
+def kinds(epochs: int, full: int) -> dict[str, dict[str, Any]]:
+    """What each kind of network changes: defences, the network's own settings, how many times as long it is trained.
+
+    full: epochs before TTS takes the skips away. BiDO's and MID's weights were chosen at a look at another draw of people.
+    """
+    bido, rolss = regularisers.bido(2, 20), architecture.rolss()
+    return {
+        "none": {},
+        "rolss": dict(defences=(rolss,)),
+        "rolss_plus": dict(defences=(architecture.rolss_plus(),)),
+        "ssf": dict(defences=(architecture.ssf(),)),
+        "tts": dict(defences=(architecture.tts(full, epochs - full),)),
+        "bido": dict(defences=(bido,)),
+        "mid": dict(defences=(regularisers.mid(0.05, 64),)),
+        "bido_plus_rolss": dict(defences=(bido, rolss)),
+        "groupnorm": dict(changes=GROUPED),
+        "dp": dict(changes=GROUPED, defences=(dp_sgd.dp(epsilon=50.0, delta=1e-3),)),
+        "none_longer": dict(longer=3),
+        "groupnorm_longer": dict(changes=GROUPED, longer=3),
+    }
+
+
+def attacked(stage: People, network: str, kind: Mapping[str, Any], at: Sequence[int] = ()) -> list[Reconstruction]:
+    """What the attack brings back from one kind of network after each of these epochs, and at its end."""
+    how = replace(stage.recipe, epochs=stage.recipe.epochs * kind.get("longer", 1))
+    fleet = stage.network(network, kind.get("changes"), defences=kind.get("defences", ()), how=how, at=at)
+    return [stage.inverted(fleet, epoch) for epoch in (*at, None)]
+
+
+@experiment(
+    protocol=1,
+    data=("orl",),
+    smoke=Size(
+        2,
+        "8 people, a network of four blocks, 8 epochs",
+        settings=dict(stage=TINY, networks=["tiny"], which=["none", "rolss", "bido", "mid"], stops=[3]),
+    ),
+    class_=Size(
+        8,
+        f"one narrow ResNet-18 (0.7 M parameters), 30 epochs; {ORL}",
+        first=20,
+        settings=dict(stage=SMALL, networks=["resnet"], which=OURS, stops=[4, 8]),
+    ),
+    night=Size(
+        16,
+        f"four narrow ResNets (0.3 to 2.8 M parameters), 40 epochs; {ORL}",
+        settings=dict(
+            stage=NIGHT,
+            networks=["resnet", "resnet_shallow", "resnet_deep", "resnet_wide"],
+            which=ALL,
+            stops=[2, 4, 6, 8, 10, 15, 20],
+        ),
+    ),
+    gpu=Size(
+        5,
+        "ResNet-18, 64 pixels, 40 epochs, eigenfaces; draws of 20 of ORL's 40 people",
+        settings=dict(
+            stage=dict(NIGHT, side=64, attack=dict(lr=0.1, candidates=20, kept=20), shown=5),
+            networks=["resnet_18"],
+            which=ALL,
+            stops=[5, 10, 20],
+        ),
+    ),
+    paper=Size(
+        3,
+        "FaceScrub, the paper's networks and StyleGAN",
+        own=True,
+        settings=dict(
+            stage=PAPER,
+            networks=RESNETS + DENSENETS,
+            which=[k for k in ALL if "group" not in k and "dp" not in k],
+            stops=[10, 20, 40],
+            full=5,
+        ),
+    ),
+)
+def defences(
+    repeat: int,
+    stage: Mapping[str, Any],
+    networks: Sequence[str],
+    which: Sequence[str],
+    stops: Sequence[int],
+    full: int = 2,
+    device: str = "cpu",
+) -> Values:
+    """One draw of people: each kind of each network, the undefended ones stopped earlier as well, one judge for all of them."""
+    here = People(repeat, **stage, device=device)
+    yield f"acc[{here.faces}, judge]", 100 * here.judge.accuracy
+    yield f"attacc[{here.faces}, random_face]", (random := here.random_face())
+    for network in networks:
+        name, table = f"{here.faces}, {network}", kinds(here.recipe.epochs, min(full, here.recipe.epochs - 1))
+        *early, undefended = attacked(here, network, table["none"], stops)
+        path = [(100 / here.people, random), *((r.acc, r.attacc) for r in (*early, undefended))]
+        yield f"attacc[{name}, first_choice]", undefended.first
+        for epoch, stopped in zip(stops, early, strict=True):
+            yield f"acc[{name}, stopped_{epoch}]", stopped.acc
+            yield f"attacc[{name}, stopped_{epoch}]", stopped.attacc
+        for kind in which:
+            (one,) = (undefended,) if kind == "none" else attacked(here, network, table[kind])
+            yield f"acc[{name}, {kind}]", one.acc
+            yield f"attacc[{name}, {kind}]", one.attacc
+            if kind != "none":
+                yield f"attacc_if_stopped[{name}, {kind}]", if_stopped(one.acc, path)
+            if kind == "rolss":
+                yield f"picture[photograph_none_rolss, {network}]", here.strip(undefended, one)
+
+
+@experiment(
+    protocol=1,
+    data=("orl",),
+    smoke=Size(
+        2,
+        "8 people, a network of four blocks, 8 epochs",
+        settings=dict(stage=TINY, network="tiny", factors=[0.0, 0.5, 1.0]),
+    ),
+    class_=Size(
+        8,
+        f"a narrow ResNet-18, 30 epochs; {ORL}",
+        first=20,
+        settings=dict(stage=SMALL, network="resnet", factors=[0.0, 0.2, 0.5, 1.0]),
+    ),
+    night=Size(
+        16,
+        f"a narrow ResNet-18, 40 epochs; {ORL}",
+        settings=dict(stage=NIGHT, network="resnet", factors=[0.0, 0.05, 0.2, 0.5, 1.0]),
+    ),
+    gpu=Size(
+        5,
+        "ResNet-18, 64 pixels; draws of 20 of ORL's 40 people",
+        settings=dict(
+            stage=dict(NIGHT, side=64), network="resnet_18", factors=[0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0]
+        ),
+    ),
+    paper=Size(
+        3,
+        "FaceScrub, ResNet-101 and a StyleGAN",
+        own=True,
+        settings=dict(stage=PAPER, network="resnet_101", factors=[0.0, 0.01, 0.1, 0.2, 0.5, 1.0]),
+    ),
+)
+def skip_factor(
+    repeat: int, stage: Mapping[str, Any], network: str, factors: Sequence[float], device: str = "cpu"
+) -> Values:
+    """SSF's dial: the last stage's skips times k, from removed to whole; rank correlations over k in the draw, 0 where all are equal."""
+    here = People(repeat, **stage, device=device)
+    curve = []
+    for k in factors:
+        cut = () if k == 1 else (architecture.rolss(),) if k == 0 else (architecture.ssf(k),)
+        (one,) = attacked(here, network, dict(defences=cut))
+        curve.append((one.acc, one.attacc))
+        key = f"k_{k:g}".replace(".", "p")
+        yield f"acc[{here.faces}, {network}, {key}]", one.acc
+        yield f"attacc[{here.faces}, {network}, {key}]", one.attacc
+    for what, values in zip(("acc", "attacc"), zip(*curve, strict=True), strict=True):
+        flat = len(set(values)) == 1
+        yield (
+            f"rank_correlation[{here.faces}, {network}, k, {what}]",
+            0.0 if flat else spearmanr(factors, values).statistic,
+        )
+
+
+@experiment(
+    protocol=1,
+    data=("orl",),
+    smoke=Size(2, "8 people, 2 epochs", settings=dict(stage=TINY, networks=["maxvit"], epochs=2, stops=[1])),
+    class_=Size(
+        8,
+        f"a narrow MaxViT, 40 epochs; {ORL}",
+        first=20,
+        settings=dict(stage=SMALL, networks=["maxvit"], epochs=40, stops=[15]),
+    ),
+    night=Size(
+        16,
+        f"a narrow MaxViT and a small ViT, 80 epochs; {ORL}",
+        settings=dict(stage=NIGHT, networks=["maxvit", "vit"], epochs=80, stops=[10, 20, 30, 40, 60]),
+    ),
+    paper=Size(
+        3,
+        "FaceScrub, MaxViT-T, ViT-B/16 and a StyleGAN",
+        own=True,
+        settings=dict(stage=PAPER, networks=["maxvit_tiny", "vit_b_16"], epochs=100, stops=[20, 40, 60]),
+    ),
+)
+def transformers(
+    repeat: int,
+    stage: Mapping[str, Any],
+    networks: Sequence[str],
+    epochs: int,
+    stops: Sequence[int],
+    device: str = "cpu",
+) -> Values:
+    """MaxViT and ViT with and without the skips of their first stage; the whole network also stopped earlier."""
+    here = People(repeat, **stage, device=device)
+    slower = here.recipe if here.faces != "orl" else replace(here.recipe, lr=1e-3, warmup_epochs=epochs / 10)
+    slower = replace(slower, epochs=epochs)
+    random = here.random_face()
+    for network in networks:
+        name = network.removesuffix("_tiny").removesuffix("_b_16")
+        fleet = here.network(network, how=slower, at=stops)
+        *early, full = [here.inverted(fleet, epoch) for epoch in (*stops, None)]
+        cut = here.inverted(here.network(network, dict(skips=((1, 0),)), how=slower))
+        for key, one in ((name, full), (f"{name}_skip_1", cut)):
+            yield f"acc[{here.faces}, {key}]", one.acc
+            yield f"attacc[{here.faces}, {key}]", one.attacc
+        path = [(100 / here.people, random), *((r.acc, r.attacc) for r in (*early, full))]
+        yield f"attacc[{here.faces}, {name}_first_choice]", full.first
+        yield f"attacc_if_stopped[{here.faces}, {name}_skip_1]", if_stopped(cut.acc, path)
+        yield f"picture[photograph_whole_cut, {name}]", here.strip(full, cut)
+
+
+_DIGITS_SMOKE = dict(
+    each=64,
+    public=600,
+    epochs=2,
+    gan_epochs=2,
+    channels=8,
+    labelled=60,
+    steps=5,
+    take=1,
+    layers=[1, 1, 1, 1],
+    students=1,
+)
+_DIGITS_CLASS = dict(each=200, public=1_500, epochs=6, gan_epochs=4, channels=12, labelled=300, steps=40, take=4)
+_DIGITS_NIGHT = dict(each=600, public=10_000, epochs=12, gan_epochs=12, channels=24, labelled=1_500, steps=200, take=8)
+
+
+@experiment(
+    protocol=1,
+    data=("mnist",),
+    smoke=Size(2, "digits of 16 pixels, GANs of two epochs", settings=_DIGITS_SMOKE),
+    class_=Size(8, "digits of 16 pixels behind a narrow ResNet-18, GANs trained for seconds", settings=_DIGITS_CLASS),
+    night=Size(12, "digits of 16 pixels behind a narrow ResNet-18, GANs trained for minutes", settings=_DIGITS_NIGHT),
+    paper=Size(
+        3,
+        "a thousand people of CelebA behind an IR152",
+        own=True,
+        settings=dict(
+            faces="celeba_people",
+            each=0,
+            public=30_000,
+            epochs=100,
+            gan_epochs=50,
+            channels=64,
+            labelled=4_000,
+            steps=1_500,
+            take=5,
+            side=64,
+        ),
+    ),
+)
+def stronger_attacks(
+    repeat: int,
+    each: int,
+    public: int,
+    epochs: int,
+    gan_epochs: int,
+    channels: int,
+    labelled: int,
+    steps: int,
+    take: int,
+    faces: str = "mnist",
+    side: int = 16,
+    layers: Sequence[int] = (2, 2, 2, 2),
+    students: int = 2,
+    device: str = "cpu",
+) -> Values:
+    """Five attacks on a whole network and on one with RoLSS, each with a generator that was trained with this very victim's help."""
+    seed = repeat % 2**31
+    if faces == "mnist":
+        split, normalise = numbers(each, public, side, seed), data.NORMALISE["mnist"]
+        body, how = (
+            ("resnet18", {**NARROW, "layers": tuple(layers)}),
+            replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each)),
+        )
+    else:  # a reader's own, as the paper has it
+        mine = data.identities.load(faces, side)
+        split = data.private_public.draw(mine.pixels, mine.labels, 1_000, 0.1, [seed], public=public)
+        normalise, body, how = mine.normalise, ("ir152", dict[str, Any]()), RECIPES["koh2024_ir152"]
+    draw = split.draws[0]
+    of = partial(trained, split, normalise, seed, device)
+    small = dict(growth_rate=12, block_config=(2, 2, 2)) if faces == "mnist" else {}
+    reading = of("densenet121", small, split.evaluation_keep(), replace(how, epochs=how.epochs * 3 // 2))
+    judge = evaluation.evaluation_models(reading, split)[0]
+    yield f"acc[{faces}, reader]", 100 * judge.accuracy
+    short = dict(lr=0.1, steps=steps)
+    one_each = dict(candidates=take, kept=take, **short)
+    presets = {
+        "gmi": model_inversion.gmi(**one_each),
+        "kedmi": model_inversion.kedmi(**one_each),
+        "lomma": model_inversion.lomma(model_inversion.kedmi(**one_each)),
+        "plg_mi": model_inversion.plg_mi(**one_each),
+        "ppa": model_inversion.ppa(**short, pool=500, candidates=2 * take, kept=take, views=10),
+    }
+    recipe = model_inversion.GANRecipe(
+        gan_epochs, seed, channels=channels, batch_size=32 if public < 1_000 else 64, lr=2e-3
+    )
+    quiet = dict[str, Any](device=device, progress=False)
+    gmi = gans.gmi(draw.public, recipe, **quiet)
+    rows = []
+    for name, cut in (("none", ()), ("rolss", (architecture.rolss(),))):
+        fleet = of(*body, split.keep(), how, cut)
+        victim = fleet.model(0).to(device)
+        yield f"acc[{faces}, {name}]", 100 * fleet.right(0, draw.test)
+        kedmi = gans.kedmi(draw.public, victim, recipe, **quiet)
+        plg_mi = conditional_gan.plg_mi(draw.public, victim, recipe, each=labelled, **quiet)
+        sizes: dict[str, Any] = {
+            "resnet18": dict(NARROW, channels=(8, 16, 32, 64)),
+            "densenet121": dict(growth_rate=8, block_config=(2, 2, 2)),
+        }
+        beside = [
+            distillation.distil(
+                victim,
+                student,
+                draw.public,
+                model={**size, "in_chans": draw.public.shape[1]},
+                seed=seed,
+                epochs=3,
+                batch_size=64,
+                **quiet,
+            )
+            for student, size in [*sizes.items()][:students]
+        ]
+        tools = {
+            "gmi": (gmi, []),
+            "kedmi": (kedmi, []),
+            "lomma": (kedmi, beside),
+            "plg_mi": (plg_mi, []),
+            "ppa": (gmi, []),
+        }
+        for attack, (generator, helpers) in tools.items():
+            case = cases.Case(
+                fleet, 0, None, generator_files.save(generator), range(len(draw.people)), presets[attack], seed, helpers
+            )
+            result = cases.searched(case)
+            yield f"attacc[{faces}, {attack}, {name}]", 100 * judge.score(result.images, result.targets).accuracy
+            if attack == "ppa":
+                yield f"attacc[{faces}, first_choice, {name}]", 100 * judge.score(result.first, result.targets).accuracy
+            rows.append(torch.cat([*result.images[result.places(5)]], -1)[0])
+    yield "picture[attacks_none_then_rolss]", (torch.cat(rows) * 255).round().to(torch.uint8)
