@@ -124,12 +124,17 @@ _FEW: dict[str, Any] = dict(
 @experiment(
     protocol=1,
     data=("cifar10",),
-    smoke=Size(2, "victims of 48 images, 2 epochs", settings=dict(SMALL, **{**_FEW, "ways": ["even", "own"]}, members=48, epochs=2, stops=[1])),
+    smoke=Size(
+        2, "victims of 48 images, 2 epochs",
+        settings=dict(SMALL, **{**_FEW, "ways": ["even", "own"]}, members=48, epochs=2, stops=[1]),
+    ),
     class_=Size(
-        8, "small ViTs on 300 images, 6 epochs; task accuracy about 26%", settings=dict(SMALL, **_FEW, members=300, epochs=6, stops=[1, 2, 3, 4])
+        8, "small ViTs on 300 images, 6 epochs; task accuracy about 26%",
+        settings=dict(SMALL, **_FEW, members=300, epochs=6, stops=[1, 2, 3, 4]),
     ),
     night=Size(
-        20, "small ViTs on 1,000 images, 20 epochs", settings=dict(SMALL, **_ALL, members=1_000, epochs=20, stops=[1, 2, 3, 4, 6, 8, 10, 15])
+        20, "small ViTs on 1,000 images, 20 epochs",
+        settings=dict(SMALL, **_ALL, members=1_000, epochs=20, stops=[1, 2, 3, 4, 6, 8, 10, 15]),
     ),
     gpu=Size(8, "ViT-S on 2,000 images, 20 epochs", settings=dict(VIT_S, **_ALL, members=2_000, epochs=20, stops=[3, 6, 10, 15])),
     paper=Size(8, "ViT-B on 2,500 images, 60 epochs", settings=dict(VIT_B, **_ALL, members=2_500, epochs=60, stops=[5, 10, 20, 40])),
@@ -221,7 +226,10 @@ _THREE: dict[str, Any] = dict(networks={"resnet": "resnet", "swin": "swin", "vit
 @experiment(
     protocol=1,
     data=("cifar10",),
-    smoke=Size(2, "victims of 48 images, 2 epochs", settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.4], members=48, epochs=2)),
+    smoke=Size(
+        2, "victims of 48 images, 2 epochs",
+        settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.4], members=48, epochs=2),
+    ),
     class_=Size(8, "small networks on 300 images, 12 epochs", settings=dict(_THREE, members=300, epochs=12)),
     night=Size(20, "small networks on 1,000 images, 40 epochs", settings=dict(_THREE, members=1_000, epochs=40)),
     gpu=Size(
@@ -288,7 +296,9 @@ SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value 
     ),
     class_=Size(
         8, "a quarter of step 12's width and one block a stage, 300 images, 6 epochs",
-        settings=dict(changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=60, quasi_newton=1), members=300, epochs=6),
+        settings=dict(
+            changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=60, quasi_newton=1), members=300, epochs=6
+        ),
     ),
     night=Size(
         20, "a quarter of step 12's width and one block a stage, 1,000 images, 40 epochs, 600 steps",
@@ -355,9 +365,8 @@ def stock_vit(repeat: int, model: str, device: str = "cpu") -> Values:
     factor = (whole.norm / part.norm).item() * (sum(g.numel() for g in part.grads.values()) / count) ** 0.5
     del whole
     strip = [photograph]
-    for name, defence in MEASURES.items():
-        if isinstance(defence, float):
-            defence = spent("even", defence * factor)
+    for name, measure in MEASURES.items():
+        defence = spent("even", measure * factor) if isinstance(measure, float) else measure
         leak = part if defence is None else defence(part, network, seed)
         deviations = None if defence is None else defence.deviations(leak, network) or None
         strip.append(gradient_inversion.closed_form.patch_embedding(network, leak, deviations).clamped.cpu())

@@ -95,7 +95,8 @@ class Client:
         images = []
         for form in (gradient_inversion.closed_form.patch_embedding, gradient_inversion.closed_form.subspace):
             with contextlib.suppress(ValueError):  # what it reads was withheld, or is zero throughout
-                images.append(form(network or self.network, leak, deviations).clamped.cpu())
+                vit: Any = network or self.network
+                images.append(form(vit, leak, deviations).clamped.cpu())
         return max(images or [guess()], key=self.psnr)
 
     def solved(self, defence: UpdateDefence | None, informed: bool = False, rounds: int = 1) -> float:

@@ -24,6 +24,7 @@ from privlab.attacks.model_inversion import (
 )
 from privlab.experiments.private_people import (
     DENSENETS,
+    GPU,
     NARROW,
     NETWORKS,
     NIGHT,
@@ -35,6 +36,7 @@ from privlab.experiments.private_people import (
     People,
     if_stopped,
     numbers,
+    same,
     trained,
 )
 from privlab.experiments.protocol import Size, Values, experiment
@@ -52,82 +54,59 @@ STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
     protocol=1,
     data=("orl",),
     smoke=Size(
-        2,
-        "8 people, networks of four blocks, 8 epochs",
-        settings=dict(stage=TINY, networks={"tiny": ["skip_1", "skip_4"]}, plain=["vgg"], stops=[3], pictures=2),
+        2, "8 people, networks of four blocks, 8 epochs",
+        settings=dict(stage=TINY, networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2),
     ),
     class_=Size(
-        8,
-        f"a narrow ResNet-18 and others, 30 epochs; {ORL}",
-        first=20,
-        settings=dict(
-            stage=SMALL, networks={"resnet": STAGES}, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20
-        ),
+        8, f"a narrow ResNet-18 and others, 30 epochs; {ORL}", first=20,
+        settings=dict(stage=SMALL, networks=same("resnet"), variants=STAGES, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20),
     ),
     night=Size(
-        16,
-        f"four narrow ResNets, a DenseNet, an EfficientNet and a VGG, 40 epochs; {ORL}",
+        16, f"four narrow ResNets, a DenseNet, an EfficientNet and a VGG, 40 epochs; {ORL}",
         settings=dict(
-            stage=NIGHT,
-            networks={
-                "resnet": STAGES,
-                "resnet_shallow": STAGES,
-                "resnet_deep": STAGES,
-                "resnet_wide": STAGES,
-                "densenet": STAGES,
-                "efficientnet": ["skip_last"],
-            },
-            plain=["vgg", "resnet_fine"],
-            stops=[2, 4, 6, 8, 10, 15, 20],
-            pictures=20,
+            stage=NIGHT, networks=same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide", "densenet"), variants=STAGES,
+            plain=["vgg", "resnet_fine"], stops=[2, 4, 6, 8, 10, 15, 20], pictures=20, others=dict(efficientnet="efficientnet"),
         ),
     ),
     gpu=Size(
-        5,
-        "ResNet-18 and 50, 64 pixels; draws of 20 of ORL's 40 people",
-        settings=dict(
-            stage=dict(NIGHT, side=64),
-            networks={"resnet_18": STAGES, "resnet_50": STAGES},
-            plain=["vgg_16"],
-            stops=[10, 20],
-            pictures=20,
-        ),
+        5, "ResNet-18 and 50, 64 pixels; draws of 20 of ORL's 40 people",
+        settings=dict(stage=GPU, networks=same("resnet_18", "resnet_50"), variants=STAGES, plain=["vgg_16"], stops=[10, 20], pictures=20),
     ),
     paper=Size(
-        3,
-        "FaceScrub, the paper's networks and StyleGAN",
-        own=True,
+        3, "FaceScrub, the paper's networks and StyleGAN", own=True,
         settings=dict(
-            stage=PAPER,
-            networks={**dict.fromkeys(RESNETS + DENSENETS, STAGES[:3]), "efficientnet_b0": ["skip_last"]},
-            plain=["vgg_16"],
-            stops=[20, 40, 60],
-            pictures=20,
+            stage=PAPER, networks=same(*RESNETS, *DENSENETS), variants=STAGES[:3], plain=["vgg_16", "vgg_19"], stops=[20, 40, 60],
+            pictures=20, others=dict(efficientnet="efficientnet_b0"),
         ),
     ),
-)
+)  # fmt: skip
 def skips(
     repeat: int,
     stage: Mapping[str, Any],
-    networks: Mapping[str, Sequence[str]],
+    networks: Mapping[str, str],
+    variants: Sequence[str],
     plain: Sequence[str],
     stops: Sequence[int],
     pictures: int,
+    others: Mapping[str, str] = {},
     device: str = "cpu",
 ) -> Values:
-    """Each network whole, stopped earlier, and without the skips of one stage or of all, trained and attacked alike; and plain ones."""
+    """Each network whole, stopped earlier, and without the skips of one stage or of all, trained and attacked alike; and plain ones.
+
+    others: networks of which only the last stage that has skips is cut ("skip_last").  pictures: of noise that the network is made sure of.
+    """
     here = People(repeat, **stage, device=device)
     faces = here.faces
     yield f"acc[{faces}, judge]", 100 * here.judge.accuracy
     yield f"attacc[{faces}, random_face]", (random := here.random_face())
-    for network, variants in networks.items():
-        name = f"{faces}, {network}"
+    for label, network in {**networks, **others}.items():
+        name = f"{faces}, {label}"
         whole = here.network(network, at=stops)
         *early, full = [here.inverted(whole, epoch) for epoch in (*stops, None)]
         path = [(100 / here.people, random), *((r.acc, r.attacc) for r in (*early, full))]
         yield f"attacc[{name}, first_choice]", full.first
         shown = [full]
-        for variant in ("full", *variants):
+        for variant in ("full", *(["skip_last"] if label in others else variants)):
             fleet, one = whole, full
             if variant != "full":
                 fleet = here.network(network, dict(skips=_cut(network, variant, here.people)))
@@ -140,13 +119,13 @@ def skips(
             yield f"dist_eval[{name}, {variant}]", one.dist_eval
             back = gradient_flow.norms(fleet.model(0), one.result.first, one.result.targets, losses.poincare)
             yield f"gradient_norm[{name}, {variant}, input]", back["input"].median().item()
-        yield f"picture[photograph_then_variants, {network}]", here.strip(*shown)
+        yield f"picture[photograph_then_variants, {label}]", here.strip(*shown)
     for network in plain:
         one = here.inverted(here.network(network))
         yield f"acc[{faces}, {network}, full]", one.acc
         yield f"attacc[{faces}, {network}, full]", one.attacc
     if pictures:
-        first = here.network(next(iter(networks)), at=stops).model(0)
+        first = here.network(next(iter(networks.values())), at=stops).model(0)
         targets = torch.arange(pictures) % here.people
         noise = torch.rand(pictures, *here.split.pixels.shape[1:], generator=torch.Generator().manual_seed(here.seed))
         made = convinced(lambda x: first(here.normalise(x)), noise, targets)

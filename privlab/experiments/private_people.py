@@ -46,6 +46,7 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {  # as the ledger names it ->
     "maxvit_tiny": ("maxvit_tiny_tf_224", {}),
     "vit_b_16": ("vit_base_patch16_224", {}),
     "vgg_16": ("vgg16_bn", {}),
+    "vgg_19": ("vgg19_bn", {}),
     "efficientnet_b0": ("efficientnet_b0", {}),
     **{f"resnet_{n}": (f"resnet{n}", dict(zero_init_last=False)) for n in (18, 34, 50, 101, 152)},
     **{f"densenet_{n}": (f"densenet{n}", {}) for n in (121, 161, 169, 201)},
@@ -71,6 +72,7 @@ TINY: dict[str, Any] = dict(
     shown=1,
     little=True,
 )
+GPU: dict[str, Any] = {**NIGHT, "side": 64, "attack": dict(lr=0.1, candidates=20, kept=20), "shown": 5}
 PAPER: dict[str, Any] = dict(
     faces="facescrub",
     side=224,
@@ -79,6 +81,11 @@ PAPER: dict[str, Any] = dict(
     shown=50,
     prior="stylegan2",
 )
+
+
+def same(*networks: str) -> dict[str, str]:
+    """Networks whose name in the ledger is that in `NETWORKS`."""
+    return {name: name for name in networks}
 
 
 @dataclass(frozen=True, repr=False)

@@ -16,6 +16,7 @@ from privlab.attacks.model_inversion import cases, conditional_gan, distillation
 from privlab.defences import architecture, dp_sgd, regularisers
 from privlab.experiments.private_people import (
     DENSENETS,
+    GPU,
     NARROW,
     NIGHT,
     ORL,
@@ -27,6 +28,7 @@ from privlab.experiments.private_people import (
     Reconstruction,
     if_stopped,
     numbers,
+    same,
     trained,
 )
 from privlab.experiments.protocol import Size, Values, experiment
@@ -70,53 +72,32 @@ def attacked(stage: People, network: str, kind: Mapping[str, Any], at: Sequence[
     protocol=1,
     data=("orl",),
     smoke=Size(
-        2,
-        "8 people, a network of four blocks, 8 epochs",
-        settings=dict(stage=TINY, networks=["tiny"], which=["none", "rolss", "bido", "mid"], stops=[3]),
+        2, "8 people, a network of four blocks, 8 epochs",
+        settings=dict(stage=TINY, networks=dict(resnet="tiny"), which=["none", "rolss", "bido", "mid"], stops=[3]),
     ),
     class_=Size(
-        8,
-        f"one narrow ResNet-18 (0.7 M parameters), 30 epochs; {ORL}",
-        first=20,
-        settings=dict(stage=SMALL, networks=["resnet"], which=OURS, stops=[4, 8]),
+        8, f"one narrow ResNet-18 (0.7 M parameters), 30 epochs; {ORL}", first=20,
+        settings=dict(stage=SMALL, networks=dict(resnet="resnet"), which=OURS, stops=[4, 8]),
     ),
     night=Size(
-        16,
-        f"four narrow ResNets (0.3 to 2.8 M parameters), 40 epochs; {ORL}",
+        16, f"four narrow ResNets (0.3 to 2.8 M parameters), 40 epochs; {ORL}",
         settings=dict(
-            stage=NIGHT,
-            networks=["resnet", "resnet_shallow", "resnet_deep", "resnet_wide"],
-            which=ALL,
-            stops=[2, 4, 6, 8, 10, 15, 20],
+            stage=NIGHT, networks=same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide"), which=ALL, stops=[2, 4, 6, 8, 10, 15, 20]
         ),
     ),
     gpu=Size(
-        5,
-        "ResNet-18, 64 pixels, 40 epochs, eigenfaces; draws of 20 of ORL's 40 people",
-        settings=dict(
-            stage=dict(NIGHT, side=64, attack=dict(lr=0.1, candidates=20, kept=20), shown=5),
-            networks=["resnet_18"],
-            which=ALL,
-            stops=[5, 10, 20],
-        ),
+        5, "ResNet-18, 64 pixels, 40 epochs, eigenfaces; draws of 20 of ORL's 40 people",
+        settings=dict(stage=GPU, networks=same("resnet_18"), which=ALL, stops=[5, 10, 20]),
     ),
     paper=Size(
-        3,
-        "FaceScrub, the paper's networks and StyleGAN",
-        own=True,
-        settings=dict(
-            stage=PAPER,
-            networks=RESNETS + DENSENETS,
-            which=[k for k in ALL if "group" not in k and "dp" not in k],
-            stops=[10, 20, 40],
-            full=5,
-        ),
+        3, "FaceScrub, the paper's networks and StyleGAN", own=True,
+        settings=dict(stage=PAPER, networks=same(*RESNETS, *DENSENETS), which=ALL[:8], stops=[10, 20, 40], full=5),
     ),
-)
+)  # fmt: skip
 def defences(
     repeat: int,
     stage: Mapping[str, Any],
-    networks: Sequence[str],
+    networks: Mapping[str, str],
     which: Sequence[str],
     stops: Sequence[int],
     full: int = 2,
@@ -126,8 +107,8 @@ def defences(
     here = People(repeat, **stage, device=device)
     yield f"acc[{here.faces}, judge]", 100 * here.judge.accuracy
     yield f"attacc[{here.faces}, random_face]", (random := here.random_face())
-    for network in networks:
-        name, table = f"{here.faces}, {network}", kinds(here.recipe.epochs, min(full, here.recipe.epochs - 1))
+    for label, network in networks.items():
+        name, table = f"{here.faces}, {label}", kinds(here.recipe.epochs, min(full, here.recipe.epochs - 1))
         *early, undefended = attacked(here, network, table["none"], stops)
         path = [(100 / here.people, random), *((r.acc, r.attacc) for r in (*early, undefended))]
         yield f"attacc[{name}, first_choice]", undefended.first
@@ -141,89 +122,72 @@ def defences(
             if kind != "none":
                 yield f"attacc_if_stopped[{name}, {kind}]", if_stopped(one.acc, path)
             if kind == "rolss":
-                yield f"picture[photograph_none_rolss, {network}]", here.strip(undefended, one)
+                yield f"picture[photograph_none_rolss, {label}]", here.strip(undefended, one)
 
 
 @experiment(
     protocol=1,
     data=("orl",),
     smoke=Size(
-        2,
-        "8 people, a network of four blocks, 8 epochs",
-        settings=dict(stage=TINY, network="tiny", factors=[0.0, 0.5, 1.0]),
+        2, "8 people, a network of four blocks, 8 epochs",
+        settings=dict(stage=TINY, networks=dict(resnet="tiny"), factors=[0.0, 0.5, 1.0]),
     ),
     class_=Size(
-        8,
-        f"a narrow ResNet-18, 30 epochs; {ORL}",
-        first=20,
-        settings=dict(stage=SMALL, network="resnet", factors=[0.0, 0.2, 0.5, 1.0]),
+        8, f"a narrow ResNet-18, 30 epochs; {ORL}", first=20,
+        settings=dict(stage=SMALL, networks=same("resnet"), factors=[0.0, 0.2, 0.5, 1.0]),
     ),
     night=Size(
-        16,
-        f"a narrow ResNet-18, 40 epochs; {ORL}",
-        settings=dict(stage=NIGHT, network="resnet", factors=[0.0, 0.05, 0.2, 0.5, 1.0]),
+        16, f"a narrow ResNet-18, 40 epochs; {ORL}",
+        settings=dict(stage=NIGHT, networks=same("resnet"), factors=[0.0, 0.05, 0.2, 0.5, 1.0]),
     ),
     gpu=Size(
-        5,
-        "ResNet-18, 64 pixels; draws of 20 of ORL's 40 people",
-        settings=dict(
-            stage=dict(NIGHT, side=64), network="resnet_18", factors=[0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0]
-        ),
+        5, "ResNet-18, 64 pixels; draws of 20 of ORL's 40 people",
+        settings=dict(stage=GPU, networks=same("resnet_18"), factors=[0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0]),
     ),
     paper=Size(
-        3,
-        "FaceScrub, ResNet-101 and a StyleGAN",
-        own=True,
-        settings=dict(stage=PAPER, network="resnet_101", factors=[0.0, 0.01, 0.1, 0.2, 0.5, 1.0]),
+        3, "FaceScrub, ResNet-101 and a StyleGAN", own=True,
+        settings=dict(stage=PAPER, networks=same("resnet_101"), factors=[0.0, 0.01, 0.1, 0.2, 0.5, 1.0]),
     ),
-)
+)  # fmt: skip
 def skip_factor(
-    repeat: int, stage: Mapping[str, Any], network: str, factors: Sequence[float], device: str = "cpu"
+    repeat: int, stage: Mapping[str, Any], networks: Mapping[str, str], factors: Sequence[float], device: str = "cpu"
 ) -> Values:
     """SSF's dial: the last stage's skips times k, from removed to whole; rank correlations over k in the draw, 0 where all are equal."""
     here = People(repeat, **stage, device=device)
-    curve = []
-    for k in factors:
-        cut = () if k == 1 else (architecture.rolss(),) if k == 0 else (architecture.ssf(k),)
-        (one,) = attacked(here, network, dict(defences=cut))
-        curve.append((one.acc, one.attacc))
-        key = f"k_{k:g}".replace(".", "p")
-        yield f"acc[{here.faces}, {network}, {key}]", one.acc
-        yield f"attacc[{here.faces}, {network}, {key}]", one.attacc
-    for what, values in zip(("acc", "attacc"), zip(*curve, strict=True), strict=True):
-        flat = len(set(values)) == 1
-        yield (
-            f"rank_correlation[{here.faces}, {network}, k, {what}]",
-            0.0 if flat else spearmanr(factors, values).statistic,
-        )
+    for label, network in networks.items():
+        curve = []
+        for k in factors:
+            cut = () if k == 1 else (architecture.rolss(),) if k == 0 else (architecture.ssf(k),)
+            (one,) = attacked(here, network, dict(defences=cut))
+            curve.append((one.acc, one.attacc))
+            key = f"k_{k:g}".replace(".", "p")
+            yield f"acc[{here.faces}, {label}, {key}]", one.acc
+            yield f"attacc[{here.faces}, {label}, {key}]", one.attacc
+        for what, values in zip(("acc", "attacc"), zip(*curve, strict=True), strict=True):
+            flat = len(set(values)) == 1
+            yield (
+                f"rank_correlation[{here.faces}, {label}, k, {what}]",
+                0.0 if flat else spearmanr(factors, values).statistic,
+            )
 
 
 @experiment(
     protocol=1,
     data=("orl",),
-    smoke=Size(2, "8 people, 2 epochs", settings=dict(stage=TINY, networks=["maxvit"], epochs=2, stops=[1])),
-    class_=Size(
-        8,
-        f"a narrow MaxViT, 40 epochs; {ORL}",
-        first=20,
-        settings=dict(stage=SMALL, networks=["maxvit"], epochs=40, stops=[15]),
-    ),
+    smoke=Size(2, "8 people, 2 epochs", settings=dict(stage=TINY, networks=same("maxvit"), epochs=2, stops=[1])),
     night=Size(
-        16,
-        f"a narrow MaxViT and a small ViT, 80 epochs; {ORL}",
-        settings=dict(stage=NIGHT, networks=["maxvit", "vit"], epochs=80, stops=[10, 20, 30, 40, 60]),
+        16, f"a narrow MaxViT and a small ViT, 80 epochs; {ORL}",
+        settings=dict(stage=NIGHT, networks=same("maxvit", "vit"), epochs=80, stops=[10, 20, 30, 40, 60]),
     ),
     paper=Size(
-        3,
-        "FaceScrub, MaxViT-T, ViT-B/16 and a StyleGAN",
-        own=True,
-        settings=dict(stage=PAPER, networks=["maxvit_tiny", "vit_b_16"], epochs=100, stops=[20, 40, 60]),
+        3, "FaceScrub, MaxViT-T, ViT-B/16 and a StyleGAN", own=True,
+        settings=dict(stage=PAPER, networks=dict(maxvit="maxvit_tiny", vit="vit_b_16"), epochs=100, stops=[20, 40, 60]),
     ),
-)
+)  # fmt: skip
 def transformers(
     repeat: int,
     stage: Mapping[str, Any],
-    networks: Sequence[str],
+    networks: Mapping[str, str],
     epochs: int,
     stops: Sequence[int],
     device: str = "cpu",
@@ -233,8 +197,7 @@ def transformers(
     slower = here.recipe if here.faces != "orl" else replace(here.recipe, lr=1e-3, warmup_epochs=epochs / 10)
     slower = replace(slower, epochs=epochs)
     random = here.random_face()
-    for network in networks:
-        name = network.removesuffix("_tiny").removesuffix("_b_16")
+    for name, network in networks.items():
         fleet = here.network(network, how=slower, at=stops)
         *early, full = [here.inverted(fleet, epoch) for epoch in (*stops, None)]
         cut = here.inverted(here.network(network, dict(skips=((1, 0),)), how=slower))
@@ -247,20 +210,18 @@ def transformers(
         yield f"picture[photograph_whole_cut, {name}]", here.strip(full, cut)
 
 
-_DIGITS_SMOKE = dict(
-    each=64,
-    public=600,
-    epochs=2,
-    gan_epochs=2,
-    channels=8,
-    labelled=60,
-    steps=5,
-    take=1,
-    layers=[1, 1, 1, 1],
-    students=1,
+_DIGITS_SMOKE: dict[str, Any] = dict(
+    each=64, public=600, epochs=2, gan_epochs=2, channels=8, labelled=60, steps=5, take=1, layers=[1, 1, 1, 1], students=1
+)  # fmt: skip
+_DIGITS_CLASS: dict[str, Any] = dict(
+    each=200, public=1_500, epochs=6, gan_epochs=4, channels=12, labelled=300, steps=40, take=4
 )
-_DIGITS_CLASS = dict(each=200, public=1_500, epochs=6, gan_epochs=4, channels=12, labelled=300, steps=40, take=4)
-_DIGITS_NIGHT = dict(each=600, public=10_000, epochs=12, gan_epochs=12, channels=24, labelled=1_500, steps=200, take=8)
+_DIGITS_NIGHT: dict[str, Any] = dict(
+    each=600, public=10_000, epochs=12, gan_epochs=12, channels=24, labelled=1_500, steps=200, take=8
+)
+_CELEBA: dict[str, Any] = dict(
+    faces="celeba_people", each=0, public=30_000, epochs=100, gan_epochs=50, channels=64, labelled=4_000, steps=1_500, take=5, side=64
+)  # fmt: skip
 
 
 @experiment(
@@ -269,24 +230,8 @@ _DIGITS_NIGHT = dict(each=600, public=10_000, epochs=12, gan_epochs=12, channels
     smoke=Size(2, "digits of 16 pixels, GANs of two epochs", settings=_DIGITS_SMOKE),
     class_=Size(8, "digits of 16 pixels behind a narrow ResNet-18, GANs trained for seconds", settings=_DIGITS_CLASS),
     night=Size(12, "digits of 16 pixels behind a narrow ResNet-18, GANs trained for minutes", settings=_DIGITS_NIGHT),
-    paper=Size(
-        3,
-        "a thousand people of CelebA behind an IR152",
-        own=True,
-        settings=dict(
-            faces="celeba_people",
-            each=0,
-            public=30_000,
-            epochs=100,
-            gan_epochs=50,
-            channels=64,
-            labelled=4_000,
-            steps=1_500,
-            take=5,
-            side=64,
-        ),
-    ),
-)
+    paper=Size(3, "a thousand people of CelebA behind an IR152", own=True, settings=_CELEBA),
+)  # fmt: skip
 def stronger_attacks(
     repeat: int,
     each: int,
@@ -359,7 +304,7 @@ def stronger_attacks(
             )
             for student, size in [*sizes.items()][:students]
         ]
-        tools = {
+        tools: dict[str, tuple[Any, list[str]]] = {
             "gmi": (gmi, []),
             "kedmi": (kedmi, []),
             "lomma": (kedmi, beside),
