@@ -297,7 +297,8 @@ SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value 
     class_=Size(
         8, "a quarter of step 12's width and one block a stage, 300 images, 6 epochs",
         settings=dict(
-            changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=60, quasi_newton=1), members=300, epochs=6
+            changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=60, quasi_newton=1), members=300,
+            epochs=6,
         ),
     ),
     night=Size(
