@@ -18,56 +18,41 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 1.0 | 1.4 GB |
-# | class | 9 | 4.0 GB |
-# | gpu | 15 | 8 GB |
+# | smoke | 0.5 | 1.4 GB |
+# | class | 4 | 1.7 GB |
+# | night | 400 | 2 GB |
+# | gpu | 60 | 8 GB |
 # | paper | 300 | 16 GB |
 #
-# (Measured on two CPU cores, the memory of a second process included; what is searched for and trained is kept, so a second run takes a minute. The last two rows are estimates.)
+# (On two CPU cores. At `class` one photograph and one pair of victims are measured live, beside the committed ones; from `night` on all that is registered, and it resumes. The last rows are estimates.)
 
 # %% [markdown]
 # *You need* lab 05 (closed forms), lab 08 (parts of a message) and lab 01 (membership). *Words that are new here*: **budget**, **informed attacker**, **matrix**.
 
 # %%
-import itertools
 import math
-from dataclasses import replace
-from functools import cache
 from inspect import getsource
 
 import numpy as np
 import pandas as pd
-import torch
+from IPython.display import display
 
-from privlab import data, ledger, metrics, models, training
+from privlab import compute, experiments, ledger, models
 from privlab.attacks import gradient_inversion
-from privlab.attacks.membership_inference import signals
-from privlab.defences import dp_sgd, noise_budget, perturbation, updates
-from privlab.leak import observe
+from privlab.defences import dp_sgd, noise_budget, updates
+from privlab.experiments import defended_client
 from privlab.notebook import checks, plots, widgets
 
 # %% tags=["parameters"]
-profile = "smoke"
+profile = "class"
 seed = 0
 device = "auto"
 
 # %%
-if profile in ("smoke", "class"):
-    torch.set_num_threads(1)  # networks as small as these are no faster with two
-page = ledger.Page("13", profile=profile, seed=seed, device=device)
-small = ("vit_cifar", dict(embed_dim=224, depth=2))
-whole = ("vit_small_patch16_224", dict(img_size=32, patch_size=4, num_classes=10))
-base = ("vit_base_patch16_224", dict(img_size=32, patch_size=4, num_classes=10))
-# victim; photographs, and steps of a search for each; members of a victim, pairs of victims, epochs, the epochs at which the undefended is looked at
-shape, repeats, steps, members, pairs, epochs, stops = {
-    "smoke": (small, 2, 5, 48, 1, 2, (1,)),
-    "class": (small, 3, 4, 300, 1, 6, (2, 3, 4)),
-    "gpu": (whole, 4, 10, 2_000, 2, 20, (3, 6, 10, 15)),
-    "paper": (base, 10, 20, 2_500, 4, 60, (5, 10, 20, 40)),
-}[profile]
-jobs = 1 if profile == "smoke" else None
-attack = "annealed" if profile == "smoke" else "quasi_newton"  # at smoke a few steps, to show that it runs
-about = dict(mode="eval", victim="fresh", position_std=1.0)
+device = compute.device(device)
+settings = experiments.find("defences.one_update").size("smoke" if profile == "smoke" else "class").settings
+client = defended_client.Client(seed, *(settings[name] for name in ("model", "changes", "attack", "steps")), device)
+client.update
 
 # %% [markdown]
 # ## The message
@@ -75,53 +60,20 @@ about = dict(mode="eval", victim="fresh", position_std=1.0)
 # The victim is lab 08's small ViT, its position embedding with a standard deviation of 1. The client sends the gradient of one photograph. Two kinds of attack await it: *algebra*, the better of lab 05's two closed forms, and a *search*. The search is new: L-BFGS on the relative distance, tensor by tensor. It finds in ten seconds more than the earlier labs' found in a minute.
 
 # %%
-photos = data.load("cifar10", "test")
 print(getsource(gradient_inversion.quasi_newton).split('"""')[2])
 
+# %% [markdown]
+# What does an attacker have *without* a message? They know what photographs look like. The mean of all public ones is grey and blurred, and is this good a guess:
 
-def decibels(image, k):
-    """How near an image is to photograph k."""
-    return metrics.psnr(image.cpu(), photos.one(k)[0]).item()
-
+# %%
+print(f"the guess: {client.psnr(defended_client.guess()):.1f} dB")
 
 # %% [markdown]
-# What does an attacker have *without* a message? He knows what photographs look like. The mean of a thousand of them is grey and blurred, and is this good a guess:
-
-# %%
-public = torch.nn.functional.interpolate(photos.pixels[5_000:6_000].float().mean(0, keepdim=True) / 255, size=32)
-guessed = [decibels(public, k) for k in range(repeats)]
-page.record("psnr", ["guess"], guessed, note="the mean of a thousand other photographs", **about)
-print(f"the guess: {metrics.summary(guessed)} dB")
-
-# %% [markdown]
-# That is the level to hold every number against. A defence that leaves the attacker no more than his guess has done all that a defence of messages can.
+# That is the level to hold every number against. A defence that leaves the attackers no more than their guess has done all that a defence of messages can.
 
 
 # %%
-@cache
-def victim(k=0):
-    return models.build(shape[0], seed=seed + k, position_std=1.0, **shape[1]).to(page.device)
-
-
-def clean(k=0):
-    """The undefended message of photograph k, by victim k."""
-    return observe(victim(k), *photos.one(k))
-
-
-def algebra(leak, k, deviations=None, model=None):
-    """The better of two closed forms, the client's own photograph being the judge; the guess where neither has what it needs."""
-    found = [public]
-    for form in (gradient_inversion.closed_form.patch_embedding, gradient_inversion.closed_form.subspace):
-        try:
-            found.append(form(model or victim(k), leak, deviations).clamped.cpu())
-        except ValueError:  # what it reads was withheld, or is zero throughout
-            continue
-    return max(found[1:] or found, key=lambda image: decibels(image, k))
-
-
-# %%
-leak = clean()
-print(leak, f"\nalgebra: {decibels(algebra(leak, 0), 0):.0f} dB")
+print(f"algebra: {client.solved(None):.0f} dB")
 
 # %% [markdown]
 # ## One object, three uses
@@ -130,7 +82,7 @@ print(leak, f"\nalgebra: {decibels(algebra(leak, 0), 0):.0f} dB")
 
 # %%
 noisy = updates.sent("spread", shares={"all": 1.0}, relative=0.01)
-print(noisy(leak, victim()), dict(list(noisy.deviations(leak, victim()).items())[:2]), sep="\n")
+print(noisy(client.update, client.network), dict(list(noisy.deviations(client.update, client.network).items())[:2]), sep="\n")  # fmt: skip
 print(*updates.WAYS, sep=", ")
 
 # %% [markdown]
@@ -168,97 +120,32 @@ guess_thousandth = widgets.predict("algebra behind noise of .001:", low=0, high=
 guess_thousandth
 
 # %%
-levels = (0.001, 1.0) if profile == "smoke" else (0.001, 0.01, 0.1, 1.0)
-even = {level: updates.sent("spread", shares={"all": 1.0}, relative=level) for level in levels}
-
-
-# %%
-def solved(defence, k, informed=False, rounds=1):
-    """What algebra makes of a defended message, in dB; or of the mean of several, each with noise of its own."""
-    leak = gradient_inversion.adaptive.averaged(
-        [defence(clean(k), victim(k), seed + k + 1_000_003 * n) for n in range(rounds)]
-    )
-    known = defence.deviations(leak, victim(k), rounds)
-    return decibels(algebra(leak, k, known if informed else None), k)
-
-
-# %%
-by_algebra = {
-    f"{'informed' if informed else 'naive'}{', 16 rounds' if rounds > 1 else ''}": [
-        [solved(even[level], k, informed, rounds) for k in range(repeats)] for level in levels
-    ]
-    for informed, rounds in ((False, 1), (True, 1), (True, 16))
-}
-guess_thousandth.against(np.mean(by_algebra["naive"][0]))
+guess_thousandth.against(client.solved(defended_client.spent("even", 0.001)))
 
 # %% [markdown]
-# Algebra hears the faintest noise. Now the search. The naive one treats every tensor alike, and small tensors drown first; the informed one lets each count as its noise allows:
+# Algebra hears the faintest noise. (This is one photograph; those below are many.) Now the search. The naive one treats every tensor alike, and small tensors drown first; the informed one lets each count as its noise allows:
 
 # %%
 print(getsource(gradient_inversion.adaptive.tempered).split('"""')[2])
 
 
 # %%
-@cache
-def case(k, settings, informed=False, rounds=1):
-    """The search for photograph k behind a defence, given as its settings' place in `asked`."""
-    changes = dict(position_std=1.0, **shape[1])
-    return gradient_inversion.Case(
-        shape[0], (k,), attack, dict(steps=steps), changes, victim=seed + k, seed=seed + k, split="test",
-        sent=asked[settings].settings() if asked[settings] else {}, rounds=rounds, informed=informed,
-    )  # fmt: skip
-
-
-def size(level):
-    """As the ledger writes it."""
-    return f"relative_{level:g}".replace(".", "p")
-
-
-# %%
-asked = {"none": None}  # name -> the defence; None for none
-
-
-# %%
-def searched(cells, title):
-    """(name, informed, rounds) -> dB of each repeat, by the searches that are not kept yet and those that are."""
-    cells = list(dict.fromkeys(cells))
-    cases = [case(k, *cell) for cell in cells for k in range(repeats)]
-    results = iter(gradient_inversion.run_cases(cases, title, device=page.device, jobs=jobs, progress=False))
-    return {cell: [next(results) for _ in range(repeats)] for cell in cells}
-
-
-# %%
-asked |= {f"even {level:g}": defence for level, defence in even.items()}
-found = searched([("none", False, 1)] + [(f"even {level:g}", knows, 1) for level in levels for knows in (False, True)], "searches behind even noise")  # fmt: skip
-
-
-# %%
-def scores(results):
-    return [decibels(result.images, k) for k, result in enumerate(results)]
-
-
-# %%
-curves = {f"algebra, {who}": np.array(of) for who, of in by_algebra.items()}
-for who, knows in (("naive", False), ("informed", True)):
-    curves[f"search, {who}"] = np.array([scores(found[f"even {level:g}", knows, 1]) for level in levels])
-plots.lines(
-    {name: (levels, of.mean(1), of.std(1, ddof=1)) for name, of in curves.items()},
-    xlabel="length of the noise over that of the message", ylabel="PSNR in dB", log="x", thresholds={"the guess": np.mean(guessed)},
-    alt="PSNR against noise: " + "; ".join(f"{name} " + ", ".join(f"{v:.0f}" for v in of.mean(1)) for name, of in curves.items()),
+kept = experiments.load("defences.one_update")
+mine = experiments.run("defences.one_update", profile, device=device)
+most = kept if len(kept) else mine
+ATTACKERS = ("algebra_naive", "algebra_informed", "algebra_informed_16_rounds", "search_naive", "search_informed")
+levels = [
+    level
+    for level in (0.001, 0.01, 0.1, 1.0)
+    if f"psnr[even, {defended_client.size(level)}, search_naive]" in most.table
+]
+plots.evidence_lines(
+    kept, mine, {name.replace("_", " "): {level: f"psnr[even, {defended_client.size(level)}, {name}]" for level in levels} for name in ATTACKERS},
+    xlabel="length of the noise over that of the message", ylabel="PSNR in dB", log="x", thresholds={"the guess": most.mean("psnr[guess]")},
 )  # fmt: skip
 
-# %%
-for name, of in curves.items():
-    for level, values in zip(levels, of, strict=True):
-        keys = ["even", size(level), name.replace(",", "").replace(" ", "_")]
-        page.record("psnr", keys, values, note=f"searches of {steps} steps", **about)
-        page.record("psnr_difference", [*keys[:-1], f"{keys[-1]}_less_guess"], values - guessed, **about)
-for level in levels:
-    gain = np.subtract(*(scores(found[f"even {level:g}", knows, 1]) for knows in (True, False)))
-    page.record("psnr_difference", ["even", size(level), "informed_less_naive"], gain, **about)
-
 # %% [markdown]
-# Three things stand in this figure, at `laptop`. Algebra, naive or informed, is down to a guess at a hundredth. Averaging sixteen rounds gives it back two decibels there, and thirteen at a thousandth: so a client must not send the same batch twice. And the *search* hardly minds noise at which algebra has long given up, if it knows the noise; a naive one seems stopped much earlier. Whoever tests a defence with a naive search will call it ten times as good as it is.
+# Three things stand in this figure. Algebra, naive or informed, is down to a guess at a hundredth. Averaging sixteen rounds gives it back two decibels there (and thirteen at a thousandth): so a client must not send the same batch twice. And the *search* hardly minds noise at which algebra has long given up, if it knows the noise; a naive one seems stopped much earlier. Whoever tests a defence with a naive search will call it ten times as good as it is.
 
 # %% [markdown]
 # ## Exercise 2: how often may you send it?
@@ -320,34 +207,17 @@ checks.verify("13.weigh", weigh)
 print(getsource(noise_budget.measured).split('"""')[2])
 
 # %%
-numbers = {name: p.numel() for name, p in victim().named_parameters()}
-measured = noise_budget.measured(victim())
+numbers = {name: p.numel() for name, p in client.network.named_parameters()}
+measured = noise_budget.measured(client.network)
 by_part = {
     part: {"share of the numbers": sum(numbers[n] for n in names) / sum(numbers.values()), "measured": sum(measured[n] for n in names)}
-    for part, names in models.parts.group(victim()).items()
+    for part, names in models.parts.group(client.network).items()
 }  # fmt: skip
 pd.DataFrame(by_part).T.round(3)
 
 # %%
-read = ("pos_embed", "patch_embed.proj.weight", "blocks.0.attn.qkv.weight")  # by the closed forms
-WAYS = {
-    "even": {"all": 1.0},
-    "measured": measured,
-    "leaky": dict.fromkeys(read, 1 / 3),
-    "stem": {"stem": 1.0},
-    "attention": {"attention": 1.0},
-    "norm": {"norm": 1.0},
-    "activation": {"activation": 1.0},
-}
-
-
-# %%
-def spent(way, level):
-    """A defence that spends this budget in this way."""
-    if way == "own":
-        return updates.sent("gaussian", relative=level)
-    return updates.sent("spread", shares=WAYS[way], relative=level)
-
+print(defended_client.READ)
+print(getsource(defended_client.spent).split('"""')[2])
 
 # %% [markdown]
 # Try it first. Give each part a weight; the budget is divided in their proportion. Below you see what algebra makes of it, and a very short search, each by somebody who knows your shares.
@@ -360,22 +230,24 @@ def look(noise, rounds, **weights):
         return widgets.Sentence("Nothing is spent on noise: give some part a weight.")
     shares = {part: weight / total for part, weight in weights.items() if weight}
     defence = updates.sent("spread", shares=shares, relative=noise)
-    leak = gradient_inversion.adaptive.averaged([defence(clean(), victim(), seed + n) for n in range(rounds)])
-    known = defence.deviations(leak, victim(), rounds)
+    leak = gradient_inversion.adaptive.averaged(
+        [defence(client.update, client.network, seed + n) for n in range(rounds)]
+    )
+    deviations = defence.deviations(leak, client.network, rounds)
     search = gradient_inversion.adaptive.tempered(
-        gradient_inversion.annealed(2) if profile == "smoke" else gradient_inversion.quasi_newton(1), leak, known
+        gradient_inversion.annealed(2) if profile == "smoke" else gradient_inversion.quasi_newton(1), leak, deviations
     )
     pictures = {
-        "algebra": algebra(leak, 0, known),
-        "a short search": search.run(victim(), leak, seed=seed, snapshots=0, progress=False).images.cpu(),
+        "algebra": client.algebra(leak, deviations),
+        "a short search": search.run(client.network, leak, seed=seed, snapshots=0, progress=False).images.cpu(),
     }
-    titles = ["the photograph", *(f"{name}: {decibels(image, 0):.0f} dB" for name, image in pictures.items())]
-    alt = f"The photograph, and what is found behind noise of {noise} spent as {shares}: {'; '.join(titles[1:])}."
-    return plots.side_by_side(photos.one(0)[0], *pictures.values(), titles=titles, alt=alt)
+    titles = ["the photograph", *(f"{name}: {client.psnr(image):.0f} dB" for name, image in pictures.items())]
+    alt = f"The photograph, and what is recovered behind noise of {noise} spent as {shares}: {'; '.join(titles[1:])}."
+    return plots.side_by_side(client.photograph, *pictures.values(), titles=titles, alt=alt)
 
 
 # %%
-sliders = {part: (0, 1, 2, 4) for part in models.parts.group(victim())}
+sliders = {part: (0, 1, 2, 4) for part in models.parts.group(client.network)}
 widgets.explore(look, start={"noise": 0.01, "stem": 1}, noise=(0.001, 0.01, 0.1, 1.0), rounds=(1, 16), **sliders)
 
 # %% [markdown]
@@ -388,39 +260,13 @@ guess_attention = widgets.predict("best attack, all noise on attention:", low=0,
 guess_attention
 
 # %%
-ways = ("even", "leaky", "attention") if profile == "smoke" else ("own", *WAYS)
-strengths = (1.0,) if profile == "smoke" else (0.1, 1.0)
-dense = ("even", "own", "measured")  # the others are looked at with one strength alone
-budgets = [(way, level) for way in ways for level in strengths if level == 1.0 or way in dense]
-asked |= {f"{way} {level:g}": spent(way, level) for way, level in budgets}
-found |= searched([(f"{way} {level:g}", True, 1) for way, level in budgets], "searches behind a budget")
-best = {}  # (way, level) -> dB of the best informed attack, one a repeat
-for way, level in budgets:
-    by_forms = [solved(asked[f"{way} {level:g}"], k, informed=True) for k in range(repeats)]
-    best[way, level] = np.maximum(by_forms, scores(found[f"{way} {level:g}", True, 1]))
-guess_attention.against(best["attention", 1.0].mean())
-
-
-# %%
-def record_difference(one, other, level):
-    keys = ["budget", size(level), f"{one}_less_{other}"]
-    page.record("psnr_difference", keys, best[one, level] - best[other, level], note="best informed attack", **about)
-
-
-# %%
-for way, level in budgets:
-    page.record("psnr", ["budget", size(level), way], best[way, level], note="best informed attack", **about)  # fmt: skip
-    if way != "even":
-        record_difference(way, "even", level)
-at_search = {way: np.array(scores(found[f"{way} 1", True, 1])) for way in ways}
-for way in ways:
-    page.record("psnr", ["budget", "search", way], at_search[way], note="informed search alone, noise 1", **about)
-    page.record("psnr_difference", ["budget", "search", f"{way}_less_guess"], at_search[way] - guessed, **about)
-plots.dots(
-    {f"{way}": at_search[way] for way in ways} | {"no noise": scores(found["none", False, 1]), "the guess": guessed},
-    xlabel="PSNR of the informed search in dB, noise as long as the message",
-    alt="PSNR of the informed search by where noise is spent: " + ", ".join(f"{w} {v.mean():.1f}" for w, v in at_search.items()),
-)  # fmt: skip
+ways = [way for way in defended_client.WAYS if f"psnr[budget, search, {way}]" in most.table]
+guess_attention.against(client.solved(defended_client.spent("attention", 1.0), informed=True))
+rows = {way: f"psnr[budget, search, {way}]" for way in ways} | {
+    "no noise": "psnr[matrix, none, search]",
+    "the guess": "psnr[guess]",
+}
+plots.evidence(kept, mine, rows, xlabel="PSNR of the informed search in dB, noise as long as the message")
 
 # %% [markdown]
 # (The search alone is drawn. Where noise is on attention, norms or activations only, algebra takes the image from the stem, at 120 to 150 dB; where it is on the stem only, from attention.)
@@ -433,58 +279,18 @@ plots.dots(
 # Now each defence goes into a training. Every step takes the gradient that a server would have got. The attack on the trained network is membership inference: does the loss tell who was in? Of everything we need pairs: victims that are each other's shadow model, as in lab 01.
 
 # %%
-pixels, classes = training.batches.subset(photos, range(4 * members))
-halves = [data.four_way(classes, seed=seed + k) for k in range(pairs)]
-keep = torch.zeros(2 * pairs, len(classes), dtype=torch.bool)  # rows 2k and 2k + 1: a pair
-for k, part in enumerate(halves):
-    keep[2 * k, part.victim_train], keep[2 * k + 1, part.shadow_train] = True, True
-recipe = training.Recipe(epochs=epochs, batch_size=32, lr=1e-3, warmup_epochs=1, augment="flip")
-print(recipe)
-
-
-# %%
-def fleet(defences=(), at=(), network=shape, **changes):
-    changes = {**network[1], **changes, "num_classes": 10} | (dict(position_std=1.0) if network is shape else {})
-    return training.shadow_models.make(
-        network[0], recipe, (pixels, classes), keep, model=changes, normalise=photos.normalise, at=at, weights=network is not shape or not defences,
-        seed=seed, defences=defences, device=page.device,
-    )  # fmt: skip
-
+print(getsource(defended_client.Pair.membership).split('"""')[2])
 
 # %% [markdown]
 # Beside noise stand what practitioners do anyway: rounding (bfloat16, or two bits), sending the largest hundredth of the numbers, clipping, withholding. And **DP-SGD**, which promises something: each image's gradient is cut to length 1 and noise is added, so that no one image changes the outcome by much. Its noise is counted in lengths of *one image's* gradient, and not relative to the batch's.
 
 # %%
-private_steps = dp_sgd.dp(epsilon=50.0, delta=1e-3)
-if profile != "smoke":  # to find the noise for an epsilon takes seconds
-    multiplier = private_steps.noise(recipe, members)
-    of_one_image = (
-        multiplier * sum(numbers.values()) ** 0.5
-    )  # length of the noise over that of one image's cut gradient
-    asked["DP-SGD"] = updates.sent("spread", shares={"all": 1.0}, relative=of_one_image)
-    print(f"epsilon 50: a deviation of {multiplier:.2f} on each number; of one image's message {of_one_image:,.0f} times the length")  # fmt: skip
-
-# %%
-asked |= {
-    "bfloat16": updates.sent("bfloat16"),
-    "rounded to 8 bits": updates.sent("low_bits", bits=8),
-    "rounded to 2 bits": updates.sent("low_bits", bits=2),
-    "largest 1%": updates.sent("sparse", share=0.01),
-    "clipped": updates.sent("clipped", norm=1.0),
-    "position withheld": updates.sent("withheld", words=["position"]),
-    "stem withheld": updates.sent("withheld", words=["stem"]),
-}
-chosen = ["none", "largest 1%", "position withheld", "even 1", "leaky 1"]
-if profile != "smoke":
-    chosen = ["none", *list(asked)[-7:], "DP-SGD", "even 0.1", *(f"{way} 1" for way in ways[:4]), "attention 1"]
-trained = chosen + [f"{way} 1" for way in ways if f"{way} 1" not in chosen and profile != "smoke"]
-
-# %%
-fleets = {}
-for name in trained:
-    defences = () if name == "none" else (private_steps,) if name == "DP-SGD" else (asked[name],)
-    fleets[name] = fleet(defences, at=stops if name == "none" else ())
-training.shadow_models.train_all(list(fleets.values()), jobs=jobs, progress=False)
+pair = defended_client.Pair(seed, 300, 6)
+multiplier = dp_sgd.dp(epsilon=50.0, delta=1e-3).noise(pair.recipe, 300)
+times = multiplier * sum(numbers.values()) ** 0.5  # length of the noise over that of one image's cut gradient
+print(
+    f"epsilon 50: a deviation of {multiplier:.2f} on each number; of one image's message {times:,.0f} times the length"
+)
 
 # %% [markdown]
 # ### Predict
@@ -497,53 +303,21 @@ guess_cost
 
 
 # %%
-def membership(of, m, at=None):
-    """Of model m: task accuracy in percent, AUC of the loss in percent, and accuracy of the partner's threshold in percent."""
-    told = {}
-    for who in (m ^ 1, m):  # the partner, whose members are known to the attacker, and then the victim
-        part = halves[who // 2]
-        outside = part.victim_test if who % 2 == 0 else part.shadow_test
-        places = torch.cat([of.keep[who].nonzero()[:, 0], outside])
-        told[who] = signals.loss(of.logits(who, at), classes)[0][places], of.keep[who][places]
-    threshold = metrics.roc.best_threshold(*told[m ^ 1])
-    return [
-        100 * v
-        for v in (of.right(m, outside, at), metrics.roc.auc(*told[m]), metrics.roc.accuracy(*told[m], threshold))
-    ]
-
+kept_cost = experiments.load("defences.training_cost")
+mine_cost = experiments.run("defences.training_cost", profile, device=device)
+most_cost = kept_cost if len(kept_cost) else mine_cost
+KINDS = [name[9:-1] for name in most_cost.table if name.startswith("task_acc[")]
+after = {
+    kind: np.stack([most_cost[f"task_acc[{kind}]"], most_cost[f"auc[{kind}]"]], 1) for kind in KINDS
+}  # (repeats, 2)
+lost = {kind: after["none"][:, 0] - of[:, 0] for kind, of in after.items()}
+guess_cost.against(lost["even_1"].mean())
 
 # %%
-victims = range(2 * pairs)
-after = {name: np.array([membership(of, m) for m in victims]) for name, of in fleets.items()}  # (models, 3)
-stopped = {f"stopped at {n}": np.array([membership(fleets["none"], m, n) for m in victims]) for n in stops}
-lost = {name: after["none"][:, 0] - of[:, 0] for name, of in after.items()}
-guess_cost.against(lost["even 1"].mean())
-
-# %%
-of_training = dict(mode="eval", victim=f"trained {epochs} epochs on {members} images", position_std=1.0)
-
-
-# %%
-def key(name):
-    return name.lower().replace("%", "_percent").replace("-", "_").replace(".", "p").replace(" ", "_")
-
-
-# %%
-for name, of in after.items():
-    for column, metric in enumerate(("task_acc", "auc", "attack_acc")):
-        page.record(metric, [key(name)], of[:, column], unit="percent", **of_training)
-    if name != "none":
-        page.record("acc_drop", [key(name)], lost[name], unit="percentage_points", **of_training)
-        page.record("auc_drop", [key(name)], after["none"][:, 1] - of[:, 1], unit="percentage_points", **of_training)
-
-# %%
-moved = sorted(after, key=lambda name: -np.abs(after[name] - after["none"])[:, :2].mean())[
-    : 13 - len(stops)
-]  # those that changed most
-drawn = {"none": after["none"], **{name: after[name] for name in moved}, **stopped}
+moved = sorted(KINDS, key=lambda kind: -np.abs(after[kind] - after["none"]).mean())[:13]  # those that changed most
+drawn = {"none": after["none"], **{kind: after[kind] for kind in moved}}
 plots.tradeoff_chart(
-    {name: of[:, :2] for name, of in drawn.items()},
-    ylabel="AUC of membership (%; 50 is a coin)",
+    drawn, ylabel="AUC of membership (%; 50 is a coin)",
     alt="Task accuracy against membership AUC, means: " + "; ".join(f"{name} {of[:, 0].mean():.0f} and {of[:, 1].mean():.0f}" for name, of in drawn.items()),
 )  # fmt: skip
 
@@ -552,28 +326,21 @@ plots.tradeoff_chart(
 
 
 # %%
-def if_stopped(m, accuracy):
-    """The AUC on the undefended model m, stopped where its accuracy is this; nan below its first look."""
-    x, y = np.array(sorted(of[m, :2].tolist() for of in [*stopped.values(), after["none"]])).T
-    return np.interp(accuracy, x, y, left=np.nan)
+def cell(values):
+    spread = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.1f}{spread}"
 
 
-def stands(values):
-    """Mean and spread over the models for which there is a value."""
-    some = values[np.isfinite(values)]
-    return metrics.summary(some) if len(some) else "below the first look"
-
-
-# %%
-ahead = {
-    name: np.array([if_stopped(m, of[m, 0]) - of[m, 1] for m in victims])
-    for name, of in after.items()
-    if name != "none"
+defended = [kind for kind in KINDS if f"auc_if_stopped[{kind}]" in most_cost.table]
+rows = {
+    kind: {
+        "accuracy lost": cell(lost[kind]),
+        "AUC taken": cell(after["none"][:, 1] - after[kind][:, 1]),
+        "AUC less than if stopped": cell(most_cost[f"auc_if_stopped[{kind}]"] - after[kind][:, 1]),
+    }
+    for kind in defended
 }
-for name, of in ahead.items():
-    if np.isfinite(of).all():
-        page.record("auc_at_equal_acc", [f"stopped_less_{key(name)}"], of, unit="percentage_points", **of_training)
-pd.DataFrame({name: {"accuracy lost": metrics.summary(lost[name]), "AUC taken": metrics.summary(after["none"][:, 1] - after[name][:, 1]), "AUC less than if stopped": stands(of)} for name, of in ahead.items()}).T  # fmt: skip
+pd.DataFrame(rows).T
 
 # %% [markdown]
 # ## The matrix
@@ -581,64 +348,13 @@ pd.DataFrame({name: {"accuracy lost": metrics.summary(lost[name]), "AUC taken": 
 # All defences and all attacks make a **matrix**: a row for each defence, and in each cell what an attack has left. Naive and informed differ where there is noise to know about, zeros that were never sent, or a length that was cut away.
 
 # %%
-knowing = [
-    name for name in chosen if asked[name] and asked[name].by in ("gaussian", "spread", "sparse", "low_bits", "clipped")
-]
-found |= searched([(name, False, 1) for name in chosen] + [(name, True, 1) for name in knowing], "searches for the matrix")  # fmt: skip
-
-
-# %%
-def told_label(name, k):
-    """Whether the smallest bias gradient still names the label."""
-    leak = clean(k) if asked[name] is None else asked[name](clean(k), victim(k), seed + k)
-    return float(
-        gradient_inversion.label_recovery.bias_minimum(victim(k), replace(leak, labels=None)).item()
-        == photos.one(k)[1].item()
-    )
-
-
-def forms(name, informed):
-    if asked[name] is None:
-        return [decibels(algebra(clean(k), k), k) for k in range(repeats)]
-    return [solved(asked[name], k, informed and name in knowing) for k in range(repeats)]
-
-
-# %%
-COLUMNS = ("algebra", "algebra, informed", "search", "search, informed")
-matrix = {}  # name -> column -> values
-for name in chosen:
-    row = {
-        "algebra": forms(name, False),
-        "algebra, informed": forms(name, True),
-        "search": scores(found[name, False, 1]),
-        "search, informed": scores(found[name, name in knowing, 1]),
-    }
-    matrix[name] = {column: np.array(row[column]) for column in COLUMNS}
-    matrix[name]["label"] = np.array([told_label(name, k) for k in range(repeats)])
-    for column, values in matrix[name].items():
-        metric = "label_accuracy" if column == "label" else "psnr"
-        page.record(metric, ["matrix", key(name), column.replace(", ", "_")], values, **about)
-        if metric == "psnr":
-            page.record(
-                "psnr_difference",
-                ["matrix", key(name), f"{column.replace(', ', '_')}_less_guess"],
-                values - guessed,
-                **about,
-            )
-strongest = {name: np.max([row[column] for column in COLUMNS], axis=0) for name, row in matrix.items()}
-for name, values in strongest.items():
-    page.record("psnr", ["strongest", key(name)], values, **about)
-    page.record("psnr_difference", ["strongest", f"{key(name)}_less_guess"], values - guessed, **about)
-
-
-# %%
-def cell(values):
-    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
-
-
+COLUMNS = ("algebra", "algebra_informed", "search", "search_informed")
+chosen = [name[16:-1] for name in most.table if name.startswith("psnr[strongest, ")]
+matrix = {name: {column: most[f"psnr[matrix, {name}, {column}]"] for column in COLUMNS} for name in chosen}
 table = pd.DataFrame(matrix).T.map(cell)
-table["membership AUC"] = [cell(after[name][:, 1]) for name in chosen]
-table["accuracy lost"] = [cell(lost[name]) for name in chosen]
+table["label still told"] = [most.mean(f"label_accuracy[matrix, {name}]") for name in chosen]
+table["membership AUC"] = [cell(after[name][:, 1]) if name in after else "" for name in chosen]
+table["accuracy lost"] = [cell(lost[name]) if name in lost else "" for name in chosen]
 table
 
 # %%
@@ -676,7 +392,7 @@ checks.verify("13.cheapest", cheapest)
 
 # %%
 THREATS = {
-    "a server that solves equations": ("algebra", "algebra, informed"),
+    "a server that solves equations": COLUMNS[:2],
     "a server that searches": COLUMNS,
     "whoever has the trained model": (),
 }
@@ -686,10 +402,10 @@ THREATS = {
 def guide(threat, accuracy_to_spare, above_the_guess):
     """The rows that hold against this threat at this price, the cheapest first, with the numbers that say so."""
     holds = []
-    for name in chosen:
+    for name in [name for name in chosen if name in lost]:
         cost = lost[name].mean()
         if THREATS[threat]:
-            worst = np.mean(np.max([matrix[name][c] for c in THREATS[threat]], axis=0) - guessed)
+            worst = np.mean(np.max([matrix[name][c] for c in THREATS[threat]], axis=0) - most["psnr[guess]"])
             fits, says = worst <= above_the_guess, f"strongest attack {worst:+.1f} dB from the guess"
         else:
             worst = after[name][:, 1].mean() - 50
@@ -718,43 +434,12 @@ guess_rank = widgets.predict("points of accuracy that a fixed embedding of rank 
 guess_rank
 
 # %%
-EMBEDDINGS = {
-    "fixed, random": dict(position="random"),
-    "fixed, 2-D sinusoid": dict(position="sinusoid_2d"),
-    "fixed, rank 4": dict(position="low_rank", position_rank=4),
-}
-if profile == "smoke":
-    EMBEDDINGS = {"fixed, rank 4": EMBEDDINGS["fixed, rank 4"]}
-embedded = {name: fleet(**changes) for name, changes in EMBEDDINGS.items()}
-training.shadow_models.train_all(list(embedded.values()), jobs=jobs, progress=False)
-cells = list(itertools.product(EMBEDDINGS, range(repeats)))
-results = gradient_inversion.run_cases([gradient_inversion.Case(shape[0], (k,), attack, dict(steps=steps), {**shape[1], "position_std": 1.0, **EMBEDDINGS[name]}, victim=seed + k, seed=seed + k, split="test") for name, k in cells], "searches behind other embeddings", device=page.device, jobs=jobs, progress=False)  # fmt: skip
-by_embedding = {cell: result for cell, result in zip(cells, results, strict=True)}
-
-# %%
-rows = {}
-for name, changes in EMBEDDINGS.items():
-    nets = [
-        models.build(shape[0], seed=seed + k, position_std=1.0, **shape[1], **changes).to(page.device)
-        for k in range(repeats)
-    ]
-    by_forms = [decibels(algebra(observe(net, *photos.one(k)), k, model=net), k) for k, net in enumerate(nets)]
-    by_steps = [decibels(by_embedding[name, k].images, k) for k in range(repeats)]
-    costs = after["none"][:, 0] - np.array([membership(embedded[name], m) for m in victims])[:, 0]
-    where = ["embedding", key(name.replace(",", "").replace("2-D", "2d"))]
-    page.record("psnr", [*where, "algebra"], by_forms, **about)
-    page.record("psnr", [*where, "search"], by_steps, **about)
-    page.record("psnr_difference", [*where, "strongest_less_guess"], np.maximum(by_forms, by_steps) - guessed, **about)
-    page.record("acc_drop", where, costs, unit="percentage_points", **of_training)
-    page.record(
-        "acc_difference", [*where, "less_even_1"], lost["even 1"] - costs, unit="percentage_points", **of_training
-    )
-    rows[name] = {"hidden directions a patch": gradient_inversion.closed_form.hidden_directions(nets[0]), "algebra": cell(by_forms), "search": cell(by_steps), "accuracy lost": cell(costs)}  # fmt: skip
-guess_rank.against(costs.mean())
-pd.DataFrame(rows).T
+guess_rank.against(lost["fixed_rank_4"].mean())
+embeddings = [name for name in defended_client.EMBEDDINGS if f"psnr[embedding, {name}, strongest]" in most.table]
+pd.DataFrame({name: {column: cell(most[f"psnr[embedding, {name}, {column}]"]) for column in ("algebra", "search")} | {"accuracy lost": cell(lost[name])} for name in embeddings}).T  # fmt: skip
 
 # %% [markdown]
-# A fixed embedding that is drawn at random hides nothing. One of rank 4 leaves algebra and search no more than a guess, and in our two victims it costs less than the noise that does the same. You pay once, when you design the network, and nobody can average it away.
+# A fixed embedding that is drawn at random hides nothing. One of rank 4 left algebra and search no more than a guess in our first victims, and cost less than the noise that does the same. You pay once, when you design the network, and nobody can average it away.
 
 # %% [markdown]
 # ## Do Transformers need more noise?
@@ -768,110 +453,44 @@ guess_needs = widgets.predict("noise, relative, that brings the search on a Swin
 guess_needs
 
 # %%
-fresh_pair = {"Swin": ("swin_cifar", {}), "ResNet": ("resnet_cifar", {})}
-if profile in ("gpu", "paper"):
-    fresh_pair = {"Swin": ("swin_tiny_cifar", {}), "ResNet": ("resnet50_cifar", {})}
-few = min(repeats, 2) if profile == "class" else repeats
-noises = {"smoke": (0.0, 1.0), "class": (0.0, 1.0, 3.0)}.get(profile, (0.0, 0.3, 1.0, 3.0))
-iterations = {"smoke": 2, "class": 50}.get(profile, 1_000)
-
-
-# %%
-def behind_noise(name, level, k):
-    of, changes = fresh_pair[name]
-    sent = updates.sent("gaussian", relative=level).settings() if level else {}
-    return gradient_inversion.Case(of, (k,), "annealed", dict(steps=iterations), changes, victim=seed + k, seed=seed + k, split="test", sent=sent)  # fmt: skip
-
-
-# %%
-cells = [(name, level) for name in fresh_pair for level in noises]
-results = gradient_inversion.run_cases([behind_noise(*c, k) for c in cells for k in range(few)], "searches on two families", device=page.device, jobs=jobs, progress=False)  # fmt: skip
-reached = {c: np.array(scores(results[i * few : (i + 1) * few])) for i, c in enumerate(cells)}
-
-
-# %%
-def needed(name, k, level=15.0):
-    """The least of the noises tried with which photograph k stays below a level; ten times the largest if none does."""
-    enough = [noise for noise in noises if reached[name, noise][k] < level]
-    return min(enough, default=10 * noises[-1])
-
-
-# %%
-needs = {name: np.array([needed(name, k) for k in range(few)]) for name in fresh_pair}
-for name, of in needs.items():
-    page.record("relative_noise_to_15db", [key(name)], of, unit="relative", note=f"annealed, {iterations} steps", mode="eval", victim="fresh")  # fmt: skip
-    for noise in noises:
-        page.record("psnr", ["noise", key(name), size(noise)], reached[name, noise], mode="eval", victim="fresh")  # fmt: skip
-guess_needs.against(needs["Swin"].mean())
-pd.DataFrame({name: {f"noise {n:g}": cell(reached[name, n]) for n in noises} for name in fresh_pair}).T
+kept_needs = experiments.load("defences.noise_by_family")
+mine_needs = experiments.run("defences.noise_by_family", profile, device=device)
+most_needs = kept_needs if len(kept_needs) else mine_needs
+guess_needs.against(most_needs.mean("relative_noise_to_15db[swin]"))
+noises = {
+    level: defended_client.size(level)
+    for level in (0.0, 0.1, 0.3, 1.0, 3.0)
+    if f"psnr[noise, swin, {defended_client.size(level)}]" in most_needs.table
+}
+rows = {
+    f"{name}, noise {level:g}": f"psnr[noise, {name.lower()}, {key}]"
+    for name in ("Swin", "ResNet")
+    for level, key in noises.items()
+}
+plots.evidence(kept_needs, mine_needs, rows | {"the guess": "psnr[noise, mean_photograph]"}, xlabel="PSNR in dB")
 
 # %% [markdown]
-# In this reading the advice is nearly empty: the search on the ResNet is below 15 dB before there is any noise, and one of two on the Swin as well.
+# Where the search on the ResNet is below 15 dB before there is any noise, this reading of the advice is empty.
 #
 # The second reading is the paper's own words, noise on the *parameters* of a network that is published. There the attack is membership. How much noise takes half of the attacker's advantage, and what does it cost?
 
 # %%
-families = {
-    "ResNet": ("resnet_cifar", dict(channels=(16, 32, 64, 64), stem="imagenet")),
-    "Swin": ("swin_cifar", dict(embed_dim=32, depths=(1, 1, 1), window_size=4)),
+kept_weights = experiments.load("defences.noise_on_weights")
+mine_weights = experiments.run("defences.noise_on_weights", profile, device=device)
+most_weights = kept_weights if len(kept_weights) else mine_weights
+weight_noises = {
+    level: defended_client.size(level)
+    for level in (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+    if f"auc[weight_noise, swin, {defended_client.size(level)}]" in most_weights.table
 }
-if profile in ("gpu", "paper"):
-    families = fresh_pair
-released = {"ViT": fleets["none"]} | {name: fleet(network=of) for name, of in families.items()}
-if profile == "smoke":
-    released.pop("Swin")
-training.shadow_models.train_all(list(released.values()), jobs=jobs, progress=False)
-weight_noises = (0.0, 0.2) if profile == "smoke" else (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
-
-
-# %%
-def published(name, m, noise):
-    """Task accuracy and AUC of membership, in percent, of model m with noise on its weights."""
-    of, half = released[name], halves[m // 2]
-    noisy = perturbation.parameters(of.model(m), noise, seed=seed + m).to(page.device)
-    outside = half.victim_test if m % 2 == 0 else half.shadow_test
-    places = torch.cat([of.keep[m].nonzero()[:, 0], outside])
-    said, truth, inside = training.logits(noisy, pixels[places]).cpu(), classes[places], of.keep[m][places]
-    right = (said.argmax(1) == truth)[~inside].double().mean().item()
-    return [100 * right, 100 * metrics.roc.auc(signals.loss(said, truth), inside)]
-
-
-# %%
-by_noise = {
-    name: np.array([[published(name, m, noise) for noise in weight_noises] for m in victims]) for name in released
-}  # (models, noises, 2)
-
-
-# %%
-def halving(curve):
-    """The noise at which half of the advantage over a coin is gone, on straight lines; the largest tried if it never is."""
-    advantage = curve[:, 1] - 50
-    below = np.flatnonzero(advantage <= advantage[0] / 2)
-    if len(below) == 0 or advantage[0] <= 0:
-        return weight_noises[-1]
-    i = below[0]
-    return float(np.interp(advantage[0] / 2, advantage[[i, i - 1]], np.array(weight_noises)[[i, i - 1]]))
-
-
-# %%
-half = {name: np.array([halving(curve) for curve in of]) for name, of in by_noise.items()}
-price = {
-    name: np.array([of[m, 0, 0] - np.interp(half[name][m], weight_noises, of[m, :, 0]) for m in victims])
-    for name, of in by_noise.items()
-}
-for name in released:
-    page.record("weight_noise_to_halve_auc", [key(name)], half[name], unit="relative", **of_training)
-    page.record("acc_drop", ["weight_noise", key(name)], price[name], unit="percentage_points", **of_training)
-    if name != "ResNet":
-        page.record("weight_noise_to_halve_auc_difference", [f"{key(name)}_less_resnet"], half[name] - half["ResNet"], unit="relative", **of_training)  # fmt: skip
-pd.DataFrame({name: {"AUC without": cell(of[:, 0, 1]), "noise that halves the advantage": metrics.summary(half[name]), "points of accuracy that it costs": cell(price[name])} for name, of in by_noise.items()}).T  # fmt: skip
-
-# %%
-plots.lines(
-    {f"{name}, {what}": (weight_noises, of[..., i].mean(0)) for name, of in by_noise.items() for i, what in enumerate(("task", "AUC"))},
+plots.evidence_lines(
+    kept_weights, mine_weights,
+    {f"{name}, {what}": {level: f"{metric}[weight_noise, {name.lower()}, {key}]" for level, key in weight_noises.items()} for name in ("ResNet", "Swin") for what, metric in (("task", "task_acc"), ("AUC", "auc"))},
     xlabel="noise on each weight tensor, over its norm", ylabel="percent",
-    alt="Task accuracy and membership AUC against noise on the weights: " + "; ".join(f"{name} ends at {of[:, -1].mean(0).round(0)}" for name, of in by_noise.items()),
 )  # fmt: skip
+
+# %%
+plots.evidence(kept_weights, mine_weights, {name: f"weight_noise_to_halve_auc[{name.lower()}]" for name in ("ResNet", "Swin")}, xlabel="noise that takes half of the advantage over a coin")  # fmt: skip
 
 # %% [markdown]
 # ## Change a design instead
@@ -879,44 +498,12 @@ plots.lines(
 # The paper's other proposal (Figure 11) costs no noise: swap a leaky design for the older one. From lab 09's step 12, a ConvNeXt in all but name, go back to three ReLUs a block, to BatchNorm, to a ResNet's stem, or to all three. As a search that is best for one design is bad for another (lab 10), the better of two counts.
 
 # %%
-quarter = dict(width=0.25, depths=(1, 1, 1, 1)) if profile in ("smoke", "class") else {}
-SWAPS = {
-    "as it is": {},
-    "three ReLUs": dict(activations="111", activation="relu"),
-    "BatchNorm": dict(norm="bn"),
-    "ResNet's stem": dict(patchify=False, pool=True, stem_activation=True),
-}
-SWAPS["all three"] = {name: value for changes in SWAPS.values() for name, value in changes.items()}
-if profile == "smoke":
-    SWAPS = {name: SWAPS[name] for name in ("as it is", "all three")}
-two = (("annealed", iterations), ("quasi_newton", 1 if profile == "smoke" else steps))
-
-
-# %%
-def on_design(name, search, steps, k):
-    return gradient_inversion.Case("morph_12", (k,), search, dict(steps=steps), {**quarter, **SWAPS[name]}, victim=seed + k, seed=seed + k, split="test")  # fmt: skip
-
-
-# %%
-cells = [(name, *search) for name in SWAPS for search in two]
-results = gradient_inversion.run_cases([on_design(*c, k) for c in cells for k in range(few)], "searches on swapped designs", device=page.device, jobs=jobs, progress=False)  # fmt: skip
-by_search = {(c[0], c[1]): np.array(scores(results[i * few : (i + 1) * few])) for i, c in enumerate(cells)}
-inverted = {name: np.maximum(by_search[name, "annealed"], by_search[name, "quasi_newton"]) for name in SWAPS}
-
-# %%
-swapped = {name: fleet(network=("morph_12", {**quarter, **changes})) for name, changes in SWAPS.items()}
-training.shadow_models.train_all(list(swapped.values()), jobs=jobs, progress=False)
-designs = {name: np.array([membership(of, m) for m in victims]) for name, of in swapped.items()}
-rows = {}
-for name, of in designs.items():
-    page.record("psnr", ["swap", key(name).replace("'", "")], inverted[name], note="better of two searches", mode="eval", victim="fresh")  # fmt: skip
-    rows[name] = {"task accuracy": cell(of[:, 0]), "membership AUC": cell(of[:, 1]), "PSNR, dB": cell(inverted[name])}
-    if name != "as it is":
-        keys, change = ["swap", key(name).replace("'", "")], designs["as it is"] - of
-        page.record("acc_drop", keys, change[:, 0], unit="percentage_points", **of_training)
-        page.record("auc_drop", keys, change[:, 1], unit="percentage_points", **of_training)
-        page.record("psnr_drop", keys, inverted["as it is"] - inverted[name], mode="eval", victim="fresh")
-pd.DataFrame(rows).T
+kept_swaps = experiments.load("defences.design_swaps")
+mine_swaps = experiments.run("defences.design_swaps", profile, device=device)
+most_swaps = kept_swaps if len(kept_swaps) else mine_swaps
+swaps = [name[11:-1] for name in most_swaps.table if name.startswith("psnr[swap, ") and "mean" not in name]
+display(pd.DataFrame({name: {what: cell(most_swaps[f"{metric}[swap, {name}]"]) for what, metric in (("task accuracy", "task_acc"), ("membership AUC", "auc"), ("PSNR, dB", "psnr"))} for name in swaps}).T)  # fmt: skip
+plots.evidence(kept_swaps, mine_swaps, {name.replace("_", " "): f"psnr[swap, {name}]" for name in swaps} | {"the guess": "psnr[swap, mean_photograph]"}, xlabel="PSNR in dB")  # fmt: skip
 
 # %% [markdown]
 # ## The real thing: ViT-B/16 at 224 pixels
@@ -924,49 +511,10 @@ pd.DataFrame(rows).T
 # One stock `vit_base_patch16_224`, fresh, one ImageNet photograph (at `smoke` a `vit_small_patch32_224`, to save memory). Its form `patch_embedding` gives 110 dB. What stops it? The prices are read off the small victim's rows above.
 
 # %%
-stock_name, stock_photos = ("vit_small_patch32_224", 1) if profile == "smoke" else ("vit_base_patch16_224", 2)
-samples = data.load("imagenet_samples")
-stock = models.build(stock_name, seed=seed).to(page.device)
-reads = ["pos_embed", "patch_embed.proj.weight"]
-
-
-# %%
-def stock_message(k):
-    """The two gradients that the form reads, and how long they are beside the whole message, number by number."""
-    whole = observe(stock, *samples.one(k, size=224))
-    part, count = whole.only(reads), sum(g.numel() for g in whole.grads.values())
-    return part, (whole.norm / part.norm).item() * (sum(g.numel() for g in part.grads.values()) / count) ** 0.5
-
-
-# %%
-MEASURES = {
-    "none": None,
-    "bfloat16": updates.sent("bfloat16"),
-    "rounded to 8 bits": updates.sent("low_bits", bits=8),
-    "rounded to 2 bits": updates.sent("low_bits", bits=2),
-}
-MEASURES |= {f"even {level:g}": level for level in (0.001, 0.01)} | {f"own {level:g}": updates.sent("gaussian", relative=level) for level in (0.01, 0.1)}  # fmt: skip
-
-
-# %%
-def exposed(name, k, part, factor):
-    """What the form finds, knowing the defence, in dB; noise that is even over the whole message is scaled to the part that is read."""
-    defence = MEASURES[name]
-    if isinstance(defence, float):
-        defence = updates.sent("spread", shares={"all": 1.0}, relative=defence * factor)
-    leak = part if defence is None else defence(part, stock, seed + k)
-    known = None if defence is None else defence.deviations(leak, stock) or None
-    return metrics.psnr(
-        gradient_inversion.closed_form.patch_embedding(stock, leak, known).clamped.cpu(), samples.one(k, size=224)[0]
-    ).item()
-
-
-# %%
-parts_of = [stock_message(k) for k in range(stock_photos)]
-at_full_size = {name: [exposed(name, k, *parts_of[k]) for k in range(stock_photos)] for name in MEASURES}
-for name, values in at_full_size.items():
-    page.record("psnr", [stock_name, key(name)], values, note="patch_embedding, informed", mode="eval", victim="fresh")
-pd.DataFrame({"PSNR, dB": {name: ", ".join(f"{v:.1f}" for v in of) for name, of in at_full_size.items()}, "accuracy lost by the small victim": {name: cell(lost[name]) for name in at_full_size if name in lost}}).fillna("not measured")  # fmt: skip
+kept_stock = experiments.load("defences.stock_vit")
+mine_stock = experiments.run("defences.stock_vit", profile, device=device)
+most_stock = kept_stock if len(kept_stock) else mine_stock
+plots.evidence(kept_stock, mine_stock, {name.split(", ")[1][:-1].replace("_", " "): name for name in most_stock.table}, xlabel="PSNR in dB")  # fmt: skip
 
 # %% [markdown]
 # Noise of a hundredth ends the small victim's algebra. This network's informed attacker keeps a recognisable photograph behind it, and the noise has to be larger: of a tenth, each tensor in its own proportion, leaves 16 dB; rounding to eight bits leaves 13, a guess. (Why the large network holds out against noise was not measured.)
@@ -978,7 +526,7 @@ pd.DataFrame({"PSNR, dB": {name: ", ".join(f"{v:.1f}" for v in of) for name, of 
 # ## The paper, and here
 
 # %%
-page.show()
+ledger.show("13")
 
 # %% [markdown]
 # ## What we did differently, and why
@@ -990,7 +538,7 @@ page.show()
 # %% [markdown]
 # - **DP-SGD's rows** are of two kinds: its price is that of the training, its dB those of one image's message with as much noise, as a client would have to send it who trusts nobody.
 # - **Membership** is lab 01's threshold on the loss. Lab 02's likelihood ratio finds more, and needs dozens of models for each row.
-# - **Size.** A small ViT, 300 images at `laptop`, an accuracy of some 26%. The prices of noise are those of networks that have not learned much; at `gpu` a ViT-S learns from 2,000.
+# - **Size.** A small ViT, 300 images at `class`, an accuracy of some 26%. The prices of noise are those of networks that have not learned much; at `gpu` a ViT-S learns from 2,000.
 
 # %% [markdown]
 # ## Summary

@@ -33,6 +33,7 @@ _FULL: dict[str, Any] = dict(
 )  # fmt: skip
 _SOME: dict[str, Any] = {
     **_FULL,
+    "levels": [0.01, 0.1],
     "strengths": [1.0],
     "rows": ["largest_1_percent", "position_withheld"],
     "embeddings": ["fixed_rank_4"],
@@ -46,7 +47,7 @@ _SOME: dict[str, Any] = {
         2, "a small ViT, searches of 3 steps",
         settings=dict(SMALL, **{**_SOME, "attack": "annealed", "ways": ["even", "leaky"], "levels": [0.01, 0.1]}, steps=3),
     ),
-    class_=Size(8, "a small ViT (1.2 M parameters), searches of seconds", settings=dict(SMALL, **_SOME, steps=1)),
+    class_=Size(8, "a small ViT (1.2 M parameters), L-BFGS of 3 outer steps", settings=dict(SMALL, **_SOME, steps=3)),
     night=Size(20, "a small ViT (1.2 M parameters), L-BFGS of 4 outer steps", settings=dict(SMALL, **_FULL, steps=4)),
     gpu=Size(12, "a ViT-S of 4 x 4 patches", settings=dict(VIT_S, **_FULL, steps=10)),
     paper=Size(12, "a ViT-B of 4 x 4 patches", settings=dict(VIT_B, **_FULL, steps=20)),
