@@ -69,7 +69,7 @@ body = "tiny" if profile == "smoke" else "resnet"
 # All is measured several times over, with other private people each time. This is the draw that you will look at:
 
 # %%
-print(here.split)
+print(f"{here.faces}: {here.split}")
 photos, owners = here.split.photographs(0)
 plots.images(
     {f"private {k}": photos[owners == k][:8].float() / 255 for k in range(2)} | {"public": here.draw.public[:8].float() / 255},

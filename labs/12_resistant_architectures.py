@@ -89,7 +89,7 @@ stage = (
     .settings["stage"]
 )
 here = private_people.People(seed, **{**stage, **({"faces": faces} if faces else {})}, device=device)
-print(here.split)
+print(f"{here.faces}: {here.split}")
 body = "tiny" if profile == "smoke" else "resnet"
 try:
     here.network(body, defences=(dp_sgd.dp(epsilon=50.0, delta=1e-3),))

@@ -47,7 +47,7 @@ _SOME: dict[str, Any] = {
         2, "a small ViT, searches of 3 steps",
         settings=dict(SMALL, **{**_SOME, "attack": "annealed", "ways": ["even", "leaky"], "levels": [0.01, 0.1]}, steps=3),
     ),
-    class_=Size(8, "a small ViT (1.2 M parameters), L-BFGS of 3 outer steps", settings=dict(SMALL, **_SOME, steps=3)),
+    class_=Size(8, "a small ViT (1.2 M parameters), L-BFGS of 2 outer steps", settings=dict(SMALL, **_SOME, steps=2)),
     night=Size(20, "a small ViT (1.2 M parameters), L-BFGS of 4 outer steps", settings=dict(SMALL, **_FULL, steps=4)),
     gpu=Size(12, "a ViT-S of 4 x 4 patches", settings=dict(VIT_S, **_FULL, steps=10)),
     paper=Size(12, "a ViT-B of 4 x 4 patches", settings=dict(VIT_B, **_FULL, steps=20)),
@@ -130,8 +130,8 @@ _FEW: dict[str, Any] = dict(
         settings=dict(SMALL, **{**_FEW, "ways": ["even", "own"]}, members=48, epochs=2, stops=[1]),
     ),
     class_=Size(
-        8, "small ViTs on 300 images, 6 epochs; task accuracy about 26%",
-        settings=dict(SMALL, **_FEW, members=300, epochs=6, stops=[1, 2, 3, 4]),
+        8, "small ViTs on 200 images, 6 epochs, which have learnt little",
+        settings=dict(SMALL, **{**_FEW, "rows": ["largest_1_percent"], "ways": ["even", "own"]}, members=200, epochs=6, stops=[1, 2, 3, 4]),
     ),
     night=Size(
         20, "small ViTs on 1,000 images, 20 epochs",
@@ -184,7 +184,7 @@ PAPERS = {"swin": "swin_tiny_cifar", "resnet": "resnet50_cifar"}
     protocol=1,
     data=("cifar10",),
     smoke=Size(2, "small networks, 2 steps", settings=dict(networks=FRESH, noises=[0.0, 1.0], steps=2)),
-    class_=Size(8, "small networks, 40 steps", settings=dict(networks=FRESH, noises=[0.0, 0.3, 1.0], steps=40)),
+    class_=Size(8, "small networks, 25 steps", settings=dict(networks=FRESH, noises=[0.0, 0.3, 1.0], steps=25)),
     night=Size(
         20, "small networks, 600 steps", settings=dict(networks=FRESH, noises=[0.0, 0.1, 0.3, 1.0, 3.0], steps=600)
     ),
@@ -231,7 +231,7 @@ _THREE: dict[str, Any] = dict(networks={"resnet": "resnet", "swin": "swin", "vit
         2, "victims of 48 images, 2 epochs",
         settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.4], members=48, epochs=2),
     ),
-    class_=Size(8, "small networks on 300 images, 12 epochs", settings=dict(_THREE, members=300, epochs=12)),
+    class_=Size(8, "small networks on 200 images, 10 epochs", settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=_NOISES, members=200, epochs=10)),
     night=Size(20, "small networks on 1,000 images, 40 epochs", settings=dict(_THREE, members=1_000, epochs=40)),
     gpu=Size(
         8, "Swin-T and ResNet-50 on 2,000 images",
@@ -296,9 +296,9 @@ SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value 
         settings=dict(changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=1),
     ),
     class_=Size(
-        8, "a quarter of step 12's width and one block a stage, 300 images, 6 epochs",
+        8, "a quarter of step 12's width and one block a stage, 200 images, 6 epochs, 40 steps",
         settings=dict(
-            changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=60, quasi_newton=1), members=300,
+            changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=40, quasi_newton=1), members=200,
             epochs=6,
         ),
     ),

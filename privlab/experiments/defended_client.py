@@ -65,8 +65,8 @@ def spent(way: str, level: float, measured: Mapping[str, float] | None = None) -
 @cache
 def guess() -> Tensor:
     """The mean of the public photographs, (1, 3, 32, 32) in [0, 1]; photographs under attack are of the test split."""
-    public = data.load("cifar10").pixels
-    return (public.sum(0, keepdim=True) / len(public) / 255).float()
+    mean = data.load("cifar10").pixels.numpy().mean(0, keepdims=True)  # in float64, without a copy of them all
+    return torch.from_numpy(mean / 255).float()
 
 
 class Client:
@@ -133,10 +133,10 @@ class Pair:
         self.seed, self.device, photos = repeat % 2**31, device, data.load("cifar10", "test")
         drawn = torch.randperm(len(photos), generator=torch.Generator().manual_seed(self.seed))[: 4 * members]
         self.pixels, self.classes = batches.subset(photos, drawn)
-        self.half = data.four_way(self.classes, seed=self.seed)
-        self.keep = torch.zeros(2, len(self.classes), dtype=torch.bool)
-        self.keep[0, self.half.victim_train], self.keep[1, self.half.shadow_train] = True, True
-        self.outside = (self.half.victim_test, self.half.shadow_test)
+        mine, unseen, theirs, others = torch.arange(4 * members).split(members)  # the victim's, the shadow model's
+        self.keep = torch.zeros(2, 4 * members, dtype=torch.bool)
+        self.keep[0, mine], self.keep[1, theirs] = True, True
+        self.outside = (unseen, others)
         self.recipe, self.normalise = (
             Recipe(epochs=epochs, batch_size=32, lr=1e-3, warmup_epochs=1, augment="flip"),
             photos.normalise,

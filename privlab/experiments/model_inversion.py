@@ -48,6 +48,10 @@ CUTS: dict[str, tuple[tuple[int, int], ...]] = {
     "none_left": ((1, 0), (2, 0), (3, 0), (4, 0)),
 }
 STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
+_BREEDS = same("resnet_50", "resnet_101", "densenet_121", "densenet_169")  # Figure 5
+_DOGS: dict[str, Any] = dict(
+    stage={**PAPER, "faces": "stanford_dogs"}, networks=_BREEDS, variants=["skip_4"], plain=[], stops=[20, 40, 60], pictures=0
+)  # fmt: skip
 
 
 @experiment(
@@ -76,7 +80,7 @@ STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
         3, "FaceScrub, the paper's networks and StyleGAN", own=True,
         settings=dict(
             stage=PAPER, networks=same(*RESNETS, *DENSENETS), variants=STAGES[:3], plain=["vgg_16", "vgg_19"], stops=[20, 40, 60],
-            pictures=20, others=dict(efficientnet="efficientnet_b0"),
+            pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS],
         ),
     ),
 )  # fmt: skip
@@ -89,11 +93,13 @@ def skips(
     stops: Sequence[int],
     pictures: int,
     others: Mapping[str, str] = {},
+    more: Sequence[Mapping[str, Any]] = (),
     device: str = "cpu",
 ) -> Values:
     """Each network whole, stopped earlier, and without the skips of one stage or of all, trained and attacked alike; and plain ones.
 
     others: networks of which only the last stage that has skips is cut ("skip_last").  pictures: of noise that the network is made sure of.
+    more: settings of the same on other data.
     """
     here = People(repeat, **stage, device=device)
     faces = here.faces
@@ -132,6 +138,8 @@ def skips(
         says = 100 * (first(here.normalise(made)).argmax(1) == targets).double().mean().item()
         yield f"attacc[{faces}, noise, target_says]", says
         yield f"attacc[{faces}, noise, judge_says]", 100 * here.judge.score(made, targets).accuracy
+    for settings in more:
+        yield from skips.measure(repeat, **settings, device=device)
 
 
 def _cut(network: str, variant: str, people: int) -> tuple[tuple[int, int], ...]:

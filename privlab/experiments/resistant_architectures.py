@@ -91,7 +91,7 @@ def attacked(stage: People, network: str, kind: Mapping[str, Any], at: Sequence[
     ),
     paper=Size(
         3, "FaceScrub, the paper's networks and StyleGAN", own=True,
-        settings=dict(stage=PAPER, networks=same(*RESNETS, *DENSENETS), which=ALL[:8], stops=[10, 20, 40], full=5),
+        settings=dict(stage=PAPER, networks=same(*RESNETS, *DENSENETS), which=ALL[:10], stops=[10, 20, 40], full=5),
     ),
 )  # fmt: skip
 def defences(
@@ -213,9 +213,6 @@ def transformers(
 _DIGITS_SMOKE: dict[str, Any] = dict(
     each=64, public=600, epochs=2, gan_epochs=2, channels=8, labelled=60, steps=5, take=1, layers=[1, 1, 1, 1], students=1
 )  # fmt: skip
-_DIGITS_CLASS: dict[str, Any] = dict(
-    each=200, public=1_500, epochs=6, gan_epochs=4, channels=12, labelled=300, steps=40, take=4
-)
 _DIGITS_NIGHT: dict[str, Any] = dict(
     each=600, public=10_000, epochs=12, gan_epochs=12, channels=24, labelled=1_500, steps=200, take=8
 )
@@ -228,7 +225,6 @@ _CELEBA: dict[str, Any] = dict(
     protocol=1,
     data=("mnist",),
     smoke=Size(2, "digits of 16 pixels, GANs of two epochs", settings=_DIGITS_SMOKE),
-    class_=Size(8, "digits of 16 pixels behind a narrow ResNet-18, GANs trained for seconds", settings=_DIGITS_CLASS),
     night=Size(12, "digits of 16 pixels behind a narrow ResNet-18, GANs trained for minutes", settings=_DIGITS_NIGHT),
     paper=Size(3, "a thousand people of CelebA behind an IR152", own=True, settings=_CELEBA),
 )  # fmt: skip

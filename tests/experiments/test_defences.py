@@ -1,0 +1,101 @@
+"""What a client defends: one photograph and one network a repeat, what attackers know, and names that cover the claims' names."""
+
+import pytest
+import torch
+
+from privlab import data
+from privlab.experiments import defences
+from privlab.experiments.defended_client import ROWS, WAYS, Client, Pair, guess, spent
+from privlab.ledger import papers
+from privlab.ledger.grammar import parse
+
+TINY = dict(model="vit_cifar", changes=dict(embed_dim=64, depth=1, num_heads=2, position_std=1.0))
+QUICK = dict(attack="annealed", steps=1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRIVLAB_STORE", str(tmp_path_factory.mktemp("store")))
+        yield patch
+
+
+def numbers(experiment, **settings):
+    values = {}
+    for name, value in experiment.measure(0, **settings):
+        assert name not in values
+        if not isinstance(value, torch.Tensor) or value.ndim < 2:
+            values[name] = float(value)
+    return values
+
+
+def uncovered(experiment, values):
+    names = {
+        name
+        for claim in papers.claims("13")
+        if experiment.name in claim.experiments
+        for text in (claim.compare, *claim.needs)
+        for name in parse(text, claim.id).names
+    }
+    other = ("task_acc", "auc") if experiment is defences.one_update else ("psnr",)
+    return sorted(name for name in names - values.keys() if len(values) and not name.startswith(other))
+
+
+def test_repeats_have_their_own_photograph_and_weights():
+    one, again, other = (Client(repeat, **TINY, **QUICK) for repeat in (3, 3, 4))
+    assert torch.equal(one.photograph, again.photograph) and not torch.equal(one.photograph, other.photograph)
+    weights = [next(iter(client.network.parameters())) for client in (one, again, other)]
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+    assert torch.equal(one.search(ROWS["clipped"]), again.search(ROWS["clipped"]))
+
+
+def test_the_guess_has_seen_no_photograph_under_attack():
+    public = data.load("cifar10").pixels[:, 0, 0, 0].double().mean() / 255
+    assert guess().shape == (1, 3, 32, 32) and guess()[0, 0, 0, 0].item() == pytest.approx(public.item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_spends_one_energy(way):
+    client = Client(0, **TINY, **QUICK)
+    measured = defences.noise_budget.measured(client.network)
+    noisy = spent(way, 0.5, measured)(client.update, client.network, 1)
+    noise = sum((noisy.grads[n] - g).square().sum() for n, g in client.update.grads.items()).sqrt()
+    assert noise / client.update.norm == pytest.approx(0.5, rel=0.15)
+
+
+def test_names_cover_the_claims_of_one_update():
+    rest = dict(levels=[0.01, 0.1], strengths=[1.0], ways=WAYS, rows=["largest_1_percent", "position_withheld"])
+    values = numbers(defences.one_update, **TINY, **QUICK, **rest, embeddings=["fixed_rank_4"])
+    assert uncovered(defences.one_update, values) == []
+    assert values["psnr[strongest, none]"] == max(v for n, v in values.items() if n.startswith("psnr[matrix, none,"))
+
+
+def test_names_cover_the_claims_of_trainings():
+    rest = dict(rows=["largest_1_percent"], ways=["even", "own"], embeddings=["fixed_rank_4"], private=False)
+    values = numbers(defences.training_cost, **TINY, members=24, epochs=2, stops=[1], **rest)
+    assert uncovered(defences.training_cost, values) == []
+    weights = numbers(
+        defences.noise_on_weights, networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.5], members=24, epochs=1
+    )
+    assert uncovered(defences.noise_on_weights, weights) == [] and weights["weight_noise_to_halve_auc[swin]"] <= 0.5
+
+
+def test_names_cover_the_claims_of_families_and_swaps():
+    families = numbers(defences.noise_by_family, networks=defences.FRESH, noises=[0.0, 1.0], steps=1)
+    assert uncovered(defences.noise_by_family, families) == []
+    swaps = numbers(
+        defences.design_swaps,
+        changes=defences.QUARTER,
+        which=["as_it_is", "three_relus", "all_three"],
+        searches={"annealed": 1},
+        members=24,
+        epochs=1,
+    )
+    assert uncovered(defences.design_swaps, swaps) == []
+
+
+def test_members_of_a_pair_are_strangers_to_each_other():
+    pair = Pair(5, 20, 1)
+    assert pair.keep.sum(1).tolist() == [20, 20] and not (pair.keep[0] & pair.keep[1]).any()
+    assert not any(pair.keep[m][pair.outside[m]].any() for m in (0, 1))
+    assert not torch.equal(pair.pixels, Pair(6, 20, 1).pixels)

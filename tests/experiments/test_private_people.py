@@ -1,0 +1,135 @@
+"""A draw of private people: independent repeats, baselines that are what they say, and names that cover the claims' names."""
+
+import pytest
+import torch
+
+from privlab import experiments
+from privlab.data import attributes
+from privlab.experiments import model_inversion, private_people, resistant_architectures
+from privlab.experiments.private_people import People, if_stopped
+from privlab.ledger import papers
+from privlab.ledger.grammar import parse
+
+ATTACK = dict(lr=0.1, pool=20, candidates=1, kept=1, steps=1, views=1)
+STAGE = dict(people=4, recipe="identities_smoke", epochs=2, attack=ATTACK, shown=1, little=True)
+RESNETS = ("resnet", "resnet_shallow", "resnet_deep", "resnet_wide")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(tmp_path_factory):
+    """One for the whole file: what several labels of one network train is trained once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRIVLAB_STORE", str(tmp_path_factory.mktemp("store")))
+        yield patch
+
+
+@pytest.fixture
+def own_faces(monkeypatch):
+    """Four people of ORL in the place of a reader's own set, others in that of FFHQ."""
+    orl = attributes.load("orl", size=32)
+
+    def photographs(faces, side):
+        rows = orl["person"] < (24 if faces == "stanford_dogs" else 8)
+        outside = None if faces == "stanford_dogs" else orl.pixels[~rows]
+        return orl.pixels[rows], orl["person"][rows], outside, private_people.data.NORMALISE["orl"]
+
+    monkeypatch.setattr(private_people, "photographs", photographs)
+
+
+def numbers(experiment, *args, **settings):
+    values, pictures = {}, 0
+    for name, value in experiment.measure(0, *args, **settings):
+        assert name not in values
+        if isinstance(value, torch.Tensor) and value.dtype == torch.uint8:
+            pictures += 1
+        else:
+            values[name] = float(value)
+    assert all(abs(value) < 1e9 for value in values.values())
+    return values
+
+
+def uncovered(lab, experiment, values):
+    """Names of the lab's claims on ORL or a reader's faces that this experiment measures, and did not."""
+    sets = {name.split("[")[1].split(",")[0] for name in values}
+    names = {
+        name
+        for claim in papers.claims(lab)
+        if experiment.name in claim.experiments
+        for text in (claim.compare, *claim.needs)
+        for name in parse(text, claim.id).names
+    }
+    return sorted(name for name in names if name.split("[")[1].split(",")[0].rstrip("]") in sets and name not in values)
+
+
+def test_repeats_draw_their_own_people_and_their_own_weights():
+    one, again, other = (People(repeat, **STAGE) for repeat in (20, 20, 21))
+    assert one.draw.people.tolist() == again.draw.people.tolist() != other.draw.people.tolist()
+    weights = [next(iter(each.network("tiny").model(0).parameters())) for each in (one, again, other)]
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+    assert set(one.draw.people.tolist()).isdisjoint(one.draw.public_people.tolist())
+
+
+def test_what_is_compared_shares_people_weights_and_judge():
+    here = People(0, **STAGE)
+    (whole,) = resistant_architectures.attacked(here, "tiny", {})
+    (again,) = resistant_architectures.attacked(here, "tiny", {})
+    assert torch.equal(whole.result.images, again.result.images) and whole.attacc == again.attacc
+    assert here.strip(whole).shape == (2 * 32, 4 * 32)
+
+
+def test_a_stopped_network_is_read_off_its_path():
+    path = [(5, 4), (50, 30), (90, 70)]
+    assert if_stopped(50, path) == 30 and if_stopped(70, path) == 50
+    assert if_stopped(1, path) == 4 and if_stopped(100, path) == 70  # level beyond both ends
+
+
+def test_a_random_face_is_of_somebody_else():
+    here = People(0, **STAGE)
+    assert here.random_face() < 60  # of four people one is right by chance
+
+
+@pytest.mark.parametrize("name", ["defences", "skip_factor", "transformers"])
+def test_names_cover_the_claims_on_orl(name):
+    tiny = dict.fromkeys(RESNETS, "tiny")
+    settings = {
+        "defences": dict(networks=tiny, which=resistant_architectures.ALL, stops=[1], full=1),
+        "skip_factor": dict(networks={"resnet": "tiny"}, factors=[0.0, 1.0]),
+        "transformers": dict(networks={"maxvit": "tiny", "vit": "tiny"}, epochs=2, stops=[1]),
+    }[name]
+    experiment = experiments.find(f"resistant_architectures.{name}")
+    assert uncovered("12", experiment, numbers(experiment, STAGE, **settings)) == []
+
+
+def test_names_cover_the_claims_on_skips():
+    settings = dict(networks={**dict.fromkeys(RESNETS, "tiny"), "densenet": "tiny"}, variants=model_inversion.STAGES)
+    rest = dict(plain=["vgg", "resnet_fine"], stops=[1], pictures=2, others={"efficientnet": "tiny"})
+    values = numbers(model_inversion.skips, STAGE, **settings, **rest)
+    assert uncovered("11", model_inversion.skips, values) == []
+    assert values["attacc[orl, noise, target_says]"] in (0, 50, 100)
+
+
+def test_names_cover_the_claims_on_the_papers_faces(own_faces):
+    stage = {**STAGE, "faces": "facescrub"}
+    labels = dict.fromkeys([*private_people.RESNETS, *private_people.DENSENETS], "tiny")
+    values = numbers(
+        resistant_architectures.defences,
+        stage,
+        networks=labels,
+        which=resistant_architectures.ALL[:10],
+        stops=[1],
+        full=1,
+    )
+    assert uncovered("12", resistant_architectures.defences, values) == []
+    dogs = dict(
+        stage={**STAGE, "faces": "stanford_dogs"}, networks=labels, variants=["skip_4"], plain=[], stops=[1], pictures=0
+    )
+    values = numbers(
+        model_inversion.skips, stage, labels, model_inversion.STAGES, [], [1], 0, {"efficientnet": "tiny"}, [dogs]
+    )
+    assert uncovered("11", model_inversion.skips, values) == []
+
+
+def test_a_stylegan_says_what_it_needs(monkeypatch):
+    monkeypatch.delenv("PRIVLAB_FACE_GENERATOR", raising=False)
+    with pytest.raises(ValueError, match="PRIVLAB_FACE_GENERATOR=''; give a checkout"):
+        People(0, **STAGE, prior="stylegan2")
