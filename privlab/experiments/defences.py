@@ -47,7 +47,7 @@ _SOME: dict[str, Any] = {
         2, "a small ViT, searches of 3 steps",
         settings=dict(SMALL, **{**_SOME, "attack": "annealed", "ways": ["even", "leaky"], "levels": [0.01, 0.1]}, steps=3),
     ),
-    class_=Size(8, "a small ViT (1.2 M parameters), L-BFGS of 2 outer steps", settings=dict(SMALL, **_SOME, steps=2)),
+    class_=Size(8, "a small ViT (1.2 M parameters), L-BFGS of 2 outer steps", first=20, settings=dict(SMALL, **_SOME, steps=2)),
     night=Size(20, "a small ViT (1.2 M parameters), L-BFGS of 4 outer steps", settings=dict(SMALL, **_FULL, steps=4)),
     gpu=Size(12, "a ViT-S of 4 x 4 patches", settings=dict(VIT_S, **_FULL, steps=10)),
     paper=Size(12, "a ViT-B of 4 x 4 patches", settings=dict(VIT_B, **_FULL, steps=20)),
@@ -130,12 +130,12 @@ _FEW: dict[str, Any] = dict(
         settings=dict(SMALL, **{**_FEW, "ways": ["even", "own"]}, members=48, epochs=2, stops=[1]),
     ),
     class_=Size(
-        8, "small ViTs on 200 images, 6 epochs, which have learnt little",
+        8, "small ViTs on 200 images, 6 epochs, which have learnt little", first=20,
         settings=dict(SMALL, **{**_FEW, "rows": ["largest_1_percent"], "ways": ["even", "own"]}, members=200, epochs=6, stops=[1, 2, 3, 4]),
     ),
     night=Size(
-        20, "small ViTs on 1,000 images, 20 epochs",
-        settings=dict(SMALL, **_ALL, members=1_000, epochs=20, stops=[1, 2, 3, 4, 6, 8, 10, 15]),
+        20, "small ViTs on 500 images, 15 epochs",
+        settings=dict(SMALL, **_ALL, members=500, epochs=15, stops=[1, 2, 3, 4, 6, 8, 11]),
     ),
     gpu=Size(8, "ViT-S on 2,000 images, 20 epochs", settings=dict(VIT_S, **_ALL, members=2_000, epochs=20, stops=[3, 6, 10, 15])),
     paper=Size(8, "ViT-B on 2,500 images, 60 epochs", settings=dict(VIT_B, **_ALL, members=2_500, epochs=60, stops=[5, 10, 20, 40])),
@@ -184,9 +184,11 @@ PAPERS = {"swin": "swin_tiny_cifar", "resnet": "resnet50_cifar"}
     protocol=1,
     data=("cifar10",),
     smoke=Size(2, "small networks, 2 steps", settings=dict(networks=FRESH, noises=[0.0, 1.0], steps=2)),
-    class_=Size(8, "small networks, 25 steps", settings=dict(networks=FRESH, noises=[0.0, 0.3, 1.0], steps=25)),
+    class_=Size(
+        8, "small networks, 25 steps", first=20, settings=dict(networks=FRESH, noises=[0.0, 0.3, 1.0], steps=25)
+    ),
     night=Size(
-        20, "small networks, 600 steps", settings=dict(networks=FRESH, noises=[0.0, 0.1, 0.3, 1.0, 3.0], steps=600)
+        20, "small networks, 400 steps", settings=dict(networks=FRESH, noises=[0.0, 0.1, 0.3, 1.0, 3.0], steps=400)
     ),
     gpu=Size(
         8,
@@ -231,7 +233,10 @@ _THREE: dict[str, Any] = dict(networks={"resnet": "resnet", "swin": "swin", "vit
         2, "victims of 48 images, 2 epochs",
         settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.4], members=48, epochs=2),
     ),
-    class_=Size(8, "small networks on 200 images, 10 epochs", settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=_NOISES, members=200, epochs=10)),
+    class_=Size(
+        8, "small networks on 200 images, 10 epochs", first=20,
+        settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=_NOISES, members=200, epochs=10),
+    ),
     night=Size(20, "small networks on 1,000 images, 40 epochs", settings=dict(_THREE, members=1_000, epochs=40)),
     gpu=Size(
         8, "Swin-T and ResNet-50 on 2,000 images",
@@ -296,15 +301,15 @@ SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value 
         settings=dict(changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=1),
     ),
     class_=Size(
-        8, "a quarter of step 12's width and one block a stage, 200 images, 6 epochs, 40 steps",
+        8, "a quarter of step 12's width and one block a stage, 200 images, 6 epochs, 40 steps", first=20,
         settings=dict(
             changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=40, quasi_newton=1), members=200,
             epochs=6,
         ),
     ),
     night=Size(
-        20, "a quarter of step 12's width and one block a stage, 1,000 images, 40 epochs, 600 steps",
-        settings=dict(changes=QUARTER, which=[*SWAPS], searches=dict(annealed=600, quasi_newton=4), members=1_000, epochs=40),
+        20, "a quarter of step 12's width and one block a stage, 1,000 images, 40 epochs, 400 steps",
+        settings=dict(changes=QUARTER, which=[*SWAPS], searches=dict(annealed=400, quasi_newton=4), members=1_000, epochs=40),
     ),
     gpu=Size(
         8, "step 12 of the morph at its own width",
