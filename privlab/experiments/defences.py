@@ -298,7 +298,7 @@ SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value 
     data=("cifar10",),
     smoke=Size(
         2, "a quarter of the width, searches of 2 steps",
-        settings=dict(changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=1),
+        settings=dict(changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=2),
     ),
     class_=Size(
         8, "a quarter of step 12's width and one block a stage, 200 images, 6 epochs, 40 steps", first=20,

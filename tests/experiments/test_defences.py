@@ -75,7 +75,7 @@ def test_names_cover_the_claims_of_trainings():
     values = numbers(defences.training_cost, **TINY, members=24, epochs=2, stops=[1], **rest)
     assert uncovered(defences.training_cost, values) == []
     weights = numbers(
-        defences.noise_on_weights, networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.5], members=24, epochs=1
+        defences.noise_on_weights, networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.5], members=24, epochs=2
     )
     assert uncovered(defences.noise_on_weights, weights) == [] and weights["weight_noise_to_halve_auc[swin]"] <= 0.5
 
@@ -89,13 +89,13 @@ def test_names_cover_the_claims_of_families_and_swaps():
         which=["as_it_is", "three_relus", "all_three"],
         searches={"annealed": 1},
         members=24,
-        epochs=1,
+        epochs=2,
     )
     assert uncovered(defences.design_swaps, swaps) == []
 
 
 def test_members_of_a_pair_are_strangers_to_each_other():
-    pair = Pair(5, 20, 1)
+    pair = Pair(5, 20, 2)
     assert pair.keep.sum(1).tolist() == [20, 20] and not (pair.keep[0] & pair.keep[1]).any()
     assert not any(pair.keep[m][pair.outside[m]].any() for m in (0, 1))
-    assert not torch.equal(pair.pixels, Pair(6, 20, 1).pixels)
+    assert not torch.equal(pair.pixels, Pair(6, 20, 2).pixels)
