@@ -148,8 +148,8 @@ print(
 # %%
 print(here.attack)
 print(getsource(model_inversion.ModelInversion.select))
-head, _, body = getsource(model_inversion.losses.poincare).split('"""')
-print(head, "...", body, sep="")
+head, _, lines = getsource(model_inversion.losses.poincare).split('"""')
+print(head, "...", lines, sep="")
 
 # %% [markdown]
 # ### Predict

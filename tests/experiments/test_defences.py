@@ -72,10 +72,10 @@ def test_names_cover_the_claims_of_one_update():
 
 def test_names_cover_the_claims_of_trainings():
     rest = dict(rows=["largest_1_percent"], ways=["even", "own"], embeddings=["fixed_rank_4"], private=False)
-    values = numbers(defences.training_cost, **TINY, members=24, epochs=2, stops=[1], **rest)
+    values = numbers(defences.training_cost, **TINY, members=32, epochs=2, stops=[1], **rest)
     assert uncovered(defences.training_cost, values) == []
     weights = numbers(
-        defences.noise_on_weights, networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.5], members=24, epochs=2
+        defences.noise_on_weights, networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.5], members=32, epochs=2
     )
     assert uncovered(defences.noise_on_weights, weights) == [] and weights["weight_noise_to_halve_auc[swin]"] <= 0.5
 
@@ -88,7 +88,7 @@ def test_names_cover_the_claims_of_families_and_swaps():
         changes=defences.QUARTER,
         which=["as_it_is", "three_relus", "all_three"],
         searches={"annealed": 1},
-        members=24,
+        members=32,
         epochs=2,
     )
     assert uncovered(defences.design_swaps, swaps) == []
