@@ -92,15 +92,15 @@ def one_update(
     matrix: dict[str, UpdateDefence | None] = {"none": None, **{name: ROWS[name] for name in rows}}
     matrix |= {name: spending[name.removesuffix("_1"), 1.0] for name in whole}
     pictures = [client.photograph, guess()]
-    for name, defence in matrix.items():
-        informed = defence is not None and defence.by in KNOWN
-        images = [client.search(defence), client.search(defence, informed)]
+    for name, sent in matrix.items():
+        informed = sent is not None and sent.by in KNOWN
+        images = [client.search(sent), client.search(sent, informed)]
         row = dict(zip(("search", "search_informed"), map(client.psnr, images), strict=True))
-        row |= {"algebra": client.solved(defence), "algebra_informed": client.solved(defence, informed)}
+        row |= {"algebra": client.solved(sent), "algebra_informed": client.solved(sent, informed)}
         for column, value in row.items():
             yield f"psnr[matrix, {name}, {column}]", value
         yield f"psnr[strongest, {name}]", max(row.values())
-        yield f"label_accuracy[matrix, {name}]", client.label_left(defence)
+        yield f"label_accuracy[matrix, {name}]", client.label_left(sent)
         pictures.append(images[1])
     for name in embeddings:
         fixed = {**changes, **EMBEDDINGS[name]}
