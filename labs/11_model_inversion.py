@@ -152,7 +152,7 @@ head, _, lines = getsource(model_inversion.losses.poincare).split('"""')
 print(head, "...", lines, sep="")
 
 # %% [markdown]
-# ### Predict
+# ### Before you go on: predict
 #
 # The victim tells these people apart in more than nine photographs of ten. The *attack accuracy* is the share of the faces found in which the judge sees the right person. What will it be?
 
