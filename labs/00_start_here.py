@@ -70,7 +70,7 @@ model_name = victim or ("vit_small_patch32_224" if profile == "smoke" else "vit_
 # %%
 total, available = compute.machine.memory()
 print(f"{compute.machine.cores()} cores, {available:.1f} of {total:.1f} GB memory free, torch {torch.__version__}")
-print("profile:", profile, "· device:", device)
+print("profile:", profile, "· device:", device, "· model:", model_name)
 
 # %% [markdown]
 # ## One photograph, one gradient
