@@ -103,23 +103,6 @@ RECIPES: dict[str, Recipe] = {
     "laptop": Recipe(
         epochs=20, batch_size=64, lr=2e-3, warmup_epochs=1, augment="flip", source="ours: 10,000 images in a minute or two"
     ),
-    # Shadow models: the paper's recipe with fewer epochs and, for small models, a smaller batch and a higher rate.
-    "membership_smoke": Recipe(
-        epochs=6, batch_size=32, lr=2e-3, warmup_epochs=1, source="ours: some hundred images in seconds; no mixup, which takes epochs"
-    ),
-    # Victims of attribute inference: the task is easy, and the small networks know nearly all of their images after eight epochs.
-    "attribute_smoke": Recipe(
-        epochs=4, batch_size=32, lr=2e-3, warmup_epochs=1, source="ours: some hundred images in seconds"
-    ),
-    "attribute_laptop": Recipe(
-        epochs=8, batch_size=64, lr=2e-3, warmup_epochs=1, source="ours: some thousand images in half a minute"
-    ),
-    "faces_smoke": Recipe(
-        epochs=10, batch_size=20, lr=2e-3, warmup_epochs=1, source="ours: two hundred faces in seconds"
-    ),
-    "faces": Recipe(
-        epochs=40, batch_size=20, lr=2e-3, warmup_epochs=2, source="ours: two hundred faces in seconds"
-    ),
     # Targets of model inversion. Table 12 of Koh et al. 2024 names Adam at 1e-3, MultiStepLR, 100 epochs, batches of 128, and the kinds of
     # augmentation; milestones and ranges are those of PPA's settings, which the paper says it follows.
     "koh2024_ppa": Recipe(
@@ -144,10 +127,6 @@ RECIPES: dict[str, Recipe] = {
     ),
     "digits": Recipe(
         epochs=6, batch_size=64, lr=2e-3, warmup_epochs=0.5, source="ours: thousands of digits in half a minute"
-    ),
-    "membership_laptop": Recipe(
-        epochs=30, batch_size=64, lr=2e-3, warmup_epochs=1, mixup=0.8, cutmix=1.0,
-        source="ours, after Zhang et al. 2024, Table 1: thousands of images, a tenth of the epochs"
     ),
 }  # fmt: skip
 

@@ -115,19 +115,9 @@ def test_recipes_by_name():
     assert named("smoke") is RECIPES["smoke"] and named(RECIPES["smoke"]) is RECIPES["smoke"]
     with pytest.raises(
         ValueError,
-        match=r"recipe='laptp' is not known; did you mean 'laptop'\? Known: attribute_laptop, attribute_smoke",
+        match=r"recipe='laptp' is not known; did you mean 'laptop'\? Known: digits, digits_smoke",
     ):
         named("laptp")
-
-
-def test_shorter_recipes_for_shadow_models_are_the_papers_but_for_what_they_say():
-    paper = dataclasses.asdict(RECIPES["zhang2024_membership"])
-
-    def differs(name):
-        return {k for k, v in dataclasses.asdict(RECIPES[name]).items() if v != paper[k]} - {"source"}
-
-    assert differs("membership_laptop") == {"epochs", "batch_size", "lr", "warmup_epochs"}
-    assert 10 * RECIPES["membership_laptop"].epochs == paper["epochs"]
 
 
 def rates(recipe, images):
