@@ -300,7 +300,7 @@ plots.lines(
 
 # %% [markdown]
 # Mind what the network reads: one of its inputs is whether the answer is right, and from this bit alone follows an accuracy of 1/2 + level/2 (exercise 3), so its curves have to lie on one line. A question about the
-# architecture needs an attack that is not handed the level. The **likelihood ratio** of lab 02 is one: it asks whether an image is easier for the victim than for models that never saw it. Here is its AUC, the chance that a member scores above a non-member, and the share of members
+# architecture needs an attack that is not handed the level. The *likelihood ratio* of lab 02 is one: it asks whether an image is easier for the victim than for models that never saw it. Here is its *AUC*, the chance that a member scores above a non-member, and the share of members
 # that it finds at 1% false alarms, both averaged over the overfitting levels that all three went through.
 
 # %%
