@@ -18,8 +18,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.8 | 1.3 GB |
-# | class | 2 | 1.5 GB |
+# | smoke | 0.7 | 1.3 GB |
+# | class | 2 | 1.4 GB |
 
 # %% [markdown]
 # *You need* labs 04 and 05. *Words that are new here*: **slope share**, **sense of place**, **twin data**.
