@@ -22,7 +22,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.7 | 1.1 GB |
-# | class | 2.5 | 1.5 GB |
+# | class | 2.5 | 1.2 GB |
 
 # %% [markdown]
 # *You need* lab 04 (a search, and its exercises 3 and 4 on BatchNorm) and lab 01 (membership inference). *Words that are new here*: **pattern**, **switch**,
