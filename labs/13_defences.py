@@ -19,7 +19,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.5 | 1.4 GB |
-# | class | 4 | 1.7 GB |
+# | class | 4 | 2.3 GB |
 # | night | 400 | 2 GB |
 # | gpu | 60 | 8 GB |
 # | paper | 300 | 16 GB |
