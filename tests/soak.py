@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from privlab.compute.atomic import write_atomic
+from privlab.compute.machine import Machine
 from privlab.ledger import canaries
-from privlab.ledger.records import Machine
 from privlab.runner import catalogue
 
 ROUNDS, COLD = (int(os.environ.get(f"SOAK_{name}", default)) for name, default in (("ROUNDS", 20), ("COLD", 3)))

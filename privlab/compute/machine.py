@@ -3,14 +3,49 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import os
+import platform
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 _CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a number was measured.  cpus: those this process may use; threads: those torch uses."""
+
+    python: str
+    torch: str
+    timm: str
+    privlab: str
+    platform: str
+    cpus: int
+    threads: int
+    device_name: str
+
+    @classmethod
+    def here(cls, device: str = "cpu") -> Machine:
+        """This machine, with the name of the device that computes."""
+        import torch
+
+        from privlab import __version__
+
+        kind = torch.device(device).type
+        name = f"{platform.processor() or platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
+        if kind == "cuda":
+            name = torch.cuda.get_device_name(device)
+        elif kind != "cpu":
+            name = f"{kind} of {platform.machine()}"
+        timm = importlib.metadata.version("timm")
+        system = f"{platform.system()} {platform.release()}"
+        python = platform.python_version()
+        return cls(python, str(torch.__version__), timm, __version__, system, cores(), torch.get_num_threads(), name)
 
 
 def cores() -> int:

@@ -15,9 +15,10 @@ from IPython.display import publish_display_data
 from torch import Tensor
 
 from privlab import compute
+from privlab.compute.machine import Machine
 from privlab.ledger import report
 from privlab.ledger.evidence import checked
-from privlab.ledger.records import Machine, Record, record
+from privlab.ledger.records import Record, record
 
 
 def key(name: str) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import keyword
 import math
-import platform
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from privlab import __version__
-from privlab.compute import machine, reading
+from privlab.compute import reading
+from privlab.compute.machine import Machine
 from privlab.ledger import figures
 from privlab.ledger.evidence import EXACT_PSNR, SIZES, checked
 from privlab.ledger.figures import IN_LOGS, Figure
@@ -26,36 +24,6 @@ MIME = "application/vnd.privlab.record+json"
 LARGEST = 1e150  # in size, of a value: its square is a number still
 
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where a number was measured.  cpus: those this process may use; threads: those torch uses."""
-
-    python: str
-    torch: str
-    timm: str
-    privlab: str
-    platform: str
-    cpus: int
-    threads: int
-    device_name: str
-
-    @classmethod
-    def here(cls, device: str = "cpu") -> Machine:
-        """This machine, with the name of the device that computes."""
-        kind = torch.device(device).type
-        name = f"{platform.processor() or platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
-        if kind == "cuda":
-            name = torch.cuda.get_device_name(device)
-        elif kind != "cpu":
-            name = f"{kind} of {platform.machine()}"
-        timm = importlib.metadata.version("timm")
-        system = f"{platform.system()} {platform.release()}"
-        python = platform.python_version()
-        return cls(
-            python, str(torch.__version__), timm, __version__, system, machine.cores(), torch.get_num_threads(), name
-        )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from privlab.compute.atomic import write_atomic
-from privlab.ledger.records import Machine
+from privlab.compute.machine import Machine
 
 BASELINES = Path(__file__).parents[2] / "book/baselines"
 QUIET = 0.1  # cores that others may use on a machine that is called quiet

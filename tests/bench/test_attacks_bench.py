@@ -29,8 +29,8 @@ from privlab.attacks.model_inversion import (
     generator_files,
 )
 from privlab.compute.atomic import write_atomic
+from privlab.compute.machine import Machine
 from privlab.data import attributes, private_public
-from privlab.ledger.records import Machine
 from privlab.training import shadow_models
 
 pytestmark = pytest.mark.bench

@@ -19,9 +19,9 @@ from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.attacks.membership_inference import signals
 from privlab.compute.atomic import write_atomic
+from privlab.compute.machine import Machine
 from privlab.defences import noise_budget, updates
 from privlab.leak import observe
-from privlab.ledger.records import Machine
 from privlab.metrics import roc
 from privlab.training import batches, shadow_models
 

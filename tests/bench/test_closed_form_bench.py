@@ -18,8 +18,8 @@ import torch
 from privlab import data, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.compute.atomic import write_atomic
+from privlab.compute.machine import Machine
 from privlab.leak import observe
-from privlab.ledger.records import Machine
 from privlab.models import april
 
 pytestmark = pytest.mark.bench

@@ -18,9 +18,9 @@ from privlab import data, training
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import cases, evaluation, generator_files, generators
 from privlab.compute.atomic import write_atomic
+from privlab.compute.machine import Machine
 from privlab.data import attributes, private_public
 from privlab.defences import architecture, regularisers
-from privlab.ledger.records import Machine
 from privlab.training import shadow_models
 
 pytestmark = pytest.mark.bench

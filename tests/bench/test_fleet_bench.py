@@ -21,7 +21,7 @@ import torch
 from privlab import data
 from privlab.compute import machine
 from privlab.compute.atomic import write_atomic
-from privlab.ledger.records import Machine
+from privlab.compute.machine import Machine
 from privlab.training import Recipe, batches, shadow_models
 
 pytestmark = pytest.mark.bench

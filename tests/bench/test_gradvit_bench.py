@@ -31,8 +31,8 @@ from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.compute import machine
 from privlab.compute.atomic import write_atomic
+from privlab.compute.machine import Machine
 from privlab.leak import observe
-from privlab.ledger.records import Machine
 from privlab.models import pretrained_networks
 
 pytestmark = pytest.mark.bench

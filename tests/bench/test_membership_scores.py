@@ -23,7 +23,7 @@ from scipy.stats import norm
 
 from privlab.attacks.membership_inference import lira, rmia
 from privlab.compute.atomic import write_atomic
-from privlab.ledger.records import Machine
+from privlab.compute.machine import Machine
 
 pytestmark = pytest.mark.bench
 MODELS, SAMPLES, QUERIES, POPULATION = 64, 50_000, 2, 10_000

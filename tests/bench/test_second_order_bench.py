@@ -31,8 +31,8 @@ from privlab.attacks.gradient_inversion.derivatives import TwiceDifferentiable
 from privlab.attacks.gradient_inversion.gauss_newton import SQUARES, TERMS
 from privlab.attacks.gradient_inversion.search_spaces import Pixels
 from privlab.compute.atomic import write_atomic
+from privlab.compute.machine import Machine
 from privlab.leak import observe
-from privlab.ledger.records import Machine
 from privlab.models import april, morph
 from privlab.models.forward import functional
 

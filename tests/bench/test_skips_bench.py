@@ -21,8 +21,8 @@ from privlab import data, models, training
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import cases, dcgan, evaluation, generator_files, generators, gradient_flow
 from privlab.compute.atomic import write_atomic
+from privlab.compute.machine import Machine
 from privlab.data import attributes, private_public
-from privlab.ledger.records import Machine
 from privlab.training import shadow_models
 
 pytestmark = pytest.mark.bench
