@@ -22,7 +22,6 @@ from pathlib import Path
 
 import numpy as np
 
-from privlab.compute import reading
 from privlab.ledger import evidence, papers, rule
 from privlab.ledger.evidence import Registration, Repeat
 from privlab.ledger.figures import EXACT_ERROR, IN_LOGS, Figure, exact
@@ -43,8 +42,7 @@ __all__ = [
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
 NOT_TESTED, MEASURING = "not tested", "measuring"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_TESTED, MEASURING)
-OWN, STAND_IN, RECORDED = "the paper's own setting", "a stand-in", "recorded by a notebook"
-SCOPES = (OWN, STAND_IN, RECORDED)
+OWN, STAND_IN = SCOPES = ("the paper's own setting", "a stand-in")
 EVERY_REPEAT = frozenset(
     {"train_acc", "train_accuracy", "training_accuracy"}
 )  # needs about these hold in every repeat or fail
@@ -57,14 +55,12 @@ class Judgement:
     profile: the size that decides, or that is waited for.  ours: what it was judged by.  scope: one of SCOPES, "" while measuring.
     stands_for: what a reader must know to place the numbers.  p: chance of values as clear as these, were the claim just false; None where
     no mean was tested.  beside: what other sizes and earlier tries say.  when: its last repeat was measured, seconds since 1970, UTC.
-    share: of old draws (claims without experiments).
     """
 
     claim: Claim
     profile: str
     verdict: str
     reason: str
-    share: float | None = None
     ours: tuple[Figure, ...] = ()
     scope: str = ""
     stands_for: str = ""
@@ -128,11 +124,10 @@ class Shelf:
 def judgements(lab: str | None = None, root: Path | None = None) -> list[Judgement]:
     """A verdict for each claim of a lab ("04"), or of all labs, from the evidence.
 
-    root: folder of the evidence; the book's if not given. A claim that has no experiments yet keeps what its notebook recorded last.
+    root: folder of the evidence; the book's if not given.
     """
-    shelf, chosen = Shelf(root), papers.claims(lab)
-    old = {} if all(claim.experiments for claim in chosen) else _recorded()
-    return [judge(c, shelf) if c.experiments else old.get(c.id, Judgement(c, "", MEASURING, "")) for c in chosen]
+    shelf = Shelf(root)
+    return [judge(claim, shelf) for claim in papers.claims(lab)]
 
 
 def judge(claim: Claim, shelf: Shelf | None = None) -> Judgement:
@@ -142,7 +137,8 @@ def judge(claim: Claim, shelf: Shelf | None = None) -> Judgement:
     """
     judged, waiting = tries(claim, shelf or Shelf())
     if not judged:
-        nothing = f"nothing is registered of {' and '.join(claim.experiments)} yet"
+        names = " and ".join(claim.experiments)
+        nothing = f"nothing is registered of {names} yet" if names else "no experiment measures it"
         why = "; ".join(lacks for _, lacks in waiting) or nothing
         return Judgement(claim, waiting[0][0] if waiting else "", MEASURING, why)
     first, *others = judged
@@ -294,17 +290,3 @@ def _means(comparison: Comparison, samples: Mapping[str, rule.Sample], level: fl
         f"the spread covers the difference, p = {chances.holds:.2g} for it and {chances.fails:.2g} against it",
         chances.holds,
     )
-
-
-def _recorded() -> dict[str, Judgement]:
-    """What notebooks recorded of claims whose lab has no experiments yet: the last run of all labs that was committed."""
-    path = Path(__file__).parents[2] / "book/baselines/class.json"
-    rows = reading.json_file(path)["judgements"] if path.exists() else []
-    today = {claim.id: claim for claim in papers.claims()}
-    kept = {}
-    for j in reading.typed(tuple[Judgement, ...], rows):
-        if j.claim.id in today:
-            verdict, scope = (j.verdict, RECORDED) if j.verdict in VERDICTS else (MEASURING, "")
-            why = f"as a notebook recorded it, before there was evidence: {j.reason}"
-            kept[j.claim.id] = replace(j, claim=today[j.claim.id], verdict=verdict, scope=scope, reason=why)
-    return kept

@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from privlab.compute import reading
-from privlab.ledger import lab_notes, records
+from privlab.ledger import lab_notes
 from privlab.runner import catalogue
 
 VIEW, STATE = "application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json"
@@ -56,7 +56,6 @@ def rest(notebook: NotebookNode) -> Models:
         if cell.cell_type == "code":
             outputs: list[NotebookNode] = []
             for output in cell.outputs:
-                output.get("data", {}).pop(records.MIME, None)  # the line of text beside it says the same
                 pieces, models = still(output, saved)
                 outputs, controls = outputs + pieces, controls | models
             cell.outputs = outputs

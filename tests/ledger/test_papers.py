@@ -400,7 +400,7 @@ def test_the_claims_of_this_part_are_those_of_labs_00_and_05():
 def entry(**changes):
     plain = {
         "id": "lu2022.table1.best", "paper": "lu2022", "where": "Table 1", "lab": "06", "kind": "ordering", "statement": "S.",
-        "compare": "mse[april] < mse[dlg]", "profile": "class", "profile_why": "W",
+        "compare": "mse[april] < mse[dlg]", "experiments": ["april.attacks"],
     }  # fmt: skip
     return {k: v for k, v in {**plain, **changes}.items() if v is not None}
 
@@ -446,7 +446,11 @@ def test_printed_numbers_come_from_the_table_they_point_to(tmp_path):
     ({"lab": "6"}, r"lab='6'; give two digits"),
     ({"paper": "april"}, r"paper='april'; try one of zhang2024"),
     ({"kind": "hunch"}, r"kind='hunch'; try one of ordering"),
-    ({"profile": "huge"}, r"profile='huge'; try one of smoke, class, night, gpu, paper"),
+    ({"profile": "class"}, r"claim lu2022.table1.best has a field 'profile'"),
+    ({"experiments": ["april"]}, r"claim lu2022.table1.best: experiment='april' is no name; give module.function"),
+    ({"experiments": "april.attacks"}, r"experiments='april.attacks'; give a list of texts such as gradient_inversion"),
+    ({"needs": ["mse[a] <"]}, r"claim lu2022.table1.best: compare='mse\[a\] <' does not parse"),
+    ({"needs": ["1 < 2"]}, r"needs='1 < 2' names nothing that is measured"),
     ({"id": "table1.best"}, r"claim table1.best: its id starts with its paper, as in lu2022.table1.best"),
     ({"numbers": [{**APRIL, "mean": 0.003}]}, r"mse\[april\] is given as 0.003; lu2022_table1 has 0.002"),
     ({"numbers": [{**APRIL, "cell": {"attack": "APRIL"}}]}, r"mse\[april\] fits 6 cells of lu2022_table1"),

@@ -1,13 +1,11 @@
 """The front door says what is so: costs, commands, pictures, verdicts, links; so do the citation, the changelog and the findings."""
 
 import html
-import json
 import re
 import subprocess
 import sys
 import tomllib
 from base64 import b64encode
-from collections import Counter
 from pathlib import Path
 
 import jupytext
@@ -89,18 +87,6 @@ def test_the_pictures_can_be_made_again(tmp_path):
     nbformat.write(new_notebook(), tmp_path / f"{labs[0]}.ipynb")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and "has no picture whose alt text begins with" in done.stderr
-
-
-def test_the_count_of_claims_is_that_of_the_committed_run():
-    judged = json.loads((ROOT / "book/baselines/class.json").read_text())["judgements"]
-    judged = [j for j in judged if j["verdict"] != "not run at this profile"]
-    every = Counter(j["verdict"] for j in judged)
-    papers = Counter(j["verdict"] for j in judged if j["claim"]["paper"] != "privlab")
-    for start, count in (("", every), ("Of the papers' own, ", papers)):
-        assert (
-            f"{start}{count['reproduced']} of {count.total()} {'' if start else 'claims '}reproduced, "
-            f"{count['not reproduced']} did not, and {count['inconclusive']} are inconclusive"
-        ) in README
 
 
 def test_the_guide_works_a_claim_through_with_its_numbers():

@@ -100,7 +100,6 @@ class Claim:
     headline: number of the question, of those that a reader wants answered first.
     numbers: the printed values behind `compare`.  printed: what the paper shows where it prints no number.  note: ours.
     holds_on_printed_numbers: whether `compare` holds on `numbers`; None where some name has no printed value.
-    profile, profile_why: of a claim without experiments, the smallest profile at which its notebook can decide it.
     """
 
     id: str
@@ -118,15 +117,13 @@ class Claim:
     printed: str = ""
     note: str = ""
     holds_on_printed_numbers: bool | None = None
-    profile: str = ""
-    profile_why: str = ""
 
 
 def claims(lab: str | None = None, path: Path | None = None) -> list[Claim]:
     """The claims of one lab ("05"), or of all.
 
     path: another list in the same format; the package's own if not given.
-    Raises ValueError for an entry that breaks the format, naming its id: an unknown field, profile or kind, an id given
+    Raises ValueError for an entry that breaks the format, naming its id: an unknown field or kind, an id given
     twice, an experiment or need out of form, a printed number that is not in the table it points to.
     """
     entries = yaml.safe_load((path or _HERE / "claims.yaml").read_text(encoding="utf-8"))["claims"]
@@ -168,14 +165,11 @@ def _claim(entry: dict[str, Any]) -> Claim:
     field_names = [f.name for f in fields(Claim)]
     if unknown := sorted(entry.keys() - set(field_names)):
         raise ValueError(f"claim {name} has a field {unknown[0]!r}; the fields are {', '.join(field_names)}")
-    old = [] if entry.get("experiments") else ["profile", "profile_why"]
-    if missing := [f for f in field_names[:7] + old if not isinstance(entry.get(f), str)]:
+    if missing := [f for f in field_names[:7] if not isinstance(entry.get(f), str)]:
         raise ValueError(f"claim {name}: {missing[0]}={entry.get(missing[0])!r}; give it as text")
-    for field, allowed in (("paper", PAPERS), ("kind", KINDS), *((f, evidence.SIZES) for f in old[:1])):
+    for field, allowed in (("paper", PAPERS), ("kind", KINDS)):
         if entry[field] not in allowed:
             raise ValueError(f"claim {name}: {field}={entry[field]!r}; try one of {', '.join(allowed)}")
-    if not old and "profile" in entry:
-        raise ValueError(f"claim {name}: profile={entry['profile']!r} says nothing beside experiments; drop it")
     for field, example in (("experiments", "gradient_inversion.architectures"), ("needs", "psnr[cifar10, swin] > 20")):
         value = entry.get(field, [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
