@@ -15,7 +15,7 @@ reproduced: the chance against is. Neither: inconclusive. With no effect at all 
 more than about 5% each way. Drawing the means and counting how often a compound holds refuted an order of four that was never shown false
 in 74%.
 
-Errors spread over decades, so an atom all of whose names are in `records.IN_LOGS` is tested on the logarithms of its two sides. Values
+Errors spread over decades, so an atom all of whose names are in `figures.IN_LOGS` is tested on the logarithms of its two sides. Values
 without any spread decide nothing, unless every one of them is exact (`exact`): an image that came back without an error.
 """
 
@@ -68,7 +68,7 @@ class Sample:
 def chances(comparison: ast.expr, samples: Mapping[str, Sample]) -> Chances:
     """The chances of a parsed comparison.
 
-    comparison: an expression of the grammar in `verdicts`; ast.unparse of a name such as psnr[a, b] is its key in samples.
+    comparison: an expression of the grammar in `grammar`; ast.unparse of a name such as psnr[a, b] is its key in samples.
     samples: name -> its values; names of one experiment have the same repeats in the same order.
     Raises KeyError for a name that is not there, ValueError where names of one experiment differ in their number of repeats.
     """
