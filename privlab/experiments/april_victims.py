@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from privlab.attacks.gradient_inversion.results import Result
 from privlab.compute import store
 from privlab.defences import perturbation
 from privlab.experiments.protocol import Values
+from privlab.experiments.reconstruction import baselines
 from privlab.leak import Leak, observe
 from privlab.models import april
 
@@ -51,19 +51,13 @@ def batch(repeat: int, size: int) -> list[int]:
     return [*places.values()]
 
 
-@cache
-def _mean(name: str) -> Tensor:
-    parts = data.load(name).pixels.split(5_000)  # of one size, so that no set is in memory as floats
-    return torch.stack([part.float().mean(0) for part in parts]).mean(0, keepdim=True) / 255
-
-
 def guesses(name: str, truth: Tensor, other_than: int | None = None) -> Values:
     """Scores of two pictures that look at no gradient: mid-grey, and the mean of the public photographs.
 
     truth: (batch, channels, height, width).  other_than: place of the photograph under attack, in a set without a split for the public.
     """
     if other_than is None:
-        mean, key = _mean(name), name
+        mean, key = baselines(name)["mean_photograph"], name
     else:
         others = [i for i in range(len(photographs(name))) if i != other_than]
         mean = torch.cat([photographs(name).one(i, size=truth.shape[-1])[0] for i in others]).mean(0, keepdim=True)

@@ -17,6 +17,7 @@ from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion.results import Result
 from privlab.compute import store
 from privlab.experiments.protocol import Values
+from privlab.experiments.reconstruction import baselines
 from privlab.leak import Leak
 
 STDS = {"std_1": 1.0, "std_0p02": 0.02}  # scale of the position embedding; .02 is timm's
@@ -49,17 +50,9 @@ def photographs(size: int, number: int, large: bool = False) -> tuple[Tensor, Te
     return photos.take([*first.values(), *(i for i in drawn[:100] if i not in first.values())][:size])
 
 
-@cache
-def mean_photograph() -> Tensor:
-    """The mean of CIFAR-10's training photographs, (1, 3, 32, 32): an answer that looks at no gradient."""
-    pixels = data.load("cifar10").pixels  # 50,000, so not all of them as floats at once
-    total = sum((some.sum(0, keepdim=True, dtype=torch.int64) for some in pixels.split(1_000)), torch.tensor(0))
-    return (total / (255 * len(pixels))).float()
-
-
 def guesses(images: Tensor) -> dict[str, Tensor]:
     """Answers that look at no gradient, shaped like `images`."""
-    mean = F.interpolate(mean_photograph(), images.shape[-2:], mode="bilinear")
+    mean = F.interpolate(baselines()["mean_photograph"], images.shape[-2:], mode="bilinear")
     return {"grey": torch.full_like(images, 0.5), "mean_photograph": mean.expand_as(images)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,15 +15,9 @@ from privlab import data, metrics
 from privlab.attacks.gradient_inversion import cases, objectives
 from privlab.attacks.gradient_inversion.cases import Case
 from privlab.attacks.gradient_inversion.results import Result
+from privlab.experiments.reconstruction import baselines
 from privlab.leak import observe
 from privlab.models import morph
-
-
-@cache
-def mean_photograph() -> Tensor:
-    """Of CIFAR-10's train split: (1, 3, 32, 32) in [0, 1]."""
-    mean = data.load("cifar10").pixels.numpy().mean(0, keepdims=True)  # of bytes: as floats they would take 600 MB
-    return torch.from_numpy(mean / 255).float()
 
 
 @dataclass(frozen=True)
@@ -121,7 +115,9 @@ class Search:
 
     def guesses(self, lpips: bool = False) -> Iterator[tuple[str, float]]:
         """Scores of pictures that look at no gradient: grey, and the mean of the public photographs."""
-        mean = F.interpolate(mean_photograph(), self.photograph.shape[-2:], mode="bilinear", antialias=True)
+        mean = F.interpolate(
+            baselines()["mean_photograph"], self.photograph.shape[-2:], mode="bilinear", antialias=True
+        )
         yield from self.scores("cifar10, grey", torch.full_like(mean, 0.5), lpips)
         yield from self.scores("cifar10, mean_photograph", mean, lpips)
 

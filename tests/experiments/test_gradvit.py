@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from privlab import data, experiments, models
-from privlab.experiments import batch_family, batch_inversion, gradvit, layer_gradients
+from privlab.experiments import batch_family, batch_inversion, gradvit, layer_gradients, reconstruction
 from privlab.leak import observe
 from privlab.ledger import evidence, papers
 from privlab.ledger.grammar import parse
@@ -30,7 +30,7 @@ def test_large_batches_share_no_photograph_with_their_neighbours():
 
 
 def test_the_mean_photograph_is_of_the_training_split():
-    mean = batch_inversion.mean_photograph()
+    mean = reconstruction.baselines()["mean_photograph"]
     some = data.load("cifar10").pixels[:, :, 5, 7].double().mean(0) / 255
     torch.testing.assert_close(mean[0, :, 5, 7].double(), some, atol=1e-5, rtol=0)
 
