@@ -28,7 +28,7 @@ from privlab.training.shadow_models import Fleet
 
 SMOKE: dict[str, Any] = dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1)
 CLASS: dict[str, Any] = dict(epochs=36, batch_size=32, lr=2e-3, warmup_epochs=1)
-NIGHT: dict[str, Any] = dict(epochs=50, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto")
+NIGHT: dict[str, Any] = dict(epochs=40, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto")
 PAPER: dict[str, Any] = RECIPES["zhang2024_attribute"].settings()
 FACES_SMOKE: dict[str, Any] = dict(epochs=3, batch_size=20, lr=2e-3, warmup_epochs=1)
 FACES: dict[str, Any] = dict(epochs=40, batch_size=20, lr=2e-3, warmup_epochs=2)
