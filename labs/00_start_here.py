@@ -23,7 +23,7 @@
 # (Measured on two CPU cores.)
 
 # %% [markdown]
-# *You need* Python, and what a gradient is. *Words that are new here*: **profile**, **client**, **server**, **leak**, **PSNR**, **token**, **position embedding**, **ledger**.
+# *You need* Python, and what a gradient is. *Words that are new here*: **profile**, **client**, **server**, **leak**, **PSNR**, **token**, **position embedding**, **repeat**, **ledger**.
 
 # %%
 import torch
@@ -164,8 +164,8 @@ widgets.explore(look, photograph=range(20), precision=("float32", "float16", "bf
 # %% [markdown]
 # ## Measure it properly
 #
-# One photograph proves that a thing is possible, not that it is usual. So an *experiment* repeats it, each time with another photograph and with fresh weights, and
-# keeps every repeat, good or bad. Here they are, each a dot, with one more that was just measured on your machine; and beside them the mean of other photographs, a guess that looks at no gradient.
+# One photograph proves that a thing is possible, not that it is usual. So an *experiment* does it again and again, each time with another photograph and with fresh weights, and
+# keeps every **repeat**, good or bad. Here they are, each a dot, with one more that was just measured on your machine; and beside them the mean of other photographs, a guess that looks at no gradient.
 
 # %%
 kept = experiments.load("start_here.closed_form")

@@ -165,7 +165,8 @@ def caption(name, k):
 plots.images(
     {name: torch.cat([s.images for s in result.snapshots[::3]]) for name, result in found.items()},
     captions={name: [caption(name, k) for k in range(0, len(steps), 3)] for name in found},
-    alt="Reconstructions from noise to the end: " + "; ".join(f"{name} ends at {caption(name, -1)}" for name in found),
+    alt="A row of reconstructions for each architecture, from noise on the left to the end of the search on the right: "
+    + "; ".join(f"{name} ends at {caption(name, -1)}" for name in found),
 )
 
 # %% [markdown]

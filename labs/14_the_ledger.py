@@ -22,7 +22,7 @@
 #
 # (Measured on two CPU cores. Nothing is trained or attacked here.)
 #
-# *You need* lab 00, and whichever labs you want to judge. *Words that are new here*: **repeat**, **power**, **multiple comparisons**.
+# *You need* lab 00, and whichever labs you want to judge. *Words that are new here*: **power**, **multiple comparisons**.
 
 # %%
 from collections import Counter
@@ -46,7 +46,7 @@ HELD, FAILED = "reproduced", "not reproduced"
 # %% [markdown]
 # ## The evidence on the shelf
 #
-# What was measured lies in files that came with this book, one line for each **repeat** of an experiment. Which repeats are judged was registered before the first of them was measured.
+# What was measured lies in files that came with this book, one line for each repeat of an experiment. Which repeats are judged was registered before the first of them was measured.
 
 # %%
 registered = ledger.evidence.registrations()

@@ -46,6 +46,8 @@ def test_a_run_is_held_against_the_committed_line_of_its_protocol(tmp_path):
         "identity: lu2022.x, fails in 1 of 1 pairs of repeats",
         "canary: lab.other, repeat 0 of this protocol has no committed line",
     ]
+    # an identity that asks for more than smoke can show is broken by the committed line too, and did not move
+    assert canaries.moves(run, [identity("psnr[a] > 31")], book)[1][:-1] == []
 
 
 def test_the_history_has_every_complete_try_in_the_order_of_its_days(tmp_path):
