@@ -81,9 +81,11 @@ def moves(
             compared += len(row.values)
             found += moved(row, before[row.repeat])
     for claim in papers.claims() if claims is None else claims:
-        if claim.kind == "identity" and claim.experiments and (why := judging.breaks(claim, measured)):
-            if not judging.breaks(
-                claim, committed
-            ):  # one that the committed line breaks too did not move: smoke is short
-                found.insert(0, Move("identity", claim.id, why))
+        if claim.kind != "identity" or not claim.experiments:
+            continue
+        why = judging.breaks(claim, measured)
+        if why and not judging.breaks(
+            claim, committed
+        ):  # what the committed line breaks too did not move: smoke is short
+            found.insert(0, Move("identity", claim.id, why))
     return compared, found
