@@ -17,8 +17,8 @@
 # %% [markdown]
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 0.8 GB |
-# | class | 0.6 | 0.9 GB |
+# | smoke | 0.4 | 1.1 GB |
+# | class | 0.6 | 1.2 GB |
 #
 # (Measured on two CPU cores. Nothing is trained or attacked here.)
 #

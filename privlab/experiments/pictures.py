@@ -37,4 +37,4 @@ def load(experiment: str, size: str, repeat: int, name: str, root: Path | None =
     if not file.exists():
         return None
     with Image.open(file) as image:
-        return np.asarray(image)
+        return np.array(image)

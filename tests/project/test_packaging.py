@@ -15,6 +15,8 @@ from _pytest.mark.expression import Expression
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from privlab import experiments
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WANTED = {r.name.lower().replace("_", "-"): r for r in map(Requirement, PROJECT["dependencies"])}
@@ -57,6 +59,9 @@ def test_binder_fetches_every_set_that_labs_00_to_05_use_at_smoke():
             re.findall(r"metrics\.(lpips)\(", text)
         )
         used |= {"cifar10"} if '["cifar10"]' in text or 'or "cifar10"' in text else set()
+        for name in re.findall(r'experiments\.run\("([\w.]+)"', text):
+            measured = (ROOT / f"book/evidence/smoke/{name}.jsonl").read_text()
+            used |= {*experiments.find(name).data} | ({"lpips"} if '"lpips[' in measured else set())
     fetched = re.search(r"fetch\.py (.+)", (ROOT / "postBuild").read_text()).group(1).split()
     assert used == set(fetched)
 
