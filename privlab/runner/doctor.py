@@ -10,8 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from privlab.compute import machine
@@ -58,6 +61,7 @@ def examine(labs: Path = Path("labs")) -> Iterator[Finding]:
         ("packages", _packages),
         ("torch", lambda: _torch(torch)),
         ("data", _data),
+        ("evidence", _evidence),
         ("profiles", lambda: _profiles(labs, torch)),
     ]
     for what, check in checks:
@@ -157,6 +161,27 @@ def _data() -> Iterator[Finding]:
     root = next(p for p in (place, *place.parents) if p.exists())
     if absent and not os.access(root, os.W_OK):
         yield Finding("data", NOTE, f"{root} cannot be written: set PRIVLAB_DATA to a folder of your own to fetch more")
+
+
+def _evidence() -> Iterator[Finding]:
+    """How many registered repeats are there, and what their files hold beside whole lines of a registered protocol."""
+    from privlab.ledger import evidence
+
+    there, asked, aside = 0, 0, Counter[str]()
+    for (name, size), entries in groupby(
+        sorted(evidence.registrations(), key=attrgetter("experiment", "size")), attrgetter("experiment", "size")
+    ):
+        listed = list(entries)
+        asked += sum(entry.repeats for entry in listed)
+        there += sum(len(evidence.read(name, size, e.digest).of(e.first, e.repeats)) for e in listed)
+        told = evidence.read(name, size, listed[-1].digest).aside
+        aside.update({what: count for what, count in told.items() if "another protocol" not in what})
+    yield Finding("evidence", OK, f"in {evidence.folder()}: {there:,} of {asked:,} registered repeats")
+    if aside:
+        kinds = ", ".join(f"{count} {what}" for what, count in aside.items())
+        yield Finding(
+            "evidence", NOTE, f"left out of every judgement: {kinds}; of two lines for one repeat the earlier counts"
+        )
 
 
 def _profiles(labs: Path, torch: dict) -> Iterator[Finding]:

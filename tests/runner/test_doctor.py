@@ -9,6 +9,7 @@ import pytest
 
 from privlab.compute import machine
 from privlab.data import sources
+from privlab.ledger import evidence
 from privlab.runner import doctor
 
 WORKS = '{"torch": "2.15.0", "cuda": [], "mps": false}\n{"torchvision": "0.29.2"}\n'
@@ -99,6 +100,20 @@ def test_data_sets_there_and_not(torch_says, tmp_path, monkeypatch):
     here, missing = found(tmp_path, "data")
     assert here.text == f"in {tmp_path / 'data'}: nothing yet"
     assert missing.state == "note" and all(name in missing.text for name in sources.names())
+
+
+def test_evidence_that_was_merged_or_torn_is_told(torch_says, tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
+    entry = evidence.Registration("lab.one", "class", 1, "it", 0, 3, "small networks", False, "2026-11-24")
+    evidence.register([entry], tmp_path)
+    for number, when in ((0, 1.0), (1, 2.0), (1, 3.0), (7, 4.0)):  # repeat 1 twice, repeat 7 without a registration
+        evidence.append("lab.one", "class", evidence.Repeat(number, "it", {"psnr[a]": 1.0}, 1.0, when), tmp_path)
+    first, second = found(tmp_path, "evidence")
+    assert first.state == "ok" and first.text.endswith("2 of 3 registered repeats")
+    assert second.state == "note" and "1 second lines for a repeat" in second.text
+    with evidence.path("lab.one", "class", tmp_path).open("a") as file:
+        file.write('{"repeat": 2, "dig')
+    assert "1 lines that cannot be read" in found(tmp_path, "evidence")[1].text
 
 
 def test_a_check_that_raises_becomes_a_finding(torch_says, tmp_path, monkeypatch):
