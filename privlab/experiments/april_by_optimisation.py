@@ -29,9 +29,9 @@ from privlab.experiments.april_victims import (
     observed,
     photographs,
     scores,
-    strip,
     word,
 )
+from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 
 FOUR = ("april", "dlg", "ig", "tag")
@@ -63,7 +63,7 @@ def _four(repeat: int, data: str, steps: int, stds: Sequence[float], shape: Mapp
             if std == 1 and attack == "april":
                 yield "log10_grad_loss_drop[position_shared]", fall(result)
     yield from _how_soon({name: ways[name] for name in ("april", "dlg", "tag")}, steps)
-    yield "picture[photograph_april_dlg_ig_tag]", strip(*rows[:5])
+    yield "picture[photograph_april_dlg_ig_tag]", tiled([rows[:5]])
 
 
 def _how_soon(ways: Mapping[str, Sequence[tuple[int, float]]], steps: int) -> Values:
@@ -99,7 +99,7 @@ def cifar10(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], d
             if attack == "dlg":
                 yield f"log10_grad_loss_drop[{', '.join(['position_hidden', *last])}]", fall(result)
             rows.append(final(result))
-    yield "picture[photograph_without_position_gradient]", strip(*rows)
+    yield "picture[photograph_without_position_gradient]", tiled([rows])
 
 
 @experiment(
@@ -159,7 +159,7 @@ def architecture_a(repeat: int, steps: int, shape: dict[str, Any], device: str =
     hidden = invert("dlg", repeat, steps, sent="withheld", device=device, victim=victim)
     yield from scores(final(hidden), truth, "cifar10", "arch_a", "position_hidden")
     yield "log10_grad_loss_drop[arch_a, position_hidden]", fall(hidden)
-    yield "picture[photograph_closed_form_april_dlg_ig_tag_hidden]", strip(*rows, final(hidden))
+    yield "picture[photograph_closed_form_april_dlg_ig_tag_hidden]", tiled([[*rows, final(hidden)]])
 
 
 @experiment(
@@ -185,7 +185,7 @@ def batches(repeat: int, steps: int, sizes: list[int], shape: dict[str, Any], de
         yield from scores(found, truth, "cifar10", "april", f"batch_{size}")
         for name, value in guesses("cifar10", truth):
             yield name.replace("]", f", batch_{size}]"), value
-        yield f"picture[batch_{size}, truth_above_found]", strip(*truth.split(1), below=found)
+        yield f"picture[batch_{size}, truth_above_found]", tiled([truth, found])
 
 
 @experiment(
@@ -233,7 +233,7 @@ def scale(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], dev
         victim = {**shape, "position_std": std, "class_std": class_std}
         found = final(invert("annealed", repeat, steps, victim=victim, device=device))
         yield f"psnr[patches_{word(std)}, class_{word(class_std)}]", metrics.psnr(found, truth)
-    yield "picture[photograph_and_scales]", strip(*rows)
+    yield "picture[photograph_and_scales]", tiled([rows])
 
 
 def _without_a_search(repeat: int, std: float, victim: dict[str, Any], device: str) -> Values:
@@ -285,7 +285,7 @@ def embeddings(repeat: int, steps: int, shape: dict[str, Any], device: str = "cp
         server = another_embedding(model, repeat) if kind == "private" else model
         yield f"psnr[subspace, {kind}]", metrics.psnr(closed_form.subspace(server, leak).clamped.cpu(), truth)
         yield f"hidden_directions[{kind}]", closed_form.hidden_directions(server)
-    yield "picture[photograph_and_embeddings]", strip(*rows)
+    yield "picture[photograph_and_embeddings]", tiled([rows])
 
 
 NOISES = ("gaussian 0.003", "gaussian 0.03", "gaussian 0.3", "laplacian 0.03")

@@ -14,7 +14,8 @@ from torch import Tensor
 from privlab import data, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.defences import perturbation
-from privlab.experiments.april_victims import batch, guesses, photographs, strip
+from privlab.experiments.april_victims import batch, guesses, photographs
+from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import Leak, observe
 from privlab.models import april
@@ -113,7 +114,7 @@ def solved(repeat: int, shape: dict[str, Any]) -> Values:
         warnings.filterwarnings("ignore", "a norm or a shortcut stands beside attention")
         on_b = closed_form.attention(other, observe(other, photo, label, names=[POSITION, QKV]))
     yield "mse[closed_form, arch_b]", metrics.mse(on_b.images, photo)
-    yield "picture[photograph_arch_a_batch_2_batch_4_arch_b]", strip(*rows, on_b.clamped)
+    yield "picture[photograph_arch_a_batch_2_batch_4_arch_b]", tiled([[*rows, on_b.clamped]])
 
 
 @experiment(
@@ -134,7 +135,7 @@ def width(repeat: int, widths: list[int]) -> Values:
         yield f"mse[closed_form, {name}]", metrics.mse(answer.images, photo)
         yield f"psnr[closed_form, {name}]", metrics.psnr(answer.images, photo)
         rows.append(answer.clamped)
-    yield "picture[photograph_and_widths]", strip(*rows)
+    yield "picture[photograph_and_widths]", tiled([rows])
 
 
 LEVELS = (1e-3, 1e-2, 3e-2, 1e-1, 1.0)  # norm of the noise over norm of the gradient
@@ -164,7 +165,7 @@ def noise(repeat: int, shape: dict[str, Any]) -> Values:
         received = perturbation.gaussian(scaled, relative, 1_000 * (draw + 1) + repeat)
         error = metrics.mse(closed_form.attention(model, received, noise=relative).images, photo).item()
         yield f"log10_mse[gradient_scale_{scale}, {name}_0p1]", math.log10(error)
-    yield "picture[photograph_gaussian_laplacian]", strip(*rows)
+    yield "picture[photograph_gaussian_laplacian]", tiled([rows])
 
 
 # -- ours: the patch embedding's system ------------------------------------------------------------------------------------------

@@ -179,12 +179,3 @@ def label_right(repeat: int, name: str, victim: Mapping[str, Any]) -> bool:
     model, leak = observed(repeat, name=name, victim=victim, names=HEAD)
     read = label_recovery.row_products(model, replace(leak, labels=None))
     return bool(leak.labels is not None and read.item() == leak.labels.item())
-
-
-def strip(*images: Tensor, below: Tensor | None = None) -> Tensor:
-    """Images beside one another, and a batch below, as uint8 (height, width[, 3])."""
-    row = torch.cat([image.detach().cpu() for image in images], -1)
-    if below is not None:
-        row = torch.cat([row, torch.cat([*below.cpu().split(1)], -1)], -2)
-    picture = (row[0].clamp(0, 1) * 255).round().to(torch.uint8)
-    return picture[0] if len(picture) == 1 else picture.permute(1, 2, 0).contiguous()

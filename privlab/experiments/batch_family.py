@@ -26,11 +26,11 @@ from privlab.experiments.batch_inversion import (
     gradvit,
     guesses,
     photographs,
-    picture,
     search,
     trained,
     vit,
 )
+from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import Leak, observe
 
@@ -134,7 +134,7 @@ def ways(
             found["lbfgs_same_terms, pixels"] = search(lbfgs(steps, CURVED), model, leak, number)
         for way, result in found.items():
             yield f"psnr[{way}, {key}]", _psnr(result.images, truth)
-        yield f"picture[photographs_and_ways, {key}]", picture([truth, *(result.images for result in found.values())])
+        yield f"picture[photographs_and_ways, {key}]", tiled([truth, *(result.images for result in found.values())])
 
 
 @experiment(

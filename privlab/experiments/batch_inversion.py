@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -127,10 +126,3 @@ def blind_scores(truth: Tensor) -> Values:
     """The same of the answers that look at no gradient."""
     for name, images in guesses(truth).items():
         yield from scores(name, images, truth)
-
-
-def picture(rows: Iterable[Tensor]) -> Tensor:
-    """Batches (batch, channels, height, width) in [0, 1], one below the other: uint8 (rows * height, batch * width[, 3])."""
-    strip = torch.cat([torch.cat([*row.cpu()], -1) for row in rows], -2)  # (channels, height, width)
-    pixels = (strip.clamp(0, 1) * 255).round().to(torch.uint8)
-    return pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0).contiguous()

@@ -120,9 +120,3 @@ class Search:
         )
         yield from self.scores("cifar10, grey", torch.full_like(mean, 0.5), lpips)
         yield from self.scores("cifar10, mean_photograph", mean, lpips)
-
-
-def strip(rows: Sequence[Sequence[Tensor]]) -> Tensor:
-    """Images (1, 3, height, width) in [0, 1], side by side and row below row: uint8 (height, width, 3)."""
-    image = torch.cat([torch.cat([image.cpu() for image in row], -1) for row in rows], -2)[0]
-    return (image.permute(1, 2, 0) * 255).round().to(torch.uint8)

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from privlab import data, models, training
 from privlab.attacks.gradient_inversion import objectives, sensitivity
-from privlab.experiments.designs import Search, strip
+from privlab.experiments.designs import Search
+from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import observe
 from privlab.models import morph
@@ -60,9 +61,9 @@ def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device:
     patient = replace(searching(repeat, patience, device, **how), attack="inverting_gradients")
     for n in PATIENT:
         yield from search.scores(f"step_{n}, long", patient.result(n).images)
-    yield "picture[steps]", strip([[search.photograph, *(result.images for result in results.values())]])
+    yield "picture[steps]", tiled([[search.photograph, *(result.images for result in results.values())]])
     shown = [results[n] for n in CURVED if n in results]
-    yield "picture[way]", strip([[s.images for s in result.snapshots] for result in shown])
+    yield "picture[way]", tiled([[s.images for s in result.snapshots] for result in shown])
 
 
 @experiment(

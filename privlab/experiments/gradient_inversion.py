@@ -20,6 +20,7 @@ from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
 from privlab.attacks.gradient_inversion.matching import GradientMatching
 from privlab.attacks.gradient_inversion.results import Result
 from privlab.experiments import reconstruction
+from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import Leak, observe
 
@@ -92,7 +93,7 @@ def architectures(
         images.append(result.images)
         yield from reconstruction.scores(f"cifar10, {name}", result.images, photograph)
         yield f"psnr[cifar10, {name}, a_sixth]", reconstruction.psnr(result.snapshots[0].images, photograph)
-    yield "picture[photograph_and_reconstructions]", reconstruction.strip(images)
+    yield "picture[photograph_and_reconstructions]", tiled([images])
 
 
 @experiment(
@@ -112,7 +113,7 @@ def larger_networks(
         image = inverted(victim(network, repeat, device, narrow), repeat, attack_of(attack, steps)).images
         images.append(image)
         yield from reconstruction.scores(f"cifar10, {name}", image, photograph)
-    yield "picture[photograph_and_reconstructions]", reconstruction.strip(images)
+    yield "picture[photograph_and_reconstructions]", tiled([images])
 
 
 @experiment(

@@ -21,12 +21,12 @@ from privlab.experiments.batch_inversion import (
     gradvit,
     guesses,
     photographs,
-    picture,
     scores,
     search,
     trained,
     vit,
 )
+from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import observe
 
@@ -152,7 +152,7 @@ def ablation(
             yield from scores(f"loss_terms_{row}, {name}", result.images, images)
             yield f"grad_loss[loss_terms_{row}, {name}]", result.trace[result.step]["gradients"] / weight
             pictures.append(result.images)
-        yield f"picture[photographs_and_rows, {name}]", picture(pictures)
+        yield f"picture[photographs_and_rows, {name}]", tiled(pictures)
 
 
 @cache
@@ -195,7 +195,7 @@ def attacks(
             found = search(attack, model, leak, number, space).images
             yield from scores(f"{method}, {name}", found, truth)
             pictures.append(found)
-        yield f"picture[photographs_and_attacks, {name}]", picture(pictures)
+        yield f"picture[photographs_and_attacks, {name}]", tiled(pictures)
 
 
 def _rivals(name: str, model: nn.Module, steps: int, device: str) -> dict[str, tuple[Any, Any]]:
@@ -313,7 +313,7 @@ def batches(
                 for by in ("pixels", "lpips"):
                     yield f"iip[{by}, batch_{size}]", metrics.iip(found, images, others, by=by)
                     yield f"iip[{by}, batch_{size}, refined]", metrics.iip(refined, images, others, by=by)
-    yield "picture[one_photograph_by_batch_size]", picture([torch.cat(pictures)])
+    yield "picture[one_photograph_by_batch_size]", tiled([torch.cat(pictures)])
 
 
 @experiment(
@@ -349,7 +349,7 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
         for metric in ("psnr", "lpips"):  # of the same four people
             yield f"{metric}[faces, batch_{size}]", getattr(metrics, metric)(found, images)[:4].mean().item()
         yield f"iip[faces, batch_{size}]", metrics.iip(found, images, away)
-        yield f"picture[faces, batch_{size}]", picture([images, found])
+        yield f"picture[faces, batch_{size}]", tiled([images, found])
     mean = away.mean(0, keepdim=True).expand(4, -1, -1, -1)
     for metric in ("psnr", "lpips"):
         yield f"{metric}[faces, mean_face]", getattr(metrics, metric)(mean, eight[:4]).mean().item()

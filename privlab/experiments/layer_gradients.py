@@ -11,11 +11,11 @@ from privlab.experiments.batch_inversion import (
     fresh_number,
     gradvit,
     photographs,
-    picture,
     scores,
     search,
     trained,
 )
+from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import observe
 
@@ -53,4 +53,4 @@ def depth_and_components(
             found = search(gradvit(steps), model, leak.only(tensors), number).images
             yield from scores(f"trained, {chosen}, {name}", found, truth)
             pictures.append(found)
-        yield f"picture[photographs_and_selections, {name}]", picture(pictures)
+        yield f"picture[photographs_and_selections, {name}]", tiled(pictures)

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from privlab import data, training
 from privlab.experiments import shadow_fleets
-from privlab.experiments.designs import Search, strip
+from privlab.experiments.designs import Search
 from privlab.experiments.membership import look
+from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.experiments.shadow_fleets import answers, at_matched_gap
 from privlab.models import morph
@@ -75,7 +76,7 @@ def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
                 name = "fair" if draw == "pytorch" else draw
                 yield f"fair_weight[{name}, {kind}, act_{pattern}]", weight
                 yield from search.scores(f"{name}, {kind}, act_{pattern}", search.result(9, weight, **drawn).images)
-    yield "picture[patterns]", strip([[search.photograph, *(images[kind, p] for p in PATTERNS)] for kind in KINDS])
+    yield "picture[patterns]", tiled([[search.photograph, *(images[kind, p] for p in PATTERNS)] for kind in KINDS])
 
 
 @experiment(
@@ -161,7 +162,7 @@ def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
     rungs = {"maxima": ladder[9, "conv_stem"], **between, "patches": ladder[9, "patchify"]}
     for name, image in rungs.items():
         yield from search.scores(f"stem, {name}", image)
-    yield "picture[stems]", strip([[search.photograph, *rungs.values()]])
+    yield "picture[stems]", tiled([[search.photograph, *rungs.values()]])
 
 
 @experiment(protocol=1, data=("cifar10",), **sizes())
@@ -190,7 +191,7 @@ def modes(repeat: int, device: str = "cpu", **how: Any) -> Values:
     images["ln_withheld"] = search.alone(layered, search.weight_of(layered), of_norms)
     for name, image in images.items():
         yield from search.scores(f"norm, {name}", image)
-    yield "picture[norms]", strip([[search.photograph, *images.values()]])
+    yield "picture[norms]", tiled([[search.photograph, *images.values()]])
 
 
 def without_norms(model: nn.Module) -> nn.Module:
@@ -241,7 +242,7 @@ def switches(repeat: int, device: str = "cpu", **how: Any) -> Values:
     for (i, one), (j, other) in itertools.combinations(enumerate(SWITCHES), 2):
         slope = cube.select(j, 1) - cube.select(j, 0)  # of the other; `one` keeps its place, as it stands before
         yield f"interaction[{one}, {other}]", (slope.select(i, 1) - slope.select(i, 0)).mean().item()
-    yield "picture[combinations]", strip([[search.photograph, *images]])
+    yield "picture[combinations]", tiled([[search.photograph, *images]])
 
 
 def combined(combination: Sequence[int]) -> str:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image
 from torch import Tensor
 
 from privlab.ledger import evidence
 
 SHOWN = 3  # repeats of a size whose pictures are kept
+
+
+def tiled(rows: Iterable[Tensor | Sequence[Tensor]]) -> Tensor:
+    """Images in [0, 1] as evidence keeps them, one row below the other: uint8 (height, width[, 3]).
+
+    rows: each a batch (n, channels, height, width), or so many images (1, channels, height, width) beside one another.
+    """
+    batches = [
+        row.cpu() if isinstance(row, Tensor) else torch.cat([image.detach().cpu() for image in row]) for row in rows
+    ]
+    whole = torch.cat([torch.cat([*batch], -1) for batch in batches], -2)  # (channels, height * rows, width * n)
+    pixels = (whole.clamp(0, 1) * 255).round().to(torch.uint8)
+    return pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0).contiguous()
 
 
 def place(experiment: str, size: str, repeat: int, name: str, root: Path | None = None) -> Path:

@@ -22,6 +22,7 @@ from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import cases, evaluation, generator_files, generators, results, stylegan2
 from privlab.attacks.model_inversion.results import Result
 from privlab.data.private_public import PrivatePublic
+from privlab.experiments.pictures import tiled
 from privlab.training import RECIPES, Recipe, shadow_models
 from privlab.training.defence import Defence
 from privlab.training.shadow_models import Fleet
@@ -208,9 +209,7 @@ class People:
         """The first n people, a row of photographs and a row of each reconstruction, uint8 (height, width[, 3])."""
         n = min(n, self.people)
         pictures = [self.private(n), *(row.result.images[row.result.places(n)] for row in rows)]
-        whole = torch.cat([torch.cat([*line], -1) for line in pictures], -2)  # (channels, height * rows, width * n)
-        shown = whole[0] if len(whole) == 1 else whole.permute(1, 2, 0)
-        return (shown * 255).round().to(torch.uint8)
+        return tiled(pictures)
 
 
 def trained(

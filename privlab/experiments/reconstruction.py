@@ -92,12 +92,3 @@ def search(
     about = dict(weights=weights, sent=sent, names=names, snapshots=list(snapshots), restarts=restarts)
     run = kept_run(attack, seed, device, **about)
     return attack.run(model, leak, seed=seed, restarts=restarts, snapshots=snapshots, store=run, progress=False)
-
-
-def strip(images: Sequence[Tensor]) -> Tensor:
-    """Pictures side by side, as evidence keeps them: uint8 (height, width * images, channels).
-
-    images: each (1, channels, height, width) in [0, 1].
-    """
-    row = torch.cat([image.cpu() for image in images], -1)[0].permute(1, 2, 0)
-    return (row * 255).round().to(torch.uint8)

@@ -7,6 +7,7 @@ import torch
 from privlab import data, models
 from privlab.attacks.gradient_inversion.closed_form import patch_embedding
 from privlab.experiments import reconstruction
+from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import observe
 
@@ -31,4 +32,4 @@ def closed_form(repeat: int, network: str, device: str = "cpu") -> Values:
     rounded = patch_embedding(model, leak.rounded(torch.bfloat16)).images
     yield "psnr[closed_form, one_image, bfloat16]", reconstruction.psnr(rounded, photograph)
     shown = [picture.clamp(0, 1)[..., ::2, ::2] for picture in (photograph, image, rounded)]
-    yield "picture[photograph_recovered_rounded]", reconstruction.strip(shown)
+    yield "picture[photograph_recovered_rounded]", tiled([shown])

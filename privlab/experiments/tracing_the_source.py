@@ -18,6 +18,7 @@ from privlab import data, models, training
 from privlab.attacks.gradient_inversion import closed_form, label_recovery, objectives, presets
 from privlab.attacks.gradient_inversion.matching import GradientMatching
 from privlab.experiments import reconstruction
+from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import Leak, observe
 
@@ -157,7 +158,7 @@ def parts(repeat: int, shape: str, attack: str, steps: int, weights: Sequence[fl
     for part, form in {"stem": closed_form.patch_embedding, "attention": closed_form.subspace}.items():
         image = form(model, leak.only(selections(model)[part])).clamped
         yield f"psnr[{part}_closed_form]", reconstruction.psnr(image, photograph)
-    yield "picture[photograph_all_and_parts]", reconstruction.strip(images)
+    yield "picture[photograph_all_and_parts]", tiled([images])
 
 
 @experiment(

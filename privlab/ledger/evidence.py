@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +112,8 @@ def path(experiment: str, size: str, root: Path | None = None) -> Path:
 def read(experiment: str, size: str, digest: str | None, root: Path | None = None) -> Rows:
     """The repeats that are there for this digest, or for any where it is None. Of two lines for one repeat the earlier counts."""
     file, aside, repeats = path(experiment, size, root), Counter[str](), dict[int, Repeat]()
-    lines = file.read_bytes().split(b"\n") if file.exists() else []
-    for line in filter(None, lines):
-        try:
-            row = _checked(Repeat(**json.loads(line)))
-        except (ValueError, TypeError, AttributeError):  # torn by a kill, merged by hand, or written by another format
+    for row in _rows(file, _state(file)):
+        if row is None:
             aside["lines that cannot be read"] += 1
             continue
         if digest is not None and row.digest != digest:
@@ -126,6 +124,27 @@ def read(experiment: str, size: str, digest: str | None, root: Path | None = Non
         else:
             repeats[row.repeat] = row
     return Rows(tuple(repeats[n] for n in sorted(repeats)), dict(aside))
+
+
+def _state(file: Path) -> tuple[int, int, int] | None:
+    """What is another once a file has changed; None where there is none."""
+    try:
+        about = file.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_ino, about.st_size, about.st_mtime_ns
+
+
+@lru_cache(maxsize=512)
+def _rows(file: Path, state: tuple[int, int, int] | None) -> tuple[Repeat | None, ...]:
+    """A file's lines, None for one that is no repeat: parsed once, as `measure` asks of every repeat each second whether it is there."""
+    rows: list[Repeat | None] = []
+    for line in filter(None, file.read_bytes().split(b"\n") if state else ()):
+        try:
+            rows.append(_checked(Repeat(**json.loads(line))))
+        except (ValueError, TypeError, AttributeError):  # torn by a kill, merged by hand, or written by another format
+            rows.append(None)
+    return tuple(rows)
 
 
 def append(experiment: str, size: str, row: Repeat, root: Path | None = None) -> None:

@@ -30,9 +30,10 @@ from typing import Final
 import numpy as np
 from scipy.special import stdtr
 
+from privlab.ledger.evidence import LEVEL
+
 __all__ = ["LEVEL", "Chances", "Sample", "chances"]
 
-LEVEL = 0.05
 _TINY = 1e-12  # of the values' own size: below this a spread is rounding
 
 Value = Callable[[Mapping[str, np.ndarray]], np.ndarray]

@@ -8,7 +8,7 @@ import torch
 
 from privlab import data, experiments, metrics
 from privlab.attacks.gradient_inversion import presets
-from privlab.experiments import april_by_optimisation, april_closed_form, april_victims, sense_of_place
+from privlab.experiments import april_by_optimisation, april_closed_form, april_victims, pictures, sense_of_place
 from privlab.ledger import papers
 from privlab.ledger.grammar import parse
 
@@ -130,6 +130,6 @@ def test_the_larger_embedding_has_more_sense_of_place_and_a_smaller_share_of_the
 
 def test_a_strip_is_bytes_and_a_batch_stands_below():
     row = [torch.zeros(1, 3, 4, 4), torch.ones(1, 3, 4, 4)]
-    assert april_victims.strip(*row).shape == (4, 8, 3) and april_victims.strip(*row).dtype == torch.uint8
-    assert april_victims.strip(*row, below=torch.cat(row)).shape == (8, 8, 3)
-    assert april_victims.strip(torch.rand(1, 1, 4, 4)).shape == (4, 4)
+    assert pictures.tiled([row]).shape == (4, 8, 3) and pictures.tiled([row]).dtype == torch.uint8
+    assert pictures.tiled([row, torch.cat(row)]).shape == (8, 8, 3)
+    assert pictures.tiled([torch.rand(1, 1, 4, 4)]).shape == (4, 4)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from privlab import data, experiments
-from privlab.experiments import fourteen_steps
-from privlab.experiments.designs import Search, strip
+from privlab.experiments import fourteen_steps, pictures
+from privlab.experiments.designs import Search
 from privlab.ledger import grammar, papers
 from privlab.models import morph
 
@@ -69,7 +69,7 @@ def test_near_the_photograph_of_a_linear_network_downhill_leads_home():
 
 def test_a_strip_has_rows_and_columns():
     black, white = torch.zeros(1, 3, 2, 2), torch.ones(1, 3, 2, 2)
-    image = strip([[black, white], [white, black]])
+    image = pictures.tiled([[black, white], [white, black]])
     assert image.shape == (4, 4, 3) and image[0, 2:].eq(255).all() and image[2:, 2:].eq(0).all()
 
 

@@ -5,7 +5,7 @@ import torch
 
 from privlab import data, metrics, models
 from privlab.attacks.gradient_inversion import presets
-from privlab.experiments import reconstruction
+from privlab.experiments import pictures, reconstruction
 from privlab.leak import observe
 
 
@@ -69,6 +69,6 @@ def test_a_search_is_done_once_and_another_one_anew(small, monkeypatch):
 
 def test_a_strip_holds_the_pictures_side_by_side():
     left, right = torch.zeros(1, 3, 4, 5), torch.ones(1, 3, 4, 5)
-    strip = reconstruction.strip([left, right])
+    strip = pictures.tiled([[left, right]])
     assert strip.shape == (4, 10, 3) and strip.dtype == torch.uint8
     assert strip[:, :5].max() == 0 and strip[:, 5:].min() == 255
