@@ -83,8 +83,6 @@ def _rectified(func: Function, x: Tensor, *args: Any, **how: Any) -> tuple[Any, 
     """ReLU: a unit is on where its output is above 0. Autograd's own kernel for its derivative does just that, and in one go."""
     out = func(x, *args, **how)
     on = out.detach()
-    if out is x:
-        return out, lambda x, *_, **__: x.masked_fill_(on <= 0, 0)
     return out, lambda x, *_, **__: torch.ops.aten.threshold_backward(x, on, 0)
 
 
