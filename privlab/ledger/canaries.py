@@ -87,5 +87,5 @@ def moves(
         if why and not judging.breaks(
             claim, committed
         ):  # what the committed line breaks too did not move: smoke is short
-            found.insert(0, Move("identity", claim.id, why))
+            found.insert(0, Move("identity", claim.id, f"{why} ({papers.page(claim.id)} in the book)"))
     return compared, found

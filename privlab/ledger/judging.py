@@ -33,19 +33,31 @@ __all__ = [
     "SCOPES",
     "VERDICTS",
     "Judgement",
+    "Need",
     "Shelf",
     "holds_on_printed_numbers",
     "judge",
     "judgements",
+    "repeats",
 ]
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
 NOT_TESTED, MEASURING = "not tested", "measuring"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_TESTED, MEASURING)
+HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "is undecided"  # of a need
 OWN, STAND_IN = SCOPES = ("the paper's own setting", "a stand-in")
 EVERY_REPEAT = frozenset(
     {"train_acc", "train_accuracy", "training_accuracy"}
 )  # needs about these hold in every repeat or fail
+
+
+@dataclass(frozen=True)
+class Need:
+    """A need of a claim, and whether it holds: "holds", "does not hold" or "is undecided", and by which numbers."""
+
+    text: str
+    state: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,7 @@ class Judgement:
     profile: the size that decides, or that is waited for.  ours: what it was judged by.  scope: one of SCOPES, "" while measuring.
     stands_for: what a reader must know to place the numbers.  p: chance of values as clear as these, were the claim just false; None where
     no mean was tested.  beside: what other sizes and earlier tries say.  when: its last repeat was measured, seconds since 1970, UTC.
+    needs: of the claim, each with its state; empty while measuring.
     """
 
     claim: Claim
@@ -67,6 +80,7 @@ class Judgement:
     p: float | None = None
     beside: tuple[str, ...] = ()
     when: float = 0.0
+    needs: tuple[Need, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,6 +174,16 @@ def tries(claim: Claim, shelf: Shelf) -> tuple[list[Judgement], list[tuple[str, 
     return judged, waiting
 
 
+def repeats(claim: Claim, size: str, shelf: Shelf) -> dict[str, list[float]]:
+    """The values of a claim's names at one size, one a repeat: those that its verdict rests on, or as many as are there yet."""
+    tries = shelf.tries(claim.experiments, size) if size else []
+    one = next((t for t in reversed(tries) if t.complete), tries[-1] if tries else None)
+    rows = [row for experiment in one.rows for row in experiment] if one else []
+    names = dict.fromkeys(name for comparison in _comparisons(claim) for name in comparison.names)
+    measured = {name: [row.values[name] for row in rows if name in row.values] for name in names}
+    return {name: values for name, values in measured.items() if values}
+
+
 def breaks(claim: Claim, measured: Mapping[str, Sequence[Repeat]]) -> str:
     """How repeats of any size break an identity, in words; nothing where it holds, or its names are not all there.
 
@@ -210,7 +234,8 @@ def _samples(claim: Claim, one: _Try, names: Sequence[str]) -> tuple[dict[str, r
         if len(owners) > 1:
             both = " and ".join(entry.experiment for entry, _ in owners)
             raise ValueError(
-                f"claim {claim.id}: {name} is measured by {both}; of a claim's experiments one measures a name"
+                f"claim {claim.id}: {name} is measured by {both}; of a claim's experiments one measures a name "
+                f"({papers.page(claim.id)} in the book)"
             )
         ((entry, rows),) = owners
         values = np.array([row.values[name] for row in rows if name in row.values])
@@ -239,12 +264,10 @@ def _judged(claim: Claim, one: _Try) -> Judgement:
     )
     if short:
         return made
-    states = {need.text: _state(need, samples, one.level) for need in needs}
-    for state, words in ((NOT_REPRODUCED, "does not hold"), (INCONCLUSIVE, "is undecided")):
-        if stuck := [f"{text} {words} ({why})" for text, (verdict, why, _) in states.items() if verdict == state]:
-            return replace(
-                made, verdict=NOT_TESTED if state == NOT_REPRODUCED else INCONCLUSIVE, reason=f"needs {stuck[0]}"
-            )
+    made = replace(made, needs=tuple(_need(need, samples, one.level) for need in needs))
+    for state, verdict in ((FAILS, NOT_TESTED), (UNDECIDED, INCONCLUSIVE)):
+        if stuck := [f"{need.text} {state} ({need.why})" for need in made.needs if need.state == state]:
+            return replace(made, verdict=verdict, reason=f"needs {stuck[0]}")
     identity = claim.kind == "identity"
     verdict, why, p = _each_repeat(compare, samples) if identity else _means(compare, samples, one.level)
     if verdict == NOT_REPRODUCED and not own:
@@ -253,11 +276,11 @@ def _judged(claim: Claim, one: _Try) -> Judgement:
     return replace(made, verdict=verdict, reason=f"{again}{why}", p=p)
 
 
-def _state(need: Comparison, samples: Mapping[str, rule.Sample], level: float) -> tuple[str, str, float | None]:
+def _need(need: Comparison, samples: Mapping[str, rule.Sample], level: float) -> Need:
     every = all(name.partition("[")[0] in EVERY_REPEAT for name in need.names)
-    verdict, why, p = _each_repeat(need, samples) if every else _means(need, samples, level)
+    verdict, why, _ = _each_repeat(need, samples) if every else _means(need, samples, level)
     figures = "; ".join(str(Figure.of(name, samples[name].values.tolist())) for name in need.names)
-    return verdict, f"{figures}: {why}", p
+    return Need(need.text, {REPRODUCED: HOLDS, NOT_REPRODUCED: FAILS}.get(verdict, UNDECIDED), f"{figures}: {why}")
 
 
 def _each_repeat(comparison: Comparison, samples: Mapping[str, rule.Sample]) -> tuple[str, str, None]:

@@ -28,6 +28,7 @@ __all__ = [
     "Printed",
     "claims",
     "explanations",
+    "page",
     "table",
     "tables",
 ]
@@ -136,6 +137,12 @@ def claims(lab: str | None = None, path: Path | None = None) -> list[Claim]:
     return [c for c in by_id.values() if lab in (None, c.lab)]
 
 
+def page(claim: str) -> str:
+    """Where the built book tells all about a claim: the page of its table, figure or section, with its id as the anchor."""
+    paper, place, *_ = claim.split(".")
+    return f"claims/{paper}.{place}.html#{claim}"
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Why a claim did not reproduce, as far as we found out.  evidence: ids of the claims that hold it up; none makes it a guess."""
@@ -187,6 +194,10 @@ def _claim(entry: dict[str, Any]) -> Claim:
     if odd := [need for need, comparison in parsed.items() if not comparison.names]:
         raise ValueError(f"claim {name}: needs={odd[0]!r} names nothing that is measured")
     lists = {field: tuple(entry.get(field, ())) for field in ("experiments", "needs")}
+    if name.count(".") < 2:
+        raise ValueError(f"claim {name}: its id is paper.place.slug, as in lu2022.table1.cifar10_april_best")
+    if not isinstance(entry.get("headline", 0), int):
+        raise ValueError(f"claim {name}: headline={entry['headline']!r}; give the number of a question in headlines.yaml")
     return Claim(**{**entry, **lists, "numbers": tuple(_printed(name, number) for number in entry.get("numbers", ()))})
 
 
