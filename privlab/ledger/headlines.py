@@ -13,7 +13,16 @@ from pathlib import Path
 
 import yaml
 
-from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, NOT_TESTED, OWN, REPRODUCED, STAND_IN, Judgement
+from privlab.ledger.judging import (
+    INCONCLUSIVE,
+    MEASURING,
+    NOT_REPRODUCED,
+    NOT_TESTED,
+    OWN,
+    REPRODUCED,
+    STAND_IN,
+    Judgement,
+)
 from privlab.ledger.papers import PAPERS
 
 __all__ = ["Question", "answer", "questions", "sentence"]
@@ -40,7 +49,9 @@ def questions(path: Path | None = None) -> list[Question]:
         if entry.get("paper") not in PAPERS:
             raise ValueError(f"headline {number}: paper={entry.get('paper')!r}; try one of {', '.join(PAPERS)}")
         if not str(entry.get("asks") or "").endswith("?"):
-            raise ValueError(f"headline {number}: asks={entry.get('asks')!r} is no question; give a sentence that ends in ?")
+            raise ValueError(
+                f"headline {number}: asks={entry.get('asks')!r} is no question; give a sentence that ends in ?"
+            )
     return [Question(number, entry["paper"], entry["asks"]) for number, entry in sorted(entries.items())]
 
 

@@ -197,7 +197,9 @@ def _claim(entry: dict[str, Any]) -> Claim:
     if name.count(".") < 2:
         raise ValueError(f"claim {name}: its id is paper.place.slug, as in lu2022.table1.cifar10_april_best")
     if not isinstance(entry.get("headline", 0), int):
-        raise ValueError(f"claim {name}: headline={entry['headline']!r}; give the number of a question in headlines.yaml")
+        raise ValueError(
+            f"claim {name}: headline={entry['headline']!r}; give the number of a question in headlines.yaml"
+        )
     return Claim(**{**entry, **lists, "numbers": tuple(_printed(name, number) for number in entry.get("numbers", ()))})
 
 
