@@ -80,9 +80,9 @@ def sentence(judgements: Iterable[Judgement]) -> str:
     late = sum(j.claim.exploratory for j in asked)
     found = Counter((j.scope, j.verdict) for j in asked if not j.claim.exploratory)
     every = Counter(j.verdict for j in asked if not j.claim.exploratory)
+    own, stand_in = ([found[scope, verdict] for verdict in (REPRODUCED, NOT_REPRODUCED)] for scope in (OWN, STAND_IN))
     return (
-        f"Of the {len(asked) - late} claims of the four papers, {found[OWN, REPRODUCED]} reproduced and {found[OWN, NOT_REPRODUCED]} did not "
-        f"in the paper's own setting; in stand-ins, which speak of their own size alone, {found[STAND_IN, REPRODUCED]} appear and "
-        f"{found[STAND_IN, NOT_REPRODUCED]} do not; {every[INCONCLUSIVE]} are inconclusive, {every[NOT_TESTED]} not tested, "
-        f"{every[MEASURING]} not measured yet."
+        f"Of the {len(asked) - late} claims of the four papers, {own[0]} reproduced and {own[1]} did not in the paper's own setting; "
+        f"in stand-ins, which speak of their own size alone, {stand_in[0]} appear and {stand_in[1]} do not; "
+        f"{every[INCONCLUSIVE]} are inconclusive, {every[NOT_TESTED]} not tested, {every[MEASURING]} not measured yet."
     ) + (f" {late} more were chosen after a look at the data." if late else "")
