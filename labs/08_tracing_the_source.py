@@ -337,12 +337,12 @@ tiny = victim().cpu()
 tiny_leak = observe(tiny, photo.cpu(), label.cpu())
 groups = {"all": [*tiny_leak.grads], **models.parts.group(tiny)}
 kinds = {"coarse": patch_colours(), "random": at_random(24, photo.cpu())}
-moved = {kind: changes(tiny, photo.cpu(), label.cpu(), along) for kind, along in kinds.items()}
-spectra = {
-    (kind, part): torch.linalg.eigvalsh(curvature(tiny_leak, moved[kind], names)).clamp(min=0).sqrt()
-    for kind in kinds
-    for part, names in groups.items()
-}
+spectra, moved = {}, []
+for kind, along in kinds.items():
+    moved.clear()  # a third of a gigabyte; the last kind, "random", is read again below
+    moved += changes(tiny, photo.cpu(), label.cpu(), along)
+    for part, names in groups.items():
+        spectra[kind, part] = torch.linalg.eigvalsh(curvature(tiny_leak, moved, names)).clamp(min=0).sqrt()
 
 # %%
 coarse = {part: spectra["coarse", part] for part in groups}
@@ -365,10 +365,10 @@ plots.spectrum(
 unit = {name: g / tiny_leak.norm for name, g in tiny_leak.grads.items()}  # u
 
 
-def square(kind, names):
+def square(names):
     """Sum of the squared changes of these gradients, without what lies along u: a cosine does not see that."""
     total = 0.0
-    for change in moved[kind]:
+    for change in moved:
         along = sum((unit[name] * change[name]).sum() for name in unit)
         total += sum((change[name] - along * unit[name]).square().sum().item() for name in names)
     return total
@@ -376,7 +376,7 @@ def square(kind, names):
 
 def facts(part, names):
     length = (tiny_leak.only(names).norm / tiny_leak.norm).item() ** 2
-    pull = square("random", names) / square("random", groups["all"])
+    pull = square(names) / square(groups["all"])
     sensitivity = spectra["random", part].square().mean().sqrt().item()
     return [
         100 * length,
@@ -388,7 +388,7 @@ def facts(part, names):
 
 columns = ["% of the length", "% of the pull", "sensitivity, 1e-3", "largest / smallest, coarse", "the same, random"]
 measured = pd.DataFrame({part: facts(part, names) for part, names in groups.items()}, index=columns).T.round(2)
-moved.clear()  # half a gigabyte
+moved.clear()
 measured
 
 # %% [markdown]
