@@ -18,7 +18,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.8 | 1.8 GB |
+# | smoke | 0.8 | 1.7 GB |
 # | class | 3 | 1.7 GB |
 #
 # (Measured on two CPU cores. `night` measures larger networks, for hours; stopped, and run again, it goes on from there.)
