@@ -366,11 +366,12 @@ def stock_vit(repeat: int, model: str, device: str = "cpu") -> Values:
     samples, seed = data.load("imagenet_samples"), repeat % 2**31
     photograph, label = samples.one(repeat % len(samples), size=224)
     network = models.build(model, seed=seed).to(device)
-    whole = observe(network, photograph, label)
-    part, count = whole.only(["pos_embed", "patch_embed.proj.weight"]), sum(g.numel() for g in whole.grads.values())
+    part = observe(network, photograph, label, names=["pos_embed", "patch_embed.proj.weight"])
     # noise that is even over the whole update is scaled to the part that is read, number by number
-    factor = (whole.norm / part.norm).item() * (sum(g.numel() for g in part.grads.values()) / count) ** 0.5
-    del whole
+    sizes, of_part = {n: p.numel() for n, p in network.named_parameters()}, sum(g.numel() for g in part.grads.values())
+    quarters = (observe(network, photograph, label, names=[*sizes][i::4]) for i in range(4))  # a quarter's memory
+    length = sum(quarter.norm.item() ** 2 for quarter in quarters) ** 0.5
+    factor = length / part.norm.item() * (of_part / sum(sizes.values())) ** 0.5
     strip = [photograph]
     for name, measure in MEASURES.items():
         defence = spent("even", measure * factor) if isinstance(measure, float) else measure
