@@ -86,7 +86,7 @@ def test_names_cover_the_claims_of_families_and_swaps():
     swaps = numbers(
         defences.design_swaps,
         changes=defences.QUARTER,
-        which=["as_it_is", "three_relus", "all_three"],
+        which=[*defences.SWAPS],
         searches={"annealed": 1},
         members=32,
         epochs=2,
