@@ -81,6 +81,12 @@ pd.DataFrame(rows, columns=head)
 # %% [markdown]
 # (`privlab` are claims of our own. What was chosen after a look at the data stands apart: that it holds is no surprise.)
 #
+# Whoever reads nothing else asks eighteen questions, which the papers answer with yes:
+
+# %%
+pd.DataFrame([{"question": h.question.asks, "answer": h.words} for h in ledger.headlines.headlines(judged)])
+
+# %% [markdown]
 # ## Every claim
 #
 # Choose a paper, a lab, a verdict. Each row gives the claim in our words, the comparison that decides it, the number in print, ours, and the verdict with its reason.

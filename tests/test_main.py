@@ -166,7 +166,7 @@ def test_report_against_earlier_evidence(measured, capsys):
 @pytest.mark.parametrize(
     ("command", "form", "begins"),
     [
-        ("report", "md", "# The ledger"), ("report", "json", "[\n"), ("report", "csv", "id,paper"), ("report", "latex", r"\begin{tabular}"),
+        ("report", "md", "# The ledger"), ("report", "json", "{\n"), ("report", "csv", "id,paper"), ("report", "latex", r"\begin{tabular}"),
         ("history", "md", "# History"), ("history", "json", "[\n"), ("history", "csv", "when,claim"),
         ("history", "latex", r"\begin{tabular}"),
     ],

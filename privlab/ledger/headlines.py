@@ -1,11 +1,20 @@
 """The questions that a reader wants answered first, and what the verdicts of their claims answer so far; the counts as one sentence.
 
 The papers answer each question with yes. So a claim that reproduced speaks for yes, one that did not for no, and only in its scope: a
-stand-in never answers for the paper's own size. Claims whose comparison was chosen after a look at the data answer nothing.
+stand-in never answers for the paper's own size. Claims whose comparison was chosen after a look at the data answer nothing. Of the claims
+that are judged,
+
+    yes          all are reproduced
+    no           all are not reproduced
+    mixed        some are reproduced, some are not
+    equal        none is reproduced but those that say that two things differ by less than a margin, and these all are
+    undecided    none of these: a claim is inconclusive, or not tested since a need of it fails
+    measuring    no claim is judged yet
 """
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +22,7 @@ from pathlib import Path
 
 import yaml
 
+from privlab.ledger.grammar import parse
 from privlab.ledger.judging import (
     INCONCLUSIVE,
     MEASURING,
@@ -20,12 +30,16 @@ from privlab.ledger.judging import (
     NOT_TESTED,
     OWN,
     REPRODUCED,
+    SCOPES,
     STAND_IN,
     Judgement,
 )
-from privlab.ledger.papers import PAPERS
+from privlab.ledger.papers import PAPERS, Claim
 
-__all__ = ["Question", "answer", "questions", "sentence"]
+__all__ = ["ANSWERS", "Headline", "Question", "answer", "count", "headlines", "questions", "sentence"]
+
+YES, NO, MIXED, EQUAL, UNDECIDED = "yes", "no", "mixed", "equal", "undecided"
+ANSWERS = (YES, NO, MIXED, EQUAL, UNDECIDED, MEASURING)
 
 
 @dataclass(frozen=True)
@@ -35,6 +49,20 @@ class Question:
     number: int
     paper: str
     asks: str
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A question with its answer.
+
+    answer: one of ANSWERS.  words: the answer with its scope and how many claims have which verdict, a sentence.
+    judgements: of the claims that answer it, in the order of claims.yaml.
+    """
+
+    question: Question
+    answer: str
+    words: str
+    judgements: tuple[Judgement, ...]
 
 
 def questions(path: Path | None = None) -> list[Question]:
@@ -55,23 +83,55 @@ def questions(path: Path | None = None) -> list[Question]:
     return [Question(number, entry["paper"], entry["asks"]) for number, entry in sorted(entries.items())]
 
 
+def headlines(judgements: Iterable[Judgement]) -> list[Headline]:
+    """The questions that these verdicts answer, each with its answer; all of them where all claims were judged."""
+    judged = list(judgements)
+    mine = {q: tuple(j for j in judged if j.claim.headline == q.number) for q in questions()}
+    return [Headline(q, _answer(claims), answer(claims), claims) for q, claims in mine.items() if claims]
+
+
+def count(judgements: Iterable[Judgement]) -> str:
+    """How many of the questions have which answer, in one line."""
+    found = Counter(h.answer for h in headlines(judgements))
+    return f"of {found.total()} questions: {', '.join(f'{n} {word}' for word in ANSWERS if (n := found[word]))}"
+
+
 def answer(claims: Sequence[Judgement]) -> str:
-    """What these verdicts answer, in words: first the paper's own setting, then stand-ins, then what is open."""
+    """What these verdicts answer, as a sentence: such as "No, it does not appear in a stand-in (2 not reproduced); open: 1 measuring."."""
     asked = [j for j in claims if not j.claim.exploratory]
     if not asked:
         return "No claim asks this yet."
-    found = Counter((j.scope, j.verdict) for j in asked)
-    said = []
-    for scope, where in ((OWN, "in the paper's own setting"), (STAND_IN, "in stand-ins")):
-        yes, no = found[scope, REPRODUCED], found[scope, NOT_REPRODUCED]
-        if yes or no:
-            word = f"In part ({yes} yes, {no} no)" if yes and no else f"Yes ({yes})" if yes else f"No ({no})"
-            said.append(f"{word}, {where}.")
-    open_ = Counter(j.verdict for j in asked)
-    left = [f"{open_[verdict]} {verdict}" for verdict in (INCONCLUSIVE, NOT_TESTED, MEASURING) if open_[verdict]]
-    if not said and open_[MEASURING] == len(asked):
-        return f"Not measured yet ({len(asked)})."
-    return " ".join([*(said or ["Undecided."]), *([f"Open: {', '.join(left)}."] if left else [])])
+    found, every = Counter((j.scope, j.verdict) for j in asked), Counter(j.verdict for j in asked)
+    said = _answer(claims)
+    decided = (REPRODUCED, NOT_REPRODUCED)
+    counts = {scope: " and ".join(f"{found[scope, v]} {v}" for v in decided if found[scope, v]) for scope in SCOPES}
+    where = " and ".join(f"in {scope} ({count})" for scope, count in counts.items() if count)
+    left = ", ".join(f"{every[v]} {v}" for v in (INCONCLUSIVE, NOT_TESTED, MEASURING) if every[v])
+    words = said.capitalize() + (f", {'it does not appear ' * (said == NO)}{where}" if where else "")
+    return f"{words}; open: {left}." if left and said != MEASURING else f"{words}."
+
+
+def _answer(claims: Sequence[Judgement]) -> str:
+    judged = [j for j in claims if not j.claim.exploratory and j.verdict != MEASURING]
+    orders = [j.verdict for j in judged if not _of_equality(j.claim)]
+    equals = [j.verdict for j in judged if _of_equality(j.claim)]
+    if not judged:
+        return MEASURING
+    if orders and equals and set(equals) == {REPRODUCED} and REPRODUCED not in orders:
+        return EQUAL
+    every = set(orders or equals)
+    if {REPRODUCED, NOT_REPRODUCED} <= every:
+        return MIXED
+    return {frozenset({REPRODUCED}): YES, frozenset({NOT_REPRODUCED}): NO}.get(frozenset(every), UNDECIDED)
+
+
+def _of_equality(claim: Claim) -> bool:
+    """Whether it says that two things differ by less than a margin: `abs(difference) < margin`, which holds where all are alike."""
+    compare = parse(claim.compare, claim.id)
+    match compare.tree:
+        case ast.Compare(left=ast.Call(func=ast.Name(id="abs")), ops=[ast.Lt() | ast.LtE()]):
+            return all(compare(dict.fromkeys(compare.names, value)) for value in (0.0, 1e3))
+    return False
 
 
 def sentence(judgements: Iterable[Judgement]) -> str:

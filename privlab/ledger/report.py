@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from privlab.ledger import judging
+from privlab.ledger import headlines, judging
 from privlab.ledger.evidence import LEVEL
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, SCOPES, VERDICTS, Judgement
 from privlab.ledger.papers import PAPERS, Claim
@@ -102,7 +102,10 @@ def _reasons(judgement: Judgement) -> list[str]:
 
 
 def render(judgements: Sequence[Judgement], form: str = "md") -> str:
-    """The ledger as a page ("md"), as "json" or "csv" with a row a claim, or as a tabular ("tex").  Raises ValueError for another form."""
+    """The ledger as a page ("md"), as "json", as "csv" with a row a claim, or as a tabular ("tex"); the headlines with the first two.
+
+    Raises ValueError for another form.
+    """
     if form not in FORMS:
         raise ValueError(f"form={form!r}; try one of {', '.join(FORMS)}")
     return {"md": _markdown, "json": _json, "csv": _csv, "tex": _latex}[form](judgements)
@@ -130,6 +133,9 @@ def _markdown(judgements: Sequence[Judgement]) -> str:
         f"Of {tested} claims about means {reproduced} reproduced; {certain} of them do if all are asked together (Holm's correction).",
         "A stand-in speaks of its own size, and not of the paper's.",
     ]
+    if answered := headlines.headlines(judgements):
+        rows = [["", "question", "answer"], *([str(h.question.number), h.question.asks, h.words] for h in answered)]
+        lines += ["", "## What a reader wants answered first", "", *grid(rows)]
     for name, mine in _of_paper(judgements):
         rows = [["statement", "the paper's number", "ours", "verdict"]]
         for j in mine:
@@ -142,7 +148,12 @@ def _markdown(judgements: Sequence[Judgement]) -> str:
 
 
 def _json(judgements: Sequence[Judgement]) -> str:
-    return json.dumps([asdict(j) for j in judgements], indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    answered = [
+        {**asdict(h.question), "answer": h.answer, "words": h.words, "claims": [j.claim.id for j in h.judgements]}
+        for h in headlines.headlines(judgements)
+    ]
+    both = {"headlines": answered, "claims": [asdict(j) for j in judgements]}
+    return json.dumps(both, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _csv(judgements: Sequence[Judgement]) -> str:

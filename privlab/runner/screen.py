@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 
 from privlab.compute.atomic import write_atomic
-from privlab.ledger import canaries, judging, report
+from privlab.ledger import canaries, headlines, judging, report
 from privlab.ledger.canaries import Move
 from privlab.ledger.judging import Judgement
 from privlab.ledger.papers import PAPERS
@@ -38,6 +38,7 @@ def finish(out: Path, results: Results) -> str:
     lines.append(
         f"of {tested} claims about means {reproduced} reproduced, {certain} of them if all are asked together (Holm)"
     )
+    lines.append(headlines.count(judged))
     lines.append(_against(compared, moves))
     lines += [f"  {move}" for move in moves[:SHOWN]]
     lines += [f"  and {len(moves) - SHOWN} more"] if len(moves) > SHOWN else []

@@ -451,6 +451,8 @@ def test_printed_numbers_come_from_the_table_they_point_to(tmp_path):
     ({"experiments": "april.attacks"}, r"experiments='april.attacks'; give a list of texts such as gradient_inversion"),
     ({"needs": ["mse[a] <"]}, r"claim lu2022.table1.best: compare='mse\[a\] <' does not parse"),
     ({"needs": ["1 < 2"]}, r"needs='1 < 2' names nothing that is measured"),
+    ({"headline": "12"}, r"claim lu2022.table1.best: headline='12'; give the number of a question in headlines.yaml, 1 to 18"),
+    ({"headline": 19}, r"headline=19; give the number"),
     ({"id": "table1.best"}, r"claim table1.best: its id starts with its paper, as in lu2022.table1.best"),
     ({"numbers": [{**APRIL, "mean": 0.003}]}, r"mse\[april\] is given as 0.003; lu2022_table1 has 0.002"),
     ({"numbers": [{**APRIL, "cell": {"attack": "APRIL"}}]}, r"mse\[april\] fits 6 cells of lu2022_table1"),

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from privlab.ledger import canaries, judging, report
+from privlab.ledger import canaries, headlines, judging, report
 from privlab.runner import screen
 
 RESULTS = {
@@ -25,6 +25,7 @@ def test_the_screen_has_labs_verdicts_and_what_moved(tmp_path, monkeypatch):
     at = lines.index("against the committed evidence, 40 values: 12 moved")
     assert lines[at + 1] == "  canary: psnr[a_0], 1 before, 2 now" and lines[at + 9] == "  and 4 more"
     assert lines[-2] == "99_other: In [3]: <boom>" and lines[-1].endswith(f": {tmp_path / 'index.html'}")
+    assert headlines.count(judging.judgements()) in lines
     counted = sum(int(n) for row in report.counts(judging.judgements())[1:] for n in row[2:] if n != "-")
     assert counted == len(judging.judgements())
     page = (tmp_path / "index.html").read_text()

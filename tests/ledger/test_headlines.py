@@ -1,0 +1,48 @@
+"""The eighteen questions: which verdicts make which answer, and that every question has claims that answer it."""
+
+from __future__ import annotations
+
+import pytest
+
+from privlab.ledger import headlines, papers
+from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, NOT_TESTED, OWN, REPRODUCED, STAND_IN, Judgement
+from privlab.ledger.papers import Claim
+
+
+def judged(verdict=REPRODUCED, scope=STAND_IN, compare="psnr[a] > psnr[b]", **more):
+    claim = Claim("lu2022.x.y", "lu2022", "T", "05", "ordering", "S.", compare, headline=4, **more)
+    return Judgement(claim, "class", verdict, "r", scope="" if verdict == MEASURING else scope)
+
+
+ALIKE = judged(compare="abs(psnr[a] - psnr[b]) < 1")
+SIZE = judged(compare="abs(psnr[a] - psnr[b] - 20) < 1")
+
+
+@pytest.mark.parametrize("verdicts, answer, words", [
+    ([judged()], "yes", "Yes, in a stand-in (1 reproduced)."),
+    ([judged(), judged(scope=OWN), judged(MEASURING)], "yes",
+     "Yes, in the paper's own setting (1 reproduced) and in a stand-in (1 reproduced); open: 1 measuring."),
+    ([judged(NOT_REPRODUCED)], "no", "No, it does not appear in a stand-in (1 not reproduced)."),
+    ([judged(NOT_REPRODUCED), judged()], "mixed", "Mixed, in a stand-in (1 reproduced and 1 not reproduced)."),
+    ([judged(INCONCLUSIVE), judged()], "undecided", "Undecided, in a stand-in (1 reproduced); open: 1 inconclusive."),
+    ([judged(NOT_TESTED), judged(MEASURING)], "undecided", "Undecided; open: 1 not tested, 1 measuring."),
+    ([judged(MEASURING)], "measuring", "Measuring."),
+    ([judged(INCONCLUSIVE), ALIKE], "equal", "Equal, in a stand-in (1 reproduced); open: 1 inconclusive."),
+    ([judged(), ALIKE], "yes", "Yes, in a stand-in (2 reproduced)."),
+    ([judged(INCONCLUSIVE), SIZE], "undecided", "Undecided, in a stand-in (1 reproduced); open: 1 inconclusive."),
+    ([ALIKE], "yes", "Yes, in a stand-in (1 reproduced)."),
+    ([judged(exploratory=True)], "measuring", "No claim asks this yet."),
+])  # fmt: skip
+def test_verdicts_make_an_answer_with_its_scope(verdicts, answer, words):
+    (one,) = headlines.headlines(verdicts)
+    assert (one.question.number, one.answer, one.words) == (4, answer, words)
+    assert headlines.count(verdicts) == f"of 1 questions: 1 {answer}"
+
+
+def test_every_question_has_claims_of_its_paper_and_none_that_the_paper_s_own_numbers_deny():
+    listed = headlines.questions()
+    assert [q.number for q in listed] == list(range(1, 19))
+    for question in listed:
+        claims = [c for c in papers.claims() if c.headline == question.number]
+        assert question.paper in {c.paper for c in claims} <= {question.paper, "privlab"}, question
+        assert all(c.holds_on_printed_numbers is not False for c in claims), question
