@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from privlab.ledger import headlines, papers
-from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, NOT_TESTED, OWN, REPRODUCED, STAND_IN, Judgement
+from privlab.ledger.judging import (
+    INCONCLUSIVE,
+    MEASURING,
+    NOT_REPRODUCED,
+    NOT_TESTED,
+    OWN,
+    REPRODUCED,
+    STAND_IN,
+    Judgement,
+)
 from privlab.ledger.papers import Claim
 
 

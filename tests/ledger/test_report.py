@@ -240,7 +240,7 @@ def test_json_has_every_field_and_another_form_is_named():
     both = json.loads(report.render([judged(headline=18)], "json"))
     (one,), (question,) = both["claims"], both["headlines"]
     assert (question["number"], question["answer"], question["claims"]) == (18, "yes", ["lu2022.one"])
-   
+
     assert (one["claim"]["id"], one["verdict"], one["scope"]) == ("lu2022.one", REPRODUCED, STAND_IN)
     with pytest.raises(ValueError, match=r"form='pdf'; try one of md, json, csv, tex"):
         report.render([], "pdf")

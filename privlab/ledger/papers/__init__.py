@@ -197,7 +197,9 @@ def _claim(entry: dict[str, Any]) -> Claim:
     if name.count(".") < 2:
         raise ValueError(f"claim {name}: its id is paper.place.slug, as in lu2022.table1.cifar10_april_best")
     if (headline := entry.get("headline", 1)) not in range(1, 19) or not isinstance(headline, int):
-        raise ValueError(f"claim {name}: headline={headline!r}; give the number of a question in headlines.yaml, 1 to 18")
+        raise ValueError(
+            f"claim {name}: headline={headline!r}; give the number of a question in headlines.yaml, 1 to 18"
+        )
     return Claim(**{**entry, **lists, "numbers": tuple(_printed(name, number) for number in entry.get("numbers", ()))})
 
 
