@@ -6,7 +6,7 @@ counts, at the level of its registration; earlier tries and other sizes stand be
 
     reproduced, not reproduced    the comparison, or its opposite, is shown by the repeats
     inconclusive                  neither is, or a need of the claim is undecided
-    not tested                    a need is refuted: what would be compared is not there
+    not tested                    a need is refuted: what would be compared is not there; or the claim has no experiment
     measuring                     registered repeats are missing, or nothing is registered yet
 
 Of the needs, one about the accuracy of victims on their training data holds in every repeat, or fails. An identity must hold in every
@@ -15,6 +15,7 @@ repeat too. All else is about means. The ledger knows of an experiment only what
 
 from __future__ import annotations
 
+import ast
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -64,10 +65,10 @@ class Need:
 class Judgement:
     """A claim's verdict.
 
-    profile: the size that decides, or that is waited for.  ours: what it was judged by.  scope: one of SCOPES, "" while measuring.
-    stands_for: what a reader must know to place the numbers.  p: chance of values as clear as these, were the claim just false; None where
-    no mean was tested.  beside: what other sizes and earlier tries say.  when: its last repeat was measured, seconds since 1970, UTC.
-    needs: of the claim, each with its state; empty while measuring.
+    profile: the size that decides, or that is waited for.  ours: what it was judged by.  scope: one of SCOPES, "" where nothing was
+    measured.  stands_for: what a reader must know to place the numbers.  p: chance of values as clear as these, were the claim just false;
+    None where no mean was tested.  beside: what other sizes and earlier tries say.  when: its last repeat was measured, seconds since 1970,
+    UTC.  needs: of the claim, each with its state; empty while measuring.
     """
 
     claim: Claim
@@ -149,11 +150,11 @@ def judge(claim: Claim, shelf: Shelf | None = None) -> Judgement:
 
     Raises ValueError for a comparison outside of the grammar, and for a name that two of the claim's experiments measure.
     """
+    if not claim.experiments:
+        return Judgement(claim, "", NOT_TESTED, "nothing in this book can measure it")
     judged, waiting = tries(claim, shelf or Shelf())
     if not judged:
-        names = " and ".join(claim.experiments)
-        nothing = f"nothing is registered of {names} yet" if names else "no experiment measures it"
-        why = "; ".join(lacks for _, lacks in waiting) or nothing
+        why = "; ".join(lacks for _, lacks in waiting) or f"nothing is registered of {' and '.join(claim.experiments)} yet"
         return Judgement(claim, waiting[0][0] if waiting else "", MEASURING, why)
     first, *others = judged
     beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in others] + [f"to come: {lacks}" for _, lacks in waiting]
@@ -203,10 +204,16 @@ def breaks(claim: Claim, measured: Mapping[str, Sequence[Repeat]]) -> str:
 
 
 def holds_on_printed_numbers(claim: Claim) -> bool | None:
-    """Whether the paper's own numbers satisfy the comparison; None where one of its names has no number in print."""
-    comparison = parse(claim.compare, claim.id)
+    """Whether the paper's own numbers satisfy the comparison; None where that is open, as one of its names has no number in print."""
+    whole = parse(claim.compare, claim.id)
     printed = {n.name: n.mean for n in claim.numbers}
-    return bool(comparison(printed)) if printed.keys() >= set(comparison.names) else None
+    match whole.tree:
+        case ast.BoolOp(op=ast.And(), values=values):
+            parts = [parse(ast.unparse(value), claim.id) for value in values]
+        case _:
+            parts = [whole]
+    known = [bool(part(printed)) for part in parts if printed.keys() >= set(part.names)]
+    return False if not all(known) else True if len(known) == len(parts) else None
 
 
 def _comparisons(claim: Claim) -> list[Comparison]:

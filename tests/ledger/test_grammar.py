@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from privlab.ledger import papers
+from privlab.ledger import papers, report
 from privlab.ledger.grammar import parse
-from privlab.ledger.judging import holds_on_printed_numbers
+from privlab.ledger.judging import Judgement, holds_on_printed_numbers
 from privlab.ledger.papers import Claim
 
 
@@ -203,8 +203,22 @@ def test_printed_numbers_are_held_against_the_claim():
     assert holds_on_printed_numbers(claim("mse[april] < mse[dlg]", numbers=(april, dlg))) is True
     assert holds_on_printed_numbers(claim("mse[april] > mse[dlg]", numbers=(april, dlg))) is False
     assert holds_on_printed_numbers(claim("mse[april] < mse[dlg]", numbers=(april,))) is None
+    assert holds_on_printed_numbers(claim("mse[april] < 1 and mse[tag] < 1", numbers=(april,))) is None
+    assert holds_on_printed_numbers(claim("mse[april] > 1 and mse[tag] < 1", numbers=(april,))) is False  # one part is enough
 
 
 def test_the_book_s_claims_say_rightly_whether_the_printed_numbers_bear_them_out():
     for one in papers.claims():
         assert holds_on_printed_numbers(one) is one.holds_on_printed_numbers, one.id
+
+
+DENIED = [c for c in papers.claims() if c.holds_on_printed_numbers is False]
+
+
+@pytest.mark.parametrize("denied", DENIED, ids=lambda c: c.id)
+def test_what_a_paper_s_own_numbers_deny_says_so_wherever_it_is_shown(denied):
+    assert re.search(r"\b(denies|deny|contradicts?)\b", f"{denied.statement} {denied.note}"), "say it in the note"
+    judged = [Judgement(denied, "class", "measuring", "")]
+    shown = [report.render(judged, form) for form in report.FORMS if form != "json"]
+    for text in (*shown, repr(report.Panel("", tuple(judged))), report.Panel("", tuple(judged))._repr_html_()):
+        assert "these contradict the claim" in text
