@@ -154,7 +154,10 @@ def judge(claim: Claim, shelf: Shelf | None = None) -> Judgement:
         return Judgement(claim, "", NOT_TESTED, "nothing in this book can measure it")
     judged, waiting = tries(claim, shelf or Shelf())
     if not judged:
-        why = "; ".join(lacks for _, lacks in waiting) or f"nothing is registered of {' and '.join(claim.experiments)} yet"
+        why = (
+            "; ".join(lacks for _, lacks in waiting)
+            or f"nothing is registered of {' and '.join(claim.experiments)} yet"
+        )
         return Judgement(claim, waiting[0][0] if waiting else "", MEASURING, why)
     first, *others = judged
     beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in others] + [f"to come: {lacks}" for _, lacks in waiting]

@@ -204,7 +204,9 @@ def test_printed_numbers_are_held_against_the_claim():
     assert holds_on_printed_numbers(claim("mse[april] > mse[dlg]", numbers=(april, dlg))) is False
     assert holds_on_printed_numbers(claim("mse[april] < mse[dlg]", numbers=(april,))) is None
     assert holds_on_printed_numbers(claim("mse[april] < 1 and mse[tag] < 1", numbers=(april,))) is None
-    assert holds_on_printed_numbers(claim("mse[april] > 1 and mse[tag] < 1", numbers=(april,))) is False  # one part is enough
+    assert (
+        holds_on_printed_numbers(claim("mse[april] > 1 and mse[tag] < 1", numbers=(april,))) is False
+    )  # one part is enough
 
 
 def test_the_book_s_claims_say_rightly_whether_the_printed_numbers_bear_them_out():
