@@ -127,7 +127,7 @@ pd.DataFrame({f.name: kept[name][f.name] for f in lost.ours for name in kept if 
 ledger.report.Panel("passed again", (ledger.judging.judge(claim),))
 
 # %% [markdown]
-# Each comparison is a test on the repeats' own values, once for it and once against it, by Student's t; names that were measured in the same repeat are paired. Neither shown: **inconclusive**. `and`, `or`, `min` and `max` are put together from such tests so that ignorance stays ignorance. Nothing of a claim is ever run as code: its text is parsed, and only comparisons and arithmetic are let in.
+# Each comparison is a test on the repeats' own values, once for it and once against it, by Student's t; names that were measured in the same repeat are paired. Neither shown: **inconclusive**. `and`, `or`, `min` and `max` are put together from such tests so that ignorance stays ignorance; that two things are *alike*, `abs(a - b) < margin`, is shown by two of them, one in each direction. Before the question come its *needs*, such as an attack that beats a guess: where one does not hold, the claim is **not tested**. Nothing of a claim is ever run as code: its text is parsed, and only comparisons and arithmetic are let in.
 #
 # Are verdicts the lines' alone? Invented evidence, judged again with its lines in another order, and among lines that are none (pilots, another protocol, second lines for a repeat, one cut short). The third row is a control: every sign turned.
 

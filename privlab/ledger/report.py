@@ -22,7 +22,7 @@ from privlab.ledger.papers import PAPERS, Claim
 __all__ = ["FORMS", "Panel", "changes", "counts", "grid", "holm", "in_latex", "in_markdown", "render", "show"]
 
 FORMS = ("md", "json", "csv", "tex")
-_COLUMNS = "id paper where lab kind statement compare printed ours size scope stands_for verdict reason p"
+_COLUMNS = "id paper where lab kind statement compare printed ours size scope stands_for verdict reason p needs"
 EXPLORATORY = "chosen after a look"
 
 # Okabe and Ito's colours, told apart by colour-blind readers. They only edge a cell that says the verdict in words.
@@ -95,7 +95,13 @@ def _head(judgement: Judgement) -> str:
 
 def _reasons(judgement: Judgement) -> list[str]:
     setting = f"{judgement.profile}: {judgement.stands_for}" if judgement.stands_for else judgement.profile
-    return [text for text in (judgement.reason, setting, *judgement.beside) if text]
+    return [text for text in (judgement.reason, _needs(judgement), setting, *judgement.beside) if text]
+
+
+def _needs(judgement: Judgement) -> str:
+    """Each need and whether it holds; while nothing is measured, what will be needed."""
+    states = [f"{need.text} {need.state}" for need in judgement.needs] or judgement.claim.needs
+    return f"needs: {'; '.join(states)}" if states else ""
 
 
 # -- the formats ---------------------------------------------------------------------------------------------------------
@@ -163,7 +169,7 @@ def _csv(judgements: Sequence[Judgement]) -> str:
     for j in judgements:
         c, p = j.claim, "" if j.p is None else f"{j.p:.3g}"
         about = [c.id, c.paper, c.where, c.lab, c.kind, c.statement, c.compare, _printed(c), _ours(j)]
-        writer.writerow([*about, j.profile, _scope(j), j.stands_for, j.verdict, j.reason, p])
+        writer.writerow([*about, j.profile, _scope(j), j.stands_for, j.verdict, j.reason, p, _needs(j)])
     return out.getvalue()
 
 

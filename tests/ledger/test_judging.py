@@ -125,6 +125,23 @@ def test_a_need_goes_before_the_question(measured, need, verdict, why):
     assert judged.verdict == verdict and judged.reason.startswith(why or "needs psnr[grey] > 0.5 and")
 
 
+@pytest.mark.parametrize(
+    ("compare", "verdict"),
+    [
+        ("abs(psnr[a] - psnr[b]) < 4.03", REPRODUCED),  # 2.5 + 2.353 x 0.6455 = 4.02, and -2.5 lies further below it
+        ("abs(psnr[a] - psnr[b]) < 4", INCONCLUSIVE),
+        ("abs(psnr[a] - psnr[b]) < 0.46", INCONCLUSIVE),  # 2.5 - 3.182 x 0.6455 = 0.45: one of two parts, so at 0.025
+        ("abs(psnr[a] - psnr[b]) < 0.44", NOT_REPRODUCED),
+        ("abs(psnr[c]) < 1.53", REPRODUCED),  # a mean of 0
+        ("abs(psnr[c]) < 1.5", INCONCLUSIVE),
+        ("abs(psnr[c]) < 0.001", INCONCLUSIVE),  # equal means never refute that they are alike
+    ],
+)
+def test_alike_is_shown_by_two_one_sided_tests_and_refuted_where_a_difference_is_shown(measured, compare, verdict):
+    shelf = measured("class", {"psnr[a]": STEPS, "psnr[b]": [0.0] * 4, "psnr[c]": [-1.5, 0.5, -0.5, 1.5]})
+    assert judging.judge(claim(compare), shelf).verdict == verdict
+
+
 def test_of_two_needs_the_refuted_one_speaks(measured):
     asked = claim("psnr[a] > 0", needs=("psnr[a] > 1", "psnr[a] < 0"))
     judged = judging.judge(asked, measured("class", {"psnr[a]": STEPS}))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -24,6 +26,7 @@ from privlab.ledger.judging import (
     STAND_IN,
     VERDICTS,
     Judgement,
+    Need,
 )
 from privlab.ledger.papers import Claim, Printed
 
@@ -162,6 +165,18 @@ def test_a_panel_can_be_read_without_seeing_colours_or_layout():
         assert verdict in tags.words and f"reason for {verdict}" in tags.words
     # colour only edges a cell: text keeps the page's own colours and contrast
     assert not any(re.search(r"(?<![-\w])(color|background)", attrs.get("style") or "") for _, attrs in tags.seen)
+
+
+@pytest.mark.parametrize("form", ["md", "csv", "panel", "terminal"])
+def test_needs_are_shown_with_their_state_and_without_one_while_measuring(form):
+    with_needs = dict(needs=("psnr[a] > 20", "psnr[b] > 20"))
+    states = (Need("psnr[a] > 20", "holds", "why"), Need("psnr[b] > 20", "is undecided", "why"))
+    one, two = replace(judged(**with_needs), needs=states), judged("lu2022.two", MEASURING, "", **with_needs)
+    panel = report.Panel("", (one, two))
+    text = {"panel": panel._repr_html_, "terminal": lambda: repr(panel)}.get(form, lambda: report.render([one, two], form))()
+    plain = html.unescape(text).replace("\\", "")
+    assert "needs: psnr[a] > 20 holds; psnr[b] > 20 is undecided" in plain
+    assert "needs: psnr[a] > 20; psnr[b] > 20" in plain
 
 
 def luminance(colour: str) -> float:
