@@ -173,7 +173,9 @@ def test_needs_are_shown_with_their_state_and_without_one_while_measuring(form):
     states = (Need("psnr[a] > 20", "holds", "why"), Need("psnr[b] > 20", "is undecided", "why"))
     one, two = replace(judged(**with_needs), needs=states), judged("lu2022.two", MEASURING, "", **with_needs)
     panel = report.Panel("", (one, two))
-    text = {"panel": panel._repr_html_, "terminal": lambda: repr(panel)}.get(form, lambda: report.render([one, two], form))()
+    text = {"panel": panel._repr_html_, "terminal": lambda: repr(panel)}.get(
+        form, lambda: report.render([one, two], form)
+    )()
     plain = html.unescape(text).replace("\\", "")
     assert "needs: psnr[a] > 20 holds; psnr[b] > 20 is undecided" in plain
     assert "needs: psnr[a] > 20; psnr[b] > 20" in plain
