@@ -335,8 +335,9 @@ checks.verify("14.holm", holm)
 # The p-value of a claim is the chance of values as clear as ours, were it just false.
 
 # %%
-p_values = {j.claim.id: j.p for j in judged if j.p is not None}
-passed = sum(j.verdict == HELD for j in judged if j.p is not None)
+tested = [j for j in judged if j.p is not None and not j.claim.exploratory]
+p_values = {j.claim.id: j.p for j in tested}
+passed = sum(j.verdict == HELD for j in tested)
 if (together := holm(p_values)) is not None:  # once you have written it
     print(f"{len(p_values)} claims about means: {passed} reproduced; {len(together)} stand together, and the others, each likely, are not certain as a set")  # fmt: skip
 

@@ -50,9 +50,9 @@ def counts(judgements: Iterable[Judgement]) -> list[list[str]]:
 def holm(judgements: Iterable[Judgement]) -> tuple[int, int, int]:
     """(tested, reproduced, certain): claims about means, those of them that reproduced, and those that still do if all are asked together.
 
-    Holm's correction of the p-values of Student's t, at 0.05 for all tests together (Holm 1979).
+    Holm's correction of the p-values of Student's t, at 0.05 for all tests together (Holm 1979), without what was chosen after a look.
     """
-    tested = [j for j in judgements if j.p is not None]
+    tested = [j for j in judgements if j.p is not None and not j.claim.exploratory]
     passed = 0
     for left, j in zip(range(len(tested), 0, -1), sorted(tested, key=lambda j: j.p or 0.0), strict=True):
         if (j.p or 0.0) > LEVEL / left:
