@@ -99,8 +99,9 @@ def _reasons(judgement: Judgement) -> list[str]:
 
 
 def _needs(judgement: Judgement) -> str:
-    """Each need and whether it holds; while nothing is measured, what will be needed."""
-    states = [f"{need.text} {need.state}" for need in judgement.needs] or judgement.claim.needs
+    """Each need and whether it holds, but for the one that the reason names; while nothing is measured, what will be needed."""
+    told = [need for need in judgement.needs if need.text not in judgement.reason]
+    states = [f"{need.text} {need.state}" for need in told] if judgement.needs else judgement.claim.needs
     return f"needs: {'; '.join(states)}" if states else ""
 
 
