@@ -28,7 +28,8 @@ RANGES = {
     "attacc": SHARE, "attacc_if_stopped": SHARE, "acc": SHARE, "attack_acc": SHARE, "attack_acc_at_matched_gap": SHARE,
     "train_acc": SHARE, "task_acc": SHARE, "auc": SHARE, "auc_at_matched_gap": SHARE, "auc_if_stopped": SHARE, "iip": SHARE,
     "tpr_at_fpr_0p01": SHARE, "tpr_at_fpr_0p01_at_matched_gap": SHARE, "tpr_at_fpr_0p001": SHARE, "macro_f1": SHARE,
-    "train_test_gap": SHARE, "user_preference": SHARE, "decided_share": SHARE, "verdicts_kept": SHARE, "share_of_epochs_ahead": SHARE,
+    "train_test_gap": SHARE, "test_acc": SHARE, "test_accuracy": SHARE, "train_accuracy": SHARE,
+    "user_preference": SHARE, "decided_share": SHARE, "verdicts_kept": SHARE, "share_of_epochs_ahead": SHARE,
     "roc_share_above": SHARE, "receptive_area": SHARE,
     "bend": SHARE, "slope_share": SHARE, "share_of_square": SHARE, "skill": SIGNED, "row_cosine": SIGNED,
     "rank_correlation": SIGNED, "spearman": SIGNED, "correlation": SIGNED, "interaction": SIGNED, "effect": (-3.0, 3.0),
@@ -56,6 +57,7 @@ def committed(metric: str, experiments: tuple[str, ...]) -> float:
 
 def scale(metric: str, claim: papers.Claim) -> tuple[float, float]:
     """Of what is drawn: the share or the percent that an experiment counts in, and where algebra is exact all that float64 can tell."""
+    assert metric in RANGES or metric in DECADES, f"give {metric} of {claim.id} its range in RANGES or DECADES above"
     low, high = RANGES.get(metric) or DECADES[metric]
     largest = committed(metric, claim.experiments)
     if (low, high) == SHARE and (largest > 1 or (math.isnan(largest) and metric in IN_PERCENT)):
