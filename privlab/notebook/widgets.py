@@ -11,11 +11,7 @@ from typing import Any
 import ipywidgets
 from IPython.display import display
 
-
-class Sentence(str):
-    """Text that a notebook shows without quotation marks."""
-
-    __repr__ = str.__str__
+from privlab.notebook.sentences import Sentence
 
 
 class Prediction:
