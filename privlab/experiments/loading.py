@@ -62,6 +62,14 @@ class Evidence:
         """Of all repeats; NaN where there is none yet."""
         return float("nan") if not len(self) else float(self[name].mean())
 
+    def spread(self, name: str) -> float:
+        """Standard deviation of the repeats (n - 1 below the root); NaN for fewer than two."""
+        return float("nan") if len(self) < 2 else float(self[name].std(ddof=1))
+
+    def above(self, name: str, bar: float) -> float:
+        """How many repeats are above a bar; NaN where there is none yet."""
+        return float("nan") if not len(self) else int((self[name] > bar).sum())
+
     def picture(self, name: str, repeat: int | None = None) -> np.ndarray:
         """A picture that the experiment keeps, uint8 (height, width[, 3]): of the first repeat if not given."""
         number = self.repeats[0] if repeat is None else repeat

@@ -56,7 +56,7 @@ def moved(now: Repeat, before: Repeat) -> list[Move]:
 def live(folder: Path) -> dict[str, list[Repeat]]:
     """What labs measured live at smoke in a run: experiment -> its repeats.  folder: of the run."""
     found: dict[str, list[Repeat]] = {}
-    for file in sorted(folder.glob("live/*/smoke/*.jsonl")):
+    for file in sorted(folder.glob("live/**/smoke/*.jsonl")):
         rows = evidence.read(file.stem, "smoke", None, file.parents[1]).repeats
         found.setdefault(file.stem, []).extend(rows)
     return found

@@ -1,3 +1,4 @@
-from . import checks, flipbook, player, plots, user_study, widgets
+from . import checks, flipbook, guesses, player, plots, user_study, widgets
+from .sentences import text
 
-__all__ = ["checks", "flipbook", "player", "plots", "user_study", "widgets"]
+__all__ = ["checks", "flipbook", "guesses", "player", "plots", "text", "user_study", "widgets"]

@@ -11,61 +11,10 @@ from typing import Any
 import ipywidgets
 from IPython.display import display
 
+from privlab.notebook.predictions import choose, predict
+from privlab.notebook.sentences import Sentence
 
-class Sentence(str):
-    """Text that a notebook shows without quotation marks."""
-
-    __repr__ = str.__str__
-
-
-class Prediction:
-    """A guess that the reader writes down before looking; `against` holds it beside what was measured."""
-
-    def __init__(self, question: str, low: float, high: float, unit: str) -> None:
-        self.low, self.high, self.unit = low, high, unit
-        step = (high - low) / 100
-        self.slider = ipywidgets.FloatSlider(
-            (low + high) / 2,
-            min=low,
-            max=high,
-            step=step,
-            description="your guess",
-            continuous_update=False,
-            readout_format=".4g",
-            layout={"width": "24em", "max_width": "96%"},
-        )
-        self.moved = False
-        self.slider.observe(self._move, "value")
-        text = ipywidgets.HTML(f"<label>{question}</label>")
-        self.box = ipywidgets.VBox([text, ipywidgets.HBox([self.slider, ipywidgets.Label(unit)])])
-
-    def _move(self, _: object) -> None:
-        self.moved = True
-
-    @property
-    def value(self) -> float | None:
-        """The guess, or None while the slider has not been touched."""
-        return self.slider.value if self.moved else None
-
-    def against(self, measured: float) -> Sentence:
-        """One sentence that compares the guess with the measurement."""
-        result = f"Measured: {measured:.4g} {self.unit}".rstrip() + "."
-        if self.value is None:
-            return Sentence(f"{result} No guess was given: one that can be wrong is what makes the number stick.")
-        gap = f"{abs(measured - self.value):.3g} {self.unit}".rstrip()
-        near = abs(measured - self.value) <= 0.1 * (self.high - self.low)
-        verdict = "Close." if near else f"That is {gap} away: what did you assume that does not hold here?"
-        return Sentence(f"{result} You said {self.value:.4g}. {verdict}")
-
-    def _repr_mimebundle_(self, **kwargs: object) -> object:
-        return self.box._repr_mimebundle_(**kwargs)
-
-
-def predict(question: str, low: float, high: float, unit: str = "") -> Prediction:
-    """Ask for a number between low and high before the result is shown."""
-    if not low < high:
-        raise ValueError(f"low={low}, high={high}: there is nothing to choose between; give low < high")
-    return Prediction(question, low, high, unit)
+__all__ = ["Sentence", "button", "choose", "explore", "predict", "running_loop", "shown_error"]
 
 
 def explore(

@@ -1,4 +1,7 @@
-"""What labs there are, which of them a person means, and what each costs at a profile."""
+"""What labs there are, which of them a person means, and what each costs at a profile.
+
+A lab is labs/NN_topic.py. What does not fit into it goes deeper: labs/deeper/NN_topic.py, several a lab, which nothing later needs.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +30,24 @@ class Cost:
 
 @dataclass(frozen=True)
 class Lab:
-    """One lab by its source, labs/NN_topic.py."""
+    """One lab, or a notebook that goes deeper into it, by its source: labs/NN_topic.py, labs/deeper/NN_topic.py."""
 
     path: Path
 
     @property
     def name(self) -> str:
-        """NN_topic, the stem that its results carry too."""
-        return self.path.stem
+        """NN_topic, or deeper/NN_topic: where it stands in the folder of the labs, and its results in that of a run."""
+        return pairing.within(self.path)
 
     @property
     def number(self) -> str:
-        """The two digits that claims name it by."""
-        return self.name[:2]
+        """The two digits that claims name it by; what goes deeper has those of its lab."""
+        return self.path.stem[:2]
+
+    @property
+    def goes_deeper(self) -> bool:
+        """Whether it is no lab, but goes deeper into one."""
+        return self.name.startswith(f"{pairing.DEEPER}/")
 
     @cached_property
     def digest(self) -> str:
@@ -85,7 +93,7 @@ class Lab:
 
 
 def labs(folder: Path) -> list[Lab]:
-    """Every lab of a folder, in order.  Raises FileNotFoundError where there is none."""
+    """Every lab of a folder, in order, and nothing that goes deeper.  Raises FileNotFoundError where there is none."""
     shelf = [Lab(path) for path in sorted(folder.glob("[0-9][0-9]_*.py"))]
     if not shelf:
         raise FileNotFoundError(
@@ -94,17 +102,38 @@ def labs(folder: Path) -> list[Lab]:
     return shelf
 
 
+def deeper(folder: Path) -> list[Lab]:
+    """Every notebook that goes deeper into a lab of a folder, in order; none where there is none."""
+    return [Lab(path) for path in sorted((folder / pairing.DEEPER).glob("[0-9][0-9]_*.py"))]
+
+
+def everything(folder: Path) -> list[Lab]:
+    """Every lab of a folder, each with what goes deeper behind it.
+
+    Raises FileNotFoundError where there is no lab; ValueError for a notebook that goes deeper into a lab that is not there.
+    """
+    shelf, below = labs(folder), deeper(folder)
+    for one in below:
+        if one.number not in {lab.number for lab in shelf}:
+            raise ValueError(
+                f"{one.path} goes deeper into lab {one.number}, and there is no {folder}/{one.number}_*.py"
+            )
+    return sorted([*shelf, *below], key=lambda lab: (lab.number, lab.goes_deeper, lab.name))
+
+
 def pick(shelf: list[Lab], words: list[str]) -> list[Lab]:
     """The labs that a person names by number ("5", "05"), name ("05_april") or path; all where none is named.
 
+    A number means the lab alone; what goes deeper goes by its name: "05_faces", "faces", "deeper/05_faces.py".
     Raises ValueError with the nearest name for one that is not there.
     """
-    by_name = {key: lab for lab in shelf for key in (lab.name, lab.number, lab.name[3:])}
+    by_name = {key: lab for lab in reversed(shelf) for key in (lab.path.stem[3:], lab.path.stem)}
+    by_name |= {lab.number: lab for lab in shelf if not lab.goes_deeper}
     chosen = []
     for name in words:
         stem = Path(name).stem.zfill(2)
         if stem not in by_name:
-            raise ValueError(f"lab={name!r} is not a lab{nearest(stem, [lab.name for lab in shelf])}")
+            raise ValueError(f"lab={name!r} is not a lab{nearest(stem, [lab.path.stem for lab in shelf])}")
         chosen.append(by_name[stem])
     return [lab for lab in shelf if lab in chosen] if words else shelf
 

@@ -33,8 +33,12 @@ def add_run(commands: argparse._SubParsersAction) -> None:
         "Exit status: 0 all green, 1 a lab failed, 2 bad input, 130 stopped by Ctrl-C (go on with --resume).",
     )
     parser.add_argument(
-        "labs_wanted", nargs="*", metavar="LAB", help="number or name, such as 05 or 05_april; all if none is given"
+        "labs_wanted",
+        nargs="*",
+        metavar="LAB",
+        help="number or name, such as 05, 05_april or deeper/05_faces; all labs if none is given",
     )
+    parser.add_argument("--deeper", action="store_true", help="run what goes deeper into these labs too (labs/deeper)")
     parser.add_argument("--profile", default="smoke", help="smoke, class, night, gpu or paper (default: %(default)s)")
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="labs at a time, the cores shared out among them (default: 1)"
@@ -54,7 +58,11 @@ def add_run(commands: argparse._SubParsersAction) -> None:
         metavar=("NAME", "VALUE"),
         help="set another parameter of the labs, such as: 05 -p victim vit_tiny_patch16_224; goes to a folder of its own",
     )
-    parser.add_argument("--claim", metavar="ID", help="run only the labs that this claim needs; report lists the ids")
+    parser.add_argument(
+        "--claim",
+        metavar="ID",
+        help="run only the lab that this claim is of, and what goes deeper into it; report lists the ids",
+    )
     parser.add_argument(
         "--timeout",
         type=int,
@@ -74,15 +82,21 @@ def _run(options: argparse.Namespace) -> int:
     from privlab.compute import tasks
     from privlab.runner import catalogue, device, occupancy, runner
 
-    shelf = catalogue.labs(options.labs)
+    shelf = catalogue.everything(options.labs)
     profile = catalogue.profile(options.profile)
     if options.claim and options.labs_wanted:
         raise ValueError(
             f"claim={options.claim!r} and lab={options.labs_wanted[0]!r} both say what to run; give one of them"
         )
-    chosen = (
-        catalogue.labs_of_claim(shelf, options.claim) if options.claim else catalogue.pick(shelf, options.labs_wanted)
-    )
+    if options.claim:
+        chosen = catalogue.labs_of_claim(shelf, options.claim)
+    elif options.labs_wanted:
+        chosen = catalogue.pick(shelf, options.labs_wanted)
+    else:
+        chosen = [lab for lab in shelf if not lab.goes_deeper]
+    if options.deeper:
+        numbers = {lab.number for lab in chosen if not lab.goes_deeper}
+        chosen = [lab for lab in shelf if lab in chosen or lab.number in numbers]
     extra = {name: runner.value(name, text) for name, text in options.parameters}
     out = options.out or runner.folder(profile, extra)
     timeout = runner.TIMEOUTS[profile] if options.timeout is None else options.timeout
@@ -139,7 +153,7 @@ def _held(plan: runner.Plan, shelf: list[catalogue.Lab]) -> int:
 
 
 def add_pair(commands: argparse._SubParsersAction) -> None:
-    short = "write labs/NN_topic.ipynb from labs/NN_topic.py, without outputs and with cell ids that stay put"
+    short = "write labs/NN_topic.ipynb from labs/NN_topic.py, and so in labs/deeper, without outputs and with cell ids that stay put"
     parser = commands.add_parser(
         "pair",
         help=short,

@@ -1,4 +1,4 @@
-"""A lab's source (labs/NN_topic.py, py:percent) and the notebook made from it, with cell ids that stay put.
+"""A lab's source (labs/NN_topic.py, labs/deeper/NN_topic.py; py:percent) and the notebook made from it, with cell ids that stay put.
 
 jupytext draws new random ids at each conversion, so a notebook that did not change would show up in every diff. Here an
 id is a hash of the cell's kind, its source, and how many equal cells stand before it: editing one cell changes one id.
@@ -21,10 +21,16 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from privlab.compute.atomic import write_atomic
 from privlab.runner import launch_buttons
 
+DEEPER = "deeper"  # the folder, inside that of the labs, for what does not fit into them
 _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+
+
+def within(source: Path) -> str:
+    """Where a source stands in the folder of the labs, without its suffix: "04_topic", or "deeper/04_topic"."""
+    return f"{DEEPER}/{source.stem}" if source.parent.name == DEEPER else source.stem
 
 
 def notebook(source: Path) -> NotebookNode:
@@ -50,7 +56,7 @@ def published(source: Path, place: launch_buttons.Repository | None, links: bool
     lab = notebook(source)
     if place is None:
         return lab
-    line = launch_buttons.badges(place, f"labs/{source.stem}.ipynb") if links else ""
+    line = launch_buttons.badges(place, f"labs/{within(source)}.ipynb") if links else ""
     head = [new_markdown_cell(line)] if line else []
     code = next((i for i, cell in enumerate(lab.cells) if cell.cell_type == "code"), len(lab.cells))
     setup = new_code_cell(launch_buttons.setup(place), metadata={"tags": ["setup"]})
@@ -72,24 +78,29 @@ def text(source: Path, place: launch_buttons.Repository | None = None) -> str:
     return nbformat.writes(published(source, place)).rstrip("\n") + "\n"
 
 
+def _found(folder: Path, suffix: str) -> list[Path]:
+    """The files of a suffix among the labs, and among what goes deeper."""
+    return [path for here in (folder, folder / DEEPER) for path in sorted(here.glob(f"*{suffix}"))]
+
+
 def stale(folder: Path) -> list[Path]:
     """The notebooks of a folder that are not what their source makes: missing, changed, run, or without a source.
 
-    The address in them may be the one that pyproject.toml beside the folder sets, or the environment's: a fork that builds its
-    book with PRIVLAB_REPOSITORY has not changed a lab.
+    What goes deeper counts, in the folder inside. The address in them may be the one that pyproject.toml beside the folder sets, or
+    the environment's: a fork that builds its book with PRIVLAB_REPOSITORY has not changed a lab.
     """
     places = {launch_buttons.repository(folder.parent), launch_buttons.repository(folder.parent, {})}
-    sources = {path.with_suffix(".ipynb"): path for path in sorted(folder.glob("*.py"))}
-    without = [path for path in sorted(folder.glob("*.ipynb")) if path not in sources]
+    sources = {path.with_suffix(".ipynb"): path for path in _found(folder, ".py")}
+    without = [path for path in _found(folder, ".ipynb") if path not in sources]
     return without + [
         path for path, source in sources.items() if not any(_same(path, text(source, place)) for place in places)
     ]
 
 
 def pair(folder: Path) -> list[Path]:
-    """Write the notebook of every source in a folder where it is not what is wanted here; the paths written."""
+    """Write the notebook of every source in a folder, and in the one inside that goes deeper, where it is stale; the paths written."""
     place = launch_buttons.repository(folder.parent)
-    contents = {source.with_suffix(".ipynb"): text(source, place) for source in sorted(folder.glob("*.py"))}
+    contents = {source.with_suffix(".ipynb"): text(source, place) for source in _found(folder, ".py")}
     changed = [path for path, content in contents.items() if not _same(path, content)]
     for path in changed:
         write_atomic(path, contents[path].encode())

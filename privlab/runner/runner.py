@@ -1,7 +1,7 @@
 """Run labs headlessly, each in its own process, some at a time; keep what they made, and say what it is worth.
 
-In the folder of a run: NN_topic.ipynb as executed, NN_topic.json (how it went), index.html (pictures, and every claim of
-the papers). See `execution` for what happens inside the process of a lab.
+In the folder of a run: NN_topic.ipynb as executed, NN_topic.json (how it went), the same in deeper/ of what goes deeper,
+index.html (pictures, and every claim of the papers). See `execution` for what happens inside the process of a lab.
 """
 
 from __future__ import annotations
@@ -222,8 +222,8 @@ def _one(
 ) -> Result | None:
     """Run one lab in a process of its own and write its result; None where it was stopped."""
     key = plan.key(lab)  # now: whoever edits while it runs has changed it
-    plan.out.mkdir(parents=True, exist_ok=True)
     note, notebook = plan.out / f"{lab.name}.json", plan.out / f"{lab.name}.ipynb"
+    note.parent.mkdir(parents=True, exist_ok=True)
     for old in (note, notebook):
         if old.is_dir():
             raise IsADirectoryError(f"{old} is a folder, where a file of the run goes; remove it and run the lab again")

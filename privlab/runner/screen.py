@@ -78,7 +78,8 @@ def _page(out: Path, results: Results, judged: Sequence[Judgement], compared: in
     parts = ["<h1>privlab: what this run shows</h1>"]
     for name in results:
         shown = "\n".join(_pictures(out / f"{name}.ipynb"))
-        parts.append(f'<h2><a href="{name}.ipynb">{name}</a></h2>\n{shown}')
+        level = "h3" if "/" in name else "h2"  # what goes deeper stands below its lab
+        parts.append(f'<{level}><a href="{name}.ipynb">{name}</a></{level}>\n{shown}')
     parts += ["<h2>How the labs went</h2>", _table(_labs(results))]
     parts += [f"<p>{html.escape(name)}: {html.escape(r['error'])}</p>" for name, r in results.items() if r["error"]]
     parts += ["<h2>Verdicts, from the committed evidence</h2>", _table(report.counts(judged))]

@@ -1,6 +1,7 @@
 """From the decorated function to the committed line: what is missing is measured, once, and what is killed goes on."""
 
 import math
+import statistics
 
 import pytest
 import torch
@@ -69,6 +70,8 @@ def test_what_is_missing_is_measured_once(walk, tmp_path):
     assert there.size == "class" and there.complete and there.repeats == (0, 1, 2, 3, 4, 5)
     expected = [torch.randn((), generator=torch.Generator().manual_seed(n)).item() for n in range(6)]
     assert there["psnr[a]"].tolist() == expected and there.mean("psnr[b]") == 1.0
+    assert there.spread("psnr[a]") == pytest.approx(statistics.stdev(expected)) and there.spread("psnr[b]") == 0.0
+    assert there.above("psnr[a]", 0.0) == sum(v > 0 for v in expected) and there.above("psnr[b] - psnr[b]", 0.0) == 0
     with pytest.raises(KeyError, match=r"it has psnr\[a\], psnr\[b\]"):
         there["psnr[c]"]
 
@@ -143,6 +146,7 @@ def test_a_run_at_night_measures_what_is_missing_and_goes_on(walk, tmp_path, mon
 def test_where_nothing_is_measured_the_evidence_is_empty(walk, tmp_path):
     there = experiments.load(walk.name, root=tmp_path)
     assert len(there) == 0 and not there.complete and there.size == "class" and math.isnan(there.mean("psnr[a]"))
+    assert math.isnan(there.spread("psnr[a]")) and math.isnan(there.above("psnr[a]", 0.0))
     assert "nothing is measured yet" in repr(there)
 
 

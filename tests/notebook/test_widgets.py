@@ -1,4 +1,4 @@
-"""Predictions and explorers, as a reader moves them."""
+"""Explorers, as a reader moves them."""
 
 import ipywidgets
 import pytest
@@ -8,21 +8,6 @@ from privlab.notebook import widgets
 
 def controls(box):
     return [w for w in box.children if not isinstance(w, ipywidgets.Output)]
-
-
-def test_a_guess_counts_once_the_slider_was_moved():
-    guess = widgets.predict("How far?", 0, 100, "dB")
-    assert guess.value is None and "No guess was given" in guess.against(40)
-    guess.slider.value = 45
-    assert guess.value == 45
-    assert guess.against(40) == "Measured: 40 dB. You said 45. Close."
-    assert "55 dB away" in guess.against(100)
-    assert not repr(guess.against(40)).startswith("'")
-
-
-def test_a_guess_needs_a_range():
-    with pytest.raises(ValueError, match=r"low=3, high=3: there is nothing to choose"):
-        widgets.predict("?", 3, 3)
 
 
 def test_explore_shows_several_things_and_shows_them_again(monkeypatch):

@@ -1,0 +1,214 @@
+"""Predictions: a number or a choice that the reader writes down before the result is shown, and that is kept beside the notebook."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import ipywidgets
+
+from privlab.notebook import guesses
+from privlab.notebook.sentences import Sentence, text
+
+NO_GUESS = "No guess was given: one that can be wrong is what makes the answer stick."
+
+
+class _Asked:
+    """What a number and a choice share: the question above the controls, and a guess that is kept when it changes."""
+
+    unit = ""
+
+    def __init__(self, question: str, name: str, controls: Sequence[ipywidgets.Widget]) -> None:
+        self.question, self.name = question, name or guesses.named(question)
+        self.moved = False
+        if (kept := guesses.kept(self.name)) is not None and self._set(kept):
+            self.moved = True
+        for control in controls:
+            control.observe(self._move, "value")
+        self.box = ipywidgets.VBox([ipywidgets.HTML(f"<label>{html.escape(question)}</label>"), *self._rows()])
+
+    def _rows(self) -> Sequence[ipywidgets.Widget]:
+        """The controls as they stand below the question."""
+        raise NotImplementedError
+
+    def _set(self, kept: Any) -> bool:
+        """Put a kept guess back; False where it is none that can be given here."""
+        raise NotImplementedError
+
+    def _inputs(self) -> str:
+        """The controls as HTML."""
+        raise NotImplementedError
+
+    @property
+    def value(self) -> Any:
+        raise NotImplementedError
+
+    def _move(self, _: object) -> None:
+        self.moved = True
+        self._keep()
+
+    def _keep(self, right: object = None) -> None:
+        if self.value is not None:
+            guesses.keep(self.name, self.question, self.value, self.unit, right)
+
+    def _repr_mimebundle_(self, **kwargs: object) -> Any:
+        """The widget; and the question and its answers as an HTML form, for a page without a kernel."""
+        bundle: Any = self.box._repr_mimebundle_(**kwargs)
+        form = f'<fieldset class="privlab-prediction" data-name="{html.escape(self.name)}">'
+        return {
+            **bundle,
+            "text/html": f"{form}<legend>{html.escape(self.question)}</legend>{self._inputs()}</fieldset>",
+        }
+
+
+class Prediction(_Asked):
+    """A number that the reader guesses; `against` holds it beside what was measured."""
+
+    def __init__(self, question: str, low: float, high: float, unit: str, name: str) -> None:
+        self.low, self.high, self.unit = low, high, unit
+        self.slider = ipywidgets.FloatSlider(
+            (low + high) / 2,
+            min=low,
+            max=high,
+            step=(high - low) / 100,
+            description="your guess",
+            continuous_update=False,
+            readout_format=".4g",
+            layout={"width": "24em", "max_width": "96%"},
+        )
+        super().__init__(question, name, [self.slider])
+
+    def _rows(self) -> Sequence[ipywidgets.Widget]:
+        return [ipywidgets.HBox([self.slider, ipywidgets.Label(self.unit)])]
+
+    def _set(self, kept: Any) -> bool:
+        if isinstance(kept, bool) or not isinstance(kept, (int, float)) or not self.low <= kept <= self.high:
+            return False
+        self.slider.value = kept
+        return True
+
+    def _inputs(self) -> str:
+        step = f"{(self.high - self.low) / 100:g}"
+        return (
+            f'<label>your guess <input type="range" min="{self.low:g}" max="{self.high:g}" step="{step}" '
+            f'data-unit="{html.escape(self.unit)}"> {html.escape(self.unit)}</label>'
+        )
+
+    @property
+    def value(self) -> float | None:
+        """The guess, or None while the slider has not been touched."""
+        return self.slider.value if self.moved else None
+
+    def against(self, measured: float) -> Sentence:
+        """One sentence that compares the guess with the measurement, and keeps both; NaN stands for what is not measured yet."""
+        if math.isnan(measured):
+            return Sentence("This is not measured yet." + " Your guess is kept." * (self.value is not None))
+        self._keep(float(measured) if math.isfinite(measured) else str(measured))
+        result = text("Measured: {} {}", float(measured), self.unit).rstrip() + "."
+        if self.value is None:
+            return Sentence(f"{result} {NO_GUESS}")
+        gap = text("{:.3g} {}", abs(measured - self.value), self.unit).rstrip()
+        near = abs(measured - self.value) <= 0.1 * (self.high - self.low)
+        verdict = "Close." if near else f"That is {gap} away: what did you assume that does not hold here?"
+        return Sentence(f"{result} You said {self.value:.4g}. {verdict}")
+
+
+class Choice(_Asked):
+    """One of several answers, or some of them, that the reader picks; `against` holds them beside what is right."""
+
+    def __init__(self, question: str, options: Sequence[str], many: bool, name: str) -> None:
+        self.options, self.many = tuple(options), many
+        layout = {"width": "auto", "max_width": "96%"}
+        if many:
+            self.boxes = [ipywidgets.Checkbox(description=o, indent=False, layout=layout) for o in options]
+        else:
+            self.boxes = [ipywidgets.RadioButtons(options=self.options, value=None, layout=layout)]
+        super().__init__(question, name, self.boxes)
+
+    def _rows(self) -> Sequence[ipywidgets.Widget]:
+        return self.boxes
+
+    def _set(self, kept: Any) -> bool:
+        picked = kept if self.many else [kept]
+        if not isinstance(picked, list) or any(each not in self.options for each in picked):
+            return False
+        if self.many:
+            for box, option in zip(self.boxes, self.options, strict=True):
+                box.value = option in picked
+        else:
+            self.boxes[0].value = kept
+        return True
+
+    def _inputs(self) -> str:
+        kind = "checkbox" if self.many else "radio"
+        given = [(html.escape(self.name), html.escape(option)) for option in self.options]
+        return "".join(f'<label><input type="{kind}" name="{n}" value="{o}"> {o}</label>' for n, o in given)
+
+    @property
+    def value(self) -> str | list[str] | None:
+        """The option picked, or where there may be many, those ticked, in their order; None while nothing has been touched."""
+        if not self.moved:
+            return None
+        if not self.many:
+            return self.boxes[0].value
+        return [option for box, option in zip(self.boxes, self.options, strict=True) if box.value]
+
+    def against(self, right: str | Iterable[str] | None) -> Sentence:
+        """A sentence that says what is right and what the reader had, and keeps both.
+
+        right: an option or several; where one was to be picked and several are right, each of them counts. None: not measured yet.
+        Raises ValueError for what is no option.
+        """
+        if right is None:
+            return Sentence("This is not measured yet." + " Your guess is kept." * (self.value is not None))
+        wanted = {right} if isinstance(right, str) else set(right)
+        if strangers := sorted(map(str, wanted - set(self.options))):
+            raise ValueError(
+                f"right: {strangers[0]!r} is no option of {self.question!r}; there are {', '.join(self.options)}"
+            )
+        due = [option for option in self.options if option in wanted]
+        self._keep(due if self.many or len(due) != 1 else due[0])
+        result = f"Right: {_listed(due, 'and' if self.many else 'or')}."
+        if self.value is None:
+            return Sentence(f"{result} {NO_GUESS}")
+        said = [self.value] if isinstance(self.value, str) else self.value
+        if said == due or (not self.many and said[0] in due):
+            return Sentence(
+                f"{result} That is what you said." if said == due else f"{result} You said {said[0]}: right."
+            )
+        if not self.many:
+            return Sentence(f"{result} You said {said[0]}: what did you assume that does not hold here?")
+        surplus, missed = [o for o in said if o not in due], [o for o in due if o not in said]
+        wrong = [f"{_listed(surplus)} {'is' if len(surplus) == 1 else 'are'} not right"] if surplus else []
+        wrong += [f"you missed {_listed(missed)}"] if missed else []
+        return Sentence(f"{result} You said {_listed(said)}: {', and '.join(wrong)}.")
+
+
+def _listed(options: Sequence[str], last: str = "and") -> str:
+    """Words one after the other, as a sentence has them."""
+    if len(options) < 2:
+        return options[0] if options else "none of them"
+    return f"{', '.join(options[:-1])} {last} {options[-1]}"
+
+
+def predict(question: str, low: float, high: float, unit: str = "", *, name: str = "") -> Prediction:
+    """Ask for a number between low and high before the result is shown.
+
+    name: under which the guess is kept in `guesses.json`; made out of the question if not given.
+    """
+    if not low < high:
+        raise ValueError(f"low={low}, high={high}: there is nothing to choose between; give low < high")
+    return Prediction(question, low, high, unit, name)
+
+
+def choose(question: str, options: Sequence[str], many: bool = False, *, name: str = "") -> Choice:
+    """Ask which of some answers is right before the result is shown: one of them, or with `many` all that apply.
+
+    name: under which the guess is kept in `guesses.json`; made out of the question if not given.
+    Raises ValueError for fewer than two options, or one given twice.
+    """
+    if isinstance(options, str) or len(options) < 2 or len(set(options)) < len(options):
+        raise ValueError(f"options={options!r}: give at least two, each once, such as ['ResNet', 'Swin']")
+    return Choice(question, options, many, name)

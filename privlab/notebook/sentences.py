@@ -1,0 +1,67 @@
+"""Sentences whose numbers come from what was measured, shown as Markdown: in a notebook as in the book."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from string import Formatter
+from typing import Any
+
+MISSING = "…"  # in place of a number that is not measured yet
+
+
+class Sentence(str):
+    """Text that a notebook shows as Markdown, and plain Python without quotation marks."""
+
+    __repr__ = str.__str__
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
+def text(template: str, *values: object, **names: object) -> Sentence:
+    """A sentence with numbers put into it, as `str.format` does: text("Swin is {:.1f} dB ahead.", kept.mean("psnr[swin] - psnr[resnet]")).
+
+    template: Markdown with a place, {} or {name}, for each value.  values, names: numbers or words; one-element arrays and tensors too. A
+        float without a format shows four significant digits, an infinite one "∞". For NaN, which stands for what is not measured
+        yet, three dots are shown, and a remark behind the sentence says what they mean.
+    Raises ValueError for a place without a value, a value without a place, or a format that does not fit its value.
+    """
+    formatter = _Numbers()
+    try:
+        told = formatter.vformat(template, values, names)
+    except IndexError:
+        raise ValueError(
+            f"template={template!r} has more places than the {len(values)} values given; give one for each"
+        ) from None
+    except KeyError as error:
+        raise ValueError(
+            f"template={template!r} names {error}, and no such value was given; give {error.args[0]}=..."
+        ) from None
+    return Sentence(told + f" *({MISSING}: not measured yet.)*" * formatter.missing)
+
+
+class _Numbers(Formatter):
+    missing = False
+
+    def format_field(self, value: Any, spec: str) -> str:
+        if hasattr(value, "item"):
+            value = value.item()  # of an array or a tensor with one element
+        if isinstance(value, numbers.Real) and math.isnan(value):
+            self.missing = True
+            return MISSING
+        if isinstance(value, numbers.Real) and math.isinf(value):
+            return "∞" if value > 0 else "−∞"
+        try:
+            return format(value, spec or ".4g" * isinstance(value, float))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{value!r} cannot be written as {{:{spec}}}: {error}; try {{:.3g}} for a number, {{}} for words"
+            ) from None
+
+    def check_unused_args(self, used_args: set[int | str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        if unused := [each for each in [*range(len(args)), *kwargs] if each not in used_args]:
+            raise ValueError(
+                f"value {unused[0]!r} has no place in the template; write {{}} or {{name}} where it is to stand"
+            )

@@ -1,0 +1,225 @@
+"""Predictions, as a reader gives them, and the file in which they are kept beside the notebook."""
+
+import json
+import math
+import os
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from privlab.notebook import guesses, widgets
+from privlab.notebook.control_sweep import sweep
+
+
+@pytest.fixture(autouse=True)
+def notebook(tmp_path, monkeypatch):
+    """A folder of its own, and the surroundings of a kernel that JupyterLab began for labs/04_race.ipynb."""
+    InteractiveShell.instance()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JPY_SESSION_NAME", "/home/reader/labs/04_race.ipynb")
+    monkeypatch.delenv("PRIVLAB_STRICT", raising=False)
+    return tmp_path
+
+
+NETWORKS = ["ResNet", "Swin", "ViT", "ConvNeXt"]
+
+
+def which(**changes):
+    return widgets.choose(**{"question": "Which leak?", "options": NETWORKS, "many": True} | changes)
+
+
+def tick(guess, *options):
+    for box in guess.boxes:
+        box.value = box.description in options
+
+
+def test_a_guess_counts_once_the_slider_was_moved():
+    guess = widgets.predict("How far?", 0, 100, "dB")
+    assert guess.value is None and "No guess was given" in guess.against(40)
+    guess.slider.value = 45
+    assert guess.value == 45
+    assert guess.against(40) == "Measured: 40 dB. You said 45. Close."
+    assert "55 dB away" in guess.against(100)
+    assert not repr(guess.against(40)).startswith("'")
+    assert guess.against(math.inf).startswith("Measured: ∞ dB. You said 45. That is ∞ dB away")
+
+
+def test_a_guess_needs_a_range():
+    with pytest.raises(ValueError, match=r"low=3, high=3: there is nothing to choose"):
+        widgets.predict("?", 3, 3)
+
+
+def test_one_option_is_picked():
+    guess = which(many=False)
+    assert guess.value is None and guess.against("Swin").startswith("Right: Swin. No guess was given")
+    guess.boxes[0].value = "Swin"
+    assert guess.value == "Swin" and guess.against("Swin") == "Right: Swin. That is what you said."
+    assert guess.against(["Swin", "ViT"]) == "Right: Swin or ViT. You said Swin: right."
+    assert guess.against("ViT") == "Right: ViT. You said Swin: what did you assume that does not hold here?"
+
+
+def test_several_options_are_ticked():
+    guess = which()
+    assert guess.value is None and "No guess" in guess.against(["Swin"])
+    tick(guess, "ViT", "Swin")
+    assert guess.value == ["Swin", "ViT"]
+    assert guess.against({"ViT", "Swin"}) == "Right: Swin and ViT. That is what you said."
+    assert guess.against(["Swin", "ViT", "ConvNeXt"]) == (
+        "Right: Swin, ViT and ConvNeXt. You said Swin and ViT: you missed ConvNeXt."
+    )
+    assert guess.against(["ConvNeXt", "Swin"]) == (
+        "Right: Swin and ConvNeXt. You said Swin and ViT: ViT is not right, and you missed ConvNeXt."
+    )
+    assert guess.against([]) == "Right: none of them. You said Swin and ViT: Swin and ViT are not right."
+
+
+def test_no_tick_is_a_guess_too_once_one_was_taken_back():
+    guess = which()
+    tick(guess, "ViT")
+    tick(guess)
+    assert guess.value == [] and guess.against([]) == "Right: none of them. That is what you said."
+
+
+def test_what_is_not_measured_yet_is_said_and_compared_later():
+    guess, choice = widgets.predict("How far?", 0, 100), which()
+    assert guess.against(math.nan) == choice.against(None) == "This is not measured yet."
+    guess.slider.value = 5
+    assert guess.against(math.nan) == "This is not measured yet. Your guess is kept."
+    assert "right" not in json.loads(Path("guesses.json").read_text())["04_race"]["how-far"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"), [(["a"], "at least two"), (["a", "a"], "each once"), ("ab", "at least two")]
+)
+def test_a_choice_needs_options(options, says):
+    with pytest.raises(ValueError, match=says):
+        widgets.choose("?", options)
+
+
+def test_what_is_right_must_be_an_option():
+    with pytest.raises(ValueError, match="right: 'Mamba' is no option of 'Which leak.'; there are ResNet, Swin"):
+        which().against(["Swin", "Mamba"])
+
+
+def test_a_reopened_lab_shows_the_guesses_again():
+    tick(which(), "Swin")
+    which(many=False, question="One of them?").boxes[0].value = "ViT"
+    widgets.predict("How far?", 0, 10, name="far").slider.value = 2.5
+    again = which(), which(many=False, question="One of them?"), widgets.predict("How far is it?", 0, 10, name="far")
+    assert [guess.value for guess in again] == [["Swin"], "ViT", 2.5]
+    assert [box.value for box in again[0].boxes] == [False, True, False, False] and again[1].boxes[0].value == "ViT"
+    assert which(options=["ResNet", "Mamba"]).value is None  # the option is gone
+    assert widgets.predict("?", 0, 1, name="far").value is None  # out of the range
+
+
+def test_another_lab_with_the_same_question_has_its_own_guess(monkeypatch):
+    tick(which(), "Swin")
+    monkeypatch.setenv("JPY_SESSION_NAME", "05_closed_form.ipynb")
+    assert which().value is None
+    tick(which(), "ViT")
+    rows = guesses.table().set_index("lab")["guess"]
+    assert rows.to_dict() == {"04_race": ["Swin"], "05_closed_form": ["ViT"]}
+
+
+def test_who_has_seen_the_answer_guesses_no_more():
+    guess = widgets.predict("How far?", 0, 100, "dB")
+    guess.slider.value = 10
+    guess.slider.value = 20
+    guess.against(np.float64(70.0))
+    guess.slider.value = 70
+    assert guess.against(70) == "Measured: 70 dB. You said 70. Close."
+    (row,) = guesses.table().to_dict("records")
+    assert (row["guess"], row["right"], row["unit"], row["question"]) == (20, 70, "dB", "How far?")
+    assert widgets.predict("How far?", 0, 100).value == 20
+
+
+def test_nothing_is_kept_where_nobody_guessed_nor_where_no_notebook_is(monkeypatch):
+    which().against(["Swin"])
+    widgets.predict("?", 0, 1).against(0.5)
+    assert not Path("guesses.json").exists()
+    for name, value in (("JPY_SESSION_NAME", ""), ("PRIVLAB_STRICT", "1")):
+        with monkeypatch.context() as there:
+            there.setenv(name, value)
+            guess = which()
+            tick(guess, "Swin")
+            assert guess.value == ["Swin"] and not Path("guesses.json").exists()
+    tick(which(), "Swin")
+    assert Path("guesses.json").exists()
+
+
+def test_a_headless_run_neither_writes_nor_shows_what_a_reader_kept(notebook, monkeypatch):
+    tick(which(), "Swin")
+    before = Path("guesses.json").read_bytes()
+    monkeypatch.setenv("PRIVLAB_STRICT", "1")
+    guess, one, number = which(), which(many=False), widgets.predict("How far?", 0, 10)
+    assert guess.value is None and "No guess" in guess.against(["Swin"])
+    sweep()
+    assert Path("guesses.json").read_bytes() == before
+    assert one.value is None and number.slider.value == 5
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_read_only_stops_no_lab(notebook):
+    notebook.chmod(0o500)
+    guess = which()
+    tick(guess, "Swin")
+    assert guess.against(["Swin"]).endswith("what you said.") and not Path("guesses.json").exists()
+
+
+def test_a_place_that_cannot_be_a_file_stops_no_lab():
+    Path("guesses.json").mkdir()
+    guess = which()
+    tick(guess, "Swin")
+    assert guess.against(["Swin"]).endswith("what you said.")
+    assert Path("guesses.json").is_dir() and not [*Path().glob(".guesses*")]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"04_race": 1}', '{"04_race": {"which-leak": {}}}', "\ufeffnull"])
+def test_a_damaged_file_stops_no_lab_and_is_named_to_the_teacher(content):
+    Path("guesses.json").write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"guesses\.json holds no guesses that can be read"):
+        guesses.table("guesses.json")
+    guess = which()
+    tick(guess, "Swin")
+    assert guess.value == ["Swin"] and which().value == ["Swin"]
+
+
+def test_a_teacher_reads_what_a_class_handed_in(notebook):
+    for student, ticked in (("ada", ["Swin"]), ("bob", ["Swin", "ViT"])):
+        (notebook / student).mkdir()
+        os.chdir(notebook / student)
+        tick(which(), *ticked)
+    os.chdir(notebook)
+    there = guesses.table(notebook)
+    assert [Path(folder).name for folder in there["folder"]] == ["ada", "bob"]
+    assert there.explode("guess")["guess"].value_counts().to_dict() == {"Swin": 2, "ViT": 1}
+    assert len(guesses.table("ada", "bob/guesses.json")) == 2
+    (notebook / "eve").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"no guesses\.json below eve"):
+        guesses.table("eve")
+    with pytest.raises(FileNotFoundError, match=r"eve/guesses\.json cannot be read"):
+        guesses.table("eve/guesses.json")
+
+
+class Inputs(HTMLParser):
+    def __init__(self, page):
+        super().__init__()
+        self.inputs, self.fieldsets = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        (self.inputs if tag == "input" else self.fieldsets if tag == "fieldset" else []).append(dict(attributes))
+
+
+def test_a_page_without_a_kernel_has_the_question_as_a_form():
+    page = which(question="Is a < b?", options=["a & b", "c"])._repr_mimebundle_()["text/html"]
+    form = Inputs(page)
+    assert form.fieldsets == [{"class": "privlab-prediction", "data-name": "is-a-b"}] and "Is a &lt; b?" in page
+    assert [(i["type"], i["value"]) for i in form.inputs] == [("checkbox", "a & b"), ("checkbox", "c")]
+    bundle = widgets.predict("How far?", -1, 1, "dB")._repr_mimebundle_()
+    (slider,) = Inputs(bundle["text/html"]).inputs
+    assert (slider["type"], slider["min"], slider["max"], slider["data-unit"]) == ("range", "-1", "1", "dB")
+    assert "application/vnd.jupyter.widget-view+json" in bundle
