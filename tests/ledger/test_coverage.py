@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 
 from privlab.ledger import papers
+from privlab.ledger.judging import INCONCLUSIVE, MEASURING, REPRODUCED, STAND_IN, Judgement
 from privlab.ledger.papers import coverage
 
 # How many of each the papers have; the supplements' S.1 and so on are counted with the others.
@@ -127,3 +130,38 @@ def test_an_entry_out_of_form(tmp_path, entry, message):
 def test_a_place_listed_twice(tmp_path):
     with pytest.raises(ValueError, match="coverage of lu2022, Theorem 1 is listed twice; join the two"):
         places(tmp_path, GOOD, GOOD | {"shows": "Again."})
+
+
+def test_the_page_counts_places_and_groups_claims_by_verdict():
+    spec = importlib.util.spec_from_file_location(
+        "coverage_page", Path(__file__).parents[2] / "book" / "coverage_page.py"
+    )
+    book = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(book)
+
+    def judged(name, verdict, paper="lu2022"):
+        claim = papers.Claim(f"{paper}.{name}", paper, "T", "05", "ordering", "S.", "psnr[a] > psnr[b]")
+        return Judgement(claim, "class", verdict, "r", scope="" if verdict == MEASURING else STAND_IN)
+
+    text = book.page(
+        [
+            coverage.Place("lu2022", "Table 1", "A | B.", ("lu2022.a.b", "lu2022.a.c", "lu2022.a.d"), "Not E."),
+            coverage.Place("lu2022", "Figure 1", "C.", why_not="A drawing."),
+            coverage.Place("koh2024", "Table 3", "D.", why_not="Settings only."),
+        ],
+        [
+            judged("a.b", REPRODUCED),
+            judged("a.c", MEASURING),
+            judged("a.d", REPRODUCED),
+            judged("section4.alone", INCONCLUSIVE),
+            judged("a.ours", REPRODUCED, "privlab"),
+        ],
+    )
+    assert "3 numbered tables" in text and "1 have claims; each of the other 2 has the reason" in text
+    assert "Of the 4 claims on these papers 3 speak about one of them or more, and 1 rest on the text alone" in text
+    assert "1 of 2 have claims." in text and "0 of 1 have claims." in text
+    cell = "**reproduced, a stand-in**: `lu2022.a.b` `lu2022.a.d` <br>**measuring**: `lu2022.a.c` <br>Not E."
+    assert rf"| **Table 1** | A \| B. | {cell} |" in text
+    assert "| **Figure 1** | C. | A drawing. |" in text
+    assert "On the text alone: <br>**inconclusive, a stand-in**: `lu2022.section4.alone`" in text
+    assert "privlab.a.ours" not in text
