@@ -27,11 +27,13 @@ sys.path[:0] = [
 ]  # the package beside this book, installed or not, and the modules beside this file
 
 import benchmarks  # noqa: E402
+import coverage_page  # noqa: E402
 import drawings  # noqa: E402
 import pages  # noqa: E402
 import reference  # noqa: E402
 
 from privlab import __version__, ledger  # noqa: E402
+from privlab.ledger.papers import coverage  # noqa: E402
 from privlab.runner import catalogue, launch_buttons  # noqa: E402
 
 MATHJAX, MANAGER = "vendor/mathjax/tex-svg-full.js", "vendor/widgets/embed.js"
@@ -99,6 +101,7 @@ def write_pages(app: Sphinx) -> None:
         nbformat.write(pages.page(lab, RUN, place, HAVE[MANAGER]), generated / "labs" / f"{lab.name}.ipynb")
     for name, text in (
         ("ledger", _WIDE + _ledger()),
+        ("coverage", _WIDE + coverage_page.page(coverage.places(), ledger.judgements())),
         ("benchmarks", _WIDE + benchmarks.page(BOOK / "baselines")),
         ("second_order", benchmarks.second_order(BOOK / "baselines")),
         ("rooms", drawings.table(floors)),

@@ -54,6 +54,7 @@ def test_words_stand_out_and_everything_has_a_name(book, reader, theme):
         "index",
         "glossary",
         "_generated/ledger",
+        "_generated/coverage",
         "_generated/benchmarks",
         "_generated/labs/05_april_closed_form",
     ):

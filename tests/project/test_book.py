@@ -317,7 +317,8 @@ def small(house: Path, place: Path, *labs: str) -> Path:
     (place / "book/_static").mkdir()
     for file in (house / "book/_static").glob("*.*"):
         shutil.copy(file, place / "book/_static")
-    listed = "\n".join([*(f"_generated/labs/{lab}" for lab in labs), "_generated/ledger", "_generated/benchmarks"])
+    rest = ("_generated/ledger", "_generated/coverage", "_generated/benchmarks")
+    listed = "\n".join([*(f"_generated/labs/{lab}" for lab in labs), *rest])
     (place / "book/index.md").write_text(f"# A book\n\n```{{toctree}}\n{listed}\n```\n")
     return place
 

@@ -1,0 +1,167 @@
+"""Every numbered table and figure of the four papers: listed, and with the claims that name it; lists out of form are told."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from privlab.ledger import papers
+from privlab.ledger.judging import INCONCLUSIVE, MEASURING, REPRODUCED, STAND_IN, Judgement
+from privlab.ledger.papers import coverage
+
+# How many of each the papers have; the supplements' S.1 and so on are counted with the others.
+NUMBERED = {
+    "zhang2024": {"Table": 9, "Figure": 12},
+    "koh2024": {"Table": 12, "Figure": 13},
+    "lu2022": {"Theorem": 2, "Algorithm": 2, "Table": 1, "Figure": 8},
+    "hatamizadeh2022": {"Table": 5, "Figure": 7, "Table S.": 1, "Figure S.": 7},
+}
+ONE = r"(?:S\.?)?\d+[a-d]?"
+NAMED = re.compile(rf"\b(Theorem|Algorithm|Table|Figure)s? ({ONE}(?:(?:, | and |, and ){ONE})*)")
+
+
+def named(where: str) -> set[str]:
+    """The places that a claim's `where`, or a printed number's, names; panels belong to their figure."""
+    return {
+        f"{kind} {re.sub(r'^S(?=[0-9])', 'S.', number)}"
+        for kind, numbers in NAMED.findall(where)
+        for number in re.findall(r"(?:S\.?)?\d+", numbers)
+    }
+
+
+@pytest.fixture(scope="module")
+def claims() -> dict[str, papers.Claim]:
+    return {claim.id: claim for claim in papers.claims() if claim.paper != "privlab"}
+
+
+@pytest.mark.parametrize("where, places", [
+    ("Table 2; Figure 1a; Section 4.2", {"Table 2", "Figure 1"}),
+    ("Tables 5, 6 and 9", {"Table 5", "Table 6", "Table 9"}),
+    ("Section 9.1, eqs. 4 to 7; Tables 4 and 7", {"Table 4", "Table 7"}),
+    ("Figure 8 (A); Section 4.2", {"Figure 8"}),
+    ("Figures 4a and 4b; Sections 4.2 and 6.3", {"Figure 4"}),
+    ("Table 1, caption", {"Table 1"}),
+    ("Theorem 1; eq. 8", {"Theorem 1"}),
+    ("Table S.1; Appendix F", {"Table S.1"}),
+    ("Table S1", {"Table S.1"}),
+    ("Table 10", {"Table 10"}),
+    ("Sections 3.2 and 3.3", set()),
+])  # fmt: skip
+def test_what_a_where_names(where, places):
+    assert named(where) == places
+
+
+def test_each_number_is_listed_once_and_nothing_else():
+    expected = [
+        (paper, f"{kind}{'' if kind.endswith('.') else ' '}{number}")
+        for paper, kinds in NUMBERED.items()
+        for kind, count in kinds.items()
+        for number in range(1, count + 1)
+    ]
+    assert sorted((place.paper, place.place) for place in coverage.places()) == sorted(expected)
+
+
+def test_a_claim_stands_under_each_place_that_its_where_names(claims):
+    under = {(place.paper, place.place): place.claims for place in coverage.places()}
+    missing = [
+        (claim.id, name)
+        for claim in claims.values()
+        for name in named(claim.where)
+        if claim.id not in under.get((claim.paper, name), ())
+    ]
+    assert missing == []
+
+
+def test_a_place_lists_claims_once_and_none_that_neither_names_it_nor_rests_on_a_number_in_it(claims):
+    strangers = [
+        (place.place, name)
+        for place in coverage.places()
+        for name in place.claims
+        if place.place not in named("; ".join([claims[name].where, *(number.where for number in claims[name].numbers)]))
+    ]
+    assert strangers == []
+    assert [p.place for p in coverage.places() if len(set(p.claims)) < len(p.claims)] == []
+
+
+def test_each_transcribed_table_is_listed():
+    listed = {f"{p.paper}_{p.place.lower().replace(' ', '').replace('s.', 'S')}" for p in coverage.places()}
+    assert set(papers.tables()) - listed == set()
+
+
+CLAIM = "lu2022.theorem1.linear_system"
+GOOD = {"paper": "lu2022", "place": "Theorem 1", "shows": "A linear system.", "claims": [CLAIM]}
+OTHER = "zhang2024.table2.same_task_accuracy"
+
+
+def places(tmp_path, *entries) -> list[coverage.Place]:
+    (tmp_path / "places.yaml").write_text(yaml.safe_dump({"coverage": entries}))
+    return coverage.places(tmp_path / "places.yaml")
+
+
+def test_a_list_of_ones_own(tmp_path):
+    reason = {"paper": "koh2024", "place": "Figure 11", "shows": "A drawing.", "why_not": "It has no result."}
+    assert places(tmp_path, GOOD, reason) == [
+        coverage.Place("lu2022", "Theorem 1", "A linear system.", (CLAIM,)),
+        coverage.Place("koh2024", "Figure 11", "A drawing.", why_not="It has no result."),
+    ]
+
+
+@pytest.mark.parametrize("entry, message", [
+    ({"paper": "lu2023"}, r"Theorem 1: paper='lu2023'; try one of zhang2024, koh2024, lu2022, hatamizadeh2022$"),
+    ({"paper": "privlab"}, "paper='privlab'; try one of"),
+    ({"paper": None}, "paper=None; try one of"),
+    ({"why": "so"}, "coverage of lu2022, Theorem 1 has a field 'why'; the fields are paper, place, shows, claims, why_not"),
+    ({"place": ""}, "coverage of lu2022, : place=''; give it as text"),
+    ({"shows": None}, "Theorem 1: shows=None; give it as text"),
+    ({"claims": ["lu2022.no.such"]}, "'lu2022.no.such' is no claim; give ids of lu2022"),
+    ({"claims": [CLAIM, OTHER]}, f"'{OTHER}' is a claim of zhang2024; give ids of lu2022"),
+    ({"claims": []}, "Theorem 1 has neither claims nor a reason; say in why_not why nothing of it is tested"),
+    ({"claims": [], "why_not": ""}, "Theorem 1 has neither claims nor a reason"),
+])  # fmt: skip
+def test_an_entry_out_of_form(tmp_path, entry, message):
+    with pytest.raises(ValueError, match=message):
+        places(tmp_path, GOOD | entry)
+
+
+def test_a_place_listed_twice(tmp_path):
+    with pytest.raises(ValueError, match="coverage of lu2022, Theorem 1 is listed twice; join the two"):
+        places(tmp_path, GOOD, GOOD | {"shows": "Again."})
+
+
+def test_the_page_counts_places_and_groups_claims_by_verdict():
+    spec = importlib.util.spec_from_file_location(
+        "coverage_page", Path(__file__).parents[2] / "book" / "coverage_page.py"
+    )
+    book = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(book)
+
+    def judged(name, verdict, paper="lu2022"):
+        claim = papers.Claim(f"{paper}.{name}", paper, "T", "05", "ordering", "S.", "psnr[a] > psnr[b]")
+        return Judgement(claim, "class", verdict, "r", scope="" if verdict == MEASURING else STAND_IN)
+
+    text = book.page(
+        [
+            coverage.Place("lu2022", "Table 1", "A | B.", ("lu2022.a.b", "lu2022.a.c", "lu2022.a.d"), "Not E."),
+            coverage.Place("lu2022", "Figure 1", "C.", why_not="A drawing."),
+            coverage.Place("koh2024", "Table 3", "D.", why_not="Settings only."),
+        ],
+        [
+            judged("a.b", REPRODUCED),
+            judged("a.c", MEASURING),
+            judged("a.d", REPRODUCED),
+            judged("section4.alone", INCONCLUSIVE),
+            judged("a.ours", REPRODUCED, "privlab"),
+        ],
+    )
+    assert "3 numbered tables" in text and "1 have claims; each of the other 2 has the reason" in text
+    assert "Of the 4 claims on these papers 3 speak about one of them or more, and 1 rest on the text alone" in text
+    assert "1 of 2 have claims." in text and "0 of 1 have claims." in text
+    cell = "**reproduced, a stand-in**: `lu2022.a.b` `lu2022.a.d` <br>**measuring**: `lu2022.a.c` <br>Not E."
+    assert rf"| **Table 1** | A \| B. | {cell} |" in text
+    assert "| **Figure 1** | C. | A drawing. |" in text
+    assert "On the text alone: <br>**inconclusive, a stand-in**: `lu2022.section4.alone`" in text
+    assert "privlab.a.ours" not in text
