@@ -164,4 +164,4 @@ def test_the_page_counts_places_and_groups_claims_by_verdict():
     assert rf"| **Table 1** | A \| B. | {cell} |" in text
     assert "| **Figure 1** | C. | A drawing. |" in text
     assert "On the text alone: <br>**inconclusive, a stand-in**: `lu2022.section4.alone`" in text
-    assert "privlab.a.ours" not in text
+    assert "a.ours" not in text

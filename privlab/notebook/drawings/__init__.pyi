@@ -1,0 +1,22 @@
+from .canvas import Canvas, Drawing
+from .federated import batch, client_and_server, search_loop
+from .judging import plane, verdict
+from .membership import in_and_out, who_trains_on_what
+from .networks import generator_inversion, morph_block, probe, residual_stage, vit
+
+__all__ = [
+    "Canvas",
+    "Drawing",
+    "batch",
+    "client_and_server",
+    "generator_inversion",
+    "in_and_out",
+    "morph_block",
+    "plane",
+    "probe",
+    "residual_stage",
+    "search_loop",
+    "verdict",
+    "vit",
+    "who_trains_on_what",
+]

@@ -1,0 +1,87 @@
+"""Who trains on what: the victim's and the attacker's pictures, and the models with and without one picture."""
+
+from __future__ import annotations
+
+from privlab.notebook.drawings import glyphs
+from privlab.notebook.drawings.canvas import BLUE, GREEN, RED, WIDTH, Canvas, Drawing
+
+
+def who_trains_on_what(victim: str = "victim", shadow: str = "shadow model", attack: str = "attack model") -> Drawing:
+    """Membership inference with a shadow model: four sets of pictures, two networks, and what the attacker learns from whom.
+
+    victim, shadow, attack: what the three models are called.
+    """
+    canvas, half = Canvas(), 180
+    models = []
+    for x, name, colour, whose in (
+        (0, victim, BLUE, "The victim's pictures"),
+        (WIDTH - half, shadow, RED, "The attacker's pictures"),
+    ):
+        canvas.label(x + half / 2, 12, whose)
+        members = canvas.box(x, 22, 86, 84, colour=GREEN)
+        others = canvas.box(x + 94, 22, 86, 84, dashed=True)
+        for box in (members, others):
+            for shift in (8, 4, 0):
+                glyphs.photograph(canvas, box.x + 24 + shift, 40 - shift, 30)
+        canvas.label(members.x + 43, 88, "members", bold=True)
+        canvas.label(others.x + 43, 88, "non-members", bold=True)
+        model = canvas.box(x, 150, half, 40, name, colour=colour)
+        canvas.arrow((members.bottom[0], 109), (members.bottom[0], 147), colour=GREEN, width=2.4)
+        canvas.label(members.bottom[0] + 7, 131, "trains it", anchor="start")
+        canvas.arrow((others.bottom[0], 109), (others.bottom[0], 147), dashed=True)
+        canvas.label(others.bottom[0] + 6, 125, "shown later", anchor="start", width=36)
+        models.append(model)
+    canvas.box(60, 250, 260, 44, attack, "member, or non-member?", colour=RED)
+    canvas.arrow((models[0].bottom[0], 193), (models[0].bottom[0], 247))
+    canvas.arrow((models[1].bottom[0], 193), (models[1].bottom[0], 247), colour=RED, width=2.4)
+    canvas.label(models[0].bottom[0] + 8, 214, "answers: to be judged", anchor="start", width=84)
+    canvas.label(models[1].bottom[0] + 8, 214, "answers: to learn from", anchor="start", width=82)
+    return canvas.done(
+        294,
+        f"Two columns. On the victim's side members train the {victim}, non-members are only shown to it later. On "
+        f"the attacker's side other members train the {shadow}, and other non-members are shown to it. The {attack} "
+        f"learns from the answers of the {shadow}, whose members the attacker knows, and then says of answers of the "
+        f"{victim}: member, or non-member?",
+    )
+
+
+def in_and_out(models: int = 3) -> Drawing:
+    """LiRA for one picture: models trained with it and without it, and how sure each kind is of it.
+
+    models: of each kind, 2 to 4.
+    """
+    if not 2 <= models <= 4:
+        raise ValueError(f"models={models}: give 2 to 4")
+    canvas, wide = Canvas(), 172
+    picture = glyphs.photograph(canvas, 168, 0, 44)
+    canvas.label(190, 60, "one picture")
+    floor = 268
+    for x, words, colour, mean, kind in (
+        (0, "trained without it", BLUE, 118, "out"),
+        (WIDTH - wide, "trained with it", GREEN, 268, "in"),
+    ):
+        box = canvas.box(x, 76, wide, 84, colour=colour, dashed=kind == "out")
+        canvas.label(box.top[0], 96, f"{kind} models", size=13, bold=True)
+        canvas.label(box.top[0], 150, words)
+        for i in range(models):
+            glyphs.network(canvas, box.top[0] + (i - (models - 1) / 2) * 40 - 15, 106, 30, 26, colour)
+        glyphs.bell(canvas, mean, 34, floor, 66, colour, dashed=kind == "out")
+        canvas.arrow((box.bottom[0], 163), (mean + (14 if kind == "in" else -14), 192), colour=colour)
+    canvas.arrow((picture.right[0] + 4, 22), (WIDTH - wide / 2, 22), (WIDTH - wide / 2, 73), colour=GREEN, width=2.4)
+    canvas.label(WIDTH - wide / 2 + 6, 44, "one of the", anchor="start")
+    canvas.label(WIDTH - wide / 2 + 6, 58, "members", anchor="start")
+    canvas.line((164, 22), (wide / 2, 22), (wide / 2, 73), dashed=True)
+    glyphs.cross(canvas, (wide / 2, 46))
+    canvas.label(wide / 2 - 12, 50, "left out", anchor="end")
+    canvas.arrow((20, floor), (366, floor))
+    canvas.label(WIDTH / 2, floor + 32, "how sure a model is of this picture")
+    canvas.line((292, floor), (292, 188), colour=RED, width=2.4)
+    canvas.label(298, 196, "the victim", anchor="start", bold=True)
+    canvas.label(30, floor + 14, "unsure", anchor="start")
+    canvas.label(366, floor + 14, "sure", anchor="end")
+    return canvas.done(
+        floor + 36,
+        f"One picture. {models} models were trained without it, {models} with it. How sure they are of it makes two "
+        "bell curves over one axis: that of the models trained without it lies at the left, that of the models "
+        "trained with it at the right. A line marks how sure the victim is: here it lies under the right curve.",
+    )

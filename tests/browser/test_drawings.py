@@ -1,0 +1,73 @@
+"""The schematic drawings of the labs in Chromium: no words on each other, none cut off, none tiny, on a desk and on a telephone."""
+
+import pytest
+
+from privlab.notebook import drawings
+
+pytest.importorskip("selenium")
+PAGE = "<!doctype html><meta charset='utf-8'><style>body{{margin:20px;font-family:sans-serif}}</style><main>{}</main>"
+DRAWN = {
+    "client": drawings.client_and_server, "listener": lambda: drawings.client_and_server("update of one epoch", "drawings", "wire"),
+    "batch": drawings.batch, "search": drawings.search_loop, "vit": drawings.vit, "blind": lambda: drawings.vit(False, ("norm",)),
+    "stage": drawings.residual_stage, "cut": lambda: drawings.residual_stage(4, ("first",)),
+    "factor": lambda: drawings.residual_stage(2, factor="× 0.5"), "probe": lambda: drawings.probe("person", "glasses"),
+    "generator": drawings.generator_inversion, "who": drawings.who_trains_on_what, "in": lambda: drawings.in_and_out(4),
+    "plane": drawings.plane, "verdict": drawings.verdict,
+}  # fmt: skip
+FAULTS = """
+const faults = [];
+for (const svg of document.querySelectorAll('svg.privlab-sketch')) {
+  const of = e => e.getBoundingClientRect(), sheet = of(svg), scale = svg.getScreenCTM().a, name = svg.parentElement.id;
+  const wide = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left);
+  const high = (a, b) => Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+  if (sheet.right > innerWidth) faults.push([name, 'wider than the page']);
+  const texts = [...svg.querySelectorAll('text')];
+  texts.forEach((text, i) => {
+    const t = of(text), says = what => faults.push([name, text.textContent, what]);
+    if (t.left < sheet.left - 1 || t.right > sheet.right + 1 || t.top < sheet.top - 1 || t.bottom > sheet.bottom + 1) says('cut off');
+    if (parseFloat(getComputedStyle(text).fontSize) * scale < 10) says('tiny');
+    for (const other of texts.slice(i + 1)) if (wide(t, of(other)) > 1 && high(t, of(other)) > 4) says('on ' + other.textContent);
+    for (const box of svg.querySelectorAll('rect[rx="6"]')) {
+      const b = of(box), inside = t.left >= b.left && t.right <= b.right && t.top >= b.top - 2 && t.bottom <= b.bottom + 2;
+      if (wide(t, b) > 1 && high(t, b) > 3 && !inside) says('across a box');
+    }
+    for (const line of svg.querySelectorAll('polyline')) {
+      const points = [...line.points].map(p => p.matrixTransform(line.getScreenCTM()));
+      for (let k = 1; k < points.length; k++) for (let s = 0; s <= 1; s += 0.02) {
+        const x = points[k - 1].x + (points[k].x - points[k - 1].x) * s, y = points[k - 1].y + (points[k].y - points[k - 1].y) * s;
+        if (x > t.left + 1 && x < t.right - 1 && y > t.top + 4 && y < t.bottom - 4) { says('under a line'); s = 2; k = 99; }
+      }
+    }
+  });
+}
+return faults;
+"""
+
+
+def show(reader, tmp_path, inside):
+    (tmp_path / "page.html").write_text(PAGE.format(inside), encoding="utf-8")
+    reader.driver.get((tmp_path / "page.html").as_uri())
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_words_have_room(reader, tmp_path, width):
+    reader.resize(width)
+    show(reader, tmp_path, "".join(f'<div id="{name}">{draw().svg}</div>' for name, draw in DRAWN.items()))
+    assert reader.js("return document.querySelectorAll('svg.privlab-sketch').length") == len(DRAWN)
+    assert reader.js(FAULTS) == []
+    assert reader.barriers("svg-img-alt", "duplicate-id") == []
+
+
+def test_words_without_room_are_found(reader, tmp_path):
+    canvas = drawings.Canvas()
+    canvas.label(100, 20, "one")
+    canvas.label(104, 22, "another")
+    canvas.line((0, 60), (300, 60))
+    canvas.label(100, 64, "crossed")
+    canvas.label(380, 90, "beyond", anchor="middle")
+    canvas.label(100, 120, "small", size=8)
+    reader.resize(390)
+    show(reader, tmp_path, f'<div id="bad">{canvas.done(130, "what goes wrong").svg}</div>')
+    assert {(fault[1], fault[2]) for fault in reader.js(FAULTS)} == {
+        ("one", "on another"), ("crossed", "under a line"), ("beyond", "cut off"), ("small", "tiny"),
+    }  # fmt: skip
