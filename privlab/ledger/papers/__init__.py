@@ -127,7 +127,7 @@ def claims(lab: str | None = None, path: Path | None = None) -> list[Claim]:
     Raises ValueError for an entry that breaks the format, naming its id: an unknown field or kind, an id given
     twice, an experiment or need out of form, a printed number that is not in the table it points to.
     """
-    entries = yaml.safe_load((path or _HERE / "claims.yaml").read_text(encoding="utf-8"))["claims"]
+    entries = _entries(path or _HERE / "claims.yaml")["claims"]
     by_id: dict[str, Claim] = {}
     for entry in entries:
         claim = _claim(entry)
@@ -157,7 +157,7 @@ def explanations(path: Path | None = None) -> dict[str, Explanation]:
     path: another list in the same format; the package's own if not given.
     Raises ValueError for an id, among the claims or the evidence, that no claim has.
     """
-    entries = yaml.safe_load((path or _HERE / "explanations.yaml").read_text(encoding="utf-8"))["explanations"]
+    entries = _entries(path or _HERE / "explanations.yaml")["explanations"]
     ids = {claim.id for claim in claims()}
     for name, entry in entries.items():
         if unknown := [n for n in (name, *entry.get("evidence", ())) if n not in ids]:
@@ -165,6 +165,11 @@ def explanations(path: Path | None = None) -> dict[str, Explanation]:
         if not entry.get("because"):
             raise ValueError(f"explanation of {name}: because={entry.get('because')!r} says nothing; give a sentence")
     return {name: Explanation(entry["because"], tuple(entry.get("evidence", ()))) for name, entry in entries.items()}
+
+
+def _entries(path: Path) -> dict[str, Any]:
+    """A file of plain YAML, read by libyaml where it is there: ten times as fast as in Python."""
+    return yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def _claim(entry: dict[str, Any]) -> Claim:
