@@ -156,7 +156,7 @@ plots.evidence(kept, mine, residuals, xlabel="residual of Gauss-Newton", log=Tru
 
 # %% [markdown]
 # Compare the ResNet with the ViT that has the small position embedding. The search behind the ResNet stops early: the gradient of a network with ReLU
-# jumps where a unit switches on or off, and a linear model is wrong beyond the jump. The search behind the ViT solves its equations nearly as well as
+# jumps where a unit turns on or off, and a linear model is wrong beyond the jump. The search behind the ViT solves its equations nearly as well as
 # it does with the large embedding. But the equations are ill-conditioned: very different images have almost the same gradient.
 
 # %% [markdown]

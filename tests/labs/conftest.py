@@ -121,6 +121,10 @@ class Notebook:
         """For a student: reading prose and code, and what each exercise says that it takes."""
         return self.words / 140 + self.lines / 12 + sum(exercise.minutes for exercise in self.exercises)
 
+    lines_of = staticmethod(lambda code: lines(code))
+    words_of = staticmethod(lambda text: words(text))
+    sentences_of = staticmethod(lambda text: sentences(text))
+
     @property
     def sentences(self) -> list[str]:
         return [sentence for text in self.markdown for sentence in sentences(text)]
