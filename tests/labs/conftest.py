@@ -85,10 +85,13 @@ class Notebook:
 
     def below(self, heading: str) -> list:
         """The cells of a section, from its heading to the next one of its kind."""
-        starts = [
-            k for k, cell in enumerate(self.cells) if re.match("# |## ", cell.source) and cell.cell_type == "markdown"
-        ]
-        (first,) = (k for k in starts if self.cells[k].source.startswith(f"## {heading}\n"))
+        starts = {
+            k: cell.source.partition("\n")[0].strip()
+            for k, cell in enumerate(self.cells)
+            if cell.cell_type == "markdown" and re.match("##? ", cell.source)
+        }
+        assert f"## {heading}" in starts.values(), f"no cell begins with ## {heading}"
+        first = next(k for k, line in starts.items() if line == f"## {heading}")
         return self.cells[first : min((k for k in starts if k > first), default=len(self.cells))]
 
     @property

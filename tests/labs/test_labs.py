@@ -112,6 +112,10 @@ def test_anatomy_of_a_lab_that_is_yet_to_be_rewritten(lab, to_come):
 
 
 def test_anatomy_of_a_lesson(lesson):
+    check_anatomy(lesson)
+
+
+def check_anatomy(lesson):
     """One question in the first lines, a prediction, two drawings; and at its end the answer, the verdicts, what would change them."""
     title, *below = lesson.cells[0].source.splitlines()
     assert title.startswith(f"# {lesson.number} · ") and "?" in "".join([title, *below[:4]]), "ask the question first"
@@ -132,17 +136,78 @@ def answer(lesson):
             found += lesson.sentences_of(cell.source)
         else:
             calls = [node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Call)]
-            told = [call.args[0] for call in calls if ast.unparse(call.func).endswith("notebook.text") and call.args]
+            told = [call.args[0] for call in calls if ast.unparse(call.func).split(".")[-1] == "text" and call.args]
             found += [one for text in told if isinstance(text, ast.Constant) for one in lesson.sentences_of(text.value)]
     return found
 
 
-def test_the_answer_is_found_in_prose_and_in_what_a_cell_writes(written):
-    made = written(
-        "# %% [markdown]\n# ## The answer\n#\n# It does.\n\n# %%\nnotebook.text('By {:.1f} dB. Always.', 3)\n\n"
-        "# %% [markdown]\n# ## Read on\n#\n# A book.\n"
-    )
-    assert answer(made) == ["It does.", "By {:.1f} dB.", "Always."]
+LESSON = """\
+# %% [markdown]
+# # 05 · When is no search needed?
+#
+# A question in one line.
+
+# %% [markdown]
+# *About 60 minutes. You need lab 00.*
+
+# %% tags=["drawing"]
+draw()
+
+# %%
+drawings.client_and_server(sent="gradient")
+
+# %%
+guess = widgets.choose("Which?", ["a", "b"])
+
+# %% [markdown]
+# ## The answer
+#
+# Often it is none.
+
+# %%
+notebook.text("It is by {:.1f} dB.", kept.mean("psnr[a]"))
+
+# %% [markdown]
+# ## The paper, and here
+
+# %%
+ledger.show("05")
+
+# %% [markdown]
+# ## What would change our mind
+#
+# A search that fails.
+
+# %% [markdown]
+# ## Read on
+#
+# A book.
+"""
+
+
+def test_a_lesson_as_it_is_meant_has_all_of_it(written):
+    made = written(LESSON)
+    check_anatomy(made)
+    assert answer(made) == ["Often it is none.", "It is by {:.1f} dB."]
+
+
+@pytest.mark.parametrize(
+    ("stands", "instead"),
+    [
+        ("needed?", "needed"),
+        ("About 60 minutes", "Long"),
+        ('"drawing"', '"other"'),
+        ("widgets.choose(", "other("),
+        ("# ## Read on", "# ## More"),
+        ("Often it is none.", "Often. It is none."),
+        ('ledger.show("05")', 'ledger.show("06")'),
+        ("# A search that fails.", "# ## Another section"),
+    ],
+)
+def test_what_a_lesson_lacks_is_found(written, stands, instead):
+    assert LESSON.count(stands) == 1
+    with pytest.raises(AssertionError):
+        check_anatomy(written(LESSON.replace(stands, instead)))
 
 
 def test_what_goes_deeper_and_its_lab_lead_to_each_other(deeper, shelf):
