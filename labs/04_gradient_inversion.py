@@ -26,7 +26,7 @@
 
 # %% [markdown]
 # *You need* lab 00, and what an optimiser does. *Words that are new here*: **gradient matching**, **total variation**, **box**,
-# **restart**, **BatchNorm**, **Jacobian**, **Gauss-Newton**, **damping**, **conjugate gradients**.
+# **restart**, **BatchNorm**.
 
 # %%
 from inspect import getsource
@@ -364,59 +364,8 @@ plots.evidence(kept, mine, rows | {"mean photograph": "psnr[dlg, mean_photograph
 # %% [markdown]
 # ## Was it the optimiser?
 #
-# *Adam*, the optimiser of all searches above but DLG's, sees the slope of one number, the distance. But the server has more. It sees thousands of differences $r$ between the message it
-# wants and the one it has, and it can ask how each of them moves with the image: the **Jacobian**, $J = \partial r / \partial x$. **Gauss-Newton** takes the step $s$ that would bring all of them to zero at once, were the message a linear function of the image:
-#
-# $$(J^\top J + \lambda D)\, s = -J^\top r$$
-
-# %% [markdown]
-# The **damping** $\lambda$ keeps the step short where that is a bad guess. $J$ has millions of rows, so nobody writes it down. One can multiply by it: $J^\top u$ is a backward pass, $J v$ is one more (exercise 6), and the method of **conjugate
-# gradients** solves the system with nothing but such products.
-#
-# None of the four papers, and no public tool that we know, attacks this way. To be fair to Adam we count *passes*: each gradient of the network, each $J v$ and each $J^\top u$ is one; a step of Adam takes two.
-
-# %%
-newton = gradient_inversion.GaussNewton(steps=240, passes=240)  # 120 steps of Adam take as many passes
-print(newton)
-
-# %% [markdown]
-# Its distance is relative, tensor by tensor, and its assumption about photographs is like total variation, squared; it fades as the gradients are met.
-
-# %% [markdown]
-# ### Before you go on: predict
-#
-# For as many passes, which of the two gets further with the ResNet?
-
-# %%
-guess_newton = widgets.predict(
-    "ResNet: PSNR of Gauss-Newton less that of Adam, for as many passes:", low=-10, high=20, unit="dB"
-)
-guess_newton
-
-# %%
-kept = experiments.load("gradient_inversion.second_order")
-mine = experiments.run("gradient_inversion.second_order", profile, device=device)
-rivals = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext", "ViT": "vit", "ViT, std 1": "vit_std_1"}
-rows = {
-    f"{name}, {by}": f"psnr[{by.lower().replace('-', '_')}, {key}]"
-    for name, key in rivals.items()
-    for by in ("Adam", "Gauss-Newton")
-}
-plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
-
-# %%
-rests = {name: f"relative_residual[gauss_newton, {key}]" for name, key in rivals.items()}
-plots.evidence(kept, mine, rests, xlabel="left of the gradient by Gauss-Newton", log=True)
-
-# %% [markdown]
-# This is what is left of the differences, as a share of the client's gradient: 1 is no idea, 0 every number met.
-
-# %%
-guess_newton.against(mine.mean("psnr[gauss_newton, resnet]") - mine.mean("psnr[adam, resnet]"))
-
-# %% [markdown]
-# Of the ResNet's gradient Gauss-Newton leaves a large share unmet, of the Swin's and the ConvNeXt's next to nothing; on these two the photographs disagree about which search gets further. The ViT with the large position embedding comes
-# back far better than by Adam; the one with the small embedding does not, though its gradient is met nearly as well. Lab 09 and the book's chapter on this search have more.
+# *Adam*, the optimiser of all searches above but DLG's, sees the slope of one number, the distance. The server can compute more than that. A deeper
+# notebook gives it a stronger optimiser, [Gauss-Newton](deeper/04_gauss_newton.ipynb), and asks which networks it opens. You do not need it for what follows.
 
 # %% [markdown]
 # ## Larger networks, and ImageNet
@@ -647,33 +596,6 @@ checks.verify("04.label", label_of)
 # This is APRIL's rule. A shorter one: since the $c_i$ sum to 0, the label's row is as long as all the others together, so
 # `rows.norm(dim=1).argmax()` finds it as well. Neither asks anything of the features. With two classes the rows are each other's opposite,
 # and both fall silent; the bias still tells.
-
-# %% [markdown]
-# ## Exercise 6: the Jacobian, times a vector
-#
-# You have `r`, the differences, as a function of `x`: a tensor with a graph behind it. PyTorch gives you $J^\top u$ for any $u$: `torch.autograd.grad(r, x, u)`. Now write `push(r, x, v)`: $J v$, the change of each difference as the image
-# moves along $v$, *without* building $J$ and without finite differences.
-#
-# <details><summary>Hint</summary>$J^\top u$ is linear in $u$. So make a $u$ that requires a gradient (any values will do), compute $J^\top u$ with <code>create_graph=True</code>, and ask how
-# $\langle J^\top u, v \rangle$ changes with $u$.</details>
-
-
-# %% tags=["exercise"]
-def push(r, x, v): ...
-
-
-# %% tags=["solution"]
-def push(r, x, v):
-    u = torch.zeros_like(r, requires_grad=True)
-    pulled = torch.autograd.grad(r, x, u, create_graph=True)[0]  # J^T u, like x
-    return torch.autograd.grad(pulled, u, v)[0]  # J v, like r
-
-
-# %%
-checks.verify("04.push", push)
-
-# %% [markdown]
-# `privlab.attacks.gradient_inversion.curvature` is little more. `torch.func.jvp` does the same; on a CPU it takes several times as long here, since it computes $r$ anew for each $v$.
 
 # %% [markdown]
 # ## The paper, and here

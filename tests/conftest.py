@@ -86,6 +86,19 @@ def smoke(shared, run_labs):
 
 
 @pytest.fixture(scope="session")
+def run_deeper(shared, smoke, run_labs):
+    """A function that runs one notebook that goes deeper, such as "deeper/04_x", beside the labs; the folder of the run."""
+
+    def run(name):
+        with filelock.FileLock(shared / "smoke.lock"):
+            done = run_labs(smoke[0], name, "--resume")
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+        return smoke[0]
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def built_book(shared, smoke):
     """The book as `make book` builds it after `make run`, in a copy: -W, so no warning."""
     place, (run, _) = shared / "book", smoke

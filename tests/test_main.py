@@ -57,6 +57,36 @@ def test_run_writes_everything_and_shows_the_tables(labs, tmp_path, capsys):
     assert f"left out: 00_start; what {out} holds of them is from before a change" in said
 
 
+def test_what_goes_deeper_runs_if_asked_for_and_its_results_stand_as_its_source_does(labs, tmp_path, capsys):
+    (labs / "05_april.py").write_text("# %% [markdown]\n# # 05 · april\n\n" + PARAMETERS)
+    (labs / "deeper").mkdir()
+    for name in ("00_more", "05_width"):  # reads what lies beside it, as in JupyterLab
+        (labs / f"deeper/{name}.py").write_text(PARAMETERS + "# %%\nprint(open('note.txt').read())\n")
+    (labs / "deeper/note.txt").write_text("beside it")
+    out = tmp_path / "run"
+    assert run("run", "--labs", labs, "--out", out) == 0
+    assert "deeper/" not in capsys.readouterr().out and not (out / "deeper").exists()
+
+    assert run("run", "0", "--deeper", "--labs", labs, "--out", out) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("00_start, deeper/00_more at the profile smoke")
+    table = [line.split()[0] for line in said.partition("\nlab ")[2].splitlines()[2:4]]
+    assert table == ["00_start", "deeper/00_more"]
+    assert {path.name for path in (out / "deeper").iterdir()} == {"00_more.ipynb", "00_more.json"}
+    assert "beside it" in (out / "deeper/00_more.ipynb").read_text()
+    page = (out / "index.html").read_text()
+    below = '<h3><a href="deeper/00_more.ipynb">deeper/00_more</a></h3>'
+    assert (
+        page.index(">00_start</a></h2>") < page.index(below) < page.index(">05_april</a></h2>")
+    )  # from the run before
+
+    assert run("run", "deeper/00_more", "--resume", "--labs", labs, "--out", out) == 0
+    assert f"deeper/00_more  kept: it is complete in {out}" in capsys.readouterr().out
+    claim = ["--claim", "lu2022.theorem1.linear_system"]
+    assert run("run", *claim, "--labs", labs, "--out", out) == 0  # whichever of the two measures it
+    assert capsys.readouterr().out.startswith("05_april, deeper/05_width at the profile smoke")
+
+
 def test_other_parameters_reach_the_lab_and_stay_out_of_the_usual_run(labs, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (labs / "00_start.py").write_text(

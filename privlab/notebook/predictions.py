@@ -6,11 +6,23 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import ipywidgets
 
 from privlab.notebook import guesses
 from privlab.notebook.sentences import Sentence, text
+
+# Long options go on in a second line, where the widgets would cut them. A link, as text inside a <style> would be read out on a page.
+_LABELS = ".privlab-choice .widget-label-basic,.privlab-choice .widget-radio-box label"
+_CSS = (
+    f"{_LABELS},.privlab-choice .widget-label-basic span,.privlab-choice .widget-checkbox,.privlab-choice .widget-html-content"
+    "{height:auto!important;line-height:1.35!important;overflow:visible!important;white-space:normal!important}"
+    f"{_LABELS}{{padding-left:24px!important;position:relative}}"
+    ".privlab-choice .widget-label-basic input,.privlab-choice .widget-radio-box input"
+    "{left:0;position:absolute;top:.2em;height:auto!important;margin:0!important}"
+)
+_BROKEN = f'<link rel="stylesheet" href="data:text/css,{quote(_CSS)}">'
 
 NO_GUESS = "No guess was given: one that can be wrong is what makes the answer stick."
 
@@ -27,7 +39,9 @@ class _Asked:
             self.moved = True
         for control in controls:
             control.observe(self._move, "value")
-        self.box = ipywidgets.VBox([ipywidgets.HTML(f"<label>{html.escape(question)}</label>"), *self._rows()])
+        words = ipywidgets.HTML(f"{_BROKEN}<label>{html.escape(question)}</label>")
+        self.box = ipywidgets.VBox([words, *self._rows()])
+        self.box.add_class("privlab-choice")
 
     def _rows(self) -> Sequence[ipywidgets.Widget]:
         """The controls as they stand below the question."""

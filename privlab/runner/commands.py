@@ -139,11 +139,12 @@ def _held(plan: runner.Plan, shelf: list[catalogue.Lab]) -> int:
 
     alone = {lab: replace(plan, labs=(lab,), extra=plan.extra if lab in chosen else {}) for lab in shelf}
     everything = {lab.name: runner.saved(one, lab, "ok", "failed") for lab, one in alone.items()}
-    others = [name for name in everything.keys() - results.keys() if not everything[name]]
+    held = {name: result for name, kept in everything.items() if (result := results.get(name) or kept)}
+    others = [name for name in everything if name not in held]
     damaged = {lab.name: wrong for lab in shelf if lab.name in others and (wrong := runner.damage(plan, lab))}
     old = sorted(name for name in others if name not in damaged and (out / f"{name}.ipynb").exists())
     failed = [name for name, result in results.items() if result["error"]]
-    print("", screen.finish(out, results), sep="\n")
+    print("", screen.finish(out, results, held), sep="\n")
     for name, wrong in damaged.items():
         print(f"left out: {name}; {wrong}")
     if old:

@@ -24,15 +24,15 @@ _STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem 
 table{border-collapse:collapse;margin:1rem 0}td,th{padding:.3rem .6rem;border-bottom:1px solid #ccc;text-align:left;vertical-align:top}"""
 
 
-def finish(out: Path, results: Results) -> str:
+def finish(out: Path, results: Results, held: Results | None = None) -> str:
     """Judge what is committed, hold the run against it, write out/index.html, and return the screen.
 
-    results: of all labs that the folder holds, by name.
+    results: of this run's labs, by name.  held: of all labs that the folder holds, for the page; these alone if not given.
     """
     judged = judging.judgements()
     compared, moves = canaries.moves(out)
     page = out / "index.html"
-    write_atomic(page, _page(out, results, judged, compared, moves).encode())
+    write_atomic(page, _page(out, held or results, judged, compared, moves).encode())
     tested, reproduced, certain = report.holm(judged)
     lines = [columns(_labs(results)), "", columns(report.counts(judged)), ""]
     lines.append(

@@ -1,11 +1,14 @@
-"""The schematic drawings of the labs in Chromium: no words on each other, none cut off, none tiny, on a desk and on a telephone."""
+"""The schematic drawings of the labs in Chromium: no words on each other, none cut off, none tiny, on a desk and on a telephone.
+
+The letters are those of a wide font, as some systems have.
+"""
 
 import pytest
 
 from privlab.notebook import drawings
 
 pytest.importorskip("selenium")
-PAGE = "<!doctype html><meta charset='utf-8'><style>body{{margin:20px;font-family:sans-serif}}</style><main>{}</main>"
+PAGE = "<!doctype html><meta charset='utf-8'><style>body{{margin:20px;font-family:'DejaVu Sans',Verdana,sans-serif}}</style><main>{}</main>"
 DRAWN = {
     "client": drawings.client_and_server, "listener": lambda: drawings.client_and_server("update of one epoch", "drawings", "wire"),
     "batch": drawings.batch, "search": drawings.search_loop, "vit": drawings.vit, "blind": lambda: drawings.vit(False, ("norm",)),

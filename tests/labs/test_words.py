@@ -2,16 +2,11 @@
 
 import re
 import statistics
-from functools import cache
 from pathlib import Path
 
-import pytest
-
-from privlab.runner import pairing
-
 ROOT = Path(__file__).parents[2]
-LABS = sorted((ROOT / "labs").glob("[0-9]*.py"))
-NEW = re.compile(r"\*Words that are new here\*:(.*?)(?:\n\n|\Z)", re.DOTALL)
+NEW = re.compile(r"(?:\*Words that are new here\*|\*?New words\*?):(.*?)(?:\n\n|\Z)", re.DOTALL)
+LAST = re.compile(r"## (?:Where to read on|Read on)")
 BOLD = re.compile(r"\*\*[^*]+\*\*")
 IN_PLACE = re.compile(r"\*\*[^*]+\*\*|(?<!\*)\*[^*\n]+\*(?!\*)|\[[^\]]+\]\(")  # bold, italic, or a link
 MATHS = re.compile(r"\$\$.*?\$\$", re.DOTALL)
@@ -19,38 +14,19 @@ MATHS = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 EVERYDAY = {"batch", "matrix", "pass", "pattern", "private", "public", "pull", "rank", "repeat"}
 
 
-def named(path):
-    return path.stem
-
-
-@cache
-def cells_of(path):
-    return pairing.notebook(path).cells
-
-
-def markdown(cells):
-    return [cell.source for cell in cells if cell.cell_type == "markdown"]
-
-
-def words(cell):
-    """Words of prose in a markdown cell: no tables, no displayed equations (one in a line of text counts as a word), no
-    tags (a folded hint counts, its <details> does not), no targets of links, no signs that stand alone."""
-    text = re.sub(r"\$[^$]+\$", "x", MATHS.sub(" ", re.sub(r"^\s*\|.*$", "", cell, flags=re.MULTILINE)))
-    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"<[^>]+>", " ", text))
-    return sum(1 for word in text.split() if re.search(r"\w", word))
-
-
-def head_and_body(path):
-    """What stands before a lab's first code cell; and its prose behind it: no headings, tables, code, equations or pointers."""
-    cells = cells_of(path)
+def head_and_body(notebook):
+    """What stands before the first code cell; and the prose behind it: no headings, tables, code, equations or pointers."""
+    cells = notebook.cells
     first = next(i for i, cell in enumerate(cells) if cell.cell_type == "code")
-    body = "\n\n".join(cell.partition("## Where to read on")[0] for cell in markdown(cells[first:]))
+    prose = [cell.source for cell in cells[first:] if cell.cell_type == "markdown"]
+    body = "\n\n".join(LAST.split(text)[0] for text in prose)
     body = re.sub(r"\$[^$\n]+\$|`[^`]*`|<code>.*?</code>", "·", MATHS.sub("·", body))
-    return "\n\n".join(markdown(cells[:first])), re.sub(r"^(#|\|).*$", "", body, flags=re.MULTILINE)
+    return "\n\n".join(cell.source for cell in cells[:first]), re.sub(r"^(#|\|).*$", "", body, flags=re.MULTILINE)
 
 
-def new_words(path):
-    return re.findall(r"\*\*(.+?)\*\*", NEW.search(head_and_body(path)[0])[1])
+def new_words(notebook):
+    listed = NEW.search(head_and_body(notebook)[0])
+    return re.findall(r"\*\*(.+?)\*\*", listed[1]) if listed else []
 
 
 def first_use(word, body):
@@ -78,51 +54,62 @@ def glossary():
     return found
 
 
-def homes():
-    """Word -> the labs that say it is new."""
+def homes(shelf):
+    """Word -> the labs that say it is new, or whose deeper notebooks do."""
     found = {}
-    for path in LABS:
-        for word in new_words(path):
-            found.setdefault(word, []).append(path.name[:2])
+    for one in shelf["notebook"]:
+        for word in new_words(one):
+            found.setdefault(word, []).append(one.number)
     return found
 
 
-@pytest.mark.parametrize("path", LABS, ids=named)
-def test_a_cell_is_a_thought(path):
-    counts = [words(cell) for cell in markdown(cells_of(path))]
+def test_a_cell_is_a_thought(notebook):
+    counts = [notebook.words_of(text) for text in notebook.markdown]
     assert statistics.median(counts) <= 60
     assert max(counts) <= 250, "split it where a new idea begins"
 
 
-@pytest.mark.parametrize("path", LABS, ids=named)
-def test_a_new_word_is_in_bold_where_the_lab_first_uses_it(path):
-    body = head_and_body(path)[1]
-    assert new_words(path)
-    for word in new_words(path):
+def test_a_new_word_is_in_bold_where_the_lab_first_uses_it(notebook):
+    body = head_and_body(notebook)[1]
+    assert new_words(notebook) or notebook.lab.goes_deeper
+    for word in new_words(notebook):
         place = first_use(word, body)
         assert place is not None, f"{word!r} is announced and never used"
         around = body[max(0, place - 60) : place + 60]
         assert is_marked(body, place, BOLD), f"{word!r} is used before it is defined: ...{around}..."
 
 
-def test_no_word_is_new_twice():
-    assert {word: labs for word, labs in homes().items() if len(labs) > 1} == {}
+def test_no_word_is_new_twice(shelf):
+    assert {word: labs for word, labs in homes(shelf).items() if len(labs) > 1} == {}
 
 
-def test_the_glossary_has_every_new_word_and_the_lab_that_introduces_it():
+def test_the_glossary_has_every_new_word_and_the_lab_that_introduces_it(shelf):
     listed = glossary()
-    assert {word for word in homes() if word not in listed} == set()
-    assert {word: (listed[word], labs) for word, labs in homes().items() if listed[word] not in labs} == {}
+    assert {word for word in homes(shelf) if word not in listed} == set()
+    assert {word: (listed[word], labs) for word, labs in homes(shelf).items() if listed[word] not in labs} == {}
 
 
-@pytest.mark.parametrize("path", LABS, ids=named)
-def test_a_word_of_this_lab_or_a_later_one_is_explained_in_place(path):
-    body, number = head_and_body(path)[1], path.name[:2]
-    later = {word: lab for word, lab in glossary().items() if lab and lab >= number}
-    later |= {word: min(labs) for word, labs in homes().items() if min(labs) > number}
-    early = {}
-    for word in sorted(later.keys() - EVERYDAY):
+def unknown(notebook, shelf):
+    """Word -> the lab that it is new in, of those that a reader who comes to this notebook has not met.
+
+    A lab presupposes those before it; what goes deeper, its own lab too; and nothing presupposes what goes deeper, but in a lab that is
+    yet to be rewritten.
+    """
+    mine = [word for word in new_words(notebook) if notebook.lab.goes_deeper]
+    new_in = {word: lab for word, lab in glossary().items() if lab}
+    new_in |= {word: min(labs) for word, labs in homes(shelf).items()}
+    met = [lab.number for lab in shelf["lab"] if lab.number < notebook.number]
+    met += [notebook.number] if notebook.lab.goes_deeper else []
+    found = {word: lab for word, lab in new_in.items() if lab not in met}
+    if notebook in shelf["rewritten"]:
+        found |= {word: one.lab.name for one in shelf["deeper"] for word in new_words(one)}
+    return {word: lab for word, lab in found.items() if word not in {*EVERYDAY, *mine}}
+
+
+def test_a_word_that_was_not_met_yet_is_explained_in_place(notebook, shelf):
+    body, early = head_and_body(notebook)[1], {}
+    for word, lab in sorted(unknown(notebook, shelf).items()):
         place = first_use(word, body)
         if place is not None and not is_marked(body, place, IN_PLACE):
-            early[word] = (later[word], body[max(0, place - 60) : place + 60])
+            early[word] = (lab, body[max(0, place - 60) : place + 60])
     assert early == {}, "give a short definition there, the word in italics"

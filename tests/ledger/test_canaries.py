@@ -40,7 +40,7 @@ def test_a_run_is_held_against_the_committed_line_of_its_protocol(tmp_path):
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 7.0}, "of_before"), book)
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 30.0}), run / "live/05_april")
     assert canaries.moves(run, [identity("psnr[a] > 29"), identity("psnr[a] > psnr[b]")], book) == (1, [])
-    evidence.append("lab.other", "smoke", repeat({"psnr[b]": 31.0}), run / "live/06_more")
+    evidence.append("lab.other", "smoke", repeat({"psnr[b]": 31.0}), run / "live/deeper/05_more")
     compared, moves = canaries.moves(run, [identity("psnr[a] > 29"), identity("psnr[a] > psnr[b]")], book)
     assert compared == 1 and list(map(str, moves)) == [
         "identity: lu2022.x, fails in 1 of 1 pairs of repeats (claims/lu2022.x.html#lu2022.x in the book)",

@@ -114,7 +114,7 @@ STILL_RIGHT = {  # what is asked for is the order, or any picture that a norm hi
 
 @cache
 def solution(name):
-    path = next(lab.path for lab in catalogue.labs(LABS) if lab.number == name[:2])
+    path = next(lab.path for lab in catalogue.everything(LABS) if f'checks.verify("{name}"' in lab.path.read_text())
     cells = [(n, c["source"]) for n, c in enumerate(pairing.notebook(path).cells) if c["cell_type"] == "code"
              and "exercise" not in c.metadata.get("tags", [])]  # fmt: skip
     return submission.answer(cells, name)

@@ -62,6 +62,46 @@ def test_an_unknown_lab_gets_the_nearest(folder, wanted, nearest):
         catalogue.pick(catalogue.labs(folder), [wanted])
 
 
+@pytest.fixture
+def with_deeper(folder):
+    """Two notebooks that go deeper into lab 05, one into lab 00."""
+    (folder / "deeper").mkdir()
+    for name in ("05_width", "05_noise", "00_more"):
+        (folder / "deeper" / f"{name}.py").write_text(COSTS)
+    return folder
+
+
+def test_what_goes_deeper_is_no_lab_and_stands_behind_its_own(with_deeper):
+    assert names(catalogue.labs(with_deeper)) == ["00_start_here", "05_april", "12_resist"]
+    below = catalogue.deeper(with_deeper)
+    assert names(below) == ["deeper/00_more", "deeper/05_noise", "deeper/05_width"]
+    assert [lab.number for lab in below] == ["00", "05", "05"] and all(lab.goes_deeper for lab in below)
+    assert below[0].costs == catalogue.labs(with_deeper)[0].costs
+    whole = ["00_start_here", "deeper/00_more", "05_april", "deeper/05_noise", "deeper/05_width", "12_resist"]
+    assert names(catalogue.everything(with_deeper)) == whole
+
+
+def test_nothing_goes_deeper_where_there_is_no_folder_for_it(folder):
+    assert catalogue.deeper(folder) == [] and catalogue.everything(folder) == catalogue.labs(folder)
+
+
+def test_what_goes_deeper_into_no_lab_is_said(with_deeper):
+    (with_deeper / "deeper/07_lost.py").write_text(COSTS)
+    with pytest.raises(ValueError, match=r"07_lost\.py goes deeper into lab 07, and there is no .*/07_\*\.py"):
+        catalogue.everything(with_deeper)
+
+
+@pytest.mark.parametrize(
+    "wanted", ["deeper/05_width", "05_width", "width", "labs/deeper/05_width.py", "05_width.ipynb"]
+)
+def test_what_goes_deeper_goes_by_its_name_and_not_by_a_number(with_deeper, wanted):
+    shelf = catalogue.everything(with_deeper)
+    assert names(catalogue.pick(shelf, [wanted])) == ["deeper/05_width"]
+    assert names(catalogue.pick(shelf, ["5"])) == ["05_april"]
+    with pytest.raises(ValueError, match="lab='05_widht' is not a lab; did you mean '05_width'"):
+        catalogue.pick(shelf, ["05_widht"])
+
+
 def test_no_labs_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"holds no lab .*--labs"):
         catalogue.labs(tmp_path)
@@ -187,7 +227,7 @@ def test_a_lab_that_does_not_parse_has_a_digest_all_the_same(house):
 
 
 def test_every_lab_of_the_book_reaches_its_own_exercises_and_not_the_whole_house():
-    for lab in catalogue.labs(Path(__file__).parents[2] / "labs"):
+    for lab in catalogue.everything(Path(__file__).parents[2] / "labs"):
         assert catalogue._module(f"privlab.notebook.exercises.lab_{lab.number}"), lab.name
         assert "privlab.notebook.checks" in catalogue._imports(
             lab.path

@@ -120,6 +120,16 @@ def test_a_notebook_without_a_source_is_named_and_left_alone(tmp_path):
     assert (tmp_path / "02_left_over.ipynb").read_text() == "{}"
 
 
+def test_what_goes_deeper_is_paired_too_and_links_to_where_it_stands(tmp_path):
+    (tmp_path / "deeper").mkdir()
+    source = write(tmp_path / "deeper", LAB)
+    assert pairing.stale(tmp_path) == [source.with_suffix(".ipynb")] == pairing.pair(tmp_path)
+    assert pairing.stale(tmp_path) == []
+    (tmp_path / "deeper/02_left_over.ipynb").write_text("{}")
+    assert pairing.stale(tmp_path) == [tmp_path / "deeper/02_left_over.ipynb"]
+    assert "/a-fork/blob/main/labs/deeper/01_lab.ipynb" in pairing.published(source, PLACE).cells[0].source
+
+
 def test_a_file_without_cells_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"notes\.py has no cell"):
         pairing.notebook(write(tmp_path, "x = 1\n", "notes.py"))

@@ -17,7 +17,7 @@ from privlab.notebook.plots.picture import COLOURS
 
 WIDTH, WIDEST = 380, 480  # of a drawing, in its own units and in CSS pixels
 NAME, SMALL = 13.0, 12.0  # heights of letters
-LETTER = 0.56  # width of a letter in heights, as an estimate to break lines by
+LETTER = 0.6  # width of a letter in heights, as an estimate to break lines by
 LINE = 1.2  # from one line to the next, in heights
 
 BLUE, RED, GREEN = COLOURS[:3]  # the client's or victim's; the attacker's; members, and what is shown to be right

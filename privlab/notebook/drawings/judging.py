@@ -58,7 +58,7 @@ def plane(accuracy: str = "accuracy at the task", leakage: str = "success of the
 
 def verdict() -> Drawing:
     """The way from a claim to one of the five verdicts of the ledger."""
-    canvas, wide, x = Canvas(), 152, 266
+    canvas, wide, x = Canvas(), 152, 258
     steps = [
         ("claim", "A is larger than B."),
         ("registered repeats", "Are all there?"),

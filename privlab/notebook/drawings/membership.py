@@ -23,8 +23,8 @@ def who_trains_on_what(victim: str = "victim", shadow: str = "shadow model", att
         for box in (members, others):
             for shift in (8, 4, 0):
                 glyphs.photograph(canvas, box.x + 24 + shift, 40 - shift, 30)
-        canvas.label(members.x + 43, 88, "members", bold=True)
-        canvas.label(others.x + 43, 88, "non-members", bold=True)
+        canvas.label(members.x + 43, 88, "members")
+        canvas.label(others.x + 43, 88, "non-members")
         model = canvas.box(x, 150, half, 40, name, colour=colour)
         canvas.arrow((members.bottom[0], 109), (members.bottom[0], 147), colour=GREEN, width=2.4)
         canvas.label(members.bottom[0] + 7, 131, "trains it", anchor="start")

@@ -71,8 +71,8 @@ def vit(position: bool = True, read: Collection[str] = ("patch embedding", "posi
     canvas.label(left - 38, y + 20, "class", anchor="end")
     y += 32
     if read:
-        glyphs.eye(canvas, 60, y + 12, 18)
-        canvas.label(86, y + 25, "The attacker reads the gradient of what is marked.", anchor="start")
+        glyphs.eye(canvas, 50, y + 12, 18)
+        canvas.label(76, y + 25, "The attacker reads the gradient of these.", anchor="start")
         y += 34
     marked = f" Marked, as an attacker reads their gradient: {', '.join(read)}." if read else ""
     added = "the position embedding is added, " if position else ""

@@ -1,0 +1,98 @@
+"""No result is typed into the prose of a lesson: a cell writes it with the numbers of the evidence, so that it cannot be out of date.
+
+What looks like a result is a number with dB, %, points, times, or one of the metrics. Such a number may stand in prose where the paper
+prints it, to as many digits, and the paragraph says so (names a table, a figure, the paper or its authors); or in a cell with the tag
+`printed`, for what is no measurement of ours: a setting, a law, what an exercise makes up.
+"""
+
+import re
+from functools import cache
+
+import pytest
+
+from privlab.ledger import papers
+
+NUMBER = r"[-−+]?\d[\d,]*(?:\.\d+)?"
+METRIC = r"(?:PSNR|SSIM|LPIPS|MSE|AUC|FID|KNN distance|accurac(?:y|ies)|recall|precision|F1|advantage|TPR|FPR)"
+COUNT = r"(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|fifty|a hundred|a thousand)"
+UNIT = rf"(?:dB\b|%|percent\b|(?:percentage )?points?\b|times\b|×|of AUC\b|{METRIC}\b)"
+LINK = r"(?: of| is| was| were| are| at| around| about| from| to| above| below|:| =)+"
+RATIO = r"times (?:as|more|less|larger|smaller|longer|better|worse|higher|lower)\b"
+RESULT = re.compile(
+    rf"(?<![\w.,])({NUMBER})\s*{UNIT}"
+    rf"|\b{METRIC}\b(?: values?| scores?)?{LINK} ({NUMBER})(?![\d,]*\w)"
+    rf"|\b({COUNT}) (?:dB\b|percent\b|points\b|{RATIO})",
+    re.IGNORECASE,
+)
+SOURCE = re.compile(r"\b(?:Table|Figure|Theorem|paper|papers|et al|authors?|in print|prints?|printed)\b")
+
+
+@cache
+def printed(lab):
+    """Every number that the papers of a lab print: in their tables, and in prose where a claim rests on it."""
+    named = {claim.paper for claim in papers.claims(lab)} - {"privlab"}
+    tables = [papers.table(name) for name in papers.tables() if name.split("_")[0] in named]
+    cells = [value for table in tables if "mean" in table for value in (*table["mean"], *table["std"])]
+    return {float(value) for value in cells if value == value} | {n.mean for c in papers.claims(lab) for n in c.numbers}
+
+
+def is_printed(number, lab):
+    """Whether a paper of the lab has this number, to the digits that are given of it."""
+    try:
+        value = float(number.replace("−", "-").replace(",", ""))
+    except ValueError:
+        return False
+    return any(abs(abs(value) - abs(each)) < 1e-9 for each in printed(lab))
+
+
+def typed(text, lab):
+    """What looks like a result of ours in a cell's Markdown."""
+    plain = re.sub(r"\$\s*([-−+]?[\d.,]+)\s*\$", r"\1", text)  # a number alone is no formula
+    plain = re.sub(r"\\?%", "%", re.sub(r"\$\$.*?\$\$|\$[^$\n]*\$|`[^`]*`", " · ", plain, flags=re.DOTALL))
+    found = []
+    for paragraph in re.split(r"\n\s*\n", plain):
+        one = re.sub(r"\*+", "", " ".join(paragraph.split()))
+        for match in RESULT.finditer(one):
+            number = next(filter(None, match.groups()))
+            if not (SOURCE.search(one) and is_printed(number, lab)):
+                found.append(match[0])
+    return found
+
+
+def test_no_result_is_typed_by_hand(rewritten):
+    cells = [c for c in rewritten.cells if c.cell_type == "markdown" and "printed" not in c.metadata.get("tags", [])]
+    assert [one for cell in cells for one in typed(cell.source, rewritten.number)] == [], (
+        "let a cell write it (notebook.text), or tag the cell `printed` if it is a setting, a law, or made up for an exercise"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "results"),
+    [
+        ("The Swin is 14.2 dB ahead.", ["14.2 dB"]),
+        ("It leaks on 80 % of them, on 80% in all, and by $7$ points.", ["80 %", "80%", "7 points"]),
+        (
+            "An SSIM of 0.51, an AUC = 0.7 and an accuracy of about **90**.",
+            ["SSIM of 0.51", "AUC = 0.7", "accuracy of about 90"],
+        ),
+        ("That is three times as long, or 3 times, or ten points.", ["three times as", "3 times", "ten points"]),
+        (
+            "With 1,000 images and 60 steps in 12 searches, 3.5 GB, lab 04, Table 5, 2 x 2 patches, 0.1 of the weight.",
+            [],
+        ),
+        ("`14 dB` and $\\alpha = 3\\%$, and SSIM compares structure. Run it three times.", []),
+        ("The paper prints 11.30 dB (Table 5).", []),
+        ("The paper prints 11.31 dB (Table 5).", ["11.31 dB"]),
+        ("We measured 11.30 dB.", ["11.30 dB"]),
+        ("The paper prints 11.30 dB.\n\nOurs is 11.30 dB, too.", ["11.30 dB"]),
+    ],
+)
+def test_what_looks_like_a_result_is_found_and_nothing_else(text, results):
+    assert typed(text, "04") == results
+
+
+def test_the_printed_numbers_are_those_of_the_labs_own_papers():
+    assert (
+        is_printed("11.30", "04") and is_printed("11.3", "04") and not is_printed("11", "04")
+    )  # Zhang et al., Table 5
+    assert not is_printed("90.78", "04") and is_printed("90.78", "11")  # Koh et al., Table 2
