@@ -215,7 +215,8 @@ def morph_block(step: int, before: int | None = None) -> plots.Picture:
     if strangers := [n for n in pair if n not in steps]:
         raise ValueError(f"step={strangers[0]!r} is none of {min(steps)} to {max(steps)}")
     place = PLACES.get(step, (1, 1)) if step - pair[0] == 1 else (1, 1)
-    return plots.blocks(*(_outline(n, place) for n in pair), [f"{n}: {steps[n].name}" for n in pair])
+    old, new = (_outline(n, place) for n in pair)
+    return plots.blocks(old, new, [f"{n}: {steps[n].name}" for n in pair])
 
 
 @lru_cache(maxsize=32)
