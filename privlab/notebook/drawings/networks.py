@@ -189,7 +189,7 @@ def generator_inversion(target: str = "person 7", searched: str = "latent code")
     glyphs.network(canvas, 262, below + 30, 38, 28, BLUE)
     canvas.label(340, below + 38, "victim", size=NAME, bold=True)
     canvas.label(340, below + 54, "a classifier")
-    loss = canvas.box(72, below, 140, 84, "loss", f"How sure is the victim that this is {target}?", colour=RED)
+    loss = canvas.box(72, below, 140, 84, "loss", f"How unsure is the victim that this is {target}?", colour=RED)
     canvas.arrow((code.right[0] + 3, 46), (maker.left[0] - 3, 46))
     canvas.arrow((maker.right[0] + 3, 46), (picture.left[0] - 3, 46))
     canvas.arrow((326, 95), (326, below - 3))
@@ -199,7 +199,7 @@ def generator_inversion(target: str = "person 7", searched: str = "latent code")
     return canvas.done(
         below + 84,
         f"A loop. The {searched} goes into a generator, which was made from public pictures, and gives a picture. "
-        f"The victim, a classifier, looks at the picture. The loss says how sure it is that this is {target}. A step "
+        f"The victim, a classifier, looks at the picture. The loss says how unsure it is that this is {target}. A step "
         f"changes the {searched} so that the loss falls, and so on.",
     )
 
