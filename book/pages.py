@@ -38,7 +38,9 @@ def page(
         made.cells.insert(2, new_markdown_cell(note, id="not-run"))
     if deeper:
         listed = "\n".join(one.name for one in deeper)
-        made.cells.append(new_markdown_cell(f"```{{toctree}}\n:caption: Goes deeper\n:maxdepth: 1\n\n{listed}\n```", id="deeper"))
+        made.cells.append(
+            new_markdown_cell(f"```{{toctree}}\n:caption: Goes deeper\n:maxdepth: 1\n\n{listed}\n```", id="deeper")
+        )
     return made
 
 
