@@ -90,15 +90,17 @@ _WIDE = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 
 
 def write_pages(app: Sphinx) -> None:
-    """Write book/_generated anew: a notebook for each lab, the ledger, the benchmarks, the reference, the house's drawings."""
+    """Write book/_generated anew: the labs and what goes deeper, the ledger, benchmarks, the reference, the house's drawings."""
     generated = Path(app.srcdir) / "_generated"
     for left in generated.glob("**/*.*"):
         left.unlink()
-    (generated / "labs").mkdir(parents=True, exist_ok=True)
+    (generated / "labs/deeper").mkdir(parents=True, exist_ok=True)
     floors, apart = reference.contracts(ROOT / "pyproject.toml")
     place = launch_buttons.repository(ROOT)
-    for lab in catalogue.labs(ROOT / "labs"):
-        nbformat.write(pages.page(lab, RUN, place, HAVE[MANAGER]), generated / "labs" / f"{lab.name}.ipynb")
+    shelf = catalogue.everything(ROOT / "labs")
+    for lab in shelf:
+        below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
+        nbformat.write(pages.page(lab, RUN, place, HAVE[MANAGER], below), generated / "labs" / f"{lab.name}.ipynb")
     for name, text in (
         ("ledger", _WIDE + _ledger()),
         ("coverage", _WIDE + coverage_page.page(coverage.places(), ledger.judgements())),

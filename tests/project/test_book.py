@@ -94,7 +94,7 @@ BENCH = [
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory):
-    """A copy of the book beside small labs: one was run, one was changed after its run, one was not run."""
+    """A copy of the book beside small labs: one was run, as was what goes deeper into it, one was changed since, one was not run."""
     place = tmp_path_factory.mktemp("house")
     here = ROOT / "book"
     subprocess.run([sys.executable, ROOT / "data_scripts/vendor.py"], check=True)  # as `make book` does
@@ -111,8 +111,13 @@ def house(tmp_path_factory):
     (place / "labs").mkdir()
     for name in ("05_run", "06_changed", "07_not_run"):
         (place / "labs" / f"{name}.py").write_text(LAB.replace("a lab", name))
-    (place / "runs/smoke").mkdir(parents=True)
-    for name in ("05_run", "06_changed"):
+    (place / "labs/deeper").mkdir()
+    more = LAB.replace("05 · a lab", "05, deeper · more\n# From [lab 05](../05_run.ipynb).")
+    (place / "labs/deeper/05_more.py").write_text(more)
+    with (place / "labs/05_run.py").open("a") as file:
+        file.write("\n# %% [markdown]\n# There is [more](deeper/05_more.ipynb).\n\n# %%\nbox\n")
+    (place / "runs/smoke/deeper").mkdir(parents=True)
+    for name in ("05_run", "06_changed", "deeper/05_more"):
         run_of(catalogue.Lab(place / f"labs/{name}.py"), place / "runs/smoke")
     (place / "labs/06_changed.py").write_text(LAB.replace("a lab", "06_changed") + "\n# %%\n'new'\n")
     pairing.pair(place / "labs")
@@ -281,7 +286,7 @@ def test_controls_rest_and_what_they_showed_is_on_the_page_once(pages):
 
 def test_every_picture_has_words(pages):
     found = [(page.path.name, image) for page in all_pages(pages) for image in page.images]
-    assert len([image for _, image in found if image.get("alt") in ("all black", "all white")]) == 2
+    assert len([image for _, image in found if image.get("alt") in ("all black", "all white")]) == 2 * 2  # of two runs
     assert not [(name, image) for name, image in found if not image.get("alt", "").strip()]
     assert not [(name, image) for name, image in found if image["src"].endswith(image["alt"])]
 
@@ -302,12 +307,29 @@ def test_each_lab_can_be_downloaded_and_no_button_leads_to_strangers(pages, hous
         assert not [link for link in page.links if "mybinder" in link or "colab" in link or "kaggle" in link]
 
 
+def test_what_goes_deeper_is_a_page_below_its_lab_and_each_leads_to_the_other(pages, house):
+    lab, below = (Page(pages / f"_generated/labs/{name}.html") for name in ("05_run", "deeper/05_more"))
+    assert "as it is before it runs" not in below.path.read_text() and "all white" in below.path.read_text()
+    assert lab.links.count("deeper/05_more.html") >= 3  # in the text, at the end of the page, in the table of contents
+    assert "../05_run.html" in below.links
+    for suffix in (".ipynb", ".py"):
+        (link,) = (link for link in below.links if link.endswith(f"/05_more{suffix}"))
+        assert (below.path.parent / link).read_bytes() == (house / f"labs/deeper/05_more{suffix}").read_bytes()
+    contents = Page(pages / "_generated/labs/07_not_run.html")
+    listed = [link for link in contents.links if re.fullmatch(r"\d\d_\w+\.html", link)]
+    assert {"05_run.html", "06_changed.html"} <= set(listed) and "deeper/05_more.html" in contents.links
+    nested = r'<li class="toctree-l1[^"]*"><a[^>]*href="05_run\.html">.*?<ul>\s*<li class="toctree-l2"><a[^>]*href="deeper/05_more\.html">'
+    assert re.search(nested, contents.path.read_text(), re.DOTALL)
+
+
 def small(house: Path, place: Path, *labs: str) -> Path:
     """A book of these labs, without the reference."""
     shutil.copytree(house / "runs", place / "runs")
     shutil.copy(house / "pyproject.toml", place)
+    below = [lab for lab in labs if lab.startswith("deeper/")]
     for folder, files in (
-        ("labs", [house / f"labs/{lab}{suffix}" for lab in labs for suffix in (".py", ".ipynb")]),
+        ("labs", [house / f"labs/{lab}{suffix}" for lab in labs if lab not in below for suffix in (".py", ".ipynb")]),
+        ("labs/deeper", [house / f"labs/{lab}{suffix}" for lab in below for suffix in (".py", ".ipynb")]),
         ("book", [house / "book/references.bib", *(house / "book").glob("*.py")]),
         ("book/baselines", [house / "book/baselines/bench_second_order.json"]),
     ):
@@ -318,17 +340,18 @@ def small(house: Path, place: Path, *labs: str) -> Path:
     for file in (house / "book/_static").glob("*.*"):
         shutil.copy(file, place / "book/_static")
     rest = ("_generated/ledger", "_generated/coverage", "_generated/benchmarks")
-    listed = "\n".join([*(f"_generated/labs/{lab}" for lab in labs), *rest])
+    listed = "\n".join([*(f"_generated/labs/{lab}" for lab in labs if lab not in below), *rest])
     (place / "book/index.md").write_text(f"# A book\n\n```{{toctree}}\n{listed}\n```\n")
     return place
 
 
 @pytest.mark.check
 def test_one_setting_gives_every_lab_its_buttons_and_no_run_is_told(house, tmp_path):
-    place = small(house, tmp_path / "launched", "05_run", "06_changed", "07_not_run")
+    every = ("05_run", "06_changed", "07_not_run", "deeper/05_more")
+    place = small(house, tmp_path / "launched", *every)
     told = dict(PRIVLAB_REPOSITORY="https://github.com/someone/a-fork", PRIVLAB_RUN="runs/nothing")
     built = build(place, "built", "-D", "privlab_reference=0", **told)
-    for name in ("05_run", "06_changed", "07_not_run"):
+    for name in every:
         page = Page(built / f"_generated/labs/{name}.html")
         lab = f"labs/{name}.ipynb"
         assert f"https://mybinder.org/v2/gh/someone/a-fork/main?urlpath=lab/tree/{lab}" in page.links
@@ -345,7 +368,7 @@ def test_one_setting_gives_every_lab_its_buttons_and_no_run_is_told(house, tmp_p
 @pytest.fixture(scope="module")
 def plain(house, tmp_path_factory):
     """A book of one lab and one faulty page, built where the vendored scripts could not be had."""
-    place = small(house, tmp_path_factory.mktemp("plain") / "house", "05_run")
+    place = small(house, tmp_path_factory.mktemp("plain") / "house", "05_run", "deeper/05_more")
     (place / "book/nameless.md").write_text("---\norphan: true\n---\n# A page\n\n<img src='x.png'>\n")
     return sphinx(place, "built", "-D", "privlab_reference=0"), place / "built"
 

@@ -397,3 +397,5 @@ CHECKS = {
     "04.eval_scale": eval_scale,
     "04.label": label,
 }
+
+DEEPER = {"gauss_newton": ("04.push",)}
