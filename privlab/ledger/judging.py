@@ -230,7 +230,8 @@ def _lacks(claim: Claim, one: _Try) -> str:
     missing = dict.fromkeys(n for comparison in _comparisons(claim) for n in comparison.names if n not in every)
     near = difflib.get_close_matches(next(iter(missing)), every, n=1) if missing else []
     hint = f"; there is {near[0]}" if near else ""
-    return f"{', '.join(missing)} not measured at {one.entries[0].size}{hint}" if missing else ""
+    first, more = ", ".join([*missing][:3]), f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return f"{first}{more} not measured at {one.entries[0].size}{hint}" if missing else ""
 
 
 def _samples(claim: Claim, one: _Try, names: Sequence[str]) -> tuple[dict[str, rule.Sample], list[str]]:

@@ -78,6 +78,8 @@ def test_a_name_that_nobody_measured_is_waited_for(measured):
     judged = judging.judge(claim("psnr[swim] > 0", needs=("ssim[b] > 0",)), shelf)
     assert judged.verdict == MEASURING
     assert judged.reason == "psnr[swim], ssim[b] not measured at class; there is psnr[swin]"
+    many = " > ".join(f"ssim[{letter}]" for letter in "abcde")
+    assert judging.judge(claim(many), shelf).reason == "ssim[a], ssim[b], ssim[c] and 2 more not measured at class"
     shelf = measured("night", {"psnr[a]": [1.0, 2.0, None], "ssim[b]": [1.0] * 3})
     judged = judging.judge(claim("psnr[a] > 0"), shelf)
     assert (judged.verdict, judged.reason) == (INCONCLUSIVE, "psnr[a] is measured in 2 of 3 repeats")
