@@ -147,7 +147,8 @@ def _markdown(judgements: Sequence[Judgement]) -> str:
         rows = [["statement", "the paper's number", "ours", "verdict"]]
         for j in mine:
             c = j.claim
-            about = f"{in_markdown(c.statement)} <br>{in_markdown(c.where)}; lab {c.lab}; `{c.id}`"
+            place = "; ".join(dict.fromkeys([in_markdown(c.where), f"lab {c.lab}"]))  # of ours the lab is the place
+            about = f"{in_markdown(c.statement)} <br>{place}; `{c.id}`"
             verdict = " <br>".join([f"**{in_markdown(_head(j))}**", *map(in_markdown, _reasons(j))])
             rows.append([about, in_markdown(_printed(c)), in_markdown(_ours(j)), verdict])
         lines += ["", f"## {in_markdown(name)}", "", *grid(rows, escape=False)]
