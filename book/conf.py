@@ -27,6 +27,7 @@ sys.path[:0] = [
 ]  # the package beside this book, installed or not, and the modules beside this file
 
 import benchmarks  # noqa: E402
+import claim_pages  # noqa: E402
 import coverage_page  # noqa: E402
 import drawings  # noqa: E402
 import pages  # noqa: E402
@@ -123,7 +124,7 @@ def _write_reference(app: Sphinx, folder: Path, api: reference.Reference) -> Non
 
 
 def _ledger() -> str:
-    return ledger.report.render(ledger.judgements())
+    return ledger.report.render(ledger.judgements(), book="../")
 
 
 def _tex(writer: nodes.NodeVisitor, node: nodes.Element) -> None:
@@ -150,3 +151,4 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("tex", inline_renderers=(_tex, None), block_renderers=(_tex, None))
     app.connect("builder-inited", write_pages)
     app.connect("html-page-context", check_pictures)
+    app.connect("html-collect-pages", claim_pages.collect)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from privlab.runner import catalogue, launch_buttons, pairing, static_pages
+
+_MORE = re.compile(r"more: <code>claims/([\w.]+)\.html</code> in the book")
 
 
 def page(lab: catalogue.Lab, run: Path, place: launch_buttons.Repository | None, manager: bool) -> NotebookNode:
@@ -18,6 +21,7 @@ def page(lab: catalogue.Lab, run: Path, place: launch_buttons.Repository | None,
     made = static_pages.executed(lab, run)
     was_run, made = made is not None, made or pairing.notebook(lab.path)
     kept = static_pages.rest(made)
+    _link_claims(made)
     for cell in made.cells:
         if "solution" in cell.metadata.get("tags", []):
             cell.metadata.tags = [*cell.metadata.tags, "hide-cell"]
@@ -29,6 +33,13 @@ def page(lab: catalogue.Lab, run: Path, place: launch_buttons.Repository | None,
         note = "> The lab as it is before it runs: open it in Jupyter, or `make run` and build the book again."
         made.cells.insert(2, new_markdown_cell(note, id="not-run"))
     return made
+
+
+def _link_claims(notebook: NotebookNode) -> None:
+    """Where a panel of the ledger names the page of a claim, lead there; from _generated/labs the root of the book is two up."""
+    for output in (output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs):
+        if "text/html" in (data := output.get("data", {})):
+            data["text/html"] = _MORE.sub(r'<a href="../../claims/\1.html"><code>\1</code></a>', data["text/html"])
 
 
 def _head(first: NotebookNode, lab: catalogue.Lab, place: launch_buttons.Repository | None) -> list[NotebookNode]:

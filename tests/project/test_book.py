@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import importlib.util
 import json
@@ -23,7 +24,8 @@ import torch
 from nbformat.v4 import new_output
 
 import privlab
-from privlab import leak
+from privlab import leak, ledger
+from privlab.ledger import evidence, papers
 from privlab.notebook import flipbook
 from privlab.runner import catalogue, pairing
 
@@ -67,11 +69,13 @@ def saved_widgets() -> tuple[str, dict]:
 
 
 def run_of(lab: catalogue.Lab, out: Path) -> None:
-    """A run's folder as the runner leaves it, with controls and a flipbook in the widget's output."""
+    """A run's folder as the runner leaves it, with controls, a flipbook in the widget's output, and a panel of the ledger."""
     notebook = pairing.notebook(lab.path)
     root, state = saved_widgets()
     view = {"model_id": root, "version_major": 2, "version_minor": 0}
     notebook.cells[-1].outputs = [new_output("display_data", {VIEW: view, "text/plain": "VBox()"})]
+    panel = {"text/html": ledger.show("05")._repr_html_(), "text/plain": "the ledger"}
+    notebook.cells[-1].outputs.append(new_output("display_data", panel))
     notebook.metadata.widgets = {STATE: {"version_major": 2, "version_minor": 0, "state": state}}
     nbformat.write(notebook, out / f"{lab.name}.ipynb")
     (out / f"{lab.name}.json").write_text(json.dumps({"status": "ok", "seconds": 1.0, "source": lab.digest}))
@@ -214,6 +218,7 @@ def loads_of_css(text: str) -> list[str]:
     return [u.strip("'\" ") for u in re.findall(r"url\(([^)]+)\)|@import\s+['\"]([^'\"]+)", text) for u in u if u]
 
 
+@functools.cache
 def all_pages(folder: Path) -> list[Page]:
     found = [Page(path) for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts]
     assert len(found) > 6
@@ -314,6 +319,7 @@ def small(house: Path, place: Path, *labs: str) -> Path:
         (place / folder).mkdir()
         for file in files:
             shutil.copy(file, place / folder)
+    shutil.copytree(house / "book/_templates", place / "book/_templates")
     (place / "book/_static").mkdir()
     for file in (house / "book/_static").glob("*.*"):
         shutil.copy(file, place / "book/_static")
@@ -366,6 +372,69 @@ def test_without_the_vendored_scripts_the_book_shows_tex_and_text(plain):
 def test_a_picture_without_words_stops_the_build(plain):
     done, _ = plain
     assert done.returncode != 0 and "nameless: x.png has no alt text" in done.stderr
+
+
+# -- claims -------------------------------------------------------------------------------------------------------------
+
+CLAIMS = {claim.id: claim for claim in papers.claims()}
+
+
+def leads_to(page: Page) -> list[Path]:
+    """The files that a page's links lead to, those to other places left out."""
+    local = [unquote(link.partition("#")[0]) for link in page.links if not re.match(r"\w+:", link)]
+    return [(page.path.parent / link).resolve() for link in local if link]
+
+
+def test_every_claim_has_a_page_and_the_ledger_and_a_labs_panel_lead_there(pages):
+    files = {path.resolve() for path in (pages / "claims").iterdir()}
+    assert files == {(pages / papers.page(name)).resolve() for name in CLAIMS}
+    of_claims = lambda page: [path for path in leads_to(page) if path.parent.name == "claims"]  # noqa: E731
+    assert sorted(of_claims(Page(pages / "_generated/ledger.html"))) == sorted(files)
+    of_the_lab = [pages / papers.page(name) for name, claim in CLAIMS.items() if claim.lab == "05"]
+    assert of_claims(Page(pages / "_generated/labs/05_run.html")) == [path.resolve() for path in of_the_lab]
+    for page in all_pages(pages):
+        if page.path.parent.name == "claims":
+            assert not [path for path in leads_to(page) if not path.is_file()], page.path
+
+
+def test_the_verdict_on_a_claims_page_is_the_ledgers_with_its_scope(pages):
+    for j in ledger.judgements():
+        text = (pages / papers.page(j.claim.id)).read_text()
+        (line,) = re.findall(r'<p class="privlab-verdict".*?</p>', text, re.DOTALL)
+        icon, words = re.search(r'<span aria-hidden="true">(.)</span> <strong>(.*?)</strong>', line).groups()
+        assert (
+            icon.strip()
+            and html.unescape(words).split(", ")[: 1 + bool(j.scope)] == [j.verdict, j.scope][: 1 + bool(j.scope)]
+        )
+        assert html.escape(j.claim.statement) in text.replace("&#39;", "&#x27;").replace("&#34;", "&quot;"), j.claim.id
+
+
+def strips(page: Path) -> dict[str, tuple[str, str]]:
+    """What is drawn on a claim's page: name -> (how it is told, its SVG)."""
+    drawn = re.findall(
+        r'<svg class="privlab-strip"[^>]*aria-label="([^"]*)">(.*?)</svg>\n', page.read_text(), re.DOTALL
+    )
+    return {html.unescape(told).split(": ")[0]: (html.unescape(told), svg) for told, svg in drawn}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["koh2024.table5.ssf_small", "lu2022.table1.cifar10_april_over_dlg", "lu2022.section42.fixed_embedding_protects"],
+)
+def test_a_claims_page_has_a_dot_for_every_repeat_of_the_evidence(pages, name):
+    (j,) = (j for j in ledger.judgements(CLAIMS[name].lab) if j.claim.id == name)
+    (experiment,) = j.claim.experiments
+    entry = [e for e in evidence.registrations() if (e.experiment, e.size) == (experiment, j.profile)][-1]
+    rows = evidence.read(experiment, j.profile, entry.digest).of(entry.first, entry.repeats)
+    drawn = strips(pages / papers.page(name))
+    measured = {figure.name for figure in j.ours}
+    assert len(rows) == entry.repeats and measured <= drawn.keys()
+    for label, (told, svg) in drawn.items():
+        assert svg.count("<circle") == len(rows) and f"{label}: {len(rows)} repeats, from " in told
+        if label in measured:
+            values = [float(f"{row.values[label]:.3g}") for row in rows]
+            dots = [float(text.replace("−", "-").replace(",", "")) for text in re.findall(r"<title>(.*?)</title>", svg)]
+            assert dots == pytest.approx(sorted(values))
 
 
 DOORS = {
