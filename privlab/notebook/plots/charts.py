@@ -86,12 +86,14 @@ def dots(
     alt: str,
     published: Mapping[str, float] | None = None,
     live: Mapping[str, Values] | None = None,
+    xthresholds: Mapping[str, float] | None = None,
     log: bool = False,
 ) -> Picture:
     """Every repeat of every group as a dot on a row of its own, with a bar for the mean ± one standard deviation.
 
     groups: name -> its values, first name on top.  published: name -> the paper's number, drawn as an open diamond.
     live: name -> what the reader has just measured, drawn as triangles; a group that has some may be without other values.
+    xthresholds: label -> x, where a thin line is drawn upright and labelled.
     log: whether the axis of the values is logarithmic; mean and deviation are then those of the logarithms.
     Raises ValueError for no values, NaN or infinite ones, a published name that is no group, or an empty alt.
     """
@@ -128,6 +130,7 @@ def dots(
     if not log:
         ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # few, as long names leave little room
     ax.grid(axis="y", visible=False)
+    picture.draw_thresholds(ax, {}, xthresholds or {})
     picture.legend_above(figure, handlelength=1.5)
     return picture.render(figure, alt)
 
