@@ -397,5 +397,4 @@ CHECKS = {
     "04.eval_scale": eval_scale,
     "04.label": label,
 }
-
 DEEPER = {"gauss_newton": ("04.push",)}
