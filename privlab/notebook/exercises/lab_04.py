@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.lab_00 import _number
-
-OPEN = "Nothing is written yet; replace the dots."
+from privlab.notebook.exercises.lab_01 import OPEN
 
 # -- why cosine and not L2 -----------------------------------------------------------------------------------------------
 
