@@ -102,9 +102,10 @@ def write_pages(app: Sphinx) -> None:
     for lab in shelf:
         below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
         nbformat.write(pages.page(lab, RUN, place, HAVE[MANAGER], below), generated / "labs" / f"{lab.name}.ipynb")
+    judged = ledger.judgements()
     for name, text in (
-        ("ledger", _WIDE + _ledger()),
-        ("coverage", _WIDE + coverage_page.page(coverage.places(), ledger.judgements())),
+        ("ledger", _WIDE + ledger.report.render(judged, book="../")),
+        ("coverage", _WIDE + coverage_page.page(coverage.places(), judged)),
         ("benchmarks", _WIDE + benchmarks.page(BOOK / "baselines")),
         ("second_order", benchmarks.second_order(BOOK / "baselines")),
         ("rooms", drawings.table(floors)),
@@ -123,10 +124,6 @@ def _write_reference(app: Sphinx, folder: Path, api: reference.Reference) -> Non
     app.connect("autodoc-process-docstring", api.process)
     app.connect("autodoc-process-signature", reference.arguments)
     app.connect("autodoc-skip-member", reference.skip)
-
-
-def _ledger() -> str:
-    return ledger.report.render(ledger.judgements(), book="../")
 
 
 def _tex(writer: nodes.NodeVisitor, node: nodes.Element) -> None:

@@ -20,8 +20,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from privlab.ledger.grammar import parse
 from privlab.ledger.judging import (
     INCONCLUSIVE,
@@ -34,7 +32,7 @@ from privlab.ledger.judging import (
     STAND_IN,
     Judgement,
 )
-from privlab.ledger.papers import PAPERS, Claim
+from privlab.ledger.papers import PAPERS, Claim, entries
 
 __all__ = ["ANSWERS", "Headline", "Question", "answer", "count", "headlines", "questions", "sentence"]
 
@@ -72,15 +70,15 @@ def questions(path: Path | None = None) -> list[Question]:
     Raises ValueError for an entry that names no paper or asks nothing, with its number.
     """
     file = path or Path(__file__).parent / "papers" / "headlines.yaml"
-    entries = yaml.safe_load(file.read_text(encoding="utf-8"))["headlines"]
-    for number, entry in entries.items():
+    asked = entries(file)["headlines"]
+    for number, entry in asked.items():
         if entry.get("paper") not in PAPERS:
             raise ValueError(f"headline {number}: paper={entry.get('paper')!r}; try one of {', '.join(PAPERS)}")
         if not str(entry.get("asks") or "").endswith("?"):
             raise ValueError(
                 f"headline {number}: asks={entry.get('asks')!r} is no question; give a sentence that ends in ?"
             )
-    return [Question(number, entry["paper"], entry["asks"]) for number, entry in sorted(entries.items())]
+    return [Question(number, entry["paper"], entry["asks"]) for number, entry in sorted(asked.items())]
 
 
 def headlines(judgements: Iterable[Judgement]) -> list[Headline]:

@@ -27,6 +27,7 @@ __all__ = [
     "Explanation",
     "Printed",
     "claims",
+    "entries",
     "explanations",
     "page",
     "table",
@@ -127,9 +128,8 @@ def claims(lab: str | None = None, path: Path | None = None) -> list[Claim]:
     Raises ValueError for an entry that breaks the format, naming its id: an unknown field or kind, an id given
     twice, an experiment or need out of form, a printed number that is not in the table it points to.
     """
-    entries = _entries(path or _HERE / "claims.yaml")["claims"]
     by_id: dict[str, Claim] = {}
-    for entry in entries:
+    for entry in entries(path or _HERE / "claims.yaml")["claims"]:
         claim = _claim(entry)
         if claim.id in by_id:
             raise ValueError(f"claim {claim.id} is listed twice; give each its own id")
@@ -156,17 +156,17 @@ def explanations(path: Path | None = None) -> dict[str, Explanation]:
     path: another list in the same format; the package's own if not given.
     Raises ValueError for an id, among the claims or the evidence, that no claim has.
     """
-    entries = _entries(path or _HERE / "explanations.yaml")["explanations"]
+    named = entries(path or _HERE / "explanations.yaml")["explanations"]
     ids = {claim.id for claim in claims()}
-    for name, entry in entries.items():
+    for name, entry in named.items():
         if unknown := [n for n in (name, *entry.get("evidence", ())) if n not in ids]:
             raise ValueError(f"explanation of {name}: there is no claim {unknown[0]!r}")
         if not entry.get("because"):
             raise ValueError(f"explanation of {name}: because={entry.get('because')!r} says nothing; give a sentence")
-    return {name: Explanation(entry["because"], tuple(entry.get("evidence", ()))) for name, entry in entries.items()}
+    return {name: Explanation(entry["because"], tuple(entry.get("evidence", ()))) for name, entry in named.items()}
 
 
-def _entries(path: Path) -> dict[str, Any]:
+def entries(path: Path) -> dict[str, Any]:
     """A file of plain YAML, read by libyaml where it is there: ten times as fast as in Python."""
     return yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 

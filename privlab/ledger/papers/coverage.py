@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from privlab.ledger import papers
 
 __all__ = ["Place", "places"]
@@ -36,9 +34,8 @@ def places(path: Path | None = None) -> list[Place]:
     Raises ValueError, naming the entry, for an unknown paper, field or claim, a missing text, a claim of another paper, a place that is
     listed twice, and an entry with neither claims nor a reason.
     """
-    entries = yaml.safe_load((path or Path(__file__).with_suffix(".yaml")).read_text(encoding="utf-8"))["coverage"]
     found: dict[tuple[str, str], Place] = {}
-    for entry in entries:
+    for entry in papers.entries(path or Path(__file__).with_suffix(".yaml"))["coverage"]:
         place = _place(entry)
         if (place.paper, place.place) in found:
             raise ValueError(f"coverage of {place.paper}, {place.place} is listed twice; join the two")

@@ -79,8 +79,7 @@ class Canvas:
         self, x: float, y: float, width: float, height: float, name: str = "", note: str = "", *,
         colour: str = PLAIN, dashed: bool = False, bold: bool = True,
     ) -> Box:  # fmt: skip
-        """A box with a name, and a note below it, broken into lines that fit.  Raises ValueError for words that do "
-        "not fit."""
+        """A box with a name, and a note below it, broken into lines that fit.  Raises ValueError for words that do not fit."""
         rows = [(line, NAME, bold) for line in _broken(name, width - 10, NAME)]
         rows += [(line, SMALL, False) for line in _broken(note, width - 10, SMALL)]
         tall = sum(LINE * size for _, size, _ in rows)

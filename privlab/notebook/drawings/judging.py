@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
+from privlab.notebook.drawings import glyphs
 from privlab.notebook.drawings.canvas import BLUE, GREEN, PLAIN, RED, WIDTH, Canvas, Drawing
 
 # What the ledger says of a claim, and when: `privlab.ledger.judging` has the same five.
@@ -109,8 +109,7 @@ def three_rulings() -> Drawing:
     canvas.line((bar, 22), (bar, 22 + 62 * len(rows)), dashed=True)
     for k, (name, mean, colour, note) in enumerate(rows):
         floor = 70 + 62 * k
-        points = [(mean + 1.5 * x, floor - 34 * math.exp(-((x / 14) ** 2) / 2)) for x in range(-32, 33, 2)]
-        canvas.line(*points, colour=colour, width=2)
+        glyphs.bell(canvas, mean, 16, floor, 34, colour)
         canvas.line((8, floor), (left - 8, floor), width=1)
         for x in (-17, -6, 3, 20):
             canvas.add(f'<circle cx="{mean + x}" cy="{floor}" r="3.6" fill="{colour}"/>')

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+OPEN = "Nothing is written yet; replace the dots."
+
 
 def collection(answer: object) -> list | None:
     """The items of a set, list, tuple, array, or of a dict's keys; None for what is none of these."""

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from privlab.notebook.exercises import answers
+from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
-from privlab.notebook.exercises.lab_01 import OPEN
 
 # -- why cosine and not L2 -----------------------------------------------------------------------------------------------
 

@@ -12,9 +12,8 @@ from torch import Tensor
 from privlab.leak import observe
 from privlab.models import april
 from privlab.notebook.exercises import answers
+from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
-
-OPEN = "Nothing is written yet; replace the dots."
 
 # -- equation 12 -----------------------------------------------------------------------------------------------------------
 

@@ -10,9 +10,8 @@ from torch import Tensor
 from privlab.attacks.gradient_inversion import Term
 from privlab.attacks.gradient_inversion.priors import PatchJoints, total_variation, total_variation_norm
 from privlab.notebook.exercises import answers
+from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
-
-OPEN = "Nothing is written yet; replace the dots."
 
 # -- the patch prior -----------------------------------------------------------------------------------------------------
 

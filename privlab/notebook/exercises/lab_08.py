@@ -16,9 +16,8 @@ from privlab.attacks.gradient_inversion import closed_form, label_recovery
 from privlab.leak import Leak, observe
 from privlab.models import april
 from privlab.notebook.exercises import answers
+from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
-
-OPEN = "Nothing is written yet; replace the dots."
 
 # -- names of a selection ------------------------------------------------------------------------------------------------
 

@@ -13,9 +13,8 @@ import torch
 from privlab.attacks.gradient_inversion import sensitivity
 from privlab.models import morph_steps
 from privlab.notebook.exercises import answers
+from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
-
-OPEN = "Nothing is written yet; replace the dots."
 
 # -- a step as data ------------------------------------------------------------------------------------------------------
 

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from privlab.models.morph_steps import PATTERNS
 from privlab.notebook.exercises import answers
+from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
-
-OPEN = "Nothing is written yet; replace the dots."
 
 # -- a block for each pattern --------------------------------------------------------------------------------------------
 
