@@ -190,7 +190,7 @@ class Registration:
 
     protocol, digest: of the experiment when it was registered.  first, repeats: the range, which is never shortened or moved.
     stands_for: what a reader must know to place the numbers.  own: whether it is the paper's own setting.
-    attempt: 0 for the first try; a further one starts behind the last repeat that was measured, and is judged at .05 / 2**attempt.
+    attempt: 0 for the first try; a further one starts behind the last repeat that was measured, and is judged at 0.05 / 2**attempt.
     when: the day, ISO 8601.
     """
 

@@ -104,8 +104,9 @@ def test_the_files_of_the_examples_are_formatted_as_the_rest(copy):
         assert done.returncode == 0, done.stdout
 
 
-def test_the_files_that_the_guide_names_are_there(copy):
-    """In backticks: paths of the repository, or of its examples."""
+@pytest.mark.check
+def test_the_files_that_the_guide_names_are_there(copy, said):
+    """In backticks: paths of the repository, or of its examples, which measure some of them."""
     text = re.sub(r"^```.*?^```$", "", GUIDE.read_text(), flags=re.MULTILINE | re.DOTALL)
     for name in re.findall(r"`((?:privlab|tests|book|data_scripts|\.ci)/[\w./]+)`", text):
         assert "NN" in name or (ROOT / name).exists() or (copy / name).exists(), name

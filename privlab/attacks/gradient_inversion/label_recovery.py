@@ -90,7 +90,7 @@ def row_minimum(model: nn.Module, leak: Leak) -> Tensor:
 
     Reach: distinct labels, at most as many as classes. Sure for one image on features >= 0, and wherever the condition above holds.
     As B nears the number of classes any guess is right at a rate of B / classes: compare with that. Here, 10 classes, 4 distinct labels:
-    100% on fresh networks (a ViT with timm's position embedding of .02; with one of 1 it was 58%, see lab 07); after 300 steps of
+    100% on fresh networks (a ViT with timm's position embedding of 0.02; with one of 1 it was 58%, see lab 07); after 300 steps of
     training still 100% on a ResNet (`bias_minimum`: 95%), but 73 to 83% on ViT, Swin and ConvNeXt (97 to 100%), where a guess has 40%.
 
     model: any that ends in a linear layer, see `classifier`.  leak: with that layer's weight among its gradients.

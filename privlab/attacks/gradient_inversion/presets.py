@@ -49,7 +49,7 @@ def idlg(steps: int = 300) -> GradientMatching:
 def inverting_gradients(steps: int = 3000, tv: float = 1e-4) -> GradientMatching:
     """Inverting Gradients (Geiping et al. 2020), with the settings of Zhang et al. 2024, Table 1.
 
-    The table names Adam, .1, 3,000 iterations, similarity and a total variation of 1e-4; sign and staircase are Geiping's.
+    The table names Adam, 0.1, 3,000 iterations, similarity and a total variation of 1e-4; sign and staircase are Geiping's.
     """
     terms = (Term("gradients", 1.0, cosine_distance), Term("smoothness", tv, total_variation, of="images"))
     return GradientMatching(terms, steps, signed=True)
@@ -155,8 +155,8 @@ def gradvit(
     prior: the separate network, such as `pretrained_networks.efficientnet_lite0()`; without it, there is no image prior.
     group: seeds that the registration holds together; the paper does not say how many.  1 leaves the registration out.
     patch: side of a patch in pixels; the victim's own if not given.  align: see `priors.Registration`.
-    Pixels are put back into [0, 1] after each step, and no step length but Adam's .1 is named: the box is ours, as in every preset here.
-    image, size, relative: weight of the statistics, and how they are taken, see `priors.BatchNormStatistics`. The paper's .2 fits
+    Pixels are put back into [0, 1] after each step, and no step length but Adam's 0.1 is named: the box is ours, as in every preset here.
+    image, size, relative: weight of the statistics, and how they are taken, see `priors.BatchNormStatistics`. The paper's 0.2 fits
     the statistics of MoCo's ResNet-50; those of EfficientNet-lite0 are a thousand times larger, and need another, or relative=True.
     """
     late, halved = ((0.0, 0.0), (0.5, 1.0)), ((0.0, 1.0), (0.5, 0.5))
