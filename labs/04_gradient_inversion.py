@@ -259,8 +259,8 @@ share.against(100 * kept.above("ssim[cifar10, swin]", 0.5) / max(len(kept), 1))
 text(
     "Each dot is a photograph, behind {}. The image was recognised on {} of {} "
     "photographs for the Swin, on {} for the ConvNeXt, and on {} for the ResNet. The "
-    "Swin's PSNR is {:.1f} dB above the ResNet's on average. The paper's numbers are of "
-    "full-size networks, after 3,000 steps.",
+    "Swin's PSNR is {:.1f} dB above the ResNet's on average. The paper's numbers are "
+    "of full-size networks, after 3,000 steps.",
     kept.stands_for,
     kept.above("ssim[cifar10, swin]", 0.5),
     len(kept),
@@ -393,8 +393,8 @@ checks.verify("04.failure", signed)
 # %%
 text(
     "One can search for the picture, and find it behind some architectures: it was "
-    "recognised on {} of {} photographs behind the Swin, on {} behind the ConvNeXt, and "
-    "on {} behind the ResNet. A failed search does not prove that a picture is safe: "
+    "recognised on {} of {} photographs behind the Swin, on {} behind the ConvNeXt, "
+    "and on {} behind the ResNet. A failed search does not prove that a picture is safe: "
     "behind the ViT it reached {:.1f} dB, and {:.1f} dB when only the scale of the "
     "position embedding was changed.",
     kept.above("ssim[cifar10, swin]", 0.5),

@@ -1,4 +1,4 @@
-"""Checks of lab 04: what a distance should be blind to, what the sign does to Adam, what a norm hides, whose label it is, and J v; see also `search_reports`."""
+"""Checks of lab 04: what a distance should be blind to, what the sign does to Adam, what a norm hides, whose label it is, and J v."""
 
 from __future__ import annotations
 
