@@ -323,7 +323,7 @@ choice = "D"
 # %%
 checks.verify("04.tuning", choice)
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # ## Is a ViT safe?
 #
 # The ViT of the race has timm's position embedding, drawn with a standard deviation of 0.02. Other public ViTs for small images draw it
@@ -394,9 +394,9 @@ checks.verify("04.failure", signed)
 text(
     "One can search for the picture, and find it behind some architectures: it was "
     "recognised on {} of {} photographs behind the Swin, on {} behind the ConvNeXt, "
-    "and on {} behind the ResNet. A failed search does not prove that a picture is safe: "
-    "behind the ViT it reached {:.1f} dB, and {:.1f} dB when only the scale of the "
-    "position embedding was changed.",
+    "and on {} behind the ResNet. A failed search does not prove that a picture is "
+    "safe: behind the ViT it reached {:.1f} dB, and {:.1f} dB when only the scale of "
+    "the position embedding was changed.",
     kept.above("ssim[cifar10, swin]", 0.5),
     len(kept),
     kept.above("ssim[cifar10, convnext]", 0.5),

@@ -213,7 +213,7 @@ for name, gradients in ways.items():
 # - **Gradients shrink as the loss falls.** $v$ forgets a thousandth in each step, so the large squares of the beginning stay in it, and plain Adam takes
 #   short steps. With the sign, a pixel goes on with length 1 as long as its direction is consistent.
 # - **Gradients can be tiny.** Behind a fresh ResNet they are as small as the $10^{-8}$ in the denominator, which then shortens even the first step.
-# - **The sign has a cost.** Steps get shorter near the goal only where signs alternate. So the step length has to fall by a schedule.
+# - **The sign has a cost.** Steps get shorter near the goal only where signs alternate. So the attack has to shorten its steps by itself, as the search goes on.
 
 # %% [markdown]
 # ## The answer

@@ -124,8 +124,8 @@ plots.evidence(imagenet, tried_imagenet, names, xlabel="PSNR in dB")
 
 # %%
 text(
-    "Committed so far: {} repeats of the larger pair at `{}`, and {} of ImageNet at `{}`. "
-    "Your own dots stand for {}.",
+    "Committed so far: {} repeats of the larger pair at `{}`, and {} of ImageNet at "
+    "`{}`. Your own dots stand for {}.",
     len(larger),
     larger.size,
     len(imagenet),
@@ -141,7 +141,7 @@ text(
 #   Inverting Gradients.
 # - **Fresh weights, evaluation mode.** The paper states neither. The ledger notes both beside every number.
 # - **Stochastic depth is off.** timm's Swin would skip blocks at random in `train` mode. No attacker can match the gradient of unknown blocks.
-# - **The photographs** are the first of CIFAR-10's test split, one for each repeat. The paper does not say which it used.
+# - **The photographs** come from CIFAR-10's test split, one for each repeat. The paper does not say which it used.
 
 # %% [markdown]
 # ## The answer
