@@ -154,6 +154,8 @@ for name, network in networks.items():
 # Two numbers say how near a reconstruction comes. PSNR, from lab 00, compares pixel by pixel. **SSIM** compares the structure of two images: 1 means
 # that they are equal, 0 that they have nothing in common. We call an image *recognised* when its SSIM is above 0.5.
 #
+# ### Predict
+#
 # Place your bet before the race: which of the networks give the photograph away?
 
 # %%

@@ -57,7 +57,8 @@ print(*presets, sep="\n\n")
 # - **DLG** (Zhu et al. 2019) compares gradients by their squared distance, and searches for the label along with the image.
 # - **iDLG** (Zhao et al. 2020) reads the label from the last layer first.
 # - **Inverting Gradients** (Geiping et al. 2020) takes a cosine, and its optimiser steps along the *sign* of the gradient.
-#
+
+# %% [markdown]
 # DLG's optimiser, *L-BFGS*, estimates the curvature from the gradients that it has seen, and takes long steps. From some starts it diverges, so the attacker
 # restarts from other noise.
 

@@ -250,7 +250,7 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> tuple
             if entry.first <= taken:
                 raise ValueError(
                     f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured; "
-                    f"a further try begins at {taken + 1} or behind it"
+                    f"a further try begins at {taken + 1} or behind it: Size(..., first={taken + 1})"
                 )
             new.append(Registration(**{**asdict(entry), "attempt": len(earlier)}))
             kept.append(new[-1])

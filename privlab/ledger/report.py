@@ -172,7 +172,8 @@ def _markdown(judgements: Sequence[Judgement], book: str | None) -> str:
         rows = [["statement", "the paper's number", "ours", "verdict"]]
         for j in mine:
             c = j.claim
-            about = f"{in_markdown(c.statement)} <br>{in_markdown(c.where)}; lab {c.lab}; {_name(c, book)}"
+            place = "; ".join(dict.fromkeys([in_markdown(c.where), f"lab {c.lab}"]))  # of ours the lab is the place
+            about = f"{in_markdown(c.statement)} <br>{place}; {_name(c, book)}"
             why = " <br>".join([f"**{in_markdown(verdict(j))}**", *map(in_markdown, _reasons(j))])
             rows.append([about, in_markdown(printed(c)), in_markdown(_ours(j)), why])
         lines += ["", f"## {in_markdown(name)}", "", *grid(rows, escape=False)]

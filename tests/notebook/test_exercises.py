@@ -2227,6 +2227,16 @@ WRONG = {
         (lambda e, s: scipy.stats.t.ppf(0.95), "stopped with TypeError"),
         (13, "Give a function"),
     ],
+    "14.flaws": [
+        ("q", "Give a dict"),
+        ({"A": "q"}, "Study B has no letter yet"),
+        ({"A": "q", "B": "p", "C": "r", "D": "t"}, "'t' is none of the letters"),
+        ({"A": "s", "B": "p", "C": "r", "D": "s"}, "Study A: Look at the mean of public photographs"),
+        ({"A": "q", "B": "s", "C": "r", "D": "s"}, "Study B: What differs from repeat to repeat?"),
+        ({"A": "q", "B": "p", "C": "s", "D": "s"}, "Study C: When was it fixed"),
+        ({"A": "q", "B": "p", "C": "r", "D": "q"}, "Study D: Both attacks beat"),
+        ({"A": ..., "B": ..., "C": ..., "D": ...}, "Nothing is written yet"),
+    ],
     "14.holm": [
         (lambda p, level=0.05: {n for n in p if p[n] <= level}, "as if it were the only one"),
         (lambda p, level=0.05: {n for n in p if p[n] <= level / len(p)}, "Bonferroni's correction"),
@@ -2598,6 +2608,10 @@ RIGHT = {  # other ways than the lab's own
         lambda e, s: counted(e, s, lambda n, s: scipy.stats.t.interval(0.9, n - 1, scale=s / n**0.5)[1]),
         lambda e, s: counted(e, s, lambda n, s: -limit_of(n, s, 0.05)),
         lambda e, s: next(n for n in itertools.count(2) if scipy.stats.t.cdf(e * n**0.5 / s, n - 1) >= 0.95),
+    ],
+    "14.flaws": [
+        {"A": "q", "B": "p", "C": "r", "D": "s"},
+        {"d": "S", "c": "R", "b": " P ", "a": "Q"},
     ],
     "14.holm": [
         lambda p, level=0.05: sorted(stepped(p, level)),

@@ -38,7 +38,8 @@ def dlg(steps: int = 300) -> GradientMatching:
 def idlg(steps: int = 300) -> GradientMatching:
     """Improved DLG (Zhao et al. 2020): the same search, with the label read from the last layer first.
 
-    One image, features that are not negative: see `label_recovery.row_sum`; elsewhere give `replace(idlg(), labels=labels.row_products)`.
+    One image, features that are not negative: see `label_recovery.row_sum`; elsewhere give
+    `replace(idlg(), labels=label_recovery.row_products)`.
     """
     terms = (Term("gradients", 1.0, squared_distance),)
     return GradientMatching(

@@ -88,6 +88,7 @@ def dots(
     alt: str,
     published: Mapping[str, float] | None = None,
     live: Mapping[str, Values] | None = None,
+    xthresholds: Mapping[str, float] | None = None,
     log: bool = False,
     each: str = "one repeat",
 ) -> Picture:
@@ -95,7 +96,7 @@ def dots(
 
     groups: name -> its values, first name on top.  published: name -> the paper's number, drawn as an open diamond.
     live: name -> what the reader has just measured, drawn as black triangles below the dots; a group that has some may be without others.
-    each: what the legend calls the dots.
+    xthresholds: label -> x, where a thin line is drawn upright and labelled.  each: what the legend calls the dots.
     log: whether the axis of the values is logarithmic; mean and deviation are then those of the logarithms.
     Raises ValueError for no values, NaN or infinite ones, a published name that is no group, or an empty alt.
     """
@@ -137,6 +138,7 @@ def dots(
     elif ax.get_xlim()[0] > 1e-4 and ax.get_xlim()[1] < 1e5:
         ax.xaxis.set_major_formatter("{x:g}")  # 0.01, which everybody reads
     ax.grid(axis="y", visible=False)
+    picture.draw_thresholds(ax, {}, xthresholds or {})
     picture.legend_above(figure, handlelength=1.5)
     return picture.render(figure, alt)
 
