@@ -96,16 +96,17 @@ checks.verify("04.eval_scale", factor_in_eval_mode)
 # A block of a ResNet adds the output of its layers, the *residual branch*, to its input. timm multiplies the end of each branch by a weight that
 # begins at zero (`zero_init_last`). How much of the gradient is zero because of it?
 
+
 # %%
-fresh = {
-    "small ResNet": models.build("resnet_cifar", num_classes=10, seed=seed),
-    "ResNet-50": models.build("resnet50_cifar", seed=seed),
-}
-for name, network in fresh.items():
-    sizes = {n: p.numel() for n, p in network.named_parameters()}
-    sent = observe(network, photo, label).grads
-    zero = sum(sizes[n] for n, gradient in sent.items() if not gradient.any())
-    print(f"{name}: {zero / sum(sizes.values()):.0%} of the gradient is zero")
+def zeros(network):
+    sent = observe(network, photo, label).grads.values()
+    zero = sum(gradient.numel() for gradient in sent if not gradient.any())
+    return zero / sum(gradient.numel() for gradient in sent)
+
+
+small = zeros(models.build("resnet_cifar", num_classes=10, seed=seed))
+print(f"small ResNet: {small:.0%} of the gradient is zero")
+print(f"ResNet-50: {zeros(models.build('resnet50_cifar', seed=seed)):.0%}")
 
 # %% [markdown]
 # ### Predict

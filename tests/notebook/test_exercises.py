@@ -959,7 +959,7 @@ WRONG = {
         (("E", "C", "SSIM"), "The first answer is one of the letters A to D; yours is 'e'"),
         (("B", "A", "SSIM"), "Look at A"),
         (("B", "B", "SSIM"), "B is plain grey"),
-        (("B", "D", "SSIM"), "its PSNR is higher than A's"),
+        (("B", "D", "SSIM"), "its PSNR is not A's"),
         (("B", "the dark one", "SSIM"), "The second answer is one of the letters A to D; yours is 'the dark one'"),
         (("B", "C", "PSNR"), "this is the student's mistake"),
         (("B", "C", "MSE"), "where one is the same, so is the other"),

@@ -16,7 +16,7 @@ BLIND = {
 SHOWS_ALL = {
     "a": "Look at A: would you know what it shows? You need an image of the same PSNR in which everything can be seen.",
     "b": "B is plain grey: it shows nothing of the photograph.",
-    "d": "D shows the photograph, but its PSNR is higher than A's. You need one with about the same PSNR.",
+    "d": "D shows something of the photograph, but its PSNR is not A's. You need one with about the same PSNR.",
 }
 TELLS = {
     "psnr": "The PSNR of B and C is about the same; this is the student's mistake.",
@@ -39,8 +39,8 @@ def decibels(answer: object) -> Iterator[str]:
 
 PLANS = {
     "a": "The attacker does not have the client's photograph. If they had it, they would need no attack.",
-    "b": "That can be computed, and misleads: the less smoothness counts, the closer the gradients can come, with noise that the gradient "
-    "hardly notices. Compare the distances in the titles with the pictures.",
+    "b": "That can be computed, and misleads: the gradient of a noisy picture can be as near as that of a clean one. Compare the distances "
+    "in the titles with the pictures.",
     "c": "The loss contains the weight itself. A small weight makes it small, whatever the picture looks like.",
 }
 
