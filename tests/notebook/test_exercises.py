@@ -724,6 +724,18 @@ WRONG = {
         (set(), "The set is empty"),
         ("gradients", "Give a set of words"),
     ],
+    "00.leaflet": [
+        ({"B", "C"}, "D is false: look at the pictures from bfloat16"),
+        ({"B", "D"}, "C is false: the weights of your model were random"),
+        ({"C", "D"}, "B is false: you computed a photograph from such a gradient"),
+        ({"A", "B", "C", "D"}, "A is not false: it is true that the photograph itself is not sent"),
+        ({"B", "C", "D", "E"}, "E is not false: the linear system needs an embedding"),
+        ({"B", "C", "D", "X"}, "'X' is none of the sentences"),
+        ("B", "C is false"),
+        (set(), "B is false"),
+        ("B, C and D", "Give a set of letters, such as {'A', 'B'}; this is a str"),
+        (5, "this is a int"),
+    ],
     "00.psnr": [
         (lambda a, b: 10 * (a - b).square().mean().log10(), "sign"),
         (lambda a, b: -10 * (a - b).square().mean().log(), "base 10"),
@@ -2307,6 +2319,7 @@ WRONG = {
 
 
 RIGHT = {  # other ways than the lab's own
+    "00.leaflet": [["D", "C", "B"], ("b", " c", "D "), dict.fromkeys("BCD").keys(), np.array(["B", "C", "D"])],
     "01.modified_entropy": [
         song_mittal,
         lambda p, y: -signals.modified_entropy(p.log()[None], torch.tensor([y])),
