@@ -73,7 +73,7 @@ print(f"profile {profile}, device {device}, model {victim or ours}")
 drawings.client_and_server(sent="gradient", kept="photograph")
 
 # %% [markdown]
-# The **client** holds one photograph. It runs one training step of a Vision Transformer, and sends the gradient of the loss, with one number for each
+# The **client** holds one photograph. It runs one training step of a Vision Transformer, and sends the *gradient* of the loss, one number for each
 # parameter, to the **server**. What the server receives is the **leak**. The photograph is not sent.
 
 # %%
@@ -86,7 +86,7 @@ for part, names in models.parts.group(vit).items():
     print(f"{part:>10}: {count:>10,} numbers, such as {names[0]}")
 
 # %% [markdown]
-# The model has fresh weights: they are random, and it has learned nothing yet.
+# The model has *fresh* weights: they are random, and it has learned nothing yet.
 
 # %% [markdown]
 # ### Exercise 1: what does the server know? *(difficulty 1, 5 minutes)*
@@ -116,7 +116,7 @@ checks.verify("00.threat", known_to_the_server)
 # %% [markdown] tags=["printed"]
 # ### Exercise 2: how near is near? *(difficulty 1, 5 minutes)*
 #
-# **PSNR**, the peak signal-to-noise ratio, says in *decibels* (dB) how near two images are. For pixels between 0 and 1 it is $-10 \log_{10}$ of the mean
+# **PSNR**, the peak signal-to-noise ratio, says in decibels (*dB*) how near two images are. For pixels between 0 and 1 it is $-10 \log_{10}$ of the mean
 # squared error. At about 20 dB one recognises the image, 30 dB looks clean, and at 50 dB nobody sees a difference. Write it.
 #
 # <details><summary>Hint</summary>An error of 0.1 at every pixel must give exactly 20 dB.</details>
@@ -168,7 +168,7 @@ plots.side_by_side(
     photo,
     recovered.images,
     titles=["on the client", f"computed by the server, {score:.0f} dB"],
-    alt=f"The client's photograph, and what the server computed, {score:.0f} dB from it.",
+    alt=f"The client's photograph, and the server's result: {score:.0f} dB",
 )
 
 # %%
@@ -211,7 +211,7 @@ def send(image):
         image,
         computed.images,
         titles=["yours", f"what the server has, {near:.0f} dB"],
-        alt=f"Your image, and what the server computed from its gradient, {near:.0f} dB.",
+        alt=f"Your image, and what the server computed: {near:.0f} dB",
     )
 
 
@@ -255,7 +255,7 @@ widgets.explore(look, photograph=range(20), precision=formats)
 # ## Is that luck?
 #
 # One photograph shows that something is possible, not that it is usual. So an *experiment* does it again and again, each time with another photograph and
-# fresh weights. It keeps every **repeat**, good or bad. Each dot below is a repeat. One of them was measured on your machine just now. The baseline is the mean of
+# fresh weights. It keeps every **repeat**, good or bad. Each dot below is a repeat. One of them was measured on your machine just now. The *baseline* is the mean of
 # other photographs, which needs no gradient.
 
 # %%
@@ -300,10 +300,10 @@ checks.verify("00.leaflet", false)
 
 # %%
 text(
-    "For a Vision Transformer and one image, the gradient carries the image itself: two of "
-    "its parts make a linear system, and its solution comes within {:.0f} dB on average. "
-    "Rounded to bfloat16 it still reaches {:.0f} dB, where the mean of other photographs "
-    "has {:.0f} dB.",
+    "For a Vision Transformer and one image, the gradient carries the image itself: two "
+    "of its parts make a linear system, whose solution reaches {:.0f} dB on average. "
+    "From a gradient in bfloat16 it still reaches {:.0f} dB, where the mean of other "
+    "photographs has {:.0f} dB.",
     shown.mean(rows["float32"]),
     short,
     shown.mean(rows["mean photograph"]),

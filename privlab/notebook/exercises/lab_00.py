@@ -82,7 +82,7 @@ def enough(answer: object) -> Iterator[str]:
 
 # A leaflet: the sentences that what was measured shows to be false, and why; and those that hold.
 FALSE = {
-    "b": "you computed a photograph from such a gradient, with one linear system. That many parameters took part makes it easier, not harder",
+    "b": "you computed a photograph from such a gradient, with one linear system. Millions of numbers make this easier, not harder",
     "c": "the weights of your model were random, and the photograph came back all the same. The leak is in how the model is built",
     "d": "look at the pictures from bfloat16: they are worse, and everybody recognises them",
 }
