@@ -255,12 +255,12 @@ widgets.explore(look, photograph=range(20), precision=formats)
 # ## Is that luck?
 #
 # One photograph shows that something is possible, not that it is usual. So an *experiment* does it again and again, each time with another photograph and
-# fresh weights. It keeps every **repeat**, good or bad. Each dot below is a repeat. One of them was measured on your machine just now. The *baseline* is the mean of
-# other photographs, which needs no gradient.
+# fresh weights. It keeps every **repeat**, good or bad. Each dot below is a repeat. One of them was measured on your machine just now, with a smaller
+# model, so that it fits into 2 GB of memory. The *baseline* is the mean of other photographs, which needs no gradient.
 
 # %%
 kept = experiments.load("start_here.closed_form")
-mine = experiments.run("start_here.closed_form", profile, device=device)
+mine = experiments.run("start_here.closed_form", "smoke", device=device)
 rows = {"float32": "psnr[closed_form, one_image]"}
 rows |= {"bfloat16": "psnr[closed_form, one_image, bfloat16]"}
 rows |= {"mean photograph": "psnr[mean_photograph]"}
