@@ -91,6 +91,33 @@ checks.verify("04.eval_scale", factor_in_eval_mode)
 # some networks when the batch has one image. A *LayerNorm* has no modes. So a comparison of the two norms is in part a comparison of modes, and every figure of this book names the mode.
 
 # %% [markdown]
+# ## What the network has learned
+#
+# A client of a running federation has a trained network. The experiment trains a ResNet and a Swin for a few epochs, and attacks both before and after.
+
+# %%
+trained = widgets.predict(
+    "Swin: PSNR after training minus PSNR before:", low=-10, high=10, unit="dB"
+)
+trained
+
+# %%
+name = "gradient_inversion.trained_victims"
+kept_trained = experiments.load(name)
+mine_trained = experiments.run(name, profile, device=device)
+rows = {
+    f"{network}, {state}": f"psnr[{network.lower()}, {state}]"
+    for network in ("ResNet", "Swin")
+    for state in ("fresh", "trained")
+}
+rows |= {"mean photograph": "psnr[trained_victims, mean_photograph]"}
+plots.evidence(kept_trained, mine_trained, rows, xlabel="PSNR in dB")
+
+# %%
+shown = kept_trained if len(kept_trained) else mine_trained
+trained.against(shown.mean("psnr[swin, trained] - psnr[swin, fresh]"))
+
+# %% [markdown]
 # ## Weights that begin at zero
 #
 # A block of a ResNet adds the output of its layers, the *residual branch*, to its input. timm multiplies the end of each branch by a weight that
@@ -145,33 +172,6 @@ guess.against(
 
 # %% [markdown] tags=["printed"]
 # (We count a gain of more than 3 dB, a halved squared error, as clear.)
-
-# %% [markdown]
-# ## What the network has learned
-#
-# A client of a running federation has a trained network. The experiment trains a ResNet and a Swin for a few epochs, and attacks both before and after.
-
-# %%
-trained = widgets.predict(
-    "Swin: PSNR after training minus PSNR before:", low=-10, high=10, unit="dB"
-)
-trained
-
-# %%
-name = "gradient_inversion.trained_victims"
-kept_trained = experiments.load(name)
-mine_trained = experiments.run(name, profile, device=device)
-rows = {
-    f"{network}, {state}": f"psnr[{network.lower()}, {state}]"
-    for network in ("ResNet", "Swin")
-    for state in ("fresh", "trained")
-}
-rows |= {"mean photograph": "psnr[trained_victims, mean_photograph]"}
-plots.evidence(kept_trained, mine_trained, rows, xlabel="PSNR in dB")
-
-# %%
-shown = kept_trained if len(kept_trained) else mine_trained
-trained.against(shown.mean("psnr[swin, trained] - psnr[swin, fresh]"))
 
 # %% [markdown]
 # ## The answer
