@@ -286,9 +286,10 @@ pd.DataFrame(
 # %%
 text(
     "A verdict is worth as much as the repeats and the needs behind it: with three "
-    "repeats the rule misses {:.0%} of differences as large as two standard deviations, "
-    "and with eight {:.0%}. It is worth nothing where two failed attacks are compared, "
-    "where repeats are not independent, or where their number was chosen after a look.",
+    "repeats the rule misses {:.0%} of differences as large as two standard "
+    "deviations, and with eight {:.0%}. It is worth nothing where two failed attacks "
+    "are compared, where repeats are not independent, or where their number was "
+    "chosen after a look.",
     1 - kept.mean(share(3, 2)),
     1 - kept.mean(share(8, 2)),
 )

@@ -166,8 +166,8 @@ plots.evidence(kept, mine, residuals, xlabel="residual of Gauss-Newton", log=Tru
 # %% [markdown]
 # ## The answer
 #
-# In the book's own measurements (chapter *Beyond the papers*) a stronger optimiser recovers more from smooth networks, and most from the ViT with
-# the large position embedding. It does not help against ReLU, where it cannot solve the equations, nor against the small embedding, where many images
+# The stronger optimiser recovers far more from the ViT with the large position embedding, while on Swin and ConvNeXt the photographs disagree about
+# which of the two is ahead. It helps neither against ReLU, where it cannot solve the equations, nor against the small embedding, where many images
 # solve them.
 
 # %% [markdown]

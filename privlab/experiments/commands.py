@@ -11,7 +11,8 @@ def add_measure(commands: argparse._SubParsersAction) -> None:
         "measure",
         help=short,
         description=f"{short}. What is registered and missing is measured, what decides most claims an hour first; interrupted it loses "
-        "at most the repeats in the making, and run again it goes on.",
+        "at most the repeats in the making, and run again it goes on. "
+        "Lines go to book/evidence, or to the folder that PRIVLAB_EVIDENCE names.",
     )
     parser.add_argument(
         "experiments",

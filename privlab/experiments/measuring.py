@@ -115,7 +115,7 @@ def measure(
     jobs, cluster: see `tasks.run`.  device: "cpu" or "cuda".  root: folder of the evidence; the book's if not given.
     Raises ValueError for an unknown experiment or size, RuntimeError for a repeat that failed, behind all others.
     """
-    root = root or evidence.folder()
+    root = (root or evidence.folder()).absolute()  # the workers of a cluster may have another current folder
     there = [name for name in names if size in find(name).sizes]
     if size != "smoke":
         unknown = [name for name in there if not _registered(find(name), size, root)]

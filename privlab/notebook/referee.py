@@ -6,6 +6,7 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import ipywidgets
 import numpy as np
@@ -89,7 +90,7 @@ class Referee(ipywidgets.VBox):
         self.cases, self.at, self.rulings = list(cases), 0, dict[int, str]()
         self.claim, self.dots, self.verdict = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         rulings = [
-            button(ruling, f"You would call the claim {ruling}", lambda ruling=ruling: self.rule(ruling), width="auto")
+            button(ruling, f"You would call the claim {ruling}", partial(self.rule, ruling), width="auto")
             for ruling in RULINGS
         ]
         further = button("next claim", "Go on to the next claim", self.go_on, width="auto")

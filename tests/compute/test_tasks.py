@@ -226,7 +226,7 @@ def test_a_worker_ends_too_where_its_last_answer_was_not_read():
 def test_a_cluster_that_does_not_answer(tmp_path):
     with pytest.raises(
         ConnectionError,
-        match=r"cluster='tcp://127.0.0.1:9' does not answer \(\w+\); start `dask scheduler` and `dask worker",
+        match=r"cluster='tcp://127.0.0.1:9' does not answer \(\w+\); start `dask scheduler --host 127.0.0.1` and `dask worker",
     ):
         tasks.run(folders(tmp_path, "a"), cluster="tcp://127.0.0.1:9")
 

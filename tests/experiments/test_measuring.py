@@ -29,6 +29,7 @@ def walk(repeat, seconds=0.0, device="cpu"):
 
 @pytest.fixture
 def walk(monkeypatch):
+    protocol.names()  # imports all, or what is imported by a test would be forgotten with its registry
     monkeypatch.setattr(protocol, "_REGISTRY", {})
     scope = {"__name__": f"privlab.experiments.{MODULE}"}
     exec(CODE, scope)
@@ -107,6 +108,18 @@ def test_a_further_try_says_where_it_may_begin(walk, tmp_path, monkeypatch, caps
     assert main(register) == 2 and "Size(..., first=6)" in capsys.readouterr().err
     again(class_=Size(6, "y", first=6))(walk.measure)
     assert main(register) == 0 and "walk at class, repeats 6 to 11" in capsys.readouterr().out
+
+
+@pytest.mark.check
+def test_a_cluster_measures_what_this_machine_does(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", "far")  # the workers were started elsewhere
+    name = "april_closed_form.theorems"
+    far = experiments.measure([name], "smoke", cluster=cluster, progress=False)
+    experiments.measure([name], "smoke", jobs=1, root=tmp_path / "here", progress=False)
+    assert far.done > 0 and far.where == f"the cluster at {cluster}"
+    both = [evidence.read(name, "smoke", None, tmp_path / root).repeats for root in ("far", "here")]
+    assert [row.values for row in both[0]] == [row.values for row in both[1]]
 
 
 def test_pictures_of_the_first_repeats_are_kept(walk, tmp_path, monkeypatch):

@@ -106,5 +106,8 @@ def test_what_may_not_stand_is_found_and_nothing_else(text, stands):
 
 
 def test_titles_and_alt_texts_are_told_and_names_of_what_is_measured_are_not():
-    code = 'text("It leaks {:.0%} of it.", share); plots.lines(xlabel="price of it", alt=f"At {x:.2f} the slope is " + y)\nkept["psnr[fair, price]"]\nname = "price"'
+    code = '''text("It leaks {:.0%} of it.", share)
+plots.lines(xlabel="price of it", alt=f"At {x:.2f} the slope is " + y)
+kept["psnr[fair, price]"]
+name = "price"'''
     assert told(code) == ["It leaks  of it.", "price of it", " the slope is "]

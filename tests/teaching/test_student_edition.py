@@ -20,7 +20,7 @@ GOES_ON = {
     "05": "right_hand_side",
     "08": "shares",
     "11": "convince",
-    "14": "holm",
+    "14": "verdict",
 }  # answers that later cells work with
 
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from privlab.notebook.exercises import answers, search_reports
 from privlab.notebook.exercises.lab_00 import _number
-
-OPEN = "Nothing is written yet; replace the dots."
+from privlab.notebook.exercises.lab_01 import OPEN
 
 # -- why cosine and not L2 -----------------------------------------------------------------------------------------------
 
@@ -397,5 +396,4 @@ CHECKS = search_reports.CHECKS | {
     "04.eval_scale": eval_scale,
     "04.label": label,
 }
-
 DEEPER = {"gauss_newton": ("04.push",)}

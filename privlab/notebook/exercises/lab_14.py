@@ -281,3 +281,4 @@ def flaws(answer: object) -> Iterator[str]:
 
 
 CHECKS = {"14.verdict": verdict, "14.repeats": repeats, "14.flaws": flaws, "14.holm": holm}
+DEEPER = {"many_claims": ("14.holm",)}

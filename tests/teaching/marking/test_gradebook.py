@@ -20,7 +20,9 @@ from privlab.teaching import marking
 from privlab.teaching.marking import gradebook
 
 LABS = Path(__file__).parents[3] / "labs"
-SHELF = catalogue.everything(LABS)
+SHELF = [
+    lab for lab in catalogue.everything(LABS) if "checks.verify(" in lab.path.read_text()
+]  # those that ask something
 STARTED = {"02.four_bugs"}  # as it is given it runs, and is wrong
 GOOD = "def my_psnr(images, truth):\n    return -10 * (images - truth).square().mean().log10()"
 
