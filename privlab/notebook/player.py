@@ -1,19 +1,13 @@
 """A gradient attack while it searches: watch it, pause it, go through it step by step, and run other cells meanwhile.
 
-A search is an iterator of states, so whoever holds it decides when it goes on. Playing is a task on the kernel's event
-loop: it takes a state, lets whatever waits there (a click on Pause, another cell) have its turn, and takes the next.
-With some kernels (ipykernel 7.0 to 7.3) JupyterLab's clicks arrive on a thread of their own. A search there would share its
-model with the cell that runs at that moment; so a click leaves word on the loop where the player was made, and the work is
-done there.
+A search is an iterator of states, so whoever holds it decides when it goes on.
 """
 
 from __future__ import annotations
 
-import asyncio
 import html
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import chain
 
 import ipywidgets
@@ -22,13 +16,15 @@ from torch import Tensor
 from privlab import metrics
 from privlab.attacks.gradient_inversion.descent import State
 from privlab.notebook.flipbook import strip
+from privlab.notebook.playback import WRAP, Playback, check_stride, stop_all
 from privlab.notebook.plots.picture import COLOURS
-from privlab.notebook.widgets import button, running_loop, shown_error
+from privlab.notebook.racing import race
+from privlab.notebook.widgets import button
+
+__all__ = ["Player", "race", "watch"]
 
 Search = Iterator[State]
 
-REST = 0.05  # seconds between two frames, for the eye and for whatever else the kernel has to do
-TURN = 0.001  # seconds after each state; a click takes several turns of the loop to get through, so 0 would be late
 REASONS = {
     "steps": "all steps are done",
     "enough": "the loss is low enough",
@@ -36,8 +32,6 @@ REASONS = {
     "not finite": "the loss or its gradient is no finite number",
 }
 NO_RESTART = "A search that has begun cannot restart; give watch() what begins it: lambda: attack.search(model, leak)"
-
-_playing: set[Player] = set()  # one at most: two would slow each other down
 
 
 def watch(
@@ -53,70 +47,32 @@ def watch(
     Raises ValueError for what is no search or an empty one, a stride below 1, or a truth that does not fit; and what
     the search raises before its first state. What it raises later is shown in the player.
     """
-    if isinstance(stride, bool) or not isinstance(stride, int) or stride < 1:
-        raise ValueError(f"stride={stride!r} goes nowhere; give 1 or more, such as 10")
-    for other in tuple(_playing):
-        other.pause()
+    check_stride(stride)
+    stop_all()
     return Player(search, truth, stride, label)
 
 
-class Player(ipywidgets.VBox):
+class Player(Playback):
     """What `watch` gives. Its methods are its buttons; `state` is the state that it shows, `ended` whether it is the last."""
-
-    task: asyncio.Task[None] | None = None  # while it plays
 
     def __init__(self, search: Search | Callable[[], Search], truth: Tensor | None, stride: int, label: str) -> None:
         self.source, self.truth, self.stride, self.label = search, truth, stride, label
         self._begin()
         self._psnr()  # here, because it checks that the truth fits
         self.found, self.text, self.chart = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
-        self.failure = ipywidgets.Output()
         images = [self.found]
         if truth is not None:
             images.append(ipywidgets.HTML(_figure(truth, "the truth, which the attack never sees", "The true images.")))
         again = "Begin the search again" if callable(search) else NO_RESTART
-        buttons = [  # a sweep clicks them in this order, so what follows Play stops it
-            button("Play", "Go on until Pause; other cells can run meanwhile", self.play, width="6em"),
-            button("Pause", "Stop here; Play and Step go on from here", self.pause, width="6em"),
-            button("Step", f"Go on by {stride}, or to the end of a restart", self.step, width="6em"),
-            button("Restart", again, self.restart, width="6em"),
-        ]
+        buttons = self._controls(f"Go on by {stride}, or to the end of a restart")
+        buttons.append(button("Restart", again, self.restart, width="6em"))
         buttons[3].disabled = not callable(search)
-        self.moves = buttons[:3]  # the buttons that have nothing to do once the search is over
-        wrap = {"flex_flow": "row wrap"}
-        rows = [ipywidgets.HBox(row, layout=wrap) for row in (images, buttons)]  # the text below: its length varies
+        rows = [ipywidgets.HBox(row, layout=WRAP) for row in (images, buttons)]  # the text below: its length varies
         super().__init__([*rows, self.text, self.chart, self.failure])
         self._show()
 
     def __repr__(self) -> str:
         return f"Player: {self.line}"  # what a page shows that can show no widget
-
-    # -- the buttons ---------------------------------------------------------------------------------------------------
-
-    def play(self) -> None:
-        """Go on until the search ends or `pause` is called. Where no event loop runs, this is `step`."""
-        loop = running_loop()
-        if self.ended or self.task:
-            return
-        if loop is None:
-            return self.step()
-        for other in tuple(_playing):
-            other.pause()
-        _playing.add(self)
-        self.task = loop.create_task(self._go_on())
-        self._show()
-
-    def pause(self) -> None:
-        """Stop here."""
-        if self.task:
-            self.task.cancel()
-            self._stopped()
-
-    def step(self) -> None:
-        """Go on by `stride` states, or to the end of this restart, and stop there."""
-        self.pause()
-        for _ in self._stride():
-            pass
 
     def restart(self) -> None:
         """Begin the search again and stop at its first state.  Raises ValueError for one that had begun when it was given."""
@@ -127,11 +83,6 @@ class Player(ipywidgets.VBox):
         with self._failures():
             self._begin()
         self._show()
-
-    def close(self) -> None:
-        """Stop, and go from the page."""
-        self.pause()
-        super().close()
 
     # -- the search ----------------------------------------------------------------------------------------------------
 
@@ -167,34 +118,6 @@ class Player(ipywidgets.VBox):
                     break
                 yield
             self._show()
-
-    async def _go_on(self) -> None:
-        try:
-            while not self.ended:
-                for _ in self._stride():
-                    await asyncio.sleep(TURN)
-                await asyncio.sleep(REST)
-        except Exception:
-            pass  # the player shows it, and nobody waits for this task
-        finally:
-            if self.task is asyncio.current_task():
-                self._stopped()
-
-    def _stopped(self) -> None:
-        self.task = None
-        _playing.discard(self)
-        self._show()
-
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Show an exception with its traceback, where the headless runner finds it too, and pass it on."""
-        try:
-            yield
-        except Exception as error:
-            self.ended, self.error = True, f"stopped by {type(error).__name__}, see below"
-            self.failure.outputs = shown_error(error)
-            self._show()
-            raise
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ SAID = (
 )
 READOUT = "return document.activeElement.closest('.widget-slider').querySelector('.widget-readout').textContent"
 # The boxes of `widgets.explore`: controls, and below them what they drew.
-BOXES = "[...document.querySelectorAll('.jupyter-widgets.widget-vbox')].filter(b => b.querySelector('.jp-OutputArea'))"
+BOXES = "[...document.querySelectorAll('.jupyter-widgets.widget-vbox:not(.privlab-pad)')].filter(b => b.querySelector('.jp-OutputArea'))"
 CONTROLS = ".noUi-handle, select, input[type=checkbox], .widget-toggle-buttons"
 DRAWN = f"const box = {BOXES}[arguments[0]]; return box.querySelector('.jp-OutputArea').innerHTML"
 COUNTS = f"return {BOXES}.map(b => b.querySelectorAll('{CONTROLS}').length)"

@@ -30,7 +30,7 @@ from privlab.attacks.gradient_inversion.descent import State
 from privlab.attacks.gradient_inversion.objectives import cosine_distance
 from privlab.data import Normalise
 from privlab.leak import observe
-from privlab.notebook import player
+from privlab.notebook import playback, player
 from privlab.notebook.control_sweep import sweep
 from privlab.runner import kernel
 
@@ -299,7 +299,7 @@ def test_an_exception_while_it_plays_is_shown():
 
     p = asyncio.run(play())
     assert "stopped by RuntimeError" in line(p) and p.failure.outputs[0]["evalue"] == "the <b>network</b> broke"
-    assert p.task is None and not player._playing
+    assert p.task is None and not playback._playing
 
 
 def test_an_exception_when_it_begins_again():
@@ -392,7 +392,7 @@ def test_frames_come_no_faster_than_the_eye_sees_them():
     async def watch():
         p = player.watch(endless, stride=1)
         p.play()
-        await asyncio.sleep(5 * player.REST)
+        await asyncio.sleep(5 * playback.REST)
         assert 1 <= p.state.step <= 6
         p.pause()
 
@@ -455,9 +455,9 @@ def test_one_plays_at_a_time():
         assert one.task is None and "paused" in line(one)
         one.play()
         two.play()
-        assert one.task is None and two.task is not None and player._playing == {two}
+        assert one.task is None and two.task is not None and playback._playing == {two}
         two.close()
-        assert two.task is None and not player._playing
+        assert two.task is None and not playback._playing
 
     asyncio.run(watch())
 

@@ -1,4 +1,4 @@
-"""Checks of lab 00: what a server sees, how a reconstruction is scored, which gradients are enough."""
+"""Checks of lab 00: what a server sees, how a reconstruction is scored, which gradients are enough, and what a leaflet may say."""
 
 from __future__ import annotations
 
@@ -80,6 +80,34 @@ def enough(answer: object) -> Iterator[str]:
         yield f"It works, but '{extra[0]}' is not needed: leave it out and try again."
 
 
+# A leaflet: the sentences that what was measured shows to be false, and why; and those that hold.
+FALSE = {
+    "b": "you computed a photograph from such a gradient, with one linear system. Millions of numbers make this easier, not harder",
+    "c": "the weights of your model were random, and the photograph came back all the same. The leak is in how the model is built",
+    "d": "look at the pictures from bfloat16: they are worse, and everybody recognises them",
+}
+HOLDS = {
+    "a": "it is true that the photograph itself is not sent. What is sent is enough to compute it, and the leaflet keeps quiet about that",
+    "e": "the linear system needs an embedding that is added to each patch. Lab 04 takes models that have none",
+}
+
+
+def leaflet(answer: object) -> Iterator[str]:
+    items = [answer] if isinstance(answer, str) and len(answer.strip()) == 1 else answers.collection(answer)
+    if items is None:
+        yield f"Give a set of letters, such as {{'A', 'B'}}; this is a {type(answer).__name__}."
+        return
+    called = {answers.word(item) for item in items}
+    if strange := sorted(called - FALSE.keys() - HOLDS.keys()):
+        yield f"'{strange[0].upper()}' is none of the sentences; they are A to E."
+    for letter, why in HOLDS.items():
+        if letter in called:
+            yield f"{letter.upper()} is not false: {why}."
+    for letter, why in FALSE.items():
+        if letter not in called:
+            yield f"{letter.upper()} is false: {why}."
+
+
 def _number(answer: object, arguments: tuple, right: float, mistakes: dict[float, str]) -> Iterator[str]:
     """Yield why answer(*arguments) is not `right`; `mistakes` maps the values that known slips give to what to say."""
     if not callable(answer):
@@ -109,4 +137,4 @@ def _small_leak() -> tuple[VisionTransformer, Leak]:
     return model, observe(model, torch.rand(1, 3, 32, 32, generator=generator), torch.tensor([0]))
 
 
-CHECKS = {"00.threat": threat, "00.psnr": psnr, "00.enough": enough}
+CHECKS = {"00.threat": threat, "00.psnr": psnr, "00.enough": enough, "00.leaflet": leaflet}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from privlab.notebook.exercises import answers
+from privlab.notebook.exercises import answers, search_reports
 from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
 
@@ -388,7 +388,7 @@ def push(answer: object) -> Iterator[str]:
     yield f"Here J v begins with {right[0]:.3f}, and yours with {value.flatten()[0]:.3f}. Compare with J, row by row, on a small r."
 
 
-CHECKS = {
+CHECKS = search_reports.CHECKS | {
     "04.push": push,
     "04.cosine": cosine,
     "04.sign": sign,

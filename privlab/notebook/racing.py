@@ -1,0 +1,148 @@
+"""A race: the same search behind several networks, side by side and step by step, until it is plain which of them give the image away."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import ipywidgets
+import torch
+from torch import Tensor
+
+from privlab import metrics
+from privlab.attacks.gradient_inversion.descent import State
+from privlab.notebook import plots
+from privlab.notebook.flipbook import strip
+from privlab.notebook.playback import WRAP, Playback, check_stride, stop_all
+from privlab.notebook.plots.picture import COLOURS
+
+SIDE = 130  # CSS pixels of an image: five stand in a notebook's column, two on a telephone
+COLUMNS = 5  # pictures of each way that are shown afterwards
+LANE = f"margin:0 14px 12px 0;width:{SIDE}px;text-align:left;line-height:1.45;color:inherit"
+
+
+def race(searches: Mapping[str, Iterator[State]], truth: Tensor, stride: int = 5, bar: float = 0.5) -> Race:
+    """A race of searches for one image, standing at its start. What plays at this moment is paused.
+
+    searches: name of a network -> its search, such as attack.search(model, leak); of several restarts the first is run.
+    truth: the image, (1, channels, height, width) in [0, 1], for the captions; no search sees it.
+    stride: steps of each between two frames, and of a click on Step.  bar: SSIM above which an image counts as recognised.
+    Raises ValueError for no search, one without a state, a stride below 1, or images that are no match for truth.
+    """
+    check_stride(stride)
+    stop_all()
+    return Race(dict(searches), truth, stride, bar)
+
+
+class Race(Playback):
+    """What `race` gives; `states`, `ssim` and `psnr` say where each of its searches stands, by name."""
+
+    def __init__(self, searches: dict[str, Iterator[State]], truth: Tensor, stride: int, bar: float) -> None:
+        self.searches, self.truth, self.stride, self.bar = searches, truth, stride, bar
+        first = {name: next(search, None) for name, search in searches.items()}
+        self.states = {name: state for name, state in first.items() if isinstance(state, State)}
+        if missing := [name for name in first if name not in self.states]:
+            raise ValueError(f"searches: {missing[0]!r} has no state; give attack.search(model, leak)")
+        if not self.states or len(truth) != 1:
+            raise ValueError(f"got {len(self.states)} searches for {len(truth)} images; give a search or more for one")
+        self.over = {name for name, state in self.states.items() if state.reason}
+        self.frames: list[dict[str, State]] = []
+        self._scores(next(iter(self.states.values())))  # here, because it checks that the truth fits
+        self.lanes, self.text = ipywidgets.HTML(), ipywidgets.HTML()
+        buttons = self._controls(f"Go on by {stride} steps of each")
+        super().__init__([self.lanes, ipywidgets.HBox(buttons, layout=WRAP), self.text, self.failure])
+        self._show()
+
+    def __repr__(self) -> str:
+        return f"Race: {self.line}"  # what a page shows that can show no widget
+
+    @property
+    def recognised(self) -> list[str]:
+        """The networks whose image is recognised at the end. A race that is not over is run to its end first."""
+        self.finish()
+        return [name for name, value in self.ssim.items() if value > self.bar]
+
+    def finish(self) -> None:
+        """Run it to its end, here and now."""
+        while not self.ended:
+            self.step()
+
+    def picture(self) -> plots.Picture:
+        """The way of each search so far, a row each, from where it began to where it stands."""
+        last = len(self.frames) - 1
+        shown = [self.frames[k] for k in sorted({round(i * last / (COLUMNS - 1)) for i in range(COLUMNS)})]
+        return plots.images(
+            {name: torch.cat([_seen(frame[name]) for frame in shown]) for name in self.states},
+            captions={name: [self._said(frame[name]) for frame in shown] for name in self.states},
+            alt="A row of reconstructions for each architecture, from noise on the left to where its search stands on the "
+            f"right: {'; '.join(f'{name} is at {self._said(state)}' for name, state in self.states.items())}.",
+        )
+
+    # -- the searches --------------------------------------------------------------------------------------------------
+
+    def _stride(self) -> Iterator[None]:
+        with self._failures():
+            for _ in range(self.stride):
+                for name in [name for name in self.states if name not in self.over]:
+                    following = next(self.searches[name], None)
+                    self.states[name] = following or self.states[name]
+                    if following is None or following.reason:
+                        self.over.add(name)
+                    yield
+            self._show()
+
+    def _scores(self, state: State) -> tuple[float, float]:
+        """SSIM, and PSNR in dB; NaN for pixels that are none."""
+        if state.images.isnan().any():
+            return math.nan, math.nan
+        images = state.images.cpu()
+        return metrics.ssim(images, self.truth).item(), metrics.psnr(images, self.truth).item()
+
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        self.ended = bool(self.error) or len(self.over) == len(self.states)
+        scores = {name: self._scores(state) for name, state in self.states.items()}
+        self.ssim, self.psnr = ({name: pair[k] for name, pair in scores.items()} for k in (0, 1))
+        steps = [state.step for state in self.states.values()]
+        if not self.frames or [state.step for state in self.frames[-1].values()] != steps:
+            self.frames.append(dict(self.states))
+        known = [name for name, value in self.ssim.items() if value > self.bar]
+        standing = self.error or ("playing" if self.task else "over" if self.ended else "paused")
+        self.line = f"step {min(steps)} · {standing} · SSIM above {self.bar:g}: {', '.join(known) or 'none yet'}"
+        lanes = [self._lane(name) for name in self.states]
+        lanes.append(_figure(self.truth, "the photograph", "no search sees it", "The photograph."))
+        self.lanes.value = f'<div style="display:flex;flex-wrap:wrap">{"".join(lanes)}</div>'
+        self.text.value = f'<div style="font-variant-numeric:tabular-nums">{html.escape(self.line)}</div>'
+        for move in self.moves:
+            move.disabled = self.ended
+
+    def _lane(self, name: str) -> str:
+        """The image of one network, its scores, and a bar that grows with its SSIM towards a finishing line."""
+        state, length = self.states[name], 99 * self.ssim[name] if self.ssim[name] > 0 else 0
+        scores = f"SSIM {self.ssim[name]:.2f}<br>{self.psnr[name]:.1f} dB"
+        way = (
+            f'<svg viewBox="0 0 100 9" width="{SIDE}" aria-hidden="true" style="display:block;margin-top:3px">'
+            f'<rect x=".5" y="2" width="99" height="5" fill="none" stroke="currentColor" stroke-opacity=".6" stroke-width=".7"/>'
+            f'<rect x=".5" y="2" width="{length:.1f}" height="5" fill="{COLOURS[0]}"/>'
+            f'<path d="M{100 * self.bar:g} 0V9" stroke="currentColor" stroke-width="1.4"/></svg>'
+        )
+        alt = f"{name} after {state.step} steps: SSIM {self.ssim[name]:.2f}."
+        return _figure(_seen(state), name, scores, alt, way)
+
+    def _said(self, state: State) -> str:
+        return f"step {state.step}, SSIM {self._scores(state)[0]:.2f}"
+
+
+def _seen(state: State) -> Tensor:
+    """The image of a state as it is shown; NaN is grey."""
+    return state.images.cpu().nan_to_num(nan=0.5)
+
+
+def _figure(image: Tensor, name: str, words: str, alt: str, below: str = "") -> str:
+    picture = replace(strip(image, alt), width=SIDE)
+    look = f";display:block;aspect-ratio:{image.shape[3]}/{image.shape[2]};image-rendering:pixelated"  # room before it is there
+    caption = f'<figcaption style="color:inherit;font-size:inherit"><strong>{html.escape(name)}</strong><br>{words}</figcaption>'
+    return f'<figure style="{LANE}">{picture.tag(look)}{below}{caption}</figure>'
