@@ -1546,6 +1546,29 @@ WRONG = {
         (lambda m, x, t, steps=50: persuade(m, x, t, 50), "you ask the model 50 times"),
         (torch.zeros(1, 3, 6, 6), "Give a function"),
     ],
+    "11.evidence": [
+        ({"a", "b", "c", "e"}, "exercise 1"),
+        ({"b", "c", "d", "e"}, "The generator makes faces"),
+        ({"b", "c", "e", "f"}, "The loss is the opinion of the door's network"),
+        ({"c", "e"}, "names a judge"),
+        ({"b", "e"}, "It needs a baseline"),
+        ({"b", "c"}, "People are judges, too"),
+        (set(), "names a judge"),
+        ({"a"}, "exercise 1"),
+        ({"b", "g"}, "There is no 'g'"),
+        (3, "Give a set of letters"),
+        ("b", "It needs a baseline"),
+    ],
+    "11.pairs": [
+        ({"a", "c", "d"}, "differ in their stems"),
+        ({"b", "c", "d"}, "tells what the stem does"),
+        ({"c", "d", "e"}, "the blocks still differ"),
+        ({"c"}, "no skip connection at all"),
+        ({"d"}, "in one stage only"),
+        ({"a"}, "differ in their stems"),
+        ({"c", "d", "f"}, "There is no 'f'; the pairs are a to e"),
+        (0.5, "Give a set of letters"),
+    ],
     "11.poincare": [
         (
             lambda z, t: by_one_guard(z, t, lambda room: room, lambda z: z.abs().sum()).nan_to_num(0.0, posinf=100.0),
@@ -2431,6 +2454,8 @@ RIGHT = {  # other ways than the lab's own
         lambda m, x, t, steps=50: persuade(m, x, t, steps, inside=False).clamp(0, 1),
         lambda m, x, t, steps=50: persuade_in_place(m, x.clone(), t, steps),
     ],
+    "11.evidence": [{"b", "c", "e"}, ["E", "b", "C"], ("c", "b", "e"), "bce", "b, c, e", {"b": 1, "c": 1, "e": 1}],
+    "11.pairs": [{"c", "d"}, ["D", "c"], "cd", ("d", "c")],
     "11.poincare": [
         in_the_ball,
         by_numbers,

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privlab.notebook.exercises.answers import touched
 from privlab.notebook.exercises.lab_01 import combine, compare
-from privlab.notebook.exercises.lab_11 import _touched
 from privlab.notebook.exercises.pareto import front
 
 # -- the largest of the others ---------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def _unchanged(answer: Any, names: tuple[str, ...], case: tuple) -> Iterator[str
     arguments = [x.clone() if isinstance(x, Tensor) else x for x in case]
     answer(*arguments)
     tensors = [(mine, theirs) for mine, theirs in zip(arguments, case, strict=True) if isinstance(theirs, Tensor)]
-    yield from _touched(names, [mine for mine, _ in tensors], tuple(theirs for _, theirs in tensors))
+    yield from touched(names, [mine for mine, _ in tensors], tuple(theirs for _, theirs in tensors))
 
 
 # -- what the features hold ------------------------------------------------------------------------------------------------

@@ -60,6 +60,15 @@ def tiles(strip: np.ndarray, side: int) -> Tensor:
     return grid.permute(0, 2, 4, 1, 3).reshape(-1, 3, side, side)
 
 
+def smooth(batch: Tensor, width: int = 192) -> Tensor:
+    """Images (n, channels, height, width) in [0, 1], enlarged to so many pixels a row, smoothly.
+
+    For faces: among squares a reader sees the edges of the squares.
+    """
+    size = round(width * batch.shape[2] / batch.shape[3]), width
+    return torch.nn.functional.interpolate(batch, size, mode="bicubic", antialias=True)
+
+
 def pixels(batch: Tensor) -> list[np.ndarray]:
     """The images of a batch as (height, width, 3) bytes, clamped to [0, 1] as a screen would."""
     if batch.ndim != 4 or batch.shape[1] not in (1, 3) or batch.numel() == 0:

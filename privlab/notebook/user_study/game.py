@@ -264,10 +264,8 @@ def _figure(picture: Tensor, alt: str, middle: bool = False) -> str:
 
 
 def _enlarged(pictures: Tensor) -> Tensor:
-    """(n, channels, height, width) bytes as floats, SIDE pixels wide, smooth: of squares a reader would see the edges, not the face."""
-    high, wide = pictures.shape[2:]
-    size = round(SIDE * high / wide), SIDE
-    return torch.nn.functional.interpolate(pictures.float() / 255, size, mode="bicubic", antialias=True)
+    """(n, channels, height, width) bytes as floats, smooth: of squares a reader would see the edges, not the face."""
+    return plots.smooth(pictures.float() / 255, SIDE)
 
 
 def _paper() -> str:
