@@ -12,7 +12,7 @@ READY   := $(VENV)/.ready
 .PHONY: help env run test check weekly lab book bench soak pair lock clean
 
 help:
-	@echo "make run    execute the labs on real images and judge the papers' claims (PROFILE=smoke|class|night|gpu|paper, JOBS=2, LABS='00 05')"
+	@echo "make run    execute the labs on real images and judge the papers' claims (PROFILE=smoke|class|night|gpu|paper, JOBS=2, LABS='00 05', DEEPER=1 for labs/deeper too)"
 	@echo "make test   lint, types, contracts between modules, the tests of the package, each lab once (10 minutes after make run, else 17)"
 	@echo "make check  that and one test of each slow kind, such as a lab in a browser: what CI runs (half an hour)"
 	@echo "make weekly all of that kind, and a soak of three rounds (two hours)"
@@ -29,17 +29,17 @@ $(READY): pyproject.toml requirements.lock
 	@touch $@
 
 run: env
-	$(BIN)/python -m privlab run $(LABS) --profile $(PROFILE) --jobs $(JOBS) --out $(OUT)
+	$(BIN)/python -m privlab run $(LABS) $(if $(DEEPER),--deeper) --profile $(PROFILE) --jobs $(JOBS) --out $(OUT)
 
-# Three tiers of tests, each the one before and more; $(1): the marker expression of what they leave out. What `make run` has run
-# of this very source is not run again. A lab that fails here goes on to the tests, which say so.
+# Three tiers of tests, each the one before and more; $(1): the marker expression of what they leave out; $(2): options of the run of the
+# labs. What `make run` has run of this very source is not run again. A lab that fails here goes on to the tests, which say so.
 define tier
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy privlab
 	$(BIN)/lint-imports
 	$(BIN)/python -m privlab pair --check
-	-$(BIN)/python -m privlab run --profile smoke --jobs $(JOBS) --resume --out $(SMOKE)
+	-$(BIN)/python -m privlab run --profile smoke --jobs $(JOBS) --resume --out $(SMOKE) $(2)
 	PRIVLAB_SMOKE=$(SMOKE) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20 -m "$(1)"
 endef
 
@@ -51,7 +51,7 @@ check: env
 
 # The soak begins anew each time: two rounds with an empty store, and one that finds everything trained.
 weekly: env
-	$(call tier,not bench)
+	$(call tier,not bench,--deeper)
 	rm -rf runs/weekly
 	SOAK_OUT=runs/weekly SOAK_ROUNDS=$(or $(SOAK_ROUNDS),3) SOAK_COLD=$(or $(SOAK_COLD),2) $(BIN)/python tests/soak.py
 

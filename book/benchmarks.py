@@ -42,6 +42,8 @@ _BENCHES = {  # the files of `make bench`, and what a reader should know of each
     "task accuracy* is `evaluation.at_equal_accuracy` over two checkpoints of each draw. Then what a step of PPA costs at 224 pixels.",
     "bench_membership_scores": "All models of a fleet as targets, scored in closed form, beside target by target with NumPy and SciPy; "
     "one thread.",
+    "bench_measure": "`python -m privlab measure` on two processes beside one: 16 repeats of one experiment, from the start of the command "
+    "to its end, and the same values, to the bit.",
     "bench_fleet": "A fleet of 16 on two processes, beside the same fleet on one and beside the standard library's pool; the same weights, "
     "to the bit. In the first of the three rounds another program was using one of the cores.",
 }

@@ -27,6 +27,7 @@ sys.path[:0] = [
 ]  # the package beside this book, installed or not, and the modules beside this file
 
 import benchmarks  # noqa: E402
+import claim_pages  # noqa: E402
 import coverage_page  # noqa: E402
 import drawings  # noqa: E402
 import pages  # noqa: E402
@@ -90,15 +91,17 @@ _WIDE = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 
 
 def write_pages(app: Sphinx) -> None:
-    """Write book/_generated anew: a notebook for each lab, the ledger, the benchmarks, the reference, the house's drawings."""
+    """Write book/_generated anew: the labs and what goes deeper, the ledger, benchmarks, the reference, the house's drawings."""
     generated = Path(app.srcdir) / "_generated"
     for left in generated.glob("**/*.*"):
         left.unlink()
-    (generated / "labs").mkdir(parents=True, exist_ok=True)
+    (generated / "labs/deeper").mkdir(parents=True, exist_ok=True)
     floors, apart = reference.contracts(ROOT / "pyproject.toml")
     place = launch_buttons.repository(ROOT)
-    for lab in catalogue.labs(ROOT / "labs"):
-        nbformat.write(pages.page(lab, RUN, place, HAVE[MANAGER]), generated / "labs" / f"{lab.name}.ipynb")
+    shelf = catalogue.everything(ROOT / "labs")
+    for lab in shelf:
+        below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
+        nbformat.write(pages.page(lab, RUN, place, HAVE[MANAGER], below), generated / "labs" / f"{lab.name}.ipynb")
     for name, text in (
         ("ledger", _WIDE + _ledger()),
         ("coverage", _WIDE + coverage_page.page(coverage.places(), ledger.judgements())),
@@ -123,7 +126,7 @@ def _write_reference(app: Sphinx, folder: Path, api: reference.Reference) -> Non
 
 
 def _ledger() -> str:
-    return ledger.report.render(ledger.judgements())
+    return ledger.report.render(ledger.judgements(), book="../")
 
 
 def _tex(writer: nodes.NodeVisitor, node: nodes.Element) -> None:
@@ -150,3 +153,4 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("tex", inline_renderers=(_tex, None), block_renderers=(_tex, None))
     app.connect("builder-inited", write_pages)
     app.connect("html-page-context", check_pictures)
+    app.connect("html-collect-pages", claim_pages.collect)

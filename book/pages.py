@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -9,15 +11,25 @@ from nbformat.v4 import new_markdown_cell
 
 from privlab.runner import catalogue, launch_buttons, pairing, static_pages
 
+_MORE = re.compile(r"more: <code>claims/([\w.]+)\.html</code> in the book")
 
-def page(lab: catalogue.Lab, run: Path, place: launch_buttons.Repository | None, manager: bool) -> NotebookNode:
-    """A lab for readers: solutions folded away, controls at rest, no traces of the runner.
+
+def page(
+    lab: catalogue.Lab,
+    run: Path,
+    place: launch_buttons.Repository | None,
+    manager: bool,
+    deeper: Sequence[catalogue.Lab] = (),
+) -> NotebookNode:
+    """A lab, or what goes deeper, for readers: solutions folded away, controls at rest, no traces of the runner.
 
     place: the repository, for the buttons.  manager: whether the page may ask for the widget manager.
+    deeper: what goes deeper into this lab; it is listed at the end of the page, and so below the lab in the table of contents.
     """
     made = static_pages.executed(lab, run)
     was_run, made = made is not None, made or pairing.notebook(lab.path)
     kept = static_pages.rest(made)
+    _link_claims(made, "../" * (2 + lab.name.count("/")))
     for cell in made.cells:
         if "solution" in cell.metadata.get("tags", []):
             cell.metadata.tags = [*cell.metadata.tags, "hide-cell"]
@@ -28,7 +40,19 @@ def page(lab: catalogue.Lab, run: Path, place: launch_buttons.Repository | None,
     if not was_run:
         note = "> The lab as it is before it runs: open it in Jupyter, or `make run` and build the book again."
         made.cells.insert(2, new_markdown_cell(note, id="not-run"))
+    if deeper:
+        listed = "\n".join(one.name for one in deeper)
+        made.cells.append(
+            new_markdown_cell(f"```{{toctree}}\n:caption: Goes deeper\n:maxdepth: 1\n\n{listed}\n```", id="deeper")
+        )
     return made
+
+
+def _link_claims(notebook: NotebookNode, root: str) -> None:
+    """Where a panel of the ledger names the page of a claim, lead there.  root: of the book, as seen from the lab's page."""
+    for output in (output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs):
+        if "text/html" in (data := output.get("data", {})):
+            data["text/html"] = _MORE.sub(rf'<a href="{root}claims/\1.html"><code>\1</code></a>', data["text/html"])
 
 
 def _head(first: NotebookNode, lab: catalogue.Lab, place: launch_buttons.Repository | None) -> list[NotebookNode]:
@@ -38,6 +62,7 @@ def _head(first: NotebookNode, lab: catalogue.Lab, place: launch_buttons.Reposit
     links = [f"[{'See on' if name == 'GitHub' else 'Open in'} {name}]({address})" for name, address in found.items()]
     for path, what in ((lab.path.with_suffix(".ipynb"), "notebook"), (lab.path, "source")):
         if path.exists():
-            links.append(f"{{download}}`Download the {what} <../../../labs/{path.name}>`")
+            top = "../" * (3 + lab.name.count("/"))
+            links.append(f"{{download}}`Download the {what} <{top}labs/{lab.name}{path.suffix}>`")
     bar = ":::{container} privlab-open\n" + "\n".join(f"- {link}" for link in links) + "\n:::"
     return [new_markdown_cell(f"{title}\n\n{bar}", id="head"), new_markdown_cell(rest.strip() or "&nbsp;", id="about")]

@@ -288,8 +288,8 @@ def reach(address: str, gpu: bool = False) -> Any:
         client = Client(address, timeout=ANSWER, set_as_default=False)
     except (OSError, TypeError, ValueError) as error:
         raise ConnectionError(
-            f"cluster={address!r} does not answer ({type(error).__name__}); start `dask scheduler` and `dask worker {address}`, "
-            "and give the address that the scheduler prints"
+            f"cluster={address!r} does not answer ({type(error).__name__}); start `dask scheduler --host 127.0.0.1` and "
+            f"`dask worker {address}`, and give the address that the scheduler prints"
         ) from None
     if not _places(client, gpu):
         client.close()

@@ -53,8 +53,9 @@ def main() -> None:
     tasks: queue.Queue[dict[str, Any]] = queue.Queue()
 
     def listen() -> None:
-        for line in wire:
-            tasks.put(json.loads(line))
+        with contextlib.suppress(ConnectionResetError):  # how it ends where an answer of ours was not read
+            for line in wire:
+                tasks.put(json.loads(line))
         os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()

@@ -24,7 +24,7 @@ class Cut(Defence):
     """Shortcuts multiplied by k, or removed, from some epoch on.
 
     stages: (place, k, fraction) each. place: 1 for the last stage that has shortcuts, 2 for the one before it. k: in [0, 1], 0 removes
-        them; None for SSF's own, .2 where skips are added and .01 where they are joined. fraction: in (0, 1], of the stage's last blocks.
+        them; None for SSF's own, 0.2 where skips are added and 0.01 where they are joined. fraction: in (0, 1], of the stage's last blocks.
     after: epochs that the model first trains in full.  epochs: what the recipe must have in all; None for any number.
     """
 
@@ -94,7 +94,7 @@ def rolss_plus() -> Cut:
 def ssf(k: float | None = None) -> Cut:
     """Skip-connection scaling factor: the last stage's skips times k, in training and at inference.
 
-    k: in [0, 1]; None for the paper's, .2 where skips are added, .01 where they are joined (DenseNet). 0 is RoLSS, 1 the full model.
+    k: in [0, 1]; None for the paper's, 0.2 where skips are added, 0.01 where they are joined (DenseNet). 0 is RoLSS, 1 the full model.
     Raises ValueError for a k outside.  Source: Koh et al. 2024, sections 5.2 and 10.1.
     """
     return Cut(stages=((1, k, 1.0),))

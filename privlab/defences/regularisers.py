@@ -126,7 +126,7 @@ class Channel(nn.Module):
 
 
 def split(code: Tensor) -> tuple[Tensor, Tensor]:
-    """(n, 2 width) -> mu and sigma = softplus(s - 5), (n, width) each: about .007 where s is 0, so a training begins with little noise."""
+    """(n, 2 width) -> mu and sigma = softplus(s - 5), (n, width) each: about 0.007 where s is 0, so a training begins with little noise."""
     mu, s = code.chunk(2, dim=-1)
     return mu, F.softplus(s - 5)
 

@@ -11,7 +11,8 @@ def add_measure(commands: argparse._SubParsersAction) -> None:
         "measure",
         help=short,
         description=f"{short}. What is registered and missing is measured, what decides most claims an hour first; interrupted it loses "
-        "at most the repeats in the making, and run again it goes on.",
+        "at most the repeats in the making, and run again it goes on. "
+        "Lines go to book/evidence, or to the folder that PRIVLAB_EVIDENCE names.",
     )
     parser.add_argument(
         "experiments",
@@ -47,11 +48,13 @@ def _measure(options: argparse.Namespace) -> int:
 
     evidence.checked(options.size)
     names = [name for pattern in options.experiments or ["*"] for name in _named(protocol, pattern)]
+    for name in set(names) & set(options.experiments):
+        protocol.find(name).size(options.size)  # who names an experiment learns that it has no such size
     if options.list:
         print(_table(measuring.plans(names, options.size)))
         return 0
     if options.register:
-        asked = [n for n in names if n in options.experiments or options.size in protocol.find(n).sizes]
+        asked = [name for name in names if options.size in protocol.find(name).sizes]
         for entry in evidence.register(measuring.registration(name, options.size) for name in asked):
             print(
                 f"registered: {entry.experiment} at {entry.size}, repeats {entry.first} to {entry.first + entry.repeats - 1}"

@@ -115,11 +115,12 @@ def measure(
     jobs, cluster: see `tasks.run`.  device: "cpu" or "cuda".  root: folder of the evidence; the book's if not given.
     Raises ValueError for an unknown experiment or size, RuntimeError for a repeat that failed, behind all others.
     """
-    root = root or evidence.folder()
+    root = (root or evidence.folder()).absolute()  # the workers of a cluster may have another current folder
     there = [name for name in names if size in find(name).sizes]
     if size != "smoke":
         unknown = [name for name in there if not _registered(find(name), size, root)]
         evidence.register((registration(name, size) for name in unknown), root)
+    listed = plans(there, size, root)
     work = [
         tasks.Task(
             name=f"{plan.experiment} {size} {n}",
@@ -129,11 +130,13 @@ def measure(
             steps=partial(_there, plan.experiment, size, n, root),
             total=1,
         )
-        for plan in plans(there, size, root)
+        for plan in listed
         for n in plan.missing
     ]
     budget = None if minutes is None else 60 * minutes
-    title = f"{len(work)} repeats at {size}"
+    title = (
+        f"{len(work)} repeats at {size}" if work else f"all {sum(p.there for p in listed)} repeats at {size} are there"
+    )
     gpu = device == "cuda"
     return tasks.run(
         work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress, verb="measured"

@@ -138,7 +138,11 @@ def experiment(
         if "smoke" not in named:
             raise ValueError(f"{name} has no smoke; a size of seconds proves that it runs")
         for size, plan in named.items():
-            inspect.signature(measure).bind_partial(0, **plan.settings)
+            try:
+                inspect.signature(measure).bind_partial(0, **plan.settings)
+            except TypeError as error:
+                takes = ", ".join([*inspect.signature(measure).parameters][1:])
+                raise ValueError(f"{name} at {size}: settings: {error}; it takes {takes}") from None
             json.dumps(dict(plan.settings))
             if plan.repeats < 1:
                 raise ValueError(f"{name} at {size}: repeats={plan.repeats}; give 1 or more")

@@ -190,7 +190,7 @@ class Registration:
 
     protocol, digest: of the experiment when it was registered.  first, repeats: the range, which is never shortened or moved.
     stands_for: what a reader must know to place the numbers.  own: whether it is the paper's own setting.
-    attempt: 0 for the first try; a further one starts behind the last repeat that was measured, and is judged at .05 / 2**attempt.
+    attempt: 0 for the first try; a further one starts behind the last repeat that was measured, and is judged at 0.05 / 2**attempt.
     when: the day, ISO 8601.
     """
 
@@ -250,7 +250,7 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> tuple
             if entry.first <= taken:
                 raise ValueError(
                     f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured; "
-                    f"a further try begins at {taken + 1} or behind it"
+                    f"a further try begins at {taken + 1} or behind it: Size(..., first={taken + 1})"
                 )
             new.append(Registration(**{**asdict(entry), "attempt": len(earlier)}))
             kept.append(new[-1])

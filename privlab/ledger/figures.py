@@ -7,9 +7,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scipy.special import stdtrit
+
 from privlab.ledger.evidence import EXACT_PSNR
 
-__all__ = ["EXACT_ERROR", "IN_LOGS", "Figure", "exact", "scaled"]
+__all__ = ["EXACT_ERROR", "IN_LOGS", "Figure", "exact"]
 
 EXACT_ERROR = 1e-32  # the mean squared error that goes with it
 # Errors, which spread over decades. One bad repeat would be all there is to their mean, so they are averaged in logs, as
@@ -37,10 +39,21 @@ class Figure:
         exact = f", {self.exact} of them exact" if self.exact else ""
         return f"{self.name} = {self.centre:.4g}{spread} (n={self.n}{exact})"
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95% interval of the centre, by Student's t; None for a single repeat."""
+        if self.spread is None:
+            return None
+        half = float(stdtrit(self.n - 1, 0.975)) / math.sqrt(self.n)
+        if self.logs:
+            return self.centre / self.spread**half, self.centre * self.spread**half
+        return self.centre - half * self.spread, self.centre + half * self.spread
+
     @classmethod
-    def of(cls, name: str, values: Sequence[float]) -> Figure:
-        """Of the repeats of a name such as psnr[a, b]."""
-        logs, rows = name.partition("[")[0] in IN_LOGS, scaled(name, values)
+    def of(cls, name: str, values: Sequence[float], logs: bool | None = None) -> Figure:
+        """Of the repeats of a name such as psnr[a, b].  logs: whether they are averaged in logs; as its metric is if not given."""
+        logs = name.partition("[")[0] in IN_LOGS if logs is None else logs
+        rows = [math.log(max(v, EXACT_ERROR)) for v in values] if logs else list(values)
         centre = statistics.fmean(rows)
         spread = statistics.stdev(rows) if len(rows) > 1 else None
         if logs:
@@ -52,9 +65,3 @@ def exact(name: str, value: float) -> bool:
     """Whether a value says that there is no error at all: a PSNR of 320 dB, which stands for infinity, or an error of 0."""
     metric = name.partition("[")[0]
     return value >= EXACT_PSNR if metric == "psnr" else metric in IN_LOGS and value == 0
-
-
-def scaled(name: str, values: Sequence[float]) -> list[float]:
-    """The repeats on the scale on which they are averaged: natural logs for an error, else as they are."""
-    logs = name.partition("[")[0] in IN_LOGS
-    return [math.log(max(v, EXACT_ERROR)) for v in values] if logs else list(values)

@@ -53,7 +53,9 @@ def parse(text: str, claim: str = "given here") -> Comparison:
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ValueError(f"claim {claim}: compare={text[:200]!r} does not parse ({type(error).__name__})") from None
+        raise ValueError(
+            f"claim {claim}: compare={text[:200]!r} does not parse ({type(error).__name__}); write psnr[a] > psnr[b] + 10, or == for equal"
+        ) from None
     try:
         compiled = _truth(tree.body, claim, names)
     except RecursionError:

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from privlab.ledger import judging, papers
+from privlab.ledger import evidence, judging, papers
 from privlab.ledger.report import grid, in_latex
 
-__all__ = ["FORMS", "Line", "lines", "render"]
+__all__ = ["FORMS", "Line", "lines", "registered", "render"]
 
 FORMS = ("md", "json", "csv", "tex")
 
@@ -45,6 +45,16 @@ def lines(claims: Iterable[papers.Claim] | None = None, root: Path | None = None
             day = datetime.fromtimestamp(j.when, UTC).date().isoformat()
             found.append(Line(day, claim.id, j.profile, j.verdict, j.scope, j.reason))
     return sorted(found, key=lambda line: (line.when, line.claim))
+
+
+def registered(claim: papers.Claim, root: Path | None = None) -> list[tuple[evidence.Registration, int]]:
+    """What was registered of a claim's experiments, in its order, and of each how many repeats are there.
+
+    root: folder of the evidence, the book's if not given.
+    """
+    mine = [entry for entry in evidence.registrations(root) if entry.experiment in claim.experiments]
+    rows = [evidence.read(entry.experiment, entry.size, entry.digest, root) for entry in mine]
+    return [(entry, len(there.of(entry.first, entry.repeats))) for entry, there in zip(mine, rows, strict=True)]
 
 
 def render(history: Sequence[Line], form: str = "md") -> str:

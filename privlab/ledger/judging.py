@@ -178,14 +178,15 @@ def tries(claim: Claim, shelf: Shelf) -> tuple[list[Judgement], list[tuple[str, 
     return judged, waiting
 
 
-def repeats(claim: Claim, size: str, shelf: Shelf) -> dict[str, list[float]]:
-    """The values of a claim's names at one size, one a repeat: those that its verdict rests on, or as many as are there yet."""
+def repeats(claim: Claim, size: str, shelf: Shelf) -> dict[str, rule.Sample]:
+    """What is measured of a claim's names at one size, comparison first: what its verdict rests on, or as many repeats as are there yet."""
     tries = shelf.tries(claim.experiments, size) if size else []
-    one = next((t for t in reversed(tries) if t.complete), tries[-1] if tries else None)
-    rows = [row for experiment in one.rows for row in experiment] if one else []
-    names = dict.fromkeys(name for comparison in _comparisons(claim) for name in comparison.names)
-    measured = {name: [row.values[name] for row in rows if name in row.values] for name in names}
-    return {name: values for name, values in measured.items() if values}
+    one = next((t for t in reversed(tries) if t.complete and not _lacks(claim, t)), tries[-1] if tries else None)
+    if not one:
+        return {}
+    every = {name for rows in one.rows for row in rows for name in row.values}
+    names = dict.fromkeys(n for comparison in _comparisons(claim) for n in comparison.names if n in every)
+    return _samples(claim, one, list(names))[0]
 
 
 def breaks(claim: Claim, measured: Mapping[str, Sequence[Repeat]]) -> str:
@@ -229,7 +230,8 @@ def _lacks(claim: Claim, one: _Try) -> str:
     missing = dict.fromkeys(n for comparison in _comparisons(claim) for n in comparison.names if n not in every)
     near = difflib.get_close_matches(next(iter(missing)), every, n=1) if missing else []
     hint = f"; there is {near[0]}" if near else ""
-    return f"{', '.join(missing)} not measured at {one.entries[0].size}{hint}" if missing else ""
+    first, more = ", ".join([*missing][:3]), f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return f"{first}{more} not measured at {one.entries[0].size}{hint}" if missing else ""
 
 
 def _samples(claim: Claim, one: _Try, names: Sequence[str]) -> tuple[dict[str, rule.Sample], list[str]]:

@@ -17,16 +17,36 @@ from dataclasses import asdict, dataclass
 from privlab.ledger import headlines, judging
 from privlab.ledger.evidence import LEVEL
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, SCOPES, VERDICTS, Judgement
-from privlab.ledger.papers import PAPERS, Claim
+from privlab.ledger.papers import PAPERS, Claim, page
 
-__all__ = ["FORMS", "Panel", "changes", "counts", "grid", "holm", "in_latex", "in_markdown", "render", "show"]
+__all__ = [
+    "EDGES",
+    "FORMS",
+    "ICONS",
+    "Panel",
+    "changes",
+    "counts",
+    "grid",
+    "holm",
+    "in_latex",
+    "in_markdown",
+    "printed",
+    "render",
+    "show",
+    "verdict",
+]
 
 FORMS = ("md", "json", "csv", "tex")
 _COLUMNS = "id paper where lab kind statement compare printed ours size scope stands_for verdict reason p needs"
 EXPLORATORY = "chosen after a look"
 
-# Okabe and Ito's colours, told apart by colour-blind readers. They only edge a cell that says the verdict in words.
-_EDGE = {REPRODUCED: "#0072B2", NOT_REPRODUCED: "#D55E00", INCONCLUSIVE: "#E69F00"}  # all else is grey
+# Okabe and Ito's colours, told apart by colour-blind readers. They only edge what says the verdict in words.
+EDGES = dict.fromkeys(VERDICTS, "#999999") | {
+    REPRODUCED: "#0072B2",
+    NOT_REPRODUCED: "#D55E00",
+    INCONCLUSIVE: "#E69F00",
+}
+ICONS = dict(zip(VERDICTS, "✓✗?○…", strict=True))  # beside the word, never in its place
 
 
 # -- counted -------------------------------------------------------------------------------------------------------------
@@ -67,7 +87,7 @@ def changes(now: Iterable[Judgement], before: Iterable[Judgement]) -> list[list[
     for old in before:
         new = here.get(old.claim.id)
         if new is None or new.verdict != old.verdict:
-            why = f"{_head(new)}: {new.reason}" if new else "no longer a claim"
+            why = f"{verdict(new)}: {new.reason}" if new else "no longer a claim"
             worse = old.verdict == REPRODUCED or (new is not None and new.verdict == NOT_REPRODUCED)
             rows.append(["worse" if worse else "other", old.claim.id, old.verdict, why])
     return [["what", "claim", "before", "now"], *sorted(rows, key=lambda row: row[0], reverse=True)]
@@ -76,7 +96,8 @@ def changes(now: Iterable[Judgement], before: Iterable[Judgement]) -> list[list[
 # -- words ---------------------------------------------------------------------------------------------------------------
 
 
-def _printed(claim: Claim) -> str:
+def printed(claim: Claim) -> str:
+    """The paper's numbers, or what it shows in their place, and whether they contradict the claim."""
     numbers = "; ".join(map(str, claim.numbers)) or claim.printed or "no number in print"
     return numbers + ("; these contradict the claim" if claim.holds_on_printed_numbers is False else "")
 
@@ -89,7 +110,8 @@ def _scope(judgement: Judgement) -> str:
     return f"{judgement.scope}, exploratory" if judgement.scope and judgement.claim.exploratory else judgement.scope
 
 
-def _head(judgement: Judgement) -> str:
+def verdict(judgement: Judgement) -> str:
+    """The verdict with its scope, in words."""
     return ", ".join(filter(None, [judgement.verdict, _scope(judgement)]))
 
 
@@ -108,14 +130,17 @@ def _needs(judgement: Judgement) -> str:
 # -- the formats ---------------------------------------------------------------------------------------------------------
 
 
-def render(judgements: Sequence[Judgement], form: str = "md") -> str:
+def render(judgements: Sequence[Judgement], form: str = "md", book: str | None = None) -> str:
     """The ledger as a page ("md"), as "json", as "csv" with a row a claim, or as a tabular ("tex"); the headlines with the first two.
 
+    book: of a page inside of the book, the way from there to its root, such as "../"; each claim's id is then a link to its page.
     Raises ValueError for another form.
     """
     if form not in FORMS:
         raise ValueError(f"form={form!r}; try one of {', '.join(FORMS)}")
-    return {"md": _markdown, "json": _json, "csv": _csv, "tex": _latex}[form](judgements)
+    if form == "md":
+        return _markdown(judgements, book)
+    return {"json": _json, "csv": _csv, "tex": _latex}[form](judgements)
 
 
 def grid(rows: Sequence[Sequence[str]], escape: bool = True) -> list[str]:
@@ -133,7 +158,7 @@ def _of_paper(judgements: Sequence[Judgement]) -> list[tuple[str, list[Judgement
     return [(name, mine) for name, mine in listed if mine]
 
 
-def _markdown(judgements: Sequence[Judgement]) -> str:
+def _markdown(judgements: Sequence[Judgement], book: str | None) -> str:
     tested, reproduced, certain = holm(judgements)
     lines = ["# The ledger", "", *grid(counts(judgements)), ""]
     lines += [
@@ -147,11 +172,16 @@ def _markdown(judgements: Sequence[Judgement]) -> str:
         rows = [["statement", "the paper's number", "ours", "verdict"]]
         for j in mine:
             c = j.claim
-            about = f"{in_markdown(c.statement)} <br>{in_markdown(c.where)}; lab {c.lab}; `{c.id}`"
-            verdict = " <br>".join([f"**{in_markdown(_head(j))}**", *map(in_markdown, _reasons(j))])
-            rows.append([about, in_markdown(_printed(c)), in_markdown(_ours(j)), verdict])
+            place = "; ".join(dict.fromkeys([in_markdown(c.where), f"lab {c.lab}"]))  # of ours the lab is the place
+            about = f"{in_markdown(c.statement)} <br>{place}; {_name(c, book)}"
+            why = " <br>".join([f"**{in_markdown(verdict(j))}**", *map(in_markdown, _reasons(j))])
+            rows.append([about, in_markdown(printed(c)), in_markdown(_ours(j)), why])
         lines += ["", f"## {in_markdown(name)}", "", *grid(rows, escape=False)]
     return "\n".join(lines) + "\n"
+
+
+def _name(claim: Claim, book: str | None) -> str:
+    return f"`{claim.id}`" if book is None else f'<a href="{book}{page(claim.id)}"><code>{claim.id}</code></a>'
 
 
 def _json(judgements: Sequence[Judgement]) -> str:
@@ -169,7 +199,7 @@ def _csv(judgements: Sequence[Judgement]) -> str:
     writer.writerow(_COLUMNS.split())
     for j in judgements:
         c, p = j.claim, "" if j.p is None else f"{j.p:.3g}"
-        about = [c.id, c.paper, c.where, c.lab, c.kind, c.statement, c.compare, _printed(c), _ours(j)]
+        about = [c.id, c.paper, c.where, c.lab, c.kind, c.statement, c.compare, printed(c), _ours(j)]
         writer.writerow([*about, j.profile, _scope(j), j.stands_for, j.verdict, j.reason, p, _needs(j)])
     return out.getvalue()
 
@@ -181,7 +211,7 @@ def _latex(judgements: Sequence[Judgement]) -> str:
     for name, mine in _of_paper(judgements):
         lines += [r"\midrule", rf"\multicolumn{{4}}{{l}}{{\emph{{{in_latex(name)}}}}} \\", r"\midrule"]
         for j in mine:
-            cells = [f"{j.claim.statement} ({j.claim.where})", _printed(j.claim), _ours(j), _head(j)]
+            cells = [f"{j.claim.statement} ({j.claim.where})", printed(j.claim), _ours(j), verdict(j)]
             lines.append(" & ".join(map(in_latex, cells)) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
@@ -196,8 +226,9 @@ class Panel:
     def __repr__(self) -> str:
         lines = [self.title]
         for j in self.judgements:
-            lines += [f"  {_head(j).upper()}: {j.claim.statement}", f"    {j.claim.where}: {_printed(j.claim)}"]
+            lines += [f"  {verdict(j).upper()}: {j.claim.statement}", f"    {j.claim.where}: {printed(j.claim)}"]
             lines += [f"    here: {_ours(j)}", *(f"    {text}" for text in _reasons(j))]
+            lines += [f"    more: {page(j.claim.id)} in the book"]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -205,12 +236,13 @@ class Panel:
         head = "".join(f'<th scope="col" {left}">{h}</th>' for h in ("claim", "the paper", "here", "verdict"))
         rows = []
         for j in self.judgements:
-            c, edge = j.claim, f";border-left:.5em solid {_EDGE.get(j.verdict, '#999999')}"
+            c, edge = j.claim, f";border-left:.5em solid {EDGES[j.verdict]}"
             rows.append(
                 f'<tr><th scope="row" {left};font-weight:normal">{html.escape(c.statement)}<br>'
-                f"<small>{html.escape(c.where)} · <code>{html.escape(c.compare)}</code></small></th>"
-                f'<td {left}">{html.escape(_printed(c))}</td><td {left}">{html.escape(_ours(j))}</td>'
-                f'<td {left}{edge}"><strong>{_head(j)}</strong><br>{"<br>".join(map(html.escape, _reasons(j)))}</td></tr>'
+                f"<small>{html.escape(c.where)} · <code>{html.escape(c.compare)}</code>"
+                f"<br>more: <code>{html.escape(page(c.id))}</code> in the book</small></th>"
+                f'<td {left}">{html.escape(printed(c))}</td><td {left}">{html.escape(_ours(j))}</td>'
+                f'<td {left}{edge}"><strong>{verdict(j)}</strong><br>{"<br>".join(map(html.escape, _reasons(j)))}</td></tr>'
             )
         caption = f'<caption {left}">{html.escape(self.title)}</caption>'
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

@@ -32,7 +32,7 @@ from scipy.special import stdtr
 
 from privlab.ledger.evidence import LEVEL
 
-__all__ = ["LEVEL", "Chances", "Sample", "chances"]
+__all__ = ["LEVEL", "Chances", "Sample", "Value", "chances", "names_in", "number", "taken_apart"]
 
 _TINY = 1e-12  # of the values' own size: below this a spread is rounding
 
@@ -102,6 +102,14 @@ def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, samples: Mapping[s
 
 def _above(left: ast.expr, right: ast.expr, samples: Mapping[str, Sample]) -> Chances:
     """Whether left lies above right; extremes are taken apart first."""
+    if apart := taken_apart(left, right):
+        pairs, every = apart
+        return _joined([_above(a, b, samples) for a, b in pairs], every)
+    return _tested(left, right, samples)
+
+
+def taken_apart(left: ast.expr, right: ast.expr) -> tuple[list[tuple[ast.expr, ast.expr]], bool] | None:
+    """`left > right` with min, max or abs on a side, as comparisons without it, and whether all of them must hold, or one; None without."""
     for side, other, flip in ((left, right, False), (right, left, True)):
         match side:
             case ast.Call(func=ast.Name(id="abs"), args=[x]):
@@ -111,15 +119,14 @@ def _above(left: ast.expr, right: ast.expr, samples: Mapping[str, Sample]) -> Ch
                 every = (extreme == "min") != flip
             case _:
                 continue
-        pairs = [(other, part) if flip else (part, other) for part in parts]
-        return _joined([_above(a, b, samples) for a, b in pairs], every=every)
-    return _tested(left, right, samples)
+        return [(other, part) if flip else (part, other) for part in parts], every
+    return None
 
 
 def _tested(left: ast.expr, right: ast.expr, samples: Mapping[str, Sample]) -> Chances:
     """One atom, by Student's t."""
-    names = [name for name in samples if name in {*_names(left), *_names(right)}]
-    if missing := {*_names(left), *_names(right)} - {*names}:
+    names = [name for name in samples if name in {*names_in(left), *names_in(right)}]
+    if missing := {*names_in(left), *names_in(right)} - {*names}:
         raise KeyError(min(missing))
     used = {name: samples[name] for name in names}
     value = _difference(left, right, used)
@@ -161,7 +168,7 @@ def _middle(sample: Sample) -> float:
 
 def _difference(left: ast.expr, right: ast.expr, used: Mapping[str, Sample]) -> Value:
     """left - right as a function of the values by name; of the logs of both sides where all that is named is an error."""
-    a, b = _number(left), _number(right)
+    a, b = number(left), number(right)
     if used and all(sample.logs for sample in used.values()):
         everything = {name: sample.values for name, sample in used.items()}
         with np.errstate(all="ignore"):
@@ -175,16 +182,16 @@ def _difference(left: ast.expr, right: ast.expr, used: Mapping[str, Sample]) -> 
     return lambda values: a(values) - b(values)
 
 
-def _number(node: ast.expr) -> Value:
+def number(node: ast.expr) -> Value:
     """A sum, difference, product or quotient of names and numbers, or an extreme inside of one, repeat by repeat."""
     match node:
         case ast.Constant(value=value):
             return lambda values: np.asarray(float(value))  # type: ignore[arg-type]
         case ast.UnaryOp(operand=operand):
-            inner = _number(operand)
+            inner = number(operand)
             return lambda values: -inner(values)
         case ast.BinOp(left=left, op=op, right=right):
-            a, b = _number(left), _number(right)
+            a, b = number(left), number(right)
             apply = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide}[type(op)]
             return lambda values: apply(a(values), b(values))
         case ast.Subscript():
@@ -195,5 +202,5 @@ def _number(node: ast.expr) -> Value:
     )
 
 
-def _names(node: ast.expr) -> set[str]:
-    return {ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Subscript)}
+def names_in(node: ast.expr) -> list[str]:
+    return list(dict.fromkeys(ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Subscript)))

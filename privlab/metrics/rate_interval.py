@@ -4,7 +4,7 @@ Members are counted above the k-th highest of n non-members. That score's true F
 the count is Binomial(m, R(u)), R being the true ROC curve. For every TPR that may be the true one at the FPR asked for, the chances of a
 count so high, and of one so low, are averages over u; the interval is where both exceed 2.5%. That is exact where R is known beside that
 FPR. It is taken for a line there, on normal deviates (for two normal distributions it is one everywhere). Its slope is read between
-the non-members of ranks k / 4 and 4 k, drawn towards 1 where few samples lie between, and raised by .3 / sqrt(k) for its own error.
+the non-members of ranks k / 4 and 4 k, drawn towards 1 where few samples lie between, and raised by 0.3 / sqrt(k) for its own error.
 
 No line will do where the curve leaps: a tie among many, or a heap of members between two non-members. There a bound is given that holds
 for any distributions. The non-members above the true threshold are Binomial(n, fpr), so with a chance of 99.5% it lies between two of

@@ -85,7 +85,7 @@ def curve(scores: Any, members: Any) -> Curve:
 
 
 def auc(scores: Any, members: Any) -> float:
-    """Area under the ROC curve: how often a member scores above a non-member, ties counting half; .5 is a coin.
+    """Area under the ROC curve: how often a member scores above a non-member, ties counting half; 0.5 is a coin.
 
     scores: (n,) finite, higher = member.  members: (n,) True or False.  Raises ValueError as `curve` does.
     """
@@ -96,7 +96,7 @@ def auc(scores: Any, members: Any) -> float:
 
 
 def accuracy(scores: Any, members: Any, threshold: float) -> float:
-    """Balanced accuracy of "a member if score >= threshold": the mean of TPR and TNR; .5 is a coin.
+    """Balanced accuracy of "a member if score >= threshold": the mean of TPR and TNR; 0.5 is a coin.
 
     scores: (n,) finite, higher = member.  members: (n,) True or False.
     threshold: one that the attacker could know, such as `best_threshold` of the shadow models; may be infinite.
@@ -126,7 +126,7 @@ def best_threshold(scores: Any, members: Any) -> float:
 def oracle_accuracy(scores: Any, members: Any) -> float:
     """Balanced accuracy at the target's own best threshold. Not an attack: who could choose it knows the members already.
 
-    It is what `accuracy` could reach at most, and above .5 even for scores that say nothing; print it beside, so named.
+    It is what `accuracy` could reach at most, and above 0.5 even for scores that say nothing; print it beside, so named.
 
     scores: (n,) finite, higher = member.  members: (n,) True or False.  Raises ValueError as `curve` does.
     """
@@ -161,21 +161,21 @@ def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
     """The highest TPR whose FPR, as counted, is at most the one asked for, with a 95% interval that knows of the threshold.
 
     The threshold is estimated too, from a handful of non-members; an interval on the members' count alone forgets that.
-    `rate_interval` says how this one is made. Over 4,000 simulations a setting (50 to 5,000 of each kind, FPR .1 to 10%,
-    AUC .5 to .95, curves of six shapes) it covers 95 to 97% from fifty false positives on; with fewer mostly 96 to 99%
+    `rate_interval` says how this one is made. Over 4,000 simulations a setting (50 to 5,000 of each kind, FPR 0.1 to 10%,
+    AUC 0.5 to 0.95, curves of six shapes) it covers 95 to 97% from fifty false positives on; with fewer mostly 96 to 99%
     and up to 100, as the slope of the curve can hardly be read then; at worst 93%, where the members' scores spread half
     as far as the others'. Where scores are tied or the curve leaps, the bound holds for any distribution: 95% or more,
     mostly 98 to 100%. The book's page on notation has the table.
     Below 6 / fpr non-members a leap above all of them cannot be seen: there the interval rests on a smooth curve.
 
     scores: (n,) finite, higher = member.  members: (n,) True or False.  fpr: in (0, 1).
-    Warns below 10 / fpr non-members (10,000 at .1%).
-    Raises ValueError below 1 / fpr non-members (1,000 at .1%), for another fpr, and as `curve` does.
+    Warns below 10 / fpr non-members (10,000 at 0.1%).
+    Raises ValueError below 1 / fpr non-members (1,000 at 0.1%), for another fpr, and as `curve` does.
     Source: the measure is that of Carlini et al. 2022; the interval is ours.
     """
     scores, members = _checked(scores, members)
     if not 0 < fpr < 1:
-        raise ValueError(f"fpr={fpr} is no rate between 0 and 1; try 0.001, which is .1%")
+        raise ValueError(f"fpr={fpr} is no rate between 0 and 1; try 0.001, which is 0.1%")
     inside, outside = np.sort(scores[members]), np.sort(scores[~members])[::-1]  # rising, falling
     m, n = len(inside), len(outside)
     if n < (needed := _fewest(1, fpr)):

@@ -7,7 +7,7 @@ the layout is the field's (Deng et al. 2019, ArcFace, section 3.1), as the targe
   PReLU; the attacked nets lack it. `middle_norm=True` puts it there.
 - A shortcut is MaxPool(1, stride) where the channels stay, else a 1x1 convolution with the stride and BatchNorm. Nothing follows the sum.
 - Each of the four stages begins with stride 2, the first one too, and the stem has stride 1: 64 x 64 pixels end as a map of 4 x 4.
-- The map is normed, dropped out (.5), flattened and mapped to 512 numbers, which are normed; the classifier is one more Linear layer.
+- The map is normed, dropped out (0.5), flattened and mapped to 512 numbers, which are normed; the classifier is one more Linear layer.
 - Convolutions and Linear layers are drawn by Xavier's uniform rule, biases are 0.
 """
 

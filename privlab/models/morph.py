@@ -13,7 +13,7 @@ in, and the outputs agree. Where Table 9 is silent, this is what we chose, mostl
 - Step 12 exchanges every norm for LayerNorm over channels (epsilon 1e-6), and every convolution gets a bias.
 - Step 13 moves the stride between stages: LayerNorm, then 2 x 2 with stride 2; no shortcut has weights any more. Liu et al. add a LayerNorm
   behind the last average as well, wherever resolution changes; so do we, here.
-- Step 14 has layer scale 1e-6 and stochastic depth up to .1, rising from block to block (off in eval mode).
+- Step 14 has layer scale 1e-6 and stochastic depth up to 0.1, rising from block to block (off in eval mode).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def build(
         7 x 7; the 23.52 million parameters of section 3.2 are a ResNet-50's with the 3 x 3.)
     width: factor on all channels.  depths: blocks of each of the four stages, in place of the step's own.
     draw: how all convolutions of all steps are drawn, of `DRAWS`; one way for all, or it would be a fifteenth difference. (The stock ends
-        have two: timm's ResNet draws after He et al. and begins each block with a zero, its ConvNeXt draws with deviation .02.)
+        have two: timm's ResNet draws after He et al. and begins each block with a zero, its ConvNeXt draws with deviation 0.02.)
         The paper does not say; "pytorch" is what a network has that nobody initialised.
     Raises ValueError for a step outside 1 to 14, another stem, a width that leaves no channel, or depths that are not four.
     """

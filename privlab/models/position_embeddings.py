@@ -23,7 +23,7 @@ def draw(
 
     kind: "learnable" and "random" draw it normal; "low_rank" draws it normal but of the given rank; "sinusoid_1d" counts patches in
         reading order (Vaswani et al. 2017), "sinusoid_2d" encodes row and column apart (Chen et al. 2021, through timm); "none" is 0.
-    std: root mean square of its numbers; .02 where drawn and the sinusoid's own (about .7) if not given.
+    std: root mean square of its numbers; 0.02 where drawn and the sinusoid's own (about 0.7) if not given.
     rank: for "low_rank" alone, 1 to the number of patches.
     """
     if kind not in KINDS:

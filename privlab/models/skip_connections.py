@@ -50,7 +50,7 @@ def scale(model: Model, stage: int, k: float) -> Model:
     stage: counted from 1, see `stages`.  k: in [0, 1]; 0 removes the shortcuts, 1 gives a plain copy.
     Weights that are left are the model's (but for the one named above), so that a cut can also come in the midst of a training.
     Raises ValueError for a model, stage or k that this cannot be done with.
-    Source: Koh et al. 2024, section 5.2 (SSF; k = .2 for sums, .01 for concatenations) and 3.2 (k = 0).
+    Source: Koh et al. 2024, section 5.2 (SSF; k = 0.2 for sums, 0.01 for concatenations) and 3.2 (k = 0).
     """
     return _operate(model, stage, k, 1.0)
 
@@ -66,7 +66,7 @@ def remove(model: Model, stage: int) -> Model:
 def remove_last_fraction(model: Model, stage: int, fraction: float) -> Model:
     """`remove`, for the last max(1, round(fraction * blocks)) blocks of the stage that have a shortcut.
 
-    fraction: in (0, 1]; RoLSS+ of Koh et al. 2024 takes the last .1 of stage 3, beside all of stage 4.
+    fraction: in (0, 1]; RoLSS+ of Koh et al. 2024 takes the last 0.1 of stage 3, beside all of stage 4.
     """
     return _operate(model, stage, 0.0, fraction)
 

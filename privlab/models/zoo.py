@@ -82,7 +82,7 @@ def build(
         step of the morph, "morph_1" to "morph_14".
     num_classes: rows of the head; the model's own number if not given.
     position, position_std, position_rank: kind, scale and rank of a ViT's position embedding (see `position_embeddings.draw`);
-        timm's own learnable one, with standard deviation .02, if nothing is given.
+        timm's own learnable one, with standard deviation 0.02, if nothing is given.
     bottleneck: put a Linear layer with so many outputs before the last one, which then sees no more of an image than these numbers.
     skips: pairs (stage, k): the shortcuts of that stage, counted from 1, are multiplied by k in [0, 1], and removed where it is 0; a third
         entry is the fraction of the stage's last blocks in which they are removed, for k = 0 only. RoLSS is [(4, 0)], RoLSS+ is

@@ -1,4 +1,4 @@
-from . import checks, drawings, flipbook, guesses, player, plots, user_study, widgets
+from . import checks, drawings, flipbook, guesses, player, plots, referee, user_study, widgets
 from .sentences import text
 
-__all__ = ["checks", "drawings", "flipbook", "guesses", "player", "plots", "text", "user_study", "widgets"]
+__all__ = ["checks", "drawings", "flipbook", "guesses", "player", "plots", "referee", "text", "user_study", "widgets"]

@@ -25,7 +25,7 @@ def text(template: str, *values: object, **names: object) -> Sentence:
 
     template: Markdown with a place, {} or {name}, for each value.  values, names: numbers or words; one-element arrays and tensors too. A
         float without a format shows four significant digits, an infinite one "∞". For NaN, which stands for what is not measured
-        yet, three dots are shown, and a remark behind the sentence says what they mean.
+        yet, three dots are shown, and a remark behind the sentence says what they mean. No formulas: the book shows them as typed.
     Raises ValueError for a place without a value, a value without a place, or a format that does not fit its value.
     """
     formatter = _Numbers()
@@ -52,7 +52,7 @@ class _Numbers(Formatter):
             self.missing = True
             return MISSING
         if isinstance(value, numbers.Real) and math.isinf(value):
-            return "∞" if value > 0 else "−∞"
+            return "∞" if float(value) > 0 else "−∞"
         try:
             return format(value, spec or ".4g" * isinstance(value, float))
         except (TypeError, ValueError) as error:

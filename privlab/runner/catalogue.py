@@ -138,6 +138,12 @@ def pick(shelf: list[Lab], words: list[str]) -> list[Lab]:
     return [lab for lab in shelf if lab in chosen] if words else shelf
 
 
+def with_deeper(shelf: list[Lab], chosen: list[Lab]) -> list[Lab]:
+    """What was chosen of a shelf, and behind each lab among it what goes deeper."""
+    numbers = {lab.number for lab in chosen if not lab.goes_deeper}
+    return [lab for lab in shelf if lab in chosen or lab.number in numbers]
+
+
 _HOUSE = Path(__file__).parents[1]
 
 

@@ -95,8 +95,7 @@ def _run(options: argparse.Namespace) -> int:
     else:
         chosen = [lab for lab in shelf if not lab.goes_deeper]
     if options.deeper:
-        numbers = {lab.number for lab in chosen if not lab.goes_deeper}
-        chosen = [lab for lab in shelf if lab in chosen or lab.number in numbers]
+        chosen = catalogue.with_deeper(shelf, chosen)
     extra = {name: runner.value(name, text) for name, text in options.parameters}
     out = options.out or runner.folder(profile, extra)
     timeout = runner.TIMEOUTS[profile] if options.timeout is None else options.timeout

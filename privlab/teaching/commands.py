@@ -19,7 +19,9 @@ def add_student(commands: argparse._SubParsersAction) -> None:
         "A sheet, NN_topic_solutions.ipynb, has the solutions of a lab's exercises, or of those named, with their text and checks. "
         "It replaces no student's notebook. Exit status: 0 done, 2 bad input.",
     )
-    parser.add_argument("labs_wanted", nargs="*", metavar="LAB", help="number or name; all if none is given")
+    parser.add_argument(
+        "labs_wanted", nargs="*", metavar="LAB", help="number or name, with what goes deeper; all if none is given"
+    )
     parser.add_argument(
         "--solutions",
         nargs="+",
@@ -38,7 +40,7 @@ def _student(options: argparse.Namespace) -> int:
     from privlab.runner import catalogue
     from privlab.teaching import student_edition
 
-    shelf = catalogue.labs(options.labs)
+    shelf = catalogue.everything(options.labs)
     atomic.make_folder(options.out)
     for path, solutions in student_edition.write(shelf, options.labs_wanted, options.solutions, options.out):
         what = "with" if path.stem.endswith(student_edition.SHEET) else "without"
@@ -108,7 +110,7 @@ def add_slides(commands: argparse._SubParsersAction) -> None:
         description=f"{short}. "
         "They need no network: the scripts that data_scripts/vendor.py fetches go beside them. Exit status: 0 done, 2 bad input.",
     )
-    parser.add_argument("labs_wanted", nargs="*", metavar="LAB", help="number or name; all if none is given")
+    parser.add_argument("labs_wanted", nargs="*", metavar="LAB", help="number or name; all labs if none is given")
     parser.add_argument("--run", type=Path, default=Path("runs/smoke"), metavar="RUN", help="(default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("runs/slides"), metavar="DIR", help="(default: %(default)s)")
     add_labs(parser)

@@ -58,9 +58,13 @@ Reveal.initialize({
 
 
 def write_all(labs: Path, words: list[str], run: Path, out: Path) -> list[Path]:
-    """Write the slides of the labs that a person names, or of all; the paths.  Raises as `catalogue.pick` and `write` do."""
+    """Write the slides of the labs that a person names, what goes deeper among them, or of all labs; the paths.
+
+    Raises as `catalogue.pick` and `write` do.
+    """
     vendor = labs.parent / "book/_static/vendor"
-    return [write(lab, run, vendor, out) for lab in catalogue.pick(catalogue.labs(labs), words)]
+    chosen = catalogue.pick(catalogue.everything(labs), words) if words else catalogue.labs(labs)
+    return [write(lab, run, vendor, out) for lab in chosen]
 
 
 def write(lab: catalogue.Lab, run: Path, vendor: Path, out: Path) -> Path:
@@ -72,14 +76,14 @@ def write(lab: catalogue.Lab, run: Path, vendor: Path, out: Path) -> Path:
     notebook = static_pages.executed(lab, run)
     if notebook is None:
         raise FileNotFoundError(
-            f"run={str(run)!r} has no green result of {lab.name} as it stands; python -m privlab run {lab.number} --out {run}"
+            f"run={str(run)!r} has no green result of {lab.name} as it stands; python -m privlab run {lab.path.stem} --out {run}"
         )
     for part in ("reveal", "mathjax"):
         if not (vendor / part).is_dir():
             raise FileNotFoundError(f"{vendor / part} is missing; python data_scripts/vendor.py fetches it")
         shutil.copytree(vendor / part, out / "vendor" / part, dirs_exist_ok=True)
-    path = out / f"{lab.name}.html"
-    write_atomic(path, page(notebook, lab.name).encode())
+    path = out / f"{lab.path.stem}.html"  # of what goes deeper too, beside the scripts
+    write_atomic(path, page(notebook, lab.path.stem).encode())
     return path
 
 
@@ -125,6 +129,7 @@ def deck(notebook: NotebookNode) -> NotebookNode:
 def prose(text: str) -> tuple[str, str]:
     """What of a cell's Markdown a slide shows, and what goes into the speaker's notes."""
     text = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    text = re.sub(r"\[([^\]]+)\]\([\w./]+\.ipynb\)", r"\1", text)  # no notebook lies beside the slides
     slide, notes = [], []
     for block in filter(str.strip, _BLOCKS.split(text)):
         if heading := re.match(r"#+ .*(?:\n|$)", block):

@@ -1,8 +1,8 @@
 """The student edition of a lab, and the sheets that hand out its solutions later.
 
 The edition is the lab's notebook without the cells tagged `solution`; what is to be filled in, the hints and the checks stay, and cells
-keep their ids, so that an edition made again differs only where the lab does. Where the repository has an address, the cell that sets
-privlab up on Colab and Kaggle stands in it too.
+keep their ids, so that an edition made again differs only where the lab does. What goes deeper has its own in the folder deeper, where the
+lab's links lead. Where the repository has an address, the cell that sets privlab up on Colab and Kaggle stands in it too.
 
 A sheet, NN_topic_solutions.ipynb, has the text, the solution and the check of each exercise asked for, and of the lab's imports those that
 they use. It stands beside the edition and replaces nothing: a student's own notebook, half filled in, stays as it is, the sheet runs in
@@ -20,10 +20,10 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.atomic import make_folder, write_atomic
 from privlab.data.sources import nearest
 from privlab.runner import launch_buttons, pairing
-from privlab.runner.catalogue import Lab, pick
+from privlab.runner.catalogue import Lab, pick, with_deeper
 from privlab.teaching.marking import slicing
 
 SHEET = "_solutions"  # ends the name of a sheet
@@ -60,12 +60,13 @@ def sheet(source: Path, names: Collection[str], place: launch_buttons.Repository
 def write(shelf: list[Lab], labs: list[str], solutions: list[str], out: Path) -> list[tuple[Path, int]]:
     """Write the edition of labs, and sheets; the paths, with how many solutions were left out of an edition or are in a sheet.
 
-    shelf: every lab there is.  labs: numbers or names; all, where neither these nor solutions are given.
-    solutions: labs, or exercises such as "05.noise".  Raises ValueError for what is none, and for an `out` that holds the labs themselves.
+    shelf: every lab there is, and what goes deeper.  labs: numbers or names, each with what goes deeper into it; all, where neither
+    these nor solutions are given.  solutions: labs likewise, or exercises such as "05.noise".
+    Raises ValueError for what is none, and for an `out` that holds the labs themselves.
     """
     if any(out.resolve() == lab.path.parent.resolve() for lab in shelf):
         raise ValueError(f"out={str(out)!r} holds the labs themselves; choose another folder")
-    chosen = pick(shelf, labs) if labs or not solutions else []
+    chosen = with_deeper(shelf, pick(shelf, labs)) if labs or not solutions else []
     sheets = _sheets(shelf, solutions)
     place = launch_buttons.repository(shelf[0].path.parents[1])
     written = []
@@ -87,8 +88,8 @@ def _sheets(shelf: list[Lab], solutions: list[str]) -> dict[Lab, list[str]]:
         elif "." in word:
             raise ValueError(f"solutions={word!r} is no exercise{nearest(word, list(lab_of))}")
         else:
-            (lab,) = pick(shelf, [word])
-            names |= {name for name, its in lab_of.items() if its == lab}
+            asked = with_deeper(shelf, pick(shelf, [word]))
+            names |= {name for name, its in lab_of.items() if its in asked}
     return {
         lab: [n for n in lab_of if lab_of[n] == lab and n in names] for lab in shelf if lab in map(lab_of.get, names)
     }
@@ -130,5 +131,6 @@ def _imports(cells: list[NotebookNode], code: list[str]) -> str:
 
 def _write(notebook: NotebookNode, path: Path) -> Path:
     nbformat.validate(notebook)
+    make_folder(path.parent)
     write_atomic(path, (nbformat.writes(notebook).rstrip("\n") + "\n").encode())
     return path

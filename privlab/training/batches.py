@@ -111,7 +111,7 @@ def _cropped(pixels: Tensor, share: tuple[float, float], generator: torch.Genera
 
 
 def _jittered(pixels: Tensor, generator: torch.Generator) -> Tensor:
-    """torchvision's ColorJitter(.2, .2, .1, .1), each image by itself, always in the order brightness, contrast, saturation, hue."""
+    """torchvision's ColorJitter(0.2, 0.2, 0.1, 0.1), each image by itself, always in the order brightness, contrast, saturation, hue."""
     ranges = torch.tensor([0.2, 0.2, 0.1, 0.1])
     drawn = (2 * torch.rand(len(pixels), 4, generator=generator) - 1) * ranges  # 0: as it is
     changed = [_jitter(image, *by) for image, by in zip(pixels, drawn.tolist(), strict=True)]

@@ -69,7 +69,7 @@ def fit(
     images, test: a set, or a pair of pixels (n, channels, height, width), bytes or floats in [0, 1], and labels (n,); `subset` makes
         a pair of the members of a set. The pixels are kept on the model's device and normalised batch by batch.
     recipe: a Recipe, or a name in RECIPES.  seed: decides the order, the augmentation and the dropout; not the model's first weights.
-    defences: of `privlab.defences`, such as (architecture.rolss(), regularisers.bido(.1, 2)); the model has their form afterwards. When
+    defences: of `privlab.defences`, such as (architecture.rolss(), regularisers.bido(0.1, 2)); the model has their form afterwards. When
         its form changes on the way, the optimiser keeps what it knows of the parameters that are left, and the rate goes on falling.
     sample: how many images the curves are measured on after each epoch, of `images` and of `test` each; drawn by the seed, the same
         in all epochs. More costs time and changes no weight.

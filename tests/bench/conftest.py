@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -53,7 +53,7 @@ class Table:
         promise: str | None = None,
         holds: bool | None = None,
         note: str = "",
-        runs: Iterable[dict] = (),
+        runs: Sequence[dict] = (),
     ) -> None:
         """Put one line of the table down, in place of an earlier one of its name.
 
@@ -66,7 +66,7 @@ class Table:
         centre = None if middle(values) == math.inf else middle(values)
         if others := [run["others"] for run in runs]:
             load = f"others used {median(others):.1f} of {psutil.cpu_count()} cores"
-            note = "; ".join(filter(None, [note, load if median(others) > QUIET else "the machine was quiet"]))
+            note = "; ".join(filter(None, [note, "the machine was quiet" if self.quiet(runs) else load]))
         line = dict(
             what=what, median=centre, low=low, high=high, n=len(values), unit=unit, promise=promise, holds=holds, note=note,
             date=self.today,
@@ -81,6 +81,11 @@ class Table:
             note,
         ]
         print(f"{what:<58}", "; ".join(filter(None, parts)), flush=True)
+
+    @staticmethod
+    def quiet(runs: Sequence[dict]) -> bool:
+        """Whether others left the cores alone, in the median of these runs."""
+        return median(run["others"] for run in runs) <= QUIET
 
     def _save(self) -> None:
         content = dict(date=self.today, machine=asdict(Machine.here("cpu")), rows=self.rows, runs=self.runs)

@@ -132,7 +132,7 @@ print(memory("VmHWM") - before)
 
 @pytest.mark.parametrize("batch", [1, 4])
 def test_memory(batch, table):
-    """Beyond what stays when the update is observed, in a process of its own; of "difference", since a comparison takes what the exact way takes."""
+    """Beyond what stays when the update is observed, in a process of its own; of "difference", as a comparison takes what "exact" takes."""
 
     def taken(kind):
         def make():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -205,10 +208,25 @@ def test_workers_end_with_the_one_that_started_them(end):
     assert not alive
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a socket is no standard input there")
+def test_a_worker_ends_too_where_its_last_answer_was_not_read():
+    """The system then says that the connection was reset, and not that the input is at its end."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen([sys.executable, "-m", "privlab.compute.worker"], stdin=theirs, stdout=theirs)
+    try:
+        ours.sendall(json.dumps({"call": "os:getpid", "arguments": {}}).encode() + b"\n")
+        assert select.select([ours], [], [], 60)[0]  # the answer is there
+        ours.close()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+
+
 def test_a_cluster_that_does_not_answer(tmp_path):
     with pytest.raises(
         ConnectionError,
-        match=r"cluster='tcp://127.0.0.1:9' does not answer \(\w+\); start `dask scheduler` and `dask worker",
+        match=r"cluster='tcp://127.0.0.1:9' does not answer \(\w+\); start `dask scheduler --host 127.0.0.1` and `dask worker",
     ):
         tasks.run(folders(tmp_path, "a"), cluster="tcp://127.0.0.1:9")
 

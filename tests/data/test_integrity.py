@@ -25,9 +25,9 @@ def image_set(tmp_path, monkeypatch):
     def again(source, root):
         raise ValueError(f"{root / source.name} would be prepared again")
 
-    monkeypatch.setattr(sources, "_prepare", again)
     for name in ("mnist_samples", "fashion_mnist_samples", "cifar10_samples", "cifar100_samples"):
         shutil.copytree(sources.fetch(name), tmp_path / name)
+    monkeypatch.setattr(sources, "_prepare", again)
     return tmp_path / "mnist_samples" / "train.safetensors", lambda: data.load("mnist_samples", to=tmp_path)
 
 

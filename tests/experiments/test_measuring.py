@@ -2,11 +2,13 @@
 
 import math
 import statistics
+from functools import partial
 
 import pytest
 import torch
 
 from privlab import experiments
+from privlab.__main__ import main
 from privlab.experiments import Size, measuring, protocol
 from privlab.ledger import evidence
 
@@ -27,6 +29,7 @@ def walk(repeat, seconds=0.0, device="cpu"):
 
 @pytest.fixture
 def walk(monkeypatch):
+    protocol.names()  # imports all, or what is imported by a test would be forgotten with its registry
     monkeypatch.setattr(protocol, "_REGISTRY", {})
     scope = {"__name__": f"privlab.experiments.{MODULE}"}
     exec(CODE, scope)
@@ -50,7 +53,7 @@ def test_a_decorated_function_is_an_experiment(walk):
 def test_what_is_no_experiment_is_named(sizes, says, walk):
     with pytest.raises(ValueError, match=says):
         experiments.experiment(**sizes)(walk.measure)
-    with pytest.raises(TypeError, match="steps"):
+    with pytest.raises(ValueError, match="walk at smoke: settings: got an .* 'steps'; it takes seconds, device"):
         experiments.experiment(smoke=Size(1, "x", settings=dict(steps=3)))(walk.measure)
 
 
@@ -83,6 +86,40 @@ def test_what_is_measured_is_registered_first_and_once(walk, tmp_path):
     assert (entry.experiment, entry.size, entry.first, entry.repeats, entry.attempt) == (walk.name, "class", 0, 6, 0)
     experiments.measure([walk.name], "smoke", jobs=1, root=tmp_path, progress=False)
     assert len(evidence.registrations(tmp_path)) == 1
+
+
+def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
+    for says in ("2 repeats at smoke: 2 measured in", "all 2 repeats at smoke are there: nothing to do"):
+        assert main(["measure", walk.name, "--size", "smoke", "--jobs", "1"]) == 0
+        assert says in capsys.readouterr().out
+    for asked in ([], ["--register"], ["--list"]):
+        assert main(["measure", walk.name, "--size", "night", *asked]) == 2
+        assert "size='night': tests_of_experiments.walk can be measured at smoke, class" in capsys.readouterr().err
+    assert main(["measure", "tests_of*", "--size", "night"]) == 0  # of many those are meant that have the size
+
+
+def test_a_further_try_says_where_it_may_begin(walk, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
+    register = ["measure", walk.name, "--size", "class", "--register"]
+    assert main(register) == 0
+    again = partial(experiments.experiment, protocol=2, smoke=Size(1, "x"))
+    again(class_=Size(6, "y"))(walk.measure)
+    assert main(register) == 2 and "Size(..., first=6)" in capsys.readouterr().err
+    again(class_=Size(6, "y", first=6))(walk.measure)
+    assert main(register) == 0 and "walk at class, repeats 6 to 11" in capsys.readouterr().out
+
+
+@pytest.mark.check
+def test_a_cluster_measures_what_this_machine_does(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", "far")  # the workers were started elsewhere
+    name = "april_closed_form.theorems"
+    far = experiments.measure([name], "smoke", cluster=cluster, progress=False)
+    experiments.measure([name], "smoke", jobs=1, root=tmp_path / "here", progress=False)
+    assert far.done > 0 and far.where == f"the cluster at {cluster}"
+    both = [evidence.read(name, "smoke", None, tmp_path / root).repeats for root in ("far", "here")]
+    assert [row.values for row in both[0]] == [row.values for row in both[1]]
 
 
 def test_pictures_of_the_first_repeats_are_kept(walk, tmp_path, monkeypatch):

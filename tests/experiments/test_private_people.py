@@ -48,17 +48,21 @@ def numbers(experiment, *args, **settings):
     return values
 
 
-def uncovered(lab, experiment, values):
-    """Names of the lab's claims on ORL or a reader's faces that this experiment measures, and did not."""
-    sets = {name.split("[")[1].split(",")[0] for name in values}
+def uncovered(lab, measured):
+    """Names of the lab's claims on ORL or a reader's faces whose experiments were all measured, and that none of these yielded.
+
+    measured: name of an experiment -> its values.
+    """
+    every = {name for values in measured.values() for name in values}
+    sets = {name.split("[")[1].split(",")[0] for name in every}
     names = {
         name
         for claim in papers.claims(lab)
-        if experiment.name in claim.experiments
+        if claim.experiments and {*claim.experiments} <= measured.keys()
         for text in (claim.compare, *claim.needs)
         for name in parse(text, claim.id).names
     }
-    return sorted(name for name in names if name.split("[")[1].split(",")[0].rstrip("]") in sets and name not in values)
+    return sorted(name for name in names if name.split("[")[1].split(",")[0].rstrip("]") in sets and name not in every)
 
 
 def test_repeats_draw_their_own_people_and_their_own_weights():
@@ -88,45 +92,61 @@ def test_a_random_face_is_of_somebody_else():
     assert here.random_face() < 60  # of four people one is right by chance
 
 
-@pytest.mark.parametrize("name", ["defences", "skip_factor", "transformers"])
-def test_names_cover_the_claims_on_orl(name):
+FACTORS = [0.0, 0.01, 0.1, 0.2, 0.5, 1.0]  # of the last stage's skips, those of all sizes
+
+
+def test_names_cover_the_claims_on_orl():
     tiny = dict.fromkeys(RESNETS, "tiny")
     settings = {
         "defences": dict(networks=tiny, which=resistant_architectures.ALL, stops=[1], full=1),
-        "skip_factor": dict(networks={"resnet": "tiny"}, factors=[0.0, 1.0]),
+        "skip_factor": dict(networks={"resnet": "tiny"}, factors=FACTORS),
         "transformers": dict(networks={"maxvit": "tiny", "vit": "tiny"}, epochs=2, stops=[1]),
-    }[name]
-    experiment = experiments.find(f"resistant_architectures.{name}")
-    assert uncovered("12", experiment, numbers(experiment, STAGE, **settings)) == []
+    }
+    found = {name: experiments.find(f"resistant_architectures.{name}") for name in settings}
+    assert uncovered("12", {one.name: numbers(one, STAGE, **settings[name]) for name, one in found.items()}) == []
 
 
 def test_names_cover_the_claims_on_skips():
     settings = dict(networks={**dict.fromkeys(RESNETS, "tiny"), "densenet": "tiny"}, variants=model_inversion.STAGES)
     rest = dict(plain=["vgg", "resnet_fine"], stops=[1], pictures=2, others={"efficientnet": "tiny"})
     values = numbers(model_inversion.skips, STAGE, **settings, **rest)
-    assert uncovered("11", model_inversion.skips, values) == []
+    assert uncovered("11", {model_inversion.skips.name: values}) == []
     assert values["attacc[orl, noise, target_says]"] in (0, 50, 100)
 
 
 def test_names_cover_the_claims_on_the_papers_faces(own_faces):
     stage = {**STAGE, "faces": "facescrub"}
     labels = dict.fromkeys([*private_people.RESNETS, *private_people.DENSENETS], "tiny")
-    values = numbers(
-        resistant_architectures.defences,
-        stage,
-        networks=labels,
-        which=resistant_architectures.ALL[:10],
-        stops=[1],
-        full=1,
-    )
-    assert uncovered("12", resistant_architectures.defences, values) == []
+    which = dict(which=resistant_architectures.ALL[:10], stops=[1], full=1)
+    slower = dict(epochs=2, stops=[1])
+    measured = {
+        resistant_architectures.defences.name: numbers(
+            resistant_architectures.defences, stage, networks=labels, **which
+        ),
+        resistant_architectures.skip_factor.name: numbers(
+            resistant_architectures.skip_factor, stage, networks={"resnet_101": "tiny"}, factors=FACTORS
+        ),
+        resistant_architectures.transformers.name: numbers(
+            resistant_architectures.transformers, stage, networks={"maxvit": "tiny"}, **slower
+        ),
+    }
+    assert uncovered("12", measured) == []
     dogs = dict(
         stage={**STAGE, "faces": "stanford_dogs"}, networks=labels, variants=["skip_4"], plain=[], stops=[1], pictures=0
     )
     values = numbers(
         model_inversion.skips, stage, labels, model_inversion.STAGES, [], [1], 0, {"efficientnet": "tiny"}, [dogs]
     )
-    assert uncovered("11", model_inversion.skips, values) == []
+    assert uncovered("11", {model_inversion.skips.name: values}) == []
+
+
+def test_a_claim_that_needs_what_its_experiments_do_not_yield_is_uncovered(monkeypatch):
+    skip_factor = resistant_architectures.skip_factor
+    about = ("koh2024.x", "koh2024", "Figure 9", "12", "trend", "S.", "acc[facescrub, k_1] > acc[facescrub, k_0]")
+    needs = ("attacc[facescrub, k_1] > attacc[facescrub, first_choice]",)
+    monkeypatch.setattr(papers, "claims", lambda lab: [papers.Claim(*about, (skip_factor.name,), needs=needs)])
+    values = dict.fromkeys(["acc[facescrub, k_0]", "acc[facescrub, k_1]", "attacc[facescrub, k_1]"], 1.0)
+    assert uncovered("12", {skip_factor.name: values}) == ["attacc[facescrub, first_choice]"]
 
 
 def test_a_stylegan_says_what_it_needs(monkeypatch):

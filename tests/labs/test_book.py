@@ -1,15 +1,30 @@
 """The book with every lab as it ran: a page each, none without its pictures, and no picture without words."""
 
 import re
-from pathlib import Path
 
-LABS = sorted((Path(__file__).parents[2] / "labs").glob("[0-9]*.py"))
+import pytest
 
 
-def test_the_book_shows_every_lab_as_it_ran(built_book):
+def check_page(built_book, name):
+    page = (built_book / f"_generated/labs/{name}.html").read_text()
+    assert "as it is before it runs" not in page and "<img" in page, name
+    assert all(alt.strip() for alt in re.findall(r'<img[^>]*?alt="([^"]*)"', page))
+    assert len(re.findall(r"<img\b", page)) == len(re.findall(r'<img[^>]*?\balt="', page)), name
+
+
+def test_the_book_shows_every_lab_as_it_ran(built_book, shelf):
     """`make book` after `make run`: none of a picture without words for who cannot see it."""
-    for path in LABS:
-        page = (built_book / f"_generated/labs/{path.stem}.html").read_text()
-        assert "as it is before it runs" not in page and "<img" in page, path.stem
-        assert all(alt.strip() for alt in re.findall(r'<img[^>]*?alt="([^"]*)"', page))
-        assert len(re.findall(r"<img\b", page)) == len(re.findall(r'<img[^>]*?\balt="', page)), path.stem
+    for one in shelf["lab"]:
+        check_page(built_book, one.lab.name)
+
+
+def test_the_book_has_a_page_of_what_goes_deeper_run_or_not(built_book, deeper):
+    page = (built_book / f"_generated/labs/{deeper.lab.name}.html").read_text()
+    above = next((built_book / "_generated/labs").glob(f"{deeper.number}_*.html"))
+    assert f'href="../{above.name}' in page and f'href="{deeper.lab.name}.html"' in above.read_text()
+
+
+@pytest.mark.weekly
+def test_the_book_shows_what_goes_deeper_as_it_ran(built_book, deeper):
+    """`make weekly` has run it before the tests begin."""
+    check_page(built_book, deeper.lab.name)

@@ -1,5 +1,7 @@
 """What moved against the committed evidence: identities, exact values, and first repeats at smoke; and the history of verdicts."""
 
+from dataclasses import replace
+
 import pytest
 
 from privlab.ledger import canaries, evidence, history, papers
@@ -43,7 +45,7 @@ def test_a_run_is_held_against_the_committed_line_of_its_protocol(tmp_path):
     evidence.append("lab.other", "smoke", repeat({"psnr[b]": 31.0}), run / "live/deeper/05_more")
     compared, moves = canaries.moves(run, [identity("psnr[a] > 29"), identity("psnr[a] > psnr[b]")], book)
     assert compared == 1 and list(map(str, moves)) == [
-        "identity: lu2022.x, fails in 1 of 1 pairs of repeats (claims/lu2022.x.html#lu2022.x in the book)",
+        "identity: lu2022.x, fails in 1 of 1 pairs of repeats (claims/lu2022.x.html in the book)",
         "canary: lab.other, repeat 0 of this protocol has no committed line",
     ]
     # an identity that asks for more than smoke can show is broken by the committed line too, and did not move
@@ -66,5 +68,7 @@ def test_the_history_has_every_complete_try_in_the_order_of_its_days(tmp_path):
     assert "| 1970-01-02 | lu2022.x | night | not reproduced | a stand-in | does not appear in small" in history.render(
         lines
     )
+    assert [(entry.size, there) for entry, there in history.registered(asked, tmp_path)] == [("class", 3), ("night", 3)]
+    assert history.registered(replace(asked, experiments=("lab.another",)), tmp_path) == []
     with pytest.raises(ValueError, match="form='pdf'; try one of md"):
         history.render(lines, "pdf")

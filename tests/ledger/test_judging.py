@@ -61,6 +61,8 @@ def test_nothing_is_judged_before_all_registered_repeats_are_there_nor_by_others
     assert judging.judge(asked, judging.Shelf(tmp_path)).reason == "nothing is registered of lab.one yet"
     judged = judging.judge(asked, measured("class", {"psnr[a]": STEPS}, there=3))
     assert (judged.verdict, judged.reason) == (MEASURING, "3 of 4 repeats of lab.one at class")
+    so_far = judging.repeats(claim("psnr[a] > psnr[b]"), "class", judging.Shelf(tmp_path))
+    assert {name: sample.values.tolist() for name, sample in so_far.items()} == {"psnr[a]": STEPS[:3]}
     for number, value in ((3, 4.0), (-1, -1e6), (4, -1e6)):  # the one that lacked, a pilot, and one too many
         evidence.append(ONE, "class", Repeat(number, "digest1", {"psnr[a]": value}, 1.0, 9.0), tmp_path)
     judged = judging.judge(asked, judging.Shelf(tmp_path))
@@ -76,6 +78,8 @@ def test_a_name_that_nobody_measured_is_waited_for(measured):
     judged = judging.judge(claim("psnr[swim] > 0", needs=("ssim[b] > 0",)), shelf)
     assert judged.verdict == MEASURING
     assert judged.reason == "psnr[swim], ssim[b] not measured at class; there is psnr[swin]"
+    many = " > ".join(f"ssim[{letter}]" for letter in "abcde")
+    assert judging.judge(claim(many), shelf).reason == "ssim[a], ssim[b], ssim[c] and 2 more not measured at class"
     shelf = measured("night", {"psnr[a]": [1.0, 2.0, None], "ssim[b]": [1.0] * 3})
     judged = judging.judge(claim("psnr[a] > 0"), shelf)
     assert (judged.verdict, judged.reason) == (INCONCLUSIVE, "psnr[a] is measured in 2 of 3 repeats")
@@ -97,6 +101,7 @@ def test_a_further_try_is_judged_at_half_the_level_and_the_earlier_stands_beside
     measured("class", {"psnr[a]": [-v for v in STEPS]})
     shelf = measured("class", {"psnr[a]": [v - 0.5 for v in STEPS]}, protocol=2, first=8, there=2)
     judged = judging.judge(claim("psnr[a] > 0"), shelf)  # the first stands until the second is complete
+    assert judging.repeats(judged.claim, "class", shelf)["psnr[a]"].values.tolist() == [-v for v in STEPS]
     assert judged.verdict == NOT_REPRODUCED and judged.beside == ("to come: 2 of 4 repeats of lab.one at class",)
     for number in (10, 11):
         row = Repeat(number, "digest2", {"psnr[a]": number - 7.5}, 1.0, 9.0)

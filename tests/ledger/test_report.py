@@ -118,6 +118,8 @@ def test_a_page_has_its_counts_a_section_a_paper_and_a_row_a_claim():
     assert three[3].strip() == "**not reproduced, a stand-in** <br>reason for not reproduced <br>class: small networks"
     (two,) = (r for r in table if "lu2022.two" in r[0])
     assert two[1].strip() == "a figure"
+    assert "`lu2022.two`" in two[0] and "<a " not in page
+    assert '<a href="../claims/lu2022.two.html"><code>lu2022.two</code></a>' in report.render(SEVERAL, book="../")
 
 
 @given(st.text())
@@ -163,6 +165,7 @@ def test_a_panel_can_be_read_without_seeing_colours_or_layout():
     assert headers == ["col"] * 4 + ["row"] * 3
     for verdict in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE):
         assert verdict in tags.words and f"reason for {verdict}" in tags.words
+    assert tags.words.count("more: claims/lu2022.two.html in the book") == 1
     # colour only edges a cell: text keeps the page's own colours and contrast
     assert not any(re.search(r"(?<![-\w])(color|background)", attrs.get("style") or "") for _, attrs in tags.seen)
 
@@ -226,6 +229,7 @@ def test_a_panel_reads_in_a_terminal():
         "    here: psnr[a] = 40 ± 1.5 (n=4); psnr[b] = 20 (n=1)",
         "    reason for not reproduced",
         "    class: small networks",
+        "    more: claims/koh2024.three.html in the book",
     ]
 
 

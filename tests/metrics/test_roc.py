@@ -520,7 +520,7 @@ def test_scores_and_members_that_do_not_fit_are_refused(scores, members, message
 def test_other_arguments_are_refused_by_name():
     scores, members = drawn(20, 20)
     for fpr in (0, 1, -0.1, 1.5, math.nan):
-        with pytest.raises(ValueError, match=rf"fpr={fpr} is no rate between 0 and 1; try 0.001, which is .1%"):
+        with pytest.raises(ValueError, match=rf"fpr={fpr} is no rate between 0 and 1; try 0.001, which is 0.1%"):
             roc.tpr_at(scores, members, fpr)
     with pytest.raises(ValueError, match="threshold=nan calls nobody anything; give a number"):
         roc.accuracy(scores, members, math.nan)

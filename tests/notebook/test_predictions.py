@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -223,3 +224,5 @@ def test_a_page_without_a_kernel_has_the_question_as_a_form():
     (slider,) = Inputs(bundle["text/html"]).inputs
     assert (slider["type"], slider["min"], slider["max"], slider["data-unit"]) == ("range", "-1", "1", "dB")
     assert "application/vnd.jupyter.widget-view+json" in bundle
+    # a page that only has the words, such as `static_pages` makes, has nothing but the question
+    assert re.sub(r"<[^>]+>", "", which(question="Is it so?").box.children[0].value) == "Is it so?"

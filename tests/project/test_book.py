@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import importlib.util
 import json
@@ -23,7 +24,8 @@ import torch
 from nbformat.v4 import new_output
 
 import privlab
-from privlab import leak
+from privlab import leak, ledger
+from privlab.ledger import evidence, papers
 from privlab.notebook import flipbook
 from privlab.runner import catalogue, pairing
 
@@ -67,11 +69,13 @@ def saved_widgets() -> tuple[str, dict]:
 
 
 def run_of(lab: catalogue.Lab, out: Path) -> None:
-    """A run's folder as the runner leaves it, with controls and a flipbook in the widget's output."""
+    """A run's folder as the runner leaves it, with controls, a flipbook in the widget's output, and a panel of the ledger."""
     notebook = pairing.notebook(lab.path)
     root, state = saved_widgets()
     view = {"model_id": root, "version_major": 2, "version_minor": 0}
     notebook.cells[-1].outputs = [new_output("display_data", {VIEW: view, "text/plain": "VBox()"})]
+    panel = {"text/html": ledger.show("05")._repr_html_(), "text/plain": "the ledger"}
+    notebook.cells[-1].outputs.append(new_output("display_data", panel))
     notebook.metadata.widgets = {STATE: {"version_major": 2, "version_minor": 0, "state": state}}
     nbformat.write(notebook, out / f"{lab.name}.ipynb")
     (out / f"{lab.name}.json").write_text(json.dumps({"status": "ok", "seconds": 1.0, "source": lab.digest}))
@@ -94,7 +98,7 @@ BENCH = [
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory):
-    """A copy of the book beside small labs: one was run, one was changed after its run, one was not run."""
+    """A copy of the book beside small labs: one was run, as was what goes deeper into it, one was changed since, one was not run."""
     place = tmp_path_factory.mktemp("house")
     here = ROOT / "book"
     subprocess.run([sys.executable, ROOT / "data_scripts/vendor.py"], check=True)  # as `make book` does
@@ -111,8 +115,13 @@ def house(tmp_path_factory):
     (place / "labs").mkdir()
     for name in ("05_run", "06_changed", "07_not_run"):
         (place / "labs" / f"{name}.py").write_text(LAB.replace("a lab", name))
-    (place / "runs/smoke").mkdir(parents=True)
-    for name in ("05_run", "06_changed"):
+    (place / "labs/deeper").mkdir()
+    more = LAB.replace("05 · a lab", "05, deeper · more\n# From [lab 05](../05_run.ipynb).")
+    (place / "labs/deeper/05_more.py").write_text(more)
+    with (place / "labs/05_run.py").open("a") as file:
+        file.write("\n# %% [markdown]\n# There is [more](deeper/05_more.ipynb).\n\n# %%\nbox\n")
+    (place / "runs/smoke/deeper").mkdir(parents=True)
+    for name in ("05_run", "06_changed", "deeper/05_more"):
         run_of(catalogue.Lab(place / f"labs/{name}.py"), place / "runs/smoke")
     (place / "labs/06_changed.py").write_text(LAB.replace("a lab", "06_changed") + "\n# %%\n'new'\n")
     pairing.pair(place / "labs")
@@ -214,6 +223,7 @@ def loads_of_css(text: str) -> list[str]:
     return [u.strip("'\" ") for u in re.findall(r"url\(([^)]+)\)|@import\s+['\"]([^'\"]+)", text) for u in u if u]
 
 
+@functools.cache
 def all_pages(folder: Path) -> list[Page]:
     found = [Page(path) for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts]
     assert len(found) > 6
@@ -281,7 +291,7 @@ def test_controls_rest_and_what_they_showed_is_on_the_page_once(pages):
 
 def test_every_picture_has_words(pages):
     found = [(page.path.name, image) for page in all_pages(pages) for image in page.images]
-    assert len([image for _, image in found if image.get("alt") in ("all black", "all white")]) == 2
+    assert len([image for _, image in found if image.get("alt") in ("all black", "all white")]) == 2 * 2  # of two runs
     assert not [(name, image) for name, image in found if not image.get("alt", "").strip()]
     assert not [(name, image) for name, image in found if image["src"].endswith(image["alt"])]
 
@@ -302,33 +312,52 @@ def test_each_lab_can_be_downloaded_and_no_button_leads_to_strangers(pages, hous
         assert not [link for link in page.links if "mybinder" in link or "colab" in link or "kaggle" in link]
 
 
+def test_what_goes_deeper_is_a_page_below_its_lab_and_each_leads_to_the_other(pages, house):
+    lab, below = (Page(pages / f"_generated/labs/{name}.html") for name in ("05_run", "deeper/05_more"))
+    assert "as it is before it runs" not in below.path.read_text() and "all white" in below.path.read_text()
+    assert lab.links.count("deeper/05_more.html") >= 3  # in the text, at the end of the page, in the table of contents
+    assert "../05_run.html" in below.links
+    for suffix in (".ipynb", ".py"):
+        (link,) = (link for link in below.links if link.endswith(f"/05_more{suffix}"))
+        assert (below.path.parent / link).read_bytes() == (house / f"labs/deeper/05_more{suffix}").read_bytes()
+    contents = Page(pages / "_generated/labs/07_not_run.html")
+    listed = [link for link in contents.links if re.fullmatch(r"\d\d_\w+\.html", link)]
+    assert {"05_run.html", "06_changed.html"} <= set(listed) and "deeper/05_more.html" in contents.links
+    nested = r'<li class="toctree-l1[^"]*"><a[^>]*href="05_run\.html">.*?<ul>\s*<li class="toctree-l2"><a[^>]*href="deeper/05_more\.html">'
+    assert re.search(nested, contents.path.read_text(), re.DOTALL)
+
+
 def small(house: Path, place: Path, *labs: str) -> Path:
     """A book of these labs, without the reference."""
     shutil.copytree(house / "runs", place / "runs")
     shutil.copy(house / "pyproject.toml", place)
+    below = [lab for lab in labs if lab.startswith("deeper/")]
     for folder, files in (
-        ("labs", [house / f"labs/{lab}{suffix}" for lab in labs for suffix in (".py", ".ipynb")]),
+        ("labs", [house / f"labs/{lab}{suffix}" for lab in labs if lab not in below for suffix in (".py", ".ipynb")]),
+        ("labs/deeper", [house / f"labs/{lab}{suffix}" for lab in below for suffix in (".py", ".ipynb")]),
         ("book", [house / "book/references.bib", *(house / "book").glob("*.py")]),
         ("book/baselines", [house / "book/baselines/bench_second_order.json"]),
     ):
         (place / folder).mkdir()
         for file in files:
             shutil.copy(file, place / folder)
+    shutil.copytree(house / "book/_templates", place / "book/_templates")
     (place / "book/_static").mkdir()
     for file in (house / "book/_static").glob("*.*"):
         shutil.copy(file, place / "book/_static")
     rest = ("_generated/ledger", "_generated/coverage", "_generated/benchmarks")
-    listed = "\n".join([*(f"_generated/labs/{lab}" for lab in labs), *rest])
+    listed = "\n".join([*(f"_generated/labs/{lab}" for lab in labs if lab not in below), *rest])
     (place / "book/index.md").write_text(f"# A book\n\n```{{toctree}}\n{listed}\n```\n")
     return place
 
 
 @pytest.mark.check
 def test_one_setting_gives_every_lab_its_buttons_and_no_run_is_told(house, tmp_path):
-    place = small(house, tmp_path / "launched", "05_run", "06_changed", "07_not_run")
+    every = ("05_run", "06_changed", "07_not_run", "deeper/05_more")
+    place = small(house, tmp_path / "launched", *every)
     told = dict(PRIVLAB_REPOSITORY="https://github.com/someone/a-fork", PRIVLAB_RUN="runs/nothing")
     built = build(place, "built", "-D", "privlab_reference=0", **told)
-    for name in ("05_run", "06_changed", "07_not_run"):
+    for name in every:
         page = Page(built / f"_generated/labs/{name}.html")
         lab = f"labs/{name}.ipynb"
         assert f"https://mybinder.org/v2/gh/someone/a-fork/main?urlpath=lab/tree/{lab}" in page.links
@@ -345,7 +374,7 @@ def test_one_setting_gives_every_lab_its_buttons_and_no_run_is_told(house, tmp_p
 @pytest.fixture(scope="module")
 def plain(house, tmp_path_factory):
     """A book of one lab and one faulty page, built where the vendored scripts could not be had."""
-    place = small(house, tmp_path_factory.mktemp("plain") / "house", "05_run")
+    place = small(house, tmp_path_factory.mktemp("plain") / "house", "05_run", "deeper/05_more")
     (place / "book/nameless.md").write_text("---\norphan: true\n---\n# A page\n\n<img src='x.png'>\n")
     return sphinx(place, "built", "-D", "privlab_reference=0"), place / "built"
 
@@ -366,6 +395,69 @@ def test_without_the_vendored_scripts_the_book_shows_tex_and_text(plain):
 def test_a_picture_without_words_stops_the_build(plain):
     done, _ = plain
     assert done.returncode != 0 and "nameless: x.png has no alt text" in done.stderr
+
+
+# -- claims -------------------------------------------------------------------------------------------------------------
+
+CLAIMS = {claim.id: claim for claim in papers.claims()}
+
+
+def leads_to(page: Page) -> list[Path]:
+    """The files that a page's links lead to, those to other places left out."""
+    local = [unquote(link.partition("#")[0]) for link in page.links if not re.match(r"\w+:", link)]
+    return [(page.path.parent / link).resolve() for link in local if link]
+
+
+def test_every_claim_has_a_page_and_the_ledger_and_a_labs_panel_lead_there(pages):
+    files = {path.resolve() for path in (pages / "claims").iterdir()}
+    assert files == {(pages / papers.page(name)).resolve() for name in CLAIMS}
+    of_claims = lambda page: [path for path in leads_to(page) if path.parent.name == "claims"]  # noqa: E731
+    assert sorted(of_claims(Page(pages / "_generated/ledger.html"))) == sorted(files)
+    of_the_lab = [pages / papers.page(name) for name, claim in CLAIMS.items() if claim.lab == "05"]
+    assert of_claims(Page(pages / "_generated/labs/05_run.html")) == [path.resolve() for path in of_the_lab]
+    for page in all_pages(pages):
+        if page.path.parent.name == "claims":
+            assert not [path for path in leads_to(page) if not path.is_file()], page.path
+
+
+def test_the_verdict_on_a_claims_page_is_the_ledgers_with_its_scope(pages):
+    for j in ledger.judgements():
+        text = (pages / papers.page(j.claim.id)).read_text()
+        (line,) = re.findall(r'<p class="privlab-verdict".*?</p>', text, re.DOTALL)
+        icon, words = re.search(r'<span aria-hidden="true">(.)</span> <strong>(.*?)</strong>', line).groups()
+        assert (
+            icon.strip()
+            and html.unescape(words).split(", ")[: 1 + bool(j.scope)] == [j.verdict, j.scope][: 1 + bool(j.scope)]
+        )
+        assert html.escape(j.claim.statement) in text.replace("&#39;", "&#x27;").replace("&#34;", "&quot;"), j.claim.id
+
+
+def strips(page: Path) -> dict[str, tuple[str, str]]:
+    """What is drawn on a claim's page: name -> (how it is told, its SVG)."""
+    drawn = re.findall(
+        r'<svg class="privlab-strip"[^>]*aria-label="([^"]*)">(.*?)</svg>\n', page.read_text(), re.DOTALL
+    )
+    return {html.unescape(told).split(": ")[0]: (html.unescape(told), svg) for told, svg in drawn}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["koh2024.table5.ssf_small", "lu2022.table1.cifar10_april_over_dlg", "lu2022.section42.fixed_embedding_protects"],
+)
+def test_a_claims_page_has_a_dot_for_every_repeat_of_the_evidence(pages, name):
+    (j,) = (j for j in ledger.judgements(CLAIMS[name].lab) if j.claim.id == name)
+    (experiment,) = j.claim.experiments
+    entry = [e for e in evidence.registrations() if (e.experiment, e.size) == (experiment, j.profile)][-1]
+    rows = evidence.read(experiment, j.profile, entry.digest).of(entry.first, entry.repeats)
+    drawn = strips(pages / papers.page(name))
+    measured = {figure.name for figure in j.ours}
+    assert len(rows) == entry.repeats and measured <= drawn.keys()
+    for label, (told, svg) in drawn.items():
+        assert svg.count("<circle") == len(rows) and f"{label}: {len(rows)} repeats, from " in told
+        if label in measured:
+            values = [float(f"{row.values[label]:.3g}") for row in rows]
+            dots = [float(text.replace("−", "-").replace(",", "")) for text in re.findall(r"<title>(.*?)</title>", svg)]
+            assert dots == pytest.approx(sorted(values))
 
 
 DOORS = {

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from privlab import experiments
+from privlab.runner import catalogue
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -53,8 +54,8 @@ def test_what_pip_adds_to_conda_asks_for_nothing_that_would_bring_another_torch(
 
 def test_binder_fetches_every_set_that_labs_00_to_05_use_at_smoke():
     used = set()
-    for lab in sorted((ROOT / "labs").glob("0[0-5]_*.py")):
-        text = lab.read_text()
+    for lab in (lab for lab in catalogue.everything(ROOT / "labs") if lab.number <= "05"):
+        text = lab.path.read_text()
         used |= set(re.findall(r'(?:data|attributes)\.load\("(\w+)"', text)) | set(
             re.findall(r"metrics\.(lpips)\(", text)
         )
@@ -142,6 +143,7 @@ def test_each_tier_of_tests_is_the_one_before_and_more():
         (line,) = [line for line in lines.splitlines() if "-m pytest" in line]
         assert line.startswith("PRIVLAB_SMOKE=runs/smoke ") and "--durations=20" in line
         assert "privlab run --profile smoke" in lines and "--resume --out runs/smoke" in lines
+        assert ("--out runs/smoke --deeper\n" in lines) == (target == "weekly")
         *_, words = shlex.split(line)
         expression = Expression.compile(words)
         marks = [(), ("check",), ("weekly",), ("check", "weekly"), ("bench",)]
@@ -155,6 +157,12 @@ def test_each_tier_of_tests_is_the_one_before_and_more():
     assert in_test == [()]
     assert selected("check")[1] == [(), ("check",)]
     assert selected("weekly")[1] == [(), ("check",), ("weekly",), ("check", "weekly")]
+
+
+def test_make_run_goes_deeper_if_asked_to():
+    for said, deeper in ((), False), (("DEEPER=1",), True), (("DEEPER=1", "LABS=04"), True):
+        done = subprocess.run(["make", "-n", "run", *said], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert ("--deeper" in done.stdout) == deeper and ("run 04 " in done.stdout) == ("LABS=04" in said)
 
 
 @pytest.mark.parametrize("target", ["env", "run", "test", "check", "weekly", "lab", "book", "bench"])

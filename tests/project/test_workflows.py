@@ -209,7 +209,7 @@ def weekly(tmp_path, step: str, statuses: list[int], **environment: str) -> tupl
 def test_a_run_goes_on_where_a_lab_was_left_and_keeps_its_status(tmp_path, statuses, end, calls):
     status, called = weekly(tmp_path, "every lab", statuses)
     assert status == end
-    assert called == ["-m privlab run --profile gpu --resume --out runs/gpu/2026-W47"] * calls
+    assert called == ["-m privlab run --deeper --profile gpu --resume --out runs/gpu/2026-W47"] * calls
 
 
 @pytest.mark.parametrize("status", [0, 1])

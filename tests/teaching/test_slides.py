@@ -123,7 +123,7 @@ def house(tmp_path):
 
 
 def asked(house, *more):
-    return cli.main(["slides", "5", "--labs", f"{house}/labs", "--run", f"{house}/run", "--out", f"{house}/out", *more])
+    return cli.main(["slides", "5", *more, "--labs", f"{house}/labs", "--run", f"{house}/run", "--out", f"{house}/out"])
 
 
 def test_the_command_leaves_a_file_a_lab_and_the_scripts_beside_it(house, capsys):
@@ -133,6 +133,24 @@ def test_the_command_leaves_a_file_a_lab_and_the_scripts_beside_it(house, capsys
     assert (house / "out/vendor/reveal/reveal.js").is_file() and (
         house / "out/vendor/mathjax/tex-svg-full.js"
     ).is_file()
+
+
+def test_what_goes_deeper_has_slides_if_it_is_named_and_beside_the_scripts(house, capsys):
+    from nbformat import write
+
+    from privlab.runner import catalogue, pairing
+
+    for folder in ("labs", "run"):
+        (house / folder / "deeper").mkdir()
+    source = house / "labs/deeper/05_width.py"
+    source.write_text("# %% [markdown]\n# # 05, deeper · width\n#\n# You come from [lab 05](../05_lab.ipynb).\n")
+    lab = catalogue.Lab(source)
+    write(pairing.notebook(source), house / "run/deeper/05_width.ipynb")
+    (house / "run/deeper/05_width.json").write_text(json.dumps({"status": "ok", "seconds": 1.0, "source": lab.digest}))
+    assert asked(house, "05_width") == 0
+    assert capsys.readouterr().out == f"wrote {house}/out/05_lab.html\nwrote {house}/out/05_width.html\n"
+    page = (house / "out/05_width.html").read_text()
+    assert "You come from lab 05." in page and ".ipynb" not in page
 
 
 def test_a_lab_that_changed_since_its_run_is_refused(house, capsys):

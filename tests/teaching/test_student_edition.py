@@ -15,12 +15,12 @@ from privlab.teaching import student_edition
 from privlab.teaching.marking import slicing
 
 LABS = Path(__file__).parents[2] / "labs"
-SHELF = catalogue.labs(LABS)
+SHELF = catalogue.everything(LABS)
 GOES_ON = {
     "05": "right_hand_side",
     "08": "shares",
     "11": "convince",
-    "14": "holm",
+    "14": "verdict",
 }  # answers that later cells work with
 
 
@@ -28,7 +28,7 @@ def run(*arguments: object) -> int:
     return cli.main(["student", "--labs", str(LABS), *map(str, arguments)])
 
 
-@pytest.mark.parametrize("lab", SHELF, ids=lambda lab: lab.number)
+@pytest.mark.parametrize("lab", SHELF, ids=lambda lab: lab.name)
 def test_only_the_solutions_are_left_out(lab):
     made, left_out = student_edition.edition(lab.path)
     whole, kept = pairing.notebook(lab.path).cells, {cell.id for cell in made.cells}
@@ -36,7 +36,7 @@ def test_only_the_solutions_are_left_out(lab):
     gone = [cell.metadata.get("tags") for cell in whole if cell.id not in kept]
     asked = [name for c in made.cells if c.cell_type == "code" for name, _ in slicing.checked(ast.parse(c.source))]
     assert gone == [["solution"]] * left_out and left_out == len(asked)
-    assert sorted(asked) == [name for name in checks.names() if name.startswith(lab.number)]
+    assert asked == student_edition.exercises(lab.path) and set(asked) <= set(checks.names())
     nbformat.validate(made)
 
 
@@ -49,6 +49,25 @@ def test_the_command_writes_what_is_asked_for_and_says_so(tmp_path, capsys):
     assert b'"outputs": []' in before and b"right_hand_side(weight, gradient): ..." in before
     assert run("05", "--out", tmp_path) == 0
     assert (tmp_path / "05_april_closed_form.ipynb").read_bytes() == before
+
+
+def test_what_goes_deeper_has_its_edition_where_the_links_of_the_lab_lead(tmp_path, capsys):
+    assert run("04", "--out", tmp_path) == 0
+    below = tmp_path / "deeper/04_gauss_newton.ipynb"
+    said = capsys.readouterr().out
+    assert said.splitlines()[1:] == [f"wrote {below}, without 1 solutions"]
+    text = below.read_text()
+    assert "def push(r, x, v): ..." in text and "pulled" not in text and "](../04_gradient_inversion.ipynb)" in text
+    (edition,) = tmp_path.glob("04_*.ipynb")
+    assert "](deeper/04_gauss_newton.ipynb)" in edition.read_text()
+
+
+@pytest.mark.parametrize("wanted", ["04", "04_gauss_newton", "04.push"])
+def test_solutions_of_what_goes_deeper_go_to_a_sheet_of_their_own(tmp_path, wanted):
+    assert run("--out", tmp_path, "--solutions", wanted) == 0
+    made = nbformat.read(tmp_path / "deeper/04_gauss_newton_solutions.ipynb", 4)
+    assert "pulled = torch.autograd.grad" in "\n".join(cell.source for cell in made.cells)
+    assert (tmp_path / "04_gradient_inversion_solutions.ipynb").exists() == (wanted == "04")
 
 
 def test_where_there_is_an_address_it_sets_itself_up_on_colab_and_links_to_no_solution(tmp_path, monkeypatch):
@@ -75,7 +94,7 @@ def test_solutions_go_to_a_sheet_and_leave_the_students_notebook_alone(tmp_path,
     assert (tmp_path / "00_start_here_solutions.ipynb").exists() and not (tmp_path / "00_start_here.ipynb").exists()
 
 
-@pytest.mark.parametrize("lab", SHELF, ids=lambda lab: lab.number)
+@pytest.mark.parametrize("lab", SHELF, ids=lambda lab: lab.name)
 def test_a_sheet_runs_by_itself_and_every_check_in_it_passes(lab, monkeypatch):
     passed = []
     verify = checks.verify
@@ -88,7 +107,7 @@ def test_a_sheet_runs_by_itself_and_every_check_in_it_passes(lab, monkeypatch):
     assert all(outcome.passed for outcome in passed), passed
 
 
-@pytest.mark.parametrize("lab", SHELF, ids=lambda lab: lab.number)
+@pytest.mark.parametrize("lab", SHELF, ids=lambda lab: lab.name)
 def test_an_open_exercise_stops_no_other_cell(lab):
     """A name that an exercise binds to dots is read by its check alone, or is given a value again before."""
     cells = student_edition.edition(lab.path)[0].cells

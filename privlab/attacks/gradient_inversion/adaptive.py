@@ -163,7 +163,7 @@ def dropped(leak: Leak, deviations: Mapping[str, float], above: float = 0.5) -> 
     """The leak without the tensors that are mostly noise: for attacks that cannot weigh.
 
     above: tensors go whose noise has a greater standard deviation than this share of the root mean square of the numbers received, in which
-        the noise itself is counted: pure noise has a share of about 1. A positive number; .7 keeps what is at least half signal.
+        the noise itself is counted: pure noise has a share of about 1. A positive number; 0.7 keeps what is at least half signal.
     Raises ValueError where nothing would be left, for another `above`, and for deviations that are negative or not finite.
     """
     if not 0 < above < math.inf:

@@ -68,7 +68,7 @@ def row_products(model: nn.Module, leak: Leak) -> Tensor:
     if (alive := int((peaks > 0).sum())) < 3:
         raise ValueError(
             f"leak: {alive} rows of the last layer's gradient are not zero, and of 2 rows each points away from the other; "
-            "try labels.bias_minimum, or labels.row_sum behind a ReLU"
+            "try label_recovery.bias_minimum, or label_recovery.row_sum behind a ReLU"
         )
     directions = F.normalize(rows / peaks.where(peaks > 0, 1.0))  # (classes, features)
     return (directions @ directions.sum(0)).argmin()[None]  # with itself as well, which adds 1 to each
@@ -90,7 +90,7 @@ def row_minimum(model: nn.Module, leak: Leak) -> Tensor:
 
     Reach: distinct labels, at most as many as classes. Sure for one image on features >= 0, and wherever the condition above holds.
     As B nears the number of classes any guess is right at a rate of B / classes: compare with that. Here, 10 classes, 4 distinct labels:
-    100% on fresh networks (a ViT with timm's position embedding of .02; with one of 1 it was 58%, see lab 07); after 300 steps of
+    100% on fresh networks (a ViT with timm's position embedding of 0.02; with one of 1 it was 58%, see lab 07); after 300 steps of
     training still 100% on a ResNet (`bias_minimum`: 95%), but 73 to 83% on ViT, Swin and ConvNeXt (97 to 100%), where a guess has 40%.
 
     model: any that ends in a linear layer, see `classifier`.  leak: with that layer's weight among its gradients.
@@ -208,7 +208,9 @@ def _gradient(model: nn.Module, leak: Leak, leaf: str) -> Tensor:
     name = f"{layer}.{leaf}".lstrip(".")
     parameter = getattr(model.get_submodule(layer), leaf)
     if parameter is None:
-        raise ValueError(f"model: its last layer {layer!r} has no bias; try labels.row_products or labels.row_minimum")
+        raise ValueError(
+            f"model: its last layer {layer!r} has no bias; try label_recovery.row_products or label_recovery.row_minimum"
+        )
     if name not in leak.grads:
         raise ValueError(
             f"leak lacks {name!r}, from which this rule reads the labels; give labels with the leak, or let an attack search for them"
@@ -230,8 +232,8 @@ def _gradient(model: nn.Module, leak: Leak, leaf: str) -> Tensor:
 def _one_image(leak: Leak, rule: str) -> Leak:
     if leak.batch_size != 1:
         raise ValueError(
-            f"leak.batch_size={leak.batch_size}, and labels.{rule} tells the label of 1 image; "
-            "for a batch try labels.bias_counts, or labels.row_minimum if its labels are distinct"
+            f"leak.batch_size={leak.batch_size}, and label_recovery.{rule} tells the label of 1 image; "
+            "for a batch try label_recovery.bias_counts, or label_recovery.row_minimum if its labels are distinct"
         )
     return leak
 
@@ -241,6 +243,6 @@ def _smallest(scores: Tensor, leak: Leak) -> Tensor:
     if leak.batch_size > len(scores):
         raise ValueError(
             f"leak.batch_size={leak.batch_size} cannot hold distinct labels of {len(scores)} classes, as this rule assumes; "
-            "try labels.bias_counts, or give labels with the leak"
+            "try label_recovery.bias_counts, or give labels with the leak"
         )
     return scores.argsort(stable=True)[: leak.batch_size]

@@ -38,7 +38,8 @@ def dlg(steps: int = 300) -> GradientMatching:
 def idlg(steps: int = 300) -> GradientMatching:
     """Improved DLG (Zhao et al. 2020): the same search, with the label read from the last layer first.
 
-    One image, features that are not negative: see `label_recovery.row_sum`; elsewhere give `replace(idlg(), labels=labels.row_products)`.
+    One image, features that are not negative: see `label_recovery.row_sum`; elsewhere give
+    `replace(idlg(), labels=label_recovery.row_products)`.
     """
     terms = (Term("gradients", 1.0, squared_distance),)
     return GradientMatching(
@@ -49,7 +50,7 @@ def idlg(steps: int = 300) -> GradientMatching:
 def inverting_gradients(steps: int = 3000, tv: float = 1e-4) -> GradientMatching:
     """Inverting Gradients (Geiping et al. 2020), with the settings of Zhang et al. 2024, Table 1.
 
-    The table names Adam, .1, 3,000 iterations, similarity and a total variation of 1e-4; sign and staircase are Geiping's.
+    The table names Adam, 0.1, 3,000 iterations, similarity and a total variation of 1e-4; sign and staircase are Geiping's.
     """
     terms = (Term("gradients", 1.0, cosine_distance), Term("smoothness", tv, total_variation, of="images"))
     return GradientMatching(terms, steps, signed=True)
@@ -155,8 +156,8 @@ def gradvit(
     prior: the separate network, such as `pretrained_networks.efficientnet_lite0()`; without it, there is no image prior.
     group: seeds that the registration holds together; the paper does not say how many.  1 leaves the registration out.
     patch: side of a patch in pixels; the victim's own if not given.  align: see `priors.Registration`.
-    Pixels are put back into [0, 1] after each step, and no step length but Adam's .1 is named: the box is ours, as in every preset here.
-    image, size, relative: weight of the statistics, and how they are taken, see `priors.BatchNormStatistics`. The paper's .2 fits
+    Pixels are put back into [0, 1] after each step, and no step length but Adam's 0.1 is named: the box is ours, as in every preset here.
+    image, size, relative: weight of the statistics, and how they are taken, see `priors.BatchNormStatistics`. The paper's 0.2 fits
     the statistics of MoCo's ResNet-50; those of EfficientNet-lite0 are a thousand times larger, and need another, or relative=True.
     """
     late, halved = ((0.0, 0.0), (0.5, 1.0)), ((0.0, 1.0), (0.5, 0.5))

@@ -223,7 +223,7 @@ class Classification:
         if leak.labels is None:
             raise ValueError(
                 "leak.labels=None, and Classification() needs to know what to look for; give labels with the leak, or "
-                "recover them first: dataclasses.replace(leak, labels=labels.row_minimum(model, leak))"
+                "recover them first: dataclasses.replace(leak, labels=label_recovery.row_minimum(model, leak))"
             )
         labels, forward = leak.labels, stateless(model)
 

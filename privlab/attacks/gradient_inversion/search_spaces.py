@@ -109,7 +109,7 @@ class Affine:
         Let N(mu, C) be that Gaussian. On the family its density is a Gaussian in the latent z, of covariance (basis^T C^-1 basis)^-1; here
         origin and basis are chosen so that it is the standard one. So |z|^2 / 2 is the negative logarithm of the density, but for a
         constant, whatever the known part of a patch: a prior for a search. Latent 0 is its best guess without any search, the same for all
-        images of the batch: on CIFAR-10 (ViT of width 384, patch 8, 8 batches) 15.6 dB for 2 images and 13.5 for 3, 2.1 and .8 dB above
+        images of the batch: on CIFAR-10 (ViT of width 384, patch 8, 8 batches) 15.6 dB for 2 images and 13.5 for 3, 2.1 and 0.8 dB above
         the point nearest to grey.
 
         images, shrinkage, raises: see `whitened`; their patches have to be more than the numbers of a patch, unless they are shrunk.

@@ -136,7 +136,7 @@ def effective_rank(singular: Tensor) -> float:
 def condition(singular: Tensor, share: float = 1.0) -> float:
     """Largest singular value over the one that is not smaller than the last of the first `share` of them; inf where that is zero.
 
-    share: 1 compares with the smallest of all; .5 with the middle one, which the smallest few cannot move.
+    share: 1 compares with the smallest of all; 0.5 with the middle one, which the smallest few cannot move.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share={share} is no part of the singular values; give a number above 0, up to 1")

@@ -24,15 +24,15 @@ logits. So scores stay finite where shadows agree to the last digit; the public 
 
 **A trap.** If each sample is in exactly half of M models and each model is the target in turn, the M - 1 others hold one model fewer on the
 target's side: to count them tells members apart. No score counts, but what is fitted to fewer scores fits worse, so members look strange.
-On Gaussian noise AUC and TPR at 1% FPR should be .500 and 1%; protocol="paper" gets (20,000 samples, 5 draws; "pooled" as "fixed")
+On Gaussian noise AUC and TPR at 1% FPR should be 0.500 and 1%; protocol="paper" gets (20,000 samples, 5 draws; "pooled" as "fixed")
 
-    M                                4       8      16      64
-    online, AUC, "fixed"          .412    .475    .492    .499     standard errors up to .002
-    ... "per-example"                -    .445    .488    .499     (.433 at M = 8 with a std that divides by n)
-    offline, TPR, "fixed"         .35%    .79%    .92%    1.0%     with an AUC of .500, which does not tell
-    ... "per-example"                -    .27%    .78%    .98%
+    M                                 4        8       16       64
+    online, AUC, "fixed"          0.412    0.475    0.492    0.499     standard errors up to 0.002
+    ... "per-example"                 -    0.445    0.488    0.499     (0.433 at M = 8 with a std that divides by n)
+    offline, TPR, "fixed"         0.35%    0.79%    0.92%     1.0%     with an AUC of 0.500, which does not tell
+    ... "per-example"                 -    0.27%    0.78%    0.98%
 
-`every_target(..., pairs=True)` gets .500 and 1% throughout, and so does protocol="reference", thanks to its cut.
+`every_target(..., pairs=True)` gets 0.500 and 1% throughout, and so does protocol="reference", thanks to its cut.
 """
 
 from __future__ import annotations

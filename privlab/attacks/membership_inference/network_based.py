@@ -30,7 +30,7 @@ EPOCHS = 50  # at most
 class Network:
     """A fitted attack: call it with logits (n, classes) and labels (n,) for (n,) scores, the probability of being a member.
 
-    Members and non-members are taken to be equally likely, so the threshold that goes with it is .5.
+    Members and non-members are taken to be equally likely, so the threshold that goes with it is 0.5.
     """
 
     classifier: MLPClassifier
@@ -67,7 +67,7 @@ def network(
     Its input is the confidence vector, softmax of the logits in float64, and one bit: whether the answer is right (classes + 1
     numbers). The paper leaves open how wide the network is and how it is trained. We take 64 and 32 units with ReLU, Adam at 1e-3,
     batches of 200 and up to 50 epochs. On three small victims, with 5,000 answers each about CIFAR-10 images and
-    unsorted, 512 and 256 units gave an AUC within .004 of this, and 200 epochs none that was higher by .001.
+    unsorted, 512 and 256 units gave an AUC within 0.004 of this, and 200 epochs none that was higher by 0.001.
     Where there are more members than non-members, or fewer, the scores are corrected for it by Bayes' rule.
 
     logits: (n, classes), raw.  labels: (n,), 0 to classes - 1.  members: (n,) bool.

@@ -74,8 +74,8 @@ def every_target(
     keep: (models, n) bool, which model was trained on which of them.
     population: (models, m), the same confidence in samples that *no* model was trained on.
     pairs: rows 2k and 2k + 1 hold complementary halves of the audited samples, and a target's partner is no shadow of it. Prefer it: an
-    offline attack without it falls into the trap of `lira`. On noise its TPR at 1% FPR, 1% with pairs, is .06% of 4 models, .42% of 8 and
-    .73% of 16.
+    offline attack without it falls into the trap of `lira`. On noise its TPR at 1% FPR, 1% with pairs, is 0.06% of 4 models, 0.42% of 8 and
+    0.73% of 16.
     Returns (models, n), float64, higher = member.
     Raises ValueError for shapes and types that do not fit, confidences outside (0, 1], a sample without a shadow on a side that the attack
     looks at, fewer than 2 models, rows that are no pairs where pairs=True, and as `ratio` and `score` do.

@@ -131,7 +131,7 @@ def plg_mi(
     """PLG-MI's GAN (Yuan et al. 2023), trained on pseudo-labelled public images; kept, and resumed, as `dcgan.dcgan` is.
 
     images: public, (n, channels, side, side), bytes or in [0, 1].  target: is asked for the pseudo-labels, and of each made image.
-    recipe: of Adam with betas (0, .9). A rate of 3e-3 suits some hundred steps; theirs is 2e-4 over 30,000, with five steps of the
+    recipe: of Adam with betas (0, 0.9). A rate of 3e-3 suits some hundred steps; theirs is 2e-4 over 30,000, with five steps of the
         discriminator for one of the generator.
     each: images of each class, see `pseudo_labels`.  margin: weight of the target's max-margin loss on a crop of made images in the
         generator's loss, the crop being of so large a `share` of the area. Theirs also turn, mirror and colour the images.

@@ -69,7 +69,7 @@ def dcgan(
 ) -> DCGAN:
     """A DCGAN trained on public images; kept in the run store and read from there the second time. It goes on where it was interrupted.
 
-    images: (n, channels, side, side), bytes or in [0, 1]; the side is 16, 32, 64 or 128.  recipe: of Adam with betas (.5, .999).
+    images: (n, channels, side, side), bytes or in [0, 1]; the side is 16, 32, 64 or 128.  recipe: of Adam with betas (0.5, 0.999).
     watch: called after each epoch with the number done and the GAN, in eval mode; it may raise to stop.
     The losses are those of Goodfellow et al. 2014 with -log D for the generator (Radford et al. 2016).
     Raises ValueError for images that are not of such a size, or fewer than a batch.
@@ -111,7 +111,7 @@ def doublings(shape: tuple[int, int, int]) -> int:
 
 
 def small_weights(module: nn.Module) -> None:
-    """Radford et al. 2016: weights from N(0, .02), those of BatchNorm around 1."""
+    """Radford et al. 2016: weights from N(0, 0.02), those of BatchNorm around 1."""
     if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
         nn.init.normal_(module.weight, 0.0, 0.02)
     elif isinstance(module, nn.BatchNorm2d):

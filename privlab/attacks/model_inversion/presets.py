@@ -11,7 +11,7 @@ from privlab.attacks.model_inversion.search import ModelInversion
 
 
 def ppa(**changes: Any) -> ModelInversion:
-    """Plug & Play Attacks (Struppek et al. 2022), the attack of most of Koh et al. 2024: Poincaré loss, Adam .005 with betas (.1, .1),
+    """Plug & Play Attacks (Struppek et al. 2022), the attack of most of Koh et al. 2024: Poincaré loss, Adam 0.005 with betas (0.1, 0.1),
     50 steps with drops at 30 and 40, one crop of 90 to 100% of the area a step, the last choice over 100 crops of 50 to 90%.
 
     Their step length belongs to StyleGAN's w; latents of eigenfaces or of a DCGAN are standard normal and need a longer one (`lr`).
@@ -21,7 +21,7 @@ def ppa(**changes: Any) -> ModelInversion:
 
 
 def gmi(**changes: Any) -> ModelInversion:
-    """Generative model inversion (Zhang et al. 2020): realism + 100 x cross-entropy, 1,500 steps of .02 from each of 5 random latents.
+    """Generative model inversion (Zhang et al. 2020): realism + 100 x cross-entropy, 1,500 steps of 0.02 from each of 5 random latents.
 
     For the generator of `gans.gmi`. Adam takes the place of their momentum, and latents are not held inside [-1, 1].
     """
@@ -37,7 +37,7 @@ def kedmi(**changes: Any) -> ModelInversion:
 
 
 def plg_mi(**changes: Any) -> ModelInversion:
-    """Pseudo-label guided inversion (Yuan et al. 2023): the margin alone, 600 steps of .1 in the latents of the class, changed pictures.
+    """Pseudo-label guided inversion (Yuan et al. 2023): the margin alone, 600 steps of 0.1 in the latents of the class, changed pictures.
 
     For the generator of `conditional_gan.plg_mi`. Of their changes (crops of 80 to 100%, colours, flips, turns, two a step) here is a crop.
     """

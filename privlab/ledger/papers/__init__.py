@@ -138,9 +138,8 @@ def claims(lab: str | None = None, path: Path | None = None) -> list[Claim]:
 
 
 def page(claim: str) -> str:
-    """Where the built book tells all about a claim: the page of its table, figure or section, with its id as the anchor."""
-    paper, place, *_ = claim.split(".")
-    return f"claims/{paper}.{place}.html#{claim}"
+    """Where the built book tells all about a claim, from the book's root: the page that book/claim_pages.py writes."""
+    return f"claims/{claim}.html"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 from .canvas import Canvas, Drawing
 from .federated import batch, client_and_server, search_loop
 from .inversion import three_parties
-from .judging import plane, verdict
+from .judging import plane, three_rulings, verdict
 from .membership import in_and_out, who_trains_on_what
 from .networks import generator_inversion, morph_block, probe, residual_stage, vit
 
@@ -18,6 +18,7 @@ __all__ = [
     "residual_stage",
     "search_loop",
     "three_parties",
+    "three_rulings",
     "verdict",
     "vit",
     "who_trains_on_what",

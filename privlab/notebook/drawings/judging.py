@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 from privlab.notebook.drawings.canvas import BLUE, GREEN, PLAIN, RED, WIDTH, Canvas, Drawing
@@ -93,4 +94,31 @@ def verdict() -> Drawing:
         "missing: measuring. Can it be compared? If a need fails: not tested. Then two one-sided tests, one for the "
         "claim and one against it. If the one for it succeeds: reproduced. If the one against it does: not "
         "reproduced. If neither: inconclusive.",
+    )
+
+
+def three_rulings() -> Drawing:
+    """Where the repeats' mean can lie beside what a claim asks for, and what the rule says of each."""
+    canvas, bar, left = Canvas(), 128, 236
+    rows = [
+        ("reproduced", 186, GREEN, "at least 95 % above"),
+        ("inconclusive", 148, PLAIN, "some on either side"),
+        ("not reproduced", 70, RED, "at most 5 % above"),
+    ]
+    canvas.label(bar, 14, "what the claim asks for", bold=True)
+    canvas.line((bar, 22), (bar, 22 + 62 * len(rows)), dashed=True)
+    for k, (name, mean, colour, note) in enumerate(rows):
+        floor = 70 + 62 * k
+        points = [(mean + 1.5 * x, floor - 34 * math.exp(-((x / 14) ** 2) / 2)) for x in range(-32, 33, 2)]
+        canvas.line(*points, colour=colour, width=2)
+        canvas.line((8, floor), (left - 8, floor), width=1)
+        for x in (-17, -6, 3, 20):
+            canvas.add(f'<circle cx="{mean + x}" cy="{floor}" r="3.6" fill="{colour}"/>')
+        canvas.label(left, floor - 18, name, anchor="start", bold=True)
+        canvas.label(left, floor - 2, note, anchor="start")
+    return canvas.done(
+        30 + 62 * len(rows),
+        "Three bell curves, each above four dots, beside a dashed line that marks what the claim asks for. The first "
+        "lies to the right of the line, with at least 95 % of it above: reproduced. The second lies across the line: "
+        "inconclusive. The third lies to its left, with at most 5 % above: not reproduced.",
     )

@@ -189,7 +189,7 @@ def generator_inversion(target: str = "person 7", searched: str = "latent code")
     glyphs.network(canvas, 262, below + 30, 38, 28, BLUE)
     canvas.label(340, below + 38, "victim", size=NAME, bold=True)
     canvas.label(340, below + 54, "a classifier")
-    loss = canvas.box(72, below, 140, 84, "loss", f"How sure is the victim that this is {target}?", colour=RED)
+    loss = canvas.box(72, below, 140, 84, "loss", f"How unsure is the victim that this is {target}?", colour=RED)
     canvas.arrow((code.right[0] + 3, 46), (maker.left[0] - 3, 46))
     canvas.arrow((maker.right[0] + 3, 46), (picture.left[0] - 3, 46))
     canvas.arrow((326, 95), (326, below - 3))
@@ -199,7 +199,7 @@ def generator_inversion(target: str = "person 7", searched: str = "latent code")
     return canvas.done(
         below + 84,
         f"A loop. The {searched} goes into a generator, which was made from public pictures, and gives a picture. "
-        f"The victim, a classifier, looks at the picture. The loss says how sure it is that this is {target}. A step "
+        f"The victim, a classifier, looks at the picture. The loss says how unsure it is that this is {target}. A step "
         f"changes the {searched} so that the loss falls, and so on.",
     )
 
@@ -215,7 +215,8 @@ def morph_block(step: int, before: int | None = None) -> plots.Picture:
     if strangers := [n for n in pair if n not in steps]:
         raise ValueError(f"step={strangers[0]!r} is none of {min(steps)} to {max(steps)}")
     place = PLACES.get(step, (1, 1)) if step - pair[0] == 1 else (1, 1)
-    return plots.blocks(*(_outline(n, place) for n in pair), [f"{n}: {steps[n].name}" for n in pair])
+    old, new = (_outline(n, place) for n in pair)
+    return plots.blocks(old, new, [f"{n}: {steps[n].name}" for n in pair])
 
 
 @lru_cache(maxsize=32)

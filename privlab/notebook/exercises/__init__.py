@@ -1,4 +1,8 @@
-"""The checks of the labs, a file lab_NN.py for each. A check takes an answer and yields what is wrong with it; nothing means right."""
+"""The checks of the labs, a file lab_NN.py for each. A check takes an answer and yields what is wrong with it; nothing means right.
+
+CHECKS of such a file has them by the names of their exercises. Where some of these stand in notebooks that go deeper, DEEPER says which:
+the topic of labs/deeper/NN_topic.py -> names.
+"""
 
 from __future__ import annotations
 
@@ -17,3 +21,10 @@ def labs() -> list[str]:
 def of(lab: str) -> dict[str, Check]:
     """The checks of one lab, by name; only its own file is loaded, since some need what takes a second to import."""
     return importlib.import_module(f"privlab.notebook.exercises.lab_{lab}").CHECKS
+
+
+def parts(lab: str) -> list[list[str]]:
+    """The exercises of a lab by notebook: those of the lab itself, then those of each that goes deeper."""
+    deeper = getattr(importlib.import_module(f"privlab.notebook.exercises.lab_{lab}"), "DEEPER", {})
+    below = [list(names) for names in deeper.values()]
+    return [[name for name in of(lab) if not any(name in names for names in below)], *below]

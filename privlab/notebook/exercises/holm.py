@@ -62,7 +62,7 @@ RULES: dict[str, Callable[[list[str], list[bool]], set[str]]] = {  # of names in
 }
 LEVELS: dict[str, Callable[[float], float]] = {
     "": lambda level: level,
-    "`level` plays no part in yours: it is .05, whatever is asked.": lambda level: 0.05,
+    "`level` plays no part in yours: it is 0.05, whatever is asked.": lambda level: 0.05,
     "You halve `level`, as for a test on two sides. The p-values know their sides already.": lambda level: level / 2,
 }
 BH = ("That is Benjamini and Hochberg's procedure. It holds down the *share* of false ones among those that pass, and lets more through; "

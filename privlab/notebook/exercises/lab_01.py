@@ -206,7 +206,7 @@ SOURCES: dict[str, Callable[..., float]] = {  # of victim's scores and members, 
         lambda v, vm, s, sm: roc.best_threshold(v, vm),
     "Your threshold is chosen on victim and shadow model together. Half an oracle is one, too: it uses the victim's members.":
         lambda v, vm, s, sm: roc.best_threshold(torch.cat([v, s]), torch.cat([vm, sm])),
-    "A fixed threshold of .5 suits no score but a probability, and not even that: the shadow model tells where to cut.":
+    "A fixed threshold of 0.5 suits no score but a probability, and not even that: the shadow model tells where to cut.":
         lambda v, vm, s, sm: 0.5,
     "A fixed threshold of 0 suits hardly any score: the shadow model tells where to cut.":
         lambda v, vm, s, sm: 0.0,

@@ -292,11 +292,11 @@ def non_members(answer: object) -> Iterator[str]:
             return
         share, count_of = count / n, f"{count} of {n:,.6g} non-members {'is' if count == 1 else 'are'}"
         if math.isclose(share, 0.1):
-            yield f"{count_of} one in ten. That is 10%, and not .1%."
+            yield f"{count_of} one in ten. That is 10%, and not 0.1%."
         elif math.isclose(share, 0.01):
-            yield f"{count_of} one in a hundred. That is 1%, and not .1%."
+            yield f"{count_of} one in a hundred. That is 1%, and not 0.1%."
         elif not math.isclose(share, 0.001):
-            verdict = "more than .1%" if share > 0.001 else "less than .1%: fewer will do"
+            verdict = "more than 0.1%" if share > 0.001 else "less than 0.1%: fewer will do"
             yield f"{count_of} {100 * share:.4g}%, {verdict}."
 
 

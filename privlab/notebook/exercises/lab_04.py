@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.lab_00 import _number
-
-OPEN = "Nothing is written yet; replace the dots."
+from privlab.notebook.exercises.lab_01 import OPEN
 
 # -- why cosine and not L2 -----------------------------------------------------------------------------------------------
 
@@ -117,11 +116,11 @@ ADAM_SLIPS = {
         lambda s, signed: adam(_signs(s, signed), s),
     "You took the sign for v alone; m still holds the bare gradients, and tiny ones stop the step. The sign comes before both.":
         lambda s, signed: adam(s, _signs(s, signed)),
-    "Your first step has length 3.16, and should have 1: m and v begin at 0. Divide them by 1 - .9^t and 1 - .999^t, t from 1.":
+    "Your first step has length 3.16, and should have 1: m and v begin at 0. Divide them by 1 - 0.9^t and 1 - 0.999^t, t from 1.":
         _slip(corrected=False, divisor=lambda v, _: math.sqrt(v) + EPS),
-    "You correct v for its beginning at 0, and not m: divide it by 1 - .9^t, t from 1.":
+    "You correct v for its beginning at 0, and not m: divide it by 1 - 0.9^t, t from 1.":
         _slip(corrected=False),
-    "You correct m for its beginning at 0, and not v: divide it by 1 - .999^t, t from 1.":
+    "You correct m for its beginning at 0, and not v: divide it by 1 - 0.999^t, t from 1.":
         _slip(divisor=lambda v, _: math.sqrt(v) + EPS),
     "Your eps stands under the root, where it is worth 1e-4: gradients of 1e-8 drown in it. Add it after the root.":
         _slip(divisor=lambda v, share: math.sqrt(v / share + EPS)),
@@ -135,7 +134,7 @@ ADAM_SLIPS = {
         _slip(betas=(0.9, 0.0)),
     "Your m holds the last gradient alone. Adam's keeps nine tenths of what it was.":
         _slip(betas=(0.0, 0.999)),
-    "The betas are swapped: .9 belongs to m, and .999 to v.":
+    "The betas are swapped: 0.9 belongs to m, and 0.999 to v.":
         _slip(betas=(0.999, 0.9)),
 }
 # fmt: on
@@ -397,3 +396,4 @@ CHECKS = {
     "04.eval_scale": eval_scale,
     "04.label": label,
 }
+DEEPER = {"gauss_newton": ("04.push",)}

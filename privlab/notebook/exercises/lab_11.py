@@ -59,7 +59,7 @@ def convince(answer: object) -> Iterator[str]:
         yield f"The model believes less in class {t} than before, {after[t][t]:.3f} after {before[t]:.3f}. The loss grows; mind the sign."
     for t in TARGETS:
         if after[t][t] <= 0.9:
-            way = f"That goes the right way, from {before[t]:.3f} to {after[t][t]:.3f} for class {t}, but more than .9 can be had."
+            way = f"That goes the right way, from {before[t]:.3f} to {after[t][t]:.3f} for class {t}, but more than 0.9 can be had."
             yield f"{way} Are your steps long enough?"
     if (images[one].to(PICTURE) - PICTURE)[..., -1].abs().mean() > 0.1:
         blind = "The model does not look at the last column of the picture, so there its gradient is 0, and yours has changed all the same."

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit  # scipy.stats takes 2 s to import
 
+from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.holm import holm
 from privlab.notebook.exercises.lab_01 import OPEN, combine, compare
 
@@ -250,4 +251,34 @@ def repeats(answer: object) -> Iterator[str]:
     yield from compare(answer, LARGE, right, few_do, "Two repeats have one degree of freedom, and that can be enough.")
 
 
-CHECKS = {"14.verdict": verdict, "14.repeats": repeats, "14.holm": holm}
+# -- which flaw ------------------------------------------------------------------------------------------------------------
+
+FLAWS = {"A": "q", "B": "p", "C": "r", "D": "s"}
+ASK = {  # of a study whose flaw was missed
+    "A": "Look at the mean of public photographs: it looks at no gradient. Where do the two attacks lie beside it?",
+    "B": "What differs from repeat to repeat? Another photograph, or other weights, could turn the order; sixteen seeds cannot tell.",
+    "C": "When was it fixed that twelve repeats decide? Three looks at a level of 5% are wrong more often than one time in twenty.",
+    "D": "Both attacks beat the picture that looks at no gradient, each repeat has a photograph and weights of its own, and the number was "
+    "fixed before. Which of the flaws is left?",
+}
+
+
+def flaws(answer: object) -> Iterator[str]:
+    if not isinstance(answer, dict):
+        yield f"Give a dict with a letter for each study; this is a {type(answer).__name__}."
+        return
+    letters = {answers.word(study).upper(): answers.word(letter) for study, letter in answer.items()}
+    if set(letters.values()) == {answers.word(...)}:
+        yield OPEN
+    if missing := [study for study in FLAWS if study not in letters]:
+        yield f"Study {missing[0]} has no letter yet."
+        return
+    if strange := [letter for letter in letters.values() if letter not in FLAWS.values()]:
+        yield f"{strange[0]!r} is none of the letters; give p, q, r or s."
+    wrong = [study for study, flaw in FLAWS.items() if letters[study] != flaw]
+    if wrong:
+        yield f"Study {wrong[0]}: {ASK[wrong[0]]}"
+
+
+CHECKS = {"14.verdict": verdict, "14.repeats": repeats, "14.flaws": flaws, "14.holm": holm}
+DEEPER = {"many_claims": ("14.holm",)}

@@ -1,7 +1,7 @@
 from .architecture_drawing import blocks
 from .charts import dots, heat, lines, scatter, spectrum
 from .distributions import cloud, confusion, gaussians, histogram, roc
-from .evidence_charts import evidence, evidence_lines
+from .evidence_charts import evidence, evidence_lines, published
 from .image_grids import images, side_by_side, smooth, tiles
 from .picture import Picture
 from .tradeoff import tradeoff_chart
@@ -19,6 +19,7 @@ __all__ = [
     "histogram",
     "images",
     "lines",
+    "published",
     "roc",
     "scatter",
     "side_by_side",

@@ -13,8 +13,8 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from privlab.notebook.plots import picture
 from privlab.notebook.plots.picture import Picture
 
-HEIGHT, WIDTH, GAP = 0.42, 2.7, 0.16  # of a box, in inches
-LEFT = 0.55  # room for the shortcut
+HEIGHT, WIDTH, GAP = 0.5, 1.9, 0.17  # of a box, in inches; a layer takes up to three lines in it
+LEFT, RIGHT = 0.5, 0.82  # room for the shortcut, and for the mark
 FACES = {
     "convolution": "#cfe3f3",
     "norm": "#e4e4e4",
@@ -64,14 +64,14 @@ def blocks(
         raise ValueError(f"titles={titles!r}, shortcuts={shortcuts!r}: give one for each of the two blocks")
     stacks, words = (before, after), marks(before, after)
     rows = max(len(before), len(after))
-    width, height = 2 * (LEFT + WIDTH + 0.95), rows * (HEIGHT + GAP) + 0.75
+    width, height = 2 * (LEFT + WIDTH + RIGHT), rows * (HEIGHT + GAP) + 0.75
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
     for column, (layers, marks_of) in enumerate(zip(stacks, words, strict=True)):
         left = column * width / 2 + LEFT
-        axes.text(left + WIDTH / 2, 0.2, titles[column], ha="center", va="center", fontsize=10.5, fontweight="bold")
+        axes.text(left + WIDTH / 2, 0.2, titles[column], ha="center", va="center", fontsize=11, fontweight="bold")
         for row, (layer, mark) in enumerate(zip(layers, marks_of, strict=True)):
             _box(axes, left, 0.5 + row * (HEIGHT + GAP), layer, mark)
             if row:
@@ -101,13 +101,24 @@ def _box(axes: Axes, left: float, top: float, layer: str, mark: str) -> None:
     axes.text(
         left + WIDTH / 2,
         top + HEIGHT / 2,
-        layer,
+        _folded(layer),
         ha="center",
         va="center",
-        fontsize=9.5,
+        fontsize=10.5,
+        linespacing=1.0,
         bbox=_plate(mark, kind(layer)),
     )
-    axes.text(left + WIDTH + 0.1, top + HEIGHT / 2, mark, ha="left", va="center", fontsize=9.5, fontweight="bold")
+    axes.text(left + WIDTH + 0.07, top + HEIGHT / 2, mark, ha="left", va="center", fontsize=10, fontweight="bold")
+
+
+def _folded(layer: str, letters: int = 22) -> str:
+    """A layer in lines that are not too long, broken after its commas."""
+    lines = [""]
+    for piece in layer.split(", "):
+        if lines[-1] and len(lines[-1]) + len(piece) > letters:
+            lines.append("")
+        lines[-1] += f"{piece}, "
+    return "\n".join(lines).rstrip(", ").replace(", \n", ",\n")
 
 
 def _plate(mark: str, layer: str) -> dict[str, Any] | None:
@@ -133,7 +144,7 @@ def _shortcut(axes: Axes, left: float, row: int, layer: str) -> None:
         rotation=90,
         ha="center",
         va="center",
-        fontsize=9,
+        fontsize=10,
     )
 
 

@@ -14,6 +14,8 @@ from torch import Tensor
 from privlab.notebook.plots import picture
 from privlab.notebook.plots.picture import COLOURS, DASHES, MARKERS, Picture, Values
 
+YOURS = "your run"
+
 
 def lines(
     series: Mapping[str, Sequence[Values]],
@@ -55,7 +57,7 @@ def lines(
         if live and name in live:
             mine = [picture.numbers(name, values) for values in live[name]]
             picture.check_showable(name, mine[1], "y" in log)
-            ax.plot(*mine, "^", ms=9, mfc="none", mec=colour, mew=2, label="yours, live" if name == min(live) else None)
+            ax.plot(*mine, "^", ms=9, mfc="none", mec=colour, mew=2, label=YOURS if name == min(live) else None)
         positions.update(x.tolist())
     _name_points(ax, positions, "x" in log)
     picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})
@@ -86,12 +88,15 @@ def dots(
     alt: str,
     published: Mapping[str, float] | None = None,
     live: Mapping[str, Values] | None = None,
+    xthresholds: Mapping[str, float] | None = None,
     log: bool = False,
+    each: str = "one repeat",
 ) -> Picture:
     """Every repeat of every group as a dot on a row of its own, with a bar for the mean ± one standard deviation.
 
     groups: name -> its values, first name on top.  published: name -> the paper's number, drawn as an open diamond.
-    live: name -> what the reader has just measured, drawn as triangles; a group that has some may be without other values.
+    live: name -> what the reader has just measured, drawn as black triangles below the dots; a group that has some may be without others.
+    xthresholds: label -> x, where a thin line is drawn upright and labelled.  each: what the legend calls the dots.
     log: whether the axis of the values is logarithmic; mean and deviation are then those of the logarithms.
     Raises ValueError for no values, NaN or infinite ones, a published name that is no group, or an empty alt.
     """
@@ -103,31 +108,37 @@ def dots(
             raise ValueError(f"{argument}: there is no group {unknown[0]!r}; the groups are {list(groups)}")
     if not groups:
         raise ValueError("groups={} holds nothing to draw; give at least one group")
-    figure, ax = picture.empty_chart(xlabel, "", "x" if log else "", height=0.9 + 0.42 * len(groups))
+    figure, ax = picture.empty_chart(
+        xlabel, "", "x" if log else "", height=1.1 + (0.52 if live else 0.44) * len(groups)
+    )
     there = {name: values for name, values in groups.items() if len(values) or name not in live}
     columns = picture.columns("groups", there, log)
     row = {name: number for number, name in enumerate(groups)}
     values = np.concatenate([np.array([]), *columns.values()])
     rows = np.array([row[name] for name, column in columns.items() for _ in column])
-    bar: dict[str, Any] = {"marker": "|", "markersize": 10, "markeredgecolor": "black", "markeredgewidth": 2}
-    bar |= {"color": "black", "linestyle": "none", "err_style": "bars", "err_kws": {"linewidth": 2}, "legend": False}
+    bar: dict[str, Any] = {"marker": "|", "markersize": 10, "markeredgecolor": COLOURS[0], "markeredgewidth": 2.5}
+    bar |= {"color": COLOURS[0], "linestyle": "none", "err_style": "bars", "err_kws": {"linewidth": 2}, "legend": False}
     label = "geometric mean and std" if log else "mean ± std"
     # lineplot, as with pointplot matplotlib 3.11 keeps every figure alive
     if len(values):
-        ax.plot(values, rows - 0.14, "o", color=COLOURS[0], alpha=0.55, label="one repeat")
-        seaborn.lineplot(x=values, y=rows + 0.14, orient="y", errorbar="sd", label=label, ax=ax, **bar)
+        up, down = (0.24, -0.02) if live else (0.14, 0.14)
+        ax.plot(values, rows - up, "o", color=COLOURS[0], alpha=0.5, markeredgewidth=0, label=each)
+        seaborn.lineplot(x=values, y=rows + down, orient="y", errorbar="sd", label=label, ax=ax, **bar)
     if live:
         yours = [(x, row[name]) for name, column in picture.columns("live", live, log).items() for x in column]
-        x, y = zip(*yours, strict=True)
-        ax.plot(x, y, "^", ms=9, color=COLOURS[2], markeredgecolor="white", label="yours, live")
+        x, y = np.array(yours).T
+        ax.plot(x, y + 0.26 * bool(len(values)), "^", ms=10, color="black", markeredgecolor="white", label=YOURS)
     if published:
         beside = [row[name] for name in published]
         ax.plot([*published.values()], beside, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")
-    ax.set_yticks(range(len(groups)), [textwrap.fill(name, 34, break_long_words=False) for name in groups])
+    ax.set_yticks(range(len(groups)), [textwrap.fill(name, 28, break_long_words=False) for name in groups])
     ax.set_ylim(len(groups) - 0.5, -0.5)
     if not log:
         ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # few, as long names leave little room
+    elif ax.get_xlim()[0] > 1e-4 and ax.get_xlim()[1] < 1e5:
+        ax.xaxis.set_major_formatter("{x:g}")  # 0.01, which everybody reads
     ax.grid(axis="y", visible=False)
+    picture.draw_thresholds(ax, {}, xthresholds or {})
     picture.legend_above(figure, handlelength=1.5)
     return picture.render(figure, alt)
 
@@ -173,7 +184,7 @@ def heat(
     if values.size == 0 or values.shape != (height, width):
         raise ValueError(f"matrix: got shape {values.shape} for {height} rows and {width} columns; match them")
     picture.check_showable("matrix", values, False)
-    figure, ax = picture.empty_chart(xlabel, ylabel, "", height=1.1 + 0.4 * len(rows))
+    figure, ax = picture.empty_chart(xlabel, ylabel, "", height=1.1 + 0.4 * len(rows), width=picture.WIDTH)
     ax.grid(visible=False)
     labels: dict[str, Any] = {"xticklabels": list(columns), "yticklabels": list(rows), "cbar_kws": {"label": unit}}
     seaborn.heatmap(values, annot=True, fmt=digits, cmap="cividis", ax=ax, **labels)

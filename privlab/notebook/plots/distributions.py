@@ -90,7 +90,7 @@ def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float
         for curve in several:
             _check_rates(name, curve)
     if wrong := [rate for rate in mark if not 0 < rate < 1]:
-        raise ValueError(f"mark={wrong[0]} is no false positive rate to mark; give one between 0 and 1, such as .001")
+        raise ValueError(f"mark={wrong[0]} is no false positive rate to mark; give one between 0 and 1, such as 0.001")
     left = min(0.1, *(_first(curve) for several in curves.values() for curve in several))  # .1: there is always an axis
     grid = np.geomspace(left, 1, GRID)
     figure, ax = picture.empty_chart("false positive rate", "true positive rate", "xy", height=4.8)

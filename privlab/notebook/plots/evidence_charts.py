@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from privlab import ledger
 from privlab.experiments.loading import Evidence
 from privlab.notebook.plots import charts
 from privlab.notebook.plots.picture import Picture
@@ -36,11 +37,33 @@ def evidence(
     if not groups:
         raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
     printed = {label: number for label, number in (published or {}).items() if label in groups}
-    about = f"{xlabel}; {len(kept)} repeats at {kept.size}" if len(kept) else f"{xlabel}; your live run alone"
     spoken = [_spoken(label, values, live.get(label), printed.get(label)) for label, values in groups.items()]
     return charts.dots(
-        groups, xlabel=about, alt=f"{xlabel}. {'; '.join(spoken)}. {kept!r}.", published=printed, live=live, log=log
-    )
+        groups, xlabel=xlabel, alt=f"{xlabel}. {'; '.join(spoken)}. {kept!r}.", published=printed, live=live, log=log,
+        each=_committed(kept),
+    )  # fmt: skip
+
+
+def published(table: str, rows: Mapping[str, str], **where: str) -> dict[str, float]:
+    """The paper's numbers for the rows of a chart: published("zhang2024_table5", {"Swin": "Swin-T"}, metric="psnr", dataset="CIFAR10").
+
+    table: as `ledger.papers.tables` names it.  rows: label -> what the paper's row is called, in any of its columns.
+    where: column -> what stands in it, until each row is the only one.
+    Raises ValueError for a column or a row that the table does not have, and for a row that several lines fit.
+    """
+    frame = ledger.papers.table(table)
+    for column, value in where.items():
+        if column not in frame:
+            raise ValueError(f"{table} has no column {column!r}; it has {', '.join(frame)}")
+        frame = frame[frame[column] == value]
+    found = {label: frame.loc[(frame == name).any(axis=1), "mean"] for label, name in rows.items()}
+    if wrong := [label for label, means in found.items() if len(means) != 1]:
+        said = ", ".join(f"{column}={value!r}" for column, value in where.items()) or "any"
+        raise ValueError(
+            f"{len(found[wrong[0]])} rows of {table} with {said} are called {rows[wrong[0]]!r}; name one, by a column such as "
+            f"{', '.join(frame.columns[:3])}"
+        )
+    return {label: float(means.item()) for label, means in found.items()}
 
 
 def evidence_lines(
@@ -66,12 +89,17 @@ def evidence_lines(
     live = {label: points for label, points in live.items() if len(points[0]) and label in drawn}
     if not drawn:
         raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
-    about = f"{len(kept)} repeats at {kept.size}, mean ± std" if len(kept) else "your live run alone"
+    about = f"{_committed(kept)}, mean ± std" if len(kept) else "your run alone"
     spoken = [f"{label} from {y[0]:.3g} at {x[0]} to {y[-1]:.3g} at {x[-1]}" for label, (x, y, *_) in drawn.items()]
     return charts.lines(
         drawn, xlabel=f"{xlabel}; {about}", ylabel=ylabel, log=log, thresholds=thresholds, live=live or None,
         alt=f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {kept!r}.",
     )  # fmt: skip
+
+
+def _committed(kept: Evidence) -> str:
+    """What a legend calls the evidence."""
+    return f"committed: {len(kept)} repeat{'s' * (len(kept) != 1)} at {kept.size}"
 
 
 def _points(of: Evidence, names: Mapping[float | str, str], spread: bool = False) -> list[np.ndarray]:

@@ -27,6 +27,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)))
 
 WIDTH = 7.5  # inches, 720 px on a page: the column of a notebook
+CHART = 6.0  # a chart's width: on a telephone it shrinks by a third, and its letters can still be read
 DPI = 144  # one and a half pixels of the picture to a pixel of the page
 PAPER = {"color": "white", "alpha": 0.75, "pad": 1, "linewidth": 0}  # what a label stands on
 
@@ -64,14 +65,14 @@ class Picture:
         return {"text/html": self.tag(), "text/plain": self.alt}
 
 
-def empty_chart(xlabel: str, ylabel: str, log: str, height: float = 3.4) -> tuple[Figure, Axes]:
-    """An empty chart, as wide as a notebook's column. It belongs to no window manager, so it is gone once it is rendered.
+def empty_chart(xlabel: str, ylabel: str, log: str, height: float = 3.4, width: float = CHART) -> tuple[Figure, Axes]:
+    """An empty chart. It belongs to no window manager, so it is gone once it is rendered.
 
-    log: the axes that are logarithmic: "", "x", "y" or "xy"; ValueError for anything else.  height: in inches.
+    log: the axes that are logarithmic: "", "x", "y" or "xy"; ValueError for anything else.  height, width: in inches.
     """
     if log not in ("", "x", "y", "xy"):
         raise ValueError(f"log={log!r} names no axes; use '', 'x', 'y' or 'xy'")
-    figure = Figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     ax = figure.add_subplot(xlabel=xlabel, ylabel=ylabel)
     ax.set_xscale("log" if "x" in log else "linear")
     ax.set_yscale("log" if "y" in log else "linear")

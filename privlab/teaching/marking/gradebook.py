@@ -6,6 +6,7 @@ it alone holds the table, and writes it anew after each row.
 
 Only what an answer needs is run, in the order of the notebook: not the lab. So a submitted notebook may be renamed, have cells added,
 split, or stripped of their tags; what finds an exercise is the name in `checks.verify("05.noise", ...)`, and the last such call counts.
+A notebook is due the exercises of its lab, one that goes deeper its own; a student returns both, or puts them into one, as they like.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ def _read(ask: Ask, path: Path, folder: Path) -> tuple[Row, list[Any]]:
         row.error = why
         return row, []
     row.lab, row.error = reply["lab"], reply["note"]
-    exercises = ask({"exercises": row.lab}, row.lab)["exercises"]
+    exercises = ask({"exercises": row.lab, "asked": reply["asked"]}, row.lab)["exercises"]
     row.verdicts = {name: {"state": "open", "why": ""} for name in exercises}
     return row, reply["cells"]
 

@@ -31,7 +31,7 @@ class Unwritten(Exception):
 
 
 def read(path: str) -> dict[str, Any]:
-    """A submitted notebook's lab and code cells, {"lab", "cells", "note"}, or {"error"} with what is wrong with it."""
+    """A notebook's {"lab", "asked": its exercises whose checks are there, "cells": of code, "note"}, or {"error"} with what is wrong."""
     size = os.path.getsize(path)
     if not size:
         return {"error": "the file is empty"}
@@ -56,13 +56,14 @@ def read(path: str) -> dict[str, Any]:
     note = f"cell {strange[0]} holds no text and was left out" if strange else ""
     if sum(len(source) for _, source in code) > CODE:
         return {"error": f"its cells hold more than {CODE:,} letters of code"}
-    labs = Counter(lab for _, source in code for _, lab in _VERIFY.findall(source) if lab in exercises.labs())
+    asked = [(name, lab) for _, source in code for name, lab in _VERIFY.findall(source) if lab in exercises.labs()]
+    labs = Counter(lab for _, lab in asked)
     if not labs:
         return {"error": f"it has no exercise of any lab (no checks.verify(...)){'; ' + note if note else ''}"}
     (lab, _), *rest = labs.most_common()
     if rest:
         note = f"it has exercises of lab {rest[0][0]} as well, which do not count"
-    return {"lab": lab, "cells": code, "note": note}
+    return {"lab": lab, "asked": sorted({name for name, its in asked if its == lab}), "cells": code, "note": note}
 
 
 def answer(cells: Cells, name: str) -> object:

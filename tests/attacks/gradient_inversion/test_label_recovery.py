@@ -457,7 +457,7 @@ def test_a_bare_layer_and_a_convolutional_head():
 @pytest.mark.parametrize("name", ["row_sum", "row_products"])
 def test_a_batch_where_one_image_is_needed(name):
     model, leak = softmax_leak(torch.ones(2, 3), torch.zeros(2, 4), torch.tensor([0, 1]))
-    with pytest.raises(ValueError, match=rf"batch_size=2, and labels.{name} tells the label of 1 image"):
+    with pytest.raises(ValueError, match=rf"batch_size=2, and label_recovery.{name} tells the label of 1 image"):
         label_recovery.RULES[name](model, leak)
 
 
@@ -465,7 +465,7 @@ def test_a_batch_where_one_image_is_needed(name):
 def test_more_images_than_classes(name):
     model, leak = softmax_leak(torch.ones(5, 3), torch.zeros(5, 4), torch.tensor([0, 1, 1, 1, 2]))
     with pytest.raises(
-        ValueError, match="batch_size=5 cannot hold distinct labels of 4 classes.*try labels.bias_counts"
+        ValueError, match="batch_size=5 cannot hold distinct labels of 4 classes.*try label_recovery.bias_counts"
     ):
         label_recovery.RULES[name](model, leak)
     assert label_recovery.bias_counts(model, leak).tolist() == [0, 1, 1, 1, 2]
@@ -513,7 +513,7 @@ def test_a_leak_without_the_head(rule, photos):
 def test_a_head_without_a_bias():
     leak = leak_of([[0.5, 1.0], [0.5, 1.0], [-1.0, -2.0]])
     for rule in (label_recovery.bias_minimum, label_recovery.bias_counts):
-        with pytest.raises(ValueError, match="its last layer '1' has no bias; try labels.row_products"):
+        with pytest.raises(ValueError, match="its last layer '1' has no bias; try label_recovery.row_products"):
             rule(head(3, 2, bias=False), leak)
 
 

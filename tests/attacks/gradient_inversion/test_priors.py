@@ -396,7 +396,7 @@ def test_classification_leaves_a_victim_in_train_mode_alone():
 
 
 def test_classification_needs_labels_and_a_victim():
-    with pytest.raises(ValueError, match=r"leak\.labels=None.*labels\.row_minimum"):
+    with pytest.raises(ValueError, match=r"leak\.labels=None.*label_recovery\.row_minimum"):
         Classification().prepare(two_layers(), leak_of())
     with pytest.raises(ValueError, match=r"does not know the victim yet; use what prepare\(model, leak\) returns"):
         Classification()(noise(2, 3, 8, 8), {}, leak_of())

@@ -51,3 +51,41 @@ def test_lines_have_the_mean_along_an_axis_and_the_readers_own_points():
     assert "from 13 at" in plots.evidence_lines(made(), mine, series, xlabel="noise", ylabel="PSNR in dB").alt
     with pytest.raises(ValueError, match="nothing to draw"):
         plots.evidence_lines(made(), None, series, xlabel="noise", ylabel="PSNR in dB")
+
+
+def test_a_legend_tells_the_reader_whose_dots_are_whose(figures):
+    kept, mine = made(resnet=[10.0, 12.0], swin=[20.0, 24.0]), made("class", resnet=[11.0], swin=[22.0])
+    plots.evidence(kept, mine, NAMES, xlabel="PSNR in dB", published={"ResNet": 11.3})
+    plots.evidence(made(resnet=[10.0]), None, {"ResNet": "psnr[resnet]"}, xlabel="PSNR in dB")
+    legends = [{text.get_text() for text in figure.legends[0].get_texts()} for figure in figures]
+    assert legends[0] == {"committed: 2 repeats at night", "mean ± std", "your run", "the paper"}
+    assert "committed: 1 repeat at night" in legends[1]
+    (ax,) = figures[0].axes
+    assert ax.get_xlabel() == "PSNR in dB"
+    of = {line.get_label(): line for line in ax.lines}
+    committed, yours = of["committed: 2 repeats at night"], of["your run"]
+    assert committed.get_marker() != yours.get_marker() and committed.get_color() != yours.get_color()
+    assert sorted({round(y) for y in yours.get_ydata()}) == [0, 1]
+    gaps = [abs(a - b) for a in committed.get_ydata() for b in yours.get_ydata() if round(a) == round(b)]
+    assert len(gaps) == 4 and min(gaps) > 0.4  # never one on the other, though the mean is where the reader's dot is
+
+
+def test_a_log_axis_is_written_in_plain_numbers(figures):
+    plots.evidence(made(resnet=[0.01, 0.02], swin=[1.0, 2.0]), None, NAMES, xlabel="error", log=True)
+    words = [label.get_text() for label in figures[0].axes[0].get_xticklabels()]
+    assert {"0.01", "0.1", "1"} <= set(words)
+
+
+def test_the_papers_numbers_come_from_its_table():
+    rows = {"CNN": "ResNet-50", "Swin": "Swin-T"}
+    numbers = plots.published("zhang2024_table5", rows, metric="psnr", dataset="CIFAR10")
+    assert numbers == {"CNN": 11.30, "Swin": 36.24}
+    with pytest.raises(ValueError, match="zhang2024_table5 has no column 'unit_of'; it has dataset, model"):
+        plots.published("zhang2024_table5", rows, unit_of="dB")
+    with pytest.raises(ValueError, match="0 rows of zhang2024_table5 with metric='psnr' are called 'Mamba'"):
+        plots.published("zhang2024_table5", {"Mamba": "Mamba"}, metric="psnr")
+    with pytest.raises(
+        ValueError,
+        match=r"rows of lu2022_table1 with any are called 'APRIL'; name one, by a column such as architecture, dataset",
+    ):
+        plots.published("lu2022_table1", {"APRIL": "APRIL"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -13,13 +14,15 @@ from pathlib import Path
 import pytest
 
 from privlab import __main__ as cli
-from privlab.notebook import checks
+from privlab.notebook import checks, exercises
 from privlab.runner import catalogue, pairing
 from privlab.teaching import marking
 from privlab.teaching.marking import gradebook
 
 LABS = Path(__file__).parents[3] / "labs"
-SHELF = catalogue.labs(LABS)
+SHELF = [
+    lab for lab in catalogue.everything(LABS) if "checks.verify(" in lab.path.read_text()
+]  # those that ask something
 STARTED = {"02.four_bugs"}  # as it is given it runs, and is wrong
 GOOD = "def my_psnr(images, truth):\n    return -10 * (images - truth).square().mean().log10()"
 
@@ -28,8 +31,16 @@ shut_in = pytest.mark.skipif(sys.platform != "linux", reason="other systems cann
 
 
 def lab_cells(lab, without):
-    made = pairing.notebook(next(one.path for one in SHELF if one.number == lab)).cells
+    """The cells of a lab ("04"), or of what goes deeper ("deeper/04_topic"), without those of a tag."""
+    (one,) = catalogue.pick(SHELF, [lab])
+    made = pairing.notebook(one.path).cells
     return [dict(cell) for cell in made if without not in cell.metadata.get("tags", [])]
+
+
+def asked(lab):
+    """The exercises that a notebook asks, by the names of their checks."""
+    (one,) = catalogue.pick(SHELF, [lab])
+    return sorted(set(re.findall(r'checks\.verify\("([^"]+)"', one.path.read_text())))
 
 
 def notebook(cells) -> str:
@@ -110,7 +121,9 @@ def table(path):
 
 
 QUICK = ("02", "07", "11")  # with questions of each kind, and one whose exercise runs as it is given
-REMAINING = tuple(lab.number for lab in SHELF if lab.number not in QUICK)
+REMAINING = tuple(
+    lab.name if lab.goes_deeper else lab.number for lab in SHELF if lab.number not in QUICK or lab.goes_deeper
+)
 EACH = [*QUICK, *(pytest.param(number, marks=pytest.mark.check) for number in REMAINING)]
 
 
@@ -122,8 +135,9 @@ def honest(tmp_path_factory):
     def marked(numbers: tuple[str, ...]):
         folder = tmp_path_factory.mktemp("class")
         for number in numbers:
-            (folder / f"solved_{number}.ipynb").write_text(notebook(lab_cells(number, "exercise")))
-            (folder / f"untouched_{number}.ipynb").write_text(notebook(lab_cells(number, "solution")))
+            name = number.replace("/", "_")
+            (folder / f"solved_{name}.ipynb").write_text(notebook(lab_cells(number, "exercise")))
+            (folder / f"untouched_{name}.ipynb").write_text(notebook(lab_cells(number, "solution")))
         marking.mark(folder, folder / "marks.csv")
         return table(folder / "marks.csv")
 
@@ -154,25 +168,46 @@ def hostile(tmp_path_factory):
     return table(out)
 
 
+def row_of(honest, kind, lab):
+    return honest(QUICK if lab in QUICK else REMAINING)[f"{kind}_{lab.replace('/', '_')}"]
+
+
 @pytest.mark.parametrize("lab", EACH)
 def test_every_solution_of_a_lab_earns_full_marks(honest, lab):
-    row, names = (
-        honest(QUICK if lab in QUICK else REMAINING)[f"solved_{lab}"],
-        [n for n in checks.names() if n.startswith(lab)],
-    )
+    row, names = row_of(honest, "solved", lab), asked(lab)
     assert {name: row[name] for name in names} == dict.fromkeys(names, "right")
-    assert (row["lab"], row["marks"], row["of"], row["error"]) == (lab, str(len(names)), str(len(names)), "")
+    number = lab.removeprefix("deeper/")[:2]
+    assert (row["lab"], row["marks"], row["of"], row["error"]) == (number, str(len(names)), str(len(names)), "")
     assert all(not cell for name, cell in row.items() if name in set(checks.names()) - set(names))
 
 
 @pytest.mark.parametrize("lab", EACH)
 def test_an_untouched_lab_earns_nothing_and_nothing_is_wrong_with_it(honest, lab):
-    row, names = (
-        honest(QUICK if lab in QUICK else REMAINING)[f"untouched_{lab}"],
-        [n for n in checks.names() if n.startswith(lab)],
-    )
+    row, names = row_of(honest, "untouched", lab), asked(lab)
     assert {row[name] for name in set(names) - STARTED} == {"open: nothing is written yet"}
     assert (row["marks"], row["error"]) == ("0", "")
+
+
+@pytest.mark.parametrize("lab", SHELF, ids=lambda lab: lab.name)
+def test_the_checks_know_which_exercises_stand_deeper(lab):
+    """What DEEPER says in lab_NN.py is what stands in labs/deeper."""
+    below = [one for one in SHELF if one.goes_deeper and one.number == lab.number]
+    found = sorted(sorted(part) for part in exercises.parts(lab.number)[1:])
+    assert found == sorted(names for one in below if (names := asked(one.name)))
+    assert lab.goes_deeper or sorted(exercises.parts(lab.number)[0]) == asked(lab.number)
+
+
+def test_a_lab_and_what_goes_deeper_count_apart_or_together(tmp_path):
+    core, below = (lab_cells(name, "exercise") for name in ("04", "deeper/04_gauss_newton"))
+    answers = [cell for cell in core if "solution" in cell["metadata"].get("tags", []) or "checks" in cell["source"]]
+    for name, cells in {"core": answers, "deeper": below, "both": [*answers, *below]}.items():
+        (tmp_path / f"{name}.ipynb").write_text(notebook(cells))
+    rows = mark(tmp_path)
+    assert rows["deeper"].verdicts.keys() == {"04.push"} and rows["deeper"].marks == 1
+    assert "04.push" not in rows["core"].verdicts and rows["core"].marks == len(rows["core"].verdicts) == len(
+        asked("04")
+    )
+    assert rows["both"].marks == len(rows["both"].verdicts) == len(asked("04")) + 1
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -390,7 +425,7 @@ def test_the_command_prints_a_line_a_notebook(tmp_path, capsys):
     (tmp_path / "cleo.ipynb").write_text(psnr(push))
     assert cli.main(["mark", str(tmp_path), "--out", str(tmp_path / "marks.csv")]) == 0
     said = capsys.readouterr().out
-    assert "anna.ipynb  lab 00, 1 of 3" in said and "cleo.ipynb  lab 04, 0 of 6" in said
+    assert "anna.ipynb  lab 00, 1 of 3" in said and "cleo.ipynb  lab 04, 0 of 1" in said
     assert "ben.ipynb  no marks  0.0 s  no notebook: it is not JSON" in said
     assert "not marked, no notebooks by their names: report.pdf\n" in said
     assert said.rstrip().endswith(f"wrote {tmp_path / 'marks.csv'}, 3 rows")

@@ -1,0 +1,108 @@
+"""Every name that a claim compares or needs is one that its experiments yield, by the committed lines of every size that has some.
+
+Where a size yields all that a claim compares it yields what the claim needs, or the claim would wait for ever at a size that is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import pytest
+
+from privlab import experiments
+from privlab.ledger import evidence, papers
+from privlab.ledger.grammar import parse
+
+STAND_INS = {"vit_base_patch16_224": "vit_small_patch32_224"}  # at smoke an experiment may have a smaller network
+
+NOT_AT_A_COMMITTED_SIZE = {
+    "the papers' own faces and dogs; test_private_people.py measures their names on faces of four people": [
+        "koh2024.table2.last_stage_resnet_34", "koh2024.table2.last_stage_deeper_resnets", "koh2024.table2.last_stage_densenets",
+        "koh2024.figure3.matched_accuracy", "koh2024.figure3.efficientnet", "koh2024.figure5.dogs",
+        "koh2024.table5.rolss_ratio_over_bido", "koh2024.table5.rolss_dominates_bido_101", "koh2024.table5.accuracy_recovered_34",
+        "koh2024.table5.accuracy_recovered_50", "koh2024.table5.accuracy_recovered_101", "koh2024.table5.accuracy_recovered_152",
+        "koh2024.table5.attack_order_34", "koh2024.table5.attack_order_50", "koh2024.table5.attack_order_101",
+        "koh2024.table5.attack_order_152", "koh2024.table5.tts_ratio_over_bido", "koh2024.table9.ssf_ratio_over_rolss",
+        "koh2024.table8.complements_bido", "koh2024.table9.rolss_plus_ratio", "koh2024.table9.best_of_ours", "koh2024.figure9.k_sweep",
+        "koh2024.table10.maxvit",
+    ],
+    "the names of digits at smoke, on a reader's CelebA": ["koh2024.figure4.other_attacks"],
+    "night has more networks and more defences; test_private_people.py measures them": [
+        "koh2024.figure3.densenet_small", "koh2024.figure3.efficientnet_small", "koh2024.figure3.four_small", "koh2024.table9.dp_small",
+        "koh2024.table9.rolss_plus_small", "koh2024.table8.complements_bido_small", "koh2024.table5.rolss_over_bido_small",
+        "koh2024.table5.tts_over_bido_small", "koh2024.table9.ssf_over_rolss_small", "koh2024.table9.rolss_plus_over_rolss_small",
+        "koh2024.table9.best_of_ours_small", "koh2024.figure7.vit_small", "privlab.defence.groupnorm", "privlab.defence.longer_training",
+    ],
+    "class has more ways to spend a budget, and more swaps; test_defences.py measures them": [
+        "zhang2024.figure11.three_activations", "zhang2024.figure11.batchnorm", "zhang2024.figure11.resnets_stem",
+        "privlab.budget.leaky_layers_alone", "privlab.budget.measured_beats_even",
+    ],
+}  # fmt: skip
+ELSEWHERE = {claim for claims in NOT_AT_A_COMMITTED_SIZE.values() for claim in claims}
+MEASURED = [claim for claim in papers.claims() if claim.experiments]
+
+
+@cache
+def yielded(experiment: str, size: str) -> frozenset[str]:
+    """Names of the first committed repeat of the protocol as it is now; none where the size has no line."""
+    one = experiments.find(experiment)
+    rows = evidence.read(experiment, size, one.digest(size)).repeats if size in one.sizes else ()
+    return frozenset(rows[0].values) if rows else frozenset()
+
+
+def names(text: str) -> set[str]:
+    return set(parse(text).names)
+
+
+def missing(claim: papers.Claim, there: Mapping[str, frozenset[str]]) -> tuple[set[str], set[str]]:
+    """Names that are compared, and names that are needed, of which no experiment yields one."""
+    known = frozenset().union(*there.values())
+    wants = (names(claim.compare), set().union(*map(names, claim.needs)))
+    compared, needed = ({n for n in each if n not in known and _small(n) not in known} for each in wants)
+    return compared, needed
+
+
+def _small(name: str) -> str:
+    for large, small in STAND_INS.items():
+        name = name.replace(large, small)
+    return name
+
+
+def sizes(claim: papers.Claim) -> dict[str, dict[str, frozenset[str]]]:
+    """Size -> what each of the claim's experiments yields there, of the sizes at which all of them have lines."""
+    every = {size: {e: yielded(e, size) for e in claim.experiments} for size in evidence.SIZES}
+    return {size: there for size, there in every.items() if all(there.values())}
+
+
+@pytest.mark.parametrize("claim", MEASURED, ids=lambda c: c.id)
+def test_what_a_claim_names_is_yielded(claim):
+    every = {size: missing(claim, there) for size, there in sizes(claim).items()}
+    whole = [size for size, (compared, needed) in every.items() if not compared | needed]
+    assert bool(whole) != (claim.id in ELSEWHERE), f"of {claim.id} no committed line has {every}"
+    stuck = {size: needed for size, (compared, needed) in every.items() if needed and not compared}
+    assert not stuck, f"{claim.id} can never be judged where it needs {stuck}"
+
+
+@pytest.mark.parametrize(
+    "claim", [c for c in MEASURED if len(c.experiments) > 1 and c.id not in ELSEWHERE], ids=lambda c: c.id
+)
+def test_of_several_experiments_one_yields_a_name(claim):
+    wanted = names(claim.compare).union(*map(names, claim.needs))
+    for there in sizes(claim).values():
+        assert all(sum(name in each for each in there.values()) <= 1 for name in wanted)
+        assert claim.id in ELSEWHERE or all(each & wanted for each in there.values()), (
+            "one yields nothing that is named"
+        )
+
+
+@pytest.mark.parametrize(
+    ("compare", "needs", "lacks"),
+    [
+        ("psnr[a] > psnr[b]", ("psnr[guess] < 20",), ({"psnr[b]"}, {"psnr[guess]"})),
+        ("psnr[a, vit_base_patch16_224] > 60", (), (set(), set())),
+    ],
+)
+def test_a_name_that_no_experiment_yields_is_caught(compare, needs, lacks):
+    claim = papers.Claim("lu2022.x.y", "lu2022", "T", "05", "ordering", "S.", compare, needs=needs)
+    assert missing(claim, {"one": frozenset({"psnr[a]", "psnr[a, vit_small_patch32_224]"})}) == lacks
