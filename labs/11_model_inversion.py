@@ -35,8 +35,15 @@ from IPython.display import display
 from privlab import compute, experiments, ledger
 from privlab.attacks.model_inversion import losses
 from privlab.experiments import private_people
-from privlab.notebook import checks, drawings, flipbook, plots, text, widgets
-from privlab.notebook.line_up import line_up
+from privlab.notebook import (
+    checks,
+    drawings,
+    flipbook,
+    line_up,
+    plots,
+    text,
+    widgets,
+)
 
 # %% tags=["parameters"]
 profile = "class"
@@ -62,9 +69,8 @@ size = experiments.find("model_inversion.skips").size(mine.size)
 stage = {**size.settings["stage"], **({"faces": faces} if faces else {})}
 here = private_people.People(mine.repeats[0] + seed, **stage, device=device)
 private, public = here.private(here.people), here.draw.public[:6].float() / 255
-print(f"{here.faces}: {here.split}")
 plots.images(
-    {"private, seen by the victim only": private[:6], "public": public},
+    {f"private, of the set {here.faces}": private[:6], "public": public},
     alt="Photographs of six private people, and six public photographs.",
 )
 
@@ -110,7 +116,9 @@ def turn(**eigenfaces):
     )
 
 
-widgets.explore(turn, **{f"eigenface_{k}": (0, -3, -2, -1, 1, 2, 3) for k in range(6)})
+names = [f"eigenface_{k}" for k in range(1, 7)]
+turns = dict.fromkeys(names, (-3, -2, -1, 0, 1, 2, 3))
+widgets.explore(turn, start=dict.fromkeys(names, 0), **turns)
 
 # %% [markdown]
 # ### Predict
@@ -179,7 +187,7 @@ guess_you = widgets.predict("Of eight faces, you will name:", 0, 8, "right")
 guess_you
 
 # %%
-game = line_up(found.result.images[best], private, judged, seed=seed)
+game = line_up.play(found.result.images[best], private, judged, seed=seed)
 game
 
 # %%
@@ -286,7 +294,7 @@ guess_attack.against(round(kept.mean("attacc[orl, vgg, full]"), 1))
 # Which of them, together, are evidence that the network gave the staff's faces away? Give their letters, as in `evidence = {"a", "b"}`.
 #
 # <details><summary>Hint</summary>Ask of each sentence: would it also be true of noise that convinces the victim, or of a generator that knows nobody of
-# the staff? Then ask what a high number means without its baseline.</details>
+# the staff? Then ask what a high number means if you have nothing to compare it with.</details>
 
 # %% tags=["exercise", "reading"]
 evidence = ...
@@ -347,10 +355,6 @@ guess_resnet = widgets.choose(
 guess_resnet
 
 # %%
-paper = ledger.papers.table("koh2024_table2")
-resnet = paper.query("architecture == 'ResNet-101' and metric == 'attacc'")
-resnet = resnet.set_index("skip_connections")["mean"]
-vgg = ledger.papers.table("koh2024_table11").query("metric == 'attacc'")["mean"]
 rows = {
     "VGG": "vgg, full",
     "ResNet": "resnet, full",
@@ -359,36 +363,31 @@ rows = {
     "ResNet, all stages cut": "resnet, none_left",
     "ResNet, first choice only": "resnet, first_choice",
 }
-published = {
-    "VGG": vgg.iloc[0],
-    "ResNet": resnet["Full"],
-    "ResNet, last stage cut": resnet["Skip-4 Removed"],
-}
+attacked = {label: f"attacc[orl, {name}]" for label, name in rows.items()}
+SKIPS = {"ResNet": "Full", "ResNet, last stage cut": "Skip-4 Removed"}
+printed = plots.published(
+    "koh2024_table2", SKIPS, architecture="ResNet-101", metric="attacc"
+)
+printed |= plots.published("koh2024_table11", {"VGG": "VGG-16"}, metric="attacc")
 plots.evidence(
     kept,
     mine,
-    {label: f"attacc[orl, {name}]" for label, name in rows.items()},
-    published=published,
+    attacked,
+    published=printed,
     xlabel="the judge sees the right person, %",
 )
 
 # %%
-full, cut = "attacc[orl, resnet, full]", "attacc[orl, resnet, skip_4]"
-gap = kept.mean(full) - kept.mean("attacc[orl, vgg, full]")
+of = {label: kept.mean(name) for label, name in attacked.items()}
+gap = of["ResNet"] - of["VGG"]
 display(guess_resnet.against(MORE if gap > 5 else LESS if gap < -5 else ALIKE))
 text(
     "Of 100 faces the judge knows {:.0f} from the VGG and {:.0f} from the ResNet. In"
     " the paper it is {:.0f} and {:.0f}, with larger networks and 530 people. Without"
-    " the last stage's skip connections our ResNet gives away {:.0f}. From one repeat"
-    " to the next the ResNet's number varies by {:.0f} (standard deviation), that of"
-    " the cut one by {:.0f}.",
-    *(
-        kept.mean("attacc[orl, vgg, full]"),
-        kept.mean(full),
-        vgg.iloc[0],
-        resnet["Full"],
-    ),
-    *(kept.mean(cut), kept.spread(full), kept.spread(cut)),
+    " the last stage's skip connections our ResNet gives away {:.0f}. Single repeats"
+    " of the ResNet vary by {:.0f} (standard deviation).",
+    *(of["VGG"], of["ResNet"], printed["VGG"], printed["ResNet"]),
+    *(of["ResNet, last stage cut"], kept.spread(attacked["ResNet"])),
 )
 
 # %% [markdown]

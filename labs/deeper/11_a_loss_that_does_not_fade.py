@@ -89,8 +89,8 @@ guess.against(FADES if weak == ["cross_entropy"] else "neither")
 # %% [markdown]
 # ## A ball with a far rim
 #
-# The **Poincaré distance** lives inside a ball of radius 1. Towards the rim, distances grow without end. PPA (Struppek et al. 2022) puts two points into the
-# ball. One is $u$, the logits divided by the sum of their absolute values. The other is $v$, the one-hot target, with $10^{-4}$ subtracted and cut off at 0
+# The **Poincaré distance** lives inside a ball of radius 1. Towards the rim, distances grow without end. PPA (Struppek et al. 2022) puts $u$ and $v$ into
+# the ball. The first, $u$, is the logits divided by the sum of their absolute values. The second, $v$, is the one-hot target, with $10^{-4}$ subtracted and cut off at 0
 # and 1. The loss is
 #
 # $$\operatorname{arccosh}\left(1 + 2\,\frac{|u - v|^2}{(1 - |u|^2)(1 - |v|^2)}\right)$$

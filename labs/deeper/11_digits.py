@@ -42,6 +42,8 @@ short = profile == "smoke"
 numbers = private_people.numbers(
     each=32 if short else 200, public=300 if short else 6_000, side=16, seed=seed
 )
+
+# %%
 private, _ = numbers.photographs(0)
 plots.images(
     {
@@ -62,6 +64,8 @@ recipe = model_inversion.GANRecipe(
     2 if short else 30, seed, channels=8 if short else 24
 )
 gan = dcgan.dcgan(numbers.draws[0].public, recipe, device=device, progress=False)
+
+# %%
 made = gan.synthesise(gan.map(gan.sample(16, seed))).detach().cpu()
 plots.images(
     {"random latents": made},
@@ -94,6 +98,8 @@ def trained(name, size, keep):
 
 
 victim = trained("resnet18", private_people.NARROW, numbers.keep()).model(0)
+
+# %%
 small = dict(growth_rate=12, block_config=(2, 2, 2))
 reading = trained("densenet121", small, numbers.evaluation_keep())
 reader = model_inversion.evaluation.evaluation_models(reading, numbers)[0]
@@ -102,9 +108,13 @@ reader = model_inversion.evaluation.evaluation_models(reading, numbers)[0]
 attack = model_inversion.ppa(
     lr=0.1, pool=200 if short else 1_000, candidates=8, kept=8, views=10
 )
+
+# %%
 found = attack.run(victim, gan, range(5), seed)
 score = reader.score(found.images, found.targets)
 first = reader.score(found.first, found.targets)
+
+# %%
 plots.images(
     {f"target {k}": found.images[found.targets == k] for k in range(5)},
     alt="Eight pictures that were found for each of the digits 0 to 4.",

@@ -150,7 +150,7 @@ text(
     *points,
 )
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # In float32 the two forms round differently. So single faces can differ a little, and with them the count: up to 5 points are called
 # the same above. In exact arithmetic nothing differs.
 

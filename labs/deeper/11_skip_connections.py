@@ -57,7 +57,7 @@ body = "tiny" if profile == "smoke" else "resnet"
 # %%
 drawings.residual_stage(blocks=3, skips=False)
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # ### Predict
 #
 # In the paper the last stage matters most (Table 2): its ResNets lose 10 to 24 points of attack accuracy.
@@ -156,7 +156,7 @@ for label, name in [*variants.items()][1:]:
     )
 plots.evidence(kept, mine, pairs, xlabel="the judge sees the right person, %")
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # Look at the rows in pairs. What a cut network gives away less than the row below it, it owes to the missing skip connections. The rest it owes to being
 # worse at its task. In the paper 10 to 15 points are left for ResNets (Figure 3), which are much deeper than ours.
 
@@ -179,10 +179,13 @@ pd.DataFrame([vars(row) for row in parts]).set_index("block").round(4)
 # The last column is the error of the equation. Now the length of the gradient that arrives at the image.
 
 # %%
+lengths = {
+    k: name.replace("]", ", input]") for k, name in rows("gradient_norm").items()
+}
 plots.evidence(
     kept,
     mine,
-    rows("gradient_norm"),
+    lengths,
     xlabel="norm of the gradient at the image",
     log=True,
 )

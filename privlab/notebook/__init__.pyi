@@ -1,4 +1,16 @@
-from . import checks, drawings, flipbook, guesses, player, plots, referee, user_study, widgets
+from . import checks, drawings, flipbook, guesses, line_up, player, plots, referee, user_study, widgets
 from .sentences import text
 
-__all__ = ["checks", "drawings", "flipbook", "guesses", "player", "plots", "referee", "text", "user_study", "widgets"]
+__all__ = [
+    "checks",
+    "drawings",
+    "flipbook",
+    "guesses",
+    "line_up",
+    "player",
+    "plots",
+    "referee",
+    "text",
+    "user_study",
+    "widgets",
+]

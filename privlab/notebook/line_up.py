@@ -11,7 +11,8 @@ from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.widgets import button
 
 PHOTOGRAPHS = 6
-PLAIN = "line-height:1.5;margin:0 0 .4em;max-width:45em"
+SIDE = 112  # CSS pixels of a face: three beside each other fit on a telephone
+PLAIN = "line-height:1.5;margin:.2em 0 .4em;max-width:45em"
 
 
 class LineUp(ipywidgets.VBox):
@@ -75,17 +76,16 @@ class LineUp(ipywidgets.VBox):
 
     def _asked(self) -> str:
         person, who = self.rounds[len(self.said)]
-        photos = plots.smooth(self.photographs[who])
-        rows = {
-            "found in the network": plots.smooth(self.found[person][None]),
-            "one of these?": photos[:3],
-            "": photos[3:],
-        }
-        numbers = {"one of these?": ["1", "2", "3"], "": ["4", "5", "6"]}
-        alt = f"Round {len(self.said) + 1}: a blurred face that was found, and photographs of six people, numbered 1 to 6."
-        picture = plots.images(rows, alt, numbers)
-        look = f"<details><summary>Look it up</summary>It is number {who.index(person) + 1}.</details>"
-        return picture.tag(";max-width:min(100%,420px)") + look
+        found = plots.face(self.found[person], f"Round {len(self.said) + 1}: a face that the attack found.", SIDE)
+        photographs = [
+            _figure(plots.face(self.photographs[k], f"Photograph {place} of six.", SIDE), str(place))
+            for place, k in enumerate(who, start=1)
+        ]
+        return (
+            f'{_figure(found, "found in the network")}<p style="{PLAIN}">Is it one of these people?</p>'
+            f'<div style="display:flex;flex-wrap:wrap;gap:6px;max-width:{3 * SIDE + 18}px">{"".join(photographs)}</div>'
+            f"<details><summary>Look it up</summary>It is number {who.index(person) + 1}.</details>"
+        )
 
     def _played(self) -> str:
         people = [person for person, _ in self.rounds]
@@ -106,7 +106,7 @@ class LineUp(ipywidgets.VBox):
         return f"{told} The judge named {int(self.judge[[k for k, _ in self.rounds]].sum())}, out of all {len(self.found)} people."
 
 
-def line_up(found: Tensor, photographs: Tensor, judge: Tensor | None = None, rounds: int = 8, seed: int = 0) -> LineUp:
+def play(found: Tensor, photographs: Tensor, judge: Tensor | None = None, rounds: int = 8, seed: int = 0) -> LineUp:
     """Ask the reader, round by round, whom a face that was found shows: one of six people.
 
     found, photographs: (people, channels, height, width) in [0, 1], of the same people in the same order; the photographs are never
@@ -129,3 +129,7 @@ def _line(person: int, people: int, draw: torch.Generator) -> list[int]:
     others = [k for k in torch.randperm(people, generator=draw).tolist() if k != person][: PHOTOGRAPHS - 1]
     who = [person, *others]
     return [who[k] for k in torch.randperm(PHOTOGRAPHS, generator=draw).tolist()]
+
+
+def _figure(face: plots.Picture, words: str) -> str:
+    return f'<figure style="margin:0">{face.tag(";display:block")}<figcaption style="color:inherit">{words}</figcaption></figure>'

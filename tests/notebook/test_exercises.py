@@ -1735,6 +1735,24 @@ WRONG = {
         (lambda z, t: 7.0, "it should be -1.25, and yours gives 7."),
         (1.5, "Give a function"),
     ],
+    "12.vendor": [
+        ({"a", "b", "c", "d", "e"}, "One picture can be chosen"),
+        ({"a", "b", "c", "d", "f"}, "The victim is no judge"),
+        ({"b", "c", "d"}, "paid for at the task"),
+        ({"a", "c", "d"}, "the cheapest defence"),
+        ({"a", "b", "d"}, "How large is the spread?"),
+        ({"a", "b", "c"}, "a stricter judge"),
+        ({"e"}, "One picture can be chosen"),
+        ({"a", "g"}, "There is no 'g'; the facts are a to f"),
+        (7, "Give a set of letters"),
+    ],
+    "12.players": [
+        ("b", "more than guessing"),
+        ("c", "which one is closer"),
+        ("D", "a habit of clicking left"),
+        ("e", "There is no 'e'"),
+        ({"a"}, "Give one letter as text"),
+    ],
     "12.kl": [
         (lambda m, s: normal_by_hand(m, s, total=torch.mean), "You took the mean"),
         (lambda m, s: -normal_by_hand(m, s), "The sign is turned"),
@@ -2464,7 +2482,7 @@ RIGHT = {  # other ways than the lab's own
         lambda m, x, t, steps=50: persuade(m, x, t, steps, inside=False).clamp(0, 1),
         lambda m, x, t, steps=50: persuade_in_place(m, x.clone(), t, steps),
     ],
-    "11.evidence": [{"b", "c", "e"}, ["E", "b", "C"], ("c", "b", "e"), "bce", "b, c, e", {"b": 1, "c": 1, "e": 1}],
+    "11.evidence": [{"b", "c", "e"}, ["E", "b", "C"], ("c", "b", "e"), "bce", "b, c, e"],
     "11.pairs": [{"c", "d"}, ["D", "c"], "cd", ("d", "c")],
     "11.poincare": [
         in_the_ball,
@@ -2501,6 +2519,8 @@ RIGHT = {  # other ways than the lab's own
         lambda z, t: strike_out(z.log_softmax(0), t).max() - z.log_softmax(0)[t],  # it takes the same from both
         lambda z, t: strike_out(z, t, -1e9).max()[None] - z[t],
     ],
+    "12.vendor": [{"a", "b", "c", "d"}, ["d", "C", "b", "A"], "abcd", "a, b, c, d"],
+    "12.players": ["a", "A", " (a) "],
     "12.kl": [
         normal_by_hand,
         divergence,

@@ -1,13 +1,17 @@
 """The line-up: who stands in it, what an answer does, and what is told at the end."""
 
+import base64
+import io
 import re
 
 import ipywidgets
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.line_up import LineUp, line_up
+from privlab.notebook.line_up import LineUp, play
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +27,7 @@ def people(n=10):
     return levels.clone(), levels.clone()
 
 
-def play(game, right):
+def answered(game, right):
     """Answer every round, rightly or wrongly as `right` says."""
     for (person, who), good in zip(game.rounds, right, strict=True):
         place = who.index(person)
@@ -31,23 +35,23 @@ def play(game, right):
 
 
 def test_every_round_has_its_person_among_six_different_ones():
-    game = line_up(*people(), rounds=10)
+    game = play(*people(), rounds=10)
     assert sorted(person for person, _ in game.rounds) == list(range(10))
     assert all(person in who and len(set(who)) == 6 for person, who in game.rounds)
 
 
 def test_the_right_place_is_drawn_anew():
-    places = [who.index(person) for s in range(20) for person, who in line_up(*people(), rounds=10, seed=s).rounds]
+    places = [who.index(person) for s in range(20) for person, who in play(*people(), rounds=10, seed=s).rounds]
     counts = torch.bincount(torch.tensor(places), minlength=6)
     assert counts.min() > 15  # of 200, 33 each on average
 
 
 def test_the_seed_decides_the_rounds():
-    assert line_up(*people(), seed=1).rounds == line_up(*people(), seed=1).rounds != line_up(*people(), seed=2).rounds
+    assert play(*people(), seed=1).rounds == play(*people(), seed=1).rounds != play(*people(), seed=2).rounds
 
 
 def test_an_answer_is_told_and_the_next_round_comes():
-    game = line_up(*people(), rounds=3)
+    game = play(*people(), rounds=3)
     first, (person, who) = game.sheet.value, game.rounds[0]
     assert "Round 1 of 3" in game.words.value and game.again.layout.display == "none"
     game.buttons[(who.index(person) + 2) % 6].click()
@@ -60,8 +64,8 @@ def test_an_answer_is_told_and_the_next_round_comes():
 def test_the_end_counts_the_reader_guessing_and_the_judge():
     found, photographs = people()
     judge = torch.arange(10) < 4
-    game = line_up(found, photographs, judge, rounds=6, seed=3)
-    play(game, [True, True, False, True, False, False])
+    game = play(found, photographs, judge, rounds=6, seed=3)
+    answered(game, [True, True, False, True, False, False])
     known = int(judge[[person for person, _ in game.rounds]].sum())
     assert "You named 3 of 6. Random guessing names 1.0 of 6 on average." in game.words.value
     assert f"The judge named {known}, out of all 10 people." in game.words.value
@@ -73,30 +77,36 @@ def test_the_end_counts_the_reader_guessing_and_the_judge():
 
 
 def test_the_end_says_nothing_of_a_judge_that_there_is_not():
-    game = line_up(*people(), rounds=1)
-    play(game, [True])
+    game = play(*people(), rounds=1)
+    answered(game, [True])
     assert game.score == "You named 1 of 1. Random guessing names 0.2 of 1 on average."
 
 
-def test_the_sheet_describes_itself_and_can_be_looked_up():
-    game = line_up(*people(), rounds=2)
+def test_every_picture_describes_itself_and_the_answer_can_be_looked_up():
+    game = play(*people(), rounds=2)
     person, who = game.rounds[0]
-    alt = re.search(r'alt="([^"]+)"', game.sheet.value)[1]
-    assert "photographs of six people, numbered 1 to 6" in alt and str(person) not in alt.replace(
-        "Round 1", ""
-    ).replace("1 to 6", "")
+    alts = re.findall(r'alt="([^"]+)"', game.sheet.value)
+    assert alts == ["Round 1: a face that the attack found.", *(f"Photograph {k} of six." for k in range(1, 7))]
     assert f"<details><summary>Look it up</summary>It is number {who.index(person) + 1}.</details>" in game.sheet.value
 
 
+def test_the_pictures_are_those_of_the_round():
+    game = play(*people(), rounds=1)
+    person, who = game.rounds[0]
+    files = re.findall(r"base64,([^\"]+)", game.sheet.value)
+    greys = [np.asarray(Image.open(io.BytesIO(base64.b64decode(file)))).mean() / 255 for file in files]
+    assert greys == pytest.approx([person / 9, *(k / 9 for k in who)], abs=0.01)
+
+
 def test_a_sweep_leaves_it_at_its_first_round_and_keys_reach_every_button():
-    game = line_up(*people())
+    game = play(*people())
     assert all(SKIP in each._dom_classes for each in (*game.buttons, game.again))
     assert [b.description for b in game.buttons] == list("123456") and all(b.tooltip for b in game.buttons)
     assert isinstance(game, LineUp) and "needs a running kernel" in repr(game)
 
 
 def test_fewer_people_make_fewer_rounds():
-    assert len(line_up(*people(7), rounds=20).rounds) == 7
+    assert len(play(*people(7), rounds=20).rounds) == 7
 
 
 @pytest.mark.parametrize(
@@ -109,4 +119,4 @@ def test_fewer_people_make_fewer_rounds():
 )
 def test_what_is_no_line_up_is_refused(found, photographs, why):
     with pytest.raises(ValueError, match=why):
-        line_up(found, photographs)
+        play(found, photographs)

@@ -13,6 +13,7 @@ from torch import Tensor
 from privlab.notebook.exercises.answers import touched
 from privlab.notebook.exercises.lab_01 import combine, compare
 from privlab.notebook.exercises.pareto import front
+from privlab.notebook.exercises.reports import players, vendor
 
 # -- the largest of the others ---------------------------------------------------------------------------------------------
 
@@ -291,4 +292,4 @@ def _made_up(call: Callable[..., Any], u: Pair, d: Pair) -> Iterator[str]:
         yield f"{where} gives {value:.6g}; {hint or 'whatever number stands there, it is made up'}. There is no ratio here."
 
 
-CHECKS = {"12.margin": margin, "12.kl": kl, "12.delta": delta, "12.front": front}
+CHECKS = {"12.margin": margin, "12.kl": kl, "12.delta": delta, "12.front": front, "12.vendor": vendor, "12.players": players}

@@ -29,6 +29,23 @@ NO_PAIRS = {
 }
 
 
+FACTS = {
+    "a": "A network that knows less gives less away. Without the accuracy of both, the 20 points may be paid for at the task.",
+    "b": "What does the usual network give away if its training simply stops earlier? Without that, the cheapest defence is not ruled out.",
+    "c": "One training and one draw of people can differ from the next by as much. How large is the spread?",
+    "d": "A weaker attack, or a stricter judge, finds fewer faces in any network.",
+}
+NO_FACTS = {
+    "e": "(e) One picture can be chosen. The best reconstruction says nothing about the 20 points, whichever way it looks.",
+    "f": "(f) The victim is no judge: the attack has driven its answer up, in both networks. See lab 11, exercise 1.",
+}
+FLAWS = {
+    "b": "A smaller share than the paper's can still be more than guessing. The flaw is in the comparison with 120 coins.",
+    "c": "The question was which one is closer. The answers count for that, and for no more.",
+    "d": "Drawing the sides at random is right: else a habit of clicking left would look like a preference.",
+}
+
+
 def evidence(answer: object) -> Iterator[str]:
     yield from _chosen(answer, EVIDENCE, NO_EVIDENCE, "the report has a to f")
 
@@ -47,3 +64,18 @@ def _chosen(answer: object, right: dict[str, str], wrong: dict[str, str], there:
         yield f"There is no {strangers[0]!r}; {there}."
     yield from (why for letter, why in wrong.items() if letter in said)
     yield from (why for letter, why in right.items() if letter not in said)
+
+
+def vendor(answer: object) -> Iterator[str]:
+    yield from _chosen(answer, FACTS, NO_FACTS, "the facts are a to f")
+
+
+def players(answer: object) -> Iterator[str]:
+    if not isinstance(answer, str):
+        yield f'Give one letter as text, such as "b"; this is a {type(answer).__name__}.'
+        return
+    said = word(answer).strip("()")
+    if said not in {"a", *FLAWS}:
+        yield f"There is no {answer!r}; the sentences are a to d, and one of them names the flaw."
+    elif said in FLAWS:
+        yield FLAWS[said]
