@@ -17,7 +17,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.2 | 1.1 GB |
-# | class | 1 | 1.2 GB |
+# | class | 1.5 | 1.1 GB |
 #
 # (Measured on two CPU cores.)
 
@@ -184,6 +184,10 @@ text(
     sum(sure["Poincaré"]) / repeats,
     max(max(values) - min(values) for values in scores.values()),
 )
+
+# %% [markdown]
+# A faded gradient need not stop a search. Adam divides each gradient by its own size, so a short gradient still makes a full step. What can stop the search
+# is a gradient that is lost in rounding, or an optimiser without this division.
 
 # %% [markdown]
 # ## Read on

@@ -15,8 +15,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.3 | 1.2 GB |
-# | class | 1 | 1.3 GB |
+# | smoke | 0.2 | 1.1 GB |
+# | class | 0.8 | 1.1 GB |
 #
 # (Measured on two CPU cores.)
 

@@ -15,8 +15,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.4 GB |
-# | class | 0.5 | 1.4 GB |
+# | smoke | 0.2 | 1.1 GB |
+# | class | 0.3 | 1.1 GB |
 #
 # (Measured on two CPU cores. At `class` the live part is that of `smoke`; a full training takes a night.)
 
