@@ -4,420 +4,231 @@
 # ---
 
 # %% [markdown]
-# # 11 · Model inversion: a face out of a classifier, and what skip connections have to do with it
+# # 11 · Can a face come out of a classifier?
 #
-# A company trains a network to tell its staff apart, and puts it into a door. Somebody copies the network. Can they find out what the people look like?
+# A company trains a network to tell its staff apart, and builds it into a door. Somebody copies the network. They have no photograph of the staff.
+# Can they still find out what these people look like?
 #
-# In labs 04 to 10 the attacker held a *gradient*. Here they hold the trained model, and ask it: *which picture do you take for person 7?* Among all arrays of pixels the answer would be noise. So they look only among pictures that a generator can make, which they train on faces of *other* people.
-#
-# Koh et al. 2024 ask what the architecture has to do with it. Skip connections carry the gradient around a block. That helps training; does it also help the attacker? They cut the skips stage by stage, train anew, and attack again.
-#
-# After it you can
-# - invert a classifier with PPA, and say what each of its parts does;
-# - judge a reconstruction by a network that the attacker never saw;
-# - cut skip connections stage by stage, and follow the gradient through what is left (equation 2);
-# - compare two architectures at *equal accuracy*, and say why one must;
-# - show that RepVGG, which folds its skips away, protects nobody.
+# After this lab you can
+# - search for a face, with a classifier and a generator;
+# - say which network may judge the result, and which may not;
+# - tell evidence from appearance in a report about such an attack.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.5 | 1.6 GB |
-# | class | 3 | 1.6 GB |
-# | night | 400 | 2 GB |
-# | gpu | 60 | 8 GB |
-# | paper | 3000 | 12 GB |
+# | smoke | 0.4 | 1.2 GB |
+# | class | 1.5 | 1.5 GB |
 #
-# (On two CPU cores. At `class` one draw of people is measured live, beside the committed ones; from `night` on all that is registered, and it resumes. The last rows are estimates.)
+# (Measured on two CPU cores.)
 
 # %% [markdown]
-# *You need* lab 01, or to know what a classifier and its logits are. *Words that are new here*: **model inversion**, **generator**, **latent**, **eigenfaces**, **evaluation model**, **skip connection**.
-
-# %% [markdown]
-# The faces are those of the ORL set, 40 people who were photographed for science around 1993; with it this kind of attack began (Fredrikson et al. 2015). They agreed to be in a research data set. Do not put reconstructions of them, or of anybody, where they are taken for photographs.
+# *About 70 minutes. You need* lab 01, or to know what a classifier and its logits are. *New words*: **model inversion**, **generator**, **latent**,
+# **eigenfaces**, **evaluation model**, **skip connection**.
+#
+# The faces come from the ORL set: 40 people who were photographed for science around 1993. Fredrikson et al. (2015) showed the first attack of this kind
+# on them. These people agreed to be in a research data set. Do not show a reconstruction of them, or of anybody, where it is taken for a photograph.
 
 # %%
-from dataclasses import replace
-from inspect import getsource
-
-import pandas as pd
 import torch
 from IPython.display import display
 
-from privlab import compute, experiments, ledger, models
-from privlab.attacks import model_inversion
+from privlab import compute, experiments, ledger
+from privlab.attacks.model_inversion import losses
 from privlab.experiments import private_people
-from privlab.notebook import checks, plots, widgets
+from privlab.notebook import (
+    checks,
+    drawings,
+    flipbook,
+    line_up,
+    plots,
+    text,
+    widgets,
+)
 
 # %% tags=["parameters"]
 profile = "class"
 seed = 0
 device = "auto"
-victim = ""  # another model of timm to attack beside ours: "mobilenetv3_small_050"
-faces = ""  # "facescrub" or "celeba_people", once data_scripts/prepare.py has made yours ready; FFHQ beside it
+faces = ""  # "facescrub" or "celeba_people", prepared with data_scripts/prepare.py
 
 # %%
 device = compute.device(device)
-stage = experiments.find("model_inversion.skips").size("smoke" if profile == "smoke" else "class").settings["stage"]
-here = private_people.People(seed, **{**stage, **({"faces": faces} if faces else {})}, device=device)
-body = "tiny" if profile == "smoke" else "resnet"
+kept = experiments.load("model_inversion.skips")  # what was measured and committed
+# Now your machine trains the lab's networks, and attacks them: about a minute. Read on.
+mine = experiments.run("model_inversion.skips", profile, device=device)
 
 # %% [markdown]
 # ## Private people, public people
 #
-# **Model inversion** draws what a class looks like out of a trained classifier. Ours is trained on 20 **private** people (8 at `smoke`). The attacker has photographs of the others, who are **public**, and of no private one: an attack that has seen the people has nothing left to find. Three photographs of each private person are kept to test the network on.
-#
-# All is measured several times over, with other private people each time. This is the draw that you will look at:
+# **Model inversion** asks a trained model what its training data look like. Here the model is a classifier, the *victim*. It tells 20 *private* people
+# apart (8 at `smoke`). The attacker has a copy of it, with all its weights. They also have photographs of other people, the *public* ones. They have no
+# photograph of a private person.
 
 # %%
-print(f"{here.faces}: {here.split}")
-photos, owners = here.split.photographs(0)
+size = experiments.find("model_inversion.skips").size(mine.size)
+stage = {**size.settings["stage"], **({"faces": faces} if faces else {})}
+here = private_people.People(mine.repeats[0] + seed, **stage, device=device)
+private, public = here.private(here.people), here.draw.public[:6].float() / 255
 plots.images(
-    {f"private {k}": photos[owners == k][:8].float() / 255 for k in range(2)} | {"public": here.draw.public[:8].float() / 255},
-    alt="Eight photographs each of two private people, and of eight public ones.",
-)  # fmt: skip
+    {f"private, of the set {here.faces}": private[:6], "public": public},
+    alt="Photographs of six private people, and six public photographs.",
+)
 
 # %% [markdown]
-# ## The generator: what faces can look like
+# ## A search by hand
 #
-# A **generator** makes a picture from a few numbers, the **latent**. At `paper` it is StyleGAN, which took weeks of GPU time. Ours take a tenth of a second: **eigenfaces** (Turk and Pentland 1991), the mean of the public photographs plus a weighted sum of the 100 directions in which they differ most. The weights are the latent, in standard deviations. Move one, and see what it does.
+# Which picture does the victim take for person 0? Among all arrays of pixels, the answer is noise. So the attacker searches among pictures that a
+# **generator** can make. A generator turns a few numbers, the **latent**, into a picture. Strong attackers take a StyleGAN, which was trained for weeks.
+# Yours takes a tenth of a second. It is made of **eigenfaces** (Turk and Pentland 1991):
+#
+# $$x = \bar x + \sum_{i=1}^{100} w_i \, \sigma_i \, e_i$$
+#
+# Here $\bar x$ is the mean of the public photographs. The $e_i$ are the 100 directions in which these photographs differ most, and $\sigma_i$ is the
+# standard deviation along $e_i$. The latent is $w$.
 
 # %%
-print(getsource(model_inversion.generators.Eigenfaces.synthesise))
-
-
 prior = here.prior
-random_faces = prior.synthesise(prior.map(prior.sample(8, seed)))
-plots.images({"random latents": random_faces}, alt="Eight faces that the generator makes of random latents: blurred, and of nobody.")  # fmt: skip
+w = torch.randn(6, prior.width, generator=torch.Generator().manual_seed(seed))
+plots.images(
+    {"random latents": prior.synthesise(w)},
+    alt="Six faces from random latents: blurred, and of nobody.",
+)
 
+# %% [markdown]
+# The victim is a VGG, a plain chain of convolutions. **Be the attacker.** Turn six of the 100 eigenfaces, and watch how sure the victim becomes. Can you
+# make it sure that it sees person 0? (Click a slider, then use the arrow keys. The numbers are standard deviations.)
 
 # %%
-def turn(direction, deviations):
+target = here.network("vgg").model(0)
+
+
+def turn(**eigenfaces):
     w = torch.zeros(1, prior.width)
-    w[0, direction] = deviations
-    alt = f"The mean face with direction {direction} turned to {deviations} standard deviations."
-    return plots.images({f"direction {direction}": prior.synthesise(w)}, alt=alt)
+    w[0, : len(eigenfaces)] = torch.tensor([*eigenfaces.values()]).float()
+    face = prior.synthesise(w)
+    sure = target(here.normalise(face)).softmax(1)[0]
+    first = [f"person {k}: {sure[k]:.0%}" for k in sure.topk(3).indices.tolist()]
+    wanted = f"person 0: {sure[0]:.1%}"
+    return plots.images(
+        {"your face": plots.smooth(face)},
+        alt=f"A face with weights {[*eigenfaces.values()]}. The victim: {wanted}.",
+        captions={"your face": [f"{wanted}. First three: {', '.join(first)}"]},
+    )
 
 
-widgets.explore(turn, start={"deviations": 2}, direction=tuple(range(12)), deviations=(-3, -2, -1, 0, 1, 2, 3))  # fmt: skip
-
-# %% [markdown]
-# ## The victims and the judge
-#
-# A victim is a small ResNet: four stages of blocks, each block $z_{i+1} = z_i + g_i(z_i)$. The summand $z_i$ is the **skip connection**. We train the network as it is (*full*), and with the skips of stage 1, 2 or 4 removed (*Skip-1*, *Skip-2*, *Skip-4*, as the paper writes it): these blocks are $z_{i+1} = g_i(z_i)$. (The paper leaves stage 3 out, which has the most blocks.) And with none left at all.
-
-# %%
-print(getsource(models.skip_connections.times))
-CUTS = {
-    "full": (),
-    "skip_1": ((1, 0),),
-    "skip_2": ((2, 0),),
-    "skip_4": ((4, 0),),
-    "none_left": ((1, 0), (2, 0), (3, 0), (4, 0)),
-}
-zoo_name, changes = private_people.NETWORKS[body]
-for variant, cut in CUTS.items():
-    size = sum(p.numel() for p in models.build(zoo_name, here.people, skips=cut, **changes).parameters())
-    print(f"{variant}: {size / 1e6:.2f} M parameters")
-
-# %% [markdown]
-# Who says whether a reconstruction shows person 7? Not the victim: the attack has driven *its* answer there. The field asks a network of another architecture that the attacker never saw, trained on all private photographs: the **evaluation model**, or judge. Ours is a DenseNet. How far its word can be trusted is
-# measured on a twin, which is trained without the test photographs.
-
-
-# %%
-def reconstructed(**more):
-    """What the attack brings back from our network, changed in some settings."""
-    return here.inverted(here.network(body, more))
-
-
-full = reconstructed()
-print(
-    f"the judge's twin is right about {here.judge.accuracy:.1%} of the photographs that it has not seen, the full network about {full.acc:.1f}%"
-)
-
-# %% [markdown]
-# ## One attack, from its first guess to its last
-#
-# PPA (Struppek et al. 2022), which the paper uses nearly throughout, does four things:
-#
-# 1. **First choice.** Draw many random latents, ask the victim about each picture and its mirror image, and keep the best few for each person.
-# 2. **Search.** Follow the gradient of a loss on the victim's logits back through the victim *and the generator* into the latent. Each step looks through a slightly shifted window.
-# 3. The loss is a distance in **Poincaré** space, whose gradient does not fade when the victim is nearly sure.
-# 4. **Last choice.** Show the victim each candidate in many crops, and keep those that convince it in most.
-
-# %%
-print(here.attack)
-print(getsource(model_inversion.ModelInversion.select))
-head, _, lines = getsource(model_inversion.losses.poincare).split('"""')
-print(head, "...", lines, sep="")
-
-# %% [markdown]
-# ### Before you go on: predict
-#
-# The victim tells these people apart in more than nine photographs of ten. The *attack accuracy* is the share of the faces found in which the judge sees the right person. What will it be?
-
-# %%
-guess = widgets.predict("attack accuracy on the full network:", low=0.0, high=1.0)
-guess
-
-
-# %%
-def beside(one, title="", n=6):
-    """Private photographs of the first people, what the search began with, and what it ended with."""
-    places = one.result.places(min(n, here.people))
-    middle = {"first choice": full.result.first[places]} if one is full else {"full": full.result.images[places]}
-    rows = {"private": here.private(n)} | middle | {title or "reconstructed": one.result.images[places]}
-    seen = one.top1[places]
-    alt = f"{len(places)} private people: a photograph, {list(rows)[1]}, and what the attack ended with; the judge recognises {int(seen.sum())} of them."
-    words = ["recognised" if yes else "not recognised" for yes in seen]
-    return plots.images(rows, alt=alt, captions={[*rows][-1]: words})
-
-
-guess.against(round(full.attacc / 100, 3))
-beside(full)
-
-# %% [markdown]
-# Put your hand over the captions. Would *you* recognise them? The pictures are blurred, because the generator can make no sharp ones, and still more than chance (one of 20; at `smoke`, of 8) is left of who it is: the shape of the face, the hairline, glasses.
-#
-# Did the victim give something away, or do the first guesses among public faces already do?
-
-# %%
-kept = experiments.load("model_inversion.skips")
-mine = experiments.run("model_inversion.skips", profile, device=device)
-most = kept if len(kept) else mine
-rows = {
-    "what the search ended with": "attacc[orl, resnet, full]",
-    "its first choice": "attacc[orl, resnet, first_choice]",
-    "somebody else's photograph": "attacc[orl, random_face]",
-}
-plots.evidence(kept, mine, rows, xlabel="people that the judge recognises, percent")
-
-# %% [markdown]
-# ## Cut a stage, and attack again
-#
-# Everything else stays.
+names = [f"eigenface_{k}" for k in range(1, 7)]
+turns = dict.fromkeys(names, (-3, -2, -1, 0, 1, 2, 3))
+widgets.explore(turn, start=dict.fromkeys(names, 0), **turns)
 
 # %% [markdown]
 # ### Predict
 #
-# The paper finds (Table 2) that without the skips of the *last* stage the attack loses most: 10 to 24 points in ResNets. How many points will our small ResNet lose without those of stage 4?
+# You turned six numbers. A computer turns all 100, and knows the gradient.
 
 # %%
-guess_cut = widgets.predict("points of attack accuracy lost by Skip-4:", low=-30, high=50)
-guess_cut
-
-
-# %%
-variants = [variant for variant in CUTS if f"attacc[orl, resnet, {variant}]" in most.table]
-drop = most["attacc[orl, resnet, full]"] - most["attacc[orl, resnet, skip_4]"]
-guess_cut.against(round(drop.mean(), 1))
-plots.evidence(kept, mine, {variant: f"attacc[orl, resnet, {variant}]" for variant in variants}, xlabel="people that the judge recognises, percent")  # fmt: skip
-
-# %%
-measured = {"task, %": "acc", "attack, %": "attacc", "likelihood": "likelihood", "distance": "dist_eval"}
-pd.DataFrame({variant: {what: round(most.mean(f"{metric}[orl, resnet, {variant}]"), 2) for what, metric in measured.items()} for variant in variants}).T  # fmt: skip
-
-# %% [markdown]
-# Look at the first column, too: what a cut costs the task. Keep that in mind.
-
-# %% [markdown]
-# Now choose the stages yourself. (A new combination is trained first, which takes some seconds. Cut networks differ from draw to draw as much as from each other: the dots above say more than a gallery can.)
-
-
-# %%
-def cut_and_attack(**boxes):
-    cut = tuple((int(name[-1]), 0) for name, ticked in boxes.items() if ticked)
-    title = "cut: " + (", ".join(str(stage) for stage, _ in cut) or "none")
-    return beside(reconstructed(skips=cut), title) if cut else beside(full)
-
-
-widgets.explore(cut_and_attack, start={"stage_4": True}, **{f"stage_{k}": (False, True) for k in (1, 2, 4)})
-
-# %% [markdown]
-# ## Sure of the wrong face
-#
-# Why would a cut help? Not because the search fails, says the paper (Figure 2): also without the skips it finds latents of which the victim is nearly sure. They just show the wrong person more often. So look at the victim's probability for its target, and whether the judge agrees.
-
-# %%
-without = reconstructed(skips=((4, 0),))
-sure = {"full": full.result.likelihood, "skip_4": without.result.likelihood}
-plots.histogram(
-    sure, xlabel="probability that the victim gives its target", bins=20,
-    alt="How sure the victims are of what was reconstructed, means: " + ", ".join(f"{v} {x.mean():.2f}" for v, x in sure.items()),
-)  # fmt: skip
-
-# %%
-agree = {}
-for name, one in (("full", full), ("skip_4", without)):
-    certain, seen = one.result.likelihood > 0.9, one.top1.double()
-    agree[name] = {
-        "victim above 0.9": certain.double().mean().item(),
-        "judge agrees": seen.mean().item(),
-        "of those above 0.9": seen[certain].mean().item(),
-    }
-display(pd.DataFrame(agree).T.round(3))
-plots.evidence(
-    kept,
-    mine,
-    {variant: f"likelihood[orl, resnet, {variant}]" for variant in variants},
-    xlabel="mean probability of the target",
+guess_sure = widgets.predict(
+    "After 50 steps, how sure is the victim of person 0?", 0, 100, "%"
 )
+guess_sure
 
 # %% [markdown]
-# In the paper the two histograms are alike, close to 1. Are they here? Fifty steps with a linear generator need not drive a cut network as far.
-
-# %% [markdown]
-# ## At equal accuracy
-#
-# A network that is worse at its task knows less, and is usually harder to invert. A cut that costs accuracy would look like a defence for that alone. So the paper compares checkpoints *of the same accuracy* (Figure 3), its main safeguard. We attacked the full network at several epochs of its training, and draw lines between these: that is what a network *stopped* at some accuracy gives away.
+# ## A search by gradient
 
 # %%
-print(getsource(private_people.if_stopped).split('"""')[2])
-rows = {}
-for variant in variants[1:]:
-    rows |= {
-        f"{variant}": f"attacc[orl, resnet, {variant}]",
-        f"full, stopped where {variant} is": f"attacc_if_stopped[orl, resnet, {variant}]",
-    }
-plots.evidence(kept, mine, rows, xlabel="people that the judge recognises, percent")
+drawings.generator_inversion(target="person 0", searched="latent")
 
 # %% [markdown]
-# What a cut network loses to the attacker beyond the second row of its pair, it loses by having no skips; the rest by being worse at its task. In the paper 10 to 15 points are left (Figure 3), of networks that are much deeper.
-
-# %% [markdown]
-# ## The gradient on its way back
+# The attack is PPA (Struppek et al. 2022), which Koh et al. (2024) use. It has four parts.
 #
-# The paper's reason is equation 2: at a block the gradient splits. One part returns through the skip as it is, the other through the branch, $\partial L/\partial z_{i+1} \cdot \partial g_i/\partial z_i$. How large are the parts, at the attack's own first pictures?
+# 1. **First choice.** Draw 500 random latents, and show the pictures to the victim. Keep the two best for each person.
+# 2. **Search.** Follow the gradient of a loss, back through the victim *and* the generator, into the latent. Take 50 steps of Adam.
+# 3. **Loss.** It is a distance whose gradient does not fade when the victim is nearly sure. [Why not cross-entropy?](deeper/11_a_loss_that_does_not_fade.ipynb)
+# 4. **Last choice.** Show the victim ten views of each picture, and keep the picture that convinces it in most.
+#
+# Parts 1 to 3 are a dozen lines. Run them, and then watch six faces appear, persons 0 to 5: move the slider back to the first step, and forward again.
 
 # %%
-parts_back = model_inversion.gradient_flow.split(
-    here.network(body).model(0), full.result.first, full.result.targets, model_inversion.losses.poincare
+people = torch.arange(min(6, here.people))
+w = here.attack.select(target, prior, people, seed)[:: here.attack.candidates]
+w.requires_grad_()
+optimiser, frames, sure = torch.optim.Adam([w], lr=0.1, betas=(0.1, 0.1)), [], []
+for _ in range(51 if profile != "smoke" else 11):
+    face = prior.synthesise(w)
+    logits = target(here.normalise(face))
+    (w.grad,) = torch.autograd.grad(losses.poincare(logits, people).sum(), w)
+    frames.append(plots.smooth(face.detach(), 96))
+    sure.append(logits.softmax(1)[people, people].tolist())
+    optimiser.step()
+
+# %%
+shown = range(0, len(frames), 5)
+film = flipbook.show(
+    [frames[k] for k in shown],
+    [
+        f"step {k}: the victim is {100 * sum(sure[k]) / len(people):.0f}% sure"
+        for k in shown
+    ],
+    [f"Six faces after {k} steps." for k in shown],
+    label="step",
 )
-pd.DataFrame([vars(row) for row in parts_back]).set_index("block").round(6)
+display(film, guess_sure.against(round(100 * sure[-1][0], 1)))
+
+# %% [markdown]
+# ## Who is it?
+#
+# The victim is sure. Are *you*? You get a face that the attack found, and photographs of six private people. One of them is the person whose face was
+# searched. The attack has seen none of these photographs.
 
 # %%
-plots.evidence(kept, mine, {variant: f"gradient_norm[orl, resnet, {variant}, input]" for variant in variants}, xlabel="norm of the gradient at the image", log=True)  # fmt: skip
+found = here.inverted(here.network("vgg"))  # all four parts, for all people
+best = found.result.places(here.people)
+judged = found.top1[best]
+guess_you = widgets.predict("Of eight faces, you will name:", 0, 8, "right")
+guess_you
+
+# %%
+game = line_up.play(found.result.images[best], private, judged, seed=seed)
+game
+
+# %%
+played = len(game.said) == len(game.rounds)
+guess_you.against(sum(game.right) if played else float("nan"))
 
 # %% [markdown]
-# The identity holds to the last bit. And Adam divides a gradient by its own size, so the search's steps are as long with less of it. What can hurt it is the *direction*.
+# (Run the last cell again after your game.) Random guessing is right once in six rounds. The faces are blurred, because the generator cannot make sharp
+# ones. Yet the shape of the head, the hairline, or a pair of glasses often remain.
 
 # %% [markdown]
-# ## RepVGG: the skips are gone, and it does not help
+# ## Who should judge?
 #
-# RepVGG trains blocks of three branches, a 3x3 convolution, a 1x1 convolution and the identity, and before it is shipped folds them into one 3x3 convolution. The attacker gets a network without skips.
+# People are slow, and they disagree. To count faces by the hundred, one asks a network. But which? The attack has driven the *victim's* answer up. So the
+# field asks an **evaluation model**, or judge. It has another architecture, it is trained on all private photographs, and the attacker never sees it.
+
+# %%
+drawings.three_parties(people=here.people)
 
 # %% [markdown]
 # ### Predict
 #
-# Is it harder to invert?
+# Take noise instead of a face. Change its pixels until the *victim* is sure that it shows person 3. Then ask the judge who it is.
 
 # %%
-guess_fold = widgets.predict("attack accuracy, branches less folded, in points:", low=-10, high=30)
-guess_fold
-
-# %%
-branched = here.network("repvgg", how=replace(here.recipe, epochs=4)).model(0).double()
-folded = models.repvgg.fold(branched)
-print(models.repvgg.branches(branched), "->", models.repvgg.branches(folded))
-kept_same = experiments.load("model_inversion.identities")
-mine_same = experiments.run("model_inversion.identities", profile, device=device)
-pd.DataFrame({"largest error": {name: values.max() for name, values in (kept_same if len(kept_same) else mine_same).table.items()}})  # fmt: skip
+CHANCE, SAME, NEVER = (
+    "person 3, as often as by chance",
+    "person 3, too",
+    "never person 3",
+)
+guess_noise = widgets.choose("The judge says:", [SAME, CHANCE, NEVER])
+guess_noise
 
 # %% [markdown]
-# Outputs are equal, and so are the *gradients with respect to the image*: they belong to the function, and not to the way it is written down (section 9.1). If $f(z) = \hat f(z)$ for all $z$, then $\partial f/\partial z = \partial \hat f/\partial z$; in float64 the two agree to the last digits. So the attack has to end with the same. Does it?
-
-# %%
-attacked = [here.attack.run(net, prior, range(here.people), seed).best(here.shown) for net in (branched.float(), folded.float())]  # fmt: skip
-scores = [100 * here.judge.score(one.images, one.targets).accuracy for one in attacked]
-guess_fold.against(round(scores[0] - scores[1], 2))
-
-# %% [markdown]
-# What a defence has to change is what the network *learned*, so it has to be there in training. Cutting skips is; folding is not.
-
-# %% [markdown]
-# ## VGG, which never had any
+# ### Exercise 1: why the victim is no judge *(difficulty 2, 12 minutes)*
 #
-# ### Predict
+# Write `convince(model, picture, target, steps)`. Change the *pixels* of `picture`, (1, channels, height, width) in [0, 1], until the model is sure that
+# it shows class `target`. Return the new picture. `model` takes pixels and gives logits. There is no generator.
 #
-# In the paper VGG, a plain chain of convolutions, resists: 49 and 56 against 83 to 91 for ResNets (Table 11). How many points more does the attack get out of our full ResNet than out of a VGG of the same width?
-
-# %%
-guess_vgg = widgets.predict("attack accuracy, ResNet less VGG, in points:", low=-50, high=50)
-guess_vgg
-
-# %%
-guess_vgg.against(round((most["attacc[orl, resnet, full]"] - most["attacc[orl, vgg, full]"]).mean(), 1))
-nets = {"ResNet": "resnet", "VGG": "vgg", "ResNet, fine stem": "resnet_fine"}
-rows = {
-    f"{name}, {what}": f"{metric}[orl, {key}, full]"
-    for name, key in nets.items()
-    for what, metric in (("task", "acc"), ("attack", "attacc"))
-    if f"acc[orl, {key}, full]" in {**kept.table, **mine.table}
-}
-plots.evidence(kept, mine, rows, xlabel="percent")
-
-# %% [markdown]
-# In our first look it was the other way round: the narrow VGG gave 22 ± 4 points *more* away than the ResNet. But the two differ in more than skips. A ResNet's stem halves the picture twice before the first block, VGG looks at every pixel. So there is a third network, *ResNet, fine stem*, which keeps all pixels.
-
-# %% [markdown]
-# Another network of your own? Name it as `victim`, and it is attacked like ours.
-
-# %%
-if victim:
-    private_people.NETWORKS[victim] = victim, models.sized(victim, stage.get("side", 32))
-    display(beside(here.inverted(here.network(victim)), victim))
-
-# %% [markdown]
-# ## Another prior, other data: digits
-#
-# Eigenfaces are linear. Do skips matter more where the generator is a network, through which the gradient must go as well? The small case of the first attacks of this kind (GMI and KEDMI): the victim tells 0 to 4 apart, and the attacker trains a **DCGAN** on 5 to 9, a generator of convolutions taught by a second network, the *discriminator*, that tells its pictures from real ones. It has never seen a 3.
-
-# %%
-kept_digits = experiments.load("model_inversion.digits")
-mine_digits = experiments.run("model_inversion.digits", profile, device=device)
-rows = {
-    "full": "attacc[mnist, resnet, full]",
-    "its first choice": "attacc[mnist, resnet, first_choice]",
-    "skip_4": "attacc[mnist, resnet, skip_4]",
-    "the judge's twin, on real digits": "acc[mnist, reader]",
-}
-display(plots.evidence(kept_digits, mine_digits, rows, xlabel="digits that are read right, percent"))
-plots.images({"one of each": torch.as_tensor(mine_digits.picture("picture[variants]"))[None, None].float() / 255}, alt="Digits 0 to 4 as the attack ended with them, one row for each kind of network.")  # fmt: skip
-
-# %% [markdown]
-# Each draw has a generator of its own: how its training happened to end matters as much as anything else here.
-
-# %% [markdown]
-# ## Where do skips matter?
-#
-# `make bench` cuts each stage in other depths, with other generators, data and resolutions. Points of attack accuracy lost against full, mean and standard deviation over three draws; in brackets the points of *task* accuracy lost:
-#
-# | | Skip-1 | Skip-2 | Skip-3 | Skip-4 | none left |
-# |---|---|---|---|---|---|
-# | faces, 1 block a stage | 13 ± 15 (-1) | 11 ± 10 (-1) | 10 ± 9 (1) | 4 ± 8 (1) | 3 ± 6 (-1) |
-# | faces, 2 blocks a stage | 10 ± 8 (1) | 6 ± 5 (1) | 4 ± 3 (-1) | 2 ± 11 (1) | 19 ± 1 (11) |
-# | the same, 64 pixels | | | | -1 ± 12 (1) | 22 ± 25 (9) |
-# | faces, 4 blocks a stage | 18 ± 9 (13) | 14 ± 11 (19) | 15 ± 3 (18) | 23 ± 14 (22) | 44 ± 12 (65) |
-# | faces, ResNet-50's blocks | 15 ± 7 (13) | 15 ± 4 (17) | 22 ± 7 (24) | 11 ± 9 (18) | 17 ± 9 (25) |
-# | faces, DenseNet, 4 layers a stage | 14 ± 10 (12) | 25 ± 9 (28) | 32 ± 5 (33) | 53 ± 8 (71) | 61 ± 12 (83) |
-# | digits, a DCGAN for each draw | 2 ± 13 (0) | 0 ± 13 (0) | 1 ± 14 (-1) | 8 ± 15 (0) | 7 ± 13 (0) |
-# | digits, eigenfaces | -1 ± 12 (0) | -5 ± 14 (0) | -12 ± 17 (-1) | -9 ± 16 (0) | -13 ± 4 (0) |
-#
-# (The full networks are right about 91 to 99% of their test photographs, but for ResNet-50's blocks: 32%, they are too deep for 140 photographs and 40 epochs.)
-
-# %% [markdown]
-# In the deeper network, and clearly in the DenseNet, the last stage costs the attacker most, 53 points, as in the paper. But read the brackets: what takes much from the attacker takes as much from the task. Over the 37 cells the rank correlation between the two losses is .83 (p = 2e-10); that between points lost and the norm of the gradient at the image is -.10 (p = .57). At equal accuracy 4 blocks a stage have 4 points left
-# for Skip-4, and the DenseNet cannot be compared: no checkpoint of the one is as good as any of the other.
-
-# %% [markdown]
-# In networks of this size, then, skips help the attacker *because they help the network learn*. In the paper cut ResNets are trained so long that they lose only 2 to 3 points of accuracy, and at equal accuracy still give 10 to 15 points less away (DenseNets lose 6 to 22, and give 30 to 35 less away). A ResNet-101 with a StyleGAN may do that; it has not been run here.
-
-# %% [markdown]
-# ## Exercise 1: why the victim is no judge
-#
-# Write `convince(model, picture, target, steps)`: change the *pixels* of `picture`, (1, channels, height, width) in [0, 1], until the model is sure that it shows class `target`, and return the new picture. `model` takes pixels and gives logits. No generator.
-#
-# <details><summary>Hint</summary>Adam on the pixels, <code>cross_entropy</code> of the logits against the target, and <code>clamp_(0, 1)</code> after each step. A rate of 0.02 and 50 steps do.</details>
+# <details><summary>Hint</summary>Use Adam on the pixels, <code>cross_entropy</code> of the logits against the target, and <code>clamp_(0, 1)</code> after
+# each step. A rate of 0.02 and 50 steps are enough.</details>
 
 
 # %% tags=["exercise"]
@@ -439,55 +250,70 @@ def convince(model, picture, target, steps=50):
 # %%
 checks.verify("11.convince", convince)
 
-# %% [markdown]
-# Now begin with noise, once for every draw of people, and ask both:
+# %%
+NOISE = "attacc[orl, noise, {}]"
+rows = {"victim": NOISE.format("target_says"), "judge": NOISE.format("judge_says")}
+display(plots.evidence(kept, mine, rows, xlabel="noise that shows the right person, %"))
+guess_noise.against(CHANCE if kept.mean(rows["judge"]) > 1 else NEVER)
 
+# %% [markdown]
+# This was measured with twenty pictures of noise in each repeat. One dot is a repeat: its own draw of private people, with newly trained networks. A success
+# rate that is measured on the victim would call this noise a face.
+#
+# ### Predict
+#
+# The *attack accuracy* is the share of faces that were found in which the judge sees the right person. Random guessing is right once in 20.
 
 # %%
-net, n = here.network(body).model(0), min(here.people, 5)
-noise = torch.rand(n, *here.split.pixels.shape[1:], generator=torch.Generator().manual_seed(seed))
-if convince(lambda x: x.mean((2, 3)), torch.zeros(1, 3, 2, 2), 0) is not None:  # once you have written it
-    made = torch.cat([convince(lambda x: net(here.normalise(x)), x[None], k) for k, x in enumerate(noise)])
-    says = (net(here.normalise(made)).argmax(1) == torch.arange(n)).double().mean().item()
-    print(f"recognised by the victim: {says:.0%}, by the judge: {here.judge.score(made, torch.arange(n)).accuracy:.0%}")
+guess_attack = widgets.predict("Attack accuracy of our VGG:", 0, 100, "%")
+guess_attack
 
 # %%
-plots.evidence(kept, mine, {"the victim says": "attacc[orl, noise, target_says]", "the judge says": "attacc[orl, noise, judge_says]"}, xlabel="noise that counts as a success, percent")  # fmt: skip
+rows = {
+    "a face from the victim": "attacc[orl, vgg, full]",
+    "a stranger's photograph": "attacc[orl, random_face]",
+    "a photograph of the person": "acc[orl, judge]",
+}
+display(plots.evidence(kept, mine, rows, xlabel="the judge sees the right person, %"))
+guess_attack.against(round(kept.mean("attacc[orl, vgg, full]"), 1))
 
 # %% [markdown]
-# An "attack accuracy" that is measured on the victim would call this a success for everybody.
-
-# %% [markdown]
-# ## Exercise 2: a loss that does not break
+# The last row says how far the judge itself can be trusted. It is measured with a twin of the judge, on photographs that the twin has not seen.
 #
-# Write `poincare(logits, target)` for one row of logits, as a number. $u$ = logits divided by the sum of their absolute values; $v$ = one-hot target, less $10^{-4}$, cut off at 0 and 1; then $\operatorname{arccosh}\left(1 + 2\,\frac{|u - v|^2}{(1 - |u|^2)(1 - |v|^2)}\right)$. Two kinds of logits break it: all 0, and all but one 0. Guard against both, so that the result is finite.
+# ### Exercise 2: what counts as evidence? *(difficulty 1, 6 minutes)*
 #
-# <details><summary>Hint</summary>What is divided by what, when all logits are 0? What is $1 - |u|^2$ when only one is not? <code>clamp_min</code> helps in both places.</details>
+# A company had its door attacked, as you did here. Its report says six things.
+#
+# - **a** The door's network gives the right name to every face that was found.
+# - **b** A second network, trained on photographs of the staff and kept from the attacker, gives the right name to most of these faces.
+# - **c** The second network hardly ever gives the right name to photographs of strangers.
+# - **d** The pictures that were found look like real human faces.
+# - **e** In line-ups of six, colleagues picked the right person far more often than once in six.
+# - **f** The loss of the search fell to almost zero.
+#
+# Which of them, together, are evidence that the network gave the staff's faces away? Give their letters, as in `evidence = {"a", "b"}`.
+#
+# <details><summary>Hint</summary>Ask of each sentence: would it also be true of noise that convinces the victim, or of a generator that knows nobody of
+# the staff? Then ask what a high number means if you have nothing to compare it with.</details>
 
-
-# %% tags=["exercise"]
-def poincare(logits, target): ...
-
+# %% tags=["exercise", "reading"]
+evidence = ...
 
 # %% tags=["solution"]
-def poincare(logits, target):
-    u = logits / logits.abs().sum().clamp_min(1e-12)
-    v = torch.zeros_like(u)
-    v[target] = 1
-    v = (v - 1e-4).clamp(0, 1)
-    room = (1 - u.square().sum()).clamp_min(1e-6) * (1 - v.square().sum())
-    return torch.arccosh(1 + 2 * (u - v).square().sum() / room).item()
-
+evidence = {"b", "c", "e"}
 
 # %%
-checks.verify("11.poincare", poincare)
+checks.verify("11.evidence", evidence)
 
 # %% [markdown]
-# ## Exercise 3: how near, and to whom
+# ### Exercise 3: how near, and to whom *(difficulty 2, 10 minutes)*
 #
-# PPA's second measure: the *squared* Euclidean distance, in the judge's features, from a reconstruction to the nearest private photograph *of the person it is meant for*. Write `delta(features, targets, private, labels)`: features (n, width) of reconstructions, their targets (n,), features (m, width) of the private photographs and who is on them (m,). Return (n,).
+# PPA has a second measure, with the features of the judge. It is the *squared* Euclidean distance from a face to the nearest private photograph *of the
+# person whom it should show*. Write `delta(features, targets, private, labels)`: features (n, width) of faces, their targets (n,), features (m, width)
+# of the private photographs and who is on them (m,). Return (n,).
 #
-# <details><summary>Hint</summary><code>torch.cdist</code> gives all distances, not squared. Those to other people must not win: set them to infinity.</details>
+# <details><summary>Hint</summary><code>torch.cdist</code> gives all distances, not squared. Distances to other people must not win: set them to
+# infinity.</details>
 
 
 # %% tags=["exercise"]
@@ -505,25 +331,109 @@ def delta(features, targets, private, labels):
 checks.verify("11.delta", delta)
 
 # %% [markdown]
-# ## Exercise 4: fold a branch
+# ## Does the architecture matter?
 #
-# Equation 6: a convolution without a bias and the BatchNorm behind it, in eval mode, are *one* convolution. Write `fold(weight, mean, var, gamma, beta, eps)`: the convolution's weight (out, in, k, k) and the norm's running mean, running variance, weight, bias and eps. Return the new weight and the new bias.
-#
-# <details><summary>Hint</summary>The norm computes $(y - \mu)\,\gamma / \sigma + \beta$ with $\sigma = \sqrt{\mathrm{var} + \mathrm{eps}}$, channel by channel. What multiplies $y$? What is left?</details>
-
-
-# %% tags=["exercise"]
-def fold(weight, mean, var, gamma, beta, eps): ...
-
-
-# %% tags=["solution"]
-def fold(weight, mean, var, gamma, beta, eps):
-    scale = gamma / (var + eps).sqrt()
-    return weight * scale[:, None, None, None], beta - mean * scale
-
+# Koh et al. (2024) say that it does. A residual block computes $z_{i+1} = z_i + g_i(z_i)$. The summand $z_i$ is a **skip connection**: it leads past the
+# block. The gradient comes back the same way. That helps training. Does it help the attacker, too?
 
 # %%
-checks.verify("11.fold", fold)
+drawings.residual_stage(blocks=2, skips=("first",))
+
+# %% [markdown]
+# The paper trains ResNets without the skip connections of one stage, and attacks them. It finds that the *last* stage matters most. And it finds that
+# VGG, which has none, resists (Tables 2 and 11).
+#
+# ### Predict
+#
+# Our ResNet has the size of our VGG, and the same training.
+
+# %%
+MORE, ALIKE, LESS = "more than the VGG", "as much, within 5 points", "less than the VGG"
+guess_resnet = widgets.choose(
+    "How much does the ResNet give away?", [MORE, ALIKE, LESS]
+)
+guess_resnet
+
+# %%
+rows = {
+    "VGG": "vgg, full",
+    "ResNet": "resnet, full",
+    "ResNet, fine stem": "resnet_fine, full",
+    "ResNet, last stage cut": "resnet, skip_4",
+    "ResNet, all stages cut": "resnet, none_left",
+    "ResNet, first choice only": "resnet, first_choice",
+}
+attacked = {label: f"attacc[orl, {name}]" for label, name in rows.items()}
+SKIPS = {"ResNet": "Full", "ResNet, last stage cut": "Skip-4 Removed"}
+printed = plots.published(
+    "koh2024_table2", SKIPS, architecture="ResNet-101", metric="attacc"
+)
+printed |= plots.published("koh2024_table11", {"VGG": "VGG-16"}, metric="attacc")
+plots.evidence(
+    kept,
+    mine,
+    attacked,
+    published=printed,
+    xlabel="the judge sees the right person, %",
+)
+
+# %%
+of = {label: kept.mean(name) for label, name in attacked.items()}
+gap = of["ResNet"] - of["VGG"]
+display(guess_resnet.against(MORE if gap > 5 else LESS if gap < -5 else ALIKE))
+text(
+    "Of 100 faces the judge knows {:.0f} from the VGG and {:.0f} from the ResNet. In"
+    " the paper it is {:.0f} and {:.0f}, with larger networks and 530 people. Without"
+    " the last stage's skip connections our ResNet gives away {:.0f}. Single repeats"
+    " of the ResNet vary by {:.0f} (standard deviation).",
+    *(of["VGG"], of["ResNet"], printed["VGG"], printed["ResNet"]),
+    *(of["ResNet, last stage cut"], kept.spread(attacked["ResNet"])),
+)
+
+# %% [markdown]
+# *Stem* is the name of a network's first layers. A ResNet's stem halves the picture twice before the first block. A VGG looks at every pixel. *Fine stem* is
+# our ResNet with a stem that looks at every pixel, too. *First choice only* is what the victim gives away without any search.
+#
+# ### Exercise 4: which comparison? *(difficulty 2, 8 minutes)*
+#
+# You want to know what *skip connections* do, and nothing else may change. Which of these pairs of rows can tell you? Give their letters, such as
+# `pairs = {"a", "b"}`.
+#
+# - **a** VGG, and ResNet
+# - **b** ResNet, and ResNet with a fine stem
+# - **c** ResNet, and ResNet with the last stage cut
+# - **d** ResNet, and ResNet with all stages cut
+# - **e** VGG, and ResNet with a fine stem
+#
+# <details><summary>Hint</summary>Write down, for each pair, everything in which the two networks differ: stem, blocks, skip connections.</details>
+
+# %% tags=["exercise", "reading"]
+pairs = ...
+
+# %% tags=["solution"]
+pairs = {"c", "d"}
+
+# %%
+checks.verify("11.pairs", pairs)
+
+# %% [markdown]
+# One thing still differs in such a pair: how good the networks are at their *task*. [Cut the stages yourself](deeper/11_skip_connections.ipynb) compares them
+# at equal accuracy. There is more: [networks whose skip connections are folded away](deeper/11_repvgg.ipynb), and
+# [digits in place of faces](deeper/11_digits.ipynb).
+
+# %% [markdown]
+# ## The answer
+
+# %%
+text(
+    "Yes: of 100 faces that were found in a VGG, a judge that the attacker never saw"
+    " names {:.0f} rightly, and of 100 photographs of strangers {:.0f}. A face is only"
+    " as sharp as the generator, and how much comes out depends on the network: {:.0f}"
+    " of 100 from our ResNet.",
+    kept.mean("attacc[orl, vgg, full]"),
+    kept.mean("attacc[orl, random_face]"),
+    kept.mean("attacc[orl, resnet, full]"),
+)
 
 # %% [markdown]
 # ## The paper, and here
@@ -532,24 +442,15 @@ checks.verify("11.fold", fold)
 ledger.show("11")
 
 # %% [markdown]
-# ## What we did differently, and why
+# ## What would change our mind
 #
-# - **People and prior.** The paper inverts classifiers of 530 actors (FaceScrub) with a StyleGAN trained on FFHQ. Neither is in any package registry; `faces` takes them where you have them, and $PRIVLAB_FACE_GENERATOR the generator at `paper`. Eigenfaces of 200 photographs are a weak prior.
-# - **Networks.** Narrow ResNets up to `night`, the paper's own at `paper`. Ours are drawn with `zero_init_last=False`: timm starts the last BatchNorm of each branch at 0, and a block without its skip would then be 0 and never learn.
-# - **Step length.** PPA's 0.005 belongs to StyleGAN's w. In latents that are standard normal we take 0.1; 0.02, the only other value tried, was a little weaker.
-# - **Cost.** At the paper's size, ResNet-101 at 224 pixels, a step takes .59 s a candidate, eight candidates of a person in one batch, on one CPU core (`make bench`). PPA's 200 candidates and 50 steps are 100 minutes a person there; it was not measured on a GPU.
-# - **Released code.** The authors' repository was not followed: its "full" ResNets lack the skips of the last fifth of stage 3. Here `k=1` equals timm's model bit for bit.
-# - **Numbers that contradict each other in print** (ResNet-34 without stage 4: 80.61 and 71.86; DenseNet-121 in full: 88.11 and 78.09) are both in our tables, with a note. ResNet-34 loses more by Skip-2 than by Skip-4 in Table 2, against the caption.
+# - A judge that also names faces found in a victim that never saw these people. Then the generator gives the faces away, not the victim.
+# - The paper's own setting: a ResNet-101, FaceScrub's 530 actors, and a StyleGAN. It has not been run here. If the last stage's skip connections matter
+#   there, their effect needs depth, or a sharper generator.
+# - More than 40 people. All draws come from the same 40, and they overlap.
 
 # %% [markdown]
-# ## Summary
+# ## Read on
 #
-# - A classifier of people gives away what they look like, as far as a prior can draw it.
-# - Only a network that the attacker never saw can say how far: noise convinces the victim.
-# - Architectures are compared at equal accuracy, over several draws, or not at all.
-# - Folding skips away after training changes nothing: outputs and gradients stay what they were.
-
-# %% [markdown]
-# ## Where to read on
-#
-# Lab 12 has stronger attacks, and makes defences of the cuts. Struppek et al. 2022 is PPA, Fredrikson et al. 2015 where it began; Koh et al. 2024, sections 3, 4 and 9, is the paper behind this lab, and Zhang et al. 2020 the first attack with a GAN.
+# Lab 12 takes the defender's side: which architecture resists? Struppek et al. 2022 is PPA. Fredrikson et al. 2015 began with these photographs, and Zhang
+# et al. 2020 used the first GAN. Koh et al. 2024, sections 3, 4 and 9, is the paper behind this lab.

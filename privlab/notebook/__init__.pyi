@@ -1,4 +1,16 @@
-from . import checks, drawings, flipbook, guesses, pad, player, plots, referee, user_study, widgets
+from . import (
+    checks,
+    drawings,
+    flipbook,
+    guesses,
+    line_up,
+    pad,
+    player,
+    plots,
+    referee,
+    user_study,
+    widgets,
+)
 from .sentences import text
 
 __all__ = [
@@ -6,6 +18,7 @@ __all__ = [
     "drawings",
     "flipbook",
     "guesses",
+    "line_up",
     "pad",
     "player",
     "plots",

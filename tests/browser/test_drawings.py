@@ -15,7 +15,7 @@ DRAWN = {
     "stage": drawings.residual_stage, "cut": lambda: drawings.residual_stage(4, ("first",)),
     "factor": lambda: drawings.residual_stage(2, factor="× 0.5"), "probe": lambda: drawings.probe("person", "glasses"),
     "generator": drawings.generator_inversion, "who": drawings.who_trains_on_what, "in": lambda: drawings.in_and_out(4),
-    "plane": drawings.plane, "verdict": drawings.verdict,
+    "plane": drawings.plane, "verdict": drawings.verdict, "three": drawings.three_parties,
 }  # fmt: skip
 FAULTS = """
 const faults = [];

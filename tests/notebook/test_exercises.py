@@ -1594,6 +1594,29 @@ WRONG = {
         (lambda m, x, t, steps=50: persuade(m, x, t, 50), "you ask the model 50 times"),
         (torch.zeros(1, 3, 6, 6), "Give a function"),
     ],
+    "11.evidence": [
+        ({"a", "b", "c", "e"}, "exercise 1"),
+        ({"b", "c", "d", "e"}, "The generator makes faces"),
+        ({"b", "c", "e", "f"}, "The loss is the opinion of the door's network"),
+        ({"c", "e"}, "names a judge"),
+        ({"b", "e"}, "It needs a baseline"),
+        ({"b", "c"}, "People are judges, too"),
+        (set(), "names a judge"),
+        ({"a"}, "exercise 1"),
+        ({"b", "g"}, "There is no 'g'"),
+        (3, "Give a set of letters"),
+        ("b", "It needs a baseline"),
+    ],
+    "11.pairs": [
+        ({"a", "c", "d"}, "differ in their stems"),
+        ({"b", "c", "d"}, "tells what the stem does"),
+        ({"c", "d", "e"}, "the blocks still differ"),
+        ({"c"}, "no skip connection at all"),
+        ({"d"}, "in one stage only"),
+        ({"a"}, "differ in their stems"),
+        ({"c", "d", "f"}, "There is no 'f'; the pairs are a to e"),
+        (0.5, "Give a set of letters"),
+    ],
     "11.poincare": [
         (
             lambda z, t: by_one_guard(z, t, lambda room: room, lambda z: z.abs().sum()).nan_to_num(0.0, posinf=100.0),
@@ -1759,6 +1782,24 @@ WRONG = {
         (lambda z, t: strike_out(z, t) - z[t], "Give one number; this has the shape (5,)"),
         (lambda z, t: 7.0, "it should be -1.25, and yours gives 7."),
         (1.5, "Give a function"),
+    ],
+    "12.vendor": [
+        ({"a", "b", "c", "d", "e"}, "One picture can be chosen"),
+        ({"a", "b", "c", "d", "f"}, "The victim is no judge"),
+        ({"b", "c", "d"}, "paid for at the task"),
+        ({"a", "c", "d"}, "the cheapest defence"),
+        ({"a", "b", "d"}, "How large is the spread?"),
+        ({"a", "b", "c"}, "a stricter judge"),
+        ({"e"}, "One picture can be chosen"),
+        ({"a", "g"}, "There is no 'g'; the facts are a to f"),
+        (7, "Give a set of letters"),
+    ],
+    "12.players": [
+        ("b", "more than guessing"),
+        ("c", "which one is closer"),
+        ("D", "a habit of clicking left"),
+        ("e", "There is no 'e'"),
+        ({"a"}, "Give one letter as text"),
     ],
     "12.kl": [
         (lambda m, s: normal_by_hand(m, s, total=torch.mean), "You took the mean"),
@@ -2493,6 +2534,8 @@ RIGHT = {  # other ways than the lab's own
         lambda m, x, t, steps=50: persuade(m, x, t, steps, inside=False).clamp(0, 1),
         lambda m, x, t, steps=50: persuade_in_place(m, x.clone(), t, steps),
     ],
+    "11.evidence": [{"b", "c", "e"}, ["E", "b", "C"], ("c", "b", "e"), "bce", "b, c, e"],
+    "11.pairs": [{"c", "d"}, ["D", "c"], "cd", ("d", "c")],
     "11.poincare": [
         in_the_ball,
         by_numbers,
@@ -2528,6 +2571,8 @@ RIGHT = {  # other ways than the lab's own
         lambda z, t: strike_out(z.log_softmax(0), t).max() - z.log_softmax(0)[t],  # it takes the same from both
         lambda z, t: strike_out(z, t, -1e9).max()[None] - z[t],
     ],
+    "12.vendor": [{"a", "b", "c", "d"}, ["d", "C", "b", "A"], "abcd", "a, b, c, d"],
+    "12.players": ["a", "A", " (a) "],
     "12.kl": [
         normal_by_hand,
         divergence,

@@ -1,5 +1,6 @@
 from .canvas import Canvas, Drawing
 from .federated import batch, client_and_server, search_loop
+from .inversion import three_parties
 from .judging import plane, three_rulings, verdict
 from .membership import in_and_out, who_trains_on_what
 from .networks import generator_inversion, morph_block, probe, residual_stage, vit
@@ -16,6 +17,7 @@ __all__ = [
     "probe",
     "residual_stage",
     "search_loop",
+    "three_parties",
     "three_rulings",
     "verdict",
     "vit",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from numbers import Real
 
 import numpy as np
@@ -50,3 +50,10 @@ def tensor(answer: object) -> object:
     if isinstance(answer, np.ndarray) and answer.dtype.kind in "biuf":
         return torch.as_tensor(answer.copy())
     return answer
+
+
+def touched(names: tuple[str, ...], arguments: list, before: tuple) -> Iterator[str]:
+    """Which of the arguments, tensors by these names, an answer has changed in place; before: what they were."""
+    for name, mine, theirs in zip(names, arguments, before, strict=False):
+        if not torch.equal(mine, theirs):
+            yield f"Your function changes its argument `{name}`, and whoever asks next gets something else. Make a new tensor."

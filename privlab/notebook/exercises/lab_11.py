@@ -11,7 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from privlab.notebook.exercises.answers import touched
 from privlab.notebook.exercises.lab_01 import OPEN, combine, compare
+from privlab.notebook.exercises.reports import evidence, pairs
 
 # -- pixels that convince --------------------------------------------------------------------------------------------------
 
@@ -268,7 +270,7 @@ def delta(answer: object) -> Iterator[str]:
         if value is None:
             yield OPEN
             return
-        yield from _touched(("features", "targets", "private", "labels"), arguments, case)
+        yield from touched(("features", "targets", "private", "labels"), arguments, case)
         if isinstance(value, tuple):
             yield f"You give {len(value)} things at once. (A minimum over a dimension comes with the places: take its values.)"
             return
@@ -294,12 +296,6 @@ def delta(answer: object) -> Iterator[str]:
             if not _same([v], [w]):
                 where = f"From {x.tolist()}, meant for person {int(k)}, it should be {float(w):g}, and yours gives {float(v):g}."
                 yield f"{where} Work out by hand how far it is to each photograph of that person."
-
-
-def _touched(names: tuple[str, ...], arguments: list, before: tuple) -> Iterator[str]:
-    for name, mine, theirs in zip(names, arguments, before, strict=False):
-        if not torch.equal(mine, theirs):
-            yield f"Your function changes its argument `{name}`, and whoever asks next gets something else. Make a new tensor."
 
 
 def _same(values: list[Tensor], due: list[Tensor]) -> bool:
@@ -376,7 +372,7 @@ def fold(answer: object) -> Iterator[str]:
         if value is None:
             yield OPEN
             return
-        yield from _touched(("weight", "mean", "var", "gamma", "beta"), arguments, case)
+        yield from touched(("weight", "mean", "var", "gamma", "beta"), arguments, case)
         if not isinstance(value, (tuple, list)) or len(value) != 2 or not all(isinstance(x, Tensor) for x in value):
             yield f"Give two tensors, the new weight and the new bias; this is a {type(value).__name__}."
             return
@@ -397,4 +393,5 @@ def fold(answer: object) -> Iterator[str]:
         yield f"{where} Write down what the norm does to one channel y: what multiplies it, and what does not?"
 
 
-CHECKS = {"11.convince": convince, "11.poincare": poincare, "11.delta": delta, "11.fold": fold}
+CHECKS = {"11.convince": convince, "11.evidence": evidence, "11.poincare": poincare, "11.delta": delta, "11.fold": fold}
+CHECKS |= {"11.pairs": pairs}

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privlab.notebook.exercises.answers import touched
 from privlab.notebook.exercises.lab_01 import combine, compare
-from privlab.notebook.exercises.lab_11 import _touched
 from privlab.notebook.exercises.pareto import front
+from privlab.notebook.exercises.reports import players, vendor
 
 # -- the largest of the others ---------------------------------------------------------------------------------------------
 
@@ -96,7 +97,7 @@ def _unchanged(answer: Any, names: tuple[str, ...], case: tuple) -> Iterator[str
     arguments = [x.clone() if isinstance(x, Tensor) else x for x in case]
     answer(*arguments)
     tensors = [(mine, theirs) for mine, theirs in zip(arguments, case, strict=True) if isinstance(theirs, Tensor)]
-    yield from _touched(names, [mine for mine, _ in tensors], tuple(theirs for _, theirs in tensors))
+    yield from touched(names, [mine for mine, _ in tensors], tuple(theirs for _, theirs in tensors))
 
 
 # -- what the features hold ------------------------------------------------------------------------------------------------
@@ -291,4 +292,4 @@ def _made_up(call: Callable[..., Any], u: Pair, d: Pair) -> Iterator[str]:
         yield f"{where} gives {value:.6g}; {hint or 'whatever number stands there, it is made up'}. There is no ratio here."
 
 
-CHECKS = {"12.margin": margin, "12.kl": kl, "12.delta": delta, "12.front": front}
+CHECKS = {"12.margin": margin, "12.kl": kl, "12.delta": delta, "12.front": front, "12.vendor": vendor, "12.players": players}

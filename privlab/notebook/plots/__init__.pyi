@@ -2,7 +2,7 @@ from .architecture_drawing import blocks
 from .charts import dots, heat, lines, scatter, spectrum
 from .distributions import cloud, confusion, gaussians, histogram, roc
 from .evidence_charts import evidence, evidence_lines, published
-from .image_grids import images, side_by_side, tiles
+from .image_grids import face, images, side_by_side, smooth, tiles
 from .picture import Picture
 from .tradeoff import tradeoff_chart
 
@@ -14,6 +14,7 @@ __all__ = [
     "dots",
     "evidence",
     "evidence_lines",
+    "face",
     "gaussians",
     "heat",
     "histogram",
@@ -23,6 +24,7 @@ __all__ = [
     "roc",
     "scatter",
     "side_by_side",
+    "smooth",
     "spectrum",
     "tiles",
     "tradeoff_chart",

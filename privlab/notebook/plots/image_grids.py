@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -58,6 +59,23 @@ def tiles(strip: np.ndarray, side: int) -> Tensor:
         )
     grid = torch.from_numpy(strip / 255).float().view(height // side, side, width // side, side, 3)
     return grid.permute(0, 2, 4, 1, 3).reshape(-1, 3, side, side)
+
+
+def smooth(batch: Tensor, width: int = 192) -> Tensor:
+    """Images (n, channels, height, width) in [0, 1], enlarged to so many pixels a row, smoothly.
+
+    For faces: among squares a reader sees the edges of the squares.
+    """
+    size = round(width * batch.shape[2] / batch.shape[3]), width
+    return torch.nn.functional.interpolate(batch, size, mode="bicubic", antialias=True)
+
+
+def face(image: Tensor, alt: str, width: int = 192) -> Picture:
+    """One image (channels, height, width) in [0, 1] without a title, enlarged smoothly; so many CSS pixels wide."""
+    (cell,) = pixels(smooth(image[None], width))
+    file = io.BytesIO()
+    Image.fromarray(cell).save(file, "PNG", compress_level=2)
+    return Picture(file.getvalue(), alt, width)
 
 
 def pixels(batch: Tensor) -> list[np.ndarray]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import html
-import io
 import math
 import time
 from collections.abc import Iterator
@@ -19,14 +18,12 @@ from pathlib import Path
 
 import ipywidgets
 import torch
-from PIL import Image
 from scipy.stats import binom
 from torch import Tensor
 
 from privlab.ledger import papers
 from privlab.notebook import plots
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.plots import image_grids
 from privlab.notebook.user_study import statistics
 from privlab.notebook.user_study.answers import FOLDER, Played, Side, Study, begin
 from privlab.notebook.widgets import button, running_loop, shown_error
@@ -254,20 +251,16 @@ PLAIN = "line-height:1.5;margin:0 0 .5em;max-width:45em"
 
 def _figure(picture: Tensor, alt: str, middle: bool = False) -> str:
     """A picture as HTML, which keeps its room while the browser decodes the next one."""
-    (cell,) = image_grids.pixels(_enlarged(picture[None]))
-    file = io.BytesIO()
-    Image.fromarray(cell).save(file, "PNG", compress_level=2)
-    look = f";display:block;aspect-ratio:{cell.shape[1]}/{cell.shape[0]}"
+    shape = picture.shape
+    look = f";display:block;aspect-ratio:{shape[-1]}/{shape[-2]}"
     look += ";margin:0 auto .5em;max-width:50%" * middle  # half of the page, as the two below it have
-    image = plots.Picture(file.getvalue(), alt, SIDE).tag(look)
+    image = plots.face(picture.float() / 255, alt, SIDE).tag(look)
     return f'<div style="max-width:{COLUMN}">{image}</div>'
 
 
 def _enlarged(pictures: Tensor) -> Tensor:
-    """(n, channels, height, width) bytes as floats, SIDE pixels wide, smooth: of squares a reader would see the edges, not the face."""
-    high, wide = pictures.shape[2:]
-    size = round(SIDE * high / wide), SIDE
-    return torch.nn.functional.interpolate(pictures.float() / 255, size, mode="bicubic", antialias=True)
+    """(n, channels, height, width) bytes as floats, smooth: of squares a reader would see the edges, not the face."""
+    return plots.smooth(pictures.float() / 255, SIDE)
 
 
 def _paper() -> str:

@@ -27,6 +27,7 @@ ALL = {
     "in and out": drawings.in_and_out,
     "plane": drawings.plane,
     "verdict": drawings.verdict,
+    "three parties": drawings.three_parties,
 }
 
 
@@ -68,6 +69,16 @@ def test_the_attacker_is_where_it_was_said_to_be():
     assert COLOURS[1] not in peace.svg and peace.alt.endswith("Nobody attacks.")
     with pytest.raises(ValueError, match="attacker='client' is none of server, wire, nobody"):
         drawings.client_and_server(attacker="client")
+
+
+def test_the_judge_gets_the_private_photographs_and_the_attacker_does_not():
+    drawing = drawings.three_parties(12)
+    said = " ".join(words(drawing))
+    assert (
+        "Photographs of 12 private people" in said
+        and "past the attacker" in said
+        and "12 private people" in drawing.alt
+    )
 
 
 def bars(drawing):

@@ -40,6 +40,12 @@ def test_small_images_are_enlarged_without_smoothing() -> None:
     assert {tuple(p) for p in shown[10:-30, :300].reshape(-1, 3).tolist()} == {(0, 0, 0), (255, 255, 255)}
 
 
+def test_smooth_enlarges_and_has_no_edges_between_pixels() -> None:
+    steps = torch.tensor([0.0, 1.0]).view(1, 1, 1, 2).expand(1, 1, 4, 2)
+    large = plots.smooth(steps, 16)
+    assert large.shape == (1, 1, 32, 16) and large[0, 0, 16].diff().abs().max() < 0.3
+
+
 def test_shown_clamped() -> None:
     over = plots.side_by_side(RED * 7 - BLUE, titles=["x"], alt="x")
     assert over.png == plots.side_by_side(RED, titles=["x"], alt="x").png

@@ -1,0 +1,81 @@
+"""Exercises about reports: which of their sentences carry the claim, and which only look as if they did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from privlab.notebook.exercises.answers import word, words
+
+EVIDENCE = {  # what of the report counts -> what is missing without it
+    "b": "Who else could say whom a face shows? One sentence names a judge that the search has not driven to its answer.",
+    "c": "How do you know that the second network does not give the right name to any picture at all? It needs a baseline.",
+    "e": "People are judges, too, if they do not know the answer, and if guessing is counted.",
+}
+NO_EVIDENCE = {
+    "a": "(a) The search has driven this very answer up. Noise convinces the door's network as well, see exercise 1.",
+    "d": "(d) The generator makes faces whatever it is asked for. A likely face may show nobody of the staff.",
+    "f": "(f) The loss is the opinion of the door's network, as in a. It falls for noise, too.",
+}
+
+
+PAIRS = {
+    "c": "One pair has the same stem and the same blocks, and lacks skip connections in one stage only. That is what you want to know.",
+    "d": "Another pair has the same stem and the same blocks, and one of the two has no skip connection at all.",
+}
+NO_PAIRS = {
+    "a": "(a) A VGG and a ResNet differ in their stems and in their blocks, too. Any of these may make the difference.",
+    "b": "(b) Both have all skip connections. This pair tells what the stem does.",
+    "e": "(e) The stems are alike now, but the blocks still differ in more than the skip connections.",
+}
+
+
+FACTS = {
+    "a": "A network that knows less gives less away. Without the accuracy of both, the 20 points may be paid for at the task.",
+    "b": "What does the usual network give away if its training simply stops earlier? Without that, the cheapest defence is not ruled out.",
+    "c": "One training and one draw of people can differ from the next by as much. How large is the spread?",
+    "d": "A weaker attack, or a stricter judge, finds fewer faces in any network.",
+}
+NO_FACTS = {
+    "e": "(e) One picture can be chosen. The best reconstruction says nothing about the 20 points, whichever way it looks.",
+    "f": "(f) The victim is no judge: the attack has driven its answer up, in both networks. See lab 11, exercise 1.",
+}
+FLAWS = {
+    "b": "A smaller share than the paper's can still be more than guessing. The flaw is in the comparison with 120 coins.",
+    "c": "The question was which one is closer. The answers count for that, and for no more.",
+    "d": "Drawing the sides at random is right: else a habit of clicking left would look like a preference.",
+}
+
+
+def evidence(answer: object) -> Iterator[str]:
+    yield from _chosen(answer, EVIDENCE, NO_EVIDENCE, "the report has a to f")
+
+
+def pairs(answer: object) -> Iterator[str]:
+    yield from _chosen(answer, PAIRS, NO_PAIRS, "the pairs are a to e")
+
+
+def _chosen(answer: object, right: dict[str, str], wrong: dict[str, str], there: str) -> Iterator[str]:
+    """Letters that were picked.  right: letter -> what is said where it is missing.  wrong: letter -> what is said where it is picked."""
+    said = words(answer) if not isinstance(answer, str) else {word(letter) for letter in answer if letter.isalpha()}
+    if said is None:
+        yield f'Give a set of letters, such as {{"a", "b"}}; this is a {type(answer).__name__}.'
+        return
+    if strangers := sorted(said - right.keys() - wrong.keys()):
+        yield f"There is no {strangers[0]!r}; {there}."
+    yield from (why for letter, why in wrong.items() if letter in said)
+    yield from (why for letter, why in right.items() if letter not in said)
+
+
+def vendor(answer: object) -> Iterator[str]:
+    yield from _chosen(answer, FACTS, NO_FACTS, "the facts are a to f")
+
+
+def players(answer: object) -> Iterator[str]:
+    if not isinstance(answer, str):
+        yield f'Give one letter as text, such as "b"; this is a {type(answer).__name__}.'
+        return
+    said = word(answer).strip("()")
+    if said not in {"a", *FLAWS}:
+        yield f"There is no {answer!r}; the sentences are a to d, and one of them names the flaw."
+    elif said in FLAWS:
+        yield FLAWS[said]
