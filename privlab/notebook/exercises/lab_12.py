@@ -292,4 +292,11 @@ def _made_up(call: Callable[..., Any], u: Pair, d: Pair) -> Iterator[str]:
         yield f"{where} gives {value:.6g}; {hint or 'whatever number stands there, it is made up'}. There is no ratio here."
 
 
-CHECKS = {"12.margin": margin, "12.kl": kl, "12.delta": delta, "12.front": front, "12.vendor": vendor, "12.players": players}
+CHECKS = {
+    "12.margin": margin,
+    "12.kl": kl,
+    "12.delta": delta,
+    "12.front": front,
+    "12.vendor": vendor,
+    "12.players": players,
+}
