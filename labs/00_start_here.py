@@ -301,9 +301,9 @@ checks.verify("00.leaflet", false)
 # %%
 text(
     "For a Vision Transformer and one image, the gradient carries the image itself: "
-    "two of its parts make a linear system, whose solution reaches {:.0f} dB on average. "
-    "From a gradient in bfloat16 it still reaches {:.0f} dB, where the mean of other "
-    "photographs has {:.0f} dB.",
+    "two of its parts make a linear system, and its solution reaches {:.0f} dB on "
+    "average. From a gradient in bfloat16 it still reaches {:.0f} dB, where the mean "
+    "of other photographs has {:.0f} dB.",
     shown.mean(rows["float32"]),
     short,
     shown.mean(rows["mean photograph"]),

@@ -370,7 +370,7 @@ user_study.play(study)
 
 # %% [markdown]
 # Your answers stay on this machine, in `runs/study`: one small file a game, without a name. For a whole class, everybody plays the *same* pairs. The teacher
-# saves them with `study.save("study.safetensors")`, and everybody loads the file with `user_study.load`. The games go into one folder. This board
+# saves them with `save("study.safetensors")` of the study, and everybody loads the file with `user_study.load`. The games go into one folder. This board
 # shows them as they come in:
 
 # %%

@@ -42,7 +42,7 @@ mine = experiments.run(NAME, profile, device=device)
 drawings.residual_stage(blocks=2, factor="× k")
 
 # %% [markdown]
-# ### Predict
+# ## Predict
 #
 # The paper turns the dial in its Figure 9. There, both the accuracy at the task and the success of the attack rise with $k$.
 
