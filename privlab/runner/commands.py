@@ -182,6 +182,41 @@ def _pair(options: argparse.Namespace) -> int:
     return 0
 
 
+def add_address(commands: argparse._SubParsersAction) -> None:
+    short = "set the repository's address, and all that follows from it: buttons, the cell for Colab, the citation"
+    parser = commands.add_parser(
+        "address",
+        help=short,
+        description=f"{short}. Writes pyproject.toml, CITATION.cff, the README's row and the notebooks; commit them. Without an "
+        "address it shows the present one. Exit status: 0 done, 2 bad input.",
+    )
+    parser.add_argument("address", nargs="?", metavar="URL", help="such as https://github.com/OWNER/NAME")
+    parser.add_argument("--branch", default="main", help="that readers get (default: %(default)s)")
+    parser.add_argument("--none", action="store_true", help="take the address out again")
+    add_labs(parser)
+    parser.set_defaults(call=_address)
+
+
+def _address(options: argparse.Namespace) -> int:
+    from privlab.runner import address, launch_buttons
+
+    if options.none and options.address:
+        raise ValueError(f"address={options.address!r} and --none: give one of them")
+    root = options.labs.resolve().parent
+    if not (options.none or options.address):
+        place = launch_buttons.repository(root)
+        print(
+            f"{place.address}, branch {place.branch}"
+            if place
+            else "no address yet; give one: https://github.com/OWNER/NAME"
+        )
+        return 0
+    place = None if options.none else launch_buttons.Repository(options.address, options.branch)
+    for path in address.settle(root, place):
+        print(f"wrote {path.relative_to(root)}")
+    return 0
+
+
 def add_doctor(commands: argparse._SubParsersAction) -> None:
     short = "look over this machine: device, memory, versions, data sets, and the profiles that it can run"
     parser = commands.add_parser(

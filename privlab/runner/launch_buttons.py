@@ -1,7 +1,8 @@
 """Opening a lab without installing anything: the repository's address, set in one place, and what follows from it.
 
-`[tool.privlab]` in pyproject.toml names the address; PRIVLAB_REPOSITORY in the environment goes before it, for a fork. While
-there is none, no page has a button and no notebook a cell for Colab: a made-up address would send readers to strangers.
+`[tool.privlab]` in pyproject.toml names the address, and `python -m privlab address` sets it; PRIVLAB_REPOSITORY in the environment goes
+before it, for a fork. While there is none, no page has a button and no notebook a cell for Colab: a made-up address would send readers to
+strangers.
 """
 
 from __future__ import annotations
@@ -42,9 +43,14 @@ def repository(root: Path, environment: Mapping[str, str] = os.environ) -> Repos
     address = environment.get("PRIVLAB_REPOSITORY") or table.get("repository", "")
     if not address:
         return None
+    return Repository(checked(address), table.get("branch", "main"))
+
+
+def checked(address: str) -> str:
+    """The address. Raises ValueError for one that git could not take, or that would end a string in a notebook."""
     if not re.fullmatch(r"(https|file)://[\w.@:/~+-]+", address):
         raise ValueError(f"repository={address!r} is not an address; try https://github.com/OWNER/NAME")
-    return Repository(address, table.get("branch", "main"))
+    return address
 
 
 def links(place: Repository | None, path: str) -> dict[str, str]:
