@@ -34,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
         ledger.add_report,
         ledger.add_history,
         runner.add_doctor,
+        runner.add_labs_command,
         runner.add_address,
         auditing.add_audit,
     ):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from privlab.compute.atomic import write_atomic
 from privlab.data.sources import nearest
 from privlab.ledger import evidence, papers
 from privlab.runner import pairing
@@ -90,6 +91,23 @@ class Lab:
         head = itertools.takewhile(lambda cell: cell.cell_type == "markdown", cells)
         rows = _COST.findall("\n".join(cell.source for cell in head))
         return {profile: Cost(float(minutes), float(gb)) for profile, minutes, gb in rows}
+
+
+def copy(to: Path) -> list[Path]:
+    """Copy the labs, and what goes deeper, out of this checkout or installed package; the paths written, without those that are there.
+
+    Raises FileExistsError, before anything is written, for a file that is another there: it may hold somebody's work.
+    """
+    package = Path(__file__).parents[1]
+    source = next(folder for folder in (package.parent / "labs", package / "labs") if folder.is_dir())
+    files = [path for lab in everything(source) for path in (lab.path, lab.path.with_suffix(".ipynb"))]
+    new = {to / path.relative_to(source): path.read_bytes() for path in files}
+    held = {path for path in new if path.exists()}
+    if changed := sorted(path for path in held if path.read_bytes() != new[path]):
+        raise FileExistsError(f"to={str(to)!r} holds another {changed[0].relative_to(to)}; choose a new folder")
+    for path in new.keys() - held:
+        write_atomic(path, new[path])
+    return sorted(new.keys() - held)
 
 
 def labs(folder: Path) -> list[Lab]:

@@ -182,6 +182,31 @@ def _pair(options: argparse.Namespace) -> int:
     return 0
 
 
+def add_labs_command(commands: argparse._SubParsersAction) -> None:
+    short = "copy the labs out of the installed package, to open and run them anywhere"
+    parser = commands.add_parser(
+        "labs",
+        help=short,
+        description=f"{short}. A notebook that you have changed is never overwritten. Exit status: 0 done, 2 bad input.",
+    )
+    parser.add_argument(
+        "--to", type=Path, default=Path("labs"), metavar="FOLDER", help="where they go (default: %(default)s)"
+    )
+    parser.set_defaults(call=_labs)
+
+
+def _labs(options: argparse.Namespace) -> int:
+    from privlab.runner import catalogue
+
+    written = catalogue.copy(options.to)
+    print(
+        f"wrote {len(written)} files; open {options.to / '00_start_here.ipynb'} in JupyterLab"
+        if written
+        else "all there"
+    )
+    return 0
+
+
 def add_address(commands: argparse._SubParsersAction) -> None:
     short = "set the repository's address, and all that follows from it: buttons, the cell for Colab, the citation"
     parser = commands.add_parser(

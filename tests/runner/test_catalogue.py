@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from privlab.ledger import evidence, papers
 from privlab.runner import catalogue
 from privlab.runner.catalogue import Cost
 
+ROOT = Path(__file__).parents[2]
 COSTS = """\
 # %% [markdown]
 # # 05 · APRIL
@@ -239,3 +243,41 @@ def test_the_parameters_of_a_lab_are_what_its_cell_sets(tmp_path):
     assert catalogue.Lab(lab).parameters == ("profile", "seed", "faces")
     lab.write_text("# %%\nother = 1\n")
     assert catalogue.Lab(lab).parameters == ()
+
+
+def test_the_labs_are_copied_and_nobody_s_work_is_lost(tmp_path):
+    everything = catalogue.everything(ROOT / "labs")
+    written = catalogue.copy(tmp_path / "mine")
+    assert len(written) == 2 * len(everything)
+    assert [lab.name for lab in catalogue.everything(tmp_path / "mine")] == [lab.name for lab in everything]
+    mine = tmp_path / "mine/00_start_here.ipynb"
+    before = mine.read_bytes()
+    assert catalogue.copy(tmp_path / "mine") == []
+    mine.unlink()
+    assert catalogue.copy(tmp_path / "mine") == [mine] and mine.read_bytes() == before
+    mine.write_text("my work")
+    (tmp_path / "mine/01_membership.py").unlink()
+    with pytest.raises(FileExistsError, match=r"holds another 00_start_here\.ipynb; choose a new folder"):
+        catalogue.copy(tmp_path / "mine")
+    assert mine.read_text() == "my work" and not (tmp_path / "mine/01_membership.py").exists()
+
+
+@pytest.mark.check
+def test_a_wheel_installed_alone_has_claims_evidence_and_labs(tmp_path):
+    def run(*command, **environment):
+        done = subprocess.run(command, cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        return done.stdout
+
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT))
+    (wheel,) = tmp_path.glob("privlab-*.whl")
+    assert wheel.stat().st_size < 30e6
+    site = tmp_path / "site"
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel))
+    alone = {"PYTHONPATH": str(site), "PRIVLAB_EVIDENCE": ""}
+    assert str(site) in run(sys.executable, "-c", "import privlab; print(privlab.__file__)", **alone)
+    run(sys.executable, "-m", "privlab", "labs", "--to", "mine", **alone)
+    assert len(catalogue.everything(tmp_path / "mine")) == len(catalogue.everything(ROOT / "labs"))
+    said = "from privlab import experiments; print(len(experiments.load('start_here.closed_form', 'smoke')))"
+    assert int(run(sys.executable, "-c", said, **alone)) > 0
+    assert "reproduced" in run(sys.executable, "-m", "privlab", "report", **alone)
