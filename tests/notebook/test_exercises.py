@@ -1230,6 +1230,16 @@ WRONG = {
         (lambda image: 3.0, "yours is a float"),
         (torch.zeros(1, 3, 32, 32), "Give a function"),
     ],
+    "06.frozen": [
+        ({"a", "b", "c", "d"}, "twin data"),
+        ({"a", "b", "c", "e"}, "A second failure agrees"),
+        ({"a", "b", "c", "f"}, "a stronger defence"),
+        ({"b", "c"}, "an attack that gets through"),
+        ({"a", "c"}, "another cause"),
+        ({"a", "b"}, "Freezing alone does not protect"),
+        ({"a", "b", "c", "g"}, "the findings are a to f"),
+        (3, "Give a set of letters"),
+    ],
     "06.valley": [
         (lambda c, f: valley((c - 1) / (c + 1), f), "where its square belongs"),
         (lambda c, f: valley((c**2 - 1) / c**2, f), "step length of 1 / s_1^2"),
@@ -2434,6 +2444,7 @@ RIGHT = {  # other ways than the lab's own
         lambda image: image.unflatten(-1, (4, 8)).flip(-2).flatten(-2),
         lambda image: image.unflatten(-1, (4, 8))[..., torch.tensor([1, 0, 2, 3]), :].flatten(-2),
     ],
+    "06.frozen": [{"a", "b", "c"}, ["C", "a", "b"], "abc"],
     "06.valley": [
         lambda c, f: valley((c**2 - 1) / (c**2 + 1), f),
         lambda c, f: np.ceil(np.log(f) / np.log1p(2 / (c**2 - 1))),

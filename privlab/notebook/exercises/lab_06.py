@@ -14,6 +14,7 @@ from privlab.models import april
 from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
+from privlab.notebook.exercises.reports import _chosen
 
 # -- equation 12 -----------------------------------------------------------------------------------------------------------
 
@@ -206,4 +207,23 @@ def steps(answer: object) -> Iterator[str]:
             return
 
 
-CHECKS = {"06.april": april_loss, "06.twin": twin, "06.valley": valley, "06.steps": steps}
+# -- is it the defence? ----------------------------------------------------------------------------------------------------------
+
+AGAINST = {  # a finding that speaks against the team's sentence -> what is missing without it
+    "a": "One finding names an attack that gets through, whatever a search does. A failed search proves nothing about it.",
+    "b": "If nothing changes when the defence is taken away, the 10 dB have another cause. One finding says so.",
+    "c": "One finding has the same defence and the same search, and the photograph comes back. Freezing alone does not protect.",
+}
+NOT_AGAINST = {
+    "d": "(d) A matched gradient without the photograph is what the paper calls twin data: it fits the team's sentence.",
+    "e": "(e) A second failure agrees with the team. It tells neither an attack that gets through nor another cause.",
+    "f": "(f) That is a stronger defence. It says nothing about freezing alone.",
+}
+
+
+def frozen(answer: object) -> Iterator[str]:
+    yield from _chosen(answer, AGAINST, NOT_AGAINST, "the findings are a to f")
+
+
+CHECKS = {"06.april": april_loss, "06.twin": twin, "06.valley": valley, "06.steps": steps, "06.frozen": frozen}
+DEEPER = {"narrow_valley": ("06.valley",), "four_attacks": ("06.steps",)}
