@@ -35,8 +35,7 @@ NOT_AT_A_COMMITTED_SIZE = {
         "koh2024.table9.best_of_ours_small", "koh2024.figure7.vit_small", "privlab.defence.groupnorm", "privlab.defence.longer_training",
     ],
     "class has more ways to spend a budget, and more swaps; test_defences.py measures them": [
-        "zhang2024.figure11.three_activations", "zhang2024.figure11.batchnorm", "zhang2024.figure11.resnets_stem",
-        "privlab.budget.leaky_layers_alone", "privlab.budget.measured_beats_even",
+        "zhang2024.figure11.batchnorm", "zhang2024.figure11.resnets_stem",
     ],
 }  # fmt: skip
 ELSEWHERE = {claim for claims in NOT_AT_A_COMMITTED_SIZE.values() for claim in claims}
@@ -79,7 +78,7 @@ def sizes(claim: papers.Claim) -> dict[str, dict[str, frozenset[str]]]:
 def test_what_a_claim_names_is_yielded(claim):
     every = {size: missing(claim, there) for size, there in sizes(claim).items()}
     whole = [size for size, (compared, needed) in every.items() if not compared | needed]
-    assert bool(whole) != (claim.id in ELSEWHERE), f"of {claim.id} no committed line has {every}"
+    assert whole or claim.id in ELSEWHERE, f"of {claim.id} no committed line has {every}"
     stuck = {size: needed for size, (compared, needed) in every.items() if needed and not compared}
     assert not stuck, f"{claim.id} can never be judged where it needs {stuck}"
 
