@@ -222,7 +222,7 @@ alt = f"The photograph, and two reconstructions: {'; '.join(titles[1:])}."
 plots.side_by_side(photo, *found.values(), titles=titles, alt=alt)
 
 # %% [markdown]
-# That was one photograph. The experiment has more of them, behind new random weights, with a shorter search. The mean photograph is the baseline: it is made without the gradient.
+# That was one photograph. The experiment has more of them, behind new random weights, with a shorter search. The mean photograph is the *baseline*: an image that is made without the gradient.
 
 # %%
 lines = {"search": along("psnr[fresh, {}]")}
