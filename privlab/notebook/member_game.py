@@ -96,7 +96,7 @@ class MemberGame(ipywidgets.VBox):
 
     def _asked(self) -> str:
         at, number = self.rounds[len(self.said)], len(self.said) + 1
-        kind = html.escape(self.classes[self.labels[at]])
+        kind = html.escape(self.classes[int(self.labels[at])])
         picture = plots.face(self.pictures[at], f"Round {number}: a photograph, {kind}.", SIDE).tag(";display:block")
         below = (
             "You see the picture alone."
