@@ -4,406 +4,194 @@
 # ---
 
 # %% [markdown]
-# # 01 · Membership inference: was this image in the training set?
+# # 01 · Can a model be asked whether it saw a picture?
 #
-# A model is asked about an image and answers with ten numbers. From these alone, can you tell whether the model was trained on the image? For a photograph of a cat the answer is worth little. For a scan, in a model trained on one clinic's patients, it is a diagnosis.
+# A clinic trains a network on scans of its patients, and lets others query it. If somebody can tell that *your* scan was in the training set, they know
+# that you were a patient there.
 #
-# You carry out the attack of Zhang et al. 2024 (section 3.1.1): train a model of your own that imitates the victim, let a small network learn how
-# it treats images that it knows, and ask that network about the victim. Simpler attacks stand beside it.
-#
-# After it you can
-# - say what a *shadow model* is for, and set up the four-way split without letting an answer slip in;
-# - attack by a threshold, by a threshold for each class, by a network, and by labels alone;
-# - read accuracy, ROC and the rate at few false alarms, and say which of them an attacker would care about;
-# - hold two architectures against each other at the same *overfitting*.
+# After this lab you can
+# - attack a model with a threshold and with a network, and choose both as an attacker has to;
+# - say what overfitting has to do with it;
+# - say what a mean accuracy hides about such an attack.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.7 | 1.4 GB |
 # | class | 2 | 1.5 GB |
+#
+# (Measured on two CPU cores.)
 
 # %% [markdown]
-# *You need* to know what a classifier, a loss and overfitting are. *Words that are new here*: **victim**, **member**, **attack accuracy**, **shadow model**, **keep matrix**, **overfitting level**, **ROC**,
-# **true-positive rate**, **balanced accuracy**.
+# *About 65 minutes. You need* lab 00, and to know what a classifier and a loss are. *New words*: **victim**, **member**, **attack accuracy**,
+# **overfitting level**, **true-positive rate**, **shadow model**, **balanced accuracy**, **ROC**.
 
 # %%
-import statistics
 import warnings
-from inspect import getsource
 
-import numpy as np
-import pandas as pd
-import torch
 from IPython.display import display
 
 from privlab import compute, data, experiments, ledger, models
 from privlab.attacks import membership_inference
 from privlab.experiments import membership, shadow_fleets
 from privlab.metrics import roc
-from privlab.notebook import checks, plots, widgets
+from privlab.notebook import checks, drawings, member_game, plots, text, widgets
 
 # %% tags=["parameters"]
 profile = "class"
 seed = 0
 device = "auto"
-victim = ""  # beside the three networks, another model of timm: "mobilenetv3_small_050"
+victim = ""  # one more model to attack, by its timm name: "mobilenetv3_small_050"
 
 # %%
 device = compute.device(device)
-names = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext"}
+NAME = "membership.architectures"
+kept = experiments.load(NAME)  # what was measured and committed
+# Now your machine trains the lab's networks, and attacks them. Read on.
+mine = experiments.run(NAME, profile, device=device)
 
 # %% [markdown]
-# ## The game
+# ## One question
 #
-# The **victim** is a model that somebody trained on some images, its **members**. The attacker gets an image and its label, asks the victim, and says
-# "member" or "not". The **attack accuracy** is the share that he gets right. Half of the images that he is asked about are members, so a coin has one half.
-
-# %% [markdown]
-# The attacker has images of the same kind. He trains a model of his own on half of these, the **shadow model**. Of this one he
-# knows every member, so he can see how a model answers for images that it knows. The paper cuts a set into four parts of one size which share no image:
+# The **victim** is a model that somebody trained. A picture of its training set is a **member**; all others are *non-members*. The attacker has a picture
+# and its class. They show it to the victim, and get the victim's *confidences*, a probability for each class.
 
 # %%
-print(getsource(data.four_way))
+drawings.one_question()
 
 # %% [markdown]
-# ### Before you go on: predict
-#
-# A small *ResNet*, convolutions whose blocks add to what came in, and a small *Swin*, a Transformer that looks through windows, are trained on the same images with the same recipe. What is the attack accuracy on the
-# Swin, *less* that on the ResNet?
+# The attacker then says "member" or "non-member". The **attack accuracy** is the share of pictures for which that is right. Here half of the pictures
+# are members, so random guessing reaches one half.
 
 # %%
-guess = widgets.predict("attack accuracy on the Swin less that on the ResNet:", low=-0.3, high=0.3)
-guess
-
-# %% [markdown]
-# ## Victims and shadow models
-#
-# To get more victims out of the same training we deal the images out in another way, that of lab 02: models come in pairs, and of each pair the one is trained on a random half of the images, the
-# other on the rest. Row m of the **keep matrix** is True where model m is trained on an image. Every model is a victim once; its shadow model is of another pair, so the shadow's row says nothing about the victim's.
-
-# %%
-print(data.in_out(8, 4, seed=0, pairs=True).int())
-
-# %% [markdown]
-# Four models of each architecture are trained with AdamW, a rate that falls along a cosine, until they know their images. This is the slow part. It is done once, on images that no committed number rests on; after that the models are read from disk.
-
-# %%
-mine = experiments.run("membership.architectures", profile, device=device)
-kept = experiments.load("membership.architectures")
-print(kept, mine, sep="\n")
-
-
-# %% [markdown]
-# Now everything is there that an attacker can ask for. `answers["Swin"].of(m)` gives, for model m and every image, the raw *logits* (the ten numbers before the softmax),
-# the labels, and who is a member. Of the victim the attacker has the first two; the last is for the referee.
-
-# %%
+family = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext"}
 guest = (victim, models.sized(victim, 32)) if victim else None
-asked = shadow_fleets.shown("membership.architectures", profile, [*names.values()], device, guest)
-answers = dict(zip([*names, victim], asked.values(), strict=False))
-logits, truth, members = answers["Swin"].of(0)
-print(f"{len(answers['Swin'].keep)} models of each; model 0 knows {int(members.sum())} of {len(members)} images")
-
-# %%
-for architecture, said in answers.items():
-    train, test = (each.mean().item() for each in said.accuracies())
-    print(f"{architecture:>9}: {train:.3f} of its training images right, {test:.3f} of its test images")
+asked = shadow_fleets.shown(NAME, profile, [*family.values()], device, guest)
+answers = dict(zip([*family, victim], asked.values(), strict=False))
+pixels, kinds = shadow_fleets.pictures(NAME, profile)
+said = answers["Swin"]  # what four Swins answered; the first is our victim
+logits, labels, members = said.of(0)  # (n, 10), (n,), (n,)
+print(f"The victim was trained on {int(members.sum())} of {len(members)} pictures.")
 
 # %% [markdown]
-# The difference of the two is the **overfitting level**. Every attack here lives on it: a model that treats known and unknown images alike gives nothing away.
-
-# %% [markdown]
-# ## The simplest attack: look at the loss
+# ## Play against the attack
 #
-# Training makes the loss of the members small. In the paper's Figure 12 the losses of members and others lie near 0 for the ResNet and near .5 for the
-# Swin. Where do yours lie?
+# You get 20 pictures, of which half are members. In the first ten rounds you see the picture. In the last ten you also see the victim's confidences. An
+# attack plays the same rounds. It never sees a picture, only the confidences and the right class. You will build it later in this lab.
+#
+# ### Predict
+
+# %%
+alone = widgets.predict("By the picture alone, you will be right:", 0, 10, "of 10")
+alone
+
+# %%
+YOU, ATTACK, EQUAL = "you", "the attack", "both, equally often"
+better = widgets.choose(
+    "In the ten rounds with the victim's confidences, who is right more often?",
+    [YOU, ATTACK, EQUAL],
+)
+better
+
+# %%
+epochs = 20 if profile == "smoke" else 200
+shadow = said.of(said.shadow(0))  # another Swin: the attacker's own
+attack = membership_inference.network_based.network(*shadow, epochs=epochs)
+calls = attack(logits, labels) > 0.5  # (n,): True for "member"
+photos, classes = pixels[: len(labels)] / 255, data.load("cifar10").classes
+game = member_game.play(photos, labels, logits, classes, members, calls, seed=seed)
+game
+
+# %% [markdown]
+# (Tab and Enter work, too. Run the next cell after your game.)
+
+# %%
+played, half = len(game.said) == len(game.rounds), game.blind
+you, it = (sum(each[half:]) for each in (game.right, game.attack_right))
+winner = YOU if you > it else ATTACK if it > you else EQUAL
+display(alone.against(sum(game.right[:half]) if played else float("nan")))
+better.against(winner if played else None)
+
+# %% [markdown]
+# Nothing in a picture says where it was used. What gives a member away is in the victim's answer. What exactly?
+#
+# ## What gives a member away?
+#
+# The loss of a picture is minus the logarithm of the confidence in its right class. Compare the losses of members and of non-members.
+#
+# ### Predict
+
+# %%
+FEW, HALF, MOST = "hardly any", "about half", "nearly all"
+overlap = widgets.choose(
+    "How many non-members have a loss above that of a typical member?",
+    [FEW, HALF, MOST],
+)
+overlap
 
 
 # %%
-def loss_of(architecture):
-    """Losses of model 0 on every image, and who is a member."""
-    logits, truth, members = answers[architecture].of(0)
-    return -membership_inference.signals.loss(logits, truth), members
+def loss_of(architecture):  # of its first model, for every picture
+    logits, labels, members = answers[architecture].of(0)
+    return -membership_inference.signals.loss(logits, labels), members
 
 
-for architecture in list(answers)[:2]:
-    losses, members = loss_of(architecture)
-    groups = {f"members of {architecture}": losses[members], f"non-members of {architecture}": losses[~members]}
-    medians = " and ".join(f"{values.median():.2f}" for values in groups.values())
-    display(plots.histogram(groups, xlabel="loss", alt=f"Loss of the {architecture}: the medians are {medians}."))
+losses, members = loss_of("Swin")
+groups = {"members": losses[members], "non-members": losses[~members]}
+says = ", ".join(f"{name} {each.median():.2f}" for name, each in groups.items())
+plots.histogram(groups, xlabel="loss", log=True, alt=f"Losses; medians: {says}.")
 
 # %%
-medians = {f"{a}, {kind.replace('_', '-')}": f"median_loss[cifar10, {names[a]}, {kind}]" for a in ("ResNet", "Swin") for kind in ("members", "non_members")}  # fmt: skip
+above = (losses[~members] > losses[members].median()).double().mean()
+overlap.against(FEW if above < 0.25 else HALF if above < 0.75 else MOST)
+
+# %%
+medians = {
+    f"{a}, {kind}": f"median_loss[cifar10, {family[a]}, {kind.replace('-', '_')}]"
+    for a in ("ResNet", "Swin")
+    for kind in ("members", "non-members")
+}
 plots.evidence(kept, mine, medians, xlabel="median loss")
 
 # %% [markdown]
-# Now be the attacker. Move the threshold: an image whose loss is below it is called a member. The **true-positive rate** (TPR) is the share of members that are found, the
-# *false-positive rate* (FPR) the share of non-members accused. Can you find a place where you accuse almost nobody wrongly, and still find some members?
+# So here is an attack: a picture whose loss is below a threshold is called a member. The **true-positive rate** (TPR) is the share of members that
+# are found. The *false-positive rate* (FPR) is the share of non-members that are accused. Move the threshold. Can you find many members, and accuse almost
+# no one wrongly?
 
 # %%
-thresholds = [0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0]
+thresholds = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
 
 
 def look(architecture, loss_below):
     losses, members = loss_of(architecture)
     called = losses < loss_below
-    tp, fp = int((called & members).sum()), int((called & ~members).sum())
+    tp, fp = int(called[members].sum()), int(called[~members].sum())
     fn, tn = int(members.sum()) - tp, int((~members).sum()) - fp
-    said = f"{tp} of {tp + fn} members are found and {fp} of {fp + tn} non-members accused; balanced accuracy"
-    said = f"{said} {(tp / (tp + fn) + tn / (fp + tn)) / 2:.3f}"
-    alt = f"Threshold {loss_below} on the loss of the {architecture}: {said}."
-    return widgets.Sentence(said), plots.confusion(tp, fn, fp, tn, alt=alt)
+    line = f"TPR {tp / (tp + fn):.0%}, FPR {fp / (fp + tn):.0%}"
+    alt = f"Threshold {loss_below} on the loss of the {architecture}: {line}."
+    return widgets.Sentence(line), plots.confusion(tp, fn, fp, tn, alt=alt)
 
 
-widgets.explore(look, start={"loss_below": 0.5}, architecture=tuple(answers), loss_below=tuple(thresholds))
+start = {"architecture": "Swin", "loss_below": 0.5}
+widgets.explore(look, start, architecture=tuple(answers), loss_below=thresholds)
 
 # %% [markdown]
-# You chose the threshold with the answer in sight. An attacker chooses it on his *shadow model*, where he knows the members, and
-# carries it over. The **balanced accuracy** is the mean of two rates: members found, and non-members left alone.
+# Why is that possible? Compare how often each network is right about its training pictures, and about others.
+
+# %%
+levels = {a: f"train_test_gap[cifar10, {family[a]}]" for a in family}
+plots.evidence(kept, mine, levels, xlabel="training accuracy less test accuracy")
+
+# %% [markdown]
+# This difference is the **overfitting level**. It alone makes an attack possible that looks at one bit: the attacker says "member" where the victim
+# names the right class, and "non-member" where it does not.
+
+# %% [markdown] tags=["printed"]
+# ### Exercise 1: what does right or wrong tell? *(difficulty 1, 8 minutes)*
 #
-# Other scores can be read off the same logits. In all of them *higher means member*:
-
-# %%
-for score in (membership_inference.signals.loss, membership_inference.signals.margin):
-    print(getsource(score))
-
-
-# %%
-def by_threshold(architecture, score, m=0):
-    """Accuracy of a score on model m, its threshold from the shadow model; and the oracle's."""
-    said = answers[architecture]
-    logits, truth, members = said.of(m)
-    scores = score(logits, truth)
-    return membership.by_threshold(said, m, score), roc.oracle_accuracy(scores, members)
-
-
-print(getsource(membership.by_threshold))
-table = {
-    (architecture, name): by_threshold(architecture, score)
-    for architecture in answers for name, score in membership_inference.signals.SCORES.items()
-}  # fmt: skip
-pd.DataFrame(table, index=["threshold of the shadow model", "oracle's threshold"]).T.round(3)
-
-# %% [markdown]
-# The *oracle* takes the best threshold for the victim itself. That needs the answer; papers that report it report a little too much. `loss`, `confidence` and `margin` order the images alike here. In lab 02 that will change.
-
-# %% [markdown]
-# ## A threshold for each class
+# A model gets 95% of its training pictures right and 75% of its test pictures. The attacker says "member" if the model is right. They are
+# asked about as many members as non-members. What is their accuracy?
 #
-# Cats are harder than ships: a member cat may have a higher loss than a ship that was never seen. So Song & Mittal (2021) take one threshold for each class,
-# again from the shadow model.
-
-
-# %%
-print(getsource(membership.by_class_thresholds))
-
-# %% [markdown]
-# ## The network-based attack
-#
-# This is the paper's. It is fed the *confidences*, the probabilities that the model gives to the classes, and one bit, whether the answer is right: eleven numbers for CIFAR-10. A network of three
-# layers learns on the shadow model's answers who is a member.
-
-# %%
-print(
-    getsource(membership_inference.network_based.network).split('"""')[0],
-    "...",
-    getsource(membership_inference.network_based.inputs),
-    sep="\n",
-)
-said = answers["Swin"]
-attack = membership_inference.network_based.network(*said.of(said.shadow(0)))
-attack
-
-# %% [markdown]
-# ## An attack that sees labels only
-#
-# Suppose that the victim returns only the name of a class. Ask it five times: the image, and the image moved by one pixel to each side. A model
-# is right about a member even when it is moved; about others it wavers (Choquette-Choo et al. 2021).
-
-# %%
-print(getsource(membership_inference.network_based.augmentation_gap).split('"""')[-1])
-
-# %% [markdown]
-# ## All of them, on all victims
-
-# %%
-kinds = {
-    "network": "network", "network, sorted": "network_sorted", "loss threshold": "loss_threshold", "class thresholds": "class_thresholds",
-    "right or wrong": "right_or_wrong", "labels, five pictures": "labels_five_pictures",
-}  # fmt: skip
-rows = {f"{a}: {label}": f"attack_acc[cifar10, {names[a]}, {kind}]" for a in ("ResNet", "Swin") for label, kind in kinds.items()}  # fmt: skip
-printed = {"ResNet: network": 0.6385, "Swin: network": 0.6904}
-plots.evidence(kept, mine, rows, xlabel="attack accuracy (0.5 is a coin)", published=printed)
-
-# %%
-guess.against(mine.mean(rows["Swin: network"]) - mine.mean(rows["ResNet: network"]))
-
-# %%
-if victim:
-    print(f"{victim}: accuracy of the network {membership.accuracy(membership.by_network, answers[victim]):.3f}")
-
-# %% [markdown]
-# A threshold on one number is about as good as the network, which has that number and more: from one shadow model it learns little else. And five pictures do no better than one,
-# because these models were never shown moved images, so they waver on members too.
-#
-# The paper compares two models of one size on the same data (Table 2), and a ConvNeXt beside them (Table 7). In each repeat ours share the images as well.
-
-# %%
-rows = {a: f"attack_acc[cifar10, {names[a]}, network]" for a in names}
-plots.evidence(kept, mine, rows, xlabel="accuracy of the network", published={"ResNet": 0.6385, "Swin": 0.6904, "ConvNeXt": 0.7471})  # fmt: skip
-
-# %% [markdown]
-# ## Along the training
-#
-# Is the Swin easier to attack at the end only, or at every epoch (Figure 1)? The models' answers were kept on the way.
-
-
-# %%
-def along(metric, kind="", of=("ResNet", "Swin")):
-    """For a chart: architecture -> {epoch: name of what is measured there}."""
-    epochs = [e for e in range(1, 301) if f"task_acc[cifar10, swin, epoch_{e}]" in mine.table]
-    return {a: {e: f"{metric}[cifar10, {names[a]}{kind}, epoch_{e}]" for e in epochs} for a in of}
-
-
-display(
-    plots.evidence_lines(mine, None, along("task_acc"), xlabel="epoch", ylabel="accuracy on the task"),
-    plots.evidence_lines(mine, None, along("attack_acc", ", network", [*names]), xlabel="epoch", ylabel="accuracy of the network"),
-)  # fmt: skip
-
-# %%
-ahead = "share_of_epochs_ahead[cifar10, swin_less_resnet]"
-plots.evidence(kept, mine, {"Swin ahead of the ResNet": ahead}, xlabel="share of the epochs looked at")
-
-# %% [markdown]
-# ## At the same overfitting
-#
-# After the same number of epochs one architecture knows its training images far better than the other, so epochs are no
-# fair measure. Put the overfitting level on the axis instead (Figure 4a). If the architecture matters beyond it, the lines lie apart.
-
-# %% [markdown]
-# ### Before you look: predict
-#
-# How far apart are Swin and ResNet, by an attack that does not read the level itself?
-
-# %%
-matched_guess = widgets.predict("AUC, Swin less ResNet, at the same overfitting:", low=-0.1, high=0.1)
-matched_guess
-
-# %%
-levels, attacked = along("train_test_gap", of=[*names]), along("attack_acc", ", network", [*names])
-curves = {a: ([mine.mean(n) for n in levels[a].values()], [mine.mean(n) for n in attacked[a].values()]) for a in names}
-plots.lines(
-    {a: tuple(np.array(sorted(zip(*curve, strict=True))).T) for a, curve in curves.items()},
-    xlabel="overfitting level (train less test accuracy)", ylabel="accuracy of the network",
-    alt="Accuracy of the network against overfitting level, a line for each architecture, a point for each epoch looked at.",
-)  # fmt: skip
-
-# %% [markdown]
-# Mind what the network reads: one of its inputs is whether the answer is right, and from this bit alone follows an accuracy of 1/2 + level/2 (exercise 3), so its curves have to lie on one line. A question about the
-# architecture needs an attack that is not handed the level. The *likelihood ratio* of lab 02 is one: it asks whether an image is easier for the victim than for models that never saw it. Here is its *AUC*, the chance that a member scores above a non-member, and the share of members
-# that it finds at 1% false alarms, both averaged over the overfitting levels that all three went through.
-
-# %%
-at_level = {a: f"auc_at_matched_gap[cifar10, {names[a]}, likelihood_ratio]" for a in names}
-tail = {a: f"tpr_at_fpr_0p01_at_matched_gap[cifar10, {names[a]}, likelihood_ratio]" for a in names}
-display(
-    plots.evidence(kept, mine, at_level, xlabel="AUC at the same overfitting"),
-    plots.evidence(kept, mine, tail, xlabel="members found at 1% false alarms, in percent, at the same overfitting"),
-)
-matched_guess.against(round(mine.mean(at_level["Swin"]) - mine.mean(at_level["ResNet"]), 4))
-
-# %% [markdown]
-# How much of the leak does the overfitting level explain by itself? The rank correlation over all epochs and architectures says it in one number.
-
-# %%
-ranks = {"the network's accuracy": "rank_correlation[cifar10, overfitting_attack_acc]", "AUC of the likelihood ratio": "rank_correlation[cifar10, overfitting_auc]"}  # fmt: skip
-plots.evidence(kept, mine, ranks, xlabel="rank correlation with the overfitting level")
-
-# %% [markdown]
-# ## Is a mean accuracy what an attacker wants?
-#
-# An attack that is right about everybody six times in ten harms nobody in particular. One that finds a handful of people and is *never* wrong about them does. The
-# **ROC** shows both: the true-positive rate at each false-positive rate. On logarithmic axes its left end can be seen.
-
-
-# %%
-def scores_of(said):
-    """Of each model: minus the loss of every image, and who is a member."""
-    each = [said.of(m) for m in range(said.models)]
-    return [(membership_inference.signals.loss(logits, truth), members) for logits, truth, members in each]
-
-
-warnings.filterwarnings("ignore", "fpr=")  # that few non-members make it rough; the interval says so
-rates = {a: [roc.tpr_at(*each, fpr=0.01) for each in scores_of(said)] for a, said in answers.items()}
-for a, several in rates.items():
-    print(f"{a:>9}: {several[0]}")
-
-# %%
-plots.roc(
-    {a: [roc.curve(*each) for each in scores_of(said)] for a, said in answers.items()}, mark=(0.01,),
-    alt="ROC of the loss threshold on logarithmic axes; at 1% false positives it finds "
-    + ", ".join(f"{statistics.mean(r.value for r in several):.1%} of the members of {a}" for a, several in rates.items()),
-)  # fmt: skip
-
-# %% [markdown]
-# A threshold on the loss accuses whoever is easy, member or not. Lab 02 asks instead whether an image is *easier than it should be*, and that
-# changes this end of the curve.
-
-# %% [markdown]
-# ## Exercise 1: sure and wrong
-#
-# The entropy of a prediction is low when the model is sure, even if it is *wrong* and does not know the image. Song & Mittal's *modified entropy* mends that. With $p$ the probabilities and $y$ the true class:
-#
-# $$M(p, y) = -(1 - p_y) \log p_y \;-\; \sum_{i \neq y} p_i \log (1 - p_i)$$
-
-# %% [markdown]
-# Write `modified_entropy(p, y)` for one image: `p` a tensor of probabilities (classes,), `y` the class, a whole number. It is 0 for "sure and right", large for "sure and wrong";
-# members have a low one.
-#
-# <details><summary>Hint</summary>Two terms, one for the true class and one for all others, with y left out. Mind which logarithm goes with which probability.</details>
-
-
-# %% tags=["exercise"]
-def modified_entropy(p, y): ...
-
-
-# %% tags=["solution"]
-def modified_entropy(p, y):
-    others = torch.arange(len(p)) != y
-    return -(1 - p[y]) * p[y].log() - (p[others] * (1 - p[others]).log()).sum()
-
-
-# %%
-checks.verify("01.modified_entropy", modified_entropy)
-
-# %% [markdown]
-# ## Exercise 2: whose threshold?
-#
-# Write `attack_accuracy(victim_scores, victim_members, shadow_scores, shadow_members)`: the balanced accuracy, on the victim, of an attacker who cuts
-# where it is best *as far as he can know*. A score at the threshold or above it means "member".
-#
-# <details><summary>Hint</summary>Which two of the four arguments may the threshold depend on? `roc.best_threshold` and `roc.accuracy` are all you need.</details>
-
-
-# %% tags=["exercise"]
-def attack_accuracy(victim_scores, victim_members, shadow_scores, shadow_members): ...
-
-
-# %% tags=["solution"]
-def attack_accuracy(victim_scores, victim_members, shadow_scores, shadow_members):
-    return roc.accuracy(victim_scores, victim_members, roc.best_threshold(shadow_scores, shadow_members))
-
-
-# %%
-checks.verify("01.whose_threshold", attack_accuracy)
-
-# %% [markdown]
-# ## Exercise 3: what does right or wrong tell?
-#
-# A model gets 95% of its training images right and 75% of its test images. The attacker says "member" if the model is right, and is
-# asked about as many members as non-members. What is his accuracy?
-#
-# <details><summary>Hint</summary>How often is he right about a member? How often about a non-member? Take the mean.</details>
+# <details><summary>Hint</summary>How often are they right about a member? How often about a non-member? Take the mean.</details>
 
 # %% tags=["exercise"]
 accuracy_of_right_or_wrong = ...
@@ -415,40 +203,203 @@ accuracy_of_right_or_wrong = (0.95 + (1 - 0.75)) / 2  # = 1/2 + overfitting leve
 checks.verify("01.gap_attack", accuracy_of_right_or_wrong)
 
 # %% [markdown]
-# So from the overfitting level alone follows an attack of accuracy 1/2 + level/2, for *any* architecture. What an architecture gives away beyond
-# that is what the paper's claim is about.
+# ## Whose threshold?
+#
+# You moved the threshold with the truth in sight. An attacker does not have it. So they train a **shadow model**: a model like the victim, on pictures of
+# their own. Of this one they know every member.
+
+# %%
+drawings.who_trains_on_what()
+
+# %% [markdown]
+# ### Exercise 2: an honest attack *(difficulty 2, 15 minutes)*
+#
+# The **balanced accuracy** is the mean of two rates: the share of members that are found, and the share of non-members that are left alone. Write
+# `attack_accuracy(victim_scores, victim_members, shadow_scores, shadow_members)`: the balanced accuracy on the victim of an attacker who chooses the best
+# threshold *that they can know*. A score at the threshold or above it means "member".
+#
+# <details><summary>Hint</summary>Which two of the four arguments may the threshold depend on? <code>roc.best_threshold</code> and
+# <code>roc.accuracy</code> do the rest.</details>
+
+
+# %% tags=["exercise"]
+def attack_accuracy(victim_scores, victim_members, shadow_scores, shadow_members): ...
+
+
+# %% tags=["solution"]
+def attack_accuracy(victim_scores, victim_members, shadow_scores, shadow_members):
+    threshold = roc.best_threshold(shadow_scores, shadow_members)
+    return roc.accuracy(victim_scores, victim_members, threshold)
+
+
+# %%
+checks.verify("01.whose_threshold", attack_accuracy)
+
+# %% [markdown]
+# The attack of the game does the same with more numbers. Its input is eleven numbers: the confidences for ten classes, and one bit that says
+# whether the answer is right. A small network learns on the shadow model's answers what a member looks like. This is the *network-based* attack of
+# Zhang et al. 2024.
+
+# %%
+attack
+
+# %% [markdown]
+# ### Predict
+
+# %%
+NETWORK, LOSS, BIT = "network", "threshold on the loss", "right or wrong"
+strongest = widgets.choose(
+    "Which attack is the best one (or within 0.02 of it)?", [NETWORK, LOSS, BIT]
+)
+strongest
+
+# %%
+kinds = {NETWORK: "network", LOSS: "loss_threshold", BIT: "right_or_wrong"}
+rows = {
+    f"{a}: {label}": f"attack_acc[cifar10, {family[a]}, {kind}]"
+    for a in ("ResNet", "Swin")
+    for label, kind in kinds.items()
+}
+plots.evidence(kept, mine, rows, xlabel="attack accuracy (0.5 is random guessing)")
+
+# %%
+shown = kept if len(kept) else mine
+means = {name: shown.mean(rows[f"Swin: {name}"]) for name in kinds}
+near = [name for name in kinds if means[name] > max(means.values()) - 0.02]
+display(strongest.against(near))
+text(
+    "Behind the Swin the network is right for {:.3f} of the pictures, the threshold "
+    "for {:.3f}, and the one bit for {:.3f}. The threshold needs one number.",
+    *means.values(),
+)
+
+# %% [markdown]
+# What if the victim returns the name of a class only? And is a cat as easy as a ship? Two deeper notebooks ask that:
+# [labels only](deeper/01_labels_only.ipynb), and [a threshold for each class](deeper/01_class_thresholds.ipynb).
+#
+# ## Does the architecture matter?
+#
+# Zhang et al. attack a *ResNet* and a *ConvNeXt*, which are made of convolutions, and a *Swin*, a Transformer. All three learned from the same images (Tables 2 and 7).
+#
+# ### Predict
+
+# %%
+ALIKE = "all alike, within 0.02"
+most = widgets.choose("Which gives most members away?", [*family, ALIKE])
+most
+
+# %%
+print_of = {"ResNet": "ResNet-50", "Swin": "Swin-T", "ConvNeXt": "ConvNeXt-T"}
+where = {"attack": "network MIA", "metric": "attack_acc"}
+printed = plots.published("zhang2024_table7", print_of, **where)
+rows = {a: f"attack_acc[cifar10, {family[a]}, network]" for a in family}
+label = "attack accuracy of the network"
+plots.evidence(kept, mine, rows, xlabel=label, published=printed)
+
+# %%
+means = {a: shown.mean(name) for a, name in rows.items()}
+alike = max(means.values()) - min(means.values()) < 0.02
+display(most.against(ALIKE if alike else max(means, key=means.get)))
+text(
+    "The Swin is {:+.3f} away from the ResNet, with a standard deviation of {:.3f} "
+    "over {} repeats. In the paper it is {:+.3f}. Ours are {}.",
+    shown.mean(f"{rows['Swin']} - {rows['ResNet']}"),
+    shown.spread(f"{rows['Swin']} - {rows['ResNet']}"),
+    len(shown),
+    printed["Swin"] - printed["ResNet"],
+    shown.stands_for,
+)
+
+# %%
+if victim:
+    accuracy = membership.accuracy(membership.by_network, answers[victim])
+    print(f"{victim}: accuracy of the network {accuracy:.3f}")
+
+# %% [markdown]
+# Look back at the overfitting levels. Networks that memorise a few hundred pictures all have a high one. So the question is rather: what does an architecture give away
+# *at the same* overfitting level? [A deeper notebook](deeper/01_same_overfitting.ipynb) looks at the networks while they are trained.
+
+# %% [markdown] tags=["printed"]
+# ## Who is harmed?
+#
+# An attack that is right about everybody six times in ten harms nobody in particular. An attack that finds five people, and is never wrong
+# about them, harms these five. The **ROC** shows both: the TPR at every FPR. Its left end counts, so its axes are logarithmic.
+
+# %%
+warnings.filterwarnings("ignore", "fpr=")  # few non-members; the interval says so
+scores = {a: [(-loss, member) for loss, member in [loss_of(a)]] for a in answers}
+found = {a: roc.tpr_at(*each, fpr=0.01) for a, (each,) in scores.items()}
+curves = {a: [roc.curve(*each)] for a, (each,) in scores.items()}
+says = ", ".join(f"{rate.value:.0%} of the members of {a}" for a, rate in found.items())
+alt = f"ROC of the loss threshold. At an FPR of 1% it finds {says}."
+plots.roc(curves, mark=(0.01,), alt=alt)
+
+# %%
+rows = {a: f"tpr_at_fpr_0p01[cifar10, {family[a]}, loss_threshold]" for a in family}
+plots.evidence(kept, mine, rows, xlabel="TPR in percent at an FPR of 1%")
+
+# %% [markdown] tags=["printed"]
+# ### Exercise 3: "nobody is at risk" *(difficulty 2, 10 minutes)*
+#
+# A hospital reports: "An attack on our model is right about 55% of the people, and random guessing about 50%. So nobody is at risk." Which of
+# these facts speak *against* the conclusion? Give a set of letters, such as `{"a", "b"}`.
+#
+# - **a** At an FPR of 0.1% the attack finds 5% of the members.
+# - **b** The attack was asked about as many members as non-members.
+# - **c** About people with a rare disease, the attack is right in 95% of the cases.
+# - **d** The threshold of the attack was chosen with the hospital's list of members.
+# - **e** The model gets all of its training images right.
+# - **f** Only the threshold on the loss was tried.
+#
+# <details><summary>Hint</summary>For each fact ask: could one person now be accused with good reason, or could a better attack do so? Then ask which facts only say how
+# the 55% came about, and in which direction they move them.</details>
+
+# %% tags=["exercise", "reading"]
+against = ...
+
+# %% tags=["solution"]
+against = {"a", "c", "f"}
+
+# %%
+checks.verify("01.nobody", against)
+
+# %% [markdown]
+# The threshold on the loss has a weakness: it accuses every picture that is easy, member or not. Lab 02 asks whether a picture is *easier than it should
+# be*.
+
+# %% [markdown]
+# ## The answer
+
+# %%
+best = [f"attack_acc[cifar10, {a}, loss_threshold]" for a in ("resnet", "swin")]
+text(
+    "Yes: in networks that memorise their training pictures, a threshold on the loss, "
+    "chosen on a shadow model, is right for {:.3f} of the pictures behind the ResNet "
+    "and {:.3f} behind the Swin. It works because the networks know these pictures far "
+    "better than others: the overfitting level is {:.2f} and {:.2f}.",
+    *(
+        shown.mean(f"attack_acc[cifar10, {a}, loss_threshold]")
+        for a in ("resnet", "swin")
+    ),
+    *(shown.mean(levels[a]) for a in ("ResNet", "Swin")),
+)
 
 # %% [markdown]
 # ## The paper, and here
 #
-# Zhang et al. attack ResNet-50 and 101, Swin-T and S (Table 2, Figures 1, 4a and 12) and ConvNeXt-T (Table 7), 300 epochs each. Small members
-# of the same families stand in for them: a verdict on them is about the direction.
+# Zhang et al. train ResNets, Swins and a ConvNeXt for 300 epochs, with mixup and cutmix (Tables 2 and 7, Figures 1, 4a and 12). Ours are small members of the
+# same families. Every network is a victim once, and its shadow model knows some of the same pictures.
 
 # %%
 ledger.show("01")
 
 # %% [markdown]
-# ## What we did differently, and why
+# ## What would change our mind
 #
-# - **Size and epochs.** At `class` the models are small, of about equal size, and know a few hundred images each; at `night` larger ones are trained on 5,000. All are trained
-#   until they get more than 0.99 of their training images right, as the paper's victims do (section 4.1), without its mixup and cutmix, which would take its 300 epochs.
-# - **Halves, not quarters.** The paper's shadow model shares no image with the victim. Ours knows some of the victim's images; which ones says nothing about who is a member of the victim.
-# - **A repeat is a draw of images** with models of its own. Its number is the mean over its four victims of an architecture.
-# - **The attack network.** The paper says "three-layer *MLP*", linear layers with a bend in between. Ours has 64 and 32 hidden units; wider ones did no better.
-# - **Balanced accuracy.** The paper says "attack accuracy". With as many members as non-members the two are the same.
-# - **CIFAR-100** stands in no package registry; whoever measures it fetches it from its own site.
-
-# %% [markdown]
-# ## Summary
+# A network with no overfitting, and with members that can still be found, would show that overfitting is not the reason. For the order of the
+# architectures, networks of the paper's size would have to be trained to the paper's conditions.
 #
-# - *Membership inference* asks whether a model treats an image as one that it knows. A simple attack needs a model that overfits.
-# - The attacker's threshold comes from his shadow model; the victim's own best one is an oracle's.
-# - A network on all confidences is hardly better than a threshold on one number.
-# - Compare architectures at the same overfitting level; equal epochs flatter whoever learns more slowly.
-# - Mean accuracy says little about the few whom an attack is sure of: look at the left end of the ROC.
-
-# %% [markdown]
-# ## Where to read on
+# ## Read on
 #
-# Lab 02 does it with many shadow models. Lab 03 asks what a representation knows. Shokri et al. 2017 is the first paper on shadow models, Song &
-# Mittal 2021 the one on metrics, Zhang et al. 2024, section 4.2, the one behind the question.
+# Lab 02 attacks with many shadow models. Lab 03 asks what a representation knows. Shokri et al. 2017 is the first paper on shadow models. Zhang et al.
+# 2024, sections 3.1.1 and 4.2, is the one behind the question.

@@ -23,7 +23,7 @@
 # | class | 3 | 1.5 GB |
 
 # %% [markdown]
-# *You need* lab 01. *Words that are new here*: **fleet**, **margin**, **likelihood ratio**, **online**, **offline**, **reference models**.
+# *You need* lab 01. *Words that are new here*: **keep matrix**, **fleet**, **margin**, **likelihood ratio**, **online**, **offline**, **reference models**.
 
 # %%
 import warnings
@@ -53,7 +53,7 @@ names = {"ResNet": "resnet", "Swin": "swin"}
 # %% [markdown]
 # ## The keep matrix
 #
-# It says which model is trained on which image, and is drawn once and written to disk before any training. Each image must be in *exactly*
+# The **keep matrix** says which model is trained on which image. It is drawn once and written to disk before any training. Each image must be in *exactly*
 # half of the models. Drawn with a coin, some would be in almost none.
 
 # %%

@@ -180,7 +180,7 @@ hidden = leak.without(["pos_embed"])
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     state = next(four["april"].search(victim(), hidden, seed=seed))
-print(said[-1].gradient)
+print(said[-1].message)
 print("the losses that are left:", state.losses)
 warnings.filterwarnings("ignore", "leak: it lacks the gradient of 'pos_embed'")
 

@@ -1604,6 +1604,17 @@ WRONG = {
         (lambda m, x, t, steps=50: persuade(m, x, t, 50), "you ask the model 50 times"),
         (torch.zeros(1, 3, 6, 6), "Give a function"),
     ],
+    "01.nobody": [
+        ({"a", "b", "c", "f"}, "That is how it should be asked"),
+        ({"a", "c", "d", "f"}, "look *better* than an attacker's"),
+        ({"a", "c", "e", "f"}, "Most large networks do"),
+        ({"c", "f"}, "fifty are found"),
+        ({"a", "f"}, "hides a group"),
+        ({"a", "c"}, "no evidence of safety"),
+        (set(), "fifty are found"),
+        ({"a", "g"}, "There is no 'g'; the facts are a to f"),
+        (0.55, "Give a set of letters"),
+    ],
     "11.evidence": [
         ({"a", "b", "c", "e"}, "exercise 1"),
         ({"b", "c", "d", "e"}, "The generator makes faces"),
@@ -2545,6 +2556,7 @@ RIGHT = {  # other ways than the lab's own
         lambda m, x, t, steps=50: persuade(m, x, t, steps, inside=False).clamp(0, 1),
         lambda m, x, t, steps=50: persuade_in_place(m, x.clone(), t, steps),
     ],
+    "01.nobody": [{"a", "c", "f"}, ["F", "a", "C"], "acf", "a, c, f"],
     "11.evidence": [{"b", "c", "e"}, ["E", "b", "C"], ("c", "b", "e"), "bce", "b, c, e"],
     "11.pairs": [{"c", "d"}, ["D", "c"], "cd", ("d", "c")],
     "11.poincare": [

@@ -2,7 +2,7 @@ from .canvas import Canvas, Drawing
 from .federated import batch, client_and_server, search_loop
 from .inversion import three_parties
 from .judging import plane, three_rulings, verdict
-from .membership import in_and_out, who_trains_on_what
+from .membership import in_and_out, one_question, who_trains_on_what
 from .networks import generator_inversion, morph_block, probe, residual_stage, vit
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "generator_inversion",
     "in_and_out",
     "morph_block",
+    "one_question",
     "plane",
     "probe",
     "residual_stage",

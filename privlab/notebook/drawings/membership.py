@@ -6,6 +6,34 @@ from privlab.notebook.drawings import glyphs
 from privlab.notebook.drawings.canvas import BLUE, GREEN, RED, WIDTH, Canvas, Drawing
 
 
+def one_question(classes: tuple[str, ...] = ("cat", "dog", "frog")) -> Drawing:
+    """What an attacker sees who may only ask: a picture goes into the victim, confidences come out, and the question is what they tell.
+
+    classes: names of three classes; the first is the right one.
+    """
+    canvas = Canvas()
+    picture = glyphs.photograph(canvas, 0, 24, 64)
+    canvas.label(32, 104, f"a picture of a {classes[0]}", width=90)
+    box = canvas.box(110, 20, 96, 72, colour=BLUE)
+    glyphs.network(canvas, 136, 32, 46, 34, BLUE)
+    canvas.label(158, 84, "victim", bold=True)
+    canvas.arrow((picture.right[0] + 4, 56), (box.x - 4, 56))
+    canvas.arrow((box.right[0] + 3, 56), (238, 56))
+    for k, (name, length) in enumerate(zip(classes, (80, 14, 5), strict=True)):
+        y = 22 + 26 * k
+        canvas.label(284, y + 11, name, anchor="end")
+        canvas.add(f'<rect x="290" y="{y}" width="{length}" height="14" fill="{BLUE}" fill-opacity=".8"/>')
+    canvas.label(310, 112, "confidences")
+    canvas.arrow((310, 118), (310, 142), colour=RED)
+    canvas.box(214, 145, 166, 44, "attacker", "member, or not?", colour=RED)
+    canvas.label(0, 162, "Its training set is not shown.", anchor="start", width=190)
+    return canvas.done(
+        190,
+        f"A picture of a {classes[0]} goes into the victim. Its confidences come out: one bar for each of {', '.join(classes)}. The "
+        "attacker sees the picture and the bars, and asks: is it a member, or not? The training set is not shown.",
+    )
+
+
 def who_trains_on_what(victim: str = "victim", shadow: str = "shadow model", attack: str = "attack model") -> Drawing:
     """Membership inference with a shadow model: four sets of pictures, two networks, and what the attacker learns from whom.
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from privlab.metrics import roc
 from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.answers import OPEN
+from privlab.notebook.exercises.reports import nobody
 
 
 def compare(
@@ -302,3 +303,5 @@ def gap_attack(answer: object) -> Iterator[str]:
 
 
 CHECKS = {"01.modified_entropy": modified_entropy, "01.whose_threshold": whose_threshold, "01.gap_attack": gap_attack}
+CHECKS |= {"01.nobody": nobody}
+DEEPER = {"class_thresholds": ("01.modified_entropy",)}

@@ -45,6 +45,22 @@ FLAWS = {
     "d": "Drawing the sides at random is right: else a habit of clicking left would look like a preference.",
 }
 
+AT_RISK = {
+    "a": "Count people: of every thousand non-members one is accused, and of every thousand members fifty are found. An accusation is "
+    "nearly always right.",
+    "c": "A mean over everybody hides a group about whom the attack is nearly always right.",
+    "f": "A stronger attack may find what this one does not. What was not tried is no evidence of safety.",
+}
+NOT_AT_RISK = {
+    "b": "(b) That is how it should be asked, so that random guessing reaches one half. It says nothing for or against a risk.",
+    "d": "(d) A threshold chosen with the truth makes the attack look *better* than an attacker's. The honest number is lower still.",
+    "e": "(e) Most large networks do. What counts is how much worse they are on other images, and the 55% have this in them already.",
+}
+
+
+def nobody(answer: object) -> Iterator[str]:
+    yield from _chosen(answer, AT_RISK, NOT_AT_RISK, "the facts are a to f")
+
 
 def evidence(answer: object) -> Iterator[str]:
     yield from _chosen(answer, EVIDENCE, NO_EVIDENCE, "the report has a to f")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import ipywidgets
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from scipy.stats import binom
 
 from privlab.ledger import papers
@@ -113,7 +114,7 @@ def chart(study: Study, games: list[Played]) -> Picture:
     share = papers.table("koh2024_table10").query("metric == 'user_preference'")["mean"].max()
     picture.draw_thresholds(ax, {}, {f"the paper's mean, {share:g} %": share / 100 * count})
     ax.set_xticks(np.arange(count + 1))
-    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     picture.legend_above(figure)
     told = ", ".join(f"{int(n)} with {k}" for k, n in enumerate(bars) if n) or "none yet"
     alt = f"How often `{one}` was found closer than `{other}`, players by number of pairs: {told}."

@@ -24,6 +24,7 @@ ALL = {
     "probe": drawings.probe,
     "generator": drawings.generator_inversion,
     "who trains on what": drawings.who_trains_on_what,
+    "one question": drawings.one_question,
     "in and out": drawings.in_and_out,
     "plane": drawings.plane,
     "verdict": drawings.verdict,

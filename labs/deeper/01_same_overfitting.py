@@ -1,0 +1,145 @@
+# ---
+# jupyter:
+#   kernelspec: {display_name: Python 3, language: python, name: python3}
+# ---
+
+# %% [markdown]
+# # 01, deeper · Which architecture leaks more at the same overfitting?
+#
+# You come from [lab 01](../01_membership.ipynb). After the same number of epochs one architecture knows its training pictures better than another. Is the
+# architecture to blame, or the overfitting?
+#
+# After this notebook you can
+# - compare two attacks along a training;
+# - compare architectures at the same overfitting level;
+# - say why the network-based attack is no fair judge of that.
+#
+# | profile | minutes | peak memory |
+# |---|---|---|
+# | smoke | 0.7 | 1.4 GB |
+# | class | 2 | 1.5 GB |
+#
+# (Measured on two CPU cores.)
+
+# %% [markdown]
+# *About 15 minutes. You need* lab 01.
+
+# %%
+import numpy as np
+from IPython.display import display
+
+from privlab import compute, experiments
+from privlab.notebook import plots, text, widgets
+
+# %% tags=["parameters"]
+profile = "class"
+seed = 0
+device = "auto"
+
+# %%
+device = compute.device(device)
+NAME = "membership.architectures"
+kept = experiments.load(NAME)
+mine = experiments.run(NAME, profile, device=device)  # read from disk after lab 01
+family = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext"}
+
+# %% [markdown]
+# ## Along the training
+#
+# In the paper the Swin is easier to attack than the ResNet at nearly every epoch (Figure 1). The models' answers were kept on the way.
+
+
+# %%
+def along(metric, kind=""):  # architecture -> {epoch: name of what is measured}
+    looked = [e for e in range(1, 301) if f"task_acc[cifar10, swin, epoch_{e}]" in mine]
+    return {
+        a: {e: f"{metric}[cifar10, {key}{kind}, epoch_{e}]" for e in looked}
+        for a, key in family.items()
+    }
+
+
+accuracy, attacked = along("task_acc"), along("attack_acc", ", network")
+display(
+    plots.evidence_lines(
+        kept, mine, accuracy, xlabel="epoch", ylabel="accuracy on the task"
+    ),
+    plots.evidence_lines(
+        kept, mine, attacked, xlabel="epoch", ylabel="accuracy of the attack"
+    ),
+)
+
+# %%
+ahead = {"Swin above the ResNet": "share_of_epochs_ahead[cifar10, swin_less_resnet]"}
+plots.evidence(kept, mine, ahead, xlabel="share of the epochs looked at")
+
+# %% [markdown]
+# ## At the same overfitting
+#
+# Put the overfitting level on the axis instead of the epoch (Figure 4a). If the architecture matters beyond overfitting, the lines lie apart.
+
+# %%
+levels = along("train_test_gap")
+curves = {}
+for a in family:
+    both = levels[a].values(), attacked[a].values()
+    x, y = ([mine.mean(n) for n in names] for names in both)
+    curves[a] = tuple(np.array(sorted(zip(x, y, strict=True))).T)
+plots.lines(
+    curves,
+    xlabel="overfitting level",
+    ylabel="accuracy of the attack",
+    alt="Accuracy of the network-based attack against the overfitting level of your "
+    "run, a line for each architecture.",
+)
+
+# %% [markdown]
+# One input of this attack is whether the answer is right. From this bit alone its accuracy follows from the overfitting level, see exercise 1 of the lab. So
+# its lines have to lie close together. A question about the architecture needs an attack that does not read the level. The *likelihood ratio*
+# of lab 02 is one. It asks whether a picture is easier for the victim than for models that never saw it.
+#
+# ### Predict
+
+# %%
+SWIN, ALIKE, RESNET = "the Swin", "none, within 0.01", "the ResNet"
+guess = widgets.choose(
+    "At the same overfitting level, which gives more away?", [SWIN, ALIKE, RESNET]
+)
+guess
+
+# %%
+KEYS = "_at_matched_gap[cifar10, {}, likelihood_ratio]"
+area = {a: f"auc{KEYS.format(key)}" for a, key in family.items()}
+tail = {a: f"tpr_at_fpr_0p01{KEYS.format(key)}" for a, key in family.items()}
+display(
+    plots.evidence(kept, mine, area, xlabel="AUC at the same overfitting level"),
+    plots.evidence(kept, mine, tail, xlabel="TPR in percent at an FPR of 1%"),
+)
+
+# %%
+shown = kept if len(kept) else mine
+gap = shown.mean(f"{area['Swin']} - {area['ResNet']}")
+display(guess.against(SWIN if gap > 0.01 else RESNET if gap < -0.01 else ALIKE))
+text(
+    "AUC is the probability that a member has a higher score than a non-member. "
+    "That of the Swin is {:+.3f} away from that of the ResNet, with a standard "
+    "deviation of {:.3f} over {} repeats.",
+    gap,
+    shown.spread(f"{area['Swin']} - {area['ResNet']}"),
+    len(shown),
+)
+
+# %% [markdown]
+# ## How much does the level explain?
+#
+# The rank correlation over all epochs and architectures is 1 if the level alone puts the attacks into their order.
+
+# %%
+of = "rank_correlation[cifar10, overfitting_{}]"
+ranks = {"network": of.format("attack_acc"), "likelihood ratio": of.format("auc")}
+label = "rank correlation with the overfitting level"
+plots.evidence(kept, mine, ranks, xlabel=label)
+
+# %% [markdown]
+# ## Read on
+#
+# Zhang et al. 2024, section 4.2, Figures 1 and 4a. Lab 02 has the likelihood ratio.
