@@ -16,10 +16,10 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.7 | 1.4 GB |
+# | smoke | 0.4 | 1.2 GB |
 # | class | 2 | 1.5 GB |
 #
-# (Measured on two CPU cores.)
+# (Smoke measured on two CPU cores; class estimated.)
 
 # %% [markdown]
 # *About 15 minutes. You need* lab 01.

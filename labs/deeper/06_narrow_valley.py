@@ -14,10 +14,10 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.3 GB |
+# | smoke | 0.4 | 1.2 GB |
 # | class | 1.5 | 1.4 GB |
 #
-# (Measured on two CPU cores.)
+# (Smoke measured on two CPU cores; class estimated.)
 
 # %% [markdown]
 # *About 50 minutes. You need* lab 06.
