@@ -4,11 +4,16 @@ from . import (
     flipbook,
     guesses,
     line_up,
+<<<<<<< HEAD
     member_game,
+=======
+    morphing,
+>>>>>>> m4
     pad,
     player,
     plots,
     referee,
+    switchboard,
     user_study,
     widgets,
 )
@@ -20,11 +25,16 @@ __all__ = [
     "flipbook",
     "guesses",
     "line_up",
+<<<<<<< HEAD
     "member_game",
+=======
+    "morphing",
+>>>>>>> m4
     "pad",
     "player",
     "plots",
     "referee",
+    "switchboard",
     "text",
     "user_study",
     "widgets",

@@ -1476,6 +1476,16 @@ WRONG = {
         (4, "Give a set"),
         ({...}, "Nothing is written yet"),
     ],
+    "09.report": [
+        ({"a", "b"}, "may hold the search back"),
+        ({"a", "e"}, "'any attack'"),
+        ({"b", "e"}, "never tried step 10 on another network"),
+        ({"a", "b", "c", "e"}, "An activation has no parameters"),
+        ({"a", "b", "d", "e"}, "cancels"),
+        ({"a", "b", "e", "f"}, "one photograph behind all fourteen"),
+        ({"a", "b", "e", "g"}, "the reasons are a to f"),
+        (3, "Give a set of letters"),
+    ],
     "09.hidden": [
         (lambda a, n, s: (a[s] - a[s - 1]) - (n[s] - n[s - 1]), "The sign"),
         (lambda a, n, s: n[s] - a[s], "two searches at one step"),

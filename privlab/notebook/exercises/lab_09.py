@@ -12,7 +12,7 @@ import torch
 
 from privlab.attacks.gradient_inversion import sensitivity
 from privlab.models import morph_steps
-from privlab.notebook.exercises import answers
+from privlab.notebook.exercises import answers, reports
 from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
 
@@ -186,4 +186,12 @@ def hidden(answer: object) -> Iterator[str]:
             return
 
 
-CHECKS = {"09.hidden": hidden, "09.variant": variant, "09.sides": sides, "09.moved": moved, "09.rank": rank}
+CHECKS = {
+    "09.variant": variant,
+    "09.report": reports.report,
+    "09.sides": sides,
+    "09.moved": moved,
+    "09.hidden": hidden,
+    "09.rank": rank,
+}
+DEEPER = {"second_order": ("09.hidden",), "receptive_field": ("09.rank",)}

@@ -272,6 +272,11 @@ def sharpness(answer: object) -> Iterator[str]:
 
 
 CHECKS = {
+    "10.block": block,
+    "10.effect": effect,
+    "10.confounded": confounded,
+    "10.values": values,
+    "10.matched": matched,
     "10.sharpness": sharpness,
-    "10.block": block, "10.confounded": confounded, "10.values": values, "10.effect": effect, "10.matched": matched,
-}  # fmt: skip
+}
+DEEPER = {"norms": ("10.values",), "membership": ("10.matched",), "defences": ("10.sharpness",)}

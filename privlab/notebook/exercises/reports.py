@@ -95,3 +95,19 @@ def players(answer: object) -> Iterator[str]:
         yield f"There is no {answer!r}; the sentences are a to d, and one of them names the flaw."
     elif said in FLAWS:
         yield FLAWS[said]
+
+
+UNSIGNED = {
+    "a": "Each step stands on those before it. The table never tried step 10 on another network, and the report says 'any network'.",
+    "b": "The report says 'any attack'. The table has one, and the photograph may still be in the gradient of step 9.",
+    "e": "The report says 17 dB. One weight for both may hold the search back at one step more than at the other.",
+}
+SIGNED = {
+    "c": "(c) An activation has no parameters: both steps have the same. And each search compares gradients of one network only.",
+    "d": "(d) If both steps get the same photographs, a large variation between photographs is the same on both sides, and cancels.",
+    "f": "(f) It is not so here: the slider shows one photograph behind all fourteen steps.",
+}
+
+
+def report(answer: object) -> Iterator[str]:
+    yield from _chosen(answer, UNSIGNED, SIGNED, "the reasons are a to f")
