@@ -31,8 +31,6 @@ PAGES_TO_COME = {
         "changelog.md",
         "findings.md",
         "glossary.md",
-        "notation.md",
-        "second_order.md",
     ),
 }
 
