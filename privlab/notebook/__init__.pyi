@@ -4,11 +4,8 @@ from . import (
     flipbook,
     guesses,
     line_up,
-<<<<<<< HEAD
     member_game,
-=======
     morphing,
->>>>>>> m4
     pad,
     player,
     plots,
@@ -25,11 +22,8 @@ __all__ = [
     "flipbook",
     "guesses",
     "line_up",
-<<<<<<< HEAD
     "member_game",
-=======
     "morphing",
->>>>>>> m4
     "pad",
     "player",
     "plots",
