@@ -17,13 +17,13 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.7 | 1.2 GB |
-# | class | 2.5 | 1.2 GB |
+# | smoke | 1 | 1.3 GB |
+# | class | 2 | 1.2 GB |
 #
 # (Measured on two CPU cores.)
 
 # %% [markdown]
-# *About 65 minutes. You need* lab 09. *New words*: **pattern**, **switch**, **main effect**, **interaction**, **confounded**.
+# *About 60 minutes. You need* lab 09. *New words*: **pattern**, **switch**, **main effect**, **interaction**, **confounded**.
 
 # %%
 import itertools
