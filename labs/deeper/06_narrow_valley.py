@@ -37,15 +37,18 @@ device = "auto"
 device = compute.device(device)
 
 
+# %%
 def measured(name):  # the committed evidence, and what is measured here and now
     name = f"april_by_optimisation.{name}"
     return experiments.load(name), experiments.run(name, profile, device=device)
 
 
+# %%
 def best(kept, mine):  # the evidence, or the live run where there is none yet
     return kept if len(kept) else mine
 
 
+# %%
 def pictures(evidence, name, titles):  # a strip that an experiment keeps, cut apart
     strip = torch.from_numpy(evidence.picture(f"picture[{name}]")) / 255
     strip = strip if strip.ndim == 3 else strip[..., None]
