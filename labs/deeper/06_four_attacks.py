@@ -44,18 +44,6 @@ def measured(name):  # the committed evidence, and what is measured here and now
     return experiments.load(name), experiments.run(name, profile, device=device)
 
 
-def best(kept, mine):  # the evidence, or the live run where there is none yet
-    return kept if len(kept) else mine
-
-
-def pictures(evidence, name, titles):  # a strip that an experiment keeps, cut apart
-    strip = torch.from_numpy(evidence.picture(f"picture[{name}]")) / 255
-    strip = strip if strip.ndim == 3 else strip[..., None]
-    cut = [x.permute(2, 0, 1)[None] for x in strip.split(len(strip), dim=1)]
-    alt = f"{name.replace('_', ' ')}: {', '.join(titles)}."
-    return plots.side_by_side(*cut, titles=titles, alt=alt)
-
-
 # %% [markdown]
 # ## Table 1, four attacks
 #
@@ -69,7 +57,7 @@ guess
 
 # %%
 kept, mine = measured("cifar10")
-shown = best(kept, mine)
+shown = kept or mine
 
 # %%
 guess.against(shown.mean("psnr[cifar10, april]") - shown.mean("psnr[cifar10, dlg]"))
@@ -141,8 +129,12 @@ plots.evidence(
 )
 
 # %%
-pictures(
-    shown, "photograph_april_dlg_ig_tag", ["the client's", "APRIL", "DLG", "IG", "TAG"]
+titles = ["the client's", "APRIL", "DLG", "IG", "TAG"]
+strip = plots.tiles(shown.picture("picture[photograph_april_dlg_ig_tag]"), 32)
+plots.side_by_side(
+    *strip.split(1),
+    titles=titles,
+    alt=f"photograph april dlg ig tag: {', '.join(titles)}.",
 )
 
 # %% [markdown]
@@ -203,7 +195,15 @@ titles = [
     "TAG",
     "DLG, no position",
 ]
-pictures(best(kept_a, mine_a), "photograph_closed_form_april_dlg_ig_tag_hidden", titles)
+shown_a = kept_a or mine_a
+strip = plots.tiles(
+    shown_a.picture("picture[photograph_closed_form_april_dlg_ig_tag_hidden]"), 32
+)
+plots.side_by_side(
+    *strip.split(1),
+    titles=titles,
+    alt=f"photograph closed form april dlg ig tag hidden: {', '.join(titles)}.",
+)
 
 # %% [markdown]
 # In few steps none of the searches makes anything of A, and the solve has all of it: a model that is hard to search is not one that keeps a secret.
@@ -230,7 +230,7 @@ plots.evidence(
 # %%
 both = (
     torch.from_numpy(
-        best(kept_four, mine_four).picture("picture[batch_4, truth_above_found]")
+        (kept_four or mine_four).picture("picture[batch_4, truth_above_found]")
     ).permute(2, 0, 1)[None]
     / 255
 )

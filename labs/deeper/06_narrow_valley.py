@@ -23,7 +23,6 @@
 # *About 50 minutes. You need* lab 06.
 
 # %%
-import torch
 
 from privlab import compute, experiments
 from privlab.notebook import checks, plots, widgets
@@ -41,20 +40,6 @@ device = compute.device(device)
 def measured(name):  # the committed evidence, and what is measured here and now
     name = f"april_by_optimisation.{name}"
     return experiments.load(name), experiments.run(name, profile, device=device)
-
-
-# %%
-def best(kept, mine):  # the evidence, or the live run where there is none yet
-    return kept if len(kept) else mine
-
-
-# %%
-def pictures(evidence, name, titles):  # a strip that an experiment keeps, cut apart
-    strip = torch.from_numpy(evidence.picture(f"picture[{name}]")) / 255
-    strip = strip if strip.ndim == 3 else strip[..., None]
-    cut = [x.permute(2, 0, 1)[None] for x in strip.split(len(strip), dim=1)]
-    alt = f"{name.replace('_', ' ')}: {', '.join(titles)}."
-    return plots.side_by_side(*cut, titles=titles, alt=alt)
 
 
 # %% [markdown]
@@ -76,7 +61,7 @@ guess
 
 # %%
 kept_scale, mine_scale = measured("scale")
-shown = best(kept_scale, mine_scale)
+shown = kept_scale or mine_scale
 guess.against(shown.mean("psnr[fresh, std_1]") - shown.mean("psnr[fresh, std_0p02]"))
 
 # %%
@@ -88,11 +73,14 @@ def along(metric):
     return {std: metric.format(f"std_{std:g}".replace(".", "p")) for std in scales}
 
 
+# %%
 lines = {
     "with smoothness (annealed)": along("psnr[fresh, {}]"),
     "gradients alone": along("psnr[gradients_alone, {}]"),
 }
 line = {"mean photograph": shown.mean("psnr[cifar10, mean_photograph]")}
+
+# %%
 plots.evidence_lines(
     kept_scale,
     mine_scale,
@@ -112,7 +100,11 @@ there = [
     for std, name in along("psnr[fresh, {}]").items()
     if name in shown.table
 ]
-pictures(shown, "photograph_and_scales", ["the client's", *there])
+titles = ["the client's", *there]
+strip = plots.tiles(shown.picture("picture[photograph_and_scales]"), 32)
+plots.side_by_side(
+    *strip.split(1), titles=titles, alt=f"photograph and scales: {', '.join(titles)}."
+)
 
 # %% [markdown]
 # ### And the closed form?

@@ -23,7 +23,6 @@
 # *About 40 minutes. You need* lab 06.
 
 # %%
-import torch
 
 from privlab import compute, data, experiments, metrics
 from privlab.attacks import gradient_inversion
@@ -57,18 +56,6 @@ def measured(name):  # the committed evidence, and what is measured here and now
     return experiments.load(name), experiments.run(name, profile, device=device)
 
 
-def best(kept, mine):  # the evidence, or the live run where there is none yet
-    return kept if len(kept) else mine
-
-
-def pictures(evidence, name, titles):  # a strip that an experiment keeps, cut apart
-    strip = torch.from_numpy(evidence.picture(f"picture[{name}]")) / 255
-    strip = strip if strip.ndim == 3 else strip[..., None]
-    cut = [x.permute(2, 0, 1)[None] for x in strip.split(len(strip), dim=1)]
-    alt = f"{name.replace('_', ' ')}: {', '.join(titles)}."
-    return plots.side_by_side(*cut, titles=titles, alt=alt)
-
-
 # %% [markdown]
 # To freeze a random embedding *is* to withhold its gradient, for one gradient at least.
 #
@@ -84,7 +71,7 @@ guess
 
 # %%
 kept_kinds, mine_kinds = measured("embeddings")
-shown = best(kept_kinds, mine_kinds)
+shown = kept_kinds or mine_kinds
 guess.against(shown.mean("psnr[search, shared]") - shown.mean("psnr[search, withheld]"))
 
 # %%
@@ -101,7 +88,13 @@ rows = {kind: f"psnr[search, {key}]" for kind, key in kinds.items()} | line
 plots.evidence(kept_kinds, mine_kinds, rows, xlabel="PSNR in dB, annealed search")
 
 # %%
-pictures(shown, "photograph_and_embeddings", ["the client's", *kinds])
+titles = ["the client's", *kinds]
+strip = plots.tiles(shown.picture("picture[photograph_and_embeddings]"), 32)
+plots.side_by_side(
+    *strip.split(1),
+    titles=titles,
+    alt=f"photograph and embeddings: {', '.join(titles)}.",
+)
 
 # %%
 rows = {kind: f"log10_distance_fall[search, {key}]" for kind, key in kinds.items()}

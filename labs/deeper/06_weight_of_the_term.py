@@ -60,10 +60,6 @@ def measured(name):  # the committed evidence, and what is measured here and now
     return experiments.load(name), experiments.run(name, profile, device=device)
 
 
-def best(kept, mine):  # the evidence, or the live run where there is none yet
-    return kept if len(kept) else mine
-
-
 # %%
 four = gradient_inversion.presets.lu2022(steps)
 for name, attack in four.items():
