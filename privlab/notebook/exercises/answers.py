@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from numbers import Real
 
 import numpy as np
@@ -43,6 +43,34 @@ def number(answer: object) -> float | None:
     if isinstance(answer, np.ndarray | np.generic | Tensor) and math.prod(answer.shape) == 1:
         answer = answer.item()
     return float(answer) if isinstance(answer, Real) and not isinstance(answer, bool) else None
+
+
+def letters(answer: object, right: Mapping[str, str], wrong: Mapping[str, str], there: str) -> Iterator[str]:
+    """Why letters are not the right ones, given as a collection or as a text such as "abc".
+
+    right: letter -> what is said where it is missing.  wrong: letter -> what is said where it is picked.  there: what letters there are.
+    """
+    said = words(answer) if not isinstance(answer, str) else {word(letter) for letter in answer if letter.isalpha()}
+    if said is None:
+        yield f'Give a set of letters, such as {{"a", "b"}}; this is a {type(answer).__name__}.'
+        return
+    if strangers := sorted(said - right.keys() - wrong.keys()):
+        yield f"There is no {strangers[0]!r}; {there}."
+    yield from (why for letter, why in wrong.items() if letter in said)
+    yield from (why for letter, why in right.items() if letter not in said)
+
+
+def sentences(answer: object, right: Mapping[str, str], wrong: Mapping[str, str], kind: str) -> Iterator[str]:
+    """The same for sentences A, B and so on, given as a collection, or as a text of one letter.  kind: what they are called."""
+    items = [answer] if isinstance(answer, str) and len(answer.strip()) == 1 else collection(answer)
+    if items is None:
+        yield f"Give a set of letters, such as {{'A', 'B'}}; this is a {type(answer).__name__}."
+        return
+    said, there = {word(item) for item in items}, right.keys() | wrong.keys()
+    if strangers := sorted(said - there):
+        yield f"'{strangers[0].upper()}' is none of the {kind}; they are A to {max(there).upper()}."
+    yield from (f"{why}." for letter, why in wrong.items() if letter in said)
+    yield from (f"{why}." for letter, why in right.items() if letter not in said)
 
 
 def tensor(answer: object) -> object:

@@ -93,19 +93,9 @@ HOLDS = {
 
 
 def leaflet(answer: object) -> Iterator[str]:
-    items = [answer] if isinstance(answer, str) and len(answer.strip()) == 1 else answers.collection(answer)
-    if items is None:
-        yield f"Give a set of letters, such as {{'A', 'B'}}; this is a {type(answer).__name__}."
-        return
-    called = {answers.word(item) for item in items}
-    if strange := sorted(called - FALSE.keys() - HOLDS.keys()):
-        yield f"'{strange[0].upper()}' is none of the sentences; they are A to E."
-    for letter, why in HOLDS.items():
-        if letter in called:
-            yield f"{letter.upper()} is not false: {why}."
-    for letter, why in FALSE.items():
-        if letter not in called:
-            yield f"{letter.upper()} is false: {why}."
+    false = {letter: f"{letter.upper()} is false: {why}" for letter, why in FALSE.items()}
+    holds = {letter: f"{letter.upper()} is not false: {why}" for letter, why in HOLDS.items()}
+    yield from answers.sentences(answer, false, holds, "sentences")
 
 
 def _number(answer: object, arguments: tuple, right: float, mistakes: dict[float, str]) -> Iterator[str]:

@@ -14,7 +14,6 @@ from privlab.models import april
 from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
-from privlab.notebook.exercises.reports import _chosen
 
 # -- equation 12 -----------------------------------------------------------------------------------------------------------
 
@@ -222,7 +221,7 @@ NOT_AGAINST = {
 
 
 def frozen(answer: object) -> Iterator[str]:
-    yield from _chosen(answer, AGAINST, NOT_AGAINST, "the findings are a to f")
+    yield from answers.letters(answer, AGAINST, NOT_AGAINST, "the findings are a to f")
 
 
 CHECKS = {"06.april": april_loss, "06.twin": twin, "06.valley": valley, "06.steps": steps, "06.frozen": frozen}

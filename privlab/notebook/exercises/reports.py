@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from privlab.notebook.exercises.answers import word, words
+from privlab.notebook.exercises.answers import letters, word
 
 EVIDENCE = {  # what of the report counts -> what is missing without it
     "b": "Who else could say whom a face shows? One sentence names a judge that the search has not driven to its answer.",
@@ -59,31 +59,19 @@ NOT_AT_RISK = {
 
 
 def nobody(answer: object) -> Iterator[str]:
-    yield from _chosen(answer, AT_RISK, NOT_AT_RISK, "the facts are a to f")
+    yield from letters(answer, AT_RISK, NOT_AT_RISK, "the facts are a to f")
 
 
 def evidence(answer: object) -> Iterator[str]:
-    yield from _chosen(answer, EVIDENCE, NO_EVIDENCE, "the report has a to f")
+    yield from letters(answer, EVIDENCE, NO_EVIDENCE, "the report has a to f")
 
 
 def pairs(answer: object) -> Iterator[str]:
-    yield from _chosen(answer, PAIRS, NO_PAIRS, "the pairs are a to e")
-
-
-def _chosen(answer: object, right: dict[str, str], wrong: dict[str, str], there: str) -> Iterator[str]:
-    """Letters that were picked.  right: letter -> what is said where it is missing.  wrong: letter -> what is said where it is picked."""
-    said = words(answer) if not isinstance(answer, str) else {word(letter) for letter in answer if letter.isalpha()}
-    if said is None:
-        yield f'Give a set of letters, such as {{"a", "b"}}; this is a {type(answer).__name__}.'
-        return
-    if strangers := sorted(said - right.keys() - wrong.keys()):
-        yield f"There is no {strangers[0]!r}; {there}."
-    yield from (why for letter, why in wrong.items() if letter in said)
-    yield from (why for letter, why in right.items() if letter not in said)
+    yield from letters(answer, PAIRS, NO_PAIRS, "the pairs are a to e")
 
 
 def vendor(answer: object) -> Iterator[str]:
-    yield from _chosen(answer, FACTS, NO_FACTS, "the facts are a to f")
+    yield from letters(answer, FACTS, NO_FACTS, "the facts are a to f")
 
 
 def players(answer: object) -> Iterator[str]:
@@ -110,4 +98,4 @@ SIGNED = {
 
 
 def report(answer: object) -> Iterator[str]:
-    yield from _chosen(answer, UNSIGNED, SIGNED, "the reasons are a to f")
+    yield from letters(answer, UNSIGNED, SIGNED, "the reasons are a to f")

@@ -67,19 +67,9 @@ PROVED = {
 
 
 def failure(answer: object) -> Iterator[str]:
-    items = [answer] if isinstance(answer, str) and len(answer.strip()) == 1 else answers.collection(answer)
-    if items is None:
-        yield f"Give a set of letters, such as {{'A', 'B'}}; this is a {type(answer).__name__}."
-        return
-    signed = {answers.word(item) for item in items}
-    if strange := sorted(signed - UNPROVED.keys() - PROVED.keys()):
-        yield f"'{strange[0].upper()}' is none of the statements; they are A to E."
-    for letter, why in UNPROVED.items():
-        if letter in signed:
-            yield f"Do not sign {letter.upper()}: {why}."
-    for letter, why in PROVED.items():
-        if letter not in signed:
-            yield f"You may sign {letter.upper()}: {why}."
+    proved = {letter: f"You may sign {letter.upper()}: {why}" for letter, why in PROVED.items()}
+    unproved = {letter: f"Do not sign {letter.upper()}: {why}" for letter, why in UNPROVED.items()}
+    yield from answers.sentences(answer, proved, unproved, "statements")
 
 
 def _chosen(said: str, right: str, wrong: dict[str, str], ask: str) -> Iterator[str]:
