@@ -14,13 +14,12 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from privlab import metrics, models
+from privlab import models
 from privlab.notebook.drawings.networks import PLACES
-from privlab.notebook.network_panel import MARKED, PLAIN, bar, image, panel, stack
+from privlab.notebook.network_panel import MARKED, PLAIN, Reconstructions, bar, panel, stack
 
 BLOCK = (1, 1)  # what a step shows that PLACES has no other for: a block of the second stage
 SHOWN = {-1: "the stem", 0: "the first block of the second stage", 1: "a block of the second stage"}
-THUMB = 34  # CSS pixels of an image in the row
 
 # All the script there is. It starts from the slider that moved, so two of these on one page cannot meddle with each other.
 TURN = (
@@ -53,7 +52,7 @@ def facts(step: int) -> Facts:
     return Facts(sum(p.numel() for p in model.parameters()) / 1e6, counter.get_total_flops() / 2e6, layers)
 
 
-class Morph:
+class Morph(Reconstructions[int]):
     """The slider.  `ssim` and `psnr` say how near each image comes to the photograph, by step."""
 
     def __init__(self, found: Mapping[int, Tensor], truth: Tensor, start: int = 1) -> None:
@@ -67,16 +66,12 @@ class Morph:
             )
         if start not in found:
             raise ValueError(f"start={start!r} has no image; there are {', '.join(map(str, found)) or 'none'}")
-        self.found, self.truth, self.start = {step: found[step].cpu() for step in sorted(found)}, truth.cpu(), start
-        self.ssim = {step: metrics.ssim(image, self.truth).item() for step, image in self.found.items()}
-        self.psnr = {step: metrics.psnr(image, self.truth).item() for step, image in self.found.items()}
+        super().__init__({step: found[step] for step in sorted(found)}, truth)
+        self.start = start
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{step}: {value:.2f}" for step, value in self.ssim.items())
         return f"SSIM of the reconstruction by step: {scores}"
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.tag(), "text/plain": repr(self)}
 
     def tag(self) -> str:
         """The <figure>: a row of all images, the slider, and below it the step that it stands at."""
@@ -94,15 +89,13 @@ class Morph:
         )
 
     def _thumb(self, step: int) -> str:
-        look = MARKED if step == self.start else ""
-        shown = image(self.found[step], THUMB, f"Step {step}: SSIM {self.ssim[step]:.2f}.")
-        framed = f'<div data-thumb="{step}" style="{look}">{shown}</div>'
+        framed = self.thumb(step, str(step), step == self.start, f"Step {step}")
         return f'<div style="text-align:center;font-size:.8em;line-height:1.3">{framed}{step}</div>'
 
     def _step(self, step: int) -> str:
         told, before = facts(step), max(1, step - 1)
         words = models.morph.diff(before, step).words.split(": ", 1)[1] if step > 1 else "Here it begins."
-        score, shown = f"SSIM {self.ssim[step]:.2f}, {self.psnr[step]:.1f} dB", [facts(n) for n in self.found]
+        shown = [facts(n) for n in self.found]
         sizes = {
             "parameters": (told.parameters, max(one.parameters for one in shown), f"{told.parameters:.1f} million"),
             "multiplications": (
@@ -118,7 +111,7 @@ class Morph:
         return (
             f'<div data-step="{step}"{" hidden" * (step != self.start)}><h4 style="margin:.2em 0">{_title(step)}</h4>'
             f'<p style="margin:.2em 0 .8em">{html.escape(words)}</p>'
-            f"{panel(stack(layers), self.found[step], self.truth, score, bars)}</div>"
+            f"{panel(stack(layers), self.found[step], self.truth, self.score(step), bars)}</div>"
         )
 
 

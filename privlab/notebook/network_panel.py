@@ -5,16 +5,48 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from torch import Tensor
 
+from privlab import metrics
 from privlab.notebook.flipbook import strip
 from privlab.notebook.plots.architecture_drawing import FACES, kind, marks
 from privlab.notebook.plots.picture import COLOURS
 
-LARGE, SMALL = 160, 96  # CSS pixels of what was found, and of the photograph
+LARGE, SMALL, THUMB = 160, 96, 34  # CSS pixels of what was found, of the photograph, and of an image in a row
 PLAIN = "margin:0;text-align:left;color:inherit;font-size:inherit"  # themes centre figures and grey their captions
 MARKED = f"outline:3px solid {COLOURS[1]};outline-offset:1px"
+Key = TypeVar("Key")
+
+
+class Reconstructions(Generic[Key]):
+    """What a search found behind several networks.  `ssim` and `psnr` say how near each image comes to the photograph, by network."""
+
+    def __init__(self, found: Mapping[Key, Tensor], truth: Tensor) -> None:
+        """found: network -> image, (1, 3, height, width) in [0, 1].  truth: the photograph.
+
+        Raises ValueError for images that are no match.
+        """
+        self.found, self.truth = {one: image.cpu() for one, image in found.items()}, truth.cpu()
+        self.ssim = {one: metrics.ssim(image, self.truth).item() for one, image in self.found.items()}
+        self.psnr = {one: metrics.psnr(image, self.truth).item() for one, image in self.found.items()}
+
+    def tag(self) -> str:
+        """The <figure>."""
+        raise NotImplementedError
+
+    def score(self, one: Key) -> str:
+        """How near an image comes, in words."""
+        return f"SSIM {self.ssim[one]:.2f}, {self.psnr[one]:.1f} dB"
+
+    def thumb(self, one: Key, key: str, framed: bool, name: str) -> str:
+        """A small image in a row, which a script finds by its key."""
+        shown = image(self.found[one], THUMB, f"{name}: SSIM {self.ssim[one]:.2f}.")
+        return f'<div data-thumb="{key}" style="{MARKED if framed else ""}">{shown}</div>'
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.tag(), "text/plain": repr(self)}
 
 
 def panel(layers: str, found: Tensor, truth: Tensor, score: str, bars: Sequence[str]) -> str:

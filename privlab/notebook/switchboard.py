@@ -13,10 +13,9 @@ from typing import Any
 
 from torch import Tensor
 
-from privlab import metrics, models
-from privlab.notebook.network_panel import MARKED, PLAIN, bar, image, panel, stack
+from privlab import models
+from privlab.notebook.network_panel import MARKED, PLAIN, Reconstructions, bar, panel, stack
 
-THUMB = 34  # CSS pixels of an image in the row
 SMALL: dict[str, Any] = dict(width=0.25, depths=(1, 1, 1, 1))
 Setting = tuple[int, ...]  # a 0 or a 1 for each switch
 
@@ -29,7 +28,7 @@ FLIP = (
 )
 
 
-class Switchboard:
+class Switchboard(Reconstructions[Setting]):
     """The switches.  `ssim` and `psnr` say how near each image comes to the photograph, by setting; `ranked` has the lowest SSIM first."""
 
     def __init__(
@@ -53,9 +52,7 @@ class Switchboard:
                 f"found: there is no image for {missing_settings[0]}; give one for each of {len(settings)} settings"
             )
         self.step, self.switches, self.words = step, switches, words
-        self.found, self.truth = {one: found[one].cpu() for one in settings}, truth.cpu()
-        self.ssim = {one: metrics.ssim(shown, self.truth).item() for one, shown in self.found.items()}
-        self.psnr = {one: metrics.psnr(shown, self.truth).item() for one, shown in self.found.items()}
+        super().__init__({one: found[one] for one in settings}, truth)
 
     @property
     def ranked(self) -> list[Setting]:
@@ -88,9 +85,6 @@ class Switchboard:
             for k, v in (on if yes else off).items()
         }
 
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.tag(), "text/plain": repr(self)}
-
     def tag(self) -> str:
         """The <figure>: a box to tick for each switch, all of them off; the network that they make; all images, least leak first."""
         boxes = "".join(
@@ -118,9 +112,7 @@ class Switchboard:
         }
 
     def _thumb(self, setting: Setting) -> str:
-        look = "" if any(setting) else MARKED
-        shown = image(self.found[setting], THUMB, f"{self.said(setting)}: SSIM {self.ssim[setting]:.2f}.")
-        return f'<div><div data-thumb="{_key(setting)}" style="{look}">{shown}</div></div>'
+        return f"<div>{self.thumb(setting, _key(setting), not any(setting), self.said(setting))}</div>"
 
     def _setting(self, setting: Setting) -> str:
         off = self.layers[(0,) * len(setting)]
@@ -130,8 +122,7 @@ class Switchboard:
             bar("SSIM", self.ssim[setting], 1.0, f"{self.ssim[setting]:.2f}"),
             f'<p style="margin:.4em 0">number {place} of {len(self.found)}, the largest leak being number 1</p>',
         ]
-        score = f"SSIM {self.ssim[setting]:.2f}, {self.psnr[setting]:.1f} dB"
-        shown = panel(stack(parts), self.found[setting], self.truth, score, bars)
+        shown = panel(stack(parts), self.found[setting], self.truth, self.score(setting), bars)
         return f'<div data-setting="{_key(setting)}"{" hidden" * any(setting)}>{shown}</div>'
 
 
