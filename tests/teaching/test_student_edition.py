@@ -55,7 +55,10 @@ def test_what_goes_deeper_has_its_edition_where_the_links_of_the_lab_lead(tmp_pa
     assert run("04", "--out", tmp_path) == 0
     below = tmp_path / "deeper/04_gauss_newton.ipynb"
     said = capsys.readouterr().out
-    assert f"wrote {below}, without 1 solutions" in said.splitlines()[1:]
+    left_out = {"first_attack": 2, "gauss_newton": 1, "hidden_choices": 2, "larger_networks": 0}
+    assert said.splitlines()[1:] == [
+        f"wrote {tmp_path / f'deeper/04_{name}.ipynb'}, without {count} solutions" for name, count in left_out.items()
+    ]
     text = below.read_text()
     assert "def push(r, x, v): ..." in text and "pulled" not in text and "](../04_gradient_inversion.ipynb)" in text
     (edition,) = tmp_path.glob("04_*.ipynb")
