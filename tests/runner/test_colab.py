@@ -50,7 +50,8 @@ def clone(tmp_path_factory) -> launch_buttons.Repository:
     """This tree as a git repository: what `pip install git+...` gets."""
     place = tmp_path_factory.mktemp("repository") / "privlab"
     shutil.copytree(ROOT / "privlab", place / "privlab", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "book/evidence", place / "book/evidence")
+    for folder in ("book/evidence", "labs"):  # the wheel holds these, too
+        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, place / name)
     git = ("git", "-C", place, "-c", "user.name=x", "-c", "user.email=x@localhost")

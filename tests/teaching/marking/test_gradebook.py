@@ -224,7 +224,7 @@ def test_what_an_answer_does_spoils_its_own_exercise_alone(hostile, name):
 @pytest.mark.parametrize("name", SHUT_OUT)
 def test_an_answer_can_do_nothing_but_compute(hostile, name):
     assert "stopped with PermissionError" in hostile[name]["00.psnr"]
-    assert hostile[name]["marks"] == "2"
+    assert int(hostile[name]["marks"]) == int(hostile["good"]["marks"]) - 1
 
 
 def mark(folder, **settings):
@@ -386,10 +386,10 @@ def test_a_check_that_asks_with_a_model_is_not_fooled_by_the_plain_tricks(tmp_pa
             cells = [{**c, "source": answer if c["source"].startswith("def entering") else c["source"]} for c in cells]
         (tmp_path / f"{name}.ipynb").write_text(notebook(cells))
     rows = mark(tmp_path, seconds=6)
-    assert rows["good"].marks == 4
+    assert rows["good"].marks == len(asked("03"))
     for name in FORGERIES:
         assert rows[name].verdicts["03.entering"]["state"] in ("wrong", "failed")
-        assert rows[name].marks == 2
+        assert rows[name].marks == len(asked("03")) - 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems take no such name")
