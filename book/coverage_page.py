@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from privlab.ledger.judging import Judgement
 from privlab.ledger.papers import PAPERS
 from privlab.ledger.papers.coverage import Place
-from privlab.ledger.report import in_markdown, linked, verdict
+from privlab.ledger.report import id_in_markdown, in_markdown, verdict
 
 _TABLE = "```{table}\n:class: privlab-coverage\n:widths: 12 30 58"  # the stylesheet stacks its cells on a narrow screen
 
@@ -55,8 +55,8 @@ def _tested(places: Sequence[Place]) -> int:
 
 
 def _by_verdict(judgements: Iterable[Judgement]) -> list[str]:
-    """The ids under each verdict and scope, each a link to its page; each group in a line."""
+    """The ids under each verdict and scope, each group in a line; an id leads to the claim's page."""
     groups: dict[str, list[str]] = {}
     for j in judgements:
-        groups.setdefault(verdict(j), []).append(linked(j.claim, "../"))
+        groups.setdefault(verdict(j), []).append(id_in_markdown(j.claim, "../"))
     return [f"**{in_markdown(head)}**: {' '.join(ids)}" for head, ids in groups.items()]

@@ -94,7 +94,7 @@ def twin(image):
 # %%
 checks.verify("06.twin", twin)
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # ## Shuffle the patches
 #
 # Choose how large the position embedding is, and what happens to the patches. Each dot is a part of the network: how far does its gradient move? 100 % is how far it
@@ -322,7 +322,7 @@ guess_withheld.against(round(lost, 1))
 solved = {kind: f"psnr[subspace, {key}]" for kind, key in kinds.items()}
 plots.evidence(kept_kinds, mine_kinds, solved, xlabel="PSNR in dB, by linear equations")
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # [A deeper notebook](deeper/06_noise_and_width.ipynb) takes more embeddings, noise and a narrow network.
 #
 # ### Exercise 3: is it the defence? *(difficulty 2, 8 minutes)*

@@ -16,13 +16,13 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.5 | 1.4 GB |
+# | smoke | 0.7 | 1.3 GB |
 # | class | 2 | 1.3 GB |
 #
 # (Measured on two CPU cores.)
 
 # %% [markdown]
-# *About 65 minutes. You need* lab 04. *New words*: **stage**, **patchify**, **depthwise**, **inverted bottleneck**, **calibrated weight**.
+# *About 60 minutes. You need* lab 04. *New words*: **stage**, **patchify**, **depthwise**, **inverted bottleneck**, **calibrated weight**.
 
 # %%
 import torch

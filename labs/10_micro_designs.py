@@ -17,13 +17,13 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.7 | 1.2 GB |
-# | class | 2.5 | 1.2 GB |
+# | smoke | 1 | 1.3 GB |
+# | class | 2 | 1.2 GB |
 #
 # (Measured on two CPU cores.)
 
 # %% [markdown]
-# *About 65 minutes. You need* lab 09. *New words*: **pattern**, **switch**, **main effect**, **interaction**, **confounded**.
+# *About 60 minutes. You need* lab 09. *New words*: **pattern**, **switch**, **main effect**, **interaction**, **confounded**.
 
 # %%
 import itertools
@@ -211,7 +211,8 @@ norm.against("better" if change > 1 else "worse" if change < -1 else "about as g
 # %%
 text(
     "On your photograph, with your longer search, the main effects are {:+.1f} dB for "
-    "*addition*, {:+.1f} dB for *stem*, {:+.1f} dB for *norm* and {:+.1f} dB for *kind*.",
+    "*addition*, {:+.1f} dB for *stem*, {:+.1f} dB for *norm* and {:+.1f} dB for "
+    "*kind*.",
     *board.effects.values(),
 )
 
@@ -234,9 +235,11 @@ adds.against("not all near 0" if abs(both[largest]) > 1 else "all near 0")
 
 # %%
 text(
-    "The largest main effect is that of *{}*, {:+.1f} dB. The largest interaction is "
-    "that of *{}* with *{}*, {:+.1f} dB. A table that changes one design at a time, "
-    "on one network, shows no interaction.",
+    "With n = {} at {}, the largest main effect is that of *{}*, {:+.1f} dB. The "
+    "largest interaction is that of *{}* with *{}*, {:+.1f} dB. A table that changes "
+    "one design at a time, on one network, shows no interaction.",
+    len(shown),
+    shown.size,
     most,
     effects[most],
     *largest,
@@ -299,9 +302,11 @@ hurts.against(min(brings, key=brings.get))
 
 # %%
 text(
-    "Means in place of maxima bring the attacker {:+.1f} dB, stride 4 in place of "
-    "pooling {:+.1f} dB, and patches {:+.1f} dB. Of nine values a maximum lets one "
-    "through. The other eight do not count in the gradient.",
+    "With n = {} at {}, means in place of maxima bring the attacker {:+.1f} dB, "
+    "stride 4 in place of pooling {:+.1f} dB, and patches {:+.1f} dB. Of nine values a "
+    "maximum lets one through. The other eight do not count in the gradient.",
+    len(shown_stems),
+    shown_stems.size,
     *brings.values(),
 )
 

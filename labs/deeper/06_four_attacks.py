@@ -148,8 +148,8 @@ pictures(
 # %% [markdown]
 # ### ImageNet
 #
-# With 224 pixels, 197 tokens and twelve blocks a search of 5,000 steps is work for a GPU: the experiment `april_by_optimisation.imagenet`, at the size `gpu`. (In the paper all four stay below an
-# SSIM of 0.1 here.)
+# With 224 pixels, 197 tokens and twelve blocks a search of 5,000 steps is work for a GPU: the experiment `april_by_optimisation.imagenet`, at the size `gpu`. (In the paper all four
+# fail here, too.)
 
 # %% [markdown]
 # ### How soon? (Figure 3)
@@ -241,7 +241,7 @@ plots.side_by_side(
 )
 
 # %% [markdown]
-# Fours go wrong in a way of their own. In our trials (eight batches, width 384) the row minimum read 69% of the labels of fours at this scale, and all of them at 0.02: a large
+# Fours go wrong in a way of their own. In our trials (eight batches, width 384) the row minimum missed some of the labels of fours at this scale, and none of them at 0.02: a large
 # embedding makes the features of all images alike, and the rows with them.
 #
 # A search for images of wrong labels cannot end well. The *bias* of the last layer, which no features

@@ -37,15 +37,18 @@ device = "auto"
 device = compute.device(device)
 
 
+# %%
 def measured(name):  # the committed evidence, and what is measured here and now
     name = f"april_by_optimisation.{name}"
     return experiments.load(name), experiments.run(name, profile, device=device)
 
 
+# %%
 def best(kept, mine):  # the evidence, or the live run where there is none yet
     return kept if len(kept) else mine
 
 
+# %%
 def pictures(evidence, name, titles):  # a strip that an experiment keeps, cut apart
     strip = torch.from_numpy(evidence.picture(f"picture[{name}]")) / 255
     strip = strip if strip.ndim == 3 else strip[..., None]
@@ -57,7 +60,7 @@ def pictures(evidence, name, titles):  # a strip that an experiment keeps, cut a
 # %% [markdown]
 # ## Why do some ViTs leak and others not?
 #
-# Published figures for searches on ViTs lie nearly 30 dB apart (43.7 in Zhang et al., Table 6; 15.5 in Hatamizadeh et al., Table 1, for batches). One number may explain much of it; this section is ours.
+# Published figures for searches on ViTs lie far apart (Zhang et al., Table 6; Hatamizadeh et al., Table 1, for batches). One number may explain much of it; this section is ours.
 # We change only the *standard deviation of the position embedding*, and run the annealed search of lab 04 on each.
 
 # %% [markdown]
@@ -137,7 +140,7 @@ plots.evidence_lines(
 )
 
 # %% [markdown]
-# The condition number falls with the scale (tenfold from 0.02 to 1, of three images), and the closed form does not care: 100 dB and more at either end. Here is why a search must care. Hold $G$ still. Then
+# The condition number falls with the scale (tenfold from 0.02 to 1, of three images), and the closed form does not care: it is exact at either end. Here is why a search must care. Hold $G$ still. Then
 # the part of the squared distance that belongs to the patch embedding is
 #
 # $$\lVert G^\top (X' - X) \rVert^2 = \sum_i s_i^2\, \lVert u_i^\top (X' - X) \rVert^2 ,$$
@@ -258,8 +261,8 @@ plots.evidence(
 # *Measured here*: on one architecture, fresh weights, one search, the scale alone moves the outcome by the margin above. *Inferred*, and not more than that:
 #
 # - **Lu et al. 2022** see all attacks succeed on small images. The code that they name draws the embedding, the class token and all with 1. That fits, if their victims were fresh; they do not say.
-# - **Zhang et al. 2024** (Table 6) report 43.7 dB for a ViT-B and print no scale. With timm's fresh 0.02 none of our searches got anywhere near. Another scale, a larger model, or more steps: we cannot tell.
-# - **Hatamizadeh et al. 2022** attack *trained* ViTs and DeiTs with batches and reach 15.5 dB. No pretrained ViT could be had where this
+# - **Zhang et al. 2024** (Table 6) recover the photograph from a ViT-B and print no scale. With timm's fresh 0.02 none of our searches got anywhere near. Another scale, a larger model, or more steps: we cannot tell.
+# - **Hatamizadeh et al. 2022** attack *trained* ViTs and DeiTs with batches and reach much less. No pretrained ViT could be had where this
 #   book was written; as training closes the door by itself, scale need not be the reason there.
 
 # %% [markdown]

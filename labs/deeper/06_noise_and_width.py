@@ -72,7 +72,7 @@ def pictures(evidence, name, titles):  # a strip that an experiment keeps, cut a
 # %% [markdown]
 # To freeze a random embedding *is* to withhold its gradient, for one gradient at least.
 #
-# ### Before you go on: predict
+# ## Before you go on: predict
 #
 # At a standard deviation of 1, how many decibels does it cost the annealed search when this one gradient is withheld?
 
@@ -123,7 +123,7 @@ plots.evidence(
 # Its search does not even match the gradients: the model that it differentiates is not the client's. That is no twin data, but a key that the attacker lacks.
 
 # %% [markdown]
-# ### As in the paper: squared distance (Figures 7 and 8)
+# ## As in the paper: squared distance (Figures 7 and 8)
 #
 # The paper compares APRIL on a full gradient with what is left of it, DLG, on one without the position gradient; on A and on B.
 

@@ -97,7 +97,7 @@ player.watch(lambda: four["april"].search(victim(), leak, seed=seed), truth=phot
 # ## What does the position term do?
 #
 # The cosine of the position gradients is to rise to 1 ("position" in the player is minus that). Where does it begin, with
-# an image of pure noise?
+# an image of pure noise? Predict it first.
 
 # %%
 guess = widgets.predict(

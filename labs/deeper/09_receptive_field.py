@@ -15,7 +15,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.4 GB |
+# | smoke | 0.4 | 1.0 GB |
 # | class | 2 | 1.3 GB |
 #
 # (Measured on two CPU cores.)

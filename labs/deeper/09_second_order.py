@@ -15,7 +15,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.2 GB |
+# | smoke | 0.2 | 1.0 GB |
 # | class | 1 | 1.2 GB |
 #
 # (Measured on two CPU cores.)

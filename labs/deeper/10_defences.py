@@ -14,7 +14,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.2 GB |
+# | smoke | 0.6 | 1.1 GB |
 # | class | 1.5 | 1.2 GB |
 #
 # (Measured on two CPU cores.)

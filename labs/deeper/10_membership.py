@@ -15,7 +15,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.1 GB |
+# | smoke | 0.8 | 1.1 GB |
 # | class | 2 | 1.2 GB |
 #
 # (Measured on two CPU cores.)

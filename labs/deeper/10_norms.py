@@ -16,7 +16,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.3 | 1.2 GB |
+# | smoke | 0.9 | 1.1 GB |
 # | class | 1 | 1.2 GB |
 #
 # (Measured on two CPU cores.)

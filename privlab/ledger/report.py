@@ -28,6 +28,7 @@ __all__ = [
     "counts",
     "grid",
     "holm",
+    "id_in_markdown",
     "in_latex",
     "in_markdown",
     "printed",
@@ -173,15 +174,18 @@ def _markdown(judgements: Sequence[Judgement], book: str | None) -> str:
         for j in mine:
             c = j.claim
             place = "; ".join(dict.fromkeys([in_markdown(c.where), f"lab {c.lab}"]))  # of ours the lab is the place
-            about = f"{in_markdown(c.statement)} <br>{place}; {linked(c, book)}"
+            about = f"{in_markdown(c.statement)} <br>{place}; {id_in_markdown(c, book)}"
             why = " <br>".join([f"**{in_markdown(verdict(j))}**", *map(in_markdown, _reasons(j))])
             rows.append([about, in_markdown(printed(c)), in_markdown(_ours(j)), why])
         lines += ["", f"## {in_markdown(name)}", "", *grid(rows, escape=False)]
     return "\n".join(lines) + "\n"
 
 
-def linked(claim: Claim, book: str | None) -> str:
-    """A claim's id, as a link to its page where `book` is the way to the book's root, such as "../"."""
+def id_in_markdown(claim: Claim, book: str | None) -> str:
+    """A claim's id, for a page in Markdown.
+
+    book: the way from that page to the root of the book, such as "../", with which the id is a link to the claim's own page; or None.
+    """
     return f"`{claim.id}`" if book is None else f'<a href="{book}{page(claim.id)}"><code>{claim.id}</code></a>'
 
 

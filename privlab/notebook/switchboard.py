@@ -128,7 +128,7 @@ class Switchboard:
         place = self.ranked[::-1].index(setting) + 1
         bars = [
             bar("SSIM", self.ssim[setting], 1.0, f"{self.ssim[setting]:.2f}"),
-            f'<p style="margin:.4em 0">leaks number {place} of {len(self.found)}</p>',
+            f'<p style="margin:.4em 0">number {place} of {len(self.found)}, the largest leak being number 1</p>',
         ]
         score = f"SSIM {self.ssim[setting]:.2f}, {self.psnr[setting]:.1f} dB"
         shown = panel(stack(parts), self.found[setting], self.truth, score, bars)

@@ -160,8 +160,10 @@ def test_the_page_counts_places_and_groups_claims_by_verdict():
     assert "3 numbered tables" in text and "1 have claims; each of the other 2 has the reason" in text
     assert "Of the 4 claims on these papers 3 speak about one of them or more, and 1 rest on the text alone" in text
     assert "1 of 2 have claims." in text and "0 of 1 have claims." in text
-    ids = ("lu2022.a.b", "lu2022.a.c", "lu2022.a.d", "lu2022.section4.alone")
-    b, c, d, alone = (f'<a href="../claims/{claim}.html"><code>{claim}</code></a>' for claim in ids)
+    b, c, d, alone = (
+        f'<a href="../claims/lu2022.{name}.html"><code>lu2022.{name}</code></a>'
+        for name in ("a.b", "a.c", "a.d", "section4.alone")
+    )
     cell = f"**reproduced, a stand-in**: {b} {d} <br>**measuring**: {c} <br>Not E."
     assert rf"| **Table 1** | A \| B. | {cell} |" in text
     assert "| **Figure 1** | C. | A drawing. |" in text

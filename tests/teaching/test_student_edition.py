@@ -55,7 +55,7 @@ def test_what_goes_deeper_has_its_edition_where_the_links_of_the_lab_lead(tmp_pa
     assert run("04", "--out", tmp_path) == 0
     below = tmp_path / "deeper/04_gauss_newton.ipynb"
     said = capsys.readouterr().out
-    assert said.splitlines()[1:] == [f"wrote {below}, without 1 solutions"]
+    assert f"wrote {below}, without 1 solutions" in said.splitlines()[1:]
     text = below.read_text()
     assert "def push(r, x, v): ..." in text and "pulled" not in text and "](../04_gradient_inversion.ipynb)" in text
     (edition,) = tmp_path.glob("04_*.ipynb")

@@ -396,4 +396,8 @@ CHECKS = search_reports.CHECKS | {
     "04.eval_scale": eval_scale,
     "04.label": label,
 }
-DEEPER = {"gauss_newton": ("04.push",)}
+DEEPER = {
+    "gauss_newton": ("04.push",),
+    "first_attack": ("04.label", "04.sign"),
+    "hidden_choices": ("04.batchnorm", "04.eval_scale"),
+}

@@ -395,3 +395,4 @@ def fold(answer: object) -> Iterator[str]:
 
 CHECKS = {"11.convince": convince, "11.evidence": evidence, "11.poincare": poincare, "11.delta": delta, "11.fold": fold}
 CHECKS |= {"11.pairs": pairs}
+DEEPER = {"a_loss_that_does_not_fade": ("11.poincare",), "repvgg": ("11.fold",)}

@@ -300,3 +300,4 @@ CHECKS = {
     "12.vendor": vendor,
     "12.players": players,
 }
+DEEPER = {"stronger_attacks": ("12.margin",), "training_defences": ("12.kl",)}

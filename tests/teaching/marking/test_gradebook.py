@@ -216,7 +216,7 @@ def test_what_an_answer_does_spoils_its_own_exercise_alone(hostile, name):
     row = hostile[name]
     assert row["00.psnr"].startswith(state) and any(w in row["00.psnr"] for w in why.split(" | ")), row["00.psnr"]
     assert (row["00.threat"], row["00.enough"]) == ("right", "right")
-    assert (hostile["good"]["marks"], hostile["good"]["error"]) == ("3", "")
+    assert (hostile["good"]["marks"], hostile["good"]["error"]) == ("4", "")
     assert row["error"] == (f"00.psnr {row['00.psnr'].removeprefix('failed: ')}" if state == "failed" else "")
 
 
@@ -386,7 +386,7 @@ def test_a_check_that_asks_with_a_model_is_not_fooled_by_the_plain_tricks(tmp_pa
             cells = [{**c, "source": answer if c["source"].startswith("def entering") else c["source"]} for c in cells]
         (tmp_path / f"{name}.ipynb").write_text(notebook(cells))
     rows = mark(tmp_path, seconds=6)
-    assert rows["good"].marks == 3
+    assert rows["good"].marks == 4
     for name in FORGERIES:
         assert rows[name].verdicts["03.entering"]["state"] in ("wrong", "failed")
         assert rows[name].marks == 2
@@ -403,7 +403,7 @@ def test_a_name_that_is_no_text_spoils_no_other_row(tmp_path):
     strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
     done = subprocess.run(command, cwd=LABS.parent, env=strict, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
-    assert r"M\udcfcller.ipynb  no marks" in done.stdout and "anna.ipynb  lab 00, 1 of 3" in done.stdout
+    assert r"M\udcfcller.ipynb  no marks" in done.stdout and "anna.ipynb  lab 00, 1 of 4" in done.stdout
     assert r"not marked, no notebooks by their names: M\udcfcller.pdf" in done.stdout
     assert set(table(tmp_path / "marks.csv")) == {"anna", r"M\udcfcller"}
 
@@ -425,7 +425,7 @@ def test_the_command_prints_a_line_a_notebook(tmp_path, capsys):
     (tmp_path / "cleo.ipynb").write_text(psnr(push))
     assert cli.main(["mark", str(tmp_path), "--out", str(tmp_path / "marks.csv")]) == 0
     said = capsys.readouterr().out
-    assert "anna.ipynb  lab 00, 1 of 3" in said and "cleo.ipynb  lab 04, 0 of 1" in said
+    assert "anna.ipynb  lab 00, 1 of 4" in said and "cleo.ipynb  lab 04, 0 of 1" in said
     assert "ben.ipynb  no marks  0.0 s  no notebook: it is not JSON" in said
     assert "not marked, no notebooks by their names: report.pdf\n" in said
     assert said.rstrip().endswith(f"wrote {tmp_path / 'marks.csv'}, 3 rows")
