@@ -193,10 +193,11 @@ def probed(read, name, kind="mlp", width=None):
 
 attacks = {name: probed(read, hidden) for name, read in features.items()}
 for name, (_, score) in attacks.items():
-    print(f"{name}: {score}")
+    print(f"{name}: {score.accuracy:.3f}, macro-F1 {score.macro_f1:.3f}")
+print(f"majority guess: {score.majority:.3f}, macro-F1 {score.majority_f1:.3f}")
 
 # %% [markdown]
-# The **majority guess** in brackets looks at nothing. It always says the most common value. *Macro-F1*, the mean of the F1 scores of
+# The **majority guess** looks at nothing. It always says the most common value. *Macro-F1*, the mean of the F1 scores of
 # all values, matters where one value is rare.
 
 # %%
@@ -368,7 +369,7 @@ guess_kind
 
 # %%
 widest = min(read.shape[1] for read in features.values())
-widths = [n for n in (1, 2, 3, 4, 8, 16, 32, 64, 128) if n <= widest]
+widths = [n for n in (1, 2, 4, 8, 16, 32, 64, 128) if n <= widest]
 told = {
     (name, n): (probed(read, task, "linear", n)[1], *probed(read, hidden, width=n))
     for name, read in features.items()

@@ -118,6 +118,7 @@ class Duel(ipywidgets.VBox):
 
     def _show(self) -> None:
         self.defence.options = [(f"{name}: {_points(self.costs[name])}", name) for name in self.left]
+        self.defence.index = 0 if self.left else None  # else none is chosen, and the button would do nothing
         self.blue.layout.display = "none" if self.sent or self.over else None
         self.red.layout.display = None if self.sent else "none"
         self.again.layout.display = None if self.played else "none"

@@ -55,6 +55,7 @@ def test_two_players_take_turns_and_a_defence_is_used_once():
     one = game()
     one.attack("search")
     assert one.played == [], "Red waits for Blue"
+    assert one.defence.value == "none", "the first is chosen until Blue takes another"
     one.defence.value = "noise"
     one.send.click()
     assert one.sent == "noise" and one.red.layout.display is None and one.blue.layout.display == "none"
@@ -62,7 +63,7 @@ def test_two_players_take_turns_and_a_defence_is_used_once():
     assert one.sent == "noise", "one defence a round"
     one.picks["algebra"].click()
     assert one.played == [("noise", "algebra")] and one.left == ["none", "less"]
-    assert [name for _, name in one.defence.options] == ["none", "less"]
+    assert [name for _, name in one.defence.options] == ["none", "less"] and one.defence.value == "none"
     assert "Round 2 of 3" in one.words.value and "Blue loses 6.0" in one.sheet.value
     one.defend("noise")
     assert not one.sent
