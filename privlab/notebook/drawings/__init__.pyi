@@ -3,12 +3,14 @@ from .federated import batch, client_and_server, search_loop
 from .inversion import three_parties
 from .judging import plane, three_rulings, verdict
 from .membership import in_and_out, one_question, who_trains_on_what
+from .narrowing import bottleneck
 from .networks import generator_inversion, morph_block, probe, residual_stage, vit
 
 __all__ = [
     "Canvas",
     "Drawing",
     "batch",
+    "bottleneck",
     "client_and_server",
     "generator_inversion",
     "in_and_out",

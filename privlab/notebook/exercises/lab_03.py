@@ -1,4 +1,4 @@
-"""Checks of lab 03: an F1 for every value, what a probe does better than a guess, and a hook that comes off."""
+"""Checks of lab 03: an F1 for every value, what a probe does better than a guess, a hook that comes off, and what training taught."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from privlab.notebook.exercises.lab_01 import OPEN, compare
+from privlab.notebook.exercises.reports import clinic
 
 # -- macro-F1 --------------------------------------------------------------------------------------------------------------
 
@@ -105,7 +106,7 @@ SKILL_CASES = [
     (torch.tensor([1, 0, 0, 1]), torch.tensor([0, 1, 0, 0]), torch.tensor([0, 0, 1])),  # worse than the guess
 ]
 SKILL_SLIPS: dict[str, Callable[[Tensor, Tensor, Tensor], float]] = {
-    "Your majority guess looks at the truth. The attacker knows what is common in his auxiliary set; take it from there.":
+    "Your majority guess looks at the truth. The attacker knows what is common in their auxiliary set; take it from there.":
         lambda s, t, x: _skill(*_rates(s, t, _commonest(t))),
     "Your majority guess says what the probe says most. Take the commonest value of the auxiliary set.":
         lambda s, t, x: _skill(*_rates(s, t, _commonest(s))),
@@ -178,7 +179,7 @@ def entering(answer: object) -> Iterator[str]:
         yield "That is what leaves `body`; between it and the head there is one more layer."
         return
     if _hooks(model):
-        yield "Your hook is still there after the call: it hears every pass from now on. Call remove() on the handle."
+        yield "Your hook is still there after the call: it is called at every pass from now on. Call remove() on the handle."
         return
     if value.requires_grad:
         yield "What you give back carries a graph, and the graph holds on to every layer before it: run the pass under torch.no_grad()."
@@ -198,7 +199,7 @@ def entering(answer: object) -> Iterator[str]:
         return
     again = answer(model, "head", x[:2].clone())
     if not isinstance(again, Tensor) or again.shape != due[:2].shape:
-        yield "A second call gives back what the first one heard, too. Keep nothing between calls."
+        yield "A second call gives back what the first one saw, too. Keep nothing between calls."
         return
     with contextlib.suppress(RuntimeError):
         answer(model, "head", torch.zeros(2, 3))
@@ -206,4 +207,5 @@ def entering(answer: object) -> Iterator[str]:
         yield "Where the pass fails your hook stays. Put remove() into a `finally`."
 
 
-CHECKS = {"03.macro_f1": macro_f1, "03.skill": skill, "03.entering": entering}
+CHECKS = {"03.macro_f1": macro_f1, "03.skill": skill, "03.entering": entering, "03.clinic": clinic}
+DEEPER = {"faces_and_glasses": ("03.macro_f1",)}

@@ -1,4 +1,4 @@
-"""Checks of lab 13: noise for one number of a group, how often to listen, what to believe more, and the defence that costs least."""
+"""Checks of lab 13: noise for one number of a group, how often to send, what to believe more, what costs least, and a brochure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from privlab.notebook.exercises.lab_01 import OPEN, combine, compare
+from privlab.notebook.exercises.reports import brochure
 
 # -- noise for one number --------------------------------------------------------------------------------------------------
 
@@ -61,7 +62,7 @@ def deviation(answer: object) -> Iterator[str]:
     yield from compare(answer, GROUPS, slips.pop(""), slips, hint)
 
 
-# -- how often to listen ---------------------------------------------------------------------------------------------------
+# -- how often to send -----------------------------------------------------------------------------------------------------
 
 # fmt: off
 COUNTS = [(1.0, 0.5), (0.75, 0.25), (1.25, 0.5), (0.875, 0.5), (3.25, 2.0), (2.0, 0.125), (1.75, 0.375)]  # relative, target
@@ -244,4 +245,11 @@ def _off(name: str | None, due: str, rows: Rows, level: float) -> str:
     return f"At a level of {level:g} dB you choose {mine}. Look at {better}."
 
 
-CHECKS = {"13.deviation": deviation, "13.rounds": rounds, "13.weigh": weigh, "13.cheapest": cheapest}
+CHECKS = {
+    "13.deviation": deviation,
+    "13.rounds": rounds,
+    "13.weigh": weigh,
+    "13.cheapest": cheapest,
+    "13.brochure": brochure,
+}
+DEEPER = {"where_to_spend": ("13.deviation",)}

@@ -58,6 +58,38 @@ NOT_AT_RISK = {
 }
 
 
+TAUGHT_NOTHING = {
+    "a": "The majority guess has 0.84 then. How much of 0.86 is left for the features?",
+    "b": "What was there before the training was not taught by it. Compare 0.86 with the untrained network.",
+    "c": "A probe that meets the same patients again can recognise *who* it is, and look the sex up, without reading it.",
+}
+TAUGHT = {
+    "d": "(d) That is how it should be: on the victim's own images some memorising would come in. It opens no other way to 0.86.",
+    "e": "(e) A linear probe can only weight features. A stronger one may read more, so this makes 0.86 a lower bound.",
+    "f": "(f) Then the answer alone, broken or not, tells nothing about the sex. This closes one way to 0.86, and opens none.",
+}
+
+
+def clinic(answer: object) -> Iterator[str]:
+    yield from _chosen(answer, TAUGHT_NOTHING, TAUGHT, "the facts are a to f")
+
+
+BROCHURE = {
+    "a": "What is sent unchanged can be attacked as if there were no defence. One fact names such a part.",
+    "b": "An attacker who knows the noise counts noisy tensors for less. A search that knows nothing of it makes any noise look good.",
+    "d": "Noise that is fresh each time averages out. How many updates of the same photographs does the server see?",
+    "e": "The claim is also about the cost. Was it measured on a training in which every step was defended?",
+}
+NO_BROCHURE = {
+    "c": "(c) That is the right baseline, and an honest thing to report. It does not speak against the claim.",
+    "f": "(f) The mean over 100 clients is known well enough. More clients would not repair what is wrong here.",
+}
+
+
+def brochure(answer: object) -> Iterator[str]:
+    yield from _chosen(answer, BROCHURE, NO_BROCHURE, "the facts are a to f")
+
+
 def nobody(answer: object) -> Iterator[str]:
     yield from letters(answer, AT_RISK, NOT_AT_RISK, "the facts are a to f")
 

@@ -22,6 +22,8 @@ ALL = {
     "stage": drawings.residual_stage,
     "stage with cuts": lambda: drawings.residual_stage(4, ("first", 2)),
     "probe": drawings.probe,
+    "bottleneck": drawings.bottleneck,
+    "wider bottleneck": lambda: drawings.bottleneck(3),
     "generator": drawings.generator_inversion,
     "who trains on what": drawings.who_trains_on_what,
     "one question": drawings.one_question,
