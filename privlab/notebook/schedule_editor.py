@@ -86,14 +86,10 @@ class ScheduleEditor(Playback):
     @property
     def wrong(self) -> str:
         """Why no search can follow this schedule; empty where one can."""
-        begin, end = self.spans["gradients"]
-        if begin == end:
+        if len({*self.spans["gradients"]}) == 1:
             return "The gradients never count, so nothing of the client's is used. Let them count somewhere."
-        return (
-            ""
-            if any(begin < 100 == end for begin, end in self.schedule)
-            else "No term counts at the end of the run. Let one last to 100 %."
-        )
+        lasts = any(begin < 100 == end for begin, end in self.schedule)
+        return "" if lasts else "No term counts at the end of the run. Let one last to 100 %."
 
     def psnr(self, schedule: Schedule) -> float:
         return self._mean(metrics.psnr, schedule)
@@ -142,7 +138,7 @@ def _chart(spans: Mapping[str, Span], done: float) -> str:
     high, told = 24 * len(spans) + 8, "; ".join(f"{name} from {a} to {b} %" for name, (a, b) in spans.items())
     svg = f'<svg viewBox="0 0 515 {high}" role="img" aria-label="When each term counts: {html.escape(told)}." font-size="13"'
     svg += ' fill="currentColor" style="width:515px;max-width:100%">'
-    for y, (name, (begin, end)) in zip(range(5, high, 24), spans.items(), strict=True):
+    for y, (name, (begin, end)) in zip(range(5, high - 8, 24), spans.items(), strict=True):
         svg += f'<text x="0" y="{y + 12}">{html.escape(name)}</text><path d="M110 {y + 8}h400" stroke="currentColor" opacity=".4"/>'
         svg += f'<rect x="{110 + 4 * begin}" y="{y}" width="{4 * (end - begin)}" height="16" fill="{COLOURS[0]}"/>'
     return f'{svg}<path d="M{110 + 400 * done:.1f} 0V{high}" stroke="{COLOURS[1]}" stroke-width="3"/></svg>'
