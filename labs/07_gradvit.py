@@ -26,6 +26,7 @@
 
 # %%
 from dataclasses import replace
+from itertools import pairwise
 
 from IPython.display import display
 
@@ -251,7 +252,7 @@ plots.evidence(kept, mine, names | floor, xlabel="PSNR in dB", published=publish
 whole = shown.mean(f"{names['+ patch prior']} - {names['gradients']}")
 display(guess_whole.against(round(whole, 1)))
 order = list(names.values())
-added = [shown.mean(f"{b} - {a}") for a, b in zip(order, order[1:], strict=False)]
+added = [shown.mean(f"{b} - {a}") for a, b in pairwise(order)]
 text(
     "The image prior from the first step on changes the first row by {:+.1f} dB, the "
     "schedule changes that by {:+.1f} dB, the patch prior by {:+.1f} dB and "
