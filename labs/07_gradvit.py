@@ -84,6 +84,8 @@ drawings.search_loop(changed="made-up images", compared="mean gradient")
 # - **Gradients** (equation 3): for each parameter tensor the norm of the difference. The norms are added.
 # - **Image prior** (equation 4): a second network was trained on photographs. Its BatchNorm layers store the mean and the variance of what entered them. Images with
 #   other statistics do not look like photographs. [A deeper notebook](deeper/07_image_prior.ipynb) asks how much this term should weigh.
+
+# %% [markdown]
 # - **Patch prior** (equation 8): a ViT hardly cares in which order its patches come. So pixels on both sides of a joint between two patches should agree.
 # - **Registration** (equations 9 and 10): several searches run at once, from different noise. Each is shifted to where it fits their mean best, and is pulled towards this mean.
 # - **Extra priors** (equation 11): the norm of the image, and its total variation.
@@ -120,7 +122,10 @@ checks.verify("07.joints", patch_prior)
 # ## When does a term count?
 #
 # The weights $\Gamma(t)$ and $\Upsilon(t)$ depend on the step $t$. Such a rule is a **schedule**. GradViT has two (equations 5 and 6): the image prior is off for the first half of the
-# run and on for the second half, and the weight of the gradients is halved there. Here a schedule is a tuple of *stages*. A stage is a pair: a part of the run, from 0 to 1, and the factor on the weight from there on.
+# run and on for the second half, and the weight of the gradients is halved there.
+
+# %% [markdown]
+# Here a schedule is a tuple of *stages*. A stage is a pair: a part of the run, from 0 to 1, and the factor on the weight from there on.
 #
 # ### Exercise 2: equations 5 and 6 as stages *(difficulty 1, 5 minutes)*
 #
@@ -141,12 +146,14 @@ checks.verify("07.stages", stages)
 # ## The schedule editor
 #
 # GradViT takes 120,000 steps of Adam, which is hours on your machine. So the editor has another search: L-BFGS, on the gradient term of lab 04, for eight steps of up to 20 evaluations.
-# The photographs stay as they are. Four terms can be scheduled:
+
+# %% [markdown]
+# Four terms can be scheduled:
 #
 # - `gradients`, the distance to what the client sent;
 # - `smoothness`, the mean squared difference of neighbouring pixels, in place of the extra priors;
 # - `patches`, the patch prior;
-# - `statistics`, the image prior, which makes a step two to three times as long.
+# - `statistics`, the image prior, which makes a step much longer.
 
 # %%
 attack = quasi_newton(2 if quick else 8)
@@ -189,7 +196,7 @@ guess_time.against(max(psnr, key=psnr.get))
 
 # %% [markdown]
 # Now it is your turn. Set when each term counts, and press *Play*. Watch what comes back while a term is on, and when it goes off. (With the keyboard: Tab to an end of a bar, then the arrow keys.) A few ideas:
-# give the smoothness a quarter; let the image prior come late, as GradViT does; switch the gradients off after half of the run. Can you beat the best line of the list?
+# give the smoothness a quarter; let the image prior come late, as GradViT does; let the gradients end after half of the run. Can you beat the best line of the list?
 
 # %%
 editor
@@ -263,7 +270,7 @@ text(
 )
 
 # %% [markdown]
-# Below about this baseline a PSNR says nothing about the client. In the second row the prior counts from the start. Compare it with the editor: when did a prior help there, and when did it hold the search back?
+# The mean photograph is the *baseline*: what anyone can make without the gradient. In the second row the prior counts from the start. Compare it with the editor: when did a prior help there, and when did it hold the search back?
 # [A deeper notebook](deeper/07_image_prior.ipynb) has the same rows with a small position embedding, and with LPIPS.
 
 # %% [markdown]
@@ -298,7 +305,8 @@ checks.verify("07.registration", mended)
 # ## The terms, or the search?
 #
 # In the editor two photographs came back. In the ablation the same kind of network was attacked. The terms were different, and so was the search. Which of the two made the difference?
-#
+
+# %% [markdown]
 # Here are four ways to attack a batch of two. Each may ask for as many gradients of the network. The last one uses no search among all pixels: by lab 05 the gradient of the first
 # attention leaves each patch only a few unknown numbers, and L-BFGS searches these.
 #

@@ -125,7 +125,7 @@ plots.evidence(kept_hard, mine_hard, first, xlabel="PSNR in dB")
 # %% [markdown]
 # ## A search that knows the curvature
 #
-# L-BFGS estimates curvature from a few gradients. Lab 04 has a search that asks for it: Gauss-Newton. With $r$ the differences between a candidate's gradient and the client's, $J = \partial r / \partial x$ and a damping $\lambda$, each step solves
+# L-BFGS estimates curvature from a few gradients. Lab 04 has a search that asks for it: *Gauss-Newton*. With $r$ the differences between a candidate's gradient and the client's, $J = \partial r / \partial x$ and a *damping* $\lambda$, each step solves
 #
 # $$(J^\top J + \lambda I)\, s = -J^\top r .$$
 

@@ -100,10 +100,10 @@ plots.evidence_lines(
 # %%
 guess_iip.against(shown.mean("iip[lpips, batch_4]"))
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # ## A generator behind it
 #
-# The paper sends the faces that it recovered through StyleGAN2, and identifies the nearest image that this generator can make. With faces it gains: 87.5% against 75% at a batch size of 8.
+# The paper sends the faces that it recovered through StyleGAN2, a *generator* (a network that makes faces), and identifies the nearest image that it can make. With faces it gains: 87.5% against 75% at a batch size of 8.
 # Here is the same step with a linear generator, the first components of public photographs. Lab 11 has trained generators.
 
 # %%
@@ -118,7 +118,7 @@ plots.evidence(kept, mine, rows, xlabel="share identified, out of batches of fou
 # ## Faces
 #
 # Table S.1 attacks a face Transformer. No package registry has MS-Celeb-1M or the weights of that model. We have ORL, forty people in ten photographs each. Here a small grey ViT looks
-# at 32 x 32 pixels, one photograph a person. The baseline is the mean face of other people.
+# at 32 x 32 pixels, one photograph a person. The *baseline*, made without the gradient, is the mean face of other people.
 #
 # ### Predict
 

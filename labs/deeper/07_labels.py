@@ -75,7 +75,8 @@ guess.against(shown.mean("label_accuracy[row_minimum, vit, trained, repeated]"))
 # %%
 text(
     "Behind a fresh ViT, with different labels, row_minimum finds {:.0%} of the labels "
-    "and bias_minimum {:.0%}. With a small position embedding row_minimum finds {:.0%}.",
+    "and bias_minimum {:.0%}. With a small position embedding row_minimum finds "
+    "{:.0%}.",
     shown.mean("label_accuracy[row_minimum, vit, fresh, distinct]"),
     shown.mean("label_accuracy[bias_minimum, vit, fresh, distinct]"),
     shown.mean("label_accuracy[row_minimum, vit, fresh, distinct, std_0p02]"),

@@ -46,7 +46,7 @@ shown = kept if len(kept) else mine
 # - **GradInversion** (Yin et al. 2021) wants images with the BatchNorm statistics of the victim itself. A ViT has none, so there this term is left out.
 # - **Inverting Gradients** (Geiping et al. 2020) and *annealed*, ours, are those of lab 04.
 # - **DeepInversion** (Yin et al. 2020) looks at no gradient. It makes images that the victim takes for these labels.
-# - **Latent projection** matches gradients among the images of a generator. The paper's is BigGAN. Ours is linear, the principal components of public images.
+# - **Latent projection** matches gradients among the images of a *generator*, a map from a few numbers to an image. The paper's is BigGAN. Ours is linear, the principal components of public images.
 
 # %% [markdown]
 # ### Predict
@@ -82,14 +82,14 @@ guess.against(max(of_resnet, key=of_resnet.get).replace("_", " "))
 above = [n for n, v in of_resnet.items() if v > shown.mean("psnr[mean_photograph]")]
 text(
     "Three rows see no gradient: noise, the mean photograph, and DeepInversion. On the "
-    "ResNet {} of the {} methods end above the mean photograph, which has {:.1f} dB. On "
-    "the ViT GradViT has {:.1f} dB, and annealed has {:.1f} dB.",
+    "ResNet {} of the {} methods end above the mean photograph, which has {:.1f} dB. "
+    "On the ViT GradViT has {:.1f} dB, and annealed has {:.1f} dB.",
     *(len(above), len(of_resnet), shown.mean("psnr[mean_photograph]")),
     *(shown.mean("psnr[gradvit, vit]"), shown.mean("psnr[annealed, vit]")),
 )
 
 # %% [markdown]
-# An order among attacks that all end below this baseline says nothing about what they recover. Where latent projection is ahead of a search among all pixels, the assumption about images does more than the search.
+# An order among attacks that all end below this *baseline* says nothing about what they recover. Where latent projection is ahead of a search among all pixels, the assumption about images does more than the search.
 
 # %% [markdown]
 # ## Which ViT?
