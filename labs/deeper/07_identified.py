@@ -144,7 +144,8 @@ gain = of.mean("psnr[faces, batch_4] - psnr[faces, mean_face]")
 guess_face.against(ABOVE if gain > 0 else BELOW)
 
 # %%
-eight, found = plots.tiles(of.picture("picture[faces, batch_8]"), 32).split(8)
+grey = of.picture("picture[faces, batch_8]")  # two rows of eight, in grey
+eight, found = plots.tiles(grey[..., None].repeat(3, axis=2), 32).split(8)
 alt = "Eight faces, and below them what came back from one gradient."
 plots.images({"faces": eight, "from one gradient": found}, alt=alt)
 
