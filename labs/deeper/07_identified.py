@@ -14,10 +14,10 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.3 | 1.3 GB |
+# | smoke | 1.5 | 1.3 GB |
 # | class | 2 | 1.5 GB |
 #
-# (Smoke measured, class estimated, on two CPU cores.)
+# (Smoke measured while other work ran on the two CPU cores; class estimated.)
 
 # %% [markdown]
 # *About 20 minutes. You need* lab 07. *New words*: **identifiability**, **distractor**.

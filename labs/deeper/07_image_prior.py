@@ -15,7 +15,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.4 GB |
+# | smoke | 0.3 | 1.2 GB |
 # | class | 2 | 1.6 GB |
 #
 # (Smoke measured, class estimated, on two CPU cores.)

@@ -14,7 +14,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.3 GB |
+# | smoke | 0.2 | 1.1 GB |
 # | class | 2 | 1.5 GB |
 #
 # (Smoke measured, class estimated, on two CPU cores.)
