@@ -1,4 +1,4 @@
-"""Checks of lab 07: jumps at the joints of patches, stages as data, labels that repeat, a registration with no gradient, a damped step, whose the credit is."""
+"""Checks of lab 07: joints of patches, stages as data, labels that repeat, a registration with no gradient, a damped step, a credit."""
 
 from __future__ import annotations
 
