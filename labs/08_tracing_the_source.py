@@ -91,8 +91,8 @@ text(
 # %% [markdown]
 # ## One part at a time
 #
-# Now withhold everything except one part, and search. The search is that of lab 04, with two changes: it takes steps of a better optimiser (L-BFGS), and it
-# compares tensor by tensor, each in units of its own length.
+# Now withhold everything except one part, and search. It is a gradient matching search as in lab 04, with a better optimiser (L-BFGS) and another
+# distance, which compares tensor by tensor, each in units of its own length.
 
 # %%
 steps = 2 if quick else 8
@@ -148,12 +148,14 @@ gap = "psnr[stem_layers] - psnr[all_layers]"
 text(
     "The experiment's search finds more in the stem alone than in all gradients on {} "
     "of {} photographs; the mean difference is {:+.1f} dB. In the paper it is "
-    "{:+.1f} dB. Your stronger search, on your photograph: {:+.1f} dB.",
+    "{:+.1f} dB. Your stronger search, on your photograph: {:+.1f} dB. By SSIM its order "
+    "is {}.",
     kept.above(gap, 0),
     len(kept),
     shown.mean(gap),
     printed["stem"] - printed["all"],
     db["stem"] - db["all"],
+    ", ".join(sorted(ssim, key=ssim.get, reverse=True)),
 )
 
 # %% [markdown]
@@ -281,7 +283,7 @@ longest.against(max(means, key=means.get))
 
 # %% [markdown]
 # So the cosine is mostly about one part, and it is one of those with fewer numbers than the photograph. An attacker can mend this. In the *balanced* search each part is first scaled to the same
-# length. Steps and regularisation weight stay the same.
+# length. Steps and regularisation weight stay the same. (Your own search does something like it already, tensor by tensor.)
 
 # %%
 balance = {"all": "psnr[all_layers]", "all, balanced": "psnr[balanced]"}
@@ -349,7 +351,7 @@ text(
 )
 
 # %% [markdown] tags=["printed"]
-# Every block's gradient is computed from the same tokens of the same photograph. So the parts of an update are not pages of a file, of which each says something else. They are more like copies.
+# Every block's gradient is computed from the same tokens of the same photograph. So the parts of an update are not like the pages of a letter. They are more like copies of it.
 # [A deeper notebook](deeper/08_depth_with_gradvit.ipynb) takes trained networks, GradViT's distance and batches.
 #
 # ## Black it out
@@ -382,7 +384,10 @@ def sent(pieces):  # the names of the parameters behind some parts of the desk
     return frozenset(name for piece in pieces for name in names[piece])
 
 
-attacks = {form: lambda p, form=form: solved(form, sent(p)) for form in forms}
+attacks = {
+    form.replace("_", " "): lambda pieces, form=form: solved(form, sent(pieces))
+    for form in forms
+}
 attacks["search"] = lambda pieces: searched(sent(pieces))
 
 counts = {piece: sum(numbers[name] for name in names[piece]) for piece in names}

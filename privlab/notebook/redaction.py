@@ -16,6 +16,7 @@ from privlab.notebook.widgets import button
 RECOGNISED = 0.5  # SSIM: above it an image is called recognised, as in lab 04
 SIDE = 112  # CSS pixels of an image
 PLAIN = "line-height:1.5;margin:.2em 0 .4em;max-width:45em"
+NO_IMAGE = f'<div style="box-sizing:border-box;height:{SIDE}px;border:1px dashed currentColor"></div>'
 
 Attack = Callable[
     [frozenset[str]], Tensor | None
@@ -135,7 +136,7 @@ class Desk(ipywidgets.VBox):
             if name in ssim:
                 figures.append(_figure(self.tries[struck][name], f"{name}: SSIM {ssim[name]:.2f}"))
             else:
-                figures.append(_caption(f"{name}: it lacks a gradient that it needs"))
+                figures.append(_caption(f"{name}: it lacks a gradient that it needs", NO_IMAGE))
         return _told(told) + f'<div style="display:flex;flex-wrap:wrap;gap:8px">{"".join(figures)}</div>'
 
 
@@ -169,9 +170,11 @@ def _figure(image: Tensor, name: str) -> str:
     return _caption(name, plots.face(image[0].cpu(), f"{name}.", SIDE).tag(";display:block"))
 
 
-def _caption(name: str, picture: str = "") -> str:
-    name = html.escape(name)
-    return f'<figure style="margin:0;width:{SIDE}px">{picture}<figcaption style="color:inherit">{name}</figcaption></figure>'
+def _caption(name: str, picture: str) -> str:
+    style = f"margin:0;width:{SIDE}px;overflow-wrap:anywhere"
+    return (
+        f'<figure style="{style}">{picture}<figcaption style="color:inherit">{html.escape(name)}</figcaption></figure>'
+    )
 
 
 def _percent(share: float) -> str:
