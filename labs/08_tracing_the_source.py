@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.8 | 1.7 GB |
-# | class | 3 | 1.7 GB |
+# | smoke | 0.8 | 1.2 GB |
+# | class | 2 | 1.2 GB |
 #
 # (Measured on two CPU cores. `night` and `gpu` measure larger networks, for hours, and continue where they were stopped.)
 
@@ -351,7 +351,7 @@ text(
 )
 
 # %% [markdown] tags=["printed"]
-# Every block's gradient is computed from the same tokens of the same photograph. So the parts of an update are not like the pages of a letter. They are more like copies of it.
+# Every block's gradient is computed from the same tokens of the same photograph. So the parts of an update are not like the pages of a letter. Each of them says something about the whole photograph.
 # [A deeper notebook](deeper/08_depth_with_gradvit.ipynb) takes trained networks, GradViT's distance and batches.
 #
 # ## Black it out
@@ -450,7 +450,7 @@ checks.verify("08.safe", against)
 # %%
 withheld = "psnr[fresh_cosine, all] - psnr[fresh_cosine, withheld]"
 text(
-    "No part leaks alone: the stem and the first attention each give the photograph to "
+    "More than one part leaks: the stem and the first attention each give the photograph to "
     "linear equations ({:.0f} and {:.0f} dB), your search reached an SSIM of {:.2f} "
     "from a single block, and what comes first depends on the attack. A client who "
     "withholds the stem and the whole first block stops the closed forms, and costs "

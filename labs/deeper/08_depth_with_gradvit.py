@@ -15,8 +15,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.6 | 1.7 GB |
-# | class | 2 | 1.7 GB |
+# | smoke | 0.3 | 1.2 GB |
+# | class | 1.5 | 1.2 GB |
 #
 # (Smoke measured, class estimated, on two CPU cores.)
 

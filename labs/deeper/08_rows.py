@@ -15,8 +15,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.3 | 1.4 GB |
-# | class | 0.3 | 1.4 GB |
+# | smoke | 0.3 | 1.2 GB |
+# | class | 0.3 | 1.2 GB |
 #
 # (Smoke measured, class estimated, on two CPU cores.)
 

@@ -16,7 +16,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.3 | 1.6 GB |
+# | smoke | 0.3 | 1.5 GB |
 # | class | 0.4 | 1.6 GB |
 #
 # (Smoke measured, class estimated, on two CPU cores.)
