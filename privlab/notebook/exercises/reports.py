@@ -131,3 +131,19 @@ SIGNED = {
 
 def report(answer: object) -> Iterator[str]:
     yield from letters(answer, UNSIGNED, SIGNED, "the reasons are a to f")
+
+
+UNSAFE = {
+    "a": "If the search hardly misses the stem, its other gradients hold the photograph as well. One finding says so.",
+    "c": "An attack that never reads the stem is not stopped by withholding it. One finding names one, and it is not a search.",
+    "d": "If another weight puts another part first, the ranking is one of the attack. Which finding says so?",
+    "f": "A search that was stopped early says little about a part. Which finding shows what it finds later, without the stem?",
+}
+NOT_UNSAFE = {
+    "b": "(b) Repeating the search with other photographs and weights is what makes a ranking worth reading. It does not speak against it.",
+    "e": "(e) This agrees with the team: the head is low in its ranking. It names no way to the photograph.",
+}
+
+
+def safe(answer: object) -> Iterator[str]:
+    yield from letters(answer, UNSAFE, NOT_UNSAFE, "the findings are a to f")
