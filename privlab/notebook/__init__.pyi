@@ -12,6 +12,7 @@ from . import (
     red_blue,
     referee,
     switchboard,
+    two_bells,
     user_study,
     widgets,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "red_blue",
     "referee",
     "switchboard",
+    "two_bells",
     "text",
     "user_study",
     "widgets",
