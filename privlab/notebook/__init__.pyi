@@ -32,8 +32,8 @@ __all__ = [
     "red_blue",
     "referee",
     "switchboard",
-    "two_bells",
     "text",
+    "two_bells",
     "user_study",
     "widgets",
 ]

@@ -24,7 +24,7 @@ SPREADS = {
     "fixed": "shared by all pictures",
     "per-example": "of this picture alone",
 }  # a variance of `lira` -> in words
-STEPS, SIDE = 49, 112  # places of the slider; CSS pixels of a picture
+STEPS, SIDE = 41, 112  # places of the slider; CSS pixels of a picture
 LEFT, RIGHT, FLOOR, TALL = 8, WIDTH - 8, 128, 104  # of the chart, in units of a drawing
 SAYS = {True: "a member", False: "not a member"}
 
@@ -38,7 +38,7 @@ SLIDE = (
     "const now = all.querySelector(`[data-said='${said}']`), bells = all.querySelector(`[data-bells='${key}']`);"
     "bells.querySelector('[data-line]').setAttribute('transform', `translate(${now.dataset.x} 0)`);"
     "['in', 'out'].forEach(side => bells.querySelector(`[data-${side}]`).setAttribute('cy', now.dataset[side]));"
-    "at.setAttribute('aria-valuetext', now.dataset.sure);"
+    "at.setAttribute('aria-valuetext', now.textContent.split(':')[0]);"
 )
 
 
@@ -153,7 +153,7 @@ class TwoBells:
 
     def _bells(self, one: int, k: int) -> str:
         kind, canvas = [*SPREADS][k], Canvas()
-        grid = np.linspace(self.low, self.high, 161)
+        grid = np.linspace(self.low, self.high, 97)
         for side, colour, ys, values, row in zip(
             ("in", "out"), (GREEN, BLUE), self._heights(one, kind, grid), self.sides[one], (0, 1), strict=True
         ):
@@ -172,6 +172,10 @@ class TwoBells:
         canvas.add(f'<line x1="{cut}" x2="{cut}" y1="14" y2="{FLOOR}" stroke="{PLAIN}" stroke-opacity=".55"{DASHES}/>')
         canvas.label(cut, 10, "threshold", anchor="middle" if LEFT + 30 < cut < RIGHT - 30 else "end")
         canvas.line((LEFT, FLOOR), (RIGHT, FLOOR))
+        fit = self.fit(one, kind)
+        apart = 14 if abs(self._x(float(fit.mean_in)) - self._x(float(fit.mean_out))) < 28 else 0
+        for name, mean, shift in (("in", fit.mean_in, apart), ("out", fit.mean_out, -apart)):
+            canvas.label(min(max(self._x(float(mean)) + shift, 16), WIDTH - 16), FLOOR - 6, name, bold=name == "in")
         for margin in range(math.ceil(self.low / 4) * 4, self.high + 1, 4):
             if LEFT + 12 < self._x(margin) < RIGHT - 12:
                 canvas.label(self._x(margin), FLOOR + 40, _percent(margin))
@@ -180,7 +184,6 @@ class TwoBells:
             f'<g data-line transform="translate({self._x(line):.1f} 0)"><line y1="18" y2="{FLOOR}" stroke="{RED}" stroke-width="2.6"/>'
             f'<circle data-in cy="{up}" r="5" fill="{GREEN}"/><circle data-out cy="{down}" r="5" fill="{BLUE}"/></g>'
         )
-        fit = self.fit(one, kind)
         alt = (
             f"Two bell curves over the confidence in {self.names[one]}, the spread {SPREADS[kind]}. In, solid: margin {fit.mean_in:.1f} "
             f"± {fit.std_in:.1f}. Out, dashed: {fit.mean_out:.1f} ± {fit.std_out:.1f}. A line marks the victim's confidence."
@@ -195,8 +198,8 @@ class TwoBells:
         kind, margin = [*SPREADS][k], self.places[n]
         ratio, (up, down) = self.ratio(one, kind, margin), self._at(one, kind, n)
         return (
-            f'<p data-said="{one}-{k}-{n}" data-x="{self._x(margin):.1f}" data-in="{up}" data-out="{down}" data-sure="{_sure(margin)}" '
-            f'style="margin:.3em 0"{_hidden((one, k, n) != (0, 0, self.start))}>The victim is {_sure(margin)}: {_times(ratio)}. '
+            f'<p data-said="{one}-{k}-{n}" data-x="{self._x(margin):.1f}" data-in="{up}" data-out="{down}" '
+            f"{_hidden((one, k, n) != (0, 0, self.start))}>The victim is {_sure(margin)}: {_times(ratio)}. "
             f"The ratio says <b>{SAYS[ratio > 0]}</b>, the threshold <b>{SAYS[margin >= self.threshold]}</b>.</p>"
         )
 

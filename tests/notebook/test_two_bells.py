@@ -47,7 +47,7 @@ def test_the_ratio_is_that_of_two_densities(slider):
 
 def test_it_goes_over_all_answers_and_begins_at_one_half(slider):
     assert slider.places[0] == slider.low == -4 and slider.places[-1] == slider.high == 6
-    assert abs(slider.places[slider.start]) < 10 / 48
+    assert abs(slider.places[slider.start]) <= 10 / 80
 
 
 def test_one_picture_and_one_place_are_seen(slider):

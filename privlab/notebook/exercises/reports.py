@@ -71,7 +71,7 @@ TAUGHT = {
 
 
 def clinic(answer: object) -> Iterator[str]:
-    yield from _chosen(answer, TAUGHT_NOTHING, TAUGHT, "the facts are a to f")
+    yield from letters(answer, TAUGHT_NOTHING, TAUGHT, "the facts are a to f")
 
 
 BROCHURE = {
@@ -87,7 +87,7 @@ NO_BROCHURE = {
 
 
 def brochure(answer: object) -> Iterator[str]:
-    yield from _chosen(answer, BROCHURE, NO_BROCHURE, "the facts are a to f")
+    yield from letters(answer, BROCHURE, NO_BROCHURE, "the facts are a to f")
 
 
 def nobody(answer: object) -> Iterator[str]:
@@ -131,3 +131,19 @@ SIGNED = {
 
 def report(answer: object) -> Iterator[str]:
     yield from letters(answer, UNSIGNED, SIGNED, "the reasons are a to f")
+
+
+ADD = {
+    "b": "Forty times as many members are found where almost nobody is accused wrongly. Does the AUC, over all patients, show them?",
+    "d": "An answer to a question that the training never asked says little about the training. The mean of two answers is weaker then.",
+    "e": "A spread from two margins is too wide or too narrow by chance. The ratio of such Gaussians is mostly noise.",
+}
+NO_ADD = {
+    "a": "(a) That is the best case for the attacker. The ratio would hardly do better with shadow models of another kind.",
+    "c": "(c) So it must be. A Gaussian that was fitted to the victim itself would know the answer.",
+    "f": "(f) That makes the comparison fair. It speaks neither for the ratio nor against it.",
+}
+
+
+def auditor(answer: object) -> Iterator[str]:
+    yield from letters(answer, ADD, NO_ADD, "the facts are a to f")
