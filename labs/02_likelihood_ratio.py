@@ -16,7 +16,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.7 | 1.4 GB |
+# | smoke | 0.5 | 1.2 GB |
 # | class | 3 | 1.5 GB |
 #
 # (Measured on two CPU cores.)
@@ -100,7 +100,8 @@ plots.images({"others": photos[strangers]}, alt=alt, captions={"others": by_othe
 # %% [markdown]
 # Where the others are sure as well, the picture is easy, and the victim's confidence says nothing. So do not ask how sure the victim is. Ask whether it is *surer than
 # networks that never saw this picture*.
-#
+
+# %% [markdown]
 # ## With it, and without it
 #
 # An attacker trains many networks of the victim's kind, a **fleet**. Half of them are trained on the picture, and half are not.
@@ -115,7 +116,7 @@ drawings.in_and_out()
 # %%
 drawings.keep_matrix()
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # Here the networks come in pairs with opposite halves. The partner of the victim would give the answer away, so it is left out.
 # [A deeper notebook](deeper/02_exactly_half.ipynb) shows what goes wrong without pairs.
 #
@@ -123,16 +124,15 @@ drawings.keep_matrix()
 # at 50%, and has no upper end. Over many networks it is close to a Gaussian.
 
 # %%
-print(
-    f"{said.models} networks; a picture is in {members.sum(0).unique().tolist()} of them"
-)
+in_how_many = members.sum(0).unique().tolist()
+print(f"{said.models} networks; a picture is in {in_how_many} of them")
 wide = sure[0], margins[0]
 print(*(f"{each.min():8.4f} to {each.max():.4f}" for each in wide), sep="\n")
 
 # %% [markdown]
 # [Another notebook](deeper/02_careless_code.ipynb) has the ways in which code loses the margin, and an attack with four bugs to mend.
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # ## Slide it
 #
 # Fit one Gaussian to the margins of the networks trained *with* the picture ("in") and one to the others ("out"). Both have a height, a *density*, at the victim's
@@ -200,7 +200,8 @@ checks.verify("02.log_ratio", log_ratio)
 
 # %% [markdown]
 # This is LiRA, the likelihood-ratio attack (Carlini et al. 2022), the second attack of Zhang et al. 2024.
-#
+
+# %% [markdown]
 # ## All pictures
 #
 # Now every network of the fleet is the victim once, for every picture. The AUC, *the probability that a member scores higher than a non-member*, compares two attacks over all
@@ -285,7 +286,7 @@ text(
     shown.spread(low[f"ResNet: {RATIO}"]),
 )
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # The lower the FPR, the fewer non-members decide. How many does one need?
 #
 # ### Exercise 2: how many non-members? *(difficulty 1, 5 minutes)*
@@ -441,9 +442,9 @@ checks.verify("02.auditor", against)
 text(
     "Shadow models tell an easy picture from a known one: at an FPR of 0.1% the ratio "
     "finds {:.0f}% of the ResNet's members and the threshold {:.0f}%, while over all "
-    "pictures its AUC, as measured, is {:.3f} against {:.3f}, and {:.3f} against {:.3f} "
-    "for the Swin. How it is asked matters as much: without the mirror image its AUC "
-    "is {:.3f} for the ResNets of your run, and {:.3f} with it.",
+    "pictures its AUC, as measured, is {:.3f} against {:.3f}, and {:.3f} against "
+    "{:.3f} for the Swin. How it is asked matters as much: without the mirror image "
+    "its AUC is {:.3f} for the ResNets of your run, and {:.3f} with it.",
     *found.values(),
     *(shown.mean(name) for name in auc.values()),
     area("ResNet", 8, "picture alone"),

@@ -104,7 +104,7 @@ for a in names:  # a figure for each: four bands would lie over each other
     alt = f"ROC of two attacks on the {a}, logarithmic, mean and range over victims."
     display(plots.roc(curves_of(a), alt=alt))
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # A rate at an FPR of 0.1% needs many non-members. Where they are too few, privlab refuses to name one. Else it prints an interval, which counts the uncertainty of the members found
 # and that of the threshold.
 

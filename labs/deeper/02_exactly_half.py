@@ -57,7 +57,8 @@ print("in pairs:", data.in_out(10, 8, seed=0, pairs=True).int(), sep="\n")
 # %% [markdown]
 # Suppose that the networks do not come in pairs. Each picture is still in exactly half of eight. Take the first network as the victim, and count how many of the *other seven* hold
 # a picture. If it is four, the victim does not hold it. If it is three, the victim does. So the answer stands in the shadow models' own rows.
-#
+
+# %% [markdown] tags=["printed"]
 # ### Predict
 #
 # The attack does not count. It fits Gaussians. Give it margins that are pure noise, where nothing can be known. An honest attack then has an AUC of 0.5. (AUC is *the
@@ -91,7 +92,8 @@ text(
 # three networks, always.
 #
 # A real attack has the same error in it, on top of what it knows. It makes the attack look weaker than it is.
-#
+
+# %% [markdown]
 # ## Read on
 #
 # Carlini et al. 2022, Algorithm 1, has the usual fleet. The docstring of `privlab.attacks.membership_inference.lira` has a table of the error by number of networks.
