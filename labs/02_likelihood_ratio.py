@@ -121,16 +121,14 @@ drawings.keep_matrix()
 # [A deeper notebook](deeper/02_exactly_half.ipynb) shows what goes wrong without pairs.
 #
 # Confidences crowd near 0% and 100%. So the attack takes the **margin**, $\varphi = \log \frac{p}{1 - p}$, where $p$ is the confidence in the right class. It is 0
-# at 50%, and has no upper end. Over many networks it is close to a Gaussian.
+# at 50%, and has no upper end. Over many networks it is close to a Gaussian. [Another notebook](deeper/02_careless_code.ipynb)
+# has the ways in which code loses it, and an attack with four bugs to mend.
 
 # %%
 in_how_many = members.sum(0).unique().tolist()
 print(f"{said.models} networks; a picture is in {in_how_many} of them")
 wide = sure[0], margins[0]
 print(*(f"{each.min():8.4f} to {each.max():.4f}" for each in wide), sep="\n")
-
-# %% [markdown]
-# [Another notebook](deeper/02_careless_code.ipynb) has the ways in which code loses the margin, and an attack with four bugs to mend.
 
 # %% [markdown] tags=["printed"]
 # ## Slide it
@@ -147,7 +145,7 @@ ranked = never.argsort()[torch.linspace(0, said.audited - 1, 6).long()]
 mixed = ranked[torch.randperm(6, generator=torch.Generator().manual_seed(seed + 1))]
 called = [f"{k}: {classes[labels[i]]}" for k, i in zip("ABCDEF", mixed, strict=True)]
 alt = f"Six pictures: {', '.join(called)}."
-plots.images({"six": photos[mixed]}, alt=alt, captions={"six": called})
+plots.images({"pictures": photos[mixed]}, alt=alt, captions={"pictures": called})
 
 # %%
 which = widgets.choose(
@@ -159,7 +157,8 @@ which
 
 # %% [markdown]
 # Now slide. Green and solid is "in", blue and dashed is "out", and the short lines are the shadow models. Take picture after picture. Where does the verdict turn? The
-# threshold is that of lab 01, chosen on a shadow model. It is the same for all pictures. (Click the slider, then use the arrow keys.)
+# threshold is that of lab 01, chosen on a shadow model. It is the same for all pictures. Then give each picture a spread of its own,
+# from three margins on each side. (Click the slider, then use the arrow keys.)
 
 # %%
 threshold = float(roc.best_threshold(margins[2], members[2]))
@@ -333,6 +332,7 @@ def area(a, networks, questions, variance="fixed"):
     return shadow_fleets.rates(scores, members)["auc"]
 
 
+# %%
 def compare(architecture):
     lines = {
         "two questions": [area(architecture, n, "both") for n in (4, 6, 8)],
@@ -384,7 +384,6 @@ trace = {
     for words, epoch in (("epoch 25: the picture alone", 25), ("epoch 30: both", 30))
 }
 if len(fours):
-    right = "train_acc[cifar10, resnet, epoch_{}]"
     label = "AUC of the ratio, with four networks of a kind"
     display(plots.evidence(fours, None, trace, xlabel=label))
 text(
