@@ -13,6 +13,7 @@ from . import (
     redaction,
     referee,
     switchboard,
+    two_bells,
     user_study,
     widgets,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "referee",
     "switchboard",
     "text",
+    "two_bells",
     "user_study",
     "widgets",
 ]

@@ -931,6 +931,17 @@ WRONG = {
         ({1_000, 10_000}, "Give a pair"),
         ("10", "Give a pair"),
     ],
+    "02.auditor": [
+        ({"d", "e"}, "Forty times as many"),
+        ({"b", "e"}, "the training never asked"),
+        ({"b", "d"}, "mostly noise"),
+        ({"a", "b", "d", "e"}, "the best case for the attacker"),
+        ({"b", "c", "d", "e"}, "would know the answer"),
+        ({"b", "d", "e", "f"}, "makes the comparison fair"),
+        (set(), "Forty times as many"),
+        ({"b", "g"}, "There is no 'g'; the facts are a to f"),
+        (0.71, "Give a set of letters"),
+    ],
     "04.cosine": [
         (lambda a, b: 1 - one_minus_cosine(a, b), "take it from 1"),
         (lambda a, b: one_minus_cosine(a, b) - 1, "ends at -1"),
@@ -2466,6 +2477,7 @@ RIGHT = {  # other ways than the lab's own
         one_image_at_a_time,
     ],
     "02.non_members": [(1_000, 10_000), [1e3, 1e4], torch.tensor([1_000, 10_000]), np.array([1_000.0, 10_000.0])],
+    "02.auditor": [{"b", "d", "e"}, ["E", "b", "D"], "bde", ("d", "e", "b")],
     "04.cosine": [
         one_minus_cosine,
         lambda a, b: one_minus_cosine(a, b).item(),

@@ -147,3 +147,19 @@ NOT_UNSAFE = {
 
 def safe(answer: object) -> Iterator[str]:
     yield from letters(answer, UNSAFE, NOT_UNSAFE, "the findings are a to f")
+
+
+ADD = {
+    "b": "Forty times as many members are found where almost nobody is accused wrongly. Does the AUC, over all patients, show them?",
+    "d": "An answer to a question that the training never asked says little about the training. The mean of two answers is weaker then.",
+    "e": "A spread from two margins is too wide or too narrow by chance. The ratio of such Gaussians is mostly noise.",
+}
+NO_ADD = {
+    "a": "(a) That is the best case for the attacker. The ratio would hardly do better with shadow models of another kind.",
+    "c": "(c) So it must be. A Gaussian that was fitted to the victim itself would know the answer.",
+    "f": "(f) That makes the comparison fair. It speaks neither for the ratio nor against it.",
+}
+
+
+def auditor(answer: object) -> Iterator[str]:
+    yield from letters(answer, ADD, NO_ADD, "the facts are a to f")
