@@ -15,8 +15,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.2 | 1.0 GB |
-# | class | 0.2 | 1.0 GB |
+# | smoke | 0.2 | 0.7 GB |
+# | class | 0.2 | 0.7 GB |
 #
 # (Smoke measured, class estimated, on two CPU cores.)
 
