@@ -451,10 +451,10 @@ checks.verify("08.safe", against)
 withheld = "psnr[fresh_cosine, all] - psnr[fresh_cosine, withheld]"
 text(
     "More than one part leaks: the stem and the first attention each give the "
-    "photograph to linear equations ({:.0f} and {:.0f} dB), your search reached an SSIM of {:.2f} "
-    "from a single block, and what comes first depends on the attack. A client who "
-    "withholds the stem and the whole first block stops the closed forms, and costs "
-    "the experiment's search {:.1f} dB.",
+    "photograph to linear equations ({:.0f} and {:.0f} dB), your search reached an SSIM "
+    "of {:.2f} from a single block, and what comes first depends on the attack. A "
+    "client who withholds the stem and the whole first block stops the closed forms, "
+    "and costs the experiment's search {:.1f} dB.",
     shown.mean("psnr[stem_closed_form]"),
     shown.mean("psnr[attention_closed_form]"),
     max(like.values()),
