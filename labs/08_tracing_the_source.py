@@ -16,7 +16,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.8 | 1.2 GB |
+# | smoke | 0.6 | 1.2 GB |
 # | class | 2 | 1.2 GB |
 #
 # (Measured on two CPU cores. `night` and `gpu` measure larger networks, for hours, and continue where they were stopped.)
@@ -147,9 +147,9 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB, by search", published=print
 gap = "psnr[stem_layers] - psnr[all_layers]"
 text(
     "The experiment's search finds more in the stem alone than in all gradients on {} "
-    "of {} photographs; the mean difference is {:+.1f} dB. In the paper it is "
-    "{:+.1f} dB. Your stronger search, on your photograph: {:+.1f} dB. By SSIM its order "
-    "is {}.",
+    "of {} photographs; the mean difference is {:+.1f} dB. In the paper it is {:+.1f} "
+    "dB. Your stronger search, on your photograph: {:+.1f} dB. By SSIM, its order is "
+    "{}.",
     kept.above(gap, 0),
     len(kept),
     shown.mean(gap),
@@ -450,11 +450,11 @@ checks.verify("08.safe", against)
 # %%
 withheld = "psnr[fresh_cosine, all] - psnr[fresh_cosine, withheld]"
 text(
-    "More than one part leaks: the stem and the first attention each give the photograph to "
-    "linear equations ({:.0f} and {:.0f} dB), your search reached an SSIM of {:.2f} "
-    "from a single block, and what comes first depends on the attack. A client who "
-    "withholds the stem and the whole first block stops the closed forms, and costs "
-    "the experiment's search {:.1f} dB.",
+    "More than one part leaks: the stem and the first attention each give the "
+    "photograph to linear equations ({:.0f} and {:.0f} dB), your search reached an "
+    "SSIM of {:.2f} from a single block, and what comes first depends on the attack. A "
+    "client who withholds the stem and the whole first block stops the closed forms, "
+    "and costs the experiment's search {:.1f} dB.",
     shown.mean("psnr[stem_closed_form]"),
     shown.mean("psnr[attention_closed_form]"),
     max(like.values()),

@@ -15,8 +15,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.2 | 1.0 GB |
-# | class | 0.2 | 1.0 GB |
+# | smoke | 0.2 | 0.7 GB |
+# | class | 0.2 | 0.7 GB |
 #
 # (Smoke measured, class estimated, on two CPU cores.)
 
@@ -28,7 +28,7 @@ from inspect import getsource
 
 import torch
 
-from privlab.attacks.membership_inference import signals
+from privlab.attacks import membership_inference
 from privlab.notebook import checks, text, widgets
 
 # %% tags=["parameters"]
@@ -42,6 +42,7 @@ device = "auto"
 # The margin is the logit of the right class less the (soft) maximum of all others. That is the same as the logarithm of $p / (1 - p)$, but it never forms $p$.
 
 # %%
+signals = membership_inference.signals
 print(getsource(signals.margin), getsource(signals.log_odds), sep="\n\n")
 
 # %% [markdown]
@@ -109,7 +110,8 @@ def attack_from_the_net(victim, models, keep, pixels, labels):
     def ask(model):
         with torch.no_grad():
             model.eval()  # BatchNorm and dropout would answer differently in train mode
-            return signals.margin(model(pixels), labels)  # one question, raw logits
+            logits = model(pixels)  # one question for all
+            return membership_inference.signals.margin(logits, labels)
 
     said = torch.stack([ask(model) for model in models])  # (models, n)
     outside = [said[~keep[:, i], i] for i in range(len(labels))]

@@ -14,8 +14,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.2 | 1.0 GB |
-# | class | 0.3 | 1.1 GB |
+# | smoke | 0.4 | 1.0 GB |
+# | class | 0.5 | 1.1 GB |
 #
 # (Smoke measured, class estimated, on two CPU cores.)
 
