@@ -1,4 +1,4 @@
-"""python -m privlab: run labs, measure experiments, pair notebooks, report on runs and weeks, look over the machine, audit a model."""
+"""python -m privlab: run labs, measure experiments, write notebooks, mark answers, report verdicts, examine the machine, audit a model."""
 
 from __future__ import annotations
 

@@ -34,10 +34,12 @@ def test_run_writes_everything_and_shows_the_tables(labs, tmp_path, capsys):
     out = tmp_path / "run"
     assert run("run", "--labs", labs, "--out", out, "--jobs", 2) == 0
     said = capsys.readouterr().out
-    assert "rough cost: 6 s, 0.2 GB at most" in said and "no cost given for smoke: 00_start" in said
-    assert "00_start  ok  " in said and "paper  " in said and "no lab measured anything at smoke" in said
+    assert (
+        "rough cost: 6 s, at most 0.2 GB of memory" in said and "these labs state no cost for smoke: 00_start" in said
+    )
+    assert "00_start  ok  " in said and "paper  " in said and "no lab measured a value at smoke" in said
     assert len(said.partition("rough cost")[2].splitlines()) < 60, "one screen"
-    assert said.rstrip().endswith(f"all green; see {out}")
+    assert said.rstrip().endswith(f"all labs succeeded; see {out}")
     files = {path.name for path in out.iterdir()}
     assert files == {"00_start.ipynb", "00_start.json", "05_april.ipynb", "05_april.json", "index.html"}
 
@@ -54,7 +56,7 @@ def test_run_writes_everything_and_shows_the_tables(labs, tmp_path, capsys):
     assert run("run", "--claim", "lu2022.theorem1.linear_system", "--labs", labs, "--out", out, "--resume") == 0
     said = capsys.readouterr().out
     assert "05_april  kept" in said and "00_start  started" not in said
-    assert f"left out: 00_start; what {out} holds of them is from before a change" in said
+    assert f"not shown: 00_start; the results in {out} are from before a change" in said
 
 
 def test_what_goes_deeper_runs_if_asked_for_and_its_results_stand_as_its_source_does(labs, tmp_path, capsys):
@@ -81,7 +83,7 @@ def test_what_goes_deeper_runs_if_asked_for_and_its_results_stand_as_its_source_
     )  # from the run before
 
     assert run("run", "deeper/00_more", "--resume", "--labs", labs, "--out", out) == 0
-    assert f"deeper/00_more  kept: it is complete in {out}" in capsys.readouterr().out
+    assert f"deeper/00_more  not run again: it is complete in {out}" in capsys.readouterr().out
     claim = ["--claim", "lu2022.theorem1.linear_system"]
     assert run("run", *claim, "--labs", labs, "--out", out) == 0  # whichever of the two measures it
     assert capsys.readouterr().out.startswith("05_april, deeper/05_width at the profile smoke")
@@ -96,7 +98,7 @@ def test_other_parameters_reach_the_lab_and_stay_out_of_the_usual_run(labs, tmp_
     assert (
         capsys.readouterr()
         .out.rstrip()
-        .endswith("all green; see runs/smoke-victim-vit_tiny_patch16_224-widths-_8_None_2.5_")
+        .endswith("all labs succeeded; see runs/smoke-victim-vit_tiny_patch16_224-widths-_8_None_2.5_")
     )
     (folder,) = (tmp_path / "runs").iterdir()
     kept = json.loads((folder / "00_start.json").read_text())
@@ -127,8 +129,8 @@ def test_a_lab_without_a_cell_of_parameters_fails_in_one_line_and_the_others_go_
             "privlab run: parameter='victm' is not one of lab 00_start, which has profile, seed, device",
         ),
         (["run", "-p", "seed", "1"], "privlab run: parameter='seed' has an option of its own; give --seed"),
-        (["run", "-p", "x", "{1, 2}"], "privlab run: parameter='x': {1, 2} is no finite number, text, list or dict"),
-        (["run", "-p", "x", "1e999"], "privlab run: parameter='x': 1e999 is no finite number"),
+        (["run", "-p", "x", "{1, 2}"], "privlab run: parameter='x': {1, 2} is not a finite number, text, list, dict"),
+        (["run", "-p", "x", "1e999"], "privlab run: parameter='x': 1e999 is not a finite number"),
         (["run", "stat"], "privlab run: lab='stat' is not a lab; did you mean '00_start'? Known: 00_start"),
         (["run", "--profile", "smok"], "privlab run: profile='smok' is not a profile; did you mean 'smoke'?"),
         (["run", "--claim", "nothing"], "privlab run: claim='nothing' is not a claim; Known: "),
@@ -158,7 +160,7 @@ def test_pair_and_its_check(labs, capsys):
     assert run("pair", "--labs", labs, "--check") == 1
     assert (
         capsys.readouterr().out
-        == f"{labs / '00_start.ipynb'} is not what 00_start.py makes; python -m privlab pair writes it\n"
+        == f"{labs / '00_start.ipynb'} differs from what 00_start.py makes; python -m privlab pair writes it anew\n"
     )
     assert run("pair", "--labs", labs) == 0
     assert capsys.readouterr().out == f"wrote {labs / '00_start.ipynb'}\n"
@@ -185,7 +187,7 @@ def test_report_against_earlier_evidence(measured, capsys):
     both = ["report", "--lab", "14", "--evidence", measured / "now", "--before"]
     assert run(*both, measured / "now") == 0
     said = capsys.readouterr()
-    assert "No verdict moved." in said.err and said.out.startswith("# The ledger")
+    assert "No verdict changed." in said.err and said.out.startswith("# The ledger")
     assert run(*both, measured / "before") == 1
     assert "\\_stay | reproduced | not reproduced" in capsys.readouterr().err
     assert run(*both, measured / "before", "--out", measured / "page") == 1
@@ -213,7 +215,7 @@ def test_report_and_history_in_each_format(measured, capsys, command, form, begi
 
 def test_report_of_what_is_not_there(tmp_path, capsys):
     assert run("report", "--evidence", tmp_path / "none") == 2
-    assert "none' is no folder of evidence; try book/evidence" in capsys.readouterr().err
+    assert "none' is not a folder of evidence; try book/evidence" in capsys.readouterr().err
     assert run("report", "--lab", "77") == 2
     assert "lab='77' has no claim; give the two digits of a lab" in capsys.readouterr().err
     assert run("run", "--profile", "laptop") == 2

@@ -11,15 +11,13 @@ from privlab.compute import interrupts
 
 
 def add_audit(commands: argparse._SubParsersAction) -> None:
-    short = (
-        "turn the book on one model: what an image's gradient gives away, which parts speak, which defence costs least"
-    )
+    short = "attack one model as the book does: what an image's gradient leaks, from which parts, and which defence costs least"
     parser = commands.add_parser(
         "audit",
         help=short,
         description=f"{short}. "
-        "Prints the report and leaves in --out audit.html, with pictures, and audit.json. A model of your own: privlab.audit "
-        "in Python. Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C (during the search, what was found is reported).",
+        "The command prints a report, and writes audit.html (with pictures) and audit.json to --out. For a model object, use privlab.audit "
+        "in Python. Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C (during the search the report has what was found so far).",
     )
     parser.add_argument("name", metavar="NAME", help="a model of timm or of the zoo, such as vit_base_patch16_224")
     parser.add_argument(
@@ -27,10 +25,16 @@ def add_audit(commands: argparse._SubParsersAction) -> None:
         metavar="FOLDER_OR_SET",
         help="image files, or a set such as imagenet_samples (default: public photographs)",
     )
-    parser.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors of its state dict (default: fresh)")
-    parser.add_argument("--classes", type=int, metavar="N", help="rows of its head (default: its own number)")
-    parser.add_argument("--minutes", type=float, default=0.0, metavar="M", help="of search (default: a short one)")
-    parser.add_argument("--seed", type=int, default=0, help="of weights, images and noise (default: %(default)s)")
+    parser.add_argument(
+        "--weights", type=Path, metavar="FILE", help="a .safetensors file with its state dict (default: fresh weights)"
+    )
+    parser.add_argument(
+        "--classes", type=int, metavar="N", help="number of classes of its head (default: as the model has it)"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=0.0, metavar="M", help="minutes for the search (default: a short search)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of weights, images and noise (default: %(default)s)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the report goes (default: runs/audit_NAME)")
     parser.set_defaults(call=_audit)
 
@@ -59,7 +63,7 @@ def _audit(options: argparse.Namespace) -> int:
                 progress=bar,
             )
     except KeyboardInterrupt:
-        print("\nstopped before there was anything to report", file=sys.stderr)
+        print("\nstopped before there was a result to report", file=sys.stderr)
         return 130
     settings = {
         "weights": str(options.weights) if options.weights else "fresh",

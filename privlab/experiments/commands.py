@@ -6,13 +6,13 @@ import argparse
 
 
 def add_measure(commands: argparse._SubParsersAction) -> None:
-    short = "measure experiments, and append what comes out to the book's evidence"
+    short = "measure experiments, and append the results to the book's evidence"
     parser = commands.add_parser(
         "measure",
         help=short,
-        description=f"{short}. What is registered and missing is measured, what decides most claims an hour first; interrupted it loses "
-        "at most the repeats in the making, and run again it goes on. "
-        "Lines go to book/evidence, or to the folder that PRIVLAB_EVIDENCE names.",
+        description=f"{short}. It measures the registered repeats that are missing, first those that decide most claims per hour. If it is "
+        "interrupted, it loses at most the repeats that it is computing; run it again to continue. "
+        "It writes to book/evidence, or to the folder that PRIVLAB_EVIDENCE names.",
     )
     parser.add_argument(
         "experiments",
@@ -24,20 +24,24 @@ def add_measure(commands: argparse._SubParsersAction) -> None:
         "--size", default="class", metavar="SIZE", help="smoke, class, night, gpu or paper (default: %(default)s)"
     )
     parser.add_argument(
-        "--list", action="store_true", help="show what is there and what is missing, and measure nothing"
+        "--list",
+        action="store_true",
+        help="list the repeats that are there and those that are missing; measure nothing",
     )
     parser.add_argument(
         "--register",
         action="store_true",
-        help="register the repeats of these experiments; commit that before measuring",
+        help="register the repeats of these experiments; commit the registration before you measure",
     )
     parser.add_argument(
-        "--minutes", type=float, metavar="N", help="begin no repeat after so many (default: measure all)"
+        "--minutes", type=float, metavar="N", help="start no repeat after this many minutes (default: measure all)"
     )
     parser.add_argument(
         "--jobs", type=int, metavar="N", help="processes, one thread each (default: as many as there are cores)"
     )
-    parser.add_argument("--cluster", metavar="ADDRESS", help="of a Dask scheduler whose workers see this folder")
+    parser.add_argument(
+        "--cluster", metavar="ADDRESS", help="address of a Dask scheduler whose workers can read this folder"
+    )
     parser.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu or cuda (default: %(default)s)")
     parser.set_defaults(call=_measure)
 

@@ -7,24 +7,32 @@ from pathlib import Path
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=["md", "json", "csv", "latex"], default="md", help="(default: %(default)s)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write it there (default: print it)")
     parser.add_argument(
-        "--evidence", type=Path, metavar="FOLDER", help="judge by the evidence there (default: the book's)"
+        "--format",
+        choices=["md", "json", "csv", "latex"],
+        default="md",
+        help="format of the output (default: %(default)s)",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the output to this file (default: print it)")
+    parser.add_argument(
+        "--evidence", type=Path, metavar="FOLDER", help="judge by the evidence in this folder (default: book/evidence)"
     )
 
 
 def add_report(commands: argparse._SubParsersAction) -> None:
-    short = "judge the papers' claims by the committed evidence, and show them with their counts"
+    short = "judge the papers' claims by the committed evidence, and show the verdicts with their counts"
     parser = commands.add_parser(
         "report",
         help=short,
-        description=f"{short}. With --before, what moved since goes to standard error. Exit status: 1 where a claim that had reproduced "
-        "does no longer, or one is newly not reproduced.",
+        description=f"{short}. With --before, changes of verdicts go to standard error. Exit status: 1 if a claim no longer "
+        "reproduces that did before, or if the verdict of a claim has become 'not reproduced'.",
     )
-    parser.add_argument("--lab", metavar="NN", help="the claims of one lab, such as 04 (default: all)")
+    parser.add_argument("--lab", metavar="NN", help="show the claims of one lab only, such as 04 (default: all)")
     parser.add_argument(
-        "--before", type=Path, metavar="FOLDER", help="earlier evidence, such as book/evidence of another checkout"
+        "--before",
+        type=Path,
+        metavar="FOLDER",
+        help="compare with earlier evidence, such as book/evidence of another checkout",
     )
     _add_format(parser)
     parser.set_defaults(call=_report)
@@ -42,14 +50,14 @@ def _report(options: argparse.Namespace) -> int:
     if options.before:
         moved = report.changes(judged, judging.judgements(options.lab, _folder(options.before, "before")))
         worse = any(row[0] == "worse" for row in moved)
-        text = "\n".join(report.grid(moved)) if moved[1:] else "No verdict moved."
+        text = "\n".join(report.grid(moved)) if moved[1:] else "No verdict changed."
         print(text, file=sys.stdout if options.out else sys.stderr)
     _put(report.render(judged, "tex" if options.format == "latex" else options.format), options.out)
     return int(worse)
 
 
 def add_history(commands: argparse._SubParsersAction) -> None:
-    short = "show every verdict that was ever due, in the order of their dates: sizes, and tries before a further one"
+    short = "list every verdict that was ever due, by date: at all sizes, and those that were replaced too"
     parser = commands.add_parser("history", help=short, description=f"{short}.")
     _add_format(parser)
     parser.set_defaults(call=_history)
@@ -65,7 +73,7 @@ def _history(options: argparse.Namespace) -> int:
 
 def _folder(path: Path | None, argument: str) -> Path | None:
     if path and not path.is_dir():
-        raise FileNotFoundError(f"{argument}={str(path)!r} is no folder of evidence; try book/evidence")
+        raise FileNotFoundError(f"{argument}={str(path)!r} is not a folder of evidence; try book/evidence")
     return path
 
 

@@ -229,6 +229,6 @@ def labs_of_claim(shelf: list[Lab], claim_id: str) -> list[Lab]:
     chosen = [lab for lab in shelf if lab.number == number]
     if not chosen:
         raise ValueError(
-            f"claim={claim_id!r} is measured by lab {number}, which is not among {', '.join(lab.name for lab in shelf)}"
+            f"claim={claim_id!r} belongs to lab {number}, which is not among {', '.join(lab.name for lab in shelf)}"
         )
     return chosen

@@ -22,15 +22,17 @@ def add_labs(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run(commands: argparse._SubParsersAction) -> None:
-    short = "execute labs headlessly, each in its own process, and say what moved against the committed evidence"
+    short = (
+        "execute labs without a browser, each in its own process, and compare their values with the committed evidence"
+    )
     parser = commands.add_parser(
         "run",
         help=short,
         description=f"{short}. "
-        "Leaves in --out, for each lab, NN_topic.ipynb as executed and NN_topic.json (status, seconds, peak memory, "
-        "error), and index.html: pictures, every claim, how the labs went. A lab runs in its own folder, with the solutions in "
-        "place; a failed one keeps its notebook up to the failing cell. "
-        "Exit status: 0 all green, 1 a lab failed, 2 bad input, 130 stopped by Ctrl-C (go on with --resume).",
+        "The command writes to --out, for each lab, the executed notebook NN_topic.ipynb and NN_topic.json (status, seconds, peak memory, "
+        "error), and one index.html with pictures, every claim, and the status of the labs. A lab runs in its own folder, with the "
+        "solutions of its exercises; if it fails, its notebook is kept up to the failing cell. "
+        "Exit status: 0 all labs succeeded, 1 a lab failed, 2 bad input, 130 stopped by Ctrl-C (continue with --resume).",
     )
     parser.add_argument(
         "labs_wanted",
@@ -38,16 +40,22 @@ def add_run(commands: argparse._SubParsersAction) -> None:
         metavar="LAB",
         help="number or name, such as 05, 05_april or deeper/05_faces; all labs if none is given",
     )
-    parser.add_argument("--deeper", action="store_true", help="run what goes deeper into these labs too (labs/deeper)")
+    parser.add_argument(
+        "--deeper", action="store_true", help="also run the deeper notebooks of these labs (labs/deeper)"
+    )
     parser.add_argument("--profile", default="smoke", help="smoke, class, night, gpu or paper (default: %(default)s)")
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="labs at a time, the cores shared out among them (default: 1)"
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run N labs at a time, and divide the cores among them (default: 1)",
     )
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the results go (default: runs/PROFILE)")
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="skip labs green in --out for the same source, modules of privlab, versions and parameters",
+        help="skip labs that succeeded in --out with the same source, modules of privlab, versions and parameters",
     )
     parser.add_argument(
         "-p",
@@ -56,21 +64,23 @@ def add_run(commands: argparse._SubParsersAction) -> None:
         default=[],
         dest="parameters",
         metavar=("NAME", "VALUE"),
-        help="set another parameter of the labs, such as: 05 -p victim vit_tiny_patch16_224; goes to a folder of its own",
+        help="set another parameter of the labs, such as: 05 -p victim vit_tiny_patch16_224; the results go to a separate folder",
     )
     parser.add_argument(
         "--claim",
         metavar="ID",
-        help="run only the lab that this claim is of, and what goes deeper into it; report lists the ids",
+        help="run only the lab of this claim, and its deeper notebooks; the command report lists the ids",
     )
     parser.add_argument(
         "--timeout",
         type=int,
         metavar="SECONDS",
-        help="for one cell (default: smoke 600, class 1800, gpu 3600, night and paper none)",
+        help="time limit of one cell (default: smoke 600, class 1800, gpu 3600; night and paper have none)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="for the labs (default: %(default)s)")
-    parser.add_argument("--device", default="auto", help="for the labs: auto, cpu, cuda, cuda:1 (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the labs (default: %(default)s)")
+    parser.add_argument(
+        "--device", default="auto", help="device of the labs: auto, cpu, cuda or cuda:1 (default: %(default)s)"
+    )
     parser.add_argument(
         "--cluster", metavar="ADDRESS", help="train shadow models on this Dask scheduler, such as tcp://127.0.0.1:8786"
     )
@@ -123,15 +133,16 @@ def _held(plan: runner.Plan, shelf: list[catalogue.Lab]) -> int:
 
     chosen, out = plan.labs, plan.out
     names = ", ".join(lab.name for lab in chosen)
-    print(
-        f"{names} at the profile {plan.profile}, seed {plan.seed}, {plan.at_once} at once, threads each: {plan.threads}"
-    )
+    each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
+    print(f"{names} at the profile {plan.profile}, seed {plan.seed}, {plan.at_once} at once, {each}")
     print(runner.cost(plan), flush=True)
     try:
         with interrupts.orderly():
             results = runner.run(plan)
     except KeyboardInterrupt:
-        print(f"\nstopped; what is complete stays in {out}, the same command with --resume goes on", file=sys.stderr)
+        print(
+            f"\nstopped; the complete results stay in {out}; the same command with --resume continues", file=sys.stderr
+        )
         return 130
 
     from privlab.runner import screen  # not beside the labs in memory
@@ -145,22 +156,30 @@ def _held(plan: runner.Plan, shelf: list[catalogue.Lab]) -> int:
     failed = [name for name, result in results.items() if result["error"]]
     print("", screen.finish(out, results, held), sep="\n")
     for name, wrong in damaged.items():
-        print(f"left out: {name}; {wrong}")
+        print(f"not shown: {name}; {wrong}")
     if old:
-        print(f"left out: {', '.join(old)}; what {out} holds of them is from before a change (run --resume renews it)")
-    print(f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}" if failed else f"all green; see {out}")
+        print(f"not shown: {', '.join(old)}; the results in {out} are from before a change (run --resume renews them)")
+    print(
+        f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}"
+        if failed
+        else f"all labs succeeded; see {out}"
+    )
     return int(bool(failed))
 
 
 def add_pair(commands: argparse._SubParsersAction) -> None:
-    short = "write labs/NN_topic.ipynb from labs/NN_topic.py, and so in labs/deeper, without outputs and with cell ids that stay put"
+    short = (
+        "write labs/NN_topic.ipynb from labs/NN_topic.py, also in labs/deeper, without outputs and with stable cell ids"
+    )
     parser = commands.add_parser(
         "pair",
         help=short,
         description=f"{short}. "
-        "The .py is what people edit. Exit status of --check: 1 where a notebook is not what its source makes.",
+        "Edit the .py, not the .ipynb. Exit status of --check: 1 if a notebook differs from what its source makes.",
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; name the notebooks that are stale")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; list the notebooks that differ from their source"
+    )
     add_labs(parser)
     parser.set_defaults(call=_pair)
 
@@ -175,7 +194,9 @@ def _pair(options: argparse.Namespace) -> int:
     if options.check:
         stale = pairing.stale(options.labs)
         for path in stale:
-            print(f"{path} is not what {path.with_suffix('.py').name} makes; python -m privlab pair writes it")
+            print(
+                f"{path} differs from what {path.with_suffix('.py').name} makes; python -m privlab pair writes it anew"
+            )
         return int(bool(stale))
     for path in pairing.pair(options.labs):
         print(f"wrote {path}")
@@ -243,11 +264,11 @@ def _address(options: argparse.Namespace) -> int:
 
 
 def add_doctor(commands: argparse._SubParsersAction) -> None:
-    short = "look over this machine: device, memory, versions, data sets, and the profiles that it can run"
+    short = "examine this machine: device, memory, versions, data sets, and the profiles that it can run"
     parser = commands.add_parser(
         "doctor",
         help=short,
-        description=f"{short}. Exit status: 1 where something is broken that the labs need.",
+        description=f"{short}. Exit status: 1 if something that the labs need is broken.",
     )
     add_labs(parser)
     parser.set_defaults(call=_doctor)

@@ -68,7 +68,7 @@ def examine(labs: Path = Path("labs")) -> Iterator[Finding]:
         try:
             yield from check()
         except Exception as error:  # a doctor that dies of what the patient has is no use
-            yield Finding(what, NOTE, f"could not be looked at: {type(error).__name__}: {error}")
+            yield Finding(what, NOTE, f"could not be examined: {type(error).__name__}: {error}")
 
 
 def _system() -> Iterator[Finding]:
@@ -104,13 +104,15 @@ def _packages() -> Iterator[Finding]:
         try:
             version = importlib.metadata.version(one.name)
         except importlib.metadata.PackageNotFoundError:
-            yield Finding("packages", BROKEN, f"{one.name} is missing; privlab asks for {one}")
+            yield Finding("packages", BROKEN, f"{one.name} is missing; privlab needs {one}")
             continue
         if one.specifier.contains(version, prereleases=True):
             fits += 1
         else:
-            yield Finding("packages", BROKEN, f"{one.name} is {version}; privlab asks for {one}")
-    yield Finding("packages", OK, f"privlab {_version('privlab')}; {fits} of {needed} packages are as it asks")
+            yield Finding("packages", BROKEN, f"{one.name} is {version}; privlab needs {one}")
+    yield Finding(
+        "packages", OK, f"privlab {_version('privlab')}; {fits} of {needed} packages have the versions that it needs"
+    )
 
 
 def _torch(versions: dict) -> Iterator[Finding]:
@@ -139,7 +141,7 @@ def _torch(versions: dict) -> Iterator[Finding]:
         yield Finding("torch", BROKEN, f"torch {versions['torch']} works, torchvision does not: {lines[-1]}")
     devices = [f"{name} with {gb:.0f} GB" for name, gb in versions["cuda"]]
     why = "a Mac's GPU has no float64, which the proofs need" if versions["mps"] else "torch sees no GPU"
-    yield Finding("device", OK, f"device='auto' takes {', '.join(devices) or f'the CPU: {why}'}")
+    yield Finding("device", OK, f"device='auto' uses {', '.join(devices) or f'the CPU: {why}'}")
 
 
 def _version(package: str) -> str:
@@ -157,10 +159,10 @@ def _data() -> Iterator[Finding]:
     absent = [f"{name} ({sources.describe(name).disk / 1e6:.0f} MB)" for name in sources.names() if name not in here]
     yield Finding("data", OK, f"in {place}: {', '.join(here) or 'nothing yet'}")
     if absent:
-        yield Finding("data", NOTE, f"not there, fetched when first asked for: {', '.join(absent)}")
+        yield Finding("data", NOTE, f"not there yet; each is fetched when a lab first needs it: {', '.join(absent)}")
     root = next(p for p in (place, *place.parents) if p.exists())
     if absent and not os.access(root, os.W_OK):
-        yield Finding("data", NOTE, f"{root} cannot be written: set PRIVLAB_DATA to a folder of your own to fetch more")
+        yield Finding("data", NOTE, f"{root} is not writable; to fetch more, set PRIVLAB_DATA to a folder of your own")
 
 
 def _evidence() -> Iterator[Finding]:
@@ -180,7 +182,7 @@ def _evidence() -> Iterator[Finding]:
     if aside:
         kinds = ", ".join(f"{count} {what}" for what, count in aside.items())
         yield Finding(
-            "evidence", NOTE, f"left out of every judgement: {kinds}; of two lines for one repeat the earlier counts"
+            "evidence", NOTE, f"no verdict uses these lines: {kinds}; if a repeat has two lines, the earlier counts"
         )
 
 
@@ -190,9 +192,9 @@ def _profiles(labs: Path, torch: dict) -> Iterator[Finding]:
     for profile, (gb, gpu_gb) in _NEEDS.items():
         costs = _costs(labs, profile)
         gb = max(costs.values(), default=gb)
-        largest = f" (the most is lab {max(costs, key=lambda lab: costs[lab])}, {gb:.1f} GB)" if costs else ""
+        largest = f" (lab {max(costs, key=lambda lab: costs[lab])} needs the most)" if costs else ""
         needs = f"{gb:.1f} GB of memory" + (f" and a GPU with {gpu_gb:.0f} GB" if gpu_gb else "")
-        lacks = [f"there are {total:.1f} GB of memory"] if total < gb else []
+        lacks = [f"this machine has {total:.1f} GB of memory"] if total < gb else []
         if gpu < gpu_gb:
             lacks.append(f"the GPU has {gpu:.0f} GB" if gpu else "there is no GPU")
         state = OK if not lacks else BROKEN if profile == "smoke" else NOTE

@@ -89,9 +89,7 @@ def execute(
         except PapermillExecutionError:
             pass  # it is in the notebook, and found there
         except CellTimeoutError:
-            fatal = (
-                f"CellTimeoutError: no end after {timeout} s; give a longer --timeout if the cell is meant to be long"
-            )
+            fatal = f"CellTimeoutError: the cell did not end within {timeout} s; give a longer --timeout if it is meant to take longer"
         except DeadKernelError:
             fatal = "DeadKernelError: the kernel died, as it does when memory runs out; see what doctor says of memory"
     done = nbformat.read(out, as_version=4)

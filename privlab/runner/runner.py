@@ -62,7 +62,9 @@ class Plan:
         if self.timeout is not None and self.timeout < 1:
             raise ValueError(f"timeout={self.timeout} gives a cell no time; give seconds, 1 or more")
         if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed={self.seed} is none that every generator takes; give one from 0 to {2**32 - 1}")
+            raise ValueError(
+                f"seed={self.seed} is not a seed that every generator takes; give one from 0 to {2**32 - 1}"
+            )
         for name in self.extra:
             if name in ("profile", "seed", "device"):
                 raise ValueError(f"parameter={name!r} has an option of its own; give --{name}")
@@ -108,7 +110,7 @@ def value(name: str, text: str) -> Any:
         return json.loads(json.dumps(literal, allow_nan=False))
     except (TypeError, ValueError):
         raise ValueError(
-            f"parameter={name!r}: {text} is no finite number, text, list or dict, nor None or a truth value"
+            f"parameter={name!r}: {text} is not a finite number, text, list, dict, None or truth value"
         ) from None
 
 
@@ -126,17 +128,19 @@ def cost(plan: Plan) -> str:
     minutes = max([sum(c.minutes for c in costs) / plan.at_once, *(c.minutes for c in costs)])
     gb = sum(sorted((c.gb for c in costs), reverse=True)[: plan.at_once])
     lines = (
-        [f"rough cost: {_minutes(minutes)}, {gb:.1f} GB at most (of {total:.1f} GB, {available:.1f} GB are free)"]
+        [f"rough cost: {_minutes(minutes)}, at most {gb:.1f} GB of memory ({available:.1f} of {total:.1f} GB are free)"]
         if costs
         else []
     )
     if silent:
-        lines.append(f"no cost given for {plan.profile}: {', '.join(silent)}")
+        lines.append(f"these labs state no cost for {plan.profile}: {', '.join(silent)}")
     if gb > available:
         fewer = (
-            "; fewer --jobs need less" if plan.at_once > 1 else "; close other programs, or take a machine with more"
+            "; fewer --jobs need less"
+            if plan.at_once > 1
+            else "; close other programs, or use a machine with more memory"
         )
-        lines.append(f"warning: {gb:.1f} GB may be needed and {available:.1f} GB are free{fewer}")
+        lines.append(f"warning: the labs may need {gb:.1f} GB, but {available:.1f} GB are free{fewer}")
     return "\n".join(lines)
 
 
@@ -153,7 +157,7 @@ def run(plan: Plan, board: Board | None = None) -> dict[str, Result]:
     for lab in plan.labs if plan.resume else ():
         results[lab.name] = saved(plan, lab, "ok")
         if results[lab.name]:
-            board.say(f"{lab.name}  kept: it is complete in {plan.out}")
+            board.say(f"{lab.name}  not run again: it is complete in {plan.out}")
         elif wrong := damage(plan, lab):
             board.say(f"{lab.name}  is run again: {wrong.rpartition(';')[0]}")
     todo = [lab for lab in plan.labs if not results[lab.name]]

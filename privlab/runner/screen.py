@@ -36,14 +36,14 @@ def finish(out: Path, results: Results, held: Results | None = None) -> str:
     tested, reproduced, certain = report.holm(judged)
     lines = [columns(_labs(results)), "", columns(report.counts(judged)), ""]
     lines.append(
-        f"of {tested} claims about means {reproduced} reproduced, {certain} of them if all are asked together (Holm)"
+        f"{reproduced} of {tested} claims about means reproduced; {certain} of them also after Holm's correction for many tests"
     )
     lines.append(headlines.count(judged))
     lines.append(_against(compared, moves))
     lines += [f"  {move}" for move in moves[:SHOWN]]
     lines += [f"  and {len(moves) - SHOWN} more"] if len(moves) > SHOWN else []
     lines += [f"{name}: {r['error']}" for name, r in results.items() if r["error"]]
-    return "\n".join([*lines, f"pictures, every claim, and the labs as they ran: {page}"])
+    return "\n".join([*lines, f"all pictures, claims and executed labs: {page}"])
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
@@ -68,10 +68,8 @@ def _labs(results: Results) -> list[list[str]]:
 
 def _against(compared: int, moves: Sequence[Move]) -> str:
     if not compared and not moves:
-        return "no lab measured anything at smoke that could be held against the committed evidence"
-    return f"against the committed evidence, {compared} values: " + (
-        f"{len(moves)} moved" if moves else "nothing moved"
-    )
+        return "no lab measured a value at smoke that can be compared with the committed evidence"
+    return f"{len(moves) or 'none'} of {compared} values differ from the committed evidence"
 
 
 def _page(out: Path, results: Results, judged: Sequence[Judgement], compared: int, moves: Sequence[Move]) -> str:

@@ -16,21 +16,28 @@ def add_student(commands: argparse._SubParsersAction) -> None:
         "student",
         help=short,
         description=f"{short}. "
-        "A sheet, NN_topic_solutions.ipynb, has the solutions of a lab's exercises, or of those named, with their text and checks. "
+        "A sheet, NN_topic_solutions.ipynb, has the solutions of all or some exercises of a lab, with their text and checks. "
         "It replaces no student's notebook. Exit status: 0 done, 2 bad input.",
     )
     parser.add_argument(
-        "labs_wanted", nargs="*", metavar="LAB", help="number or name, with what goes deeper; all if none is given"
+        "labs_wanted",
+        nargs="*",
+        metavar="LAB",
+        help="number or name of a lab, whose deeper notebooks are written too; all labs if none is given",
     )
     parser.add_argument(
         "--solutions",
         nargs="+",
         default=[],
         metavar="WHICH",
-        help="write sheets with the solutions of these labs or exercises, such as: 05 06.twin; and editions of LAB only",
+        help="write sheets with the solutions of these labs or exercises, such as: 05 06.twin; editions are written only of LAB",
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("student"), metavar="FOLDER", help="where they go (default: %(default)s)"
+        "--out",
+        type=Path,
+        default=Path("student"),
+        metavar="FOLDER",
+        help="where the notebooks go (default: %(default)s)",
     )
     add_labs(parser)
     parser.set_defaults(call=_student)
@@ -49,24 +56,35 @@ def _student(options: argparse.Namespace) -> int:
 
 
 def add_mark(commands: argparse._SubParsersAction) -> None:
-    short = "mark a folder of returned notebooks, and write a table: a row a notebook, a column an exercise"
+    short = "mark a folder of returned notebooks, and write a table with a row for each notebook and a column for each exercise"
     parser = commands.add_parser(
         "mark",
         help=short,
         description=f"{short}. "
-        "Each answer runs in a process of its own, which can write no file and reach no network, with limits of time and memory; "
-        "whatever a notebook does spoils no row but its own. Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C.",
+        "Each answer runs in a separate process, which can write no file and reach no network, with limits of time and memory. "
+        "A notebook can spoil only its own row. Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C.",
     )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the returned notebooks, also in folders of it")
+    parser.add_argument(
+        "folder",
+        type=Path,
+        metavar="DIR",
+        help="the folder of the returned notebooks; they may be in folders inside it",
+    )
     parser.add_argument(
         "--out", type=Path, default=Path("marks.csv"), metavar="FILE", help="the table (default: %(default)s)"
     )
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="notebooks at a time, 1 GB each (default: 1)")
     parser.add_argument(
-        "--timeout", type=float, default=20, metavar="SECONDS", help="of a processor, for one answer (default: 20)"
+        "--jobs", type=int, default=1, metavar="N", help="mark N notebooks at a time; each takes 1 GB (default: 1)"
     )
     parser.add_argument(
-        "--memory", type=float, default=2, metavar="GB", help="for one answer, beside torch's own (default: 2)"
+        "--timeout", type=float, default=20, metavar="SECONDS", help="processor time for one answer (default: 20)"
+    )
+    parser.add_argument(
+        "--memory",
+        type=float,
+        default=2,
+        metavar="GB",
+        help="memory for one answer, in addition to that of torch (default: 2)",
     )
     parser.set_defaults(call=_mark)
 
@@ -97,22 +115,30 @@ def _mark(options: argparse.Namespace) -> int:
             print(f"\nstopped; {options.out} has the {len(rows)} notebooks that are marked", file=sys.stderr)
             return 130
     if others := [p.name for p in marking.notebooks(options.folder)[1] if p.resolve() != options.out.resolve()]:
-        print(marking.shown(f"not marked, no notebooks by their names: {', '.join(others)}"))
+        print(marking.shown(f"not marked, because their names are not those of notebooks: {', '.join(others)}"))
     print(f"wrote {options.out}, {len(rows)} rows")
     return 0
 
 
 def add_slides(commands: argparse._SubParsersAction) -> None:
-    short = "write slides of labs that were run: one HTML file a lab, with the prose as speaker's notes"
+    short = "write slides of executed labs: one HTML file for each lab, with the prose as speaker's notes"
     parser = commands.add_parser(
         "slides",
         help=short,
         description=f"{short}. "
-        "They need no network: the scripts that data_scripts/vendor.py fetches go beside them. Exit status: 0 done, 2 bad input.",
+        "The slides need no network: their folder gets the scripts that data_scripts/vendor.py fetches. Exit status: 0 done, 2 bad input.",
     )
     parser.add_argument("labs_wanted", nargs="*", metavar="LAB", help="number or name; all labs if none is given")
-    parser.add_argument("--run", type=Path, default=Path("runs/smoke"), metavar="RUN", help="(default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("runs/slides"), metavar="DIR", help="(default: %(default)s)")
+    parser.add_argument(
+        "--run", type=Path, default=Path("runs/smoke"), metavar="RUN", help="folder of the run (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs/slides"),
+        metavar="DIR",
+        help="where the slides go (default: %(default)s)",
+    )
     add_labs(parser)
     parser.set_defaults(call=_slides)
 

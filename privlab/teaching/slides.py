@@ -76,7 +76,7 @@ def write(lab: catalogue.Lab, run: Path, vendor: Path, out: Path) -> Path:
     notebook = static_pages.executed(lab, run)
     if notebook is None:
         raise FileNotFoundError(
-            f"run={str(run)!r} has no green result of {lab.name} as it stands; python -m privlab run {lab.path.stem} --out {run}"
+            f"run={str(run)!r} has no successful result of the present {lab.name}; try python -m privlab run {lab.path.stem} --out {run}"
         )
     for part in ("reveal", "mathjax"):
         if not (vendor / part).is_dir():

@@ -1,4 +1,5 @@
-"""Labs as a reader runs them in JupyterLab: cell by cell, by keyboard, each control moved and its picture seen to change."""
+"""Labs as a reader runs them in JupyterLab: cell by cell, by keyboard. Each prediction is made and answered, each control moved, and its
+picture seen to change."""
 
 import shutil
 from pathlib import Path
@@ -20,13 +21,23 @@ ERRORS = """
 const found = document.querySelectorAll('[data-mime-type="application/vnd.jupyter.error"]');
 return [...found].map(e => e.textContent);
 """
-ASKS = "return [...arguments[0].querySelectorAll('.widget-label')].some(e => e.textContent === 'your guess')"
-SAID = (
-    "return [...document.querySelectorAll('.jp-OutputArea')].filter(e => e.textContent.includes('. You said ')).length"
-)
-READOUT = "return document.activeElement.closest('.widget-slider').querySelector('.widget-readout').textContent"
+ASKS = "return !!arguments[0].querySelector('.privlab-choice')"
+ON_GUESS = "return document.activeElement.matches('.privlab-choice :is(.noUi-handle, input[type=radio], input[type=checkbox])')"
+# The guess at hand: the number of a slider, or the words beside a circle or a box, and whether it is given.
+GUESS = """
+const e = document.activeElement, slider = e.closest('.widget-slider');
+if (slider) return [String(parseFloat(slider.querySelector('.widget-readout').textContent)), true];
+return [e.closest('label').textContent.trim(), e.checked];
+"""
+# What the answers to predictions say, as Markdown: one for each that was asked.
+ANSWERS = """
+const said = [...document.querySelectorAll('.jp-OutputArea .jp-RenderedMarkdown')].map(e => e.textContent.trim());
+return said.filter(text => /^(Measured: |Right: |This is not measured yet)/.test(text));
+"""
 # The boxes of `widgets.explore`: controls, and below them what they drew.
-BOXES = "[...document.querySelectorAll('.jupyter-widgets.widget-vbox:not(.privlab-pad)')].filter(b => b.querySelector('.jp-OutputArea'))"
+BOXES = """[...document.querySelectorAll('.jupyter-widgets.widget-vbox:not(.privlab-pad)')].filter(box =>
+  box.querySelector(':scope > :is(.widget-slider, .widget-dropdown, .widget-checkbox, .widget-toggle-buttons)')
+  && box.querySelector('.jp-OutputArea'))"""
 CONTROLS = ".noUi-handle, select, input[type=checkbox], .widget-toggle-buttons"
 DRAWN = f"const box = {BOXES}[arguments[0]]; return box.querySelector('.jp-OutputArea').innerHTML"
 COUNTS = f"return {BOXES}.map(b => b.querySelectorAll('{CONTROLS}').length)"
@@ -54,6 +65,16 @@ const cell = document.querySelector('.jp-Cell.jp-mod-active');
 return [cell.matches('.jp-CodeCell') && !!cell.querySelector('.cm-content').textContent, cell];
 """
 PROMPT = "return arguments[0].querySelector('.jp-InputPrompt').textContent"
+# A button of a cell's output that has this name, which gets the focus; and what that output shows.
+BUTTON = """
+const found = [...arguments[0].querySelectorAll('.jp-OutputArea button')].find(e => e.textContent.trim() === arguments[1]);
+if (found) found.focus();
+return !!found;
+"""
+SHOWN = """
+const drawn = [...arguments[0].querySelectorAll('.jp-OutputArea :is(img, svg)')].map(e => e.src || e.innerHTML);
+return drawn.join() + arguments[0].querySelector('.jp-OutputArea').innerText;
+"""
 
 
 def run_cell(page, seconds=120):
@@ -67,17 +88,32 @@ def run_cell(page, seconds=120):
 
 
 def guess(page):
-    """Move the slider of the cell that has just run, and go on: back with Shift and Tab, an arrow, and j for the next cell."""
+    """Make the prediction of the cell that has just run, and go on: back with Shift and Tab, a key, and j for the next cell.
+
+    A slider takes an arrow; a choice, the space bar on its last answer. Returns the guess as the page shows it.
+    """
     for _ in range(5):
         page.press(Keys.TAB, held=Keys.SHIFT)
-        if page.js("return document.activeElement.matches('.noUi-handle')"):
+        if page.js(ON_GUESS):
             break
     else:
-        raise AssertionError("five times Shift and Tab, and no slider had the focus")
-    before = page.js(READOUT)
-    page.press(Keys.ARROW_RIGHT)
-    page.until(lambda: page.js(READOUT) != before, 10)
+        raise AssertionError("five times Shift and Tab, and no slider or choice had the focus")
+    before = page.js(GUESS)
+    page.press(Keys.ARROW_RIGHT if page.js(WHICH)[0] == "slider" else Keys.SPACE)
+    page.until(lambda: page.js(GUESS) != before, 10)
+    words, given = page.js(GUESS)
+    assert given
     page.press("j")
+    return words
+
+
+def press_button(page, cell, name):
+    """Press the button of this name in a cell's output, if there is one, by the space bar, and wait until what it shows is another."""
+    if page.js(BUTTON, cell, name):
+        before = page.js(SHOWN, cell)
+        page.press(Keys.SPACE)
+        page.until(lambda: page.js(SHOWN, cell) != before, 60)
+        page.press("j")
 
 
 def move(page, box, control):
@@ -92,7 +128,15 @@ def move(page, box, control):
     page.until(lambda: page.js(DRAWN, box) not in ("", before), 60)
 
 
-OTHERS = [pytest.param(name, marks=pytest.mark.weekly) for name in ("05_april_closed_form", "09_fourteen_steps")]
+WEEKLY = (
+    "04_gradient_inversion",
+    "05_april_closed_form",
+    "09_fourteen_steps",
+    "11_model_inversion",
+    "12_resistant_architectures",
+    "14_the_ledger",
+)
+OTHERS = [pytest.param(name, marks=pytest.mark.weekly) for name in WEEKLY]
 
 
 @pytest.mark.check
@@ -101,18 +145,27 @@ def test_a_lab_by_keyboard(name, tmp_path, jupyter):
     shutil.copy(LABS / f"{name}.ipynb", tmp_path / "root")
     place = dict(PRIVLAB_DATA=str(sources.folder()), PRIVLAB_STORE=str(tmp_path / "store"), OMP_NUM_THREADS="1")
     with jupyter(f"{name}.ipynb", **place) as page:
-        cells, guesses = nbformat.read(LABS / f"{name}.ipynb", 4).cells, 0
+        cells, guesses = nbformat.read(LABS / f"{name}.ipynb", 4).cells, []
         for _ in cells:
             cell = run_cell(page)
+            assert len(page.js(ANSWERS)) <= len(guesses)  # no answer stands before its guess
             if page.js(ASKS, cell):
-                guess(page)
-                guesses += 1
+                guesses.append(guess(page))
+            for button in ("Step", "Clear", "Send"):  # of a race; of a pad, which sends an empty sheet
+                press_button(page, cell, button)
         assert page.js(STATE) == {"waiting": 0, "ran": sum(c.cell_type == "code" for c in cells)}
         assert page.js(ERRORS) == []
-        assert guesses and page.js(SAID) == guesses
+        answers = page.js(ANSWERS)
+        assert guesses and len(answers) == len(guesses)
+        for answer, words in zip(answers, guesses, strict=True):
+            assert (
+                f"You said {words}" in answer or "That is what you said." in answer or "Your guess is kept." in answer
+            )
 
         counts = page.js(COUNTS)
-        assert counts and all(counts)
+        assert len(counts) == sum(c.source.count("widgets.explore(") for c in cells if c.cell_type == "code") and all(
+            counts
+        )
         for box, controls in enumerate(counts):
             for control in range(controls):
                 move(page, box, control)

@@ -137,7 +137,7 @@ def test_the_lab_of_a_claim(folder):
     assert names(catalogue.labs_of_claim(labs, claim.id)) == ["05_april"]
     with pytest.raises(ValueError, match=f"is not a claim; did you mean '{re.escape(claim.id)}'"):
         catalogue.labs_of_claim(labs, claim.id + "s")
-    with pytest.raises(ValueError, match=r"is measured by lab 05, which is not among 00_start_here, 12_resist"):
+    with pytest.raises(ValueError, match=r"belongs to lab 05, which is not among 00_start_here, 12_resist"):
         catalogue.labs_of_claim([labs[0], labs[2]], claim.id)
 
 

@@ -73,7 +73,7 @@ def test_profiles_follow_memory_gpu_and_what_the_labs_say(torch_says, tmp_path, 
     assert states()[0] == "broken"
     assert (
         found(tmp_path, "smoke")[0].text
-        == "needs 40.0 GB of memory (the most is lab 03, 40.0 GB): no, there are 32.0 GB of memory"
+        == "needs 40.0 GB of memory (lab 03 needs the most): no, this machine has 32.0 GB of memory"
     )
 
 
@@ -81,9 +81,9 @@ def test_packages_missing_or_too_old(torch_says, tmp_path, monkeypatch):
     asked = ["numpy>=999", "no-such-package>=1", "pytest>=8; extra == 'test'", "pandas>=2"]
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: asked)
     texts = [f.text for f in found(tmp_path, "packages")]
-    assert texts[0].startswith("numpy is ") and texts[0].endswith("; privlab asks for numpy>=999")
-    assert texts[1] == "no-such-package is missing; privlab asks for no-such-package>=1"
-    assert texts[2].endswith("1 of 3 packages are as it asks")
+    assert texts[0].startswith("numpy is ") and texts[0].endswith("; privlab needs numpy>=999")
+    assert texts[1] == "no-such-package is missing; privlab needs no-such-package>=1"
+    assert texts[2].endswith("1 of 3 packages have the versions that it needs")
 
 
 def test_privlab_not_installed(torch_says, tmp_path, monkeypatch):
@@ -122,5 +122,5 @@ def test_a_check_that_raises_becomes_a_finding(torch_says, tmp_path, monkeypatch
 
     monkeypatch.setattr(machine, "memory", fails)
     findings = list(doctor.examine(tmp_path))
-    assert [f.text for f in findings if f.what == "system"] == ["could not be looked at: OSError: the disk is on fire"]
+    assert [f.text for f in findings if f.what == "system"] == ["could not be examined: OSError: the disk is on fire"]
     assert [f.what for f in findings].count("torch") == 1  # the others went on

@@ -109,7 +109,9 @@ def test_a_control_that_fails_at_its_upper_end_only(lab):
 
 def test_a_cell_that_does_not_end(lab):
     found, kept = lab("print('before')", "import time\ntime.sleep(600)", timeout=2)
-    assert re.match(r"In \[.\], under .Where it happens.: CellTimeoutError: no end after 2 s", found["error"])
+    assert re.match(
+        r"In \[.\], under .Where it happens.: CellTimeoutError: the cell did not end within 2 s", found["error"]
+    )
     cells = [cell for cell in kept.cells if cell.cell_type == "code"]
     assert text_of(cells[2]) == "before\n"
     assert cells[3].outputs[-1].ename == "CellTimeoutError"

@@ -179,7 +179,9 @@ def test_resume_runs_what_failed_and_what_changed(two_at_once):
     write(labs, "02_env", "'changed'")
     board = Lines()
     after = runner.run(plan(labs, made.out, jobs=2, seed=7, resume=True), board)
-    assert [line for line in board.lines if "kept" in line] == [f"00_slow  kept: it is complete in {made.out}"]
+    assert [line for line in board.lines if "not run again" in line] == [
+        f"00_slow  not run again: it is complete in {made.out}"
+    ]
     assert after["00_slow"] == before["00_slow"]
     assert after["01_bad"]["status"] == after["02_env"]["status"] == "ok"
     assert kept(made, "02_env").cells[-1].source == "'changed'"
@@ -258,7 +260,7 @@ def test_ctrl_c_stops_the_kernels_and_resume_goes_on(tmp_path):
     process.send_signal(signal.SIGINT)
     said, complained = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command with --resume goes on" in complained and "Traceback" not in complained
+    assert "the same command with --resume continues" in complained and "Traceback" not in complained
     assert "00_quick  ok" in said
     for _ in range(100):
         if not kernel.is_running():
@@ -356,11 +358,11 @@ def test_the_rough_cost(tmp_path, monkeypatch):
     for i, (minutes, gb) in enumerate([(10, 1.5), (2, 2.0), (3, 0.5)]):
         write(tmp_path, f"0{i}_lab", minutes=minutes, gb=gb)
     one, two = (runner.cost(plan(tmp_path, tmp_path, jobs=jobs)) for jobs in (1, 2))
-    assert one == "rough cost: 15 min, 2.0 GB at most (of 4.0 GB, 3.0 GB are free)"
+    assert one == "rough cost: 15 min, at most 2.0 GB of memory (3.0 of 4.0 GB are free)"
     assert (
-        two.splitlines()[0] == "rough cost: 10 min, 3.5 GB at most (of 4.0 GB, 3.0 GB are free)"
+        two.splitlines()[0] == "rough cost: 10 min, at most 3.5 GB of memory (3.0 of 4.0 GB are free)"
     )  # never below its longest lab
-    assert two.splitlines()[1] == "warning: 3.5 GB may be needed and 3.0 GB are free; fewer --jobs need less"
+    assert two.splitlines()[1] == "warning: the labs may need 3.5 GB, but 3.0 GB are free; fewer --jobs need less"
     assert runner.cost(plan(tmp_path, tmp_path, profile="gpu")) == "no cost given for gpu: 00_lab, 01_lab, 02_lab"
 
 
@@ -369,8 +371,8 @@ def test_the_rough_cost(tmp_path, monkeypatch):
     [
         ({"jobs": 0}, "jobs=0 runs nothing"),
         ({"timeout": 0}, "timeout=0 gives a cell no time"),
-        ({"seed": -1}, "seed=-1 is none that every generator takes; give one from 0 to 4294967295"),
-        ({"seed": 2**32}, "seed=4294967296 is none that every generator takes"),
+        ({"seed": -1}, "seed=-1 is not a seed that every generator takes; give one from 0 to 4294967295"),
+        ({"seed": 2**32}, "seed=4294967296 is not a seed that every generator takes"),
     ],
 )
 def test_a_plan_that_cannot_be(tmp_path, wrong, message):

@@ -22,7 +22,7 @@ def test_the_screen_has_labs_verdicts_and_what_moved(tmp_path, monkeypatch):
     assert lines[2].split() == ["05_april", "ok", "23.0", "1.11"]
     assert lines[3].split() == ["99_other", "failed", "1.0", "?"]
     assert lines[5].split()[:2] == ["paper", "scope"] and len(lines) < 45
-    at = lines.index("against the committed evidence, 40 values: 12 moved")
+    at = lines.index("12 of 40 values differ from the committed evidence")
     assert lines[at + 1] == "  canary: psnr[a_0], 1 before, 2 now" and lines[at + 9] == "  and 4 more"
     assert lines[-2] == "99_other: In [3]: <boom>" and lines[-1].endswith(f": {tmp_path / 'index.html'}")
     assert headlines.count(judging.judgements()) in lines

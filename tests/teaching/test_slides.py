@@ -156,7 +156,7 @@ def test_what_goes_deeper_has_slides_if_it_is_named_and_beside_the_scripts(house
 def test_a_lab_that_changed_since_its_run_is_refused(house, capsys):
     (house / "labs/05_lab.py").write_text("# %% [markdown]\n# # 05 · another\n")
     assert asked(house) == 2
-    assert "has no green result of 05_lab as it stands; python -m privlab run 05" in capsys.readouterr().err
+    assert "has no successful result of the present 05_lab; try python -m privlab run 05" in capsys.readouterr().err
 
 
 def test_without_the_scripts_it_says_how_to_have_them(house, capsys):

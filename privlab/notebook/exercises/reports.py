@@ -71,7 +71,7 @@ TAUGHT = {
 
 
 def clinic(answer: object) -> Iterator[str]:
-    yield from _chosen(answer, TAUGHT_NOTHING, TAUGHT, "the facts are a to f")
+    yield from letters(answer, TAUGHT_NOTHING, TAUGHT, "the facts are a to f")
 
 
 BROCHURE = {
@@ -87,7 +87,7 @@ NO_BROCHURE = {
 
 
 def brochure(answer: object) -> Iterator[str]:
-    yield from _chosen(answer, BROCHURE, NO_BROCHURE, "the facts are a to f")
+    yield from letters(answer, BROCHURE, NO_BROCHURE, "the facts are a to f")
 
 
 def nobody(answer: object) -> Iterator[str]:

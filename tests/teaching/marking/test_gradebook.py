@@ -404,7 +404,7 @@ def test_a_name_that_is_no_text_spoils_no_other_row(tmp_path):
     done = subprocess.run(command, cwd=LABS.parent, env=strict, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     assert r"M\udcfcller.ipynb  no marks" in done.stdout and "anna.ipynb  lab 00, 1 of 4" in done.stdout
-    assert r"not marked, no notebooks by their names: M\udcfcller.pdf" in done.stdout
+    assert r"not marked, because their names are not those of notebooks: M\udcfcller.pdf" in done.stdout
     assert set(table(tmp_path / "marks.csv")) == {"anna", r"M\udcfcller"}
 
 
@@ -427,7 +427,7 @@ def test_the_command_prints_a_line_a_notebook(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "anna.ipynb  lab 00, 1 of 4" in said and "cleo.ipynb  lab 04, 0 of 1" in said
     assert "ben.ipynb  no marks  0.0 s  no notebook: it is not JSON" in said
-    assert "not marked, no notebooks by their names: report.pdf\n" in said
+    assert "not marked, because their names are not those of notebooks: report.pdf\n" in said
     assert said.rstrip().endswith(f"wrote {tmp_path / 'marks.csv'}, 3 rows")
 
 
