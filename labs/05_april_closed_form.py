@@ -30,6 +30,7 @@ import functools
 import warnings
 
 import torch
+from IPython.display import display
 
 from privlab import compute, data, experiments, ledger, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
@@ -82,8 +83,7 @@ drawings.vit(read=("patch embedding", "position embedding"))
 #
 # Lu et al. 2022 have a different system, from attention, for an architecture of their own. [A third notebook](deeper/05_the_two_theorems.ipynb) proves it.
 # You need none of the three for what follows.
-
-# %% [markdown]
+#
 # ## How exact is the solution?
 #
 # With exact numbers the solution is $X = (G^\top)^+ \, \partial\ell/\partial W$. The plus is the **pseudo-inverse**, the matrix that undoes another as far
@@ -107,9 +107,7 @@ found = {
     for name, leak in leaks.items()
 }
 near = {name: metrics.psnr(image, photo).item() for name, image in found.items()}
-guess.against(near["float32"])
-
-# %%
+display(guess.against(near["float32"]))
 titles = [f"from {name}: {value:.0f} dB" for name, value in near.items()]
 plots.side_by_side(
     photo,
@@ -216,10 +214,8 @@ for level in (*levels, 0.0):
     frames.append(answer)
     captions.append(f"noise {level:g}: SSIM {ssim[level]:.2f}")
 alts = [f"The recovered image at {caption}." for caption in captions]
+display(smallest.against(f"{min(x for x in levels if ssim[x] < 0.5):g}"))
 flipbook.show(frames, captions, alts, label="noise, from much to none")
-
-# %%
-smallest.against(f"{min(level for level in levels if ssim[level] < 0.5):g}")
 
 # %% [markdown]
 # That was one photograph. The experiment has more, and attacks the paper's architecture with the paper's system (Figure 6).
@@ -280,17 +276,14 @@ rows = {
     for form in ("float32", "float64")
 }
 rows["mean photograph"] = "psnr[cifar10, mean_photograph]"
-plots.evidence(kept_fixed, mine_fixed, rows, xlabel="PSNR in dB")
-
-# %%
 fixed = kept_fixed if len(kept_fixed) else mine_fixed
-hide.against([n for n in names if fixed.mean(rows[f"{n}, float64"]) < 20])
+display(hide.against([n for n in names if fixed.mean(rows[f"{n}, float64"]) < 20]))
+plots.evidence(kept_fixed, mine_fixed, rows, xlabel="PSNR in dB")
 
 # %% [markdown]
 # Where float64 breaks what float32 does not break, the system is badly conditioned, and more digits would break it as well. Where even float64 fails, an equation is
 # *missing*. Which one?
-
-# %% [markdown]
+#
 # ## Which embedding hides the photograph?
 #
 # Take numbers $a_i$, one for each patch, with $\sum_i a_i = 0$ and $\sum_i a_i e_i = 0$. Combine the tokens with them. Bias and embeddings cancel:
@@ -308,7 +301,7 @@ hide.against([n for n in names if fixed.mean(rows[f"{n}, float64"]) < 20])
 # hidden directions. [A deeper notebook](deeper/05_rank_rule_proved.ipynb) proves that there are no others, and treats the norm with care.
 
 # %% [markdown]
-# ### Exercise 2: count them *(difficulty 3, 15 minutes)*
+# ### Exercise 2: count them *(difficulty 3, 12 minutes)*
 #
 # The 2-D sinusoid is a function of the row plus a function of the column. So it cannot see a table of numbers $a$ whose rows and columns all sum to zero. How many directions does
 # it hide on a grid of $n \times n$ patches, of `patch` pixels a side? Write `hidden_2d(n, patch)`.
@@ -393,9 +386,7 @@ plots.evidence(kept_rank, mine_rank, rows, xlabel="PSNR in dB, from float64")
 model = client(torch.float64, position="low_rank", position_rank=14, position_std=1.0)
 answer = closed_form.subspace(model, observe(model, photo, label))
 lost_at_one = metrics.psnr(answer.images, photo).item() < 30 and answer.hidden == 1
-needed.against(FEW if lost_at_one else SOME)
-
-# %%
+display(needed.against(FEW if lost_at_one else SOME))
 text(
     "The rule and the solver never differ by more than {:.0f} directions, over {} "
     "photographs and all embeddings. With nothing hidden (rank 15) the photograph "
@@ -408,8 +399,7 @@ text(
 
 # %% [markdown]
 # So few directions do so much because $d$ is made of the photograph's own patches. What is hidden is how one patch differs from another.
-
-# %% [markdown]
+#
 # ## The defender's desk
 #
 # You are the client. Set the position embedding, the noise and the number format. The server solves both systems, once with the ridge for your noise and once with a larger
@@ -466,9 +456,7 @@ loss = {
     k: cost.mean(f"task_acc[none] - task_acc[{k}]") for k in ("own_1", "fixed_rank_4")
 }
 apart = loss["own_1"] - loss["fixed_rank_4"]
-costs_more.against(options[0 if apart > 1 else 1 if apart < -1 else 2])
-
-# %%
+display(costs_more.against(options[0 if apart > 1 else 1 if apart < -1 else 2]))
 text(
     "The noise costs {:.1f} points of accuracy and the low rank {:.1f}; below zero is "
     "a gain. This was measured on {}, so it says little about large networks.",
@@ -477,7 +465,7 @@ text(
 )
 
 # %% [markdown]
-# ### Exercise 4: whose photograph can be computed? *(difficulty 2, 10 minutes)*
+# ### Exercise 4: whose photograph can be computed? *(difficulty 2, 8 minutes)*
 #
 # Six clients have the ViT of this lab, with width 384 and 16 patches of 8 x 8 pixels. Whose photograph can a server compute with one of the two systems, so that one recognises it? Give a set of
 # letters.
@@ -532,8 +520,7 @@ ledger.show("05")
 #
 # A photograph that comes back from one gradient behind a low-rank embedding, by whatever means, would show that the rule counts too little: it speaks of one system and says nothing of
 # the others. A search uses all gradients at once; lab 06 tries it. And a private embedding, which the server does not know, takes away both systems.
-
-# %% [markdown]
+#
 # ## Read on
 #
 # Lu et al. 2022, sections 3 and 4.2. Lab 06 attacks the same network by search, lab 07 takes batches apart, lab 08 asks which gradients leak, and lab 13 weighs the
