@@ -48,7 +48,7 @@ leak
 # ## Architecture A
 #
 # The paper studies two designs (Figure 1). In **A**, attention sits directly on the embedding: patches plus position embedding, then three linear maps, query, key and
-# value. **B** is a usual ViT, with a norm in between and skip connections around. Sizes are the paper's for CIFAR-10: width 384, four heads, four blocks. It says "4 patches",
+# value. **B** is a usual ViT, with a norm in between, and shortcuts around attention and MLP. Sizes are the paper's for CIFAR-10: width 384, four heads, four blocks. It says "4 patches",
 # and the code that it names has four in a *row*: 16 patches, and a class token.
 
 # %% [markdown]

@@ -185,7 +185,7 @@ plots.side_by_side(
     answer.clamped,
     plain.clamp(0, 1),
     titles=["the client's", *titles],
-    alt=f"A photograph, and what two solvers make of its gradient. {'; '.join(titles)}.",
+    alt=f"A photograph, and what two solvers make of it. {'; '.join(titles)}.",
 )
 
 # %% [markdown]
