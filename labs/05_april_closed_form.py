@@ -83,7 +83,8 @@ drawings.vit(read=("patch embedding", "position embedding"))
 #
 # Lu et al. 2022 have a different system, for an architecture of their own. It comes from *attention*, the layer in which each token takes in a weighted mean of all
 # tokens. [A third notebook](deeper/05_the_two_theorems.ipynb) proves it. You need none of the three for what follows.
-#
+
+# %% [markdown] tags=["printed"]
 # ## How exact is the solution?
 #
 # With exact numbers the solution is $X = (G^\top)^+ \, \partial\ell/\partial W$. The plus is the **pseudo-inverse**, the matrix that undoes another as far
@@ -157,15 +158,13 @@ rows = {
     for form in forms
 }
 rows = {name: key for name, key in rows.items() if key in kept or key in mine}
-plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
-
-# %%
 if victim:
     warnings.filterwarnings("ignore", "width .* is not above")
     guest = models.build(victim, num_classes=1000, seed=seed)
     image, true_class = data.load("imagenet_samples").one(1, size=224)
     answer = closed_form.patch_embedding(guest, observe(guest, image, true_class))
     print(f"{victim}: {metrics.psnr(answer.images, image).item():.1f} dB")
+plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 
 # %% [markdown]
 # ## Noise on the gradient
@@ -290,8 +289,8 @@ plots.evidence(kept_fixed, mine_fixed, rows, xlabel="PSNR in dB")
 #
 # $$\sum_i a_i z_i = W d \quad\text{with}\quad d = \sum_i a_i x_i .$$
 #
-# So $Wd$ is a combination of tokens. If you add $d$ to a patch, its token stays among the combinations of tokens, and no equation notices. Such a $d$ is a *hidden
-# direction*: a change of a patch that the server cannot see.
+# So $Wd$ is a combination of tokens. If you add $d$ to a patch, its token stays among the combinations of tokens, and no equation notices. Such a $d$ is a
+# *hidden direction*: a change of a patch that the server cannot see.
 #
 # Let $E$ have the embeddings as rows, and let $[E\;\mathbf 1]$ have a column of ones more. The $a$ then form a space of dimension $n - \mathrm{rank}[E\;\mathbf 1]$. A
 # patch of $p \times p$ pixels has only $3p^2$ numbers. So each patch has
@@ -380,9 +379,7 @@ keys = {f"rank {r}": f"rank_{r}" for r in (16, 15, 12, 8, 5, 3, 1)}
 keys |= {"2-D sinusoid": "sinusoid_2d"}
 rows = {name: f"psnr[subspace, {key}]" for name, key in keys.items()}
 rows = {name: key for name, key in rows.items() if key in ruled}
-plots.evidence(kept_rank, mine_rank, rows, xlabel="PSNR in dB, from float64")
-
-# %%
+display(plots.evidence(kept_rank, mine_rank, rows, xlabel="PSNR in dB, from float64"))
 model = client(torch.float64, position="low_rank", position_rank=14, position_std=1.0)
 answer = closed_form.subspace(model, observe(model, photo, label))
 lost_at_one = metrics.psnr(answer.images, photo).item() < 30 and answer.hidden == 1
@@ -399,7 +396,8 @@ text(
 
 # %% [markdown] tags=["printed"]
 # So few directions do so much because $d$ is made of the photograph's own patches. What is hidden is how one patch differs from another.
-#
+
+# %% [markdown] tags=["printed"]
 # ## The defender's desk
 #
 # You are the client. Set the position embedding, the noise and the number format. The server solves both systems, once with the ridge for your noise and once with a larger
@@ -417,7 +415,6 @@ for r in (15, 12, 8, 4):
 baseline = metrics.psnr(mean_photograph(), photo).item()
 
 
-# %%
 def desk(position_embedding, noise, number_format):
     computed = torch.float64 if number_format == "float64" else torch.float32
     model = client(computed, **EMBEDDINGS[position_embedding])
@@ -522,7 +519,8 @@ ledger.show("05")
 #
 # A photograph that comes back from one gradient behind a low-rank embedding, by whatever means, would show that the rule counts too little: it speaks of one system and says nothing of
 # the others. A search uses all gradients at once; lab 06 tries it. And a private embedding, which the server does not know, takes away both systems.
-#
+
+# %% [markdown]
 # ## Read on
 #
 # Lu et al. 2022, sections 3 and 4.2. Lab 06 attacks the same network by search, lab 07 takes batches apart, lab 08 asks which gradients leak, and lab 13 weighs the
