@@ -143,7 +143,7 @@ plots.spectrum({"gradient at the patches": values}, cutoffs=lines, alt=alt)
 # A pseudo-inverse divides by each singular value $s$. Below the errors it would divide noise by almost nothing. So our solver adds a **ridge**: it divides by
 # $s + \varepsilon^2/s$, with $\varepsilon$ the size of the errors. This changes nothing where $s$ is large. Where $s$ is small, the picture stays grey.
 #
-# Here is the system on stock ViTs, with photographs of 224 pixels.
+# Now stock ViTs, at 224 pixels.
 
 # %%
 kept = experiments.load("april_closed_form.stock")
@@ -517,8 +517,7 @@ ledger.show("05")
 # %% [markdown]
 # ## What would change our mind
 #
-# A photograph that comes back from one gradient behind a low-rank embedding, by whatever means, would show that the rule counts too little: it speaks of one system and says nothing of
-# the others. A search uses all gradients at once; lab 06 tries it. And a private embedding, which the server does not know, takes away both systems.
+# A photograph that comes back from one gradient behind a low-rank embedding would show that the rule counts too little: it speaks of one system. A search uses all gradients at once; lab 06 tries it. And a private embedding, which the server does not know, takes away both systems.
 
 # %% [markdown]
 # ## Read on
