@@ -1202,6 +1202,16 @@ WRONG = {
         (lambda n, k: n, "at the largest rank"),
         (lambda n, k: None, "Nothing is written yet"),
     ],
+    "05.clients": [
+        ({"b", "c"}, "well conditioned"),
+        ({"a", "c"}, "still known"),
+        ({"a", "b"}, "only badly conditioned"),
+        ({"a", "b", "c", "d"}, "hides n - rank"),
+        ({"a", "b", "c", "e"}, "drowns every singular value"),
+        ({"a", "b", "c", "f"}, "equations for one image"),
+        ({"a", "g"}, "There is no 'g'"),
+        (3, "Give a set of letters"),
+    ],
     "06.april": [
         (lambda a, b, k: squares(a, b) + k * position_cosine(a, b), "The sign is turned"),
         (lambda a, b, k: squares(a, b) + k * (1 - position_cosine(a, b)), "without the 1"),
@@ -2509,6 +2519,7 @@ RIGHT = {  # other ways than the lab's own
         lambda image: image.unflatten(-1, (4, 8)).flip(-2).flatten(-2),
         lambda image: image.unflatten(-1, (4, 8))[..., torch.tensor([1, 0, 2, 3]), :].flatten(-2),
     ],
+    "05.clients": [{"a", "b", "c"}, ["C", "a", "b"], "abc"],
     "06.frozen": [{"a", "b", "c"}, ["C", "a", "b"], "abc"],
     "06.valley": [
         lambda c, f: valley((c**2 - 1) / (c**2 + 1), f),
