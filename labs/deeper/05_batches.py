@@ -89,7 +89,6 @@ kept = experiments.load("april_closed_form.solved")
 mine = experiments.run("april_closed_form.solved", profile, device=device)
 rows = {"one image": "mse[closed_form, batch_1]"}
 rows |= {f"the nearest of {k}": f"mse[closed_form, batch_{k}]" for k in (2, 4)}
-rows |= {"mean photograph": "mse[cifar10, mean_photograph]"}
 plots.evidence(kept, mine, rows, xlabel="mean squared error in pixels", log=True)
 
 # %% [markdown]

@@ -159,7 +159,6 @@ kept_solved = experiments.load("april_closed_form.solved")
 mine_solved = experiments.run("april_closed_form.solved", profile, device=device)
 rows = {"architecture A": "mse[closed_form, arch_a, cifar10]"}
 rows |= {"architecture B": "mse[closed_form, arch_b]"}
-rows |= {"mean photograph": "mse[cifar10, mean_photograph]"}
 xlabel = "mean squared error in pixels"
 plots.evidence(kept_solved, mine_solved, rows, xlabel=xlabel, log=True)
 

@@ -16,7 +16,7 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.3 | 1.2 GB |
+# | smoke | 0.3 | 1.4 GB |
 # | class | 0.5 | 1.4 GB |
 #
 # (Smoke measured, class estimated, on two CPU cores.)
