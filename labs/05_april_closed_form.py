@@ -17,9 +17,9 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.5 | 1.6 GB |
-# | class | 1 | 1.6 GB |
+# | class | 5 | 1.6 GB |
 #
-# (Measured on two CPU cores.)
+# (Measured on two CPU cores, class beside other programs.)
 
 # %% [markdown]
 # *About 70 minutes. You need* lab 00, and the singular value decomposition by name. *New words*: **class token**, **pseudo-inverse**,

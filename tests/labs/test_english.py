@@ -56,8 +56,8 @@ def found(text):
     ]
 
 
-def test_a_lesson_uses_the_words_of_its_field(rewritten):
-    texts = [*map(prose, rewritten.markdown), *(text for code in rewritten.code for text in told(code))]
+def test_a_lesson_uses_the_words_of_its_field(notebook):
+    texts = [*map(prose, notebook.markdown), *(text for code in notebook.code for text in told(code))]
     assert [one for text in texts for one in found(text)] == []
 
 

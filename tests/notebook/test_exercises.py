@@ -1405,6 +1405,17 @@ WRONG = {
         (lambda J, r, d: None, "Nothing is written yet"),
         (0.1, "Give a function"),
     ],
+    "07.credit": [
+        ({"b", "d", "e"}, "an image that needs no gradient"),
+        ({"a", "d", "e"}, "More steps help a search"),
+        ({"a", "b", "e"}, "the client's gradient is not needed"),
+        ({"a", "b", "d"}, "chosen for one of two searches"),
+        ({"a", "b", "c", "d", "e"}, "how it should be"),
+        ({"a", "b", "d", "e", "f"}, "no accident of one batch"),
+        (set(), "an image that needs no gradient"),
+        ({"a", "g"}, "There is no 'g'; the facts are a to f"),
+        (12.0, "Give a set of letters"),
+    ],
     "08.select": [
         (lambda names, a, b: [n for n in names if ".attn." in n and n.endswith("weight")], "Compare whole numbers"),
         (lambda names, a, b: attention_between(names, a, b, leaf=""), "is a bias"),
@@ -2579,6 +2590,7 @@ RIGHT = {  # other ways than the lab's own
         ),
         lambda J, r, d: damped_step(J.float(), r.float(), d),
     ],
+    "07.credit": [{"a", "b", "d", "e"}, ["E", "b", "A", "d"], "abde", ("e", "d", "b", "a")],
     "08.select": [
         lambda names, a, b: set(attention_between(names, a, b)),
         lambda names, a, b: [f"blocks.{i}.attn.{x}.weight" for i in range(a - 1, b) for x in ("proj", "qkv")],

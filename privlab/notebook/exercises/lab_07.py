@@ -1,4 +1,4 @@
-"""Checks of lab 07: jumps at the joints of patches, stages as data, labels that repeat, a registration with no gradient, a damped step."""
+"""Checks of lab 07: jumps at the joints of patches, stages as data, labels that repeat, a registration with no gradient, a damped step, credit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from privlab.attacks.gradient_inversion.priors import PatchJoints, total_variati
 from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
+from privlab.notebook.exercises.reports import credit
 
 # -- the patch prior -----------------------------------------------------------------------------------------------------
 
@@ -372,4 +373,6 @@ CHECKS = {
     "07.counts": counts,
     "07.registration": registration,
     "07.damped": damped,
+    "07.credit": credit,
 }
+DEEPER = {"labels": ("07.counts",), "algebra_first": ("07.damped",)}

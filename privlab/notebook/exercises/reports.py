@@ -163,3 +163,19 @@ NO_ADD = {
 
 def auditor(answer: object) -> Iterator[str]:
     yield from letters(answer, ADD, NO_ADD, "the facts are a to f")
+
+
+CREDIT = {
+    "a": "Is anything given away? One fact compares 12.2 dB with an image that needs no gradient.",
+    "b": "More steps help a search by themselves. One fact gives the two searches different numbers of steps.",
+    "d": "If the client's gradient is not needed for 12.2 dB, it does not give the batch away. One fact takes it out.",
+    "e": "A setting that was chosen for one of two searches, on the very batches that are reported, favours it.",
+}
+NO_CREDIT = {
+    "c": "(c) That is how it should be: a difference between the two is then none of their starts.",
+    "f": "(f) Then the gain is no accident of one batch. It says nothing against the sentence, only that 0.6 dB are there.",
+}
+
+
+def credit(answer: object) -> Iterator[str]:
+    yield from letters(answer, CREDIT, NO_CREDIT, "the facts are a to f")
