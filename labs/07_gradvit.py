@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.4 GB |
-# | class | 2.5 | 1.6 GB |
+# | smoke | 0.4 | 1.2 GB |
+# | class | 2 | 1.2 GB |
 #
 # (Measured on two CPU cores.)
 
@@ -78,7 +78,7 @@ guess_two
 # $$\mathcal L(x) = \Gamma(t)\, \mathcal L_{\text{gradients}} + \Upsilon(t)\, \mathcal R_{\text{image}} + \alpha_1 \mathcal R_{\text{patch}} + \alpha_2 \mathcal R_{\text{reg}} + \alpha_3 \mathcal R_{\text{extra}} .$$
 
 # %%
-drawings.search_loop(changed="made-up images", compared="mean gradient")
+drawings.search_loop(changed="made-up batch", compared="mean gradient")
 
 # %% [markdown]
 # - **Gradients** (equation 3): for each parameter tensor the norm of the difference. The norms are added.
@@ -192,7 +192,9 @@ editor = schedule_editor.ScheduleEditor(
     search, images, start, mean_photograph, attack.steps
 )
 psnr = {time: editor.run(smoothness=span) for time, span in times.items()}
-guess_time.against(max(psnr, key=psnr.get))
+helped = max(psnr, key=psnr.get)
+editor.run(smoothness=times[helped])  # shown again, not searched again
+guess_time.against(helped)
 
 # %% [markdown]
 # Now it is your turn. Set when each term counts, and press *Play*. Watch what comes back while a term is on, and when it goes off. (With the keyboard: Tab to an end of a bar, then the arrow keys.) A few ideas:
