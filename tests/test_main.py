@@ -55,7 +55,7 @@ def test_run_writes_everything_and_shows_the_tables(labs, tmp_path, capsys):
     (labs / "00_start.py").write_text(PARAMETERS + "# %%\n3\n")
     assert run("run", "--claim", "lu2022.theorem1.linear_system", "--labs", labs, "--out", out, "--resume") == 0
     said = capsys.readouterr().out
-    assert "05_april  kept" in said and "00_start  started" not in said
+    assert "05_april  not run again" in said and "00_start  started" not in said
     assert f"not shown: 00_start; the results in {out} are from before a change" in said
 
 

@@ -112,7 +112,7 @@ guess.against(-start.losses["position"])
 # position term's at $\alpha = 1$?
 
 # %%
-share = sense_of_place.slope_share(victim(), leak, seed)
+share = sense_of_place.gradient_share(victim(), leak, seed)
 print(f"the position term's share of what drives this search: {share:.1e}")
 
 # %% [markdown]

@@ -248,7 +248,7 @@ def _without_a_search(repeat: int, std: float, victim: dict[str, Any], device: s
     yield f"log10_sense_of_place[{word(std)}]", math.log10(sense)
     yield f"log10_distance_of_noise[{word(std)}]", math.log10(far)
     if std == 1:
-        yield "slope_share[position, alpha_1]", sense_of_place.slope_share(model, leak, seed=repeat + BEGIN)
+        yield "slope_share[position, alpha_1]", sense_of_place.gradient_share(model, leak, seed=repeat + BEGIN)
 
 
 KINDS: dict[

@@ -53,7 +53,7 @@ def measured(model: nn.Module, truth: Tensor, label: Tensor, seed: int) -> tuple
     return cosine_distance(truth, moved.grads, client).item() / distance, distance
 
 
-def slope_share(model: nn.Module, leak: Leak, seed: int) -> float:
+def gradient_share(model: nn.Module, leak: Leak, seed: int) -> float:
     """Of the steepness of APRIL's two terms over the pixels, at noise, the share that is the position term's at alpha = 1."""
     if leak.labels is None:
         raise ValueError(

@@ -53,7 +53,7 @@ class ScheduleEditor(Playback):
         for move in (buttons := self._controls("Go on by one step of the search")):
             move.add_class(SKIP)  # a search takes seconds: a sweep of the controls only moves the sliders
         for one in self.sliders.values():
-            one.observe(lambda _: (self.pause(), self._show()), "value")
+            one.observe(self._moved, "value")
         shown = self.chart, ipywidgets.HBox(buttons, layout=WRAP), self.words, self.failure, self.board
         super().__init__([*self.sliders.values(), *shown])
         self._show()
@@ -109,6 +109,10 @@ class ScheduleEditor(Playback):
             self.tried[at] = next(self.searches[at], self.tried[at])
             yield
             self._show()
+
+    def _moved(self, _: object) -> None:
+        self.pause()
+        self._show()
 
     def _show(self) -> None:
         state = self.tried.get(self.schedule)

@@ -125,7 +125,7 @@ def test_the_larger_embedding_has_more_sense_of_place_and_a_smaller_share_of_the
         model, leak = april_victims.observed(0, victim={**TINY, "position_std": std})
         sense[std] = sense_of_place.measured(model, truth, label, seed=0)[0]
     assert sense[1.0] > 10 * sense[0.02]
-    assert sense_of_place.slope_share(model, leak, seed=0) < 0.1
+    assert sense_of_place.gradient_share(model, leak, seed=0) < 0.1
 
 
 def test_a_strip_is_bytes_and_a_batch_stands_below():

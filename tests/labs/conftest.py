@@ -1,7 +1,7 @@
-"""What tests ask of a lab: its cells, prose, sentences, sections, exercises and minutes; and which labs are lessons already.
+"""What tests ask of a lab: its cells, prose, sentences, sections, exercises and minutes.
 
 A test with one of these arguments runs once for each: `notebook`, every lab and what goes deeper; `lab`, the labs; `deeper`, what goes
-deeper; `lesson`, the labs that are rewritten as lessons; `rewritten`, these and what goes deeper.
+deeper.
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ import pytest
 from privlab.runner import catalogue, pairing
 
 LABS = Path(__file__).parents[2] / "labs"
-# Labs that are no lessons yet, and are left out of what only lessons have to keep, here and in labs/ruff.toml. A lab that is rewritten
-# goes from both lists; test_sizes.py finds one that could go.
-TO_COME = {"02", "05", "08"}
 
 MATHS = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 EXERCISE = re.compile(r"### Exercise (\d+): .+ \*\(difficulty (\d+), (\d+) minutes\)\*")
@@ -164,8 +161,6 @@ GROUPS = {
     "notebook": SHELF,
     "lab": [one for one in SHELF if not one.lab.goes_deeper],
     "deeper": [one for one in SHELF if one.lab.goes_deeper],
-    "lesson": [one for one in SHELF if not one.lab.goes_deeper and one.number not in TO_COME],
-    "rewritten": [one for one in SHELF if one.lab.goes_deeper or one.number not in TO_COME],
 }
 
 
@@ -173,11 +168,6 @@ def pytest_generate_tests(metafunc):
     for name, group in GROUPS.items():
         if name in metafunc.fixturenames:
             metafunc.parametrize(name, group, ids=[one.lab.name for one in group])
-
-
-@pytest.fixture(scope="session")
-def to_come():
-    return TO_COME
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,9 @@ from privlab.notebook import checks
 MANY = (3, 5)
 
 
-def test_an_exercise_says_its_number_its_difficulty_and_its_minutes(rewritten):
+def test_an_exercise_says_its_number_its_difficulty_and_its_minutes(notebook):
     """`### Exercise 2: why the sign? *(difficulty 2, 15 minutes)*`"""
-    exercises = rewritten.exercises
+    exercises = notebook.exercises
     assert [one for one in exercises if one.number is None] == [], (
         "headed: ### Exercise N: title *(difficulty D, M minutes)*"
     )
@@ -18,16 +18,16 @@ def test_an_exercise_says_its_number_its_difficulty_and_its_minutes(rewritten):
     assert all("<details><summary>Hint</summary>" in one.text for one in exercises)
 
 
-def test_a_lesson_has_three_to_five_and_not_all_at_its_end(lesson):
+def test_a_lesson_has_three_to_five_and_not_all_at_its_end(lab):
     low, high = MANY
-    assert low <= len(lesson.exercises) <= high
-    first = next(k for k, cell in enumerate(lesson.cells) if "exercise" in cell.metadata.get("tags", []))
-    assert first < 2 / 3 * len(lesson.cells), "put them where their idea is"
+    assert low <= len(lab.exercises) <= high
+    first = next(k for k, cell in enumerate(lab.cells) if "exercise" in cell.metadata.get("tags", []))
+    assert first < 2 / 3 * len(lab.cells), "put them where their idea is"
 
 
-def test_one_exercise_of_a_lesson_asks_for_no_formula(lesson):
+def test_one_exercise_of_a_lesson_asks_for_no_formula(lab):
     """To read a figure, find the flaw in a claim, design an experiment, break a defence: its cell has the tag `reading` too."""
-    assert [one for one in lesson.exercises if "reading" in one.cell.metadata["tags"]]
+    assert [one for one in lab.exercises if "reading" in one.cell.metadata["tags"]]
 
 
 def test_every_exercise_keeps_the_name_of_its_lab(notebook):

@@ -83,7 +83,7 @@ def test_the_committed_notebook_is_the_paired_one_and_empty(notebook):
 
 
 def test_anatomy(notebook):
-    """What every lab has, rewritten or not, and what goes deeper."""
+    """What every lab has, and what goes deeper."""
     text = "\n".join(notebook.markdown)
     assert "you can" in text and re.search(r"\bpredict\b", text, re.IGNORECASE)
     assert {"smoke", "class"} <= set(notebook.lab.costs) <= set(evidence.SIZES)
@@ -95,24 +95,8 @@ def test_anatomy(notebook):
     assert not re.search(r"\bTODO\b|\bFIXME\b", text)
 
 
-def test_anatomy_of_a_lab_that_is_yet_to_be_rewritten(lab, to_come):
-    if lab.number not in to_come:
-        pytest.skip("a lesson, see below")
-    text = "\n".join(lab.markdown)
-    for heading in (
-        "*You need*",
-        "Words that are new here",
-        "The paper, and here",
-        "What we did differently",
-        "Summary",
-    ):
-        assert heading in text, heading
-    assert "Where to read on" in text and len(lab.exercises) >= 3
-    assert any("page.show()" in c or "ledger.show(" in c for c in lab.code)
-
-
-def test_anatomy_of_a_lesson(lesson):
-    check_anatomy(lesson)
+def test_anatomy_of_a_lesson(lab):
+    check_anatomy(lab)
 
 
 def check_anatomy(lesson):

@@ -59,9 +59,9 @@ def typed(text, lab):
     return found
 
 
-def test_no_result_is_typed_by_hand(rewritten):
-    cells = [c for c in rewritten.cells if c.cell_type == "markdown" and "printed" not in c.metadata.get("tags", [])]
-    assert [one for cell in cells for one in typed(cell.source, rewritten.number)] == [], (
+def test_no_result_is_typed_by_hand(notebook):
+    cells = [c for c in notebook.cells if c.cell_type == "markdown" and "printed" not in c.metadata.get("tags", [])]
+    assert [one for cell in cells for one in typed(cell.source, notebook.number)] == [], (
         "let a cell write it (notebook.text), or tag the cell `printed` if it is a setting, a law, or made up for an exercise"
     )
 

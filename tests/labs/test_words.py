@@ -92,8 +92,7 @@ def test_the_glossary_has_every_new_word_and_the_lab_that_introduces_it(shelf):
 def unknown(notebook, shelf):
     """Word -> the lab that it is new in, of those that a reader who comes to this notebook has not met.
 
-    A lab presupposes those before it; what goes deeper, its own lab too; and nothing presupposes what goes deeper, but in a lab that is
-    yet to be rewritten.
+    A lab presupposes those before it; what goes deeper, its own lab too; and nothing presupposes what goes deeper.
     """
     mine = [word for word in new_words(notebook) if notebook.lab.goes_deeper]
     new_in = {word: lab for word, lab in glossary().items() if lab}
@@ -101,8 +100,7 @@ def unknown(notebook, shelf):
     met = [lab.number for lab in shelf["lab"] if lab.number < notebook.number]
     met += [notebook.number] if notebook.lab.goes_deeper else []
     found = {word: lab for word, lab in new_in.items() if lab not in met}
-    if notebook in shelf["rewritten"]:
-        found |= {word: one.lab.name for one in shelf["deeper"] for word in new_words(one)}
+    found |= {word: one.lab.name for one in shelf["deeper"] for word in new_words(one)}
     return {word: lab for word, lab in found.items() if word not in {*EVERYDAY, *mine}}
 
 

@@ -272,7 +272,7 @@ def test_ctrl_c_stops_the_kernels_and_resume_goes_on(tmp_path):
     made = plan(labs, out, resume=True)
     board = Lines()
     results = runner.run(made, board)
-    assert board.lines[0].startswith("00_quick  kept")
+    assert board.lines[0].startswith("00_quick  not run again")
     assert results["01_long"]["status"] == "ok"
 
 
@@ -363,7 +363,10 @@ def test_the_rough_cost(tmp_path, monkeypatch):
         two.splitlines()[0] == "rough cost: 10 min, at most 3.5 GB of memory (3.0 of 4.0 GB are free)"
     )  # never below its longest lab
     assert two.splitlines()[1] == "warning: the labs may need 3.5 GB, but 3.0 GB are free; fewer --jobs need less"
-    assert runner.cost(plan(tmp_path, tmp_path, profile="gpu")) == "no cost given for gpu: 00_lab, 01_lab, 02_lab"
+    assert (
+        runner.cost(plan(tmp_path, tmp_path, profile="gpu"))
+        == "these labs state no cost for gpu: 00_lab, 01_lab, 02_lab"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from .canvas import Canvas, Drawing
 from .federated import batch, client_and_server, search_loop
 from .inversion import three_parties
 from .judging import plane, three_rulings, verdict
-from .membership import in_and_out, one_question, who_trains_on_what
+from .membership import in_and_out, keep_matrix, one_question, who_trains_on_what
 from .narrowing import bottleneck
 from .networks import generator_inversion, morph_block, probe, residual_stage, vit
 
@@ -14,6 +14,7 @@ __all__ = [
     "client_and_server",
     "generator_inversion",
     "in_and_out",
+    "keep_matrix",
     "morph_block",
     "one_question",
     "plane",

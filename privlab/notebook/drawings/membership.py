@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from privlab.notebook.drawings import glyphs
-from privlab.notebook.drawings.canvas import BLUE, GREEN, RED, WIDTH, Canvas, Drawing
+from privlab.notebook.drawings.canvas import BLUE, GREEN, PLAIN, RED, WIDTH, Canvas, Drawing
 
 
 def one_question(classes: tuple[str, ...] = ("cat", "dog", "frog")) -> Drawing:
@@ -112,4 +114,46 @@ def in_and_out(models: int = 3) -> Drawing:
         f"One picture. {models} models were trained without it, {models} with it. How sure they are of it makes two "
         "bell curves over one axis: that of the models trained without it lies at the left, that of the models "
         "trained with it at the right. A line marks how sure the victim is: here it lies under the right curve.",
+    )
+
+
+def keep_matrix(pairs: int = 4, pictures: int = 6) -> Drawing:
+    """Who is trained on which picture: a row a model, in complementary pairs, with the target, its partner, and one picture's column.
+
+    pairs: of models, 2 to 5.  pictures: 4 to 8.
+    """
+    if not 2 <= pairs <= 5 or not 4 <= pictures <= 8:
+        raise ValueError(f"pairs={pairs}, pictures={pictures}: give 2 to 5 pairs and 4 to 8 pictures")
+    canvas, cell, gap, top = Canvas(), 26, 8, 46
+    left, keep = 96, np.random.default_rng(3).random((pairs, pictures)) < 0.5
+    marked = next(k for k in range(pictures) if 0 < keep[1:, k].sum() < pairs - 1 or pairs == 2)
+    for k in range(pictures):
+        glyphs.photograph(canvas, left + k * cell + 3, 20, 20)
+    bottom = top + 2 * pairs * cell + (pairs - 1) * gap
+    for row in range(2 * pairs):
+        y = top + row * cell + row // 2 * gap
+        name = ("victim", "its partner")[row] if row < 2 else f"shadow {row - 1}"
+        canvas.label(left - 8, y + 17, name, anchor="end", bold=row == 0)
+        for k in range(pictures):
+            inside = bool(keep[row // 2, k] != row % 2)
+            look = f'fill="{GREEN}" fill-opacity=".75"' if inside else 'fill="none"'
+            canvas.add(
+                f'<rect x="{left + k * cell + 2}" y="{y + 2}" width="{cell - 4}" height="{cell - 4}" rx="3" {look} '
+                f'stroke="{PLAIN}" stroke-opacity=".5"/>'
+            )
+            if k == marked and row > 1:
+                canvas.label(left + pictures * cell + 26, y + 17, "in" if inside else "out", bold=inside)
+        if row == 1:
+            canvas.line((left - 84, y + 13), (left + pictures * cell, y + 13), colour=RED, width=1.6)
+    canvas.add(
+        f'<rect x="{left + marked * cell - 1}" y="14" width="{cell + 2}" height="{bottom - 12}" rx="5" fill="none" stroke="{BLUE}" '
+        'stroke-width="2.2"/>'
+    )
+    canvas.label(left + marked * cell + cell / 2, 10, "one picture", bold=True)
+    canvas.label(left, bottom + 18, "filled: the model is trained on the picture", anchor="start")
+    return canvas.done(
+        bottom + 26,
+        f"A grid of {2 * pairs} models and {pictures} pictures; a filled square says that the model is trained on the "
+        "picture. Models come in pairs: what one has, the other lacks. The first is the victim; its partner is crossed out. "
+        "In the column of one picture the shadow models are marked in or out, as many of each.",
     )

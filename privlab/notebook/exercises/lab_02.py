@@ -1,4 +1,4 @@
-"""Checks of lab 02: a likelihood ratio by hand, an attack with four bugs, and how many non-members a small rate needs."""
+"""Checks of lab 02: a likelihood ratio by hand, an attack with four bugs, how many non-members a small rate needs, and an audit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from privlab import data
 from privlab.attacks.membership_inference import signals
 from privlab.notebook.exercises.lab_01 import OPEN, combine, compare
+from privlab.notebook.exercises.reports import auditor
 
 # -- the ratio by hand -----------------------------------------------------------------------------------------------------
 
@@ -300,4 +301,10 @@ def non_members(answer: object) -> Iterator[str]:
             yield f"{count_of} {100 * share:.4g}%, {verdict}."
 
 
-CHECKS = {"02.log_ratio": log_ratio, "02.four_bugs": four_bugs, "02.non_members": non_members}
+CHECKS = {
+    "02.log_ratio": log_ratio,
+    "02.non_members": non_members,
+    "02.auditor": auditor,
+    "02.four_bugs": four_bugs,
+}
+DEEPER = {"careless_code": ("02.four_bugs",)}

@@ -1,4 +1,4 @@
-"""Checks of lab 05: the theorem by hand, counting unknowns, noise, and the rank rule."""
+"""Checks of lab 05: the theorem by hand, counting unknowns, noise, the rank rule, and whose photograph can be computed."""
 
 from __future__ import annotations
 
@@ -120,4 +120,28 @@ def design(answer: object) -> Iterator[str]:
         yield f"largest_rank({patches}, {k}) = {value:g} hides {patches - value - 1:g} directions; you need {k}, at the largest rank."
 
 
-CHECKS = {"05.theorem": theorem, "05.width": width, "05.noise": noise, "05.rank": rank, "05.design": design}
+COMPUTED = {
+    "a": "bfloat16 keeps 8 significant digits of a binary number. With such a well conditioned system they are enough. Try it at the desk.",
+    "b": "One client withholds a gradient, and the embedding itself is still known: the server sent it. What does the second system need?",
+    "c": "Look at the chart of fixed embeddings again. One of them hides nothing, and is only badly conditioned: float64 is enough.",
+}
+HIDDEN = {
+    "d": "(d) Rank 4 hides n - rank[E 1] = 11 directions of each patch, however many digits are sent.",
+    "e": "(e) So much noise drowns every singular value: the picture is no better than the mean photograph.",
+    "f": "(f) Both systems are equations for one image. The mean of two gradients solves neither for the one nor for the other.",
+}
+
+
+def clients(answer: object) -> Iterator[str]:
+    yield from answers.letters(answer, COMPUTED, HIDDEN, "the clients are a to f")
+
+
+CHECKS = {
+    "05.theorem": theorem,
+    "05.width": width,
+    "05.noise": noise,
+    "05.rank": rank,
+    "05.design": design,
+    "05.clients": clients,
+}
+DEEPER = {"the_two_theorems": ("05.theorem",), "width_and_noise": ("05.width",)}

@@ -1,4 +1,4 @@
-"""Checks of lab 07: joints of patches, stages as data, labels that repeat, a registration with no gradient, a damped step, a credit."""
+"""Checks of lab 07: jumps at joints, stages as data, labels that repeat, a registration with no gradient, a damped step, credit."""
 
 from __future__ import annotations
 

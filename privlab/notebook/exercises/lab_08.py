@@ -18,6 +18,7 @@ from privlab.models import april
 from privlab.notebook.exercises import answers
 from privlab.notebook.exercises.answers import OPEN
 from privlab.notebook.exercises.lab_00 import _number
+from privlab.notebook.exercises.reports import safe
 
 # -- names of a selection ------------------------------------------------------------------------------------------------
 
@@ -241,4 +242,7 @@ def label(answer: object) -> Iterator[str]:
     yield "The smallest of them must point at the label: which gradient is p - [label], and nothing else?"
 
 
-CHECKS = {"08.select": select, "08.share": share, "08.fewest": fewest, "08.rows": rows, "08.label": label}
+CHECKS = {
+    "08.select": select, "08.share": share, "08.fewest": fewest, "08.rows": rows, "08.label": label, "08.safe": safe
+}  # fmt: skip
+DEEPER = {"depth_with_gradvit": ("08.select",), "rows": ("08.rows",)}

@@ -133,6 +133,38 @@ def report(answer: object) -> Iterator[str]:
     yield from letters(answer, UNSIGNED, SIGNED, "the reasons are a to f")
 
 
+UNSAFE = {
+    "a": "If the search hardly misses the stem, its other gradients hold the photograph as well. One finding says so.",
+    "c": "An attack that never reads the stem is not stopped by withholding it. One finding names one, and it is not a search.",
+    "d": "If another weight puts another part first, the ranking is one of the attack. Which finding says so?",
+    "f": "A search that was stopped early says little about a part. Which finding shows what it finds later, without the stem?",
+}
+NOT_UNSAFE = {
+    "b": "(b) Repeating the search with other photographs and weights is what makes a ranking worth reading. It does not speak against it.",
+    "e": "(e) This agrees with the team: the head is low in its ranking. It names no way to the photograph.",
+}
+
+
+def safe(answer: object) -> Iterator[str]:
+    yield from letters(answer, UNSAFE, NOT_UNSAFE, "the findings are a to f")
+
+
+ADD = {
+    "b": "Forty times as many members are found where almost nobody is accused wrongly. Does the AUC, over all patients, show them?",
+    "d": "An answer to a question that the training never asked says little about the training. The mean of two answers is weaker then.",
+    "e": "A spread from two margins is too wide or too narrow by chance. The ratio of such Gaussians is mostly noise.",
+}
+NO_ADD = {
+    "a": "(a) That is the best case for the attacker. The ratio would hardly do better with shadow models of another kind.",
+    "c": "(c) So it must be. A Gaussian that was fitted to the victim itself would know the answer.",
+    "f": "(f) That makes the comparison fair. It speaks neither for the ratio nor against it.",
+}
+
+
+def auditor(answer: object) -> Iterator[str]:
+    yield from letters(answer, ADD, NO_ADD, "the facts are a to f")
+
+
 CREDIT = {
     "a": "Is anything given away? One fact compares 12.2 dB with an image that needs no gradient.",
     "b": "More steps help a search by themselves. One fact gives the two searches different numbers of steps.",

@@ -28,6 +28,7 @@ ALL = {
     "who trains on what": drawings.who_trains_on_what,
     "one question": drawings.one_question,
     "in and out": drawings.in_and_out,
+    "keep matrix": drawings.keep_matrix,
     "plane": drawings.plane,
     "verdict": drawings.verdict,
     "three parties": drawings.three_parties,
@@ -72,6 +73,17 @@ def test_the_attacker_is_where_it_was_said_to_be():
     assert COLOURS[1] not in peace.svg and peace.alt.endswith("Nobody attacks.")
     with pytest.raises(ValueError, match="attacker='client' is none of server, wire, nobody"):
         drawings.client_and_server(attacker="client")
+
+
+def test_a_picture_of_the_keep_matrix_is_in_half_of_the_shadow_models():
+    for pairs in (2, 4, 5):
+        drawing = drawings.keep_matrix(pairs)
+        said = words(drawing)
+        assert said.count("in") == said.count("out") == pairs - 1 and "victim" in said
+        filled = [e for e in parsed(drawing).iter(f"{SVG}rect") if e.get("fill-opacity") == ".75"]
+        assert len(filled) == pairs * 6  # of 2 * pairs * 6 squares, whatever was drawn
+    with pytest.raises(ValueError, match="pairs=1, pictures=6"):
+        drawings.keep_matrix(1)
 
 
 def test_the_judge_gets_the_private_photographs_and_the_attacker_does_not():

@@ -1,0 +1,181 @@
+"""The client's pen: strike parts of an update out within a budget, send the rest, and see what the attacks make of it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import ipywidgets
+from torch import Tensor
+
+from privlab import metrics
+from privlab.notebook import plots
+from privlab.notebook.control_sweep import SKIP
+from privlab.notebook.widgets import button
+
+RECOGNISED = 0.5  # SSIM: above it an image is called recognised, as in lab 04
+SIDE = 112  # CSS pixels of an image
+PLAIN = "line-height:1.5;margin:.2em 0 .4em;max-width:45em"
+NO_IMAGE = f'<div style="box-sizing:border-box;height:{SIDE}px;border:1px dashed currentColor"></div>'
+
+Attack = Callable[
+    [frozenset[str]], Tensor | None
+]  # names of the parts that are sent -> an image, or None: cannot be run
+
+
+class Desk(ipywidgets.VBox):
+    """A box to tick for each part of the update; a struck part is not sent.
+
+    `tries` holds what was sent so far: the parts struck out -> attack -> the image that it made.
+    """
+
+    def __init__(
+        self,
+        photograph: Tensor,
+        parts: Mapping[str, int],
+        attacks: Mapping[str, Attack],
+        budgets: Sequence[float],
+    ) -> None:
+        self.photograph, self.parts, self.attacks = photograph.cpu(), dict(parts), dict(attacks)
+        self.tries = dict[frozenset[str], dict[str, Tensor]]()
+        self.words, self.sheet = ipywidgets.HTML(), ipywidgets.HTML()
+        style = {"description_width": "5em"}
+        options = [(f"{each:.0%}", each) for each in budgets]
+        self.budget = ipywidgets.ToggleButtons(options=options, description="budget", style=style)
+        self.boxes = {
+            name: ipywidgets.Checkbox(
+                description=f"{name}, {_percent(self.share([name]))}",
+                indent=False,
+                layout={"width": "15em", "max_width": "96%"},
+            )
+            for name in self.parts
+        }
+        self.send = button("Send the rest", "All attacks are run on what is sent", self._send)
+        self.send.add_class(SKIP)  # a search takes seconds: too long for a sweep of the controls
+        for control in (self.budget, *self.boxes.values()):
+            control.observe(lambda _: self._count(), "value")
+        rows = ipywidgets.HBox([*self.boxes.values()], layout={"flex_flow": "row wrap"})
+        title = ipywidgets.HTML(f'<p style="{PLAIN}">Tick what you strike out:</p>')
+        super().__init__([self.budget, title, rows, self.words, self.send, self.sheet])
+        self._count()
+
+    def __repr__(self) -> str:  # what a page shows that can show no widget
+        return f"An update of {len(self.parts)} parts to strike out, and {len(self.attacks)} attacks; it needs a running kernel."
+
+    # -- the rules -----------------------------------------------------------------------------------------------------
+
+    @property
+    def struck(self) -> frozenset[str]:
+        """The parts that are ticked."""
+        return frozenset(name for name, box in self.boxes.items() if box.value)
+
+    def share(self, struck: Collection[str]) -> float:
+        """What part of all numbers of the update these parts have, from 0 to 1."""
+        return sum(self.parts[name] for name in struck) / sum(self.parts.values())
+
+    def redact(self, struck: Collection[str]) -> dict[str, float]:
+        """Strike these parts out, send the rest, and run all attacks: attack -> SSIM of its image.
+
+        struck: names of parts; may be empty. An attack that cannot be run on what is left is not in the result.
+        Raises ValueError for a part that is none, or where nothing is left to send.
+        """
+        if strangers := sorted(set(struck) - self.parts.keys()):
+            raise ValueError(f"struck: {strangers[0]!r} is no part; there are {', '.join(self.parts)}")
+        key = frozenset(struck)
+        if not (sent := self.parts.keys() - key):
+            raise ValueError("struck: all parts; leave one to send, or the server learns nothing")
+        if key not in self.tries:
+            made = {name: attack(frozenset(sent)) for name, attack in self.attacks.items()}
+            self.tries[key] = {name: image.cpu() for name, image in made.items() if image is not None}
+        self._show()
+        return self.ssim(key)
+
+    def ssim(self, struck: Collection[str]) -> dict[str, float]:
+        """Attack -> SSIM of the image that it made of a redaction that was sent."""
+        images = self.tries[frozenset(struck)]
+        return {name: metrics.ssim(image, self.photograph).item() for name, image in images.items()}
+
+    def hides(self, struck: Collection[str]) -> bool:
+        """Whether no attack's image is recognised after this redaction, which was sent before."""
+        return max(self.ssim(struck).values(), default=0.0) <= RECOGNISED
+
+    @property
+    def cheapest(self) -> float | None:
+        """The smallest share that was struck out and hid the photograph; None while nothing did."""
+        return min((self.share(key) for key in self.tries if self.hides(key)), default=None)
+
+    # -- what is to be seen --------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        self.words.value = _told("The attacks are running. The search takes some seconds.")
+        self.redact(self.struck)
+        self._count()
+
+    def _count(self) -> None:
+        share, budget = self.share(self.struck), self.budget.value
+        self.send.disabled = over = share > budget or len(self.struck) == len(self.parts)
+        more = "That is too much: untick a part." if over else "The rest is sent."
+        self.words.value = _told(
+            f"You strike out {_percent(share)} of all numbers. Your budget is {budget:.0%}. {more}"
+        )
+
+    def _show(self) -> None:
+        rows = [self._row(key) for key in [*self.tries][::-1]]
+        best = self.cheapest
+        told = "No redaction so far hides it." if best is None else f"The smallest that hides it: {_percent(best)}."
+        self.sheet.value = _told(f"<b>Redactions sent: {len(rows)}.</b> {told}") + "".join(rows)
+
+    def _row(self, struck: frozenset[str]) -> str:
+        """A redaction that was sent: the photograph, and what each attack made of the rest."""
+        ssim = self.ssim(struck)
+        names = ", ".join(name for name in self.parts if name in struck) or "nothing"
+        result = "<b>hidden</b>" if self.hides(struck) else "<b>recognised</b>"
+        told = f"Struck out: {html.escape(names)} ({_percent(self.share(struck))}). The photograph is {result}."
+        figures = [_figure(self.photograph, "the photograph")]
+        for name in self.attacks:
+            if name in ssim:
+                figures.append(_figure(self.tries[struck][name], f"{name}: SSIM {ssim[name]:.2f}"))
+            else:
+                figures.append(_caption(f"{name}: it lacks a gradient that it needs", NO_IMAGE))
+        return _told(told) + f'<div style="display:flex;flex-wrap:wrap;gap:8px">{"".join(figures)}</div>'
+
+
+def desk(
+    photograph: Tensor,
+    parts: Mapping[str, int],
+    attacks: Mapping[str, Attack],
+    budgets: Sequence[float] = (0.15, 0.5, 0.9),
+) -> Desk:
+    """A client's desk, at which parts of an update are struck out before it is sent.
+
+    photograph: the client's, (1, channels, height, width) in [0, 1].  parts: name -> how many numbers it has.
+    attacks: name -> function of the parts that are sent, giving an image of the photograph's shape, or None where it cannot be run.
+    budgets: shares of all numbers that may be struck out, above 0 and below 1.
+    Raises ValueError for no parts, no attacks, or another budget.
+    """
+    for name, given in (("parts", parts), ("attacks", attacks), ("budgets", budgets)):
+        if not given:
+            raise ValueError(f"{name} is empty; give one at least")
+    if wrong := [each for each in budgets if not 0 < each < 1]:
+        raise ValueError(f"budgets: {wrong[0]} is not between 0 and 1; give shares of the update, such as 0.5")
+    return Desk(photograph, parts, attacks, budgets)
+
+
+def _told(words: str) -> str:
+    return f'<p role="status" style="{PLAIN}">{words}</p>'
+
+
+def _figure(image: Tensor, name: str) -> str:
+    """An image with its name below."""
+    return _caption(name, plots.face(image[0].cpu(), f"{name}.", SIDE).tag(";display:block"))
+
+
+def _caption(name: str, picture: str) -> str:
+    style = f"margin:0;width:{SIDE}px;overflow-wrap:anywhere"
+    return (
+        f'<figure style="{style}">{picture}<figcaption style="color:inherit">{html.escape(name)}</figcaption></figure>'
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share < 0.999 else f"{share:.2%}"
