@@ -47,6 +47,8 @@ mine = experiments.run(NAME, profile, device=device)
 names = {"ResNet": "resnet", "Swin": "swin"}
 
 # %% [markdown]
+# ## The attack on both
+#
 # ### Predict
 
 # %%

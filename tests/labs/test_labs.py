@@ -95,6 +95,13 @@ def test_anatomy(notebook):
     assert not re.search(r"\bTODO\b|\bFIXME\b", text)
 
 
+def test_headings_go_down_one_level_at_a_time(notebook):
+    levels = [len(heading.partition(" ")[0]) for heading in notebook.headings]
+    assert [
+        h for h, above, level in zip(notebook.headings[1:], levels, levels[1:], strict=False) if level > above + 1
+    ] == []
+
+
 def test_anatomy_of_a_lesson(lab):
     check_anatomy(lab)
 
