@@ -418,8 +418,8 @@ baseline = metrics.psnr(mean_photograph(), photo).item()
 def desk(position_embedding, noise, number_format):
     computed = torch.float64 if number_format == "float64" else torch.float32
     model = client(computed, **EMBEDDINGS[position_embedding])
-    sent = perturbation.gaussian(observe(model, photo, label), noise, seed=seed)
-    sent = sent.rounded(getattr(torch, number_format))
+    noisy = perturbation.gaussian(observe(model, photo, label), noise, seed=seed)
+    sent = noisy.rounded(getattr(torch, number_format))
     ridges = {noise, max(noise, 0.01)}
     answers = [closed_form.subspace(model, sent, noise=r) for r in ridges]
     if position_embedding == "learned":
@@ -432,10 +432,8 @@ def desk(position_embedding, noise, number_format):
 
 
 formats = ("float64", "float32", "bfloat16")
-noises = (0.0, 0.001, 0.01, 0.03, 0.1, 1.0)
-widgets.explore(
-    desk, position_embedding=tuple(EMBEDDINGS), noise=noises, number_format=formats
-)
+choices = dict(noise=(0.0, 0.001, 0.01, 0.03, 0.1, 1.0), number_format=formats)
+widgets.explore(desk, position_embedding=tuple(EMBEDDINGS), **choices)
 
 # %% [markdown]
 # ### Predict
