@@ -73,7 +73,7 @@ how = experiments.find(NAME).size(mine.size).settings
 draw, extra = mine.repeats[0] + seed, 1200 if profile == "smoke" else 4000
 photos = data.attributes.load(source).few(how["images"] + extra, draw)
 game = measured.game(draw, photos, how["images"], task, hidden)
-{name: len(places) for name, places in game.parts._asdict().items()}
+{"photographs": source} | {n: len(p) for n, p in game.parts._asdict().items()}
 
 # %% [markdown]
 # The experiment cuts its photographs into four parts. The victim is trained on one and tested on another. The attacker has the two `shadow` parts. *Your*
