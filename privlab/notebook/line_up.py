@@ -6,13 +6,11 @@ import ipywidgets
 import torch
 from torch import Tensor
 
-from privlab.notebook import plots
+from privlab.notebook import plots, sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.widgets import button
+from privlab.notebook.widgets import WRAP, button
 
 PHOTOGRAPHS = 6
-SIDE = 112  # CSS pixels of a face: three beside each other fit on a telephone
-PLAIN = "line-height:1.5;margin:.2em 0 .4em;max-width:45em"
 
 
 class LineUp(ipywidgets.VBox):
@@ -32,7 +30,7 @@ class LineUp(ipywidgets.VBox):
         self.again = button("Play again", "The same rounds from the beginning", self.restart)
         for each in (*self.buttons, self.again):
             each.add_class(SKIP)  # a sweep of the controls must not play: the page is to show the first round
-        self.row = ipywidgets.HBox(self.buttons, layout={"flex_flow": "row wrap"})
+        self.row = ipywidgets.HBox(self.buttons, layout=WRAP)
         super().__init__([self.words, self.sheet, self.row, self.again])
         self._show()
 
@@ -71,19 +69,19 @@ class LineUp(ipywidgets.VBox):
             was = "Right." if self.right[-1] else f"No, it was number {who.index(person) + 1}."
             last = f"Your last answer was number {self.said[-1] + 1}. {was} "
         asked = self.score if over else f"<b>Round {len(self.said) + 1} of {len(self.rounds)}.</b> Who is it?"
-        self.words.value = f'<p role="status" style="{PLAIN}">{last}{asked}</p>'
+        self.words.value = sheet.paragraph(last + asked, status=True)
         self.sheet.value = self._played() if over else self._asked()
 
     def _asked(self) -> str:
         person, who = self.rounds[len(self.said)]
-        found = plots.face(self.found[person], f"Round {len(self.said) + 1}: a face that the attack found.", SIDE)
+        found = plots.face(self.found[person], f"Round {len(self.said) + 1}: a face that the attack found.", sheet.SIDE)
         photographs = [
-            _figure(plots.face(self.photographs[k], f"Photograph {place} of six.", SIDE), str(place))
+            _figure(plots.face(self.photographs[k], f"Photograph {place} of six.", sheet.SIDE), str(place))
             for place, k in enumerate(who, start=1)
         ]
         return (
-            f'{_figure(found, "found in the network")}<p style="{PLAIN}">Is it one of these people?</p>'
-            f'<div style="display:flex;flex-wrap:wrap;gap:6px;max-width:{3 * SIDE + 18}px">{"".join(photographs)}</div>'
+            f"{_figure(found, 'found in the network')}{sheet.paragraph('Is it one of these people?')}"
+            f'<div style="display:flex;flex-wrap:wrap;gap:6px;max-width:{3 * sheet.SIDE + 18}px">{"".join(photographs)}</div>'
             f"<details><summary>Look it up</summary>It is number {who.index(person) + 1}.</details>"
         )
 
@@ -132,4 +130,4 @@ def _line(person: int, people: int, draw: torch.Generator) -> list[int]:
 
 
 def _figure(face: plots.Picture, words: str) -> str:
-    return f'<figure style="margin:0">{face.tag(";display:block")}<figcaption style="color:inherit">{words}</figcaption></figure>'
+    return sheet.figure(face.tag(";display:block"), words)

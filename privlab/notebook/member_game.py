@@ -9,14 +9,13 @@ import ipywidgets
 import torch
 from torch import Tensor
 
-from privlab.notebook import plots
+from privlab.notebook import plots, sheet
 from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.plots.picture import COLOURS
-from privlab.notebook.widgets import button
+from privlab.notebook.widgets import WRAP, button
 
 SIDE, SMALL = 160, 100  # CSS pixels of a picture that is asked about, and of one at the end
 FIRST = 3  # classes of which the victim's confidence is shown, beside the right one
-PLAIN = "line-height:1.5;margin:.2em 0 .4em;max-width:45em"
 WORDS = {True: "a member", False: "not a member"}
 
 
@@ -42,7 +41,7 @@ class MemberGame(ipywidgets.VBox):
         self.again = button("Play again", "The same pictures from the beginning", self.restart)
         for each in (*self.buttons.values(), self.again):
             each.add_class(SKIP)  # a sweep of the controls must not play: the page is to show the first round
-        self.row = ipywidgets.HBox([*self.buttons.values()], layout={"flex_flow": "row wrap"})
+        self.row = ipywidgets.HBox([*self.buttons.values()], layout=WRAP)
         super().__init__([self.words, self.sheet, self.row, self.again])
         self._show()
 
@@ -82,7 +81,7 @@ class MemberGame(ipywidgets.VBox):
         self.row.layout.display = "none" if over else None
         self.again.layout.display = None if self.said else "none"
         asked = self.score if over else f"<b>Round {done + 1} of {len(self.rounds)}.</b> Was the victim trained on it?"
-        self.words.value = f'<p role="status" style="{PLAIN}">{self._last()}{asked}</p>'
+        self.words.value = sheet.paragraph(self._last() + asked, status=True)
         self.sheet.value = self._played() if over else self._asked()
 
     def _last(self) -> str:
@@ -104,7 +103,7 @@ class MemberGame(ipywidgets.VBox):
             else f"The victim's confidences:{self._confidences(at)}"
         )
         look = f"<details><summary>Look it up</summary>It is {WORDS[bool(self.members[at])]}.</details>"
-        return f'{picture}<p style="{PLAIN}">Its class: <b>{kind}</b>. {below}</p>{look}'
+        return picture + sheet.paragraph(f"Its class: <b>{kind}</b>. {below}") + look
 
     def _confidences(self, at: int) -> str:
         """The victim's first classes and the right one, as bars with numbers."""
@@ -121,16 +120,16 @@ class MemberGame(ipywidgets.VBox):
     def _played(self) -> str:
         """All pictures, with the truth and who was right."""
         figures = [
-            f'<figure style="margin:0;width:{SMALL}px">{plots.face(self.pictures[at], f"Round {k}.", SMALL).tag(";display:block")}'
-            f'<figcaption style="color:inherit">{WORDS[bool(self.members[at])]}<br>you: {_judged(mine)}<br>attack: {_judged(its)}'
-            "</figcaption></figure>"
+            sheet.figure(
+                plots.face(self.pictures[at], f"Round {k}.", SMALL).tag(";display:block"),
+                f"{WORDS[bool(self.members[at])]}<br>you: {_judged(mine)}<br>attack: {_judged(its)}",
+                f";width:{SMALL}px",
+            )
             for k, (at, mine, its) in enumerate(zip(self.rounds, self.right, self.attack_right, strict=True), 1)
         ]
         parts = {"By the picture alone": figures[: self.blind], "With the victim's answers": figures[self.blind :]}
-        sheet = "display:flex;flex-wrap:wrap;gap:8px;max-width:45em;line-height:1.35"
-        return "".join(
-            f'<p><b>{name}</b></p><div style="{sheet}">{"".join(each)}</div>' for name, each in parts.items()
-        )
+        rows = "display:flex;flex-wrap:wrap;gap:8px;max-width:45em;line-height:1.35"
+        return "".join(f'<p><b>{name}</b></p><div style="{rows}">{"".join(each)}</div>' for name, each in parts.items())
 
     @property
     def score(self) -> str:

@@ -19,8 +19,7 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from privlab.notebook.playback import WRAP
-from privlab.notebook.widgets import button, shown_error
+from privlab.notebook.widgets import WRAP, button, shown_error
 
 CELLS, PIXELS = 28, 12  # cells a side, and CSS pixels of a cell
 INKS = {"black": "k", "red": "r", "yellow": "y", "green": "g", "blue": "b", "white": "."}

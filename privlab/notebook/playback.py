@@ -18,7 +18,6 @@ from privlab.notebook.widgets import button, running_loop, shown_error
 
 REST = 0.05  # seconds between two frames, for the eye and for whatever else the kernel has to do
 TURN = 0.001  # seconds after each state; a click takes several turns of the loop to get through, so 0 would be late
-WRAP = {"flex_flow": "row wrap"}
 
 _playing: set[Playback] = set()  # one at most: two would slow each other down
 

@@ -16,10 +16,10 @@ from torch import Tensor
 from privlab import metrics
 from privlab.attacks.gradient_inversion.descent import State
 from privlab.notebook.flipbook import strip
-from privlab.notebook.playback import WRAP, Playback, check_stride, stop_all
+from privlab.notebook.playback import Playback, check_stride, stop_all
 from privlab.notebook.plots.picture import COLOURS
 from privlab.notebook.racing import race
-from privlab.notebook.widgets import button
+from privlab.notebook.widgets import WRAP, button
 
 __all__ = ["Player", "race", "watch"]
 

@@ -15,8 +15,9 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion.descent import State
 from privlab.notebook import plots
 from privlab.notebook.flipbook import strip
-from privlab.notebook.playback import WRAP, Playback, check_stride, stop_all
+from privlab.notebook.playback import Playback, check_stride, stop_all
 from privlab.notebook.plots.picture import COLOURS
+from privlab.notebook.widgets import WRAP
 
 SIDE = 130  # CSS pixels of an image: five stand in a notebook's column, two on a telephone
 COLUMNS = 5  # pictures of each way that are shown afterwards

@@ -9,14 +9,12 @@ import ipywidgets
 from torch import Tensor
 
 from privlab import metrics
-from privlab.notebook import plots
+from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.widgets import button
+from privlab.notebook.widgets import WRAP, button
 
 TWO, BLUE, RED = "two players", "you are Blue", "you are Red"
 MOST = 20.0  # dB above the baseline that count: more shows no more of the photograph
-SIDE = 112  # CSS pixels of an image
-PLAIN = "line-height:1.5;margin:.2em 0 .4em;max-width:45em"
 
 
 class Duel(ipywidgets.VBox):
@@ -52,9 +50,8 @@ class Duel(ipywidgets.VBox):
         for each in (self.mode, self.defence, self.send, *self.picks.values(), self.again):
             each.add_class(SKIP)  # a sweep of the controls must not play: the page is to show the first round
         self.mode.observe(lambda _: self.restart(), "value")
-        wrap = {"flex_flow": "row wrap"}
-        self.blue = ipywidgets.HBox([self.defence, self.send], layout=wrap)
-        self.red = ipywidgets.HBox([ipywidgets.Label("Red:"), *self.picks.values()], layout=wrap)
+        self.blue = ipywidgets.HBox([self.defence, self.send], layout=WRAP)
+        self.red = ipywidgets.HBox([ipywidgets.Label("Red:"), *self.picks.values()], layout=WRAP)
         super().__init__([self.mode, self.words, self.blue, self.red, self.sheet, self.again])
         self.restart()
 
@@ -128,7 +125,7 @@ class Duel(ipywidgets.VBox):
             else "Blue, choose a defence."
         )
         number = f"<b>Round {len(self.played) + 1} of {self.rounds}.</b> "
-        self.words.value = f'<p role="status" style="{PLAIN}">{self.score if self.over else number + turn}</p>'
+        self.words.value = sheet.paragraph(self.score if self.over else number + turn, status=True)
         self.sheet.value = "".join(map(self._round, self.played[::-1]))
 
     def _round(self, move: tuple[str, str]) -> str:
@@ -140,12 +137,11 @@ class Duel(ipywidgets.VBox):
             attack: self.board[defence][attack],
             f"best: {best}": self.board[defence][best],
         }
-        figures = [_figure(image[0].cpu(), name) for name, image in images.items()]
         told = (
             f"<b>{html.escape(defence)}</b>, attacked by {html.escape(attack)}: {value:.1f} dB, {self.gain(*move):.1f} counted above the "
             f"baseline ({self.floor:.1f} dB); the defence {_points(self.costs[defence])}. Blue loses {self.loss(*move):.1f}."
         )
-        return f'<p style="{PLAIN}">{told}</p><div style="display:flex;flex-wrap:wrap;gap:8px">{"".join(figures)}</div>'
+        return sheet.paragraph(told) + sheet.row(sheet.named(image, name) for name, image in images.items())
 
     @property
     def score(self) -> str:
@@ -182,12 +178,6 @@ def play(
         if name not in costs:
             raise ValueError(f"costs: {name!r} has none; give the points of accuracy that it costs")
     return Duel(photograph, baseline, board, costs, min(rounds, len(board)))
-
-
-def _figure(image: Tensor, name: str) -> str:
-    """An image with its name below."""
-    picture = plots.face(image, f"{name}.", SIDE).tag(";display:block")
-    return f'<figure style="margin:0;width:{SIDE}px">{picture}<figcaption style="color:inherit">{html.escape(name)}</figcaption></figure>'
 
 
 def _points(cost: float) -> str:

@@ -9,14 +9,12 @@ import ipywidgets
 from torch import Tensor
 
 from privlab import metrics
-from privlab.notebook import plots
+from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.widgets import button
+from privlab.notebook.widgets import WRAP, button
 
 RECOGNISED = 0.5  # SSIM: above it an image is called recognised, as in lab 04
-SIDE = 112  # CSS pixels of an image
-PLAIN = "line-height:1.5;margin:.2em 0 .4em;max-width:45em"
-NO_IMAGE = f'<div style="box-sizing:border-box;height:{SIDE}px;border:1px dashed currentColor"></div>'
+NO_IMAGE = f'<div style="box-sizing:border-box;height:{sheet.SIDE}px;border:1px dashed currentColor"></div>'
 
 Attack = Callable[
     [frozenset[str]], Tensor | None
@@ -54,8 +52,8 @@ class Desk(ipywidgets.VBox):
         self.send.add_class(SKIP)  # a search takes seconds: too long for a sweep of the controls
         for control in (self.budget, *self.boxes.values()):
             control.observe(lambda _: self._count(), "value")
-        rows = ipywidgets.HBox([*self.boxes.values()], layout={"flex_flow": "row wrap"})
-        title = ipywidgets.HTML(f'<p style="{PLAIN}">Tick what you strike out:</p>')
+        rows = ipywidgets.HBox([*self.boxes.values()], layout=WRAP)
+        title = ipywidgets.HTML(sheet.paragraph("Tick what you strike out:"))
         super().__init__([self.budget, title, rows, self.words, self.send, self.sheet])
         self._count()
 
@@ -107,7 +105,7 @@ class Desk(ipywidgets.VBox):
     # -- what is to be seen --------------------------------------------------------------------------------------------
 
     def _send(self) -> None:
-        self.words.value = _told("The attacks are running. The search takes some seconds.")
+        self.words.value = sheet.paragraph("The attacks are running. The search takes some seconds.", status=True)
         self.redact(self.struck)
         self._count()
 
@@ -115,15 +113,15 @@ class Desk(ipywidgets.VBox):
         share, budget = self.share(self.struck), self.budget.value
         self.send.disabled = over = share > budget or len(self.struck) == len(self.parts)
         more = "That is too much: untick a part." if over else "The rest is sent."
-        self.words.value = _told(
-            f"You strike out {_percent(share)} of all numbers. Your budget is {budget:.0%}. {more}"
+        self.words.value = sheet.paragraph(
+            f"You strike out {_percent(share)} of all numbers. Your budget is {budget:.0%}. {more}", status=True
         )
 
     def _show(self) -> None:
         rows = [self._row(key) for key in [*self.tries][::-1]]
         best = self.cheapest
         told = "No redaction so far hides it." if best is None else f"The smallest that hides it: {_percent(best)}."
-        self.sheet.value = _told(f"<b>Redactions sent: {len(rows)}.</b> {told}") + "".join(rows)
+        self.sheet.value = sheet.paragraph(f"<b>Redactions sent: {len(rows)}.</b> {told}", status=True) + "".join(rows)
 
     def _row(self, struck: frozenset[str]) -> str:
         """A redaction that was sent: the photograph, and what each attack made of the rest."""
@@ -131,13 +129,15 @@ class Desk(ipywidgets.VBox):
         names = ", ".join(name for name in self.parts if name in struck) or "nothing"
         result = "<b>hidden</b>" if self.hides(struck) else "<b>recognised</b>"
         told = f"Struck out: {html.escape(names)} ({_percent(self.share(struck))}). The photograph is {result}."
-        figures = [_figure(self.photograph, "the photograph")]
+        figures = [sheet.named(self.photograph, "the photograph")]
         for name in self.attacks:
             if name in ssim:
-                figures.append(_figure(self.tries[struck][name], f"{name}: SSIM {ssim[name]:.2f}"))
+                figures.append(sheet.named(self.tries[struck][name], f"{name}: SSIM {ssim[name]:.2f}"))
             else:
-                figures.append(_caption(f"{name}: it lacks a gradient that it needs", NO_IMAGE))
-        return _told(told) + f'<div style="display:flex;flex-wrap:wrap;gap:8px">{"".join(figures)}</div>'
+                figures.append(
+                    sheet.figure(NO_IMAGE, f"{html.escape(name)}: it lacks a gradient that it needs", sheet.FIXED)
+                )
+        return sheet.paragraph(told, status=True) + sheet.row(figures)
 
 
 def desk(
@@ -159,22 +159,6 @@ def desk(
     if wrong := [each for each in budgets if not 0 < each < 1]:
         raise ValueError(f"budgets: {wrong[0]} is not between 0 and 1; give shares of the update, such as 0.5")
     return Desk(photograph, parts, attacks, budgets)
-
-
-def _told(words: str) -> str:
-    return f'<p role="status" style="{PLAIN}">{words}</p>'
-
-
-def _figure(image: Tensor, name: str) -> str:
-    """An image with its name below."""
-    return _caption(name, plots.face(image[0].cpu(), f"{name}.", SIDE).tag(";display:block"))
-
-
-def _caption(name: str, picture: str) -> str:
-    style = f"margin:0;width:{SIDE}px;overflow-wrap:anywhere"
-    return (
-        f'<figure style="{style}">{picture}<figcaption style="color:inherit">{html.escape(name)}</figcaption></figure>'
-    )
 
 
 def _percent(share: float) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from privlab.ledger import grammar, judging, margins
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Judgement
 from privlab.notebook import plots
-from privlab.notebook.widgets import button
+from privlab.notebook.widgets import WRAP, button
 
 __all__ = ["RULINGS", "Case", "Referee", "cases", "referee"]
 
@@ -94,7 +94,7 @@ class Referee(ipywidgets.VBox):
             for ruling in RULINGS
         ]
         further = button("next claim", "Go on to the next claim", self.go_on, width="auto")
-        row = ipywidgets.HBox([*rulings, further], layout={"flex_flow": "row wrap"})
+        row = ipywidgets.HBox([*rulings, further], layout=WRAP)
         super().__init__([self.claim, self.dots, row, self.verdict])
         self._show()
 

@@ -13,16 +13,17 @@ from torch import Tensor
 from privlab import metrics
 from privlab.attacks.gradient_inversion.descent import State
 from privlab.attacks.gradient_inversion.terms import Stages
+from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.flipbook import strip
-from privlab.notebook.playback import WRAP, Playback
+from privlab.notebook.playback import Playback
 from privlab.notebook.plots.picture import COLOURS
+from privlab.notebook.widgets import WRAP
 
 Span = tuple[int, int]  # percent of the run from which, and up to which, a term counts
 Schedule = tuple[Span, ...]  # one of each term
 Search = Callable[[Mapping[str, Stages]], Iterator[State]]
 WIDE, LABEL = {"width": "34em", "max_width": "96%"}, {"description_width": "8em"}
-SIDE = 112  # CSS pixels of an image
 
 
 def stages(begin: int, end: int) -> Stages:
@@ -125,9 +126,8 @@ class ScheduleEditor(Playback):
         if state:
             shown["what comes back"] = state.images.cpu().nan_to_num(nan=0.5)
             said = f"step {state.step} of {self.steps}: {self._scores(self.schedule)}"
-        figures = "".join(_figure(images, name) for name, images in shown.items())
-        row = "display:flex;flex-wrap:wrap;gap:16px"
-        self.words.value = f'<p role="status">{said}</p><div style="{row}">{figures}</div>'
+        figures = sheet.row((_figure(images, name) for name, images in shown.items()), gap=16)
+        self.words.value = f'<p role="status">{said}</p>{figures}'
         over = sorted((one for one in self.tried if self.tried[one].reason), key=self.psnr, reverse=True)
         rows = [f"<li>{self._scores(one)}: {html.escape(self.named(one))}</li>" for one in over]
         head = f"<p>Tried, the best first; the baseline has {self.floor:.1f} dB.</p>" * bool(over)
@@ -149,5 +149,7 @@ def _chart(spans: Mapping[str, Span], done: float) -> str:
 
 
 def _figure(images: Tensor, name: str) -> str:
-    row = replace(strip(images, f"{name}."), width=SIDE * len(images)).tag(";display:block;image-rendering:pixelated")
-    return f'<figure style="margin:0">{row}<figcaption style="color:inherit">{html.escape(name)}</figcaption></figure>'
+    row = replace(strip(images, f"{name}."), width=sheet.SIDE * len(images)).tag(
+        ";display:block;image-rendering:pixelated"
+    )
+    return sheet.figure(row, html.escape(name))

@@ -17,14 +17,14 @@ from scipy.special import expit
 from torch import Tensor
 
 from privlab.attacks.membership_inference import lira
-from privlab.notebook import plots
+from privlab.notebook import plots, sheet
 from privlab.notebook.drawings.canvas import BLUE, DASHES, GREEN, PLAIN, RED, WIDTH, Canvas
 
 SPREADS = {
     "fixed": "shared by all pictures",
     "per-example": "of this picture alone",
 }  # a variance of `lira` -> in words
-STEPS, SIDE = 41, 112  # places of the slider; CSS pixels of a picture
+STEPS = 41  # places of the slider
 LEFT, RIGHT, FLOOR, TALL = 8, WIDTH - 8, 128, 104  # of the chart, in units of a drawing
 SAYS = {True: "a member", False: "not a member"}
 
@@ -144,10 +144,10 @@ class TwoBells:
 
     def _photo(self, one: int) -> str:
         at = self.shown[one]
-        picture = plots.face(self.photos[at], f"Photograph {self.names[one]}.", SIDE).tag(";display:block")
+        picture = plots.face(self.photos[at], f"Photograph {self.names[one]}.", sheet.SIDE).tag(";display:block")
         look = f"The victim was {_sure(float(self.answers[at]))}. The picture is {SAYS[bool(self.truth[at])]}."
         return (
-            f'<div data-photo="{one}"{_hidden(one > 0)}>{picture}<details style="width:{SIDE}px"><summary>Look it up</summary>'
+            f'<div data-photo="{one}"{_hidden(one > 0)}>{picture}<details style="width:{sheet.SIDE}px"><summary>Look it up</summary>'
             f"{look}</details></div>"
         )
 

@@ -14,7 +14,9 @@ from IPython.display import display
 from privlab.notebook.predictions import choose, predict
 from privlab.notebook.sentences import Sentence
 
-__all__ = ["Sentence", "button", "choose", "explore", "predict", "running_loop", "shown_error"]
+WRAP = {"flex_flow": "row wrap"}  # layout of a row that a narrow page breaks
+
+__all__ = ["WRAP", "Sentence", "button", "choose", "explore", "predict", "running_loop", "shown_error"]
 
 
 def explore(

@@ -16,7 +16,7 @@ from privlab.notebook.plots import picture
 from privlab.notebook.plots.picture import COLOURS, Picture
 from privlab.notebook.user_study import statistics
 from privlab.notebook.user_study.answers import FOLDER, Played, Study, files, read
-from privlab.notebook.widgets import button, running_loop, shown_error
+from privlab.notebook.widgets import WRAP, button, running_loop, shown_error
 
 BEAT = 2.0  # seconds between two looks into the folder
 
@@ -40,9 +40,7 @@ class Board(ipywidgets.VBox):
         self.chart, self.words, self.failure = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Output()
         self.live = ipywidgets.Checkbox(value=False, description="live: look every two seconds", indent=False)
         self.live.observe(lambda change: self._go() if change["new"] else self._rest(), "value")
-        row = ipywidgets.HBox(
-            [button("Look again", "Read the folder anew", self.refresh), self.live], layout={"flex_flow": "row wrap"}
-        )
+        row = ipywidgets.HBox([button("Look again", "Read the folder anew", self.refresh), self.live], layout=WRAP)
         super().__init__([self.chart, self.words, row, self.failure])
         self.refresh()
 
