@@ -224,7 +224,7 @@ kept_noise = experiments.load("april_closed_form.noise")
 mine_noise = experiments.run("april_closed_form.noise", profile, device=device)
 at = {x: f"{x:g}".replace(".", "p") for x in levels}
 curve = {"closed form": {x: f"ssim[gaussian, relative_{at[x]}]" for x in levels[::-1]}}
-shown = kept_noise if len(kept_noise) else mine_noise
+shown = kept_noise or mine_noise
 base = {"mean photograph": shown.mean("ssim[cifar10, mean_photograph]")}
 xlabel = "norm of the noise / norm of the gradient"
 plots.evidence_lines(
@@ -275,7 +275,7 @@ rows = {
     for form in ("float32", "float64")
 }
 rows["mean photograph"] = "psnr[cifar10, mean_photograph]"
-fixed = kept_fixed if len(kept_fixed) else mine_fixed
+fixed = kept_fixed or mine_fixed
 display(hide.against([n for n in names if fixed.mean(rows[f"{n}, float64"]) < 20]))
 plots.evidence(kept_fixed, mine_fixed, rows, xlabel="PSNR in dB")
 
@@ -353,12 +353,18 @@ needed
 
 
 # %%
-def at_rank(rank):
-    model = client(
-        torch.float64, position="low_rank", position_rank=rank, position_std=1.0
-    )
+def low_rank(rank):
+    return dict(position="low_rank", position_rank=rank, position_std=1.0)
+
+
+def behind(rank):  # what the server solves
+    model = client(torch.float64, **low_rank(rank))
     sent = observe(model, photo, label, names=["blocks.0.attn.qkv.weight"])
-    answer = closed_form.subspace(model, sent)
+    return closed_form.subspace(model, sent)
+
+
+def at_rank(rank):
+    answer = behind(rank)
     decibels = metrics.psnr(answer.images, photo).item()
     said = f"rank {rank}: {answer.hidden} of 192 hidden, {decibels:.0f} dB"
     alt = f"The client's photograph, and what the server has at {said}."
@@ -374,14 +380,13 @@ widgets.explore(at_rank, start=dict(rank=16), rank=range(1, 17))
 # %%
 kept_rank = experiments.load("april_closed_form.rank_rule")
 mine_rank = experiments.run("april_closed_form.rank_rule", profile, device=device)
-ruled = kept_rank if len(kept_rank) else mine_rank
+ruled = kept_rank or mine_rank
 keys = {f"rank {r}": f"rank_{r}" for r in (16, 15, 12, 8, 5, 3, 1)}
 keys |= {"2-D sinusoid": "sinusoid_2d"}
 rows = {name: f"psnr[subspace, {key}]" for name, key in keys.items()}
 rows = {name: key for name, key in rows.items() if key in ruled}
 display(plots.evidence(kept_rank, mine_rank, rows, xlabel="PSNR in dB, from float64"))
-model = client(torch.float64, position="low_rank", position_rank=14, position_std=1.0)
-answer = closed_form.subspace(model, observe(model, photo, label))
+answer = behind(14)
 lost_at_one = metrics.psnr(answer.images, photo).item() < 30 and answer.hidden == 1
 display(needed.against(FEW if lost_at_one else SOME))
 text(
@@ -409,9 +414,7 @@ text(
 EMBEDDINGS = {"learned": {}, "learned, its gradient withheld": {}}
 EMBEDDINGS |= {"random": dict(position="random", position_std=1.0)}
 EMBEDDINGS |= {"2-D sinusoid": dict(position="sinusoid_2d")}
-for r in (15, 12, 8, 4):
-    how = dict(position="low_rank", position_rank=r, position_std=1.0)
-    EMBEDDINGS[f"rank {r}"] = how
+EMBEDDINGS |= {f"rank {r}": low_rank(r) for r in (15, 12, 8, 4)}
 baseline = metrics.psnr(mean_photograph(), photo).item()
 
 
