@@ -267,7 +267,7 @@ rows |= {"mean photograph": "psnr[mean_photograph]"}
 plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 
 # %%
-shown = kept if len(kept) else mine  # the committed evidence, where there is some
+shown = kept or mine  # the committed evidence, where there is some
 short = shown.mean(rows["bfloat16"])
 rounded.against(rounded.options[int(short > 20) + int(short > 50)])
 

@@ -263,7 +263,7 @@ rows = {
 plots.evidence(kept, mine, rows, xlabel="attack accuracy (0.5 is random guessing)")
 
 # %%
-shown = kept if len(kept) else mine
+shown = kept or mine
 means = {name: shown.mean(rows[f"Swin: {name}"]) for name in kinds}
 near = [name for name in kinds if means[name] > max(means.values()) - 0.02]
 display(strongest.against(near))

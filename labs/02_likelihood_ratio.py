@@ -46,7 +46,7 @@ NAME = "likelihood_ratio.fleet"
 kept = experiments.load(NAME)  # what was measured and committed
 # Now your machine trains sixteen networks, and attacks them: two minutes. Read on.
 mine = experiments.run(NAME, profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 
 # %% [markdown]
 # ## Easy, or known?
@@ -383,7 +383,7 @@ trace = {
     for a, key in names.items()
     for words, epoch in (("epoch 25: the picture alone", 25), ("epoch 30: both", 30))
 }
-if len(fours):
+if fours:
     label = "AUC of the ratio, with four networks of a kind"
     display(plots.evidence(fours, None, trace, xlabel=label))
 text(

@@ -236,7 +236,7 @@ rows["the majority guess"] = "attack_acc[cifar10, majority]"
 plots.evidence(kept, mine, rows, xlabel="share of the kinds that are named rightly")
 
 # %%
-shown = kept if len(kept) else mine
+shown = kept or mine
 means = {k: shown.mean(rows[f"Swin: {k}"]) for k in kinds}
 means[PIXELS] = shown.mean(rows[PIXELS])
 display(best.against([k for k in means if means[k] > max(means.values()) - 0.01]))

@@ -343,7 +343,7 @@ scales |= {"mean photograph": "psnr[vit, mean_photograph]"}
 plots.evidence(kept_scale, mine_scale, scales, xlabel="PSNR in dB")
 
 # %%
-shown = kept_scale if len(kept_scale) else mine_scale
+shown = kept_scale or mine_scale
 gain = shown.mean("psnr[vit, std_1] - psnr[vit, std_0p02]")
 scale.against("more" if gain > 1 else "less" if gain < -1 else "about as much")
 

@@ -170,7 +170,7 @@ guess_sense
 # %%
 kept = experiments.load("april_by_optimisation.scale")
 mine = experiments.run("april_by_optimisation.scale", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 stds = {0.02: "std_0p02", 0.2: "std_0p2", 1.0: "std_1", 2.0: "std_2"}
 stds = {std: key for std, key in stds.items() if f"psnr[fresh, {key}]" in shown.table}
 
@@ -311,7 +311,7 @@ rows |= {"mean photograph": "psnr[cifar10, mean_photograph]"}
 plots.evidence(kept_kinds, mine_kinds, rows, xlabel="PSNR in dB, by search")
 
 # %%
-of = kept_kinds if len(kept_kinds) else mine_kinds
+of = kept_kinds or mine_kinds
 lost = of.mean("psnr[search, shared] - psnr[search, withheld]")
 guess_withheld.against(round(lost, 1))
 

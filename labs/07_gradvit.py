@@ -243,7 +243,7 @@ guess_whole
 # %%
 kept = experiments.load("gradvit.ablation")
 mine = experiments.run("gradvit.ablation", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 rows = {
     "gradients": "grad",
     "+ image prior": "plus_image",
@@ -327,7 +327,7 @@ guess_way
 # %%
 kept_ways = experiments.load("batch_family.ways")
 mine_ways = experiments.run("batch_family.ways", profile, device=device)
-of = kept_ways if len(kept_ways) else mine_ways
+of = kept_ways or mine_ways
 ways = {label: f"psnr[{way}, batch_2]" for label, way in WAYS.items()}
 ways |= {"mean photograph": "psnr[family, mean_photograph, batch_2]"}
 plots.evidence(kept_ways, mine_ways, ways, xlabel="PSNR in dB, batches of two")

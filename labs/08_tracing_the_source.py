@@ -135,7 +135,7 @@ best_part.against(max(ssim, key=ssim.get))
 # %%
 kept = experiments.load("tracing_the_source.parts")
 mine = experiments.run("tracing_the_source.parts", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 table = ledger.papers.table("zhang2024_table6").query("metric == 'psnr'")
 named = zip(table["layers"], table["mean"], strict=True)
 printed = {layers.split()[0].lower(): mean for layers, mean in named}

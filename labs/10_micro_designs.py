@@ -194,7 +194,7 @@ checks.verify("10.effect", effect)
 # %%
 kept = experiments.load("micro_designs.switches")
 mine = experiments.run("micro_designs.switches", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 label = "main effect on the PSNR in dB"
 rows = {name: f"effect[{name}]" for name in options}
 plots.evidence(kept, mine, rows, xlabel=label)
@@ -296,7 +296,7 @@ rows["all three: patchify"] = "psnr[stem, patches] - psnr[stem, maxima]"
 plots.evidence(kept_stems, mine_stems, rows, xlabel="what a change brings, in dB")
 
 # %%
-shown_stems = kept_stems if len(kept_stems) else mine_stems
+shown_stems = kept_stems or mine_stems
 brings = {name: shown_stems.mean(rows[name]) for name in hurts.options}
 hurts.against(min(brings, key=brings.get))
 

@@ -169,7 +169,7 @@ series = {
 for who in ("search", "search, informed"):  # noise as long as the gradient
     column = who.replace(", ", "_")
     series[who][1.0] = f"psnr[matrix, even_1, {column}] - psnr[guess]"
-shown = kept if len(kept) else mine
+shown = kept or mine
 label = "length of the noise over that of the gradient"
 above = "dB above the baseline"
 plots.evidence_lines(
@@ -207,7 +207,7 @@ guess_cost = widgets.choose(
 guess_cost
 
 # %%
-known = kept_cost if len(kept_cost) else mine_cost
+known = kept_cost or mine_cost
 trained = {
     "no defence": "none",
     "even noise": "even_1",

@@ -133,7 +133,7 @@ rows = {
 plots.evidence(kept, mine, rows, xlabel="attack accuracy (0.5 is random guessing)")
 
 # %%
-shown = kept if len(kept) else mine
+shown = kept or mine
 gain = shown.mean(
     f"{rows['ResNet: class thresholds']} - {rows['ResNet: one threshold']}"
 )

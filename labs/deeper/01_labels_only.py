@@ -76,7 +76,7 @@ rows = {
 plots.evidence(kept, mine, rows, xlabel="attack accuracy (0.5 is random guessing)")
 
 # %%
-shown = kept if len(kept) else mine
+shown = kept or mine
 gain = shown.mean(f"{rows['ResNet: five labels']} - {rows['ResNet: one label']}")
 guess.against(MORE if gain > 0.01 else LESS if gain < -0.01 else ALIKE)
 

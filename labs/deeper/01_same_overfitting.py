@@ -116,7 +116,7 @@ display(
 )
 
 # %%
-shown = kept if len(kept) else mine
+shown = kept or mine
 gap = shown.mean(f"{area['Swin']} - {area['ResNet']}")
 display(guess.against(SWIN if gap > 0.01 else RESNET if gap < -0.01 else ALIKE))
 text(

@@ -44,7 +44,7 @@ device = compute.device(device)
 NAME = "likelihood_ratio.fleet"
 kept = experiments.load(NAME)
 mine = experiments.run(NAME, profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 names = {"ResNet": "resnet", "Swin": "swin"}
 asked = shadow_fleets.shown(NAME, profile, [*names.values()], device)
 answers = dict(zip(names, asked.values(), strict=True))

@@ -59,11 +59,11 @@ guess
 # %%
 rows = {a: f"auc[cifar10, {key}, likelihood_ratio]" for a, key in names.items()}
 printed = {"ResNet": 0.6446, "Swin": 0.7384}  # Table 3
-of, live = (pair, None) if len(pair) else (kept, mine)
+of, live = (pair, None) if pair else (kept, mine)
 plots.evidence(of, live, rows, xlabel="AUC", published=printed)
 
 # %%
-shown = pair if len(pair) else mine
+shown = pair or mine
 gap = shown.mean(f"{rows['Swin']} - {rows['ResNet']}")
 display(guess.against(SWIN if gap > 0.01 else RESNET if gap < -0.01 else ALIKE))
 text(
@@ -75,7 +75,7 @@ text(
 
 # %%
 share = {"Swin on or above the ResNet": "roc_share_above[cifar10, swin_less_resnet]"}
-if len(pair):
+if pair:
     display(plots.evidence(pair, None, share, xlabel="share of the FPRs"))
 
 # %% [markdown]

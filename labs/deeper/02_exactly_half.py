@@ -40,7 +40,7 @@ device = compute.device(device)
 NAME = "likelihood_ratio.noise"
 kept = experiments.load(NAME)
 mine = experiments.run(NAME, profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 
 # %% [markdown]
 # ## The keep matrix

@@ -106,7 +106,7 @@ plots.evidence_lines(
 )
 
 # %%
-shown = kept if len(kept) else mine
+shown = kept or mine
 depths = {x: shown.mean(name) for x, name in series["ResNet"].items()}
 top = max(depths, key=depths.get)
 display_of = {min(depths): FIRST, 1.0: LAST}

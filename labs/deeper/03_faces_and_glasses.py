@@ -98,7 +98,7 @@ skill = {
 plots.evidence(kept, mine, skill, xlabel="skill (0 is the majority guess)")
 
 # %%
-shown = kept if len(kept) else mine
+shown = kept or mine
 same, other = (shown.mean(skill[f"Swin: {words}"]) for words in people)
 good, worse, none = others.options
 display(met.against(round(shown.mean(accuracy["Swin: the same people"]), 3)))

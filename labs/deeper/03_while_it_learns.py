@@ -78,7 +78,7 @@ for whose, label in axes.items():
     display(chart)
 
 # %%
-shown = kept if len(kept) else mine
+shown = kept or mine
 epochs = {e: n for e, n in along("victim")["Swin"].items() if n in shown}
 change = shown.mean(f"{epochs[max(epochs)]} - {epochs[0]}")
 guess.against(UP if change > 0.02 else DOWN if change < -0.02 else FLAT)

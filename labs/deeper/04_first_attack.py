@@ -85,7 +85,7 @@ baseline = {"mean photograph": "psnr[dlg, mean_photograph]"}
 plots.evidence(kept, mine, rows | baseline, xlabel="PSNR in dB")
 
 # %%
-shown = kept if len(kept) else mine  # the committed evidence, where there is some
+shown = kept or mine  # the committed evidence, where there is some
 guess.against(min(rows, key=lambda name: shown.mean(rows[name])))
 
 # %% [markdown]
@@ -102,7 +102,7 @@ guess.against(min(rows, key=lambda name: shown.mean(rows[name])))
 # %%
 kept = experiments.load("gradient_inversion.labels")
 mine = experiments.run("gradient_inversion.labels", profile, device=device)
-best = kept if len(kept) else mine
+best = kept or mine
 rules = gradient_inversion.label_recovery.RULES
 networks = ("ResNet", "Swin", "ViT")
 share = {

@@ -140,7 +140,7 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 # differs. (At `smoke` both searches are so short that they show little.)
 
 # %%
-shown = kept if len(kept) else mine  # the committed evidence, where there is some
+shown = kept or mine  # the committed evidence, where there is some
 guess.against(
     shown.mean("psnr[gauss_newton, resnet]") - shown.mean("psnr[adam, resnet]")
 )

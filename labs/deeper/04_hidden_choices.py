@@ -114,7 +114,7 @@ rows |= {"mean photograph": "psnr[trained_victims, mean_photograph]"}
 plots.evidence(kept_trained, mine_trained, rows, xlabel="PSNR in dB")
 
 # %%
-shown = kept_trained if len(kept_trained) else mine_trained
+shown = kept_trained or mine_trained
 trained.against(shown.mean("psnr[swin, trained] - psnr[swin, fresh]"))
 
 # %% [markdown]
@@ -160,7 +160,7 @@ rows |= {"mean photograph": "psnr[resnet, mean_photograph]"}
 plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 
 # %%
-shown = kept if len(kept) else mine  # the committed evidence, where there is some
+shown = kept or mine  # the committed evidence, where there is some
 gains = {
     "the mode to train": "psnr[resnet, variant_train] - psnr[resnet, variant_eval]",
     "the weights that begin at zero": "psnr[resnet, variant_plain_init]"

@@ -93,7 +93,7 @@ early |= {"ResNet": "psnr[cifar10, resnet]"}
 plots.evidence(kept, mine, early, xlabel="PSNR in dB")
 
 # %%
-shown = kept if len(kept) else mine  # the committed evidence, where there is some
+shown = kept or mine  # the committed evidence, where there is some
 ahead = shown.mean("psnr[cifar10, swin, a_sixth] - psnr[cifar10, resnet]")
 guess.against(guess.options[int(ahead > 0)])
 

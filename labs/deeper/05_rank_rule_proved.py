@@ -111,7 +111,7 @@ apart
 # %%
 kept = experiments.load("april_closed_form.rank_rule")
 mine = experiments.run("april_closed_form.rank_rule", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 names = {f"rank {r}": f"hidden[rank_{r}]" for r in (1, 3, 5, 8, 12, 15, 16)}
 names |= {"2-D sinusoid": "hidden[sinusoid_2d]", "none": "hidden[none]"}
 names = {name: key for name, key in names.items() if key in shown}

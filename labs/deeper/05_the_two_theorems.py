@@ -163,7 +163,7 @@ xlabel = "mean squared error in pixels"
 plots.evidence(kept_solved, mine_solved, rows, xlabel=xlabel, log=True)
 
 # %%
-shown = kept_solved if len(kept_solved) else mine_solved
+shown = kept_solved or mine_solved
 found = shown.mean("mse[closed_form, arch_b]") < 0.01
 guess.against(YES if found else NO)
 

@@ -122,7 +122,7 @@ plots.evidence_lines(
 )
 
 # %%
-shown = kept if len(kept) else mine
+shown = kept or mine
 back = shown.mean("psnr[closed_form, width_half_of_patches]")
 half.against(ALL if back > 30 else PART if back > 20 else NOTHING)
 
@@ -208,7 +208,7 @@ curves = {
     name: {x: f"ssim[{name.lower()}, relative_{key}]" for x, key in levels.items()}
     for name in ("Gaussian", "Laplacian")
 }
-noised = kept_noise if len(kept_noise) else mine_noise
+noised = kept_noise or mine_noise
 base = {"mean photograph": noised.mean("ssim[cifar10, mean_photograph]")}
 xlabel = "norm of the noise / norm of the gradient"
 plots.evidence_lines(

@@ -39,7 +39,7 @@ device = "auto"
 device = compute.device(device)
 kept = experiments.load("batch_family.ways")
 mine = experiments.run("batch_family.ways", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 
 # %% [markdown]
 # ## Narrow it down first

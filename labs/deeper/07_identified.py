@@ -36,7 +36,7 @@ device = "auto"
 device = compute.device(device)
 kept = experiments.load("gradvit.batches")
 mine = experiments.run("gradvit.batches", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 
 # %% [markdown]
 # ## Larger batches
@@ -130,7 +130,7 @@ guess_face
 # %%
 kept_faces = experiments.load("gradvit.faces")
 mine_faces = experiments.run("gradvit.faces", profile, device=device)
-of = kept_faces if len(kept_faces) else mine_faces
+of = kept_faces or mine_faces
 rows = {
     "batch of four": "psnr[faces, batch_4]",
     "the same four in eight": "psnr[faces, batch_8]",

@@ -138,7 +138,7 @@ for name, changes in weights.items():
 # %%
 kept = experiments.load("gradvit.ablation")
 mine = experiments.run("gradvit.ablation", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 rows = [*ablation_rows(600)]
 names = {
     f"{row.replace('_', ' ')}, std {std:g}": f"loss_terms_{row}, {name}"

@@ -38,7 +38,7 @@ device = "auto"
 device = compute.device(device)
 kept = experiments.load("gradvit.labels")
 mine = experiments.run("gradvit.labels", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 
 # %% [markdown]
 # ## Three rules

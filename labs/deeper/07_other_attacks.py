@@ -36,7 +36,7 @@ device = "auto"
 device = compute.device(device)
 kept = experiments.load("gradvit.attacks")
 mine = experiments.run("gradvit.attacks", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 
 # %% [markdown]
 # ## The rivals
@@ -114,7 +114,7 @@ guess_patch
 # %%
 kept_patch = experiments.load("gradvit.patch_size")
 mine_patch = experiments.run("gradvit.patch_size", profile, device=device)
-of = kept_patch if len(kept_patch) else mine_patch
+of = kept_patch or mine_patch
 rows = {
     f"patches of {side}, std {std:g}": f"psnr[patch_{side}, {name}]"
     for name, std in STDS.items()

@@ -92,7 +92,7 @@ guess
 # %%
 kept = experiments.load("tracing_the_source.depth")
 mine = experiments.run("tracing_the_source.depth", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 settings = {"fresh, cosine": "fresh_cosine", "trained, cosine": "trained_cosine"}
 settings |= {"trained, layer norms": "trained_layer_norms"}
 cells = [[shown.mean(f"psnr[{s}, {row}]") for s in settings.values()] for row in rows]

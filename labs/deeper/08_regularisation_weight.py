@@ -37,7 +37,7 @@ device = "auto"
 device = compute.device(device)
 kept = experiments.load("tracing_the_source.parts")
 mine = experiments.run("tracing_the_source.parts", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 parts = ("all", "stem", "attention", "mlp", "norm", "head")
 
 # %% [markdown]
@@ -129,7 +129,7 @@ rows |= {"mean photograph": "psnr[position_scale, mean_photograph]"}
 plots.evidence(kept_scale, mine_scale, rows, xlabel="PSNR in dB, by search")
 
 # %%
-of = kept_scale if len(kept_scale) else mine_scale
+of = kept_scale or mine_scale
 gain = of.mean("psnr[stem_layers, std_0p02] - psnr[stem_layers, std_1]")
 found = MORE if gain > 1 else LESS if gain < -1 else SAME
 scale.against(None if of.size == "smoke" else found)  # too short to say

@@ -72,7 +72,7 @@ def cut(count):  # the leak with so many rows; the others are withheld, that is,
 # %%
 kept = experiments.load("tracing_the_source.rows")
 mine = experiments.run("tracing_the_source.rows", profile)
-shown = kept if len(kept) else mine
+shown = kept or mine
 counts = (8, 16, 17, 18, 20, 24, 34, 64, 128, 672)
 by_rows = {"subspace": {n: f"psnr[rows, n{n}]" for n in counts}}
 plots.evidence_lines(

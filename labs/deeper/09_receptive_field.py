@@ -44,7 +44,7 @@ STEPS = models.morph.STEPS
 name_of = {n: f"{n}: {STEPS[n].name}" for n in STEPS}
 kept = experiments.load("fourteen_steps.reasons")
 mine = experiments.run("fourteen_steps.reasons", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 
 # %% [markdown]
 # ## First: how well does a gradient tell images apart?

@@ -71,7 +71,7 @@ third
 # %%
 kept = experiments.load("micro_designs.activations")
 mine = experiments.run("micro_designs.activations", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 
 
 def heat(rows, columns, ylabel):

@@ -84,7 +84,7 @@ sharp
 # %%
 kept = experiments.load("micro_designs.sharpness")
 mine = experiments.run("micro_designs.sharpness", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 kinds = [n.split(", ")[-1][:-1] for n in mine.table if n.startswith("psnr[adam")]
 rows = {
     f"{way}, {kind.replace('_', ' ')}": f"psnr[{key}, step_8, {kind}]"
@@ -138,7 +138,7 @@ rows = {
 plots.evidence(kept_guards, mine_guards, rows, xlabel="PSNR in dB, 64 x 64 pixels")
 
 # %%
-shown = kept_guards if len(kept_guards) else mine_guards
+shown = kept_guards or mine_guards
 left = {n: shown.mean(rows[f"step 9, {n}, Adam"]) for n in guard.options}
 guard.against(min(left, key=left.get))
 

@@ -58,7 +58,7 @@ guess
 # %%
 kept = experiments.load("micro_designs.membership")
 mine = experiments.run("micro_designs.membership", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 columns = {
     "training accuracy": "train_acc[{}]",
     "train-test gap": "train_test_gap[{}]",

@@ -114,7 +114,7 @@ guess
 # %%
 kept = experiments.load("micro_designs.modes")
 mine = experiments.run("micro_designs.modes", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 keys = dict(zip(guess.options, ("bn_eval", "bn_train", "ln", "none"), strict=True))
 keys["LayerNorm, its gradient withheld"] = "ln_withheld"
 rows = {name: f"psnr[norm, {key}]" for name, key in keys.items()}

@@ -43,7 +43,7 @@ device = compute.device(device)
 # %%
 kept = experiments.load("defences.noise_by_family")
 mine = experiments.run("defences.noise_by_family", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 
 # %% [markdown]
 # ## Do Transformers need more noise?
@@ -106,7 +106,7 @@ swap
 # %%
 kept_swaps = experiments.load("defences.design_swaps")
 mine_swaps = experiments.run("defences.design_swaps", profile, device=device)
-swaps = kept_swaps if len(kept_swaps) else mine_swaps
+swaps = kept_swaps or mine_swaps
 names = [
     n[11:-1] for n in swaps.table if n.startswith("psnr[swap, ") and "mean" not in n
 ]

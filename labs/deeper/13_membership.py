@@ -45,7 +45,7 @@ device = compute.device(device)
 NAME = "defences.training_cost"
 kept = experiments.load(NAME)
 mine = experiments.run(NAME, profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 
 # %% [markdown]
 # ## Trained behind a defence
@@ -175,7 +175,7 @@ plots.evidence(
 )
 
 # %%
-of = kept_weights if len(kept_weights) else mine_weights
+of = kept_weights or mine_weights
 means = {name: of.mean(key) for name, key in half.items()}
 needs.against(max(means, key=means.get))
 

@@ -57,7 +57,7 @@ hundredth
 device = compute.device(device)
 kept = experiments.load("defences.stock_vit")
 mine = experiments.run("defences.stock_vit", profile, device=device)
-shown = kept if len(kept) else mine
+shown = kept or mine
 of = {
     name.split(", ")[1][:-1]: name for name in shown.table if name.startswith("psnr[")
 }

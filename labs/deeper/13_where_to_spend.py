@@ -164,7 +164,7 @@ guess
 
 # %%
 SEARCH, BEST = "psnr[budget, search, {}]", "psnr[budget, relative_1, {}]"
-shown = kept if len(kept) else mine
+shown = kept or mine
 ways = [way for way in defended_client.WAYS if SEARCH.format(way) in shown]
 attention = defended_client.spent("attention", 1.0)
 display(guess.against(round(client.solved(attention, informed=True), 1)))
