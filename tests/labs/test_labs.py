@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import statistics
+from itertools import pairwise
 
 import nbformat
 import pytest
@@ -96,10 +97,8 @@ def test_anatomy(notebook):
 
 
 def test_headings_go_down_one_level_at_a_time(notebook):
-    levels = [len(heading.partition(" ")[0]) for heading in notebook.headings]
-    assert [
-        h for h, above, level in zip(notebook.headings[1:], levels, levels[1:], strict=False) if level > above + 1
-    ] == []
+    levels = [(len(heading.partition(" ")[0]), heading) for heading in notebook.headings]
+    assert [heading for (above, _), (level, heading) in pairwise(levels) if level > above + 1] == []
 
 
 def test_anatomy_of_a_lesson(lab):
