@@ -17,7 +17,7 @@ PAIR = ("resnet", "swin")
 
 
 @experiment(
-    protocol=1,
+    protocol=2,  # 1 asked about mirror images that no model had seen
     data=("cifar10",),
     smoke=Size(
         2,
@@ -28,6 +28,7 @@ PAIR = ("resnet", "swin")
         8,
         "networks of 0.3 M parameters, 8 of each family, 200 images a model",
         settings=dict(families="small", images=400, unseen=200, models=8, recipe=CLASS),
+        first=16,
     ),
     gpu=Size(
         5,

@@ -314,7 +314,7 @@ def recipe(epochs: int, **more: Any) -> dict[str, Any]:
 
 
 @experiment(
-    protocol=1,
+    protocol=2,  # 1 asked about mirror images that no model had seen
     data=("cifar10",),
     smoke=Size(
         1, "an eighth of the channels, 4 models a design, 20 images a model",
@@ -322,11 +322,12 @@ def recipe(epochs: int, **more: Any) -> dict[str, Any]:
     ),
     class_=Size(
         8, "an eighth of the channels, one block a stage, 4 models a design, 150 images a model, trained without mixup",
-        settings=dict(images=300, models=4, recipe=recipe(24), every=4, **EIGHTH),
+        settings=dict(images=300, models=4, recipe=recipe(24), every=4, **EIGHTH), first=16,
     ),
     night=Size(
         8, f"{SMALL}, 4 models a design, 2,500 images a model, trained without mixup",
         settings=dict(images=5_000, models=4, recipe=recipe(60, batch_size=64, lr=1e-3, precision="auto"), every=6, **QUARTER),
+        first=1_008,
     ),
     gpu=Size(
         5, "full networks, 4 models a design, 5,000 images a model, the paper's recipe",

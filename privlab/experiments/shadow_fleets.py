@@ -72,12 +72,14 @@ class Answers:
 
     logits: epoch -> (models, queries, n, classes), raw; before the last epoch of the image as it is alone.
     labels: (n,).  keep: (models, n) bool.  audited: how many of the n may be members; they come first.
+    mirrored: whether the models were trained on mirror images, too.
     """
 
     logits: Mapping[int, Tensor]
     labels: Tensor
     keep: Tensor
     audited: int
+    mirrored: bool = False
 
     @property
     def models(self) -> int:
@@ -111,9 +113,13 @@ class Answers:
         train, test = self.accuracies(epoch)
         return (train - test).mean().item()
 
-    def margins(self, epoch: int | None = None) -> Tensor:
-        """(models, audited, queries): the first two queries, the image and its mirror image, where both were asked."""
-        logits = self.at(epoch)[:, :2, : self.audited]
+    def margins(self, epoch: int | None = None, mirror: bool | None = None) -> Tensor:
+        """(models, audited, queries): of the image and, if `mirror`, of its mirror image, where it was asked.
+
+        mirror: if not given, whether the models know mirror images. Carlini et al. 2022 ask about what the training showed; of models that
+        never saw a mirror image, its answer says little about the image and dilutes the other one.
+        """
+        logits = self.at(epoch)[:, : 1 + (self.mirrored if mirror is None else mirror), : self.audited]
         return torch.stack([signals.margin(each, self.labels[: self.audited]).T for each in logits])
 
     def ratios(self, epoch: int | None = None, **knobs: Any) -> Tensor:
@@ -139,7 +145,7 @@ def answers(
         if not run.complete:
             shadow_models.train(str(fleet.folder), model)
     logits = {at: torch.stack([fleet.logits(m, at) for m in range(len(fleet.keep))]) for at in fleet.at}
-    return Answers(logits, fleet.labels, fleet.keep, images.audited)
+    return Answers(logits, fleet.labels, fleet.keep, images.audited, mirrored=how.augment != "none")
 
 
 def shown(
