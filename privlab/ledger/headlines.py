@@ -96,7 +96,7 @@ def count(judgements: Iterable[Judgement]) -> str:
 
 def answer(claims: Sequence[Judgement]) -> str:
     """What these verdicts answer, as a sentence: such as "No, it does not appear in a stand-in (2 not reproduced); open: 1 measuring."."""
-    asked = [j for j in claims if not j.claim.exploratory]
+    asked = [j for j in claims if not j.exploratory]
     if not asked:
         return "No claim asks this yet."
     found, every = Counter((j.scope, j.verdict) for j in asked), Counter(j.verdict for j in asked)
@@ -110,7 +110,7 @@ def answer(claims: Sequence[Judgement]) -> str:
 
 
 def _answer(claims: Sequence[Judgement]) -> str:
-    judged = [j for j in claims if not j.claim.exploratory and j.verdict != MEASURING]
+    judged = [j for j in claims if not j.exploratory and j.verdict != MEASURING]
     orders = [j.verdict for j in judged if not _of_equality(j.claim)]
     equals = [j.verdict for j in judged if _of_equality(j.claim)]
     if not judged:
@@ -135,9 +135,9 @@ def _of_equality(claim: Claim) -> bool:
 def sentence(judgements: Iterable[Judgement]) -> str:
     """How many of the four papers' claims have which verdict, in one sentence; the scopes apart."""
     asked = [j for j in judgements if j.claim.paper != "privlab"]
-    late = sum(j.claim.exploratory for j in asked)
-    found = Counter((j.scope, j.verdict) for j in asked if not j.claim.exploratory)
-    every = Counter(j.verdict for j in asked if not j.claim.exploratory)
+    late = sum(j.exploratory for j in asked)
+    found = Counter((j.scope, j.verdict) for j in asked if not j.exploratory)
+    every = Counter(j.verdict for j in asked if not j.exploratory)
     own, stand_in = ([found[scope, verdict] for verdict in (REPRODUCED, NOT_REPRODUCED)] for scope in (OWN, STAND_IN))
     return (
         f"Of the {len(asked) - late} claims of the four papers, {own[0]} reproduced and {own[1]} did not in the paper's own setting; "

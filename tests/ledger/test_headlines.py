@@ -40,7 +40,7 @@ SIZE = judged(compare="abs(psnr[a] - psnr[b] - 20) < 1")
     ([judged(), ALIKE], "yes", "Yes, in a stand-in (2 reproduced)."),
     ([judged(INCONCLUSIVE), SIZE], "undecided", "Undecided, in a stand-in (1 reproduced); open: 1 inconclusive."),
     ([ALIKE], "yes", "Yes, in a stand-in (1 reproduced)."),
-    ([judged(exploratory=True)], "measuring", "No claim asks this yet."),
+    ([judged(exploratory="class")], "measuring", "No claim asks this yet."),
 ])  # fmt: skip
 def test_verdicts_make_an_answer_with_its_scope(verdicts, answer, words):
     (one,) = headlines.headlines(verdicts)
