@@ -42,11 +42,16 @@ ANSWERS = (YES, NO, MIXED, EQUAL, UNDECIDED, MEASURING)
 
 @dataclass(frozen=True)
 class Question:
-    """One of the questions, which the claims with this number as their `headline` answer."""
+    """One of the questions, which the claims with this number as their `headline` answer.
+
+    about: what the book says beside the answer, a paragraph that is true whatever it is.  figure: id of the claim whose repeats are drawn.
+    """
 
     number: int
     paper: str
     asks: str
+    figure: str
+    about: str
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ def questions(path: Path | None = None) -> list[Question]:
     """The questions in their order.
 
     path: another list in the same format; the package's own if not given.
-    Raises ValueError for an entry that names no paper or asks nothing, with its number.
+    Raises ValueError for an entry that names no paper, asks nothing, or has no figure or no paragraph, with its number.
     """
     file = path or Path(__file__).parent / "papers" / "headlines.yaml"
     asked = entries(file)["headlines"]
@@ -78,7 +83,9 @@ def questions(path: Path | None = None) -> list[Question]:
             raise ValueError(
                 f"headline {number}: asks={entry.get('asks')!r} is no question; give a sentence that ends in ?"
             )
-    return [Question(number, entry["paper"], entry["asks"]) for number, entry in sorted(asked.items())]
+        if missing := [field for field in ("figure", "about") if not str(entry.get(field) or "").strip()]:
+            raise ValueError(f"headline {number}: {missing[0]}={entry.get(missing[0])!r}; give it as text")
+    return [Question(number, **entry) for number, entry in sorted(asked.items())]
 
 
 def headlines(judgements: Iterable[Judgement]) -> list[Headline]:
