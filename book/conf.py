@@ -32,6 +32,7 @@ import coverage_page  # noqa: E402
 import drawings  # noqa: E402
 import pages  # noqa: E402
 import reference  # noqa: E402
+import what_holds  # noqa: E402
 
 from privlab import __version__, ledger  # noqa: E402
 from privlab.ledger.papers import coverage  # noqa: E402
@@ -111,6 +112,9 @@ def write_pages(app: Sphinx) -> None:
         ("rooms", drawings.table(floors)),
     ):
         (generated / f"{name}.md").write_text(text, encoding="utf-8")
+    (generated / "holds").mkdir(exist_ok=True)
+    for name, text in what_holds.pages(judged):
+        (generated / "holds" / f"{name}.md").write_text(text, encoding="utf-8")
     (generated / "rooms.svg").write_text(drawings.rooms(floors, apart), encoding="utf-8")
     (generated / "gradient.svg").write_text(drawings.gradient(), encoding="utf-8")
     if app.config.privlab_reference:

@@ -152,9 +152,7 @@ six = {
 }
 display(rival.against(max(six, key=six.get)))
 text(
-    "With six ResNets the AUC is {:.3f} (fixed), {:.3f} (pooled) and {:.3f} (RMIA). "
-    "RMIA asks about the picture alone, and the ratio about its mirror image, too: see "
-    "the lab.",
+    "With six ResNets the AUC is {:.3f} (fixed), {:.3f} (pooled) and {:.3f} (RMIA).",
     *six.values(),
 )
 

@@ -42,11 +42,16 @@ ANSWERS = (YES, NO, MIXED, EQUAL, UNDECIDED, MEASURING)
 
 @dataclass(frozen=True)
 class Question:
-    """One of the questions, which the claims with this number as their `headline` answer."""
+    """One of the questions, which the claims with this number as their `headline` answer.
+
+    about: what the book says beside the answer, a paragraph that is true whatever it is.  figure: id of the claim whose repeats are drawn.
+    """
 
     number: int
     paper: str
     asks: str
+    figure: str
+    about: str
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ def questions(path: Path | None = None) -> list[Question]:
     """The questions in their order.
 
     path: another list in the same format; the package's own if not given.
-    Raises ValueError for an entry that names no paper or asks nothing, with its number.
+    Raises ValueError for an entry that names no paper, asks nothing, or has no figure or no paragraph, with its number.
     """
     file = path or Path(__file__).parent / "papers" / "headlines.yaml"
     asked = entries(file)["headlines"]
@@ -78,7 +83,9 @@ def questions(path: Path | None = None) -> list[Question]:
             raise ValueError(
                 f"headline {number}: asks={entry.get('asks')!r} is no question; give a sentence that ends in ?"
             )
-    return [Question(number, entry["paper"], entry["asks"]) for number, entry in sorted(asked.items())]
+        if missing := [field for field in ("figure", "about") if not str(entry.get(field) or "").strip()]:
+            raise ValueError(f"headline {number}: {missing[0]}={entry.get(missing[0])!r}; give it as text")
+    return [Question(number, **entry) for number, entry in sorted(asked.items())]
 
 
 def headlines(judgements: Iterable[Judgement]) -> list[Headline]:
@@ -96,7 +103,7 @@ def count(judgements: Iterable[Judgement]) -> str:
 
 def answer(claims: Sequence[Judgement]) -> str:
     """What these verdicts answer, as a sentence: such as "No, it does not appear in a stand-in (2 not reproduced); open: 1 measuring."."""
-    asked = [j for j in claims if not j.claim.exploratory]
+    asked = [j for j in claims if not j.exploratory]
     if not asked:
         return "No claim asks this yet."
     found, every = Counter((j.scope, j.verdict) for j in asked), Counter(j.verdict for j in asked)
@@ -110,7 +117,7 @@ def answer(claims: Sequence[Judgement]) -> str:
 
 
 def _answer(claims: Sequence[Judgement]) -> str:
-    judged = [j for j in claims if not j.claim.exploratory and j.verdict != MEASURING]
+    judged = [j for j in claims if not j.exploratory and j.verdict != MEASURING]
     orders = [j.verdict for j in judged if not _of_equality(j.claim)]
     equals = [j.verdict for j in judged if _of_equality(j.claim)]
     if not judged:
@@ -135,9 +142,9 @@ def _of_equality(claim: Claim) -> bool:
 def sentence(judgements: Iterable[Judgement]) -> str:
     """How many of the four papers' claims have which verdict, in one sentence; the scopes apart."""
     asked = [j for j in judgements if j.claim.paper != "privlab"]
-    late = sum(j.claim.exploratory for j in asked)
-    found = Counter((j.scope, j.verdict) for j in asked if not j.claim.exploratory)
-    every = Counter(j.verdict for j in asked if not j.claim.exploratory)
+    late = sum(j.exploratory for j in asked)
+    found = Counter((j.scope, j.verdict) for j in asked if not j.exploratory)
+    every = Counter(j.verdict for j in asked if not j.exploratory)
     own, stand_in = ([found[scope, verdict] for verdict in (REPRODUCED, NOT_REPRODUCED)] for scope in (OWN, STAND_IN))
     return (
         f"Of the {len(asked) - late} claims of the four papers, {own[0]} reproduced and {own[1]} did not in the paper's own setting; "

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from privlab.ledger import evidence, papers, rule
-from privlab.ledger.evidence import Registration, Repeat
+from privlab.ledger.evidence import SIZES, Registration, Repeat
 from privlab.ledger.figures import EXACT_ERROR, IN_LOGS, Figure, exact
 from privlab.ledger.grammar import Comparison, parse
 from privlab.ledger.papers import Claim
@@ -82,6 +82,12 @@ class Judgement:
     beside: tuple[str, ...] = ()
     when: float = 0.0
     needs: tuple[Need, ...] = ()
+
+    @property
+    def exploratory(self) -> bool:
+        """Whether the comparison was chosen after a look at the evidence that decides, or that is waited for."""
+        looked = self.claim.exploratory
+        return looked != "" and self.profile != "" and SIZES.index(self.profile) <= SIZES.index(looked)
 
 
 @dataclass(frozen=True)

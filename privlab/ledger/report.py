@@ -58,7 +58,7 @@ def counts(judgements: Iterable[Judgement]) -> list[list[str]]:
 
     What was chosen after a look at the data has rows of its own at the end; what is measured still has no scope yet.
     """
-    found = Counter((EXPLORATORY if j.claim.exploratory else j.claim.paper, j.scope, j.verdict) for j in judgements)
+    found = Counter((EXPLORATORY if j.exploratory else j.claim.paper, j.scope, j.verdict) for j in judgements)
     rows = [["paper", "scope", *VERDICTS]]
     for paper in (*PAPERS, EXPLORATORY):
         for scope in (*SCOPES, ""):
@@ -73,7 +73,7 @@ def holm(judgements: Iterable[Judgement]) -> tuple[int, int, int]:
 
     Holm's correction of the p-values of Student's t, at 0.05 for all tests together (Holm 1979), without what was chosen after a look.
     """
-    tested = [j for j in judgements if j.p is not None and not j.claim.exploratory]
+    tested = [j for j in judgements if j.p is not None and not j.exploratory]
     passed = 0
     for left, j in zip(range(len(tested), 0, -1), sorted(tested, key=lambda j: j.p or 0.0), strict=True):
         if (j.p or 0.0) > LEVEL / left:
@@ -108,7 +108,7 @@ def _ours(judgement: Judgement) -> str:
 
 
 def _scope(judgement: Judgement) -> str:
-    return f"{judgement.scope}, exploratory" if judgement.scope and judgement.claim.exploratory else judgement.scope
+    return f"{judgement.scope}, exploratory" if judgement.scope and judgement.exploratory else judgement.scope
 
 
 def verdict(judgement: Judgement) -> str:

@@ -64,7 +64,7 @@ def cases(judgements: Sequence[Judgement], number: int = 8, seed: int = 0) -> li
     draw = np.random.default_rng(seed)
     for k in draw.permutation(len(judgements)):
         judgement = judgements[k]
-        if judgement.verdict in RULINGS and judgement.claim.kind != "identity" and not judgement.claim.exploratory:
+        if judgement.verdict in RULINGS and judgement.claim.kind != "identity" and not judgement.exploratory:
             found[judgement.verdict] += _case(judgement, shelf)
     turns = [case for ruling in found.values() for case in enumerate(ruling)]
     chosen = [case for _, case in sorted(turns, key=lambda turn: turn[0])[:number]]  # one of each, then another of each

@@ -40,7 +40,7 @@ SIZE = judged(compare="abs(psnr[a] - psnr[b] - 20) < 1")
     ([judged(), ALIKE], "yes", "Yes, in a stand-in (2 reproduced)."),
     ([judged(INCONCLUSIVE), SIZE], "undecided", "Undecided, in a stand-in (1 reproduced); open: 1 inconclusive."),
     ([ALIKE], "yes", "Yes, in a stand-in (1 reproduced)."),
-    ([judged(exploratory=True)], "measuring", "No claim asks this yet."),
+    ([judged(exploratory="class")], "measuring", "No claim asks this yet."),
 ])  # fmt: skip
 def test_verdicts_make_an_answer_with_its_scope(verdicts, answer, words):
     (one,) = headlines.headlines(verdicts)
@@ -55,3 +55,13 @@ def test_every_question_has_claims_of_its_paper_and_none_that_the_paper_s_own_nu
         claims = [c for c in papers.claims() if c.headline == question.number]
         assert question.paper in {c.paper for c in claims} <= {question.paper, "privlab"}, question
         assert all(c.holds_on_printed_numbers is not False for c in claims), question
+        assert question.figure in {c.id for c in papers.claims() if c.paper == question.paper}, question
+        assert 40 <= len(question.about.split()) <= 90, question
+
+
+@pytest.mark.parametrize("left_out", ["figure", "about"])
+def test_a_question_without_a_figure_or_a_paragraph_is_refused(left_out, tmp_path):
+    entry = {"paper": "lu2022", "asks": "Is it?", "figure": "lu2022.x.y", "about": "It may be."}
+    (tmp_path / "asked.yaml").write_text(f"headlines: {{4: {entry | {left_out: ''}}}}")
+    with pytest.raises(ValueError, match=f"headline 4: {left_out}=''; give it as text"):
+        headlines.questions(tmp_path / "asked.yaml")

@@ -209,8 +209,20 @@ def test_a_name_that_two_of_a_claims_experiments_measure_is_refused(measured):
         judging.judge(claim("psnr[a] > 0", (ONE, "lab.other")), shelf)
 
 
+@pytest.mark.parametrize(("looked", "size", "exploratory"), [
+    ("", "class", False),
+    ("class", "class", True),
+    ("class", "night", False),  # whose repeats nobody had seen
+    ("night", "class", True),
+    ("night", "night", True),
+])  # fmt: skip
+def test_a_comparison_is_exploratory_at_the_sizes_that_were_looked_at(looked, size, exploratory, measured):
+    judged = judging.judge(claim("psnr[a] > 0", exploratory=looked), measured(size, {"psnr[a]": STEPS}))
+    assert (judged.profile, judged.exploratory) == (size, exploratory)
+
+
 def test_a_panel_never_says_not_reproduced_without_the_scope(measured):
-    judged = judging.judge(claim("psnr[a] > 9", exploratory=True), measured("class", {"psnr[a]": STEPS}))
+    judged = judging.judge(claim("psnr[a] > 9", exploratory="class"), measured("class", {"psnr[a]": STEPS}))
     panel = report.Panel("all", (judged, replace(judged, beside=("class: <b>",))))
     assert (
         panel._repr_html_().count(

@@ -63,7 +63,7 @@ SEVERAL = [
 
 
 def test_claims_are_counted_by_paper_scope_and_verdict_and_what_was_chosen_after_a_look_apart():
-    more = [judged("lu2022.x", scope=OWN), judged("lu2022.y", exploratory=True), judged("lu2022.z", MEASURING, "")]
+    more = [judged("lu2022.x", scope=OWN), judged("lu2022.y", exploratory="class"), judged("lu2022.z", MEASURING, "")]
     assert report.counts([*SEVERAL, *more]) == [
         ["paper", "scope", *VERDICTS],
         ["koh2024", STAND_IN, "-", "1", "-", "-", "-"],
@@ -78,7 +78,7 @@ def test_claims_are_counted_by_paper_scope_and_verdict_and_what_was_chosen_after
 def test_holms_count_by_hand():
     """0.05 over four, three, two: 0.0125 and 0.01667 are passed, 0.025 is not, and what comes behind it is not asked."""
     tested = [judged(f"lu2022.c{i}", p=p) for i, p in enumerate((0.026, 0.012, 0.0166, 0.04))]
-    assert report.holm([*tested, judged(p=None), judged(p=1e-9, exploratory=True)]) == (4, 4, 2)
+    assert report.holm([*tested, judged(p=None), judged(p=1e-9, exploratory="class")]) == (4, 4, 2)
     assert report.holm([]) == (0, 0, 0)
 
 

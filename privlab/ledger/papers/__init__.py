@@ -98,7 +98,8 @@ class Claim:
     id: paper.place.slug.  where: the table, figure, theorem or section.  lab: two digits.  kind: one of KINDS.
     statement: in our own words.  compare: the comparison that decides, in the grammar of `privlab.ledger.grammar`.
     experiments: "module.function", which measure the names in compare and needs, each name one of them.
-    needs: comparisons that must hold for the question to make sense.  exploratory: whether compare was chosen after a look at the data.
+    needs: comparisons that must hold for the question to make sense.  exploratory: the largest size whose evidence was looked at when
+    compare was chosen, "" if none was; a larger size has repeats of its own, which nobody had seen.
     headline: number of the question, of those that a reader wants answered first.
     numbers: the printed values behind `compare`.  printed: what the paper shows where it prints no number.  note: ours.
     holds_on_printed_numbers: whether `compare` holds on `numbers`; None where some name has no printed value.
@@ -113,7 +114,7 @@ class Claim:
     compare: str
     experiments: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    exploratory: bool = False
+    exploratory: str = ""
     headline: int | None = None
     numbers: tuple[Printed, ...] = ()
     printed: str = ""
@@ -185,6 +186,10 @@ def _claim(entry: dict[str, Any]) -> Claim:
         value = entry.get(field, [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise ValueError(f"claim {name}: {field}={value!r}; give a list of texts such as {example}")
+    if (looked := entry.get("exploratory", evidence.SIZES[0])) not in evidence.SIZES:
+        raise ValueError(
+            f"claim {name}: exploratory={looked!r}; give the largest size that was looked at: {', '.join(evidence.SIZES)}"
+        )
     try:
         for experiment in entry.get("experiments", ()):
             evidence.path(experiment, "class")

@@ -1,0 +1,81 @@
+"""What holds: a page for each question that a reader wants answered first, with one paragraph and one figure, made from the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+import claim_pages
+
+from privlab.ledger import headlines, judging, papers, report
+from privlab.ledger.headlines import Headline
+from privlab.ledger.judging import Judgement
+
+_TOP = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
+_LEGEND = (
+    '<p class="privlab-legend">● a repeat; <b>┼</b> their mean with its 95% interval; ◇ the paper\'s number with its printed '
+    "spread, if there is one; ┆ where the comparison turns.</p>"
+)
+
+
+def pages(judged: list[Judgement]) -> Iterator[tuple[str, str]]:
+    """Name and text of the chapter's front page and of a page a question; links lead from _generated/holds."""
+    answered, shelf = headlines.headlines(judged), judging.Shelf()
+    claims = {j.claim.id: j for j in judged}
+    for one in answered:
+        yield _name(one), _page(one, claims[one.question.figure], shelf)
+    rows = [f"| [{one.question.asks}]({_name(one)}.md) | {one.words} |" for one in answered]
+    listed = "\n".join(map(_name, answered))
+    yield (
+        "index",
+        f"{_TOP}# What holds\n\nThe four papers answer each of these questions with yes. The answers below are those of the "
+        f"committed evidence; it is {headlines.count(judged)}. A stand-in speaks of its own size, and not of the paper's.\n\n"
+        "| question | answer |\n|---|---|\n" + "\n".join(rows) + f"\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n",
+    )
+
+
+def _name(one: Headline) -> str:
+    return f"{one.question.number:02d}"
+
+
+def _page(one: Headline, shown: Judgement, shelf: judging.Shelf) -> str:
+    claims = [
+        f'<li><span aria-hidden="true">{report.ICONS[j.verdict]}</span> <a href="../../{papers.page(j.claim.id)}">'
+        f"{escape(j.claim.statement)}</a> {report.verdict(j)}</li>"
+        for j in one.judgements
+    ]
+    return (
+        f"{_TOP}# {one.question.asks}\n\n**{one.words}** ({papers.PAPERS[one.question.paper]})\n\n{one.question.about}\n\n"
+        f'```{{raw}} html\n<section class="privlab-claim">\n{_figure(shown, shelf)}\n<h2>The claims behind the answer</h2>\n'
+        f'<ul class="privlab-needs">{"".join(claims)}</ul>\n</section>\n```\n'
+    )
+
+
+def _figure(shown: Judgement, shelf: judging.Shelf) -> str:
+    """The strips of one claim's comparison; a table where its repeats are all alike; a sentence where there are none."""
+    size, samples = claim_pages.measured(shown, shelf)
+    if not samples:
+        return "<p>Nothing is measured yet that a figure could show.</p>"
+    about = (
+        f"<p>{escape(shown.claim.statement)} Measured at size <code>{size}</code>: {escape(_setting(shown, size))}.</p>"
+    )
+    if charts := claim_pages.charts(shown.claim, samples):
+        first = charts[0]
+        rows = "".join(
+            f"<p><code>{escape(strip.label)}</code> {escape('; '.join(strip.words()))}</p>\n{svg}"
+            for strip, svg, needed in first.rows
+        )
+        return f'{about}{_LEGEND}<div class="privlab-strips">{rows}{first.axis}</div>'
+    cells = "".join(
+        f"<tr><td><code>{escape(name)}</code></td>{''.join(f'<td>{escape(cell)}</td>' for cell in more)}</tr>"
+        for name, *more in claim_pages.table(shown.claim, samples)
+    )
+    head = "".join(f"<th>{word}</th>" for word in ("name", "repeats", "smallest", "largest"))
+    return f'{about}<table class="table"><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>'
+
+
+def _setting(shown: Judgement, size: str) -> str:
+    registered = [
+        entry for entry, there in claim_pages.history.registered(shown.claim, None) if entry.size == size and there
+    ]
+    return "; ".join(dict.fromkeys(claim_pages.setting(entry) for entry in registered))
