@@ -30,6 +30,7 @@ import benchmarks  # noqa: E402
 import claim_pages  # noqa: E402
 import coverage_page  # noqa: E402
 import drawings  # noqa: E402
+import front_page  # noqa: E402
 import pages  # noqa: E402
 import reference  # noqa: E402
 
@@ -47,6 +48,7 @@ language = "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinxcontrib.bibtex"]
 exclude_patterns = [
     "_build",
+    "_generated/front",
     "_generated/second_order.md",
     "_generated/rooms.md",
     "baselines",
@@ -102,6 +104,7 @@ def write_pages(app: Sphinx) -> None:
     for lab in shelf:
         below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
         nbformat.write(pages.page(lab, RUN, place, HAVE[MANAGER], below), generated / "labs" / f"{lab.name}.ipynb")
+    front_page.write(generated / "front", shelf)
     judged = ledger.judgements()
     for name, text in (
         ("ledger", _WIDE + ledger.report.render(judged, book="../")),
