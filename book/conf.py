@@ -31,6 +31,7 @@ import claim_pages  # noqa: E402
 import coverage_page  # noqa: E402
 import drawings  # noqa: E402
 import front_page  # noqa: E402
+import ledger_page  # noqa: E402
 import pages  # noqa: E402
 import reference  # noqa: E402
 
@@ -107,7 +108,7 @@ def write_pages(app: Sphinx) -> None:
     front_page.write(generated / "front", shelf)
     judged = ledger.judgements()
     for name, text in (
-        ("ledger", _WIDE + ledger.report.render(judged, book="../")),
+        ("ledger", _WIDE + ledger_page.page(judged)),
         ("coverage", _WIDE + coverage_page.page(coverage.places(), judged)),
         ("benchmarks", _WIDE + benchmarks.page(BOOK / "baselines")),
         ("second_order", benchmarks.second_order(BOOK / "baselines")),

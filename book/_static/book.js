@@ -61,3 +61,25 @@ addEventListener("DOMContentLoaded", () => {
   });
   for (const one of asked) one.show();
 });
+
+// The ledger's filters: a paper whose claims are all filtered away goes too, and the others open.
+addEventListener("DOMContentLoaded", () => {
+  const form = document.querySelector(".privlab-filter");
+  if (!form) return;
+  const apply = () => {
+    const wanted = [...new FormData(form)].filter(([, value]) => value);
+    let count = 0;
+    for (const group of document.querySelectorAll(".privlab-group")) {
+      const claims = [...group.querySelectorAll("li")];
+      for (const claim of claims) claim.hidden = wanted.some(([name, value]) => claim.dataset[name] !== value);
+      const left = claims.filter(claim => !claim.hidden).length;
+      Object.assign(group, { hidden: !left, open: wanted.length > 0 });
+      count += left;
+    }
+    form.querySelector("output").textContent = `${count} claims`;
+  };
+  form.hidden = false;
+  form.addEventListener("change", apply);
+  form.addEventListener("reset", () => setTimeout(apply));
+  apply();
+});
