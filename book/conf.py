@@ -30,6 +30,8 @@ import benchmarks  # noqa: E402
 import claim_pages  # noqa: E402
 import coverage_page  # noqa: E402
 import drawings  # noqa: E402
+import front_page  # noqa: E402
+import ledger_page  # noqa: E402
 import pages  # noqa: E402
 import reference  # noqa: E402
 import what_holds  # noqa: E402
@@ -48,6 +50,7 @@ language = "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinxcontrib.bibtex"]
 exclude_patterns = [
     "_build",
+    "_generated/front",
     "_generated/second_order.md",
     "_generated/rooms.md",
     "baselines",
@@ -103,9 +106,10 @@ def write_pages(app: Sphinx) -> None:
     for lab in shelf:
         below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
         nbformat.write(pages.page(lab, RUN, place, HAVE[MANAGER], below), generated / "labs" / f"{lab.name}.ipynb")
+    front_page.write(generated / "front", shelf)
     judged = ledger.judgements()
     for name, text in (
-        ("ledger", _WIDE + ledger.report.render(judged, book="../")),
+        ("ledger", _WIDE + ledger_page.page(judged)),
         ("coverage", _WIDE + coverage_page.page(coverage.places(), judged)),
         ("benchmarks", _WIDE + benchmarks.page(BOOK / "baselines")),
         ("second_order", benchmarks.second_order(BOOK / "baselines")),

@@ -27,6 +27,15 @@ _BROKEN = f'<link rel="stylesheet" href="data:text/css,{quote(_CSS)}">'
 NO_GUESS = "No guess was given: one that can be wrong is what makes the answer stick."
 
 
+class Comparison(Sentence):
+    """What is right and what the reader had.  about: what a page without a kernel needs to compare a guess that is made there."""
+
+    about: dict[str, object]
+
+    def _repr_mimebundle_(self, **kwargs: object) -> tuple[dict[str, str], dict[str, object]]:
+        return {"text/markdown": str(self)}, {"text/markdown": {"privlab": self.about}}
+
+
 class _Asked:
     """What a number and a choice share: the question above the controls, and a guess that is kept when it changes."""
 
@@ -70,11 +79,18 @@ class _Asked:
     def _repr_mimebundle_(self, **kwargs: object) -> Any:
         """The widget; and the question and its answers as an HTML form, for a page without a kernel."""
         bundle: Any = self.box._repr_mimebundle_(**kwargs)
-        form = f'<fieldset class="privlab-prediction" data-name="{html.escape(self.name)}">'
-        return {
-            **bundle,
-            "text/html": f"{form}<legend>{html.escape(self.question)}</legend>{self._inputs()}</fieldset>",
-        }
+        form = f'<form class="privlab-prediction" method="dialog" data-name="{html.escape(self.name)}">'  # sent nowhere
+        fields = f"<fieldset><legend>{html.escape(self.question)}</legend>{self._inputs()}</fieldset>"
+        return {**bundle, "text/html": f"{form}{fields}</form>"}
+
+    def _compared(self, result: str, comparison: str, right: object) -> Comparison:
+        """result: what is right.  comparison: what follows it.  right: a number or options; None where it is not measured yet."""
+        sentence = Comparison(result + comparison)
+        sentence.about = {"name": self.name, "result": result, "right": right}
+        return sentence
+
+    def _open(self) -> Comparison:
+        return self._compared("This is not measured yet.", " Your guess is kept." * (self.value is not None), None)
 
 
 class Prediction(_Asked):
@@ -104,29 +120,28 @@ class Prediction(_Asked):
         return True
 
     def _inputs(self) -> str:
-        step = f"{(self.high - self.low) / 100:g}"
-        return (
-            f'<label>your guess <input type="range" min="{self.low:g}" max="{self.high:g}" step="{step}" '
-            f'data-unit="{html.escape(self.unit)}"> {html.escape(self.unit)}</label>'
-        )
+        unit, limits = html.escape(self.unit), f'min="{self.low:g}" max="{self.high:g}" step="any"'
+        words = f"your guess, from {self.low:g} to {self.high:g}"
+        return f'<label>{words}: <input type="number" {limits} data-unit="{unit}" required> {unit}</label>'
 
     @property
     def value(self) -> float | None:
         """The guess, or None while the slider has not been touched."""
         return self.slider.value if self.moved else None
 
-    def against(self, measured: float) -> Sentence:
+    def against(self, measured: float) -> Comparison:
         """One sentence that compares the guess with the measurement, and keeps both; NaN stands for what is not measured yet."""
         if math.isnan(measured):
-            return Sentence("This is not measured yet." + " Your guess is kept." * (self.value is not None))
-        self._keep(float(measured) if math.isfinite(measured) else str(measured))
+            return self._open()
+        right = float(measured) if math.isfinite(measured) else str(measured)
+        self._keep(right)
         result = text("Measured: {} {}", float(measured), self.unit).rstrip() + "."
         if self.value is None:
-            return Sentence(f"{result} {NO_GUESS}")
+            return self._compared(result, f" {NO_GUESS}", right)
         gap = text("{:.3g} {}", abs(measured - self.value), self.unit).rstrip()
         near = abs(measured - self.value) <= 0.1 * (self.high - self.low)
         verdict = "Close." if near else f"That is {gap} away: what did you assume that does not hold here?"
-        return Sentence(f"{result} You said {self.value:.4g}. {verdict}")
+        return self._compared(result, f" You said {self.value:.4g}. {verdict}", right)
 
 
 class Choice(_Asked):
@@ -156,9 +171,10 @@ class Choice(_Asked):
         return True
 
     def _inputs(self) -> str:
-        kind = "checkbox" if self.many else "radio"
-        given = [(html.escape(self.name), html.escape(option)) for option in self.options]
-        return "".join(f'<label><input type="{kind}" name="{n}" value="{o}"> {o}</label>' for n, o in given)
+        kind = f'type="{"checkbox" if self.many else "radio"}" name="{html.escape(self.name)}"' + " required" * (
+            not self.many
+        )
+        return "".join(f'<label><input {kind} value="{o}"> {o}</label>' for o in map(html.escape, self.options))
 
     @property
     def value(self) -> str | list[str] | None:
@@ -169,14 +185,14 @@ class Choice(_Asked):
             return self.boxes[0].value
         return [option for box, option in zip(self.boxes, self.options, strict=True) if box.value]
 
-    def against(self, right: str | Iterable[str] | None) -> Sentence:
+    def against(self, right: str | Iterable[str] | None) -> Comparison:
         """A sentence that says what is right and what the reader had, and keeps both.
 
         right: an option or several; where one was to be picked and several are right, each of them counts. None: not measured yet.
         Raises ValueError for what is no option.
         """
         if right is None:
-            return Sentence("This is not measured yet." + " Your guess is kept." * (self.value is not None))
+            return self._open()
         wanted = {right} if isinstance(right, str) else set(right)
         if strangers := sorted(map(str, wanted - set(self.options))):
             raise ValueError(
@@ -185,19 +201,23 @@ class Choice(_Asked):
         due = [option for option in self.options if option in wanted]
         self._keep(due if self.many or len(due) != 1 else due[0])
         result = f"Right: {_listed(due, 'and' if self.many else 'or')}."
+        return self._compared(result, f" {self._judged(due)}", due)
+
+    def _judged(self, due: list[str]) -> str:
+        """How the reader's options compare with those that are right."""
         if self.value is None:
-            return Sentence(f"{result} {NO_GUESS}")
+            return NO_GUESS
         said = [self.value] if isinstance(self.value, str) else self.value
-        if said == due or (not self.many and said[0] in due):
-            return Sentence(
-                f"{result} That is what you said." if said == due else f"{result} You said {said[0]}: right."
-            )
+        if said == due:
+            return "That is what you said."
         if not self.many:
-            return Sentence(f"{result} You said {said[0]}: what did you assume that does not hold here?")
+            return (
+                f"You said {said[0]}: {'right.' if said[0] in due else 'what did you assume that does not hold here?'}"
+            )
         surplus, missed = [o for o in said if o not in due], [o for o in due if o not in said]
         wrong = [f"{_listed(surplus)} {'is' if len(surplus) == 1 else 'are'} not right"] if surplus else []
         wrong += [f"you missed {_listed(missed)}"] if missed else []
-        return Sentence(f"{result} You said {_listed(said)}: {', and '.join(wrong)}.")
+        return f"You said {_listed(said)}: {', and '.join(wrong)}."
 
 
 def _listed(options: Sequence[str], last: str = "and") -> str:

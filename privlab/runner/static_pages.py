@@ -4,6 +4,8 @@ A saved slider that moves and changes nothing is worse than none. No widget of t
 alone: each asks Python for a picture. So the saved state of the *controls* goes into the page, disabled, 10 to 70 KB a lab, and
 the manager draws them as the notebook does. What they showed stays plain HTML: it is in the page once, and is read, printed
 and searched without a script. Where scripts are off, or the manager was not to be had, a list says where the controls stood.
+
+A prediction becomes an HTML form: book/_static/book.js hides what follows it until a guess was made.
 """
 
 from __future__ import annotations
@@ -67,7 +69,12 @@ def still(output: NotebookNode, saved: Models) -> tuple[list[NotebookNode], Mode
 
     saved: the widget state of the notebook, model id -> model.
     """
-    if VIEW not in (data := output.get("data", {})):
+    data = output.get("data", {})
+    if str(form := data.get("text/html", "")).startswith('<form class="privlab-prediction"'):
+        return [new_output("display_data", {"text/html": form, "text/plain": "A prediction"})], {}
+    if about := output.get("metadata", {}).get("text/markdown", {}).get("privlab"):
+        return [_answer(about)], {}
+    if VIEW not in data:
         return [output], {}
     root = data[VIEW]["model_id"]
     models = {name: json.loads(json.dumps(saved[name])) for name in _reach(root, saved)}
@@ -91,6 +98,13 @@ def still(output: NotebookNode, saved: Models) -> tuple[list[NotebookNode], Mode
         f'<ul class="privlab-stood">{items}</ul><p class="privlab-live">{_NOTE}</p></div>'
     )
     return [new_output("display_data", {"text/html": block, "text/plain": _NOTE}), *inside], controls
+
+
+def _answer(about: dict[str, Any]) -> NotebookNode:
+    """What the run found, and a place below it where the page says how a guess compares.  about: as a `Comparison` has it."""
+    name, right = html.escape(about["name"]), html.escape(json.dumps(about["right"]))
+    place = f'<div class="privlab-answer" data-name="{name}" data-right="{right}"></div>'
+    return new_output("display_data", {"text/markdown": f"{about['result']}\n\n{place}", "text/plain": about["result"]})
 
 
 def _reach(root: str, saved: Models) -> Iterator[str]:

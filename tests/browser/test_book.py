@@ -99,6 +99,24 @@ def test_a_flipbook_turns_by_keyboard(book, reader, width):
         assert (reader.js(SHOWN, n), reader.js(CAPTION, n)) == seen[0][:2]
 
 
+def test_a_prediction_hides_what_follows_until_it_is_made(book, reader):
+    page = book / "_generated/labs/05_april_closed_form.html"
+    open_page(reader, page)
+    hidden = "return document.querySelectorAll('.privlab-later').length"
+    before = reader.js(hidden)
+    assert before
+    forms = reader.driver.find_elements("css selector", "form.privlab-prediction")
+    for form in forms:
+        field = form.find_element("css selector", "input")
+        field.send_keys(field.get_attribute("min")) if field.get_attribute("type") == "number" else field.click()
+        form.find_element("css selector", "button").click()
+        after = reader.js(hidden)
+        assert after < before
+        before = after
+    told = [e.text for e in reader.driver.find_elements("css selector", ".privlab-answer")]
+    assert after == 0 and len(told) == len(forms) and all(text.startswith("You said ") for text in told)
+
+
 def test_controls_rest_where_the_run_left_them(book, reader):
     open_page(reader, book / "_generated/labs/05_april_closed_form.html")
     reader.until(lambda: reader.driver.find_elements("css selector", ".jupyter-widgets .noUi-target"), 30)

@@ -4,6 +4,10 @@ import re
 
 import pytest
 
+QUESTION, ANSWER = (
+    re.compile(rf'class="privlab-{kind}"[^>]* data-name="([^"]*)"') for kind in ("prediction", "answer")
+)
+
 
 def check_page(built_book, name):
     page = (built_book / f"_generated/labs/{name}.html").read_text()
@@ -16,6 +20,14 @@ def test_the_book_shows_every_lab_as_it_ran(built_book, shelf):
     """`make book` after `make run`: none of a picture without words for who cannot see it."""
     for one in shelf["lab"]:
         check_page(built_book, one.lab.name)
+
+
+def test_every_prediction_can_be_made_in_the_book_and_is_compared_there(built_book, shelf):
+    for one in shelf["lab"]:
+        page = (built_book / f"_generated/labs/{one.lab.name}.html").read_text()
+        asked = QUESTION.findall(page)
+        assert len(asked) == len(re.findall(r"widgets\.(?:predict|choose)\(", one.lab.path.read_text())), one.lab.name
+        assert sorted(asked) == sorted(ANSWER.findall(page)) and len({*asked}) == len(asked), one.lab.name
 
 
 def test_the_book_has_a_page_of_what_goes_deeper_run_or_not(built_book, deeper):

@@ -208,21 +208,44 @@ def test_a_teacher_reads_what_a_class_handed_in(notebook):
 class Inputs(HTMLParser):
     def __init__(self, page):
         super().__init__()
-        self.inputs, self.fieldsets = [], []
+        self.inputs, self.forms = [], []
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
-        (self.inputs if tag == "input" else self.fieldsets if tag == "fieldset" else []).append(dict(attributes))
+        (self.inputs if tag == "input" else self.forms if tag == "form" else []).append(dict(attributes))
 
 
 def test_a_page_without_a_kernel_has_the_question_as_a_form():
     page = which(question="Is a < b?", options=["a & b", "c"])._repr_mimebundle_()["text/html"]
     form = Inputs(page)
-    assert form.fieldsets == [{"class": "privlab-prediction", "data-name": "is-a-b"}] and "Is a &lt; b?" in page
+    assert form.forms == [{"class": "privlab-prediction", "method": "dialog", "data-name": "is-a-b"}]  # sent nowhere
+    assert "<legend>Is a &lt; b?</legend>" in page
     assert [(i["type"], i["value"]) for i in form.inputs] == [("checkbox", "a & b"), ("checkbox", "c")]
     bundle = widgets.predict("How far?", -1, 1, "dB")._repr_mimebundle_()
-    (slider,) = Inputs(bundle["text/html"]).inputs
-    assert (slider["type"], slider["min"], slider["max"], slider["data-unit"]) == ("range", "-1", "1", "dB")
+    (field,) = Inputs(bundle["text/html"]).inputs
+    assert (field["type"], field["min"], field["max"], field["data-unit"]) == ("number", "-1", "1", "dB")
     assert "application/vnd.jupyter.widget-view+json" in bundle
     # a page that only has the words, such as `static_pages` makes, has nothing but the question
     assert re.sub(r"<[^>]+>", "", which(question="Is it so?").box.children[0].value) == "Is it so?"
+
+
+def test_a_comparison_carries_what_a_page_needs_to_compare_another_guess():
+    def about(sentence):
+        data, metadata = InteractiveShell.instance().display_formatter.format(sentence)
+        assert data["text/markdown"] == data["text/plain"] == sentence
+        return json.loads(json.dumps(metadata["text/markdown"]["privlab"], allow_nan=False))
+
+    one = which(many=False)
+    one.boxes[0].value = "ViT"
+    assert about(one.against("Swin")) == {"name": "which-leak", "result": "Right: Swin.", "right": ["Swin"]}
+    assert about(one.against(["ViT", "Swin"])) == {
+        "name": "which-leak",
+        "result": "Right: Swin or ViT.",
+        "right": ["Swin", "ViT"],
+    }
+    assert about(which(name="b").against([])) == {"name": "b", "result": "Right: none of them.", "right": []}
+    number = widgets.predict("How far?", 0, 100, "dB")
+    assert about(number.against(40)) == {"name": "how-far", "result": "Measured: 40 dB.", "right": 40.0}
+    assert about(number.against(-math.inf)) == {"name": "how-far", "result": "Measured: −∞ dB.", "right": "-inf"}
+    open_ = {"name": "how-far", "result": "This is not measured yet.", "right": None}
+    assert about(number.against(math.nan)) == open_ and about(one.against(None)) == open_ | {"name": "which-leak"}

@@ -6,8 +6,10 @@ import json
 
 import ipywidgets
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from nbformat.v4 import new_output
 
+from privlab.notebook import widgets
 from privlab.runner import static_pages
 
 PICTURE = '<figure><img src="data:image/png;base64,AAAA" alt="noise"></figure>'
@@ -51,6 +53,27 @@ def test_a_guess_shows_its_question_and_range_and_not_where_the_slider_happened_
         ipywidgets.VBox([question, ipywidgets.FloatSlider(75, min=0, max=150, description="your guess")])
     )
     assert "<li>PSNR of the solve:</li><li>your guess, from 0 to 150</li>" in controls
+
+
+def shown(value):
+    """A value as an output of the notebook that a kernel sends."""
+    data, metadata = InteractiveShell.instance().display_formatter.format(value)
+    return new_output("display_data", data, metadata=metadata)
+
+
+def test_a_prediction_is_a_form_of_the_page_and_its_comparison_says_what_is_right_to_whoever_guesses_there():
+    guess = widgets.choose("Is a < b?", ["a & b", '"c"'])
+    saved = ipywidgets.Widget.get_manager_state()["state"]
+    (form,), kept = static_pages.still(shown(guess), saved)
+    assert (
+        not kept
+        and form.data["text/html"] == guess._repr_mimebundle_()["text/html"]
+        and static_pages.VIEW not in form.data
+    )
+    (answer,), kept = static_pages.still(shown(guess.against('"c"')), saved)
+    words, _, place = answer.data["text/markdown"].partition("\n\n")
+    assert words == 'Right: "c".' and not kept  # nobody guessed in the run, which the page does not say of its reader
+    assert place == '<div class="privlab-answer" data-name="is-a-b" data-right="[&quot;\\&quot;c\\&quot;&quot;]"></div>'
 
 
 def test_a_box_that_is_ticked_and_words_with_signs_are_told_as_text():
