@@ -157,15 +157,19 @@ def show(
     if len(shapes) > 1:
         raise ValueError(f"frames: got {' and '.join(map(str, shapes))}; give them all in one shape")
 
+    pictures = [
+        Picture(frame.png, alt, frame.width) if isinstance(frame, Picture) else strip(frame, alt)
+        for frame, alt in zip(frames, alts or (), strict=True)
+    ]
     enlarged = isinstance(frames[0], Tensor) and frames[0].shape[3] <= _side(len(frames[0]))
     look = ";display:block;margin:0" + ";image-rendering:pixelated" * enlarged
-    shown: dict[Setting, str] = {}
-    for n, (frame, caption, alt) in enumerate(zip(frames, captions, alts or (), strict=True)):
-        picture = Picture(frame.png, alt, frame.width) if isinstance(frame, Picture) else strip(frame, alt)
-        shown[n,] = f'{picture.tag(look)}<p style="{_PLAIN}">{html.escape(caption)}</p>'
+    shown: dict[Setting, str] = {
+        (n,): f'{picture.tag(look)}<p style="{_PLAIN}">{html.escape(caption)}</p>'
+        for n, (picture, caption) in enumerate(zip(pictures, captions, strict=True))
+    }
     last = len(frames) - 1
     positions = tuple(f"{n + 1} of {len(frames)}" for n in range(len(frames)))
-    said = f"the last, {captions[-1]}: {(alts or ())[-1]}"
+    said = f"the last, {captions[-1]}: {pictures[-1].alt}"
     return Flipbook((Control(label, positions, last),), shown, said)
 
 

@@ -29,6 +29,9 @@ ROOM = 900_000  # characters for all explorers of a lab: the picture at rest and
 TOGETHER = 3  # so many controls move independently of each other
 VIEW = "application/vnd.jupyter.widget-view+json"
 SMALL = 96  # pixels: a picture of which both sides are shorter is enlarged on the page, and keeps every pixel
+BUSY = 0.25  # bytes of PNG to a pixel: a chart has a tenth, a photograph one or more
+
+RICH = ("text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain")  # the best of these is kept
 
 Bundle = dict[str, Any]  # what a thing shows: media type -> data
 _PNG = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
@@ -41,7 +44,8 @@ class _NotStill(Exception):
 def compute(seconds: float = SECONDS) -> dict[str, str]:
     """Give every explorer of this kernel its frames; its controls -> how many of its settings it has, such as "12 of 60".
 
-    seconds: that each may take.  Left alone: an explorer that a sweep of the controls leaves alone, and one whose frames are widgets.
+    seconds: that each may take; of the room, small grids leave more to large ones.
+    Left alone: an explorer that a sweep of the controls leaves alone, and one whose frames are widgets.
     Raises RuntimeError that names the setting, if drawing it failed.
     """
     explorers = [
@@ -50,11 +54,13 @@ def compute(seconds: float = SECONDS) -> dict[str, str]:
         if isinstance(one, Explorer) and not any(map(left_alone, one.controls.values()))
     ]
     told: dict[str, str] = {}
-    for explorer in explorers:
+    room = ROOM
+    for n, explorer in enumerate(sorted(explorers, key=lambda one: math.prod(map(len, one.options.values())))):
         try:
-            explorer.frames = fill(explorer, seconds, ROOM // len(explorers))
+            explorer.frames = fill(explorer, seconds, room // (len(explorers) - n))
         except _NotStill:
             continue
+        room -= sum(_size(frame) for _, frame in explorer.frames["frames"])
         name = ", ".join(explorer.options)
         told[f"{name} ({len(told) + 1})" if name in told else name] = (
             f"{len(explorer.frames['frames'])} of {explorer.frames['grid']}"
@@ -147,7 +153,11 @@ def _frame(explorer: Explorer, setting: Setting) -> list[Bundle]:
     bundles = [shell.display_formatter.format(one)[0] for one in results]
     if any(VIEW in bundle for bundle in bundles):
         raise _NotStill
-    return [{kind: _smaller(data) if kind == "text/html" else data for kind, data in b.items()} for b in bundles]
+    best = [next(kind for kind in (*RICH, *bundle) if kind in bundle) for bundle in bundles if bundle]
+    return [
+        {kind: _smaller(bundle[kind]) if kind == "text/html" else bundle[kind]}
+        for kind, bundle in zip(best, filter(None, bundles), strict=True)
+    ]
 
 
 def _smaller(text: str) -> str:
@@ -156,13 +166,14 @@ def _smaller(text: str) -> str:
 
 
 def _webp(png: str) -> str:
-    """A PNG in base64 as the address of a WebP: charts keep every pixel, large photographs do not."""
-    image, files = Image.open(io.BytesIO(base64.b64decode(png))), [io.BytesIO(), io.BytesIO()]
-    image.save(files[0], "WEBP", lossless=True, method=3)
-    if max(image.size) > SMALL:
-        image.save(files[1], "WEBP", quality=85, method=3)
-    data = min((file.getvalue() for file in files if file.getvalue()), key=len)
-    return f"data:image/webp;base64,{base64.b64encode(data).decode()}"
+    """A PNG in base64 as the address of a WebP: charts and small pictures keep every pixel, large photographs do not."""
+    data, file = base64.b64decode(png), io.BytesIO()
+    image = Image.open(io.BytesIO(data))
+    if max(image.size) > SMALL and len(data) > BUSY * image.width * image.height:
+        image.save(file, "WEBP", quality=85, method=3)
+    else:
+        image.save(file, "WEBP", lossless=True, method=3)
+    return f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def _size(frame: list[Bundle]) -> int:

@@ -115,19 +115,17 @@ def flipped(frames: dict[str, Any]) -> NotebookNode:
 
 
 def _html(bundle: dict[str, Any]) -> str:
-    """What a thing shows, as HTML; of several media types the richest."""
-    plain = str(bundle.get("text/plain", ""))
-    if "text/html" in bundle:
-        return str(bundle["text/html"])
-    if "image/svg+xml" in bundle:
-        return str(bundle["image/svg+xml"])
-    if "image/png" in bundle:
-        return f'<img src="data:image/png;base64,{html.escape(bundle["image/png"])}" alt="{html.escape(plain)}">'
-    if "text/markdown" in bundle:
+    """What a thing shows, which has one media type, as HTML."""
+    ((kind, data),) = bundle.items()
+    if kind in ("text/html", "image/svg+xml"):
+        return str(data)
+    if kind == "image/png":
+        return f'<img src="data:image/png;base64,{html.escape(data)}" alt="">'
+    if kind == "text/markdown":
         from nbconvert.filters import markdown2html  # it takes half a second to import
 
-        return str(markdown2html(bundle["text/markdown"]))
-    return f"<pre>{html.escape(plain)}</pre>"
+        return str(markdown2html(data))
+    return f"<pre>{html.escape(str(data))}</pre>"
 
 
 def _reach(root: str, saved: Models) -> Iterator[str]:
