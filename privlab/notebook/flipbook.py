@@ -121,7 +121,8 @@ class Flipbook:
         stand = "; ".join(f"{html.escape(c.label)}: {html.escape(c.options[c.rest])}" for c in self.controls)
         note = f'<p class="privlab-live">{html.escape(self.note)}</p>' if self.note else ""
         return (
-            f'<figure class="privlab-flipbook" style="{_PLAIN}" oninput="{html.escape(TURN)}">'
+            f'<figure class="privlab-flipbook" style="{_PLAIN}" oninput="{html.escape(TURN)}" '
+            'onchange="this.oninput(event)">'
             f'<div class="privlab-turn">{controls}{note}</div><div aria-live="polite">{shown}</div>'
             f"<noscript><style>.privlab-flipbook .privlab-turn{{display:none!important}}</style><p>{stand}</p></noscript></figure>"
         )
