@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from statistics import median
+from typing import TYPE_CHECKING
 
 import ipywidgets
 import traitlets
 from IPython.display import display
 
-from privlab.notebook.flipbook import Kind, Setting
+if TYPE_CHECKING:
+    from privlab.notebook.flipbook import Kind, Setting
 
 KEPT = 256  # what was drawn last stays at hand
-
-Output = dict[str, object]  # what a thing shows: media type -> data
 
 
 class Explorer(ipywidgets.VBox):

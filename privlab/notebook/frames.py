@@ -14,7 +14,7 @@ import math
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython import get_ipython
 from ipywidgets.widgets import widget as registry
@@ -22,7 +22,9 @@ from PIL import Image
 
 from privlab.notebook.control_sweep import left_alone
 from privlab.notebook.explorer import Explorer
-from privlab.notebook.flipbook import Kind, Setting
+
+if TYPE_CHECKING:
+    from privlab.notebook.flipbook import Kind, Setting
 
 SECONDS = 3.0  # that an explorer may take
 ROOM = 900_000  # characters for all explorers of a lab: the picture at rest and the controls are in its page too
