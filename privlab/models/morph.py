@@ -166,7 +166,7 @@ class Morph(nn.Module):
         super().__init__()
         self.step, self.normalise, self.num_classes = step, NORMALISE["cifar10"], num_classes
         self.stem = _stem(step, stem)
-        rates = iter(torch.linspace(0, step.drop_path, sum(step.depths)).tolist())
+        rates = iter(torch.linspace(0, step.drop_path, sum(step.depths), device="cpu").tolist())
         stages, dim_in = [], step.dims[0]
         for number, (dim, depth) in enumerate(zip(step.dims, step.depths, strict=True)):
             stages.append(Stage(step, dim_in, dim, [next(rates) for _ in range(depth)], first=number == 0))

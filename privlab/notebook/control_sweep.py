@@ -28,7 +28,7 @@ def sweep() -> dict[str, float]:
     Returns control -> seconds of its slowest answer. Left alone: controls that are disabled or of class "no_sweep".
     Raises RuntimeError that names each control, the value, and the error, if a callback raised.
     """
-    live = [widget for widget in registry._instances.values() if not _left_alone(widget)]
+    live = [widget for widget in registry._instances.values() if not left_alone(widget)]
     press = {id(c): box.manual_button for box in live if _manual(box) for c in box.kwargs_widgets}
     pressed = {id(button) for button in press.values()}
     slowest: dict[str, float] = {}
@@ -50,7 +50,8 @@ def sweep() -> dict[str, float]:
     return slowest
 
 
-def _left_alone(widget: w.Widget) -> bool:
+def left_alone(widget: w.Widget) -> bool:
+    """Whether a control is disabled, or of the class that keeps it out of a sweep."""
     return getattr(widget, "disabled", False) or SKIP in getattr(widget, "_dom_classes", ())
 
 

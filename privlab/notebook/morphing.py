@@ -45,8 +45,8 @@ class Facts:
 @cache
 def facts(step: int) -> Facts:
     """The facts of a step, counted on its network at full width."""
-    model = models.morph.build(step)
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+    with torch.no_grad(), torch.device("meta"), FlopCounterMode(display=False) as counter:  # shapes without weights
+        model = models.morph.build(step)
         model(torch.zeros(1, 3, 32, 32))
     layers = {place: models.morph.outline(model, *place) for place in {BLOCK, *PLACES.values()}}
     return Facts(sum(p.numel() for p in model.parameters()) / 1e6, counter.get_total_flops() / 2e6, layers)

@@ -32,21 +32,26 @@ from privlab.runner import kernel, pairing
 
 RUN_MIME = "application/vnd.privlab.run+json"
 PROBE_TAG = "privlab-run"
-# The last cell of every run, and no part of the lab: it moves the controls, then says what the kernel took.
-_PROBE = f"""\
+DRAWING = {"smoke": 3.0}  # seconds at a profile that an explorer may take to draw its frames; at others 20
+_WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def _probe(seconds: float) -> str:
+    """The last cell of every run, and no part of the lab: it moves the controls, draws frames, then says what the kernel took."""
+    return f"""\
 from IPython.display import display as _display
 from privlab.compute import machine as _machine
-from privlab.notebook import control_sweep as _control_sweep
+from privlab.notebook import control_sweep as _control_sweep, frames as _frames
 
 _found = {{}}
 try:
     _found["controls"] = _control_sweep.sweep()
+    _found["explorers"] = _frames.compute({seconds})
 finally:
     _found |= {{"peak_gb": _machine.peak_gb(), "gpu_peak_gb": _machine.gpu_peak_gb()}}
     _display({{"{RUN_MIME}": _found, "text/plain": "the run's own notes"}}, raw=True)
 """
-_WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def execute(
@@ -60,11 +65,13 @@ def execute(
 
     parameters: what goes into its cell tagged "parameters".  timeout: seconds a cell may take, None for no limit.
     started(cell, cells, heading) is called as each cell begins.
-    Returns error (one line, or None), traceback, controls (seconds of each one's slowest answer), peak_gb, gpu_peak_gb.
+    Returns error (one line, or None), traceback, controls (seconds of each one's slowest answer), explorers (how many settings have a
+    frame), peak_gb, gpu_peak_gb.
     """
     lab = pairing.notebook(source)
     _check(lab, source, parameters)
-    lab.cells.append(nbformat.v4.new_code_cell(_PROBE, id=PROBE_TAG, metadata={"tags": [PROBE_TAG]}))
+    last = _probe(DRAWING.get(parameters.get("profile", ""), 20.0))
+    lab.cells.append(nbformat.v4.new_code_cell(last, id=PROBE_TAG, metadata={"tags": [PROBE_TAG]}))
     begun: list[NotebookNode] = []
 
     def on_cell_start(cell: NotebookNode, cell_index: int) -> None:
@@ -103,6 +110,7 @@ def execute(
         "error": errors[0][0] + (f" (and {len(errors) - 1} more)" if errors[1:] else "") if errors else None,
         "traceback": errors[0][1] if errors else None,
         "controls": probe.get("controls", {}),
+        "explorers": probe.get("explorers", {}),
         "peak_gb": probe.get("peak_gb") or machine.children_peak_gb(),
         "gpu_peak_gb": probe.get("gpu_peak_gb"),
     }
@@ -229,7 +237,14 @@ def main() -> None:
             Path(request["source"]), Path(request["out"]), request["parameters"], request["timeout"], started
         )
     except ValueError as error:  # a lab that cannot be started
-        result = {"error": str(error), "traceback": None, "controls": {}, "peak_gb": None, "gpu_peak_gb": None}
+        result = {
+            "error": str(error),
+            "traceback": None,
+            "controls": {},
+            "explorers": {},
+            "peak_gb": None,
+            "gpu_peak_gb": None,
+        }
     print(json.dumps({"result": result}), flush=True)
 
 

@@ -1,6 +1,8 @@
-"""A lab that was run, for pages without a kernel: controls at rest where they stood, and what they showed.
+"""A lab that was run, for pages without a kernel: explorers as flipbooks, other controls at rest where they stood, and what they showed.
 
-A saved slider that moves and changes nothing is worse than none. No widget of the labs does anything by the widget manager
+The run drew an explorer's frames beforehand (`notebook.frames`); they become a `notebook.flipbook` here, which moves without Python.
+
+A saved slider that moves and changes nothing is worse than none. No other widget of the labs does anything by the widget manager
 alone: each asks Python for a picture. So the saved state of the *controls* goes into the page, disabled, 10 to 70 KB a lab, and
 the manager draws them as the notebook does. What they showed stays plain HTML: it is in the page once, and is read, printed
 and searched without a script. Where scripts are off, or the manager was not to be had, a list says where the controls stood.
@@ -77,6 +79,9 @@ def still(output: NotebookNode, saved: Models) -> tuple[list[NotebookNode], Mode
     if VIEW not in data:
         return [output], {}
     root = data[VIEW]["model_id"]
+    frames = saved.get(root, {}).get("state", {}).get("frames") or {}
+    if len(frames.get("frames", ())) > 1:
+        return [flipped(frames)], {}
     models = {name: json.loads(json.dumps(saved[name])) for name in _reach(root, saved)}
     inside, stood = [], []
     for model in models.values():
@@ -105,6 +110,36 @@ def _answer(about: dict[str, Any]) -> NotebookNode:
     name, right = html.escape(about["name"]), html.escape(json.dumps(about["right"]))
     place = f'<div class="privlab-answer" data-name="{name}" data-right="{right}"></div>'
     return new_output("display_data", {"text/markdown": f"{about['result']}\n\n{place}", "text/plain": about["result"]})
+
+
+def flipped(frames: dict[str, Any]) -> NotebookNode:
+    """An explorer's frames, as `notebook.frames` saved them, as a flipbook."""
+    from privlab.notebook.flipbook import Control, Flipbook  # it imports torch
+
+    controls = tuple(
+        Control(one["label"], tuple(one["options"]), one["rest"], one["kind"]) for one in frames["controls"]
+    )
+    shown = {tuple(setting): "".join(map(_html, bundles)) for setting, bundles in frames["frames"]}
+    note = ""
+    if len(shown) < frames["grid"]:
+        note = f"Here are {len(shown)} of {frames['grid']} settings, drawn beforehand. The notebook draws all."
+        note += " One control moves at a time: the others go back." * frames["alone"]
+    book = Flipbook(controls, shown, "; ".join(f"{one.label}: {one.options[one.rest]}" for one in controls), note)
+    return new_output("display_data", book._repr_mimebundle_())
+
+
+def _html(bundle: dict[str, Any]) -> str:
+    """What a thing shows, which has one media type, as HTML."""
+    ((kind, data),) = bundle.items()
+    if kind in ("text/html", "image/svg+xml"):
+        return str(data)
+    if kind == "image/png":
+        return f'<img src="data:image/png;base64,{html.escape(data)}" alt="">'
+    if kind == "text/markdown":
+        from nbconvert.filters import markdown2html  # it takes half a second to import
+
+        return str(markdown2html(data))
+    return f"<pre>{html.escape(str(data))}</pre>"
 
 
 def _reach(root: str, saved: Models) -> Iterator[str]:

@@ -23,9 +23,6 @@ def open_page(reader, page):
     reader.until(lambda: reader.js("return window.settled"), 60)
 
 
-BOOK = "const book = document.querySelectorAll('.privlab-flipbook')[arguments[0]];"
-SHOWN = f"{BOOK} return [...book.querySelectorAll('img')].filter(e => e.offsetParent).map(e => e.alt)"
-CAPTION = f"{BOOK} return book.querySelector('figcaption').textContent"
 # Whatever sticks out of the window and is neither cut off nor scrolled by something around it.
 BEYOND = """
 const held = e => e && e !== document.body && (getComputedStyle(e).overflowX !== 'visible' || held(e.parentElement));
@@ -78,25 +75,6 @@ def test_words_stand_out_and_everything_has_a_name(book, reader, theme):
             "html-has-lang",
         )
         assert reader.barriers(*rules, within="main") == [], name
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_flipbook_turns_by_keyboard(book, reader, width):
-    reader.resize(width)
-    open_page(reader, book / "_generated/labs/05_april_closed_form.html")
-    count = len(reader.driver.find_elements("css selector", ".privlab-flipbook"))
-    assert count
-    for n in range(count):
-        slider = reader.driver.find_elements("css selector", ".privlab-flipbook input")[n]
-        reader.js("arguments[0].focus()", slider)
-        seen = [(reader.js(SHOWN, n), reader.js(CAPTION, n), slider.get_attribute("aria-valuetext"))]
-        for _ in range(int(slider.get_attribute("max"))):
-            reader.press(Keys.ARROW_LEFT)
-            seen.append((reader.js(SHOWN, n), reader.js(CAPTION, n), slider.get_attribute("aria-valuetext")))
-        assert all(len(alts) == 1 for alts, _, _ in seen)  # one frame at a time
-        assert len({str(look) for look in seen}) == len(seen), "two positions of the slider look the same"
-        reader.press(Keys.END)
-        assert (reader.js(SHOWN, n), reader.js(CAPTION, n)) == seen[0][:2]
 
 
 def test_a_prediction_hides_what_follows_until_it_is_made(book, reader):

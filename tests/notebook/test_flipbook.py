@@ -51,34 +51,21 @@ def page(book: flipbook.Flipbook) -> Page:
 def test_structure() -> None:
     found = page(flipbook.show(FRAMES, CAPTIONS, ALTS, label="optimisation <step>"))
     assert found.open == []  # every tag is closed
-    assert [tag for tag, _ in found.tags] == [
-        "figure",
-        *["img"] * 5,
-        "label",
-        "input",
-        "figcaption",
-        "noscript",
-        "style",
-    ]
     (slider,) = found.all("input")
-    assert (slider["type"], slider["min"], slider["max"], slider["value"], slider["step"]) == (
-        "range",
-        "0",
-        "4",
-        "4",
-        "1",
-    )
-    assert slider["aria-valuetext"] == "5 of 5"
+    ends = [slider[name] for name in ("type", "min", "max", "value", "step")]
+    assert ends == ["range", "0", "4", "4", "1"] and slider["aria-valuetext"] == "5 of 5"
     assert found.texts["label"].strip() == "optimisation <step>"  # the slider stands inside its label
-    assert found.all("figcaption")[0]["aria-live"] == "polite"
+    assert found.texts["output"] == "5 of 5"
+    (live,) = (one for one in found.all("div") if "aria-live" in one)
+    assert live["aria-live"] == "polite"
 
 
 def test_frames_in_order_and_only_the_last_one_shown() -> None:
-    images = page(flipbook.show(FRAMES, CAPTIONS, ALTS)).all("img")
-    assert [image["alt"] for image in images] == ALTS
-    assert ["display:block" in image["style"] for image in images] == [False, False, False, False, True]
-    assert ["display:none" in image["style"] for image in images] == [True, True, True, True, False]
-    for image, frame in zip(images, FRAMES, strict=True):
+    found = page(flipbook.show(FRAMES, CAPTIONS, ALTS))
+    frames = [one for one in found.all("div") if "data-frame" in one]
+    assert [(one["data-frame"], "hidden" in one) for one in frames] == [(str(n), n != 4) for n in range(5)]
+    assert [image["alt"] for image in found.all("img")] == ALTS
+    for image, frame in zip(found.all("img"), FRAMES, strict=True):
         png = base64.b64decode(image["src"].removeprefix("data:image/png;base64,"))
         shown = np.asarray(Image.open(io.BytesIO(png)))
         assert shown.shape == (4, 4, 3) and (shown == round(frame[0, 0, 0, 0].item() * 255)).all()
@@ -86,16 +73,15 @@ def test_frames_in_order_and_only_the_last_one_shown() -> None:
 
 def test_captions_survive_every_character() -> None:
     found = page(flipbook.show(FRAMES, CAPTIONS, ALTS))
-    assert json.loads(found.all("figure")[0]["data-captions"]) == CAPTIONS
-    assert found.texts["figcaption"] == CAPTIONS[-1]
+    assert found.texts["p"].startswith("".join(CAPTIONS))
     assert not found.all("b")
 
 
 def test_the_script_touches_nothing_beyond_its_own_figure() -> None:
     found = page(flipbook.show(FRAMES, CAPTIONS, ALTS))
-    script = found.all("input")[0]["oninput"]
+    (script,) = (one["oninput"] for _, one in found.tags if "oninput" in one)
     assert script == flipbook.TURN
-    assert "this.closest('figure')" in script and "document" not in script and "textContent" in script
+    assert "this.querySelectorAll" in script and "document" not in script and "textContent" in script
     assert not any("id" in attributes for _, attributes in found.tags)  # two equal books on a page do not collide
 
 
@@ -106,9 +92,46 @@ def test_nothing_comes_from_outside() -> None:
     assert not Page(text).all("script") and not Page(text).all("link")
 
 
-def test_without_scripts_the_slider_goes() -> None:
-    text = flipbook.show(FRAMES, CAPTIONS, ALTS).tag()
-    assert "<noscript><style>.privlab-flipbook label{display:none!important}</style></noscript>" in text
+def test_without_scripts_the_controls_go_and_where_they_stand_is_told() -> None:
+    text = flipbook.show(FRAMES, CAPTIONS, ALTS, "step").tag()
+    hidden = "<noscript><style>.privlab-flipbook .privlab-turn{display:none!important}</style>"
+    assert f"{hidden}<p>step: 5 of 5</p></noscript>" in text and text.count("privlab-turn") == 2
+
+
+CONTROLS = (
+    flipbook.Control("width", ("96", "384"), 1, "slider"),
+    flipbook.Control("way <b>", ('a "quoted"', "b & c"), 0, "buttons"),
+    flipbook.Control("cut", ("no", "yes"), 1, "box"),
+    flipbook.Control("claim", ("one", "two", "<three>"), 2, "menu"),
+    flipbook.Control("seed", ("0",), 0, "slider"),
+)
+
+
+def test_each_kind_of_control_rests_where_it_stood_under_its_own_words() -> None:
+    rest = tuple(control.rest for control in CONTROLS)
+    found = page(flipbook.Flipbook(CONTROLS, {rest: "<p>at rest</p>", (0, *rest[1:]): "<p>left</p>"}))
+    assert found.open == [] and not found.all("b") and not found.all("three")
+    slider, no, yes, box, alone = found.all("input")
+    assert slider["value"] == "1" and json.loads(slider["data-options"]) == ["96", "384"]
+    assert no["type"] == "radio" and "checked" in no and "checked" not in yes and no["name"] == yes["name"]
+    assert box["type"] == "checkbox" and "checked" in box and alone["type"] == "hidden"
+    assert ["selected" in option for option in found.all("option")] == [False, False, True]
+    assert {one["aria-label"] for one in found.all("div") if one.get("role") == "radiogroup"} == {"way <b>"}
+    stand = 'width: 384; way <b>: a "quoted"; cut: yes; claim: <three>; seed: 0'
+    assert found.texts["p"].endswith(stand)
+    shown = {one["data-frame"]: "hidden" not in one for one in found.all("div") if "data-frame" in one}
+    assert shown == {"1-0-1-2-0": True, "0-0-1-2-0": False}
+
+
+def test_equal_frames_are_in_the_page_once_and_buttons_of_two_books_do_not_meddle() -> None:
+    control = flipbook.Control("way", ("a", "b", "c"), 1, "buttons")
+    book = flipbook.Flipbook((control,), {(0,): "same", (1,): "other", (2,): "same"})
+    assert book.tag().count("same") == 1
+    frames = [one for one in page(book).all("div") if "data-frame" in one]
+    assert [(one["data-frame"], "hidden" in one) for one in frames] == [("0 2", True), ("1", False)]
+    another = flipbook.Flipbook((control,), {(0,): "a", (1,): "b", (2,): "c"})
+    names = [{one["name"] for one in page(each).all("input")} for each in (book, another)]
+    assert names[0].isdisjoint(names[1])
 
 
 def test_small_on_the_page() -> None:
@@ -126,14 +149,16 @@ def test_small_on_the_page() -> None:
 )
 def test_images_grow_by_whole_factors_or_shrink(count: int, side: int, width: int, pixelated: bool) -> None:
     book = flipbook.show([torch.zeros(count, 1, side, side)] * 2, ["a", "b"], ["A.", "B."])
-    assert [picture.width for picture in book.frames] == [width, width]
-    assert book.pixelated == pixelated
+    looks = [image["style"] for image in page(book).all("img")]
+    assert len(looks) == 2 and all(f"width:{width}px" in look for look in looks)
+    assert all(("pixelated" in look) == pixelated for look in looks)
 
 
 def test_images_of_a_batch_stand_side_by_side() -> None:
     black_white = torch.stack([torch.zeros(1, 4, 4), torch.ones(1, 4, 4)])
     book = flipbook.show([black_white, black_white.flip(0)], ["a", "b"], ["A.", "B."])
-    shown = np.asarray(Image.open(io.BytesIO(book.frames[0].png)))
+    first = page(book).all("img")[0]["src"].removeprefix("data:image/png;base64,")
+    shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(first))))
     assert shown.shape == (4, 9, 3)
     assert (shown[:, :4] == 0).all() and (shown[:, 4:] == 255).all()
 
@@ -142,7 +167,9 @@ def test_pictures_bring_their_alt_texts() -> None:
     pictures = [plots.spectrum({"G": [1.0, i]}, alt=f"Spectrum {i}.") for i in (2.0, 3.0)]
     book = flipbook.show(pictures, ["a", "b"], label="width")
     assert [image["alt"] for image in page(book).all("img")] == ["Spectrum 2.0.", "Spectrum 3.0."]
-    assert [picture.png for picture in book.frames] == [picture.png for picture in pictures]
+    assert [image["src"] for image in page(book).all("img")] == [
+        Page(one.tag()).all("img")[0]["src"] for one in pictures
+    ]
     assert "pixelated" not in book.tag()
 
 

@@ -3,7 +3,7 @@
 import ipywidgets
 import pytest
 
-from privlab.notebook import widgets
+from privlab.notebook import explorer, widgets
 
 
 def controls(box):
@@ -12,7 +12,7 @@ def controls(box):
 
 def test_explore_shows_several_things_and_shows_them_again(monkeypatch):
     shown = []
-    monkeypatch.setattr(widgets, "display", lambda *things: shown.append(things))
+    monkeypatch.setattr(explorer, "display", lambda *things: shown.append(things))
     box = widgets.explore(lambda n: (n, -n), n=(1, 2))
     (slider,) = controls(box)
     slider.value = 2

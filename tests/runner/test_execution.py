@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from privlab.runner import execution, kernel
+from privlab.runner import execution, kernel, static_pages
 
 PARAMETERS = {"profile": "smoke", "seed": 3, "device": "cpu"}
 HEAD = """\
@@ -71,6 +71,24 @@ def test_a_green_lab(lab, tmp_path):
     # 6 cells and the run's own, each announced as it begins
     assert [(cell, cells) for cell, cells, _ in seen] == [(i, 7) for i in range(1, 8)]
     assert seen[0][2] == "01 · a lab" and seen[4][2] == "Where it happens"
+
+
+def test_the_frames_of_an_explorer_are_kept_with_its_notebook_and_become_a_flipbook_of_its_page(lab):
+    code = "from privlab.notebook import widgets\n"
+    code += (
+        "widgets.explore(lambda n, way: widgets.Sentence(f'{way} {n}'), start={'n': 2}, n=(1, 2, 3), way=('a', 'b'))"
+    )
+    found, kept = lab(code)
+    assert found["error"] is None and found["explorers"] == {"n, way": "6 of 6"}
+    assert static_pages.rest(kept) == {}, "nothing is left for the widget manager"
+    (page,) = (output.data["text/html"] for output in kept.cells[-1].outputs)
+    assert page.count("data-frame=") == 6 and '<div data-frame="1-0"><p>a 2</p>' in page
+
+
+def test_a_setting_that_fails_only_among_the_frames_fails_the_lab(lab):
+    code = "from privlab.notebook import widgets\nwidgets.explore(lambda n, m: 1 / (3 - n * m), n=(1, 2, 3), m=(0, 1))"
+    found, _ = lab(code)
+    assert "moving the controls: RuntimeError: an explorer at n=3, m=1: ZeroDivisionError" in found["error"]
 
 
 def test_a_cell_that_raises(lab):

@@ -6,10 +6,11 @@ import json
 
 import ipywidgets
 import pytest
+import torch
 from IPython.core.interactiveshell import InteractiveShell
 from nbformat.v4 import new_output
 
-from privlab.notebook import widgets
+from privlab.notebook import frames, plots, widgets
 from privlab.runner import static_pages
 
 PICTURE = '<figure><img src="data:image/png;base64,AAAA" alt="noise"></figure>'
@@ -93,3 +94,40 @@ def test_a_bar_of_progress_leaves_nothing():
 def test_an_output_that_a_run_did_not_save_leaves_nothing():
     view = {"model_id": "gone", "version_major": 2, "version_minor": 0}
     assert static_pages.still(new_output("display_data", {static_pages.VIEW: view}), {}) == ([], {})
+
+
+@pytest.fixture
+def shell():
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
+def explorer(draw, **options):
+    box = widgets.explore(draw, **options)
+    box.frames = frames.fill(box, seconds=600)
+    return box
+
+
+def test_an_explorer_becomes_a_flipbook_of_what_was_drawn_beforehand(shell):
+    def draw(mode, size):
+        face = plots.face(torch.zeros(1, 4, 4), f"{mode} {size}.", 64)
+        return face, widgets.Sentence(f"**{mode}** {size}")
+
+    (shown,), kept = still(explorer(draw, start={"size": 2}, mode=("a<b", "c"), size=(1, 2, 3)))
+    assert not kept and "privlab-controls" not in shown, "nothing is left for the widget manager"
+    assert shown.count("data-frame=") == 6 and shown.count(" hidden>") == 5
+    resting = shown[shown.index('<div data-frame="0-1">') :].split("</div>")[0]
+    assert 'alt="a&lt;b 2."' in resting and "<strong>a&lt;b</strong>" in resting
+    assert "<p>mode: a&lt;b; size: 2</p></noscript>" in shown and "of 6 settings" not in shown
+
+
+def test_of_a_grid_that_was_not_drawn_whole_it_says_so(shell):
+    box = explorer(lambda **values: widgets.Sentence(str(values)), **dict.fromkeys("pqrs", (0, 1)))
+    (shown,), _ = still(box)
+    assert "Here are 5 of 16 settings, drawn beforehand. The notebook draws all." in shown
+    assert "One control moves at a time: the others go back." in shown
+
+
+def test_an_explorer_of_which_a_run_drew_nothing_rests(shell):
+    (controls, *_), kept = still(widgets.explore(lambda n: ipywidgets.HTML(str(n)), n=(1, 2)))
+    assert "Here the controls rest" in controls and "SelectionSliderModel" in names(kept)

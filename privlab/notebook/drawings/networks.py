@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
+import torch
+
 from privlab import models
 from privlab.notebook import plots
 from privlab.notebook.drawings import glyphs
@@ -221,4 +223,6 @@ def morph_block(step: int, before: int | None = None) -> plots.Picture:
 
 @lru_cache(maxsize=32)
 def _outline(step: int, place: tuple[int, int]) -> list[str]:
-    return models.morph.outline(models.morph.build(step), *place)
+    with torch.device("meta"):  # layers have shapes there and no weights: an instant in place of a second
+        model = models.morph.build(step)
+    return models.morph.outline(model, *place)
