@@ -1,3 +1,3 @@
-from . import class_guesses, marking, slides, student_edition
+from . import class_guesses, marking, question_bank, slides, student_edition
 
-__all__ = ["class_guesses", "marking", "slides", "student_edition"]
+__all__ = ["class_guesses", "marking", "question_bank", "slides", "student_edition"]
