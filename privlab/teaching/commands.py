@@ -43,6 +43,9 @@ def add_student(commands: argparse._SubParsersAction) -> None:
         metavar="FOLDER",
         help="where the notebooks go (default: %(default)s)",
     )
+    parser.add_argument(
+        "--keep", action="store_true", help="leave notebooks that are there as they are: they may hold somebody's work"
+    )
     add_labs(parser)
     parser.set_defaults(call=_student)
 
@@ -53,7 +56,11 @@ def _student(options: argparse.Namespace) -> int:
 
     shelf = catalogue.everything(options.labs)
     atomic.make_folder(options.out)
-    for path, solutions in student_edition.write(shelf, options.labs_wanted, options.solutions, options.out):
+    written = student_edition.write(shelf, options.labs_wanted, options.solutions, options.out, options.keep)
+    if options.keep:
+        print(f"wrote {len(written)} notebooks into {options.out}; those that were there are as they were")
+        return 0
+    for path, solutions in written:
         what = "with" if path.stem.endswith(student_edition.SHEET) else "without"
         print(f"wrote {path}, {what} {solutions} solutions")
     return 0

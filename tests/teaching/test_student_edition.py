@@ -55,6 +55,19 @@ def test_the_command_writes_what_is_asked_for_and_says_so(tmp_path, capsys):
     assert (tmp_path / "05_april_closed_form.ipynb").read_bytes() == before
 
 
+def test_what_is_there_may_be_kept(tmp_path, capsys):
+    mine = tmp_path / "05_april_closed_form.ipynb"
+    mine.write_text("half filled in")
+    assert run("05", "--keep", "--out", tmp_path) == 0
+    assert mine.read_text() == "half filled in"
+    below = sorted(path.name for path in tmp_path.glob("deeper/*"))
+    assert below and capsys.readouterr().out == (
+        f"wrote {len(below)} notebooks into {tmp_path}; those that were there are as they were\n"
+    )
+    assert run("05", "--out", tmp_path) == 0
+    assert mine.read_text() != "half filled in"
+
+
 def test_what_goes_deeper_has_its_edition_where_the_links_of_the_lab_lead(tmp_path, capsys):
     assert run("04", "--out", tmp_path) == 0
     below = tmp_path / "deeper/04_gauss_newton.ipynb"
