@@ -36,7 +36,7 @@ import reference  # noqa: E402
 from privlab import __version__, ledger  # noqa: E402
 from privlab.ledger.papers import coverage  # noqa: E402
 from privlab.runner import catalogue, launch_buttons  # noqa: E402
-from privlab.teaching import question_bank  # noqa: E402
+from privlab.teaching import kit, lesson_plans, question_bank  # noqa: E402
 
 MATHJAX, MANAGER = "vendor/mathjax/tex-svg-full.js", "vendor/widgets/embed.js"
 HAVE = {script: (BOOK / "_static" / script).is_file() for script in (MATHJAX, MANAGER)}
@@ -110,6 +110,8 @@ def write_pages(app: Sphinx) -> None:
         ("benchmarks", _WIDE + benchmarks.page(BOOK / "baselines")),
         ("second_order", benchmarks.second_order(BOOK / "baselines")),
         ("rooms", drawings.table(floors)),
+        ("lesson_plans", lesson_plans.page()),
+        ("rubric", kit.rubric()),
         (
             "questions",
             question_bank.page() + "\nFor an LMS: {download}`a GIFT file <questions.gift>`, which Moodle imports.\n",

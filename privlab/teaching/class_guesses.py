@@ -20,6 +20,7 @@ from typing import Any
 
 from privlab.compute import reading
 from privlab.notebook import user_study
+from privlab.teaching import web_page
 from privlab.teaching.marking.gradebook import shown
 from privlab.teaching.marking.students import by_file
 
@@ -27,13 +28,6 @@ LARGEST = 1_000_000  # bytes of a file
 FILES, QUESTIONS, BARS, LETTERS = 20_000, 200, 12, 300  # in a folder, in a file, in a histogram, in a word
 _GUESSES = re.compile(r"guesses.*\.json\Z", re.IGNORECASE)  # ada_123_guesses.json, guesses (1).json too
 _GAME = re.compile(r"[0-9a-f]{8}_[0-9a-f]{16}.*\.json\Z")
-_STYLE = """
-:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:48rem;margin:0 auto;padding:1rem}
-table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.15rem .5rem .15rem 0;vertical-align:top}
-th{font-weight:normal;width:45%;overflow-wrap:anywhere}td.n{width:3em;text-align:right}
-.bar{background:#0072b2;height:1.2em;min-width:1px}caption{text-align:left;font-weight:600;padding:.8rem 0 .3rem}
-summary{cursor:pointer}section{margin-bottom:2rem}
-"""
 
 
 @dataclass
@@ -210,14 +204,8 @@ def page(all_: Class) -> str:
     sections = [f"<section><h2>{_heading(lab)}</h2>{''.join(tables)}</section>" for lab, tables in sorted(labs.items())]
     left_out = "".join(f"<li>{html.escape(line)}</li>" for line in all_.left_out[:200])
     sections += [f"<section><h2>Left out</h2><ul>{left_out}</ul></section>"] if left_out else []
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>What the class guessed</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>What the class guessed</h1>\n"
-        f"<p>{len(all_.students)} students returned guesses. Open the line below a histogram to see what was measured.</p>\n"
-        + "\n".join(sections)
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    intro = f"<p>{len(all_.students)} students returned guesses. Open the line below a histogram to see what was measured.</p>\n"
+    return web_page.page("What the class guessed", intro + "\n".join(sections))
 
 
 def _heading(lab: str) -> str:

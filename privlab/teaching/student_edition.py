@@ -40,13 +40,13 @@ def edition(source: Path, place: launch_buttons.Repository | None = None) -> tup
 
 def exercises(source: Path) -> list[str]:
     """The names of a lab's exercises that have a solution, in the order of the lab."""
-    return [name for name, _ in _solved(pairing.notebook(source).cells)]
+    return [name for name, _ in solved(pairing.notebook(source).cells)]
 
 
 def sheet(source: Path, names: Collection[str], place: launch_buttons.Repository | None = None) -> NotebookNode:
     """A notebook with the solutions of the exercises named, such as {"05.noise"}, that runs by itself; on Colab too, given a place."""
     notebook = pairing.notebook(source)
-    parts = [cells for name, cells in _solved(notebook.cells) if name in names]
+    parts = [cells for name, cells in solved(notebook.cells) if name in names]
     title = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
     code = [cell.source for cells in parts for cell in cells if cell.cell_type == "code"]
     sources = [*([launch_buttons.setup(place)] if place else []), _imports(notebook.cells, code)]
@@ -106,7 +106,7 @@ def _tagged(cell: NotebookNode, tag: str) -> bool:
     return tag in cell.metadata.get("tags", [])
 
 
-def _solved(cells: list[NotebookNode]) -> list[tuple[str, list[NotebookNode]]]:
+def solved(cells: list[NotebookNode]) -> list[tuple[str, list[NotebookNode]]]:
     """(exercise, its cells: text, solution and check) for each solution."""
     solved = []
     for k, cell in enumerate(cells):

@@ -167,7 +167,7 @@ EDITIONS = {lab.name: student_edition.edition(lab.path)[0].cells for lab in SHEL
 def solutions():
     """(exercise, the statements of its solution) for every exercise."""
     for lab in SHELF:
-        for name, cells in student_edition._solved(pairing.notebook(lab.path).cells):
+        for name, cells in student_edition.solved(pairing.notebook(lab.path).cells):
             (solution,) = [cell for cell in cells if "solution" in cell.metadata.get("tags", [])]
             yield name, ast.parse(solution.source).body
 
