@@ -16,7 +16,7 @@ help:
 	@echo "make test   lint, types, contracts between modules, the tests of the package, each lab once (10 minutes after make run, else 17)"
 	@echo "make check  that and one test of each slow kind, such as a lab in a browser: what CI runs (half an hour)"
 	@echo "make weekly all of that kind, and a soak of three rounds (two hours)"
-	@echo "make lab    open the labs in JupyterLab (loopback only, with a token; ROOT=1 as root)"
+	@echo "make lab    open the labs without their solutions in JupyterLab (loopback only, with a token; SOLUTIONS=1 with them, ROOT=1 as root)"
 	@echo "make book   build the book in book/_build/html"
 	@echo "make bench  measure what the book promises, beside other programs (two hours; BENCH_LIMIT=300 for less)"
 	@echo "make soak   the whole book at smoke twenty times over: not one flake (an hour or two; SOAK_ROUNDS=3 for less)"
@@ -55,11 +55,13 @@ weekly: env
 	rm -rf runs/weekly
 	SOAK_OUT=runs/weekly SOAK_ROUNDS=$(or $(SOAK_ROUNDS),3) SOAK_COLD=$(or $(SOAK_COLD),2) $(BIN)/python tests/soak.py
 
-# JupyterLab refuses root, who is who one is in most containers; `run` and `test` do not ask.
+# JupyterLab refuses root, who is who one is in most containers; `run` and `test` do not ask. The folder student is made once: what is in
+# it is a reader's work, and stays.
 lab: env
 	@[ -n "$(ROOT)" ] || [ "$$(id -u)" != 0 ] || { echo "make lab: you are root, and a notebook could change anything here, so JupyterLab \
 	refuses; log in as another user, or say make lab ROOT=1, as in a container"; exit 2; }
-	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=labs $(if $(ROOT),--allow-root)
+	@$(if $(SOLUTIONS),,$(BIN)/python -m privlab student --keep --out student)
+	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=$(if $(SOLUTIONS),labs,student) $(if $(ROOT),--allow-root)
 
 book: env
 	@$(BIN)/python data_scripts/vendor.py || true

@@ -39,6 +39,7 @@ import what_holds  # noqa: E402
 from privlab import __version__, ledger  # noqa: E402
 from privlab.ledger.papers import coverage  # noqa: E402
 from privlab.runner import catalogue, launch_buttons  # noqa: E402
+from privlab.teaching import kit, lesson_plans, question_bank  # noqa: E402
 
 MATHJAX, MANAGER = "vendor/mathjax/tex-svg-full.js", "vendor/widgets/embed.js"
 HAVE = {script: (BOOK / "_static" / script).is_file() for script in (MATHJAX, MANAGER)}
@@ -114,11 +115,18 @@ def write_pages(app: Sphinx) -> None:
         ("benchmarks", _WIDE + benchmarks.page(BOOK / "baselines")),
         ("second_order", benchmarks.second_order(BOOK / "baselines")),
         ("rooms", drawings.table(floors)),
+        ("lesson_plans", lesson_plans.page()),
+        ("rubric", kit.rubric()),
+        (
+            "questions",
+            question_bank.page() + "\nFor an LMS: {download}`a GIFT file <questions.gift>`, which Moodle imports.\n",
+        ),
     ):
         (generated / f"{name}.md").write_text(text, encoding="utf-8")
     (generated / "holds").mkdir(exist_ok=True)
     for name, text in what_holds.pages(judged):
         (generated / "holds" / f"{name}.md").write_text(text, encoding="utf-8")
+    (generated / "questions.gift").write_text(question_bank.gift(), encoding="utf-8")
     (generated / "rooms.svg").write_text(drawings.rooms(floors, apart), encoding="utf-8")
     (generated / "gradient.svg").write_text(drawings.gradient(), encoding="utf-8")
     if app.config.privlab_reference:

@@ -238,8 +238,7 @@ rounded
 # %%
 def look(photograph, precision):
     image, true_class = photos.one(photograph, size=224)
-    needed = ["pos_embed", "patch_embed.proj.weight"]
-    exact = observe(vit, image, true_class, names=needed)
+    exact = observe(vit, image, true_class)
     sent = exact.rounded(getattr(torch, precision))
     computed = closed_form.patch_embedding(vit, sent).images
     near = metrics.psnr(computed, image).item()

@@ -30,6 +30,8 @@ def _parser() -> argparse.ArgumentParser:
         experiments.add_measure,
         teaching.add_student,
         teaching.add_mark,
+        teaching.add_guesses,
+        teaching.add_teacher,
         teaching.add_slides,
         ledger.add_report,
         ledger.add_history,

@@ -172,7 +172,7 @@ checks.verify("05.width", hidden)
 # mistaken for protection. How do the two solvers compare on the network of your machine?
 
 # %%
-G, dW = (sent[n].double() for n in ("pos_embed", "patch_embed.proj.weight"))
+G, dW = sent["pos_embed"].double(), sent["patch_embed.proj.weight"].double()
 rows = G[0, 1:]  # (196 patches, width)
 plain = torch.linalg.pinv(rows.T) @ dW.flatten(1)  # (196, pixels of a patch)
 pixels = torch.nn.functional.fold(plain.T[None], 224, 16, stride=16).float()

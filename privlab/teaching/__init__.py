@@ -1,4 +1,4 @@
-"""Student editions, slides, and marks."""
+"""Student editions, slides, marks, and what else a teacher takes to class."""
 
 import lazy_loader
 

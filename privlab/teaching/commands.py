@@ -1,13 +1,17 @@
-"""The commands student, mark and slides. What each needs is imported when it is called: `--help` waits for no torch."""
+"""The commands student, mark, guesses, teacher and slides. What each needs is imported when it is called: `--help` waits for no torch."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from privlab.compute import atomic, interrupts
 from privlab.runner.commands import add_labs
+
+if TYPE_CHECKING:
+    from privlab.teaching.marking import Row, Scheme
 
 
 def add_student(commands: argparse._SubParsersAction) -> None:
@@ -39,6 +43,9 @@ def add_student(commands: argparse._SubParsersAction) -> None:
         metavar="FOLDER",
         help="where the notebooks go (default: %(default)s)",
     )
+    parser.add_argument(
+        "--keep", action="store_true", help="leave notebooks that are there as they are: they may hold somebody's work"
+    )
     add_labs(parser)
     parser.set_defaults(call=_student)
 
@@ -49,7 +56,11 @@ def _student(options: argparse.Namespace) -> int:
 
     shelf = catalogue.everything(options.labs)
     atomic.make_folder(options.out)
-    for path, solutions in student_edition.write(shelf, options.labs_wanted, options.solutions, options.out):
+    written = student_edition.write(shelf, options.labs_wanted, options.solutions, options.out, options.keep)
+    if options.keep:
+        print(f"wrote {len(written)} notebooks into {options.out}; those that were there are as they were")
+        return 0
+    for path, solutions in written:
         what = "with" if path.stem.endswith(student_edition.SHEET) else "without"
         print(f"wrote {path}, {what} {solutions} solutions")
     return 0
@@ -86,37 +97,138 @@ def add_mark(commands: argparse._SubParsersAction) -> None:
         metavar="GB",
         help="memory for one answer, in addition to that of torch (default: 2)",
     )
+    parser.add_argument(
+        "--students",
+        type=Path,
+        metavar="FILE",
+        help="write a gradebook too: a row for each student, a column for each lab",
+    )
+    parser.add_argument(
+        "--feedback", type=Path, metavar="FOLDER", help="write a file for each student, with the reasons for the marks"
+    )
+    parser.add_argument(
+        "--scheme",
+        type=Path,
+        metavar="marks.toml",
+        help="weights of labs, points of exercises, and where a student's identifier stands; see the teacher's guide",
+    )
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="go on, and mark what is new or changed, until Ctrl-C; for a class in progress",
+    )
     parser.set_defaults(call=_mark)
 
 
 def _mark(options: argparse.Namespace) -> int:
+    from privlab.teaching import marking
+
+    scheme = marking.scheme(options.scheme) if options.scheme else marking.Scheme()
+    rows: list[Row] = []
+    try:
+        with interrupts.orderly():
+            if not options.watch:
+                rows = _mark_new(options, [], rows)
+            else:
+                print(f"watching {options.folder}; Ctrl-C ends it", file=sys.stderr)
+                for rows in marking.watch(options.folder, lambda marked: _mark_new(options, marked)):
+                    _write_tables(options, rows, scheme)
+    except KeyboardInterrupt:
+        print(f"\nstopped; {options.out} has the {len(rows)} notebooks that are marked", file=sys.stderr)
+        return 130
+    if others := [p.name for p in marking.notebooks(options.folder)[1] if p.resolve() != options.out.resolve()]:
+        print(marking.shown(f"not marked, because their names are not those of notebooks: {', '.join(others)}"))
+    _write_tables(options, rows, scheme)
+    return 0
+
+
+def _mark_new(options: argparse.Namespace, marked: list[Row], new: list[Row] | None = None) -> list[Row]:
+    """The rows of all notebooks of a folder, `marked` among them; a line for each new one, which `new` gets."""
     from tqdm.auto import tqdm
 
     from privlab.teaching import marking
 
-    rows: list[marking.Row] = []
     with tqdm(unit="notebook", disable=None) as bar:
 
         def began(count: int, warning: str) -> None:
             bar.reset(count)
-            if warning:
+            if warning and not marked:
                 tqdm.write(f"privlab mark: {warning}", file=sys.stderr)
 
-        def done(row: marking.Row) -> None:
-            rows.append(row)
+        def done(row: Row) -> None:
+            if new is not None:
+                new.append(row)
             bar.update()
             earned = f"lab {row.lab}, {row.marks} of {len(row.verdicts)}" if row.lab else "no marks"
             tqdm.write(marking.shown(f"{row.file}  {earned}  {row.seconds:.1f} s  {row.error}".rstrip()))
 
-        try:
-            with interrupts.orderly():
-                marking.mark(options.folder, options.out, options.jobs, options.timeout, options.memory, began, done)
-        except KeyboardInterrupt:
-            print(f"\nstopped; {options.out} has the {len(rows)} notebooks that are marked", file=sys.stderr)
-            return 130
-    if others := [p.name for p in marking.notebooks(options.folder)[1] if p.resolve() != options.out.resolve()]:
-        print(marking.shown(f"not marked, because their names are not those of notebooks: {', '.join(others)}"))
+        limits = (options.jobs, options.timeout, options.memory)
+        return marking.mark(options.folder, options.out, *limits, began, done, marked)
+
+
+def _write_tables(options: argparse.Namespace, rows: list[Row], scheme: Scheme) -> None:
+    from privlab.teaching import marking
+
+    if options.students or options.feedback:
+        count = marking.students.write(rows, scheme, options.students, options.feedback)
+        print(f"wrote {' and '.join(str(p) for p in (options.students, options.feedback) if p)}, {count} students")
     print(f"wrote {options.out}, {len(rows)} rows")
+
+
+def add_guesses(commands: argparse._SubParsersAction) -> None:
+    short = "draw a page of what a class guessed: a histogram for each prediction of the labs, and for the user study"
+    parser = commands.add_parser(
+        "guesses",
+        help=short,
+        description=f"{short}. "
+        "It reads guesses.json, which a lab writes beside itself, and the files of runs/study. Exit status: 0 done, 2 bad input.",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the returned files")
+    parser.add_argument(
+        "--out", type=Path, default=Path("guesses.html"), metavar="FILE", help="the page (default: %(default)s)"
+    )
+    parser.set_defaults(call=_guesses)
+
+
+def _guesses(options: argparse.Namespace) -> int:
+    from privlab.teaching import class_guesses
+
+    guesses = class_guesses.read(options.folder)
+    atomic.write_atomic(options.out, class_guesses.page(guesses).encode())
+    for line in guesses.left_out:
+        print(f"left out {line}", file=sys.stderr)
+    print(f"wrote {options.out}, {len(guesses.questions)} questions")
+    return 0
+
+
+def add_teacher(commands: argparse._SubParsersAction) -> None:
+    short = "write the instructor's kit: key, slides, lesson plans, questions, a rubric, an empty gradebook, executed notebooks"
+    parser = commands.add_parser(
+        "teacher",
+        help=short,
+        description=f"{short}. "
+        "It has the solutions of all exercises: keep it from students. Notebooks and slides come from the largest run of each lab. "
+        "Exit status: 0 done, 2 bad input.",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="where the kit goes")
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        help="the folder that has runs by size: smoke, class, ... (default: %(default)s)",
+    )
+    add_labs(parser)
+    parser.set_defaults(call=_teacher)
+
+
+def _teacher(options: argparse.Namespace) -> int:
+    from privlab.teaching import kit
+
+    made = kit.write(options.labs, options.runs, options.out)
+    for line in made.missing:
+        print(f"not in the kit: {line}", file=sys.stderr)
+    print(f"wrote {len(made.parts)} files into {options.out}; begin with {options.out / 'index.html'}")
     return 0
 
 

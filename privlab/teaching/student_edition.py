@@ -40,13 +40,13 @@ def edition(source: Path, place: launch_buttons.Repository | None = None) -> tup
 
 def exercises(source: Path) -> list[str]:
     """The names of a lab's exercises that have a solution, in the order of the lab."""
-    return [name for name, _ in _solved(pairing.notebook(source).cells)]
+    return [name for name, _ in solved(pairing.notebook(source).cells)]
 
 
 def sheet(source: Path, names: Collection[str], place: launch_buttons.Repository | None = None) -> NotebookNode:
     """A notebook with the solutions of the exercises named, such as {"05.noise"}, that runs by itself; on Colab too, given a place."""
     notebook = pairing.notebook(source)
-    parts = [cells for name, cells in _solved(notebook.cells) if name in names]
+    parts = [cells for name, cells in solved(notebook.cells) if name in names]
     title = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
     code = [cell.source for cells in parts for cell in cells if cell.cell_type == "code"]
     sources = [*([launch_buttons.setup(place)] if place else []), _imports(notebook.cells, code)]
@@ -57,11 +57,14 @@ def sheet(source: Path, names: Collection[str], place: launch_buttons.Repository
     return notebook
 
 
-def write(shelf: list[Lab], labs: list[str], solutions: list[str], out: Path) -> list[tuple[Path, int]]:
+def write(
+    shelf: list[Lab], labs: list[str], solutions: list[str], out: Path, keep: bool = False
+) -> list[tuple[Path, int]]:
     """Write the edition of labs, and sheets; the paths, with how many solutions were left out of an edition or are in a sheet.
 
     shelf: every lab there is, and what goes deeper.  labs: numbers or names, each with what goes deeper into it; all, where neither
     these nor solutions are given.  solutions: labs likewise, or exercises such as "05.noise".
+    keep: whether files that are there stay as they are, as they may hold somebody's work; then they are not among the paths.
     Raises ValueError for what is none, and for an `out` that holds the labs themselves.
     """
     if any(out.resolve() == lab.path.parent.resolve() for lab in shelf):
@@ -71,10 +74,14 @@ def write(shelf: list[Lab], labs: list[str], solutions: list[str], out: Path) ->
     place = launch_buttons.repository(shelf[0].path.parents[1])
     written = []
     for lab in chosen:
-        notebook, left_out = edition(lab.path, place)
-        written.append((_write(notebook, out / f"{lab.name}.ipynb"), left_out))
+        path = out / f"{lab.name}.ipynb"
+        if not (keep and path.exists()):
+            notebook, left_out = edition(lab.path, place)
+            written.append((_write(notebook, path), left_out))
     for lab, names in sheets.items():
-        written.append((_write(sheet(lab.path, names, place), out / f"{lab.name}{SHEET}.ipynb"), len(names)))
+        path = out / f"{lab.name}{SHEET}.ipynb"
+        if not (keep and path.exists()):
+            written.append((_write(sheet(lab.path, names, place), path), len(names)))
     return written
 
 
@@ -99,7 +106,7 @@ def _tagged(cell: NotebookNode, tag: str) -> bool:
     return tag in cell.metadata.get("tags", [])
 
 
-def _solved(cells: list[NotebookNode]) -> list[tuple[str, list[NotebookNode]]]:
+def solved(cells: list[NotebookNode]) -> list[tuple[str, list[NotebookNode]]]:
     """(exercise, its cells: text, solution and check) for each solution."""
     solved = []
     for k, cell in enumerate(cells):

@@ -1,4 +1,4 @@
-"""What `make lab` says to root, whom JupyterLab refuses."""
+"""What `make lab` opens, and what it says to root, whom JupyterLab refuses."""
 
 import os
 import shutil
@@ -14,13 +14,24 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("user", "more", "status", "line"),
     [
-        (1000, (), 0, "jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=labs\n"),
+        (
+            1000,
+            (),
+            0,
+            "python -m privlab student --keep --out student\njupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=student\n",
+        ),
+        (1000, ("SOLUTIONS=1",), 0, "jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=labs\n"),
         (0, (), 2, "make lab: you are root, and a notebook could change anything here, so JupyterLab refuses; "),
-        (0, ("ROOT=1",), 0, "jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=labs --allow-root\n"),
+        (
+            0,
+            ("ROOT=1", "SOLUTIONS=1"),
+            0,
+            "jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=labs --allow-root\n",
+        ),
     ],
 )
 def test_make_lab_tells_root_what_would_do(tmp_path, user, more, status, line):
-    for name, text in (("jupyter", 'echo jupyter "$@"'), ("id", f"echo {user}")):
+    for name, text in (("jupyter", 'echo jupyter "$@"'), ("python", 'echo python "$@"'), ("id", f"echo {user}")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import copy
+import inspect
+import re
+import textwrap
 from pathlib import Path
 
 import nbformat
@@ -49,6 +53,19 @@ def test_the_command_writes_what_is_asked_for_and_says_so(tmp_path, capsys):
     assert b'"outputs": []' in before and b"largest_rank(patches, k): ..." in before
     assert run("05", "--out", tmp_path) == 0
     assert (tmp_path / "05_april_closed_form.ipynb").read_bytes() == before
+
+
+def test_what_is_there_may_be_kept(tmp_path, capsys):
+    mine = tmp_path / "05_april_closed_form.ipynb"
+    mine.write_text("half filled in")
+    assert run("05", "--keep", "--out", tmp_path) == 0
+    assert mine.read_text() == "half filled in"
+    below = sorted(path.name for path in tmp_path.glob("deeper/*"))
+    assert below and capsys.readouterr().out == (
+        f"wrote {len(below)} notebooks into {tmp_path}; those that were there are as they were\n"
+    )
+    assert run("05", "--out", tmp_path) == 0
+    assert mine.read_text() != "half filled in"
 
 
 def test_what_goes_deeper_has_its_edition_where_the_links_of_the_lab_lead(tmp_path, capsys):
@@ -139,3 +156,118 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, capsys, arguments, message
     complained = capsys.readouterr().err
     assert message in complained and complained.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+# -- no answer stands elsewhere -----------------------------------------------------------------------------------------------
+
+
+EDITIONS = {lab.name: student_edition.edition(lab.path)[0].cells for lab in SHELF}
+
+
+def solutions():
+    """(exercise, the statements of its solution) for every exercise."""
+    for lab in SHELF:
+        for name, cells in student_edition.solved(pairing.notebook(lab.path).cells):
+            (solution,) = [cell for cell in cells if "solution" in cell.metadata.get("tags", [])]
+            yield name, ast.parse(solution.source).body
+
+
+def literal(node):
+    """The value of a literal, sets and lists alike as a frozenset; None for what is none, or holds no word that could tell anything."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return None
+    words = (
+        frozenset(value) if isinstance(value, set | list | tuple) and all(isinstance(v, str) for v in value) else None
+    )
+    return words if words and any(len(word) > 2 for word in words) else None
+
+
+def shape(node):
+    """An expression without the names of its variables, so that one that was renamed is seen too."""
+    node = copy.deepcopy(node)
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            each.id = "_"
+    return ast.dump(node)
+
+
+def shapes(source):
+    return {shape(node): node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.expr)}
+
+
+def returned(body):
+    """The expressions that functions of a solution return, or that it assigns; only those that are long enough to be an answer."""
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    values = [node.value for node in nodes if isinstance(node, ast.Return | ast.Assign) and node.value is not None]
+    return [value for value in values if sum(1 for _ in ast.walk(value)) >= 14]
+
+
+def printed_sources(cells):
+    """The code that a notebook prints of the package, with getsource."""
+    for cell in cells:
+        if cell.cell_type == "code" and "getsource(" in cell.source:
+            code = [c.source for c in cells if c.cell_type == "code"]
+            statements, _ = slicing.statements(list(enumerate(code)))
+            for node in ast.walk(ast.parse(cell.source)):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == "getsource":
+                    names = {each.id for each in ast.walk(node.args[0]) if isinstance(each, ast.Name)}
+                    scope = {}
+                    exec(compile(slicing.needed(statements, names, len(statements)), "<needed>", "exec"), scope)
+                    yield textwrap.dedent(inspect.getsource(eval(ast.unparse(node.args[0]), scope)))
+
+
+@pytest.fixture(scope="module")
+def code_of():
+    """Edition -> the expressions of its code, by shape."""
+    made = {}
+    for name, cells in EDITIONS.items():
+        given = [c for c in cells if c.cell_type == "code" and "exercise" not in c.metadata.get("tags", [])]
+        sources = [cell.source for cell in given] + list(printed_sources(cells))
+        made[name] = {key: node for source in sources for key, node in shapes(source).items()}
+    return made
+
+
+def test_no_code_of_an_edition_has_the_answer_to_an_exercise(code_of):
+    found = {}
+    for exercise, body in solutions():
+        for value in returned(body):
+            for edition, code in code_of.items():  # later labs may use what this one taught
+                if shape(value) in code and edition.removeprefix("deeper/")[:2] <= exercise[:2]:
+                    found[exercise, edition] = ast.unparse(code[shape(value)])
+    assert found == {}
+
+
+def test_an_answer_under_other_names_would_be_seen():
+    planted = shapes("def angle(u, v):\n    p = flat(u)\n    return 1 - p @ v / (p.norm() * v.norm())")
+    (values,) = [returned(body) for name, body in solutions() if name == "04.cosine"]
+    assert any(shape(value) in planted for value in values)
+
+
+def test_no_collection_of_words_in_an_edition_is_an_answer(code_of):
+    answers = {
+        words: name for name, body in solutions() for node in ast.walk(ast.Module(body)) if (words := literal(node))
+    }
+    assert len(answers) >= 3
+    found = {}
+    for edition, code in code_of.items():
+        for node in code.values():
+            if (words := literal(node)) in answers:
+                found[answers[words], edition] = ast.unparse(node)
+    assert found == {}
+
+
+def test_no_text_of_an_edition_names_the_parameters_that_an_exercise_asks_for():
+    dotted = re.compile(r"^[a-z_]+(\.[a-z_]+)*$")
+    answers = {
+        name: words
+        for name, body in solutions()
+        for node in ast.walk(ast.Module(body))
+        if (words := literal(node)) and any("." in word for word in words) and all(map(dotted.match, words))
+    }
+    assert {"00.enough", "08.label"} <= set(answers)
+    for exercise, words in answers.items():
+        for edition, cells in EDITIONS.items():
+            for cell in cells if edition.removeprefix("deeper/")[:2] == exercise[:2] else ():
+                assert not all(word in cell.source for word in words), f"{exercise} in {edition}: {cell.source[:80]}"

@@ -1,3 +1,6 @@
+from . import students
 from .gradebook import Row, mark, notebooks, shown
+from .students import Scheme, Student, scheme
+from .watching import watch
 
-__all__ = ["Row", "mark", "notebooks", "shown"]
+__all__ = ["Row", "Scheme", "Student", "mark", "notebooks", "scheme", "shown", "students", "watch"]

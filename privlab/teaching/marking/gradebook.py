@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +57,7 @@ class Row:
     verdicts: dict[str, dict[str, str]] = field(default_factory=dict)
     error: str = ""
     seconds: float = 0.0
+    student: str = ""  # whose the notebook says it is
 
     @property
     def marks(self) -> int:
@@ -88,11 +89,13 @@ def mark(
     memory: float = MEMORY,
     began: Callable[[int, str], None] = lambda count, warning: None,
     done: Callable[[Row], None] = lambda row: None,
+    marked: Sequence[Row] = (),
 ) -> list[Row]:
     """Mark every notebook of a folder, and leave the table in `out`, as CSV; it grows row by row, so a stop loses nothing.
 
     jobs: notebooks at a time, 1 GB each.  seconds: of a processor, for one answer.  memory: for one answer, GB beside that.
-    began: told how many notebooks there are, and a warning of what an answer is not kept from (the table has it).  done: told each row.
+    began: told how many notebooks there are, and a warning of what an answer is not kept from (the table has it).  done: told each new row.
+    marked: rows of files that were marked before: they stand in the table as they are.
     Raises ValueError, OSError before anything is run.
     """
     for name, value in (("jobs", jobs), ("timeout", seconds), ("memory", memory)):
@@ -101,17 +104,19 @@ def mark(
     if not hasattr(os, "fork"):
         raise OSError("answers are marked in forked processes, which this system lacks; use Linux, WSL or macOS")
     paths, _ = notebooks(folder)
-    rows: dict[Path, Row] = {}
+    rows = {folder / row.file: row for row in marked if folder / row.file in paths}
+    new = [path for path in paths if path not in rows]
     with contextlib.ExitStack() as started:
-        graders = [started.enter_context(_grader()) for _ in range(min(jobs, len(paths)))]
+        graders = [started.enter_context(_grader()) for _ in range(min(jobs, max(len(new), 1)))]
         free: queue.SimpleQueue[Ask] = queue.SimpleQueue()
         for ask in graders:
             free.put(ask)
         warning = _warning(graders[0])
-        contents = {path: _read(graders[0], path, folder) for path in paths}
-        exercises = sorted({name for row, _ in contents.values() for name in row.verdicts})
-        write_atomic(out, text([], exercises, warning).encode())
-        began(len(paths), warning)
+        contents = {path: _read(graders[0], path, folder) for path in new}
+        every = [*rows.values(), *(row for row, _ in contents.values())]
+        exercises = sorted({name for row in every for name in row.verdicts})
+        write_atomic(out, text(list(rows.values()), exercises, warning).encode("utf-8", "backslashreplace"))
+        began(len(new), warning)
 
         def one(path: Path) -> Row:
             ask = free.get()
@@ -121,7 +126,7 @@ def mark(
                 free.put(ask)
 
         with ThreadPoolExecutor(len(graders)) as pool:
-            waiting = {pool.submit(one, path): path for path in paths}
+            waiting = {pool.submit(one, path): path for path in new}
             try:
                 for future in as_completed(waiting):
                     row = rows[waiting[future]] = future.result()
@@ -168,7 +173,7 @@ def _read(ask: Ask, path: Path, folder: Path) -> tuple[Row, list[Any]]:
     if why := reply.get("error") or reply.get("failed"):
         row.error = why
         return row, []
-    row.lab, row.error = reply["lab"], reply["note"]
+    row.lab, row.error, row.student = reply["lab"], reply["note"], reply["student"]
     exercises = ask({"exercises": row.lab, "asked": reply["asked"]}, row.lab)["exercises"]
     row.verdicts = {name: {"state": "open", "why": ""} for name in exercises}
     return row, reply["cells"]
@@ -210,7 +215,7 @@ def text(rows: list[Row], exercises: list[str], warning: str = "") -> str:
             f"{row.seconds:.1f}",
             *last.values(),
         ]
-        writer.writerow([_no_formula(str(cell)) for cell in plain])
+        writer.writerow([plain_cell(str(cell)) for cell in plain])
     return lines.getvalue()
 
 
@@ -220,7 +225,7 @@ def _in_words(verdict: dict[str, str]) -> str:
     return verdict["state"] + (f": {verdict['why']}" if verdict["why"] else "")
 
 
-def _no_formula(cell: str) -> str:
+def plain_cell(cell: str) -> str:
     """One line, that a spreadsheet takes for words: what begins a cell like this may be run as a formula, also where `;` parts cells."""
     return _FORMULA.sub(r"\1'", shown(cell).strip())
 

@@ -22,6 +22,7 @@ from privlab.teaching.marking import slicing
 LARGEST = 20  # MB that a submitted notebook may have
 CODE = 2_000_000  # letters of code that it may have
 _VERIFY = re.compile(r"""\bverify\([^"']{0,200}["']((\d\d)\.\w+)["']""")
+_STUDENT = re.compile(r"^[^\w\n]*student(?: id| number)?[ *_`]*:[^\w\n]*(\w.{0,99})$", re.IGNORECASE | re.MULTILINE)
 AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 Cells = Sequence[tuple[int, str]]
 
@@ -31,7 +32,10 @@ class Unwritten(Exception):
 
 
 def read(path: str) -> dict[str, Any]:
-    """A notebook's {"lab", "asked": its exercises whose checks are there, "cells": of code, "note"}, or {"error"} with what is wrong."""
+    """A notebook's {"lab", "asked", "cells", "note", "student"}, or {"error"} with what is wrong.
+
+    asked: its exercises whose checks are there.  cells: of code.  student: what its first cell has behind "Student:"; "" for nothing.
+    """
     size = os.path.getsize(path)
     if not size:
         return {"error": "the file is empty"}
@@ -44,14 +48,17 @@ def read(path: str) -> dict[str, Any]:
     cells = content.get("cells") if isinstance(content, dict) else None
     if not isinstance(cells, list):
         return {"error": "no notebook: it has no list of cells"}
-    code, strange = [], []
+    code, strange, student = [], [], ""
     for number, cell in enumerate(cells, start=1):
         source = cell.get("source") if isinstance(cell, dict) else None
         if isinstance(source, list) and all(isinstance(line, str) for line in source):
             source = "".join(source)
         if not isinstance(source, str):
             strange.append(number)
-        elif cell.get("cell_type") == "code":
+            continue
+        if number == 1 and (named := _STUDENT.search(source[:2000])):
+            student = named[1].rstrip(" *_`")
+        if cell.get("cell_type") == "code":
             code.append((number, source))
     note = f"cell {strange[0]} holds no text and was left out" if strange else ""
     if sum(len(source) for _, source in code) > CODE:
@@ -63,7 +70,8 @@ def read(path: str) -> dict[str, Any]:
     (lab, _), *rest = labs.most_common()
     if rest:
         note = f"it has exercises of lab {rest[0][0]} as well, which do not count"
-    return {"lab": lab, "asked": sorted({name for name, its in asked if its == lab}), "cells": code, "note": note}
+    names = sorted({name for name, its in asked if its == lab})
+    return {"lab": lab, "asked": names, "cells": code, "note": note, "student": student}
 
 
 def answer(cells: Cells, name: str) -> object:

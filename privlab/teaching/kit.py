@@ -1,0 +1,124 @@
+"""The instructor's kit: one folder with all that a teacher takes to class, and an index.html that says what is in it.
+
+What needs a run is taken from its largest size; what is not there, a run or the scripts of slides, is named in the index.
+"""
+
+from __future__ import annotations
+
+import html
+import shutil
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+from privlab.compute.atomic import make_folder, write_atomic
+from privlab.ledger import evidence
+from privlab.runner import catalogue, static_pages
+from privlab.teaching import answer_key, lesson_plans, question_bank, slides, web_page
+from privlab.teaching.marking import students
+
+_MARKS = """\
+# What counts in the gradebook; python -m privlab mark DIR --students gradebook.csv --scheme marks.toml
+total = 100
+column = "student"          # the title of the identifiers, as your LMS has it: "ID number"
+
+[student]
+from = "file"               # or "cell": the line "Student: 12345" in a notebook's first cell
+# pattern = '_(\\d+)_'       # the identifier in the path of a file, where it does not stand before the first _
+
+[weights]                   # of labs; without this table each returned lab counts once
+{weights}
+
+[points]                    # of exercises, where it is not 1 (0 for those of deeper notebooks)
+# "02.four_bugs" = 3
+"""
+
+
+@dataclass
+class Kit:
+    """What was written: (path within the folder, what it is), and a line for each thing that could not be."""
+
+    parts: list[tuple[str, str]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def write(labs: Path, runs: Path, out: Path) -> Kit:
+    """Write the kit of all labs into a folder.
+
+    labs: the folder of the labs.  runs: the folder with runs of them, by size: runs/smoke, runs/class, ...; it may be missing.
+    Raises FileNotFoundError where there is no lab; OSError where `out` cannot be written; ValueError where it is the folder of the labs.
+    """
+    shelf = catalogue.everything(labs)
+    if out.resolve() in (labs.resolve(), runs.resolve()):
+        raise ValueError(f"out={str(out)!r} holds the labs or their runs; choose another folder")
+    make_folder(out)
+    kit = Kit()
+
+    def put(path: str, text: str, what: str) -> None:
+        write_atomic(out / path, text.encode("utf-8"))
+        kit.parts.append((path, what))
+
+    vendor = labs.parent / "book/_static/vendor"
+    formulas = (vendor / "mathjax").is_dir()
+    if formulas:
+        shutil.copytree(vendor / "mathjax", out / "key/vendor/mathjax", dirs_exist_ok=True)
+    for path, title, text in (
+        ("lesson_plans.html", "Lesson plans", lesson_plans.page()),
+        ("questions.html", "Questions", question_bank.page()),
+        ("rubric.html", "A rubric for written answers", rubric()),
+    ):
+        body = web_page.markdown(text.split("\n", 1)[1])
+        put(path, web_page.page(title, body), title)
+    put("questions.gift", question_bank.gift(), "the questions for an LMS (GIFT, as Moodle imports it)")
+    numbers = [lab.number for lab in shelf if not lab.goes_deeper]
+    weights = dict.fromkeys(numbers, 1.0)
+    put(
+        "marks.toml",
+        _MARKS.format(weights="\n".join(f'"{lab}" = 1' for lab in weights)),
+        "what counts in the gradebook",
+    )
+    put("gradebook.csv", students.text([], students.Scheme(weights=weights)), "an empty gradebook")
+    for lab in catalogue.labs(labs):
+        below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
+        put(f"key/{lab.name}.html", answer_key.page(lab, below, formulas), f"key to lab {lab.number}")
+    for lab in catalogue.labs(labs):
+        _executed(lab, runs, vendor, out, kit)
+    put("index.html", web_page.page("The instructor's kit", _index(kit)), "this list")
+    return kit
+
+
+def rubric() -> str:
+    """The rubric for written answers, in Markdown."""
+    return (resources.files("privlab.teaching") / "rubric.md").read_text(encoding="utf-8")
+
+
+def best_run(lab: catalogue.Lab, runs: Path) -> Path | None:
+    """The folder of the largest size in which the lab's present source ran to its end."""
+    sizes = [runs / size for size in reversed(evidence.SIZES)]
+    return next((run for run in sizes if static_pages.executed(lab, run) is not None), None)
+
+
+def _executed(lab: catalogue.Lab, runs: Path, vendor: Path, out: Path, kit: Kit) -> None:
+    """The executed notebook of a lab, and its slides."""
+    run = best_run(lab, runs)
+    if run is None:
+        kit.missing.append(
+            f"lab {lab.number}: no notebook and no slides, because no run below {runs.name} has it as it stands"
+        )
+        return
+    write_atomic(out / f"notebooks/{lab.name}.ipynb", (run / f"{lab.name}.ipynb").read_bytes())
+    kit.parts.append((f"notebooks/{lab.name}.ipynb", f"lab {lab.number}, executed at {run.name}"))
+    if not all((vendor / part).is_dir() for part in ("reveal", "mathjax")):
+        kit.missing.append(
+            f"lab {lab.number}: no slides; python data_scripts/vendor.py fetches the scripts that they need"
+        )
+        return
+    make_folder(out / "slides")
+    slides.write(lab, run, vendor, out / "slides")
+    kit.parts.append((f"slides/{lab.path.stem}.html", f"slides of lab {lab.number}, from {run.name}"))
+
+
+def _index(kit: Kit) -> str:
+    lines = "".join(f'<li><a href="{html.escape(path)}">{html.escape(what)}</a></li>' for path, what in kit.parts)
+    missing = "".join(f"<li>{html.escape(line)}</li>" for line in kit.missing)
+    return f"<ul>{lines}</ul>" + (f"<h2>Not in this kit</h2><ul>{missing}</ul>" if missing else "")

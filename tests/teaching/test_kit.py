@@ -1,0 +1,197 @@
+"""The instructor's kit: complete, honest about what it lacks, and its plans are those of the labs and of the guide."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from privlab import __main__ as cli
+from privlab.notebook import exercises
+from privlab.runner import catalogue, pairing
+from privlab.teaching import answer_key, kit, lesson_plans, marking, student_edition
+
+ROOT = Path(__file__).parents[2]
+LABS = ROOT / "labs"
+SHELF = catalogue.everything(LABS)
+
+
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Its words, where its links lead, what it loads, and the tags that were not closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.words, self.links, self.loads, self.open, self.wrong = [], [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.links += [attributes["href"]] if tag == "a" else []
+        self.loads += [attributes[name] for name in ("src",) if name in attributes]
+        self.open += [] if tag in VOID else [tag]
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The kit of all labs, with a run of lab 00 at two sizes, of which the larger one is of an older source."""
+    place = tmp_path_factory.mktemp("kit")
+    lab = SHELF[0]
+    for size, source in (("smoke", lab.digest), ("class", "of another source")):
+        run = place / "runs" / size
+        run.mkdir(parents=True)
+        nbformat.write(pairing.notebook(lab.path), run / f"{lab.name}.ipynb")
+        note = {
+            "lab": lab.number,
+            "status": "ok",
+            "source": source,
+            "profile": size,
+            "seconds": 1.0,
+            "error": None,
+            "peak_gb": 1.0,
+        }
+        (run / f"{lab.name}.json").write_text(json.dumps(note))
+    return place / "out", kit.write(LABS, place / "runs", place / "out")
+
+
+def test_the_kit_has_all_its_parts_and_the_index_leads_to_each(made):
+    out, written = made
+    index = Page((out / "index.html").read_text())
+    assert {
+        "lesson_plans.html",
+        "questions.html",
+        "questions.gift",
+        "rubric.html",
+        "marks.toml",
+        "gradebook.csv",
+    } <= set(index.links)
+    assert [link for link in index.links if not (out / link).is_file()] == []
+    assert sum(link.startswith("key/") for link in index.links) == 15
+    assert {path for path, _ in written.parts} == {*index.links, "index.html"}
+
+
+def test_a_notebook_comes_from_the_largest_run_of_the_present_source(made):
+    out, written = made
+    assert [path.name for path in (out / "notebooks").iterdir()] == ["00_start_here.ipynb"]
+    assert ("notebooks/00_start_here.ipynb", "lab 00, executed at smoke") in written.parts
+    lacking = [line for line in written.missing if "no notebook" in line]
+    assert [line[4:6] for line in lacking] == [f"{k:02}" for k in range(1, 15)]
+    assert "Not in this kit" in " ".join(Page((out / "index.html").read_text()).words)
+
+
+def test_the_pages_are_whole_and_load_nothing_from_outside(made):
+    out, _ = made
+    for path in out.rglob("*.html"):
+        if "slides" not in path.parts:
+            page = Page(path.read_text())
+            assert page.wrong == [] and page.open == [], (path.name, page.wrong[:3])
+            assert not [load for load in page.loads if not (path.parent / load).is_file()], path.name
+
+
+def test_the_empty_gradebook_and_its_scheme_fit_each_other(made):
+    out, _ = made
+    scheme = marking.scheme(out / "marks.toml")
+    assert scheme.weights == dict.fromkeys(exercises.labs(), 1.0)
+    (header,) = csv.reader((out / "gradebook.csv").read_text().splitlines())
+    assert header == ["student", *(f"lab {lab}" for lab in exercises.labs()), "total", "of", "note"]
+
+
+@pytest.mark.parametrize("lab", [lab for lab in SHELF if not lab.goes_deeper], ids=lambda lab: lab.number)
+def test_the_key_to_a_lab_has_every_exercise_with_its_solution(lab):
+    below = [one for one in catalogue.with_deeper(SHELF, [lab]) if one != lab]
+    words = "".join(Page(answer_key.page(lab, below)).words)
+    for one in (lab, *below):
+        for name, cells in student_edition.solved(pairing.notebook(one.path).cells):
+            assert name in words and cells[-2].source in words
+    assert set(exercises.of(lab.number)) <= set(re.findall(r"\d\d\.\w+", words))
+
+
+def test_the_key_has_what_a_check_replies():
+    replies = answer_key.replies_of("04.cosine")
+    assert any(line.startswith("That is the cosine itself") for line in replies)
+    assert any("yours goes from ... to ..." in line for line in replies), "what is filled in stands as dots"
+    some = [name for lab in exercises.labs() for name in exercises.of(lab) if answer_key.replies_of(name)]
+    assert len(some) >= 45
+
+
+@pytest.mark.parametrize(
+    ("solution", "words"),
+    [
+        ("def f(x):\n    return x", "calls the function"),
+        ("answer = {'a'}", "exactly this set"),
+        ("answer = 'D'", "this value"),
+        ("answer = 1 / 2", "numbers up to rounding"),
+        ("answer = {'a': 'b'}", "this value"),
+    ],
+)
+def test_the_key_says_what_kind_of_answer_is_accepted(solution, words):
+    assert words in answer_key.accepts(solution)
+
+
+# -- lesson plans -------------------------------------------------------------------------------------------------------------
+
+GUIDE = (ROOT / "book/teaching.md").read_text()
+
+
+def test_each_lab_has_a_plan_whose_minutes_are_those_of_the_guide():
+    minutes = {lab: int(number) for lab, number in re.findall(r"^\| (\d\d) [^|]*\| (\d+) \|", GUIDE, re.MULTILINE)}
+    assert {plan.lab: plan.minutes for plan in lesson_plans.plans()} == minutes
+    assert list(minutes) == exercises.labs()
+
+
+@pytest.mark.parametrize("plan", lesson_plans.plans(), ids=lambda plan: plan.lab)
+def test_each_exercise_of_a_lab_stands_in_its_plan_or_is_left_for_home(plan):
+    own = exercises.parts(plan.lab)[0]
+    text = " ".join(show for _, show, _ in plan.steps)
+    named = {f"{plan.lab}.{word}" for word in re.findall(r"`(\w+)`", text)} & set(exercises.of(plan.lab))
+    assert named | set(plan.home) == set(own) and not named & set(plan.home)
+    assert len(plan.wrong) >= 2 and all(ask.endswith("?") for _, _, ask in plan.steps)
+
+
+def test_plans_and_rubric_have_the_words_of_the_field():
+    spec = importlib.util.spec_from_file_location("english", ROOT / "tests/labs/test_english.py")
+    english = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(english)
+    for text in (lesson_plans.page(), kit.rubric()):
+        assert english.found(english.prose(text)) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"steps": ["5 | show"]}, {"steps": ["x | show | ask?"]}, {"wrong": ["what"]}, {"steps": 3}, {"aim": None}],
+)
+def test_a_plan_that_is_none_is_named(change):
+    whole = {"lab": "00", "aim": "a", "steps": ["5 | s | a?"], "wrong": ["w | c"], "home": []}
+    assert lesson_plans._plan(whole).minutes == 5
+    with pytest.raises(ValueError, match=r"lesson_plans\.yaml"):
+        lesson_plans._plan(whole | change)
+
+
+def test_the_command_says_what_it_wrote_and_what_is_missing(tmp_path, capsys):
+    command = ["teacher", "--labs", str(LABS), "--runs", str(tmp_path / "none"), "--out", str(tmp_path / "kit")]
+    assert cli.main(command) == 0
+    told = capsys.readouterr()
+    assert told.out.endswith(f"begin with {tmp_path / 'kit/index.html'}\n")
+    assert (
+        told.err.count("not in the kit: lab ") == 15 and str(tmp_path) not in (tmp_path / "kit/index.html").read_text()
+    )
+
+
+def test_a_folder_that_holds_the_labs_is_refused(tmp_path, capsys):
+    assert cli.main(["teacher", "--labs", str(LABS), "--out", str(LABS)]) == 2
+    assert "holds the labs or their runs; choose another folder" in capsys.readouterr().err
