@@ -78,7 +78,7 @@ def claims_of(paper, lab, verdict):
         and lab in ("all", j.claim.lab)
         and verdict in ("all", j.verdict)
     )
-    return ledger.report.Panel(f"{len(found)} claims", found)
+    return ledger.panel.Panel(f"{len(found)} claims", found)
 
 
 # %%
@@ -105,7 +105,7 @@ pd.DataFrame(
 )
 
 # %%
-ledger.report.Panel("passed again", (ledger.judging.judge(one.claim),))
+ledger.panel.Panel("passed again", (ledger.judging.judge(one.claim),))
 
 # %% [markdown]
 # The text of a claim is never run as code. It is parsed, and only comparisons and arithmetic are let in.
@@ -153,7 +153,7 @@ def explained(claim):
     reason = why.get(claim, ledger.papers.Explanation("Nobody has looked yet."))
     rows = [failed[claim], *(j for j in judged if j.claim.id in reason.evidence)]
     says = widgets.Sentence(f"{reason.because} ({standing(claim).capitalize()}.)")
-    return says, ledger.report.Panel("The claim, and what explains it", tuple(rows))
+    return says, ledger.panel.Panel("The claim, and what explains it", tuple(rows))
 
 
 # %%

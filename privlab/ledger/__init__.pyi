@@ -1,6 +1,6 @@
-from . import canaries, evidence, headlines, history, judging, papers, report
+from . import canaries, evidence, headlines, history, judging, panel, papers, report
 from .judging import judgements
-from .report import show
+from .panel import show
 
 __all__ = [
     "canaries",
@@ -9,6 +9,7 @@ __all__ = [
     "history",
     "judgements",
     "judging",
+    "panel",
     "papers",
     "report",
     "show",

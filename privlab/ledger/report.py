@@ -1,4 +1,4 @@
-"""Verdicts as a page, a panel, a table for a paper or a spreadsheet; their counts; and what moved since other evidence.
+"""Verdicts as a page, a table for a paper or a spreadsheet; their counts; and what moved since other evidence.
 
 Every function here takes judgements and returns text, or rows of it. No page says "not reproduced" without the scope beside it.
 """
@@ -6,15 +6,14 @@ Every function here takes judgements and returns text, or rows of it. No page sa
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-from privlab.ledger import headlines, judging
+from privlab.ledger import headlines
 from privlab.ledger.evidence import LEVEL
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, SCOPES, VERDICTS, Judgement
 from privlab.ledger.papers import PAPERS, Claim, page
@@ -23,7 +22,6 @@ __all__ = [
     "EDGES",
     "FORMS",
     "ICONS",
-    "Panel",
     "changes",
     "counts",
     "grid",
@@ -31,9 +29,10 @@ __all__ = [
     "id_in_markdown",
     "in_latex",
     "in_markdown",
+    "ours",
     "printed",
+    "reasons",
     "render",
-    "show",
     "verdict",
 ]
 
@@ -103,7 +102,8 @@ def printed(claim: Claim) -> str:
     return numbers + ("; these contradict the claim" if claim.holds_on_printed_numbers is False else "")
 
 
-def _ours(judgement: Judgement) -> str:
+def ours(judgement: Judgement) -> str:
+    """What was measured, in one line."""
     return "; ".join(map(str, judgement.ours)) or "nothing measured"
 
 
@@ -116,7 +116,8 @@ def verdict(judgement: Judgement) -> str:
     return ", ".join(filter(None, [judgement.verdict, _scope(judgement)]))
 
 
-def _reasons(judgement: Judgement) -> list[str]:
+def reasons(judgement: Judgement) -> list[str]:
+    """Why the verdict is as it is, under which needs, at which size, and what other sizes say; a text each."""
     setting = f"{judgement.profile}: {judgement.stands_for}" if judgement.stands_for else judgement.profile
     return [text for text in (judgement.reason, _needs(judgement), setting, *judgement.beside) if text]
 
@@ -175,8 +176,8 @@ def _markdown(judgements: Sequence[Judgement], book: str | None) -> str:
             c = j.claim
             place = "; ".join(dict.fromkeys([in_markdown(c.where), f"lab {c.lab}"]))  # of ours the lab is the place
             about = f"{in_markdown(c.statement)} <br>{place}; {id_in_markdown(c, book)}"
-            why = " <br>".join([f"**{in_markdown(verdict(j))}**", *map(in_markdown, _reasons(j))])
-            rows.append([about, in_markdown(printed(c)), in_markdown(_ours(j)), why])
+            why = " <br>".join([f"**{in_markdown(verdict(j))}**", *map(in_markdown, reasons(j))])
+            rows.append([about, in_markdown(printed(c)), in_markdown(ours(j)), why])
         lines += ["", f"## {in_markdown(name)}", "", *grid(rows, escape=False)]
     return "\n".join(lines) + "\n"
 
@@ -204,7 +205,7 @@ def _csv(judgements: Sequence[Judgement]) -> str:
     writer.writerow(_COLUMNS.split())
     for j in judgements:
         c, p = j.claim, "" if j.p is None else f"{j.p:.3g}"
-        about = [c.id, c.paper, c.where, c.lab, c.kind, c.statement, c.compare, printed(c), _ours(j)]
+        about = [c.id, c.paper, c.where, c.lab, c.kind, c.statement, c.compare, printed(c), ours(j)]
         writer.writerow([*about, j.profile, _scope(j), j.stands_for, j.verdict, j.reason, p, _needs(j)])
     return out.getvalue()
 
@@ -216,55 +217,9 @@ def _latex(judgements: Sequence[Judgement]) -> str:
     for name, mine in _of_paper(judgements):
         lines += [r"\midrule", rf"\multicolumn{{4}}{{l}}{{\emph{{{in_latex(name)}}}}} \\", r"\midrule"]
         for j in mine:
-            cells = [f"{j.claim.statement} ({j.claim.where})", printed(j.claim), _ours(j), verdict(j)]
+            cells = [f"{j.claim.statement} ({j.claim.where})", printed(j.claim), ours(j), verdict(j)]
             lines.append(" & ".join(map(in_latex, cells)) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
-
-
-@dataclass(frozen=True, repr=False)
-class Panel:
-    """Claims beside what was measured, as a notebook shows them: a table in HTML, lines in a terminal."""
-
-    title: str
-    judgements: tuple[Judgement, ...]
-
-    def __repr__(self) -> str:
-        lines = [self.title]
-        for j in self.judgements:
-            lines += [f"  {verdict(j).upper()}: {j.claim.statement}", f"    {j.claim.where}: {printed(j.claim)}"]
-            lines += [f"    here: {_ours(j)}", *(f"    {text}" for text in _reasons(j))]
-            lines += [f"    more: {page(j.claim.id)} in the book"]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        left = 'style="text-align:left'
-        head = "".join(f'<th scope="col" {left}">{h}</th>' for h in ("claim", "the paper", "here", "verdict"))
-        rows = []
-        for j in self.judgements:
-            c, edge = j.claim, f";border-left:.5em solid {EDGES[j.verdict]}"
-            rows.append(
-                f'<tr><th scope="row" {left};font-weight:normal">{html.escape(c.statement)}<br>'
-                f"<small>{html.escape(c.where)} · <code>{html.escape(c.compare)}</code>"
-                f"<br>more: <code>{html.escape(page(c.id))}</code> in the book</small></th>"
-                f'<td {left}">{html.escape(printed(c))}</td><td {left}">{html.escape(_ours(j))}</td>'
-                f'<td {left}{edge}"><strong>{verdict(j)}</strong><br>{"<br>".join(map(html.escape, _reasons(j)))}</td></tr>'
-            )
-        caption = f'<caption {left}">{html.escape(self.title)}</caption>'
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-
-
-def show(lab: str, paper: str | None = None) -> Panel:
-    """Every claim of a lab ("04"), or those of one paper, with the paper's number, ours and the verdict from the committed evidence.
-
-    Raises ValueError for a lab out of form.
-    """
-    if not (isinstance(lab, str) and len(lab) == 2 and lab.isdigit()):
-        raise ValueError(f"lab={lab!r}; give its two digits as text, such as '05'")
-    title = (
-        f"Lab {lab}: what was claimed, and what the committed evidence says. "
-        "± is a standard deviation over n repeats, ×÷ the same as a factor, for errors, which are averaged in logs."
-    )
-    return Panel(title, tuple(j for j in judging.judgements(lab) if paper in (None, j.claim.paper)))
 
 
 # -- escaping ------------------------------------------------------------------------------------------------------------

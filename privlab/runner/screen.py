@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 
 from privlab.compute.atomic import write_atomic
-from privlab.ledger import canaries, headlines, judging, report
+from privlab.ledger import canaries, headlines, judging, panel, report
 from privlab.ledger.canaries import Move
 from privlab.ledger.judging import Judgement
 from privlab.ledger.papers import PAPERS
@@ -85,7 +85,7 @@ def _page(out: Path, results: Results, judged: Sequence[Judgement], compared: in
     parts += ["<ul>", *(f"<li>{html.escape(str(move))}</li>" for move in moves), "</ul>"] if moves else []
     for paper in dict.fromkeys(j.claim.paper for j in judged):
         mine = tuple(j for j in judged if j.claim.paper == paper)
-        parts.append(report.Panel(PAPERS[paper], mine)._repr_html_())
+        parts.append(panel.Panel(PAPERS[paper], mine)._repr_html_())
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>privlab</title><style>{_STYLE}</style>'
     return "\n".join([f"{head}<body>", *parts, "</body></html>\n"])
 

@@ -31,6 +31,32 @@ return [...document.querySelectorAll('main *')].filter(beyond).map(e => e.outerH
 """
 
 
+# What has to be scrolled sideways to be read to its end.
+SCROLLS = """
+const hidden = e => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX);
+const code = e => e.matches('.cell_input pre');
+return [...document.querySelectorAll('main *')].filter(e => e.clientWidth && hidden(e))
+  .map(e => [code(e), e.textContent.trim().slice(0, 200)]);
+"""
+# Every fold of the page is opened, and the longest line that a lab may have stands in each cell of code, plain and folded.
+LONGEST = """
+document.querySelectorAll('details').forEach(e => { e.open = true; });
+document.querySelectorAll('.cell_input pre').forEach(e => { e.append('\\n' + 'm'.repeat(88)); });
+"""
+
+
+def test_code_fits_a_desk_and_nothing_but_code_scrolls_on_a_telephone(book, reader):
+    page = book / "_generated/labs/05_april_closed_form.html"
+    for width in WIDTHS:
+        reader.resize(width)
+        open_page(reader, page)
+        reader.js(LONGEST)
+        assert len(reader.driver.find_elements("css selector", ".cell_input pre")) > 20
+        scrolled = reader.js(SCROLLS)
+        assert [text for is_code, text in scrolled if width == max(WIDTHS) or not is_code] == [], width
+        assert width == max(WIDTHS) or any(is_code for is_code, _ in scrolled)  # or the look finds nothing
+
+
 def test_every_page_on_a_desk_and_on_a_telephone(book, reader):
     pages = [p for p in sorted(book.rglob("*.html")) if "_static" not in p.parts and p.parent.name != "claims"]
     claims = sorted(

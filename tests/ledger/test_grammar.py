@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from privlab.ledger import papers, report
+from privlab.ledger import panel, papers, report
 from privlab.ledger.grammar import parse
 from privlab.ledger.judging import Judgement, holds_on_printed_numbers
 from privlab.ledger.papers import Claim
@@ -222,5 +222,5 @@ def test_what_a_paper_s_own_numbers_deny_says_so_wherever_it_is_shown(denied):
     assert re.search(r"\b(denies|deny|contradicts?)\b", f"{denied.statement} {denied.note}"), "say it in the note"
     judged = [Judgement(denied, "class", "measuring", "")]
     shown = [report.render(judged, form) for form in report.FORMS if form != "json"]
-    for text in (*shown, repr(report.Panel("", tuple(judged))), report.Panel("", tuple(judged))._repr_html_()):
+    for text in (*shown, repr(panel.Panel("", tuple(judged))), panel.Panel("", tuple(judged))._repr_html_()):
         assert "these contradict the claim" in text

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privlab.ledger import report
+from privlab.ledger import panel, report
 from privlab.ledger.figures import Figure
 from privlab.ledger.judging import (
     INCONCLUSIVE,
@@ -159,15 +159,63 @@ def parsed(html: str) -> Tags:
 
 
 def test_a_panel_can_be_read_without_seeing_colours_or_layout():
-    tags = parsed(report.Panel("The title", tuple(SEVERAL))._repr_html_())
-    assert [t for t, _ in tags.seen[:2]] == ["table", "caption"] and "The title" in tags.words
+    tags = parsed(panel.Panel("The title", tuple(SEVERAL))._repr_html_())
+    assert [t for t, _ in tags.seen[:3]] == ["div", "table", "caption"] and "The title" in tags.words
     headers = [attrs["scope"] for tag, attrs in tags.seen if tag == "th"]
-    assert headers == ["col"] * 4 + ["row"] * 3
+    assert headers == ["col"] * 2 + ["row"] * 3
     for verdict in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE):
-        assert verdict in tags.words and f"reason for {verdict}" in tags.words
+        assert f"{report.ICONS[verdict]} {verdict}" in tags.words and f"reason for {verdict}" in tags.words
     assert tags.words.count("more: claims/lu2022.two.html in the book") == 1
     # colour only edges a cell: text keeps the page's own colours and contrast
     assert not any(re.search(r"(?<![-\w])(color|background)", attrs.get("style") or "") for _, attrs in tags.seen)
+
+
+def test_a_panel_says_the_verdict_first_and_numbers_by_plain_names():
+    html = panel.Panel("", (SEVERAL[2], judged("privlab.ours.two")))._repr_html_()
+    theirs, ours = re.findall(r"<tr><td.*?</tr>", html)
+    assert re.match(r"<tr><td[^>]*><strong>✗ not reproduced, a stand-in</strong></td><th scope=\"row\"", theirs)
+    before, _, folded = theirs.partition("<details>")
+    assert "the paper (Table 1): PSNR (a) = 36.24 ± 5.21 dB; these contradict the claim" in before
+    assert "here: PSNR (a) = 40 ± 1.5 (n=4); PSNR (b) = 20 (n=1)" in before and "psnr[" not in before
+    assert "<code>psnr[a] &gt; psnr[b]</code>" in folded and "reason for not reproduced" in folded
+    assert "a claim of this book" in ours
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("psnr[gaussian, relative_0p01]", "PSNR (gaussian, relative 0.01)"),
+        (
+            "tpr_at_fpr_0p001[cifar10, swin] = 0.2",
+            "true positive rate at false positive rate 0.001 (CIFAR-10, swin) = 0.2",
+        ),
+        ("attacc[orl, skip_4] > 1; acc[vit_b_16]", "attack accuracy (ORL, skip 4) > 1; accuracy (ViT b 16)"),
+        ("no name [of a value]", "no name [of a value]"),
+    ],
+)
+def test_names_are_said_in_words(name, words):
+    assert panel.plain(name) == words
+
+
+def test_a_panel_shows_eight_claims_and_folds_the_rest():
+    """A headline's before a paper's before ours, and what is judged before what is not; each of them once."""
+    many = [judged(f"privlab.ours.c{i}") for i in range(9)] + [judged("lu2022.late", MEASURING, "")]
+    many += [judged("lu2022.plain", NOT_REPRODUCED), judged("lu2022.asked", INCONCLUSIVE, headline=3)]
+    html = panel.Panel("The title", tuple(many))._repr_html_()
+    shown, _, folded = html.partition("<details><summary>4 more claims</summary>")
+    ids = [re.findall(r"Statement of ([\w.]+)\.<br>", part) for part in (shown, folded)]
+    assert ids[0] == ["lu2022.asked", "lu2022.plain", *(f"privlab.ours.c{i}" for i in range(6))]
+    assert ids[1] == [*(f"privlab.ours.c{i}" for i in range(6, 9)), "lu2022.late"]
+    assert "more claims" not in panel.Panel("", tuple(many[:8]))._repr_html_()
+
+
+def test_a_row_names_four_numbers_at_most():
+    names = [f"psnr[n{i}]" for i in range(6)]
+    one = judged(compare=" and ".join(f"{name} > 1" for name in names))
+    one = replace(one, ours=tuple(Figure(name, 10.0 + i, 1.0, 8) for i, name in enumerate([*names, "acc[need]"])))
+    before, _, folded = panel.Panel("", (one,))._repr_html_().partition("<details>")
+    assert "PSNR (n3) = 13 ± 1 and 2 more in 8 repeats" in before and "n4" not in before and "need" not in before
+    assert all(name in folded for name in (*names, "acc[need]"))
 
 
 @pytest.mark.parametrize("form", ["md", "csv", "panel", "terminal"])
@@ -175,8 +223,8 @@ def test_needs_are_shown_with_their_state_and_without_one_while_measuring(form):
     with_needs = dict(needs=("psnr[a] > 20", "psnr[b] > 20"))
     states = (Need("psnr[a] > 20", "holds", "why"), Need("psnr[b] > 20", "is undecided", "why"))
     one, two = replace(judged(**with_needs), needs=states), judged("lu2022.two", MEASURING, "", **with_needs)
-    panel = report.Panel("", (one, two))
-    text = {"panel": panel._repr_html_, "terminal": lambda: repr(panel)}.get(
+    both = panel.Panel("", (one, two))
+    text = {"panel": both._repr_html_, "terminal": lambda: repr(both)}.get(
         form, lambda: report.render([one, two], form)
     )()
     plain = html.unescape(text).replace("\\", "")
@@ -194,7 +242,7 @@ def luminance(colour: str) -> float:
 
 def test_every_decision_has_an_edge_of_its_own_brightness():
     decided = [REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, MEASURING]
-    html = report.Panel("T", tuple(judged(f"lu2022.{i}", v) for i, v in enumerate(decided)))._repr_html_()
+    html = panel.Panel("T", tuple(judged(f"lu2022.{i}", v) for i, v in enumerate(decided)))._repr_html_()
     colours = re.findall(r"border-left:[^#]*(#[0-9A-F]{6})", html)
     shades = sorted(luminance(c) for c in colours)
     assert len(set(colours)) == 4 and all(b - a > 0.03 for a, b in pairwise(shades))  # told apart in grey
@@ -202,9 +250,10 @@ def test_every_decision_has_an_edge_of_its_own_brightness():
 
 def test_no_text_breaks_out_of_html():
     tags = parsed(
-        report.Panel(NASTY, (judged(statement=NASTY, where=NASTY, printed=NASTY, compare=NASTY),))._repr_html_()
+        panel.Panel(NASTY, (judged(statement=NASTY, where=NASTY, printed=NASTY, compare=NASTY),))._repr_html_()
     )
     assert {t for t, _ in tags.seen} == {
+        "div",
         "table",
         "caption",
         "thead",
@@ -216,12 +265,14 @@ def test_no_text_breaks_out_of_html():
         "small",
         "code",
         "strong",
+        "details",
+        "summary",
     }
     assert tags.words.count("<script>") == 5
 
 
 def test_a_panel_reads_in_a_terminal():
-    text = repr(report.Panel("The title", (SEVERAL[2],)))
+    text = repr(panel.Panel("The title", (SEVERAL[2],)))
     assert text.splitlines() == [
         "The title",
         "  NOT REPRODUCED, A STAND-IN: Statement of koh2024.three.",

@@ -1,0 +1,116 @@
+"""Claims beside what was measured, as a notebook shows them: verdict first, the most asked of them, the others folded."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from privlab.ledger import judging
+from privlab.ledger.judging import MEASURING, NOT_TESTED, Judgement
+from privlab.ledger.papers import page
+from privlab.ledger.report import EDGES, ICONS, ours, printed, reasons, verdict
+
+__all__ = ["SHOWN", "Panel", "plain", "show"]
+
+SHOWN = 8  # rows of a panel; the others are folded
+FIGURES = 4  # numbers of ours in a row; all of them are in its fold
+_CELL = "text-align:left;vertical-align:top;white-space:normal;overflow-wrap:anywhere"
+_NAME = re.compile(r"\b([a-z][a-z0-9_]*)\[([^\]]*)\]")
+_WORDS = {"acc": "accuracy", "attacc": "attack accuracy", "tpr": "true positive rate", "fpr": "false positive rate"}
+_WORDS |= {"vit": "ViT", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+_INITIALS = {"psnr", "ssim", "lpips", "mse", "auc", "iip", "fft2d", "knn", "mnist", "orl", "dlg", "ig", "ln", "bn"}
+
+
+@dataclass(frozen=True, repr=False)
+class Panel:
+    """Claims beside what was measured, as a notebook shows them: a table in HTML, lines in a terminal."""
+
+    title: str
+    judgements: tuple[Judgement, ...]
+
+    def __repr__(self) -> str:
+        lines = [self.title]
+        for j in self.judgements:
+            lines += [f"  {verdict(j).upper()}: {j.claim.statement}", f"    {j.claim.where}: {printed(j.claim)}"]
+            lines += [f"    here: {ours(j)}", *(f"    {text}" for text in reasons(j))]
+            lines += [f"    more: {page(j.claim.id)} in the book"]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The most asked first, SHOWN of them; the others folded. Two columns that fit a telephone, and at most 700 pixels."""
+        order = sorted(self.judgements, key=_less_asked)
+        parts = [self._table(self.title, order[:SHOWN])]
+        if rest := order[SHOWN:]:
+            more = f"{len(rest)} more claim{'s' if len(rest) > 1 else ''}"
+            parts.append(f"<details><summary>{more}</summary>{self._table(more, rest)}</details>")
+        return f'<div style="max-width:700px">{"".join(parts)}</div>'
+
+    def _table(self, title: str, judgements: Sequence[Judgement]) -> str:
+        head = f'<th scope="col" style="{_CELL};width:7.5em">verdict</th><th scope="col" style="{_CELL}">claim</th>'
+        rows = []
+        for j in judgements:
+            c, edge = j.claim, f";border-left:.5em solid {EDGES[j.verdict]}"
+            about = [
+                f"the paper ({c.where}): {plain(printed(c))}" if c.paper != "privlab" else "a claim of this book",
+                f"here: {plain(_compared(j))}",
+            ]
+            why = [*map(html.escape, reasons(j)), f"compared: <code>{html.escape(c.compare)}</code>"]
+            why += [html.escape(f"all of it: {ours(j)}")] if j.ours else []
+            why.append(f"more: <code>{html.escape(page(c.id))}</code> in the book")
+            told = f"{ICONS[j.verdict]} {verdict(j)}"
+            rows.append(
+                f'<tr><td style="{_CELL}{edge}"><strong>{told}</strong></td>'
+                f'<th scope="row" style="{_CELL};font-weight:normal">{html.escape(c.statement)}<br>'
+                f"<small>{'<br>'.join(map(html.escape, about))}</small>"
+                f"<details><summary><small>why</small></summary><small>{'<br>'.join(why)}</small></details></th></tr>"
+            )
+        caption = f'<caption style="{_CELL};caption-side:top">{html.escape(title)}</caption>'
+        return (
+            f'<table style="table-layout:fixed;width:100%;margin:0">{caption}<thead><tr>{head}</tr></thead>'
+            f"<tbody>{''.join(rows)}</tbody></table>"
+        )
+
+
+def _less_asked(judgement: Judgement) -> tuple[bool, ...]:
+    """Of claims the smaller is shown first: a headline's, a paper's, one that is judged; the verdict itself plays no part."""
+    c = judgement.claim
+    judged = judgement.verdict not in (MEASURING, NOT_TESTED)
+    return not judged, c.exploratory, c.headline is None, c.paper == "privlab"
+
+
+def _compared(judgement: Judgement) -> str:
+    """What was measured of the names in the comparison, the first few of them, and how many repeats."""
+    names = {match[0] for match in _NAME.finditer(judgement.claim.compare)}
+    mine = [figure for figure in judgement.ours if figure.name in names]
+    if not mine:
+        return "nothing measured"
+    counts = {figure.n for figure in mine}
+    repeats = f" in {counts.pop()} repeats" if len(counts) == 1 and max(counts) > 1 else ""
+    texts = [re.sub(r" \(n=\d+\)$", "", str(figure)) if repeats else str(figure) for figure in mine]
+    return "; ".join(texts[:FIGURES]) + (f" and {len(texts) - FIGURES} more" * (len(texts) > FIGURES)) + repeats
+
+
+def plain(text: str) -> str:
+    """A text with the names of measured values as words: psnr[gaussian, relative_0p01] is PSNR (gaussian, relative 0.01)."""
+    return _NAME.sub(lambda match: f"{_words(match[1])} ({', '.join(map(_words, match[2].split(', ')))})", text)
+
+
+def _words(name: str) -> str:
+    words = re.sub(r"(?<=\d)p(?=\d)", ".", name).split("_")
+    return " ".join(_WORDS.get(word, word.upper() if word in _INITIALS else word) for word in words)
+
+
+def show(lab: str, paper: str | None = None) -> Panel:
+    """Every claim of a lab ("04"), or those of one paper, with the paper's number, ours and the verdict from the committed evidence.
+
+    Raises ValueError for a lab out of form.
+    """
+    if not (isinstance(lab, str) and len(lab) == 2 and lab.isdigit()):
+        raise ValueError(f"lab={lab!r}; give its two digits as text, such as '05'")
+    title = (
+        f"Lab {lab}: what was claimed, and what the committed evidence says. "
+        "± is a standard deviation over n repeats, ×÷ the same as a factor, for errors, which are averaged in logs."
+    )
+    return Panel(title, tuple(j for j in judging.judgements(lab) if paper in (None, j.claim.paper)))
