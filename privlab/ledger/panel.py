@@ -77,7 +77,7 @@ def _less_asked(judgement: Judgement) -> tuple[bool, ...]:
     """Of claims the smaller is shown first: a headline's, a paper's, one that is judged; the verdict itself plays no part."""
     c = judgement.claim
     judged = judgement.verdict not in (MEASURING, NOT_TESTED)
-    return not judged, c.exploratory, c.headline is None, c.paper == "privlab"
+    return not judged, judgement.exploratory, c.headline is None, c.paper == "privlab"
 
 
 def _compared(judgement: Judgement) -> str:

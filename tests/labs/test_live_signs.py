@@ -89,7 +89,7 @@ def held(lab, experiment):
                 decided.append(at_class[0])
     if not decided:
         return None
-    best = min(decided, key=lambda j: (j.claim.headline is None, j.claim.exploratory, j.p))
+    best = min(decided, key=lambda j: (j.claim.headline is None, j.exploratory, j.p))
     values = {name: sample.values for name, sample in judging.repeats(best.claim, "class", shelf).items()}
     every = Held(best.claim, best.verdict, np.zeros(0))
     return Held(best.claim, best.verdict, ~every.is_met(values))
