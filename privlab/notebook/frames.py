@@ -26,7 +26,8 @@ from privlab.notebook.explorer import Explorer
 if TYPE_CHECKING:
     from privlab.notebook.flipbook import Kind, Setting
 
-SECONDS = 3.0  # that an explorer may take
+SECONDS = 3.0  # that an explorer may take, of the processor: what else runs on the machine does not thin the book
+PATIENCE = 10  # times as long by the clock on the wall, where a drawing waits for something
 ROOM = 900_000  # characters for all explorers of a lab: the picture at rest and the controls are in its page too
 TOGETHER = 3  # so many controls move independently of each other
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -78,7 +79,7 @@ def fill(explorer: Explorer, seconds: float = SECONDS, room: int = ROOM) -> dict
     seconds, room (characters): what they may take together. Drawing goes on by whole rows of the grid, and stops before the first that
     would take more.
     """
-    began, alone = time.perf_counter(), len(explorer.options) > TOGETHER
+    began, wall, alone = time.thread_time(), time.monotonic(), len(explorer.options) > TOGETHER
     kinds, start = tuple(explorer.kinds()), explorer.start
     orders = [_order(len(v), at, kind) for v, at, kind in zip(explorer.options.values(), start, kinds, strict=True)]
     chosen = [order[:1] for order in orders]
@@ -93,7 +94,7 @@ def fill(explorer: Explorer, seconds: float = SECONDS, room: int = ROOM) -> dict
     def affordable(settings: Sequence[Setting]) -> bool:
         drawing = explorer.slow * sum(map(explorer.fresh, settings))
         taken = sum(_size(frame) for frame in made.values()) / len(made)
-        in_time = time.perf_counter() - began + drawing <= seconds
+        in_time = time.thread_time() - began + drawing <= seconds and time.monotonic() - wall <= PATIENCE * seconds
         return in_time and taken * (len(made) + len(settings)) <= room
 
     while settings := next((r for axis in _growing(kinds, orders, chosen) if affordable(r := row(axis))), None):

@@ -51,9 +51,9 @@ def test_a_small_grid_is_drawn_whole_and_each_frame_belongs_to_its_setting():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds that stand still, but for what a drawing adds."""
+    """Seconds of the processor that stand still, but for what a drawing adds."""
     now = [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "thread_time", lambda: now[0])
     return now
 
 
