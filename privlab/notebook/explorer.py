@@ -39,7 +39,7 @@ class Explorer(ipywidgets.VBox):
 
     @property
     def slow(self) -> float:
-        """Seconds that drawing anew takes, the median; 0 if nothing was drawn yet."""
+        """Seconds of the processor that drawing anew takes, the median; 0 if nothing was drawn yet."""
         return median(self._seconds or [0.0])
 
     def at(self, setting: Setting) -> dict[str, Hashable]:
@@ -54,9 +54,9 @@ class Explorer(ipywidgets.VBox):
         """What `draw` returns for these values, as a tuple; what was drawn lately is not drawn again."""
         key = tuple(values[name] for name in self.options)
         if key not in self._drawn:
-            began = time.perf_counter()
+            began = time.thread_time()
             results = self.draw(**values)
-            self._seconds.append(time.perf_counter() - began)
+            self._seconds.append(time.thread_time() - began)
             self._drawn[key] = results if isinstance(results, tuple) else (results,)
             for oldest in list(self._drawn)[:-KEPT]:
                 del self._drawn[oldest]

@@ -1,8 +1,9 @@
 """The frames of an explorer, drawn while a lab is run headlessly, for pages where no kernel will be.
 
 An explorer's settings are a grid. As much of it is drawn as time and room allow: first the setting at rest, then two positions of
-each control, then all words, then the ends and middles of numbers. With more than three controls the grid has too many settings;
-then one control moves at a time. Pictures become WebP, which takes a third of the room.
+each control, then all words, then the ends and middles of numbers. With more than three controls the grid has too many settings,
+and where drawing is slow only a corner of it would be there; then one control moves at a time. Pictures become WebP, which takes a
+third of the room.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from privlab.notebook.explorer import Explorer
 if TYPE_CHECKING:
     from privlab.notebook.flipbook import Kind, Setting
 
-SECONDS = 3.0  # that an explorer may take
+SECONDS = 3.0  # that an explorer may take, of the processor: what else runs on the machine does not thin the book
+PATIENCE = 10  # times as long by the clock on the wall, where a drawing waits for something
 ROOM = 900_000  # characters for all explorers of a lab: the picture at rest and the controls are in its page too
 TOGETHER = 3  # so many controls move independently of each other
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -78,11 +80,12 @@ def fill(explorer: Explorer, seconds: float = SECONDS, room: int = ROOM) -> dict
     seconds, room (characters): what they may take together. Drawing goes on by whole rows of the grid, and stops before the first that
     would take more.
     """
-    began, alone = time.perf_counter(), len(explorer.options) > TOGETHER
+    began, wall = time.thread_time(), time.monotonic()
     kinds, start = tuple(explorer.kinds()), explorer.start
     orders = [_order(len(v), at, kind) for v, at, kind in zip(explorer.options.values(), start, kinds, strict=True)]
     chosen = [order[:1] for order in orders]
     made = {start: _frame(explorer, start)}
+    alone = len(orders) > TOGETHER or _in_a_corner(explorer, orders, seconds)
 
     def row(axis: int) -> list[Setting]:
         """The settings that one position more of a control brings."""
@@ -93,7 +96,7 @@ def fill(explorer: Explorer, seconds: float = SECONDS, room: int = ROOM) -> dict
     def affordable(settings: Sequence[Setting]) -> bool:
         drawing = explorer.slow * sum(map(explorer.fresh, settings))
         taken = sum(_size(frame) for frame in made.values()) / len(made)
-        in_time = time.perf_counter() - began + drawing <= seconds
+        in_time = time.thread_time() - began + drawing <= seconds and time.monotonic() - wall <= PATIENCE * seconds
         return in_time and taken * (len(made) + len(settings)) <= room
 
     while settings := next((r for axis in _growing(kinds, orders, chosen) if affordable(r := row(axis))), None):
@@ -118,6 +121,18 @@ def fill(explorer: Explorer, seconds: float = SECONDS, room: int = ROOM) -> dict
         "grid": math.prod(map(len, orders)),
         "alone": alone,
     }
+
+
+def _in_a_corner(explorer: Explorer, orders: Sequence[list[int]], seconds: float) -> bool:
+    """Whether so few settings can be drawn that moving each control alone shows more than moving them together."""
+    alone = {
+        (*explorer.start[:axis], at, *explorer.start[axis + 1 :]) for axis, order in enumerate(orders) for at in order
+    }
+    whole, single = (
+        explorer.slow * math.prod(map(len, orders)) <= seconds,
+        explorer.slow * sum(map(explorer.fresh, alone)) <= seconds,
+    )
+    return not whole and single and explorer.slow * len(alone) >= seconds
 
 
 def _order(count: int, rest: int, kind: Kind) -> list[int]:

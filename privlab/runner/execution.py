@@ -32,7 +32,9 @@ from privlab.runner import kernel, pairing
 
 RUN_MIME = "application/vnd.privlab.run+json"
 PROBE_TAG = "privlab-run"
-DRAWING = {"smoke": 3.0}  # seconds at a profile that an explorer may take to draw its frames; at others 20
+DRAWING = {
+    "smoke": 3.0
+}  # seconds of the processor at a profile that an explorer may take to draw its frames; at others 20
 _WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 

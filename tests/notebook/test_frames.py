@@ -51,9 +51,9 @@ def test_a_small_grid_is_drawn_whole_and_each_frame_belongs_to_its_setting():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds that stand still, but for what a drawing adds."""
+    """Seconds of the processor that stand still, but for what a drawing adds."""
     now = [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "thread_time", lambda: now[0])
     return now
 
 
@@ -62,10 +62,10 @@ def test_a_slow_grid_keeps_whole_rows_with_an_end_and_every_word_first(clock):
         clock[0] += 1
         return say(**values)
 
-    found = frames.fill(widgets.explore(slow, mode=WORDS, size=NUMBERS), seconds=10)
+    found = frames.fill(widgets.explore(slow, mode=WORDS, size=NUMBERS), seconds=12)
     mode, size = found["controls"]
-    assert mode["options"] == [*WORDS] and size["options"] == ["0", "4", "8"], "words, then ends, then middles"
-    assert len(found["frames"]) == 9 == clock[0], "the controls move independently, and nothing more was drawn"
+    assert mode["options"] == [*WORDS] and size["options"] == ["0", "2", "4", "8"], "words, then ends, then middles"
+    assert len(found["frames"]) == 12 == clock[0], "the controls move independently, and nothing more was drawn"
     assert all(name == text for name, text in texts(found).items())
     assert frames.fill(widgets.explore(slow, n=(1, 2)), seconds=0.5)["frames"] == [([0], [{"text/markdown": "1"}])]
 
@@ -91,6 +91,21 @@ def test_with_four_controls_one_moves_at_a_time():
     settings = [setting for setting, _ in found["frames"]]
     assert found["alone"] and found["grid"] == 81 and len(settings) == 9
     assert all(sum(at != 1 for at in setting) <= 1 for setting in settings)
+
+
+def test_where_drawing_is_slow_one_control_moves_at_a_time_rather_than_all_within_a_corner(clock):
+    def slow(**values):
+        clock[0] += 1
+        return say(**values)
+
+    box = widgets.explore(slow, mode=WORDS, size=NUMBERS)
+    for control in box.controls.values():  # as a sweep of the controls does
+        for at in range(len(control.options)):
+            control.index = at
+        control.index = 0
+    found = frames.fill(box, seconds=10)
+    assert found["alone"] and clock[0] == 11 == len(found["frames"])
+    assert [len(control["options"]) for control in found["controls"]] == [3, 9]
 
 
 def test_what_was_drawn_before_is_not_drawn_again():
