@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from privlab.ledger.judging import Judgement
-from privlab.ledger.papers import PAPERS, Claim
-from privlab.ledger.papers import page as page_of
+from privlab.ledger.papers import PAPERS
 from privlab.ledger.papers.coverage import Place
-from privlab.ledger.report import in_markdown, verdict
+from privlab.ledger.report import id_in_markdown, in_markdown, verdict
 
 _TABLE = "```{table}\n:class: privlab-coverage\n:widths: 12 30 58"  # the stylesheet stacks its cells on a narrow screen
 
@@ -59,9 +58,5 @@ def _by_verdict(judgements: Iterable[Judgement]) -> list[str]:
     """The ids under each verdict and scope, each group in a line; an id leads to the claim's page."""
     groups: dict[str, list[str]] = {}
     for j in judgements:
-        groups.setdefault(verdict(j), []).append(_link(j.claim))
+        groups.setdefault(verdict(j), []).append(id_in_markdown(j.claim, "../"))
     return [f"**{in_markdown(head)}**: {' '.join(ids)}" for head, ids in groups.items()]
-
-
-def _link(claim: Claim) -> str:
-    return f'<a href="../{page_of(claim.id)}"><code>{claim.id}</code></a>'

@@ -28,6 +28,7 @@ __all__ = [
     "counts",
     "grid",
     "holm",
+    "id_in_markdown",
     "in_latex",
     "in_markdown",
     "printed",
@@ -130,14 +131,17 @@ def _needs(judgement: Judgement) -> str:
 # -- the formats ---------------------------------------------------------------------------------------------------------
 
 
-def render(judgements: Sequence[Judgement], form: str = "md") -> str:
+def render(judgements: Sequence[Judgement], form: str = "md", book: str | None = None) -> str:
     """The ledger as a page ("md"), as "json", as "csv" with a row a claim, or as a tabular ("tex"); the headlines with the first two.
 
+    book: of a page inside of the book, the way from there to its root, such as "../"; each claim's id is then a link to its page.
     Raises ValueError for another form.
     """
     if form not in FORMS:
         raise ValueError(f"form={form!r}; try one of {', '.join(FORMS)}")
-    return {"md": _markdown, "json": _json, "csv": _csv, "tex": _latex}[form](judgements)
+    if form == "md":
+        return _markdown(judgements, book)
+    return {"json": _json, "csv": _csv, "tex": _latex}[form](judgements)
 
 
 def grid(rows: Sequence[Sequence[str]], escape: bool = True) -> list[str]:
@@ -155,7 +159,7 @@ def _of_paper(judgements: Sequence[Judgement]) -> list[tuple[str, list[Judgement
     return [(name, mine) for name, mine in listed if mine]
 
 
-def _markdown(judgements: Sequence[Judgement]) -> str:
+def _markdown(judgements: Sequence[Judgement], book: str | None) -> str:
     tested, reproduced, certain = holm(judgements)
     lines = ["# The ledger", "", *grid(counts(judgements)), ""]
     lines += [
@@ -170,11 +174,19 @@ def _markdown(judgements: Sequence[Judgement]) -> str:
         for j in mine:
             c = j.claim
             place = "; ".join(dict.fromkeys([in_markdown(c.where), f"lab {c.lab}"]))  # of ours the lab is the place
-            about = f"{in_markdown(c.statement)} <br>{place}; `{c.id}`"
+            about = f"{in_markdown(c.statement)} <br>{place}; {id_in_markdown(c, book)}"
             why = " <br>".join([f"**{in_markdown(verdict(j))}**", *map(in_markdown, _reasons(j))])
             rows.append([about, in_markdown(printed(c)), in_markdown(_ours(j)), why])
         lines += ["", f"## {in_markdown(name)}", "", *grid(rows, escape=False)]
     return "\n".join(lines) + "\n"
+
+
+def id_in_markdown(claim: Claim, book: str | None) -> str:
+    """A claim's id, for a page in Markdown.
+
+    book: the way from that page to the root of the book, such as "../", with which the id is a link to the claim's own page; or None.
+    """
+    return f"`{claim.id}`" if book is None else f'<a href="{book}{page(claim.id)}"><code>{claim.id}</code></a>'
 
 
 def _json(judgements: Sequence[Judgement]) -> str:

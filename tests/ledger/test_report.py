@@ -119,6 +119,7 @@ def test_a_page_has_its_counts_a_section_a_paper_and_a_row_a_claim():
     (two,) = (r for r in table if "lu2022.two" in r[0])
     assert two[1].strip() == "a figure"
     assert "`lu2022.two`" in two[0] and "<a " not in page
+    assert '<a href="../claims/lu2022.two.html"><code>lu2022.two</code></a>' in report.render(SEVERAL, book="../")
 
 
 @given(st.text())
