@@ -36,11 +36,8 @@ def bars(of_paper: Mapping[str, Sequence[Judgement]]) -> str:
 
 def counted(found: Mapping[str, int]) -> str:
     """How many claims have each verdict, in words, each with its icon."""
-    return " ".join(
-        f'<span class="privlab-count"><span aria-hidden="true">{report.ICONS[v]}</span> {found[v]} {v}</span>'
-        for v in VERDICTS
-        if found.get(v)
-    )
+    chip = '<span class="privlab-count" style="border-color:{}"><span aria-hidden="true">{}</span> {} {}</span>'
+    return " ".join(chip.format(report.EDGES[v], report.ICONS[v], found[v], v) for v in VERDICTS if found.get(v))
 
 
 def _class(verdict: str) -> str:
@@ -73,7 +70,7 @@ def pairs(judgements: Iterable[Judgement]) -> dict[str, Pairs]:
 
 
 def panel(title: str, dots: Pairs) -> str:
-    """The paper's numbers to the right, ours upwards, on the same scale, as a figure; on the line both are equal."""
+    """The paper's numbers to the right, ours upwards, on the same scale; on the line both are equal."""
     logs = title == "errors"
     scale = math.log10 if logs else float
     values = [scale(v) for both in dots.values() for v in both]
@@ -105,12 +102,14 @@ def panel(title: str, dots: Pairs) -> str:
             f'<circle cx="{across(theirs)}" cy="{upwards(ours)}" r="4.5"><title>{escape(told)}</title></circle>'
         )
     below = sum(ours < theirs for theirs, ours in dots.values())
-    words = f"{title}: {len(dots)} number{'s' * (len(dots) != 1)}; ours is below the paper's for {below} of them."
+    words = (
+        f"{title}: {len(dots)} number{'s' * (len(dots) != 1)}; ours is below the paper's for {below or 'none'} of them."
+    )
     return (
-        f'<figure><svg viewBox="0 0 {_SIDE} {_SIDE}" role="img" aria-label="{escape(words)}">{"".join(parts)}</svg>'
-        f"<figcaption>{escape(words)}</figcaption></figure>"
+        f'<div><svg viewBox="0 0 {_SIDE} {_SIDE}" role="img" aria-label="{escape(words)}">{"".join(parts)}</svg>'
+        f"<p>{escape(words)}</p></div>"
     )
 
 
 def _tick(value: float) -> str:
-    return number(value) if value == 0 or value >= 1e-3 else f"{value:.0e}"
+    return number(value) if value == 0 or value >= 1e-3 else f"{value:f}".rstrip("0")

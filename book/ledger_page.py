@@ -57,7 +57,7 @@ def _short(paper: str) -> str:
 
 
 def _raw(text: str) -> str:
-    return f"``````{{raw}} html\n{text}\n``````"
+    return f"``````{{raw}} html\n{' '.join(text.split())}\n``````"  # one line, which no text can break off
 
 
 def _questions(judgements: Sequence[Judgement]) -> str:
@@ -104,9 +104,15 @@ def _item(j: Judgement) -> str:
     return (
         f'<li {data} style="border-color:{report.EDGES[j.verdict]}"><p><span aria-hidden="true">{report.ICONS[j.verdict]}</span> '
         f"<strong>{escape(report.verdict(j))}</strong>: {escape(c.statement)}</p>"
-        f"<p>The paper: {escape(theirs)}.{against} Here: {escape(ours)}. {escape(plain(j.reason))}</p>"
+        f"<p>The paper: {escape(theirs)}.{against} Here: {escape(ours)}.{escape(_why(j))}</p>"
         f"<p><small>{escape(c.where)}; lab {c.lab}; {link}</small></p></li>"
     )
+
+
+def _why(j: Judgement) -> str:
+    """What the numbers stand for, and what the rule said of them."""
+    reason = plain(j.reason.removeprefix(f"does not appear in {j.stands_for}: "))
+    return f" In {j.stands_for}: {reason}." if j.stands_for else f" {reason[:1].upper()}{reason[1:]}." * bool(reason)
 
 
 def _unit(unit: str | None) -> str:
