@@ -33,7 +33,7 @@ def _exercise(name: str, cells: list[NotebookNode]) -> str:
     *text, solution, _ = cells
     prose = re.sub(r"^#+ ", "#### ", "\n\n".join(cell.source for cell in text), flags=re.MULTILINE)
     replies = "".join(f"<li>{html.escape(line)}</li>" for line in replies_of(name))
-    told = f"<p>To common mistakes it replies:</p><ul>{replies}</ul>" if replies else ""
+    told = f"<p>What it may reply, with dots for what it fills in:</p><ul>{replies}</ul>" if replies else ""
     return (
         f'<section>\n<h3 id="{name}"><code>{name}</code></h3>\n{web_page.markdown(prose)}\n'
         f"<p><strong>A solution.</strong></p>\n<pre><code>{html.escape(solution.source)}</code></pre>\n"

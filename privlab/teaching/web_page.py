@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 
 _STYLE = """
 :root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:48rem;margin:0 auto;padding:1rem}
@@ -33,5 +34,5 @@ def markdown(text: str) -> str:
     """The HTML of Markdown that is ours, for it may hold HTML; tables can be scrolled."""
     from nbconvert.filters import markdown2html
 
-    made: str = markdown2html(text)
+    made: str = re.sub(r'<a class="anchor-link"[^>]*>&#182;</a>', "", markdown2html(text))
     return made.replace("<table", '<div class="scroll"><table').replace("</table>", "</table></div>")
