@@ -65,7 +65,7 @@ drawings.search_loop()
 #
 # **Gradient matching** looks for the image $x$ whose gradient points in the same direction as the gradient $g$ that was sent:
 #
-# $$\begin{aligned} \hat x = \arg\min_{x \in [0,1]} \; &\underbrace{1 - \cos\big(\nabla_\theta\, \ell(x),\; g\big)}_{\text{distance between the gradients}} \\ &+ \; \alpha \; \underbrace{\mathrm{TV}(x)}_{\text{regularisation}} \end{aligned}$$
+# $$\begin{aligned} \hat x = \; &\arg\min_{x \in [0,1]} \; \underbrace{1 - \cos\big(\nabla_\theta\, \ell(x),\; g\big)}_{\text{distance of the gradients}} \\ &+ \; \alpha \; \underbrace{\mathrm{TV}(x)}_{\text{regularisation}} \end{aligned}$$
 #
 # **Total variation** (TV) is the mean difference between neighbouring pixels. It is all that this attacker assumes about photographs: that they
 # are smooth. The *regularisation weight* $\alpha$ says how much smoothness counts. Pixels that leave [0, 1] are put back to the edge of this **box**.

@@ -75,7 +75,7 @@ guess_two
 #
 # GradViT searches as lab 04 does. Its loss has more terms (equation 1 of the paper):
 #
-# $$\begin{aligned} \mathcal L(x) = \; &\Gamma(t)\, \mathcal L_{\text{gradients}} + \Upsilon(t)\, \mathcal R_{\text{image}} \\ &+ \alpha_1 \mathcal R_{\text{patch}} + \alpha_2 \mathcal R_{\text{reg}} + \alpha_3 \mathcal R_{\text{extra}} . \end{aligned}$$
+# $$\begin{aligned} \mathcal L(x) = \; &\Gamma(t)\, \mathcal L_{\text{gradients}} + \Upsilon(t)\, \mathcal R_{\text{image}} \\ &+ \alpha_1 \mathcal R_{\text{patch}} + \alpha_2 \mathcal R_{\text{reg}} \\ &+ \alpha_3 \mathcal R_{\text{extra}} . \end{aligned}$$
 
 # %%
 drawings.search_loop(changed="made-up batch", compared="mean gradient")

@@ -16,11 +16,29 @@ __all__ = ["SHOWN", "Panel", "plain", "show"]
 
 SHOWN = 8  # rows of a panel; the others are folded
 FIGURES = 4  # numbers of ours in a row; all of them are in its fold
-_CELL = "text-align:left;vertical-align:top;white-space:normal;overflow-wrap:anywhere"
+_CELL = "text-align:left;vertical-align:top;white-space:normal;overflow-wrap:break-word;padding:.3em .5em"
+_TABLE = "table-layout:fixed;width:100%;margin:0;border-collapse:collapse;font-size:.9em;line-height:1.4"
 _NAME = re.compile(r"\b([a-z][a-z0-9_]*)\[([^\]]*)\]")
-_WORDS = {"acc": "accuracy", "attacc": "attack accuracy", "tpr": "true positive rate", "fpr": "false positive rate"}
+_WORDS = {"acc": "accuracy", "attacc": "attack accuracy"}
 _WORDS |= {"vit": "ViT", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
-_INITIALS = {"psnr", "ssim", "lpips", "mse", "auc", "iip", "fft2d", "knn", "mnist", "orl", "dlg", "ig", "ln", "bn"}
+_INITIALS = {
+    "psnr",
+    "ssim",
+    "lpips",
+    "mse",
+    "auc",
+    "tpr",
+    "fpr",
+    "iip",
+    "fft2d",
+    "knn",
+    "mnist",
+    "orl",
+    "dlg",
+    "ig",
+    "ln",
+    "bn",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +66,7 @@ class Panel:
         return f'<div style="max-width:700px">{"".join(parts)}</div>'
 
     def _table(self, title: str, judgements: Sequence[Judgement]) -> str:
-        head = f'<th scope="col" style="{_CELL};width:7.5em">verdict</th><th scope="col" style="{_CELL}">claim</th>'
+        head = f'<th scope="col" style="{_CELL};width:9em">verdict</th><th scope="col" style="{_CELL}">claim</th>'
         rows = []
         for j in judgements:
             c, edge = j.claim, f";border-left:.5em solid {EDGES[j.verdict]}"
@@ -59,18 +77,16 @@ class Panel:
             why = [*map(html.escape, reasons(j)), f"compared: <code>{html.escape(c.compare)}</code>"]
             why += [html.escape(f"all of it: {ours(j)}")] if j.ours else []
             why.append(f"more: <code>{html.escape(page(c.id))}</code> in the book")
-            told = f"{ICONS[j.verdict]} {verdict(j)}"
+            told, _, scope = verdict(j).partition(", ")
             rows.append(
-                f'<tr><td style="{_CELL}{edge}"><strong>{told}</strong></td>'
+                f'<tr style="border-top:1px solid #9996"><td style="{_CELL}{edge}"><strong>{ICONS[j.verdict]}\u00a0{told}</strong>'
+                f"{f'<br><small>{scope}</small>' if scope else ''}</td>"
                 f'<th scope="row" style="{_CELL};font-weight:normal">{html.escape(c.statement)}<br>'
                 f"<small>{'<br>'.join(map(html.escape, about))}</small>"
                 f"<details><summary><small>why</small></summary><small>{'<br>'.join(why)}</small></details></th></tr>"
             )
         caption = f'<caption style="{_CELL};caption-side:top">{html.escape(title)}</caption>'
-        return (
-            f'<table style="table-layout:fixed;width:100%;margin:0">{caption}<thead><tr>{head}</tr></thead>'
-            f"<tbody>{''.join(rows)}</tbody></table>"
-        )
+        return f'<table style="{_TABLE}">{caption}<thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
 def _less_asked(judgement: Judgement) -> tuple[bool, ...]:
@@ -85,7 +101,7 @@ def _compared(judgement: Judgement) -> str:
     names = {match[0] for match in _NAME.finditer(judgement.claim.compare)}
     mine = [figure for figure in judgement.ours if figure.name in names]
     if not mine:
-        return "nothing measured"
+        return "not measured yet"
     counts = {figure.n for figure in mine}
     repeats = f" in {counts.pop()} repeats" if len(counts) == 1 and max(counts) > 1 else ""
     texts = [re.sub(r" \(n=\d+\)$", "", str(figure)) if repeats else str(figure) for figure in mine]

@@ -105,7 +105,7 @@ class Prediction(_Asked):
             step=(high - low) / 100,
             description="your guess",
             continuous_update=False,
-            readout_format=".4g",
+            readout_format=".4",  # four digits, and no zeros at the end
             layout={"width": "24em", "max_width": "96%"},
         )
         super().__init__(question, name, [self.slider])
