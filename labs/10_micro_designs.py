@@ -235,7 +235,7 @@ adds.against("not all near 0" if abs(both[largest]) > 1 else "all near 0")
 
 # %%
 text(
-    "With n = {} at {}, the largest main effect is that of *{}*, {:+.1f} dB. The "
+    "With n = {} at {}, *{}* brings the attacker most, {:+.1f} dB on average. The "
     "largest interaction is that of *{}* with *{}*, {:+.1f} dB. A table that changes "
     "one design at a time, on one network, shows no interaction.",
     len(shown),
@@ -334,7 +334,7 @@ plots.evidence(kept_free, mine_free, rows, xlabel=label, log=True)
 
 # %%
 text(
-    "Of four switches, *{}* has the largest main effect on what leaks, {:+.1f} dB of "
+    "Of four switches, *{}* brings the attacker most, on average {:+.1f} dB of "
     "PSNR (n = {} at {}). Single effects {}, as interactions reach {:+.1f} dB, "
     "and a switch such as *stem* is itself more than one change.",
     most,

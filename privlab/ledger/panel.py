@@ -66,7 +66,7 @@ class Panel:
         return f'<div style="max-width:700px">{"".join(parts)}</div>'
 
     def _table(self, title: str, judgements: Sequence[Judgement]) -> str:
-        head = f'<th scope="col" style="{_CELL};width:9em">verdict</th><th scope="col" style="{_CELL}">claim</th>'
+        head = f'<th scope="col" style="{_CELL};width:9.8em">verdict</th><th scope="col" style="{_CELL}">claim</th>'
         rows = []
         for j in judgements:
             c, edge = j.claim, f";border-left:.5em solid {EDGES[j.verdict]}"

@@ -48,13 +48,13 @@ def who_trains_on_what(victim: str = "victim", shadow: str = "shadow model", att
         (WIDTH - half, shadow, RED, "The attacker's pictures"),
     ):
         canvas.label(x + half / 2, 12, whose)
-        members = canvas.box(x, 22, 86, 84, colour=GREEN)
-        others = canvas.box(x + 94, 22, 86, 84, dashed=True)
+        members = canvas.box(x, 22, 78, 84, colour=GREEN)
+        others = canvas.box(x + 84, 22, 96, 84, dashed=True)
         for box in (members, others):
             for shift in (8, 4, 0):
-                glyphs.photograph(canvas, box.x + 24 + shift, 40 - shift, 30)
-        canvas.label(members.x + 43, 88, "members")
-        canvas.label(others.x + 43, 88, "non-members")
+                glyphs.photograph(canvas, box.bottom[0] - 19 + shift, 40 - shift, 30)
+        canvas.label(members.bottom[0], 88, "members")
+        canvas.label(others.bottom[0], 88, "non-members")
         model = canvas.box(x, 150, half, 40, name, colour=colour)
         canvas.arrow((members.bottom[0], 109), (members.bottom[0], 147), colour=GREEN, width=2.4)
         canvas.label(members.bottom[0] + 7, 131, "trains it", anchor="start")
