@@ -27,7 +27,7 @@ from privlab.notebook.explorer import Explorer
 if TYPE_CHECKING:
     from privlab.notebook.flipbook import Kind, Setting
 
-SECONDS = 3.0  # that an explorer may take, of the processor: what else runs on the machine does not thin the book
+SECONDS = 2.5  # that an explorer may take, of the processor: what else runs on the machine does not thin the book
 PATIENCE = 10  # times as long by the clock on the wall, where a drawing waits for something
 ROOM = 900_000  # characters for all explorers of a lab: the picture at rest and the controls are in its page too
 TOGETHER = 3  # so many controls move independently of each other
@@ -48,7 +48,7 @@ class _NotStill(Exception):
 def compute(seconds: float = SECONDS) -> dict[str, str]:
     """Give every explorer of this kernel its frames; its controls -> how many of its settings it has, such as "12 of 60".
 
-    seconds: that each may take; of the room, small grids leave more to large ones.
+    seconds: for each; they are one sum, of which small grids take first. Of the room each has its share, and leaves the rest of it.
     Left alone: an explorer that a sweep of the controls leaves alone, and one whose frames are widgets.
     Raises RuntimeError that names the setting, if drawing it failed.
     """
@@ -58,12 +58,14 @@ def compute(seconds: float = SECONDS) -> dict[str, str]:
         if isinstance(one, Explorer) and not any(map(left_alone, one.controls.values()))
     ]
     told: dict[str, str] = {}
-    room = ROOM
+    room, left = ROOM, seconds * len(explorers)
     for n, explorer in enumerate(sorted(explorers, key=lambda one: math.prod(map(len, one.options.values())))):
+        began = time.thread_time()
         try:
-            explorer.frames = fill(explorer, seconds, room // (len(explorers) - n))
+            explorer.frames = fill(explorer, left, room // (len(explorers) - n))
         except _NotStill:
             continue
+        left -= time.thread_time() - began
         room -= sum(_size(frame) for _, frame in explorer.frames["frames"])
         name = ", ".join(explorer.options)
         told[f"{name} ({len(told) + 1})" if name in told else name] = (

@@ -144,6 +144,16 @@ def test_every_explorer_of_the_kernel_gets_its_frames_within_one_room(monkeypatc
     assert ipywidgets.Widget.get_manager_state()["state"][small.model_id]["state"]["frames"] == small.frames
 
 
+def test_of_the_time_of_all_explorers_small_grids_take_first(clock):
+    def slow(**values):
+        clock[0] += 1
+        return say(**values)
+
+    large, small = widgets.explore(slow, n=tuple(range(40))), widgets.explore(slow, n=(1, 2, 3, 4, 5))
+    frames.compute(3)
+    assert (len(small.frames["frames"]), len(large.frames["frames"])) == (5, 3)
+
+
 def test_frames_that_are_widgets_and_controls_out_of_the_sweep_are_left_alone():
     inner = widgets.explore(lambda n: ipywidgets.HTML(str(n)), n=(1, 2))
     calls = []
