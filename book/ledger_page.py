@@ -38,7 +38,8 @@ def page(judgements: Sequence[Judgement]) -> str:
     parts = [
         "# The ledger",
         f"{len(judgements)} claims of four papers and of this book, each judged by the committed evidence alone. "
-        "A stand-in speaks of its own size, and not of the paper's. {doc}`/ledger_guide` says how to read a verdict.",
+        "A stand-in speaks of its own size, and not of the paper's. "
+        '<a href="../ledger_guide.html">How to read the ledger</a> says what a verdict is worth.',
         _raw(ledger_charts.bars(grouped) + _questions(judgements)),
         f"Of {tested} claims about means {reproduced} reproduced; {certain} of them do if all are asked together (Holm's correction).",
         "## The paper's number against ours" if panels else "",

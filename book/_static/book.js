@@ -27,6 +27,7 @@ addEventListener("DOMContentLoaded", () => {
   };
 
   const blocks = [...document.querySelectorAll("article section > :not(section, h1, h2, h3, h4)")];
+  const sections = [...document.querySelectorAll("article section section")].map(section => [section, blocks.filter(block => section.contains(block))]);
   const asked = [...document.querySelectorAll("form.privlab-prediction")].map((form, n) => {
     const key = `privlab:${page}:${form.dataset.name}`, fields = [...form.querySelectorAll("input")], number = fields[0].type === "number";
     const later = blocks.filter(block => follows(form, block) && !form.contains(block));
@@ -50,6 +51,7 @@ addEventListener("DOMContentLoaded", () => {
       if (guessed && answer) about.append(made("a", { href: `#${answer.id}`, textContent: "See how it compares" }));
       const closed = asked.filter(one => !one.state.open).flatMap(one => one.later);
       for (const block of blocks) block.classList.toggle("privlab-later", closed.includes(block));
+      for (const [section, inside] of sections) section.classList.toggle("privlab-later", inside.length > 0 && inside.every(block => closed.includes(block)));
     };
     const change = (open, guess) => { Object.assign(state, { open, guess }); store(key, state); show(); };
     form.addEventListener("submit", event => {
@@ -57,9 +59,15 @@ addEventListener("DOMContentLoaded", () => {
       change(true, number ? Number(fields[0].value) : fields.filter(field => field.checked).map(field => field.value));
     });
     skip.addEventListener("click", () => { if (state.open) form.reset(); change(!state.open); });
-    return { state, show, later: later.slice(0, end + 1) };
+    return { form, state, show, later: later.slice(0, end + 1) };
   });
   for (const one of asked) one.show();
+  const arrive = () => { // at what is hidden: there the question comes first
+    const hidden = document.querySelector(":target")?.closest(".privlab-later");
+    if (hidden) asked.find(one => !one.state.open && one.later.some(block => hidden.contains(block)))?.form.scrollIntoView();
+  };
+  addEventListener("hashchange", arrive);
+  arrive();
 });
 
 // The ledger's filters: a paper whose claims are all filtered away goes too, and the others open.

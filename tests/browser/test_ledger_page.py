@@ -32,7 +32,6 @@ def page(tmp_path_factory):
     (place / "book").mkdir()
     (place / "book/conf.py").write_text(CONF)
     (place / "book/index.md").write_text("# A book\n\n```{toctree}\nledger\n```\n")
-    (place / "book/ledger_guide.md").write_text("---\norphan: true\n---\n\n# The guide\n")
     subprocess.run([sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", "book", "built"], cwd=place, check=True)
     return place / "built/ledger.html"
 

@@ -60,8 +60,9 @@ def page(tmp_path_factory):
         code(which.against("Swin")),
         text("BETWEEN"),
         code(far),
-        text("TEASER TWO"),
+        text("TEASER TWO\n\n### The third\n\nAll of this waits."),
         code(far.against(40)),
+        text("## The fourth"),
         code(some),
         text("MORE"),
         code(widgets.Sentence("NEXT RESULT")),
@@ -91,7 +92,16 @@ def button(reader, form, name):
 def test_a_guess_by_mouse_shows_what_follows_and_how_it_compares_and_is_kept(page, reader):
     reader.driver.get(page.as_uri())
     assert shown(reader) == ["BETWEEN", "END"]
-    assert "The second" in reader.text()  # a heading, as the list of contents leads there
+    assert "The second" in reader.js("return document.querySelector('article').innerText")
+    heading = "return document.querySelector('#the-third').checkVisibility()"
+    assert not reader.js(heading)  # with all that it stands above
+    reader.resize(1280, 250)
+    top = "return document.querySelectorAll('form.privlab-prediction')[1].getBoundingClientRect().top"
+    assert reader.js(top) > 250
+    reader.js("location.hash = '#the-third'")  # as from the list of contents: the question comes first
+    reader.until(lambda: 0 < reader.js(top) < 200, 5)
+    reader.resize(1280, 1000)
+    reader.js("window.scrollTo(0, 0)")
     guess = button(reader, 1, "That is my guess")
     guess.click()
     assert shown(reader) == ["BETWEEN", "END"]  # nothing was picked
