@@ -195,3 +195,12 @@ def test_the_command_says_what_it_wrote_and_what_is_missing(tmp_path, capsys):
 def test_a_folder_that_holds_the_labs_is_refused(tmp_path, capsys):
     assert cli.main(["teacher", "--labs", str(LABS), "--out", str(LABS)]) == 2
     assert "holds the labs or their runs; choose another folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lab", exercises.labs())
+def test_the_guide_lists_the_exercises_of_a_lab_and_those_that_go_deeper(lab):
+    table = GUIDE[GUIDE.index("| exercises and minutes") :]
+    row = re.search(rf"^\| {lab} \| (.*) \|$", table, re.MULTILINE)[1]
+    own, _, below = ({f"{lab}.{word}" for word in re.findall(r"`(\w+)`", part)} for part in row.partition("deeper:"))
+    first, *rest = exercises.parts(lab)
+    assert (own, below) == (set(first), {name for part in rest for name in part})
