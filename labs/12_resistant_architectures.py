@@ -309,7 +309,8 @@ plots.evidence(kept, mine, pairs, xlabel="attack: faces that the judge knows, %"
 # Read the rows in pairs. A defence is worth its name if its row lies to the left of the row below it.
 
 # %%
-means = ", ".join(f"{k} {of.mean():.0f} ± {of.std():.0f}" for k, of in beyond.items())
+spread = {k: of.std(ddof=1) for k, of in beyond.items()}
+means = ", ".join(f"{k} {of.mean():.0f} ± {spread[k]:.0f}" for k, of in beyond.items())
 text(
     "Points given away less than the network that is stopped at the same accuracy:"
     " {}. (Mean ± standard deviation of {} repeats; below zero the defended network"
