@@ -49,7 +49,7 @@ def test_a_newcomer_reads_it_in_a_few_minutes():
     )
 
 
-def test_three_pictures_are_small_described_and_from_a_lab_at_laptop():
+def test_three_pictures_are_small_described_and_from_a_lab_at_class():
     assert len(PICTURES) == 3
     for shown in PICTURES:
         path = ROOT / shown["src"]
@@ -59,7 +59,7 @@ def test_three_pictures_are_small_described_and_from_a_lab_at_laptop():
             picture.load()
             assert picture.text["Description"] == shown["alt"], "run data_scripts/pictures.py, and take its lines"
             name, _, profile = picture.text["Source"].removeprefix("lab ").partition(" at ")
-        assert (ROOT / f"labs/{name}.py").exists() and profile == "laptop"
+        assert (ROOT / f"labs/{name}.py").exists() and profile == "class"
 
 
 def test_the_pictures_can_be_made_again(tmp_path):
@@ -72,7 +72,7 @@ def test_the_pictures_can_be_made_again(tmp_path):
         tag = f'<img src="data:image/png;base64,{data}" alt="{html.escape(shown["alt"])}" style="width:720px">'
         output = new_output("display_data", {"text/html": tag})
         made = new_notebook(cells=[new_code_cell("", outputs=[output])])
-        made.metadata["papermill"] = {"parameters": {"profile": "laptop"}}
+        made.metadata["papermill"] = {"parameters": {"profile": "class"}}
         nbformat.write(made, tmp_path / f"{labs[-1]}.ipynb")
 
     command = [sys.executable, "data_scripts/pictures.py", str(tmp_path), "--to", str(tmp_path)]
