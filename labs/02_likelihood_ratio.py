@@ -414,7 +414,7 @@ checks.verify("02.auditor", against)
 # %%
 text(
     "Shadow models tell an easy picture from a known one: at an FPR of 0.1% the "
-    "ratio finds {:.0f}% of the ResNet's members and the threshold {:.0f}%. Over "
+    "ratio finds {:.0f}% of the ResNet's members and the threshold {:.0f}%, and over "
     "all pictures its AUC is {:.3f} against {:.3f}, and {:.3f} against {:.3f} for the "
     "Swin. How it is asked matters as much: with a useless question about the mirror "
     "image its AUC is {:.3f} for the ResNets of your run, and {:.3f} without.",

@@ -17,7 +17,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.5 | 1.6 GB |
-# | class | 5 | 1.6 GB |
+# | class | 4 | 1.6 GB |
 #
 # (Measured on two CPU cores, class beside other programs.)
 
