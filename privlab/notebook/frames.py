@@ -48,7 +48,8 @@ class _NotStill(Exception):
 def compute(seconds: float = SECONDS) -> dict[str, str]:
     """Give every explorer of this kernel its frames; its controls -> how many of its settings it has, such as "12 of 60".
 
-    seconds: for each; they are one sum, of which small grids take first. Of the room each has its share, and leaves the rest of it.
+    seconds: for each; they are one sum, of which small grids take first, and a third stays for each of the others. Of the room each has its
+    share, and leaves the rest of it.
     Left alone: an explorer that a sweep of the controls leaves alone, and one whose frames are widgets.
     Raises RuntimeError that names the setting, if drawing it failed.
     """
@@ -62,7 +63,8 @@ def compute(seconds: float = SECONDS) -> dict[str, str]:
     for n, explorer in enumerate(sorted(explorers, key=lambda one: math.prod(map(len, one.options.values())))):
         began = time.thread_time()
         try:
-            explorer.frames = fill(explorer, left, room // (len(explorers) - n))
+            later = len(explorers) - n - 1  # each keeps a third of its time, enough for what a sweep has drawn already
+            explorer.frames = fill(explorer, left - later * seconds / 3, room // (later + 1))
         except _NotStill:
             continue
         left -= time.thread_time() - began

@@ -118,6 +118,9 @@ def chromium(place):
         options.add_argument(f"--{option}")
     driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
     try:
+        driver.execute_cdp_cmd(
+            "Emulation.setFocusEmulationEnabled", {"enabled": True}
+        )  # a window on nobody's screen has no focus
         yield driver
     finally:
         driver.quit()

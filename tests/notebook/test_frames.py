@@ -153,6 +153,11 @@ def test_of_the_time_of_all_explorers_small_grids_take_first(clock):
     frames.compute(3)
     assert (len(small.frames["frames"]), len(large.frames["frames"])) == (5, 3)
 
+    ipywidgets.Widget.close_all()
+    large, small = widgets.explore(slow, n=tuple(range(40))), widgets.explore(slow, n=tuple(range(30)))
+    frames.compute(3)
+    assert (len(small.frames["frames"]), len(large.frames["frames"])) == (6, 2), "something is left for the other"
+
 
 def test_frames_that_are_widgets_and_controls_out_of_the_sweep_are_left_alone():
     inner = widgets.explore(lambda n: ipywidgets.HTML(str(n)), n=(1, 2))

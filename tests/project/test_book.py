@@ -345,7 +345,8 @@ def small(house: Path, place: Path, *labs: str) -> Path:
     (place / "book/_static").mkdir()
     for file in (house / "book/_static").glob("*.*"):
         shutil.copy(file, place / "book/_static")
-    rest = ("_generated/ledger", "_generated/coverage", "_generated/benchmarks")
+    named = ("holds/index", "ledger", "coverage", "benchmarks", "lesson_plans", "questions", "rubric")
+    rest = [f"_generated/{name}" for name in named]
     listed = "\n".join([*(f"_generated/labs/{lab}" for lab in labs if lab not in below), *rest])
     (place / "book/index.md").write_text(f"# A book\n\n```{{toctree}}\n{listed}\n```\n")
     return place
@@ -532,7 +533,8 @@ def light(colour: str) -> float:
 def test_our_own_colours_stand_out_from_the_page():
     for rule in (ROOT / "book/_static/book.css").read_text().splitlines():
         dark = 'data-theme="dark"' in rule or rule.lstrip().startswith("--jp-")
-        page = light("#121212" if dark else "#ffffff")
+        ground = re.search(r"background: (#[0-9a-f]{3,6})\b", rule)
+        page = light(ground[1] if ground else "#121212" if dark else "#ffffff")
         for colour in re.findall(r"(?:color|outline|border[\w-]*):[^;]*?(#[0-9a-f]{3,6})\b", rule):
             low, high = sorted((light(colour), page))
             assert (high + 0.05) / (low + 0.05) >= 4.5, (colour, rule)

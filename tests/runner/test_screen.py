@@ -1,5 +1,7 @@
 """The end of a run: one screen, and a page that has everything, pictures first."""
 
+import html
+
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
@@ -40,7 +42,7 @@ def test_the_page_begins_with_the_first_pictures_of_each_lab(tmp_path):
     assert page.count("<img ") == screen.PICTURES and TAG.format("p0") in page
     assert page.index("<img ") < page.index("<table>")
     for judgement in judging.judgements("05"):
-        assert report.html.escape(judgement.claim.statement) in page
+        assert html.escape(judgement.claim.statement) in page
 
 
 @pytest.mark.parametrize("rows", [[["lab", "n"], ["a", "1.5"], ["bcde", "22"]]])
