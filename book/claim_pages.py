@@ -10,7 +10,7 @@ import functools
 import html
 import re
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,7 @@ _ID = re.compile(r"\w+(\.\w+){2,}")
 
 def collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """The pages of all claims, for Sphinx's html-collect-pages."""
-    place = jinja2.FileSystemLoader(Path(app.srcdir) / "_templates")
-    fill_in = jinja2.Environment(loader=place, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    fill_in.filters["names"] = names
-    template = fill_in.get_template("claim.html")
+    template = templates(Path(app.srcdir)).get_template("claim.html")
     app.connect("html-page-context", _OneSidebar(), priority=400)  # before the theme asks for it
     labs = {Path(doc).name[:2]: doc for doc in app.env.found_docs if doc.startswith("_generated/labs/")}
     for about in every():
@@ -62,6 +59,14 @@ def collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         body = template.render(about, to=to, lab=labs.get(claim.lab), page=_file)
         beside = {way: _neighbour(about[way]) for way in ("prev", "next") if about[way]}
         yield name, {"title": html.escape(claim.statement), "body": body, "meta": _WIDE, **beside}, "page.html"
+
+
+def templates(book: Path) -> jinja2.Environment:
+    """The book's own templates, those of claims among them.  book: the folder of its sources."""
+    place = jinja2.FileSystemLoader(book / "_templates")
+    fill_in = jinja2.Environment(loader=place, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    fill_in.filters["names"] = names
+    return fill_in
 
 
 class _OneSidebar:
@@ -108,7 +113,7 @@ def every(root: Path | None = None) -> Iterator[dict[str, Any]]:
             "printed": report.printed(claim),
             "question": questions.get(claim.headline),
             "size": size,
-            "setting": "; ".join(dict.fromkeys(setting(e) for e, there in registered if e.size == size and there)),
+            "setting": settings(registered, size),
             "charts": charts(claim, samples),
             "table": table(claim, samples),
             "why": why,
@@ -126,6 +131,11 @@ def every(root: Path | None = None) -> Iterator[dict[str, Any]]:
 def setting(entry: evidence.Registration) -> str:
     """Whether what was registered is the paper's own setting or a stand-in, and what it stands for."""
     return f"{judging.OWN if entry.own else judging.STAND_IN}: {entry.stands_for}"
+
+
+def settings(registered: Iterable[tuple[evidence.Registration, int]], size: str) -> str:
+    """The settings at a size of what is registered, with how many repeats are there; of those that have some."""
+    return "; ".join(dict.fromkeys(setting(entry) for entry, there in registered if entry.size == size and there))
 
 
 def measured(j: Judgement, shelf: judging.Shelf) -> tuple[str, dict[str, Sample]]:

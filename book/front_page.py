@@ -111,7 +111,7 @@ def write(out: Path, labs: Iterable[Lab]) -> None:
         opaque = [np.dstack([tile, np.full(tile.shape[:2], 255, np.uint8)]) for tile in row]
         whole = np.concatenate([part for tile in opaque for part in (tile, gap)][:-1], 1)
         Image.fromarray(whole).save(_file(out, name), optimize=True)
-    pages = {lab.name[:2]: lab.name for lab in labs if "/" not in lab.name}
+    pages = {lab.number: lab.name for lab in labs if not lab.goes_deeper}
     apart = np.abs(made["photograph"][0].astype(int) - made["computed"][0]).max()
     (out / "hero.md").write_text(_hero(int(apart), pages), encoding="utf-8")
     (out / "start.md").write_text(START.format(lab=_to("lab 00", "00", pages)), encoding="utf-8")
@@ -143,7 +143,7 @@ def _hero(apart: int, pages: dict[str, str]) -> str:
 
 
 def _card(card: Card, pages: dict[str, str]) -> str:
-    title = _to(f"{card.name.capitalize()}", card.lab, pages)
+    title = _to(card.name.capitalize(), card.lab, pages)
     return _box(
         "card",
         [

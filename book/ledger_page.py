@@ -35,6 +35,11 @@ def page(judgements: Sequence[Judgement]) -> str:
     }
     tested, reproduced, certain = report.holm(judgements)
     panels = "".join(ledger_charts.panel(*one) for one in ledger_charts.pairs(judgements).items())
+    charts = [
+        "## The paper's number against ours",
+        "Each dot is a number that a paper prints. On the dashed line the two are equal. Point at a dot for its name.",
+        _raw(f'<div class="privlab-panels">{panels}</div>'),
+    ]
     parts = [
         "# The ledger",
         f"{len(judgements)} claims of four papers and of this book, each judged by the committed evidence alone. "
@@ -42,15 +47,11 @@ def page(judgements: Sequence[Judgement]) -> str:
         '<a href="../ledger_guide.html">How to read the ledger</a> says what a verdict is worth.',
         _raw(ledger_charts.bars(grouped) + _questions(judgements)),
         f"Of {tested} claims about means {reproduced} reproduced; {certain} of them do if all are asked together (Holm's correction).",
-        "## The paper's number against ours" if panels else "",
-        "Each dot is a number that a paper prints. On the dashed line the two are equal. Point at a dot for its name."
-        if panels
-        else "",
-        _raw(f'<div class="privlab-panels">{panels}</div>') if panels else "",
+        *(charts if panels else []),
         "## The claims",
         _raw(_filters(judgements) + "".join(_group(name, mine) for name, mine in grouped.items())),
     ]
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def _short(paper: str) -> str:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from pathlib import Path
 
 import claim_pages
 
-from privlab.ledger import headlines, judging, papers, report
+from privlab.ledger import headlines, history, judging, papers, report
 from privlab.ledger.headlines import Headline
 from privlab.ledger.judging import Judgement
 
 _TOP = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
-_LEGEND = (
-    '<p class="privlab-legend">● a repeat; <b>┼</b> their mean with its 95% interval; ◇ the paper\'s number with its printed '
-    "spread, if there is one; ┆ where the comparison turns.</p>"
-)
+_TEMPLATES = claim_pages.templates(Path(__file__).parent)
 
 
 def pages(judged: list[Judgement]) -> Iterator[tuple[str, str]]:
@@ -56,26 +54,9 @@ def _figure(shown: Judgement, shelf: judging.Shelf) -> str:
     size, samples = claim_pages.measured(shown, shelf)
     if not samples:
         return "<p>Nothing is measured yet that a figure could show.</p>"
-    about = (
-        f"<p>{escape(shown.claim.statement)} Measured at size <code>{size}</code>: {escape(_setting(shown, size))}.</p>"
-    )
+    setting = claim_pages.settings(history.registered(shown.claim), size)
+    about = f"<p>{escape(shown.claim.statement)} Measured at size <code>{size}</code>: {escape(setting)}.</p>"
+    pieces = _TEMPLATES.get_template("measured.html").module
     if charts := claim_pages.charts(shown.claim, samples):
-        first = charts[0]
-        rows = "".join(
-            f"<p><code>{escape(strip.label)}</code> {escape('; '.join(strip.words()))}</p>\n{svg}"
-            for strip, svg, needed in first.rows
-        )
-        return f'{about}{_LEGEND}<div class="privlab-strips">{rows}{first.axis}</div>'
-    cells = "".join(
-        f"<tr><td><code>{escape(name)}</code></td>{''.join(f'<td>{escape(cell)}</td>' for cell in more)}</tr>"
-        for name, *more in claim_pages.table(shown.claim, samples)
-    )
-    head = "".join(f"<th>{word}</th>" for word in ("name", "repeats", "smallest", "largest"))
-    return f'{about}<table class="table"><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>'
-
-
-def _setting(shown: Judgement, size: str) -> str:
-    registered = [
-        entry for entry, there in claim_pages.history.registered(shown.claim, None) if entry.size == size and there
-    ]
-    return "; ".join(dict.fromkeys(claim_pages.setting(entry) for entry in registered))
+        return f"{about}{pieces.legend()}{pieces.drawn(charts[0], needs=False)}"
+    return f"{about}{pieces.listed(claim_pages.table(shown.claim, samples))}"

@@ -19,8 +19,7 @@ FIGURES = 4  # numbers of ours in a row; all of them are in its fold
 _CELL = "text-align:left;vertical-align:top;white-space:normal;overflow-wrap:break-word;padding:.3em .5em"
 _TABLE = "table-layout:fixed;width:100%;margin:0;border-collapse:collapse;font-size:.9em;line-height:1.4"
 _NAME = re.compile(r"\b([a-z][a-z0-9_]*)\[([^\]]*)\]")
-_WORDS = {"acc": "accuracy", "attacc": "attack accuracy"}
-_WORDS |= {"vit": "ViT", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+_WORDS = dict(acc="accuracy", attacc="attack accuracy", vit="ViT", cifar10="CIFAR-10", cifar100="CIFAR-100")
 _INITIALS = {
     "psnr",
     "ssim",

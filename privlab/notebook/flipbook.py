@@ -93,7 +93,8 @@ class Flipbook:
 
     frames: setting -> its HTML; the setting at rest, and every one in which a single control is elsewhere, have one. A setting
         without a frame sends the other controls back.
-    said: the frame at rest in words.  note: what stands below, such as that the notebook has more settings.
+    said: the frame at rest in words; where the controls stand, if not given.
+    note: what stands below, such as that the notebook has more settings.
     """
 
     controls: tuple[Control, ...]
@@ -105,6 +106,11 @@ class Flipbook:
     def rest(self) -> Setting:
         """The setting with which it opens."""
         return tuple(control.rest for control in self.controls)
+
+    @property
+    def stand(self) -> str:
+        """Where the controls stand with which it opens, in words."""
+        return "; ".join(f"{control.label}: {control.options[control.rest]}" for control in self.controls)
 
     def tag(self) -> str:
         """The <figure>: controls and frames. Sliders and buttons take the arrow keys by themselves."""
@@ -118,17 +124,17 @@ class Flipbook:
         )
         group = "flip-" + hashlib.sha256(shown.encode()).hexdigest()[:12]
         controls = "".join(control.tag(n, group) for n, control in enumerate(self.controls))
-        stand = "; ".join(f"{html.escape(c.label)}: {html.escape(c.options[c.rest])}" for c in self.controls)
         note = f'<p class="privlab-live">{html.escape(self.note)}</p>' if self.note else ""
         return (
             f'<figure class="privlab-flipbook" style="{_PLAIN}" oninput="{html.escape(TURN)}" '
             'onchange="this.oninput(event)">'
             f'<div class="privlab-turn">{controls}{note}</div><div aria-live="polite">{shown}</div>'
-            f"<noscript><style>.privlab-flipbook .privlab-turn{{display:none!important}}</style><p>{stand}</p></noscript></figure>"
+            f"<noscript><style>.privlab-flipbook .privlab-turn{{display:none!important}}</style>"
+            f"<p>{html.escape(self.stand)}</p></noscript></figure>"
         )
 
     def __repr__(self) -> str:
-        return f"{len(self.frames)} frames; {self.said}"
+        return f"{len(self.frames)} frames; {self.said or self.stand}"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/html": self.tag(), "text/plain": repr(self)}

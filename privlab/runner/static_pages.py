@@ -124,7 +124,7 @@ def flipped(frames: dict[str, Any]) -> NotebookNode:
     if len(shown) < frames["grid"]:
         note = f"Here are {len(shown)} of {frames['grid']} settings, drawn beforehand. The notebook draws all."
         note += " One control moves at a time: the others go back." * frames["alone"]
-    book = Flipbook(controls, shown, "; ".join(f"{one.label}: {one.options[one.rest]}" for one in controls), note)
+    book = Flipbook(controls, shown, note=note)
     return new_output("display_data", book._repr_mimebundle_())
 
 

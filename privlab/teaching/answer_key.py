@@ -22,10 +22,11 @@ def page(lab: catalogue.Lab, deeper: list[catalogue.Lab], formulas: bool = False
     """The key to a lab and to what goes deeper into it, as HTML.  formulas: see `web_page.page`."""
     sections = []
     for one in (lab, *deeper):
-        solved = student_edition.solved(pairing.notebook(one.path).cells)
-        title = pairing.notebook(one.path).cells[0].source.splitlines()[0].removeprefix("# ")
+        cells = pairing.notebook(one.path).cells
+        solved = student_edition.solved(cells)
+        title = cells[0].source.splitlines()[0].removeprefix("# ")
         sections += [f"<h2>{html.escape(title)}</h2>"] if solved else []
-        sections += [_exercise(name, cells) for name, cells in solved]
+        sections += [_exercise(name, parts) for name, parts in solved]
     return web_page.page(f"Key to lab {lab.number}", "\n".join(sections), formulas)
 
 

@@ -70,18 +70,18 @@ def write(labs: Path, runs: Path, out: Path) -> Kit:
         body = web_page.markdown(text.split("\n", 1)[1])
         put(path, web_page.page(title, body), title)
     put("questions.gift", question_bank.gift(), "the questions for an LMS (GIFT, as Moodle imports it)")
-    numbers = [lab.number for lab in shelf if not lab.goes_deeper]
-    weights = dict.fromkeys(numbers, 1.0)
+    main = [lab for lab in shelf if not lab.goes_deeper]
+    weights = {lab.number: 1.0 for lab in main}
     put(
         "marks.toml",
         _MARKS.format(weights="\n".join(f'"{lab}" = 1' for lab in weights)),
         "what counts in the gradebook",
     )
     put("gradebook.csv", students.text([], students.Scheme(weights=weights)), "an empty gradebook")
-    for lab in catalogue.labs(labs):
+    for lab in main:
         below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
         put(f"key/{lab.name}.html", answer_key.page(lab, below, formulas), f"key to lab {lab.number}")
-    for lab in catalogue.labs(labs):
+    for lab in main:
         _executed(lab, runs, vendor, out, kit)
     put("index.html", web_page.page("The instructor's kit", _index(kit)), "this list")
     return kit

@@ -83,10 +83,10 @@ def page() -> str:
     for lab, asked in groupby(questions(), key=lambda question: question.lab):
         parts.append(f"## Lab {lab}")
         for number, question in enumerate(asked, 1):
-            shown = "\n".join(f"- **{letter}** {a.text}" for letter, a in zip("ABCD", question.answers, strict=True))
+            lettered = [*zip("ABCD", question.answers, strict=True)]
+            shown = "\n".join(f"- **{letter}** {a.text}" for letter, a in lettered)
             reasons = "\n".join(
-                f"- **{letter}** is {'right' if a.right else 'wrong'}. {a.why}"
-                for letter, a in zip("ABCD", question.answers, strict=True)
+                f"- **{letter}** is {'right' if a.right else 'wrong'}. {a.why}" for letter, a in lettered
             )
             parts += [f"**{number}.** {question.ask}", shown]
             parts.append(

@@ -148,6 +148,13 @@ class Reader:
     def js(self, code, *arguments):
         return self.driver.execute_script(code, *arguments)
 
+    def show_what_is_hidden(self):
+        """What follows the predictions of a page of the book, without a guess."""
+        self.js("""
+            for (const button of document.querySelectorAll('form.privlab-prediction button[type=button]'))
+              if (button.textContent.startsWith('Show')) button.click();
+        """)
+
     def alts(self, selector="img"):
         return self.js("return [...document.querySelectorAll(arguments[0])].map(e => e.getAttribute('alt'))", selector)
 

@@ -16,18 +16,13 @@ SETTING = """
 return [...arguments[0].querySelectorAll('[data-control]')].filter(e => e.type !== 'radio' || e.checked)
   .map(e => e.type === 'checkbox' ? Number(e.checked) : e.value).join('-');
 """
-# The predictions of the page hide what follows; a reader may ask to see it without a guess.
-OPEN = """
-for (const button of document.querySelectorAll('form.privlab-prediction button[type=button]'))
-  if (button.textContent.startsWith('Show')) button.click();
-"""
 LOADED = "return [...arguments[0].querySelectorAll('img')].every(e => e.complete && e.naturalWidth > 0)"
 
 
 def explorers(reader, page):
     reader.driver.get(page.as_uri())
     reader.until(lambda: reader.js("return document.readyState") == "complete", 30)
-    reader.js(OPEN)
+    reader.show_what_is_hidden()
     return reader.driver.find_elements(By.CSS_SELECTOR, "figure.privlab-flipbook")
 
 

@@ -244,12 +244,10 @@ def impersonal(line: str) -> str:
     places = {str(Path.home()), tempfile.gettempdir(), sys.prefix, str(Path(__file__).parents[3])} - {"/"}
     for place in sorted(places, key=len, reverse=True):
         line = line.replace(place, "/...")
-    line = _PATH.sub("...", line)
-    return (
-        re.sub("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in _here()), "...", shown(line))
-        if _here()
-        else shown(line)
-    )
+    line = shown(_PATH.sub("...", line))
+    for name in _here():
+        line = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "...", line)
+    return line
 
 
 def _here() -> list[str]:
