@@ -9,6 +9,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from privlab.notebook import frames
 from privlab.runner import catalogue, launch_buttons, pairing, static_pages
 
 _MORE = re.compile(r"more: <code>claims/([\w.]+)\.html</code> in the book")
@@ -29,7 +30,7 @@ def page(
     made = static_pages.executed(lab, run)
     was_run, made = made is not None, made or pairing.notebook(lab.path)
     kept = static_pages.rest(made)
-    _link_claims(made, "../" * (2 + lab.name.count("/")))
+    _for_a_page(made, "../" * (2 + lab.name.count("/")))
     for cell in made.cells:
         if "solution" in cell.metadata.get("tags", []):
             cell.metadata.tags = [*cell.metadata.tags, "hide-cell"]
@@ -48,11 +49,15 @@ def page(
     return made
 
 
-def _link_claims(notebook: NotebookNode, root: str) -> None:
-    """Where a panel of the ledger names the page of a claim, lead there.  root: of the book, as seen from the lab's page."""
+def _for_a_page(notebook: NotebookNode, root: str) -> None:
+    """Pictures become WebP, where that is shorter; where a panel of the ledger names the page of a claim, a link leads there.
+
+    root: of the book, as seen from the lab's page.
+    """
     for output in (output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs):
         if "text/html" in (data := output.get("data", {})):
-            data["text/html"] = _MORE.sub(rf'<a href="{root}claims/\1.html"><code>\1</code></a>', data["text/html"])
+            linked = _MORE.sub(rf'<a href="{root}claims/\1.html"><code>\1</code></a>', data["text/html"])
+            data["text/html"] = frames.smaller(linked)
 
 
 def _head(first: NotebookNode, lab: catalogue.Lab, place: launch_buttons.Repository | None) -> list[NotebookNode]:

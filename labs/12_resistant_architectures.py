@@ -154,6 +154,7 @@ for label in LABELS.values() if len(kept) > 1 else ():
             tradeoff.ratio(lost["task"], lost["attack"])
         ),
     }
+pd.set_option("display.max_colwidth", None)  # no sentence is cut
 pd.DataFrame(rows).T
 
 # %% [markdown] tags=["printed"]

@@ -33,6 +33,8 @@ from scipy.stats import t
 from privlab import experiments, ledger
 from privlab.notebook import checks, drawings, plots, referee, text, widgets
 
+pd.set_option("display.max_colwidth", None)  # no sentence is cut
+
 # %% tags=["parameters"]
 profile = "class"
 seed = 0
@@ -204,7 +206,6 @@ guess_flaws = widgets.choose("How many deserve their verdict?", ["0", "1", "2", 
 guess_flaws
 
 # %%
-pd.set_option("display.max_colwidth", None)
 STUDIES = {
     "A": "Attack X beats attack Y on a ResNet: 11.6 against 10.9 dB, 12 photographs, "
     "each with its own weights. The mean of public photographs reaches 12.3 dB.",
@@ -265,7 +266,12 @@ guess_held.against(100 * np.mean([j.verdict == "reproduced" for j in tried]))
 
 # %%
 head, *rows = ledger.report.counts(judged)
-pd.DataFrame(rows, columns=head)
+table = pd.DataFrame(rows, columns=head)
+verdicts = [
+    ", ".join(f"{count} {verdict}" for verdict, count in row.items() if count != "-")
+    for _, row in table[head[2:]].iterrows()
+]
+table[head[:2]].assign(verdicts=verdicts)
 
 # %% [markdown]
 # Eighteen questions sum the papers up. Each answer rests on one or more claims.

@@ -6,12 +6,12 @@
 # %% [markdown]
 # # 06, deeper · Which of four attacks finds most?
 #
-# You come from [lab 06](../06_april_by_optimisation.ipynb). The paper compares four attacks. Which is ahead, on the same victims, photographs and starts?
+# You come from [lab 06](../06_april_by_optimisation.ipynb). The paper compares four attacks. Which one is ahead if all get the same victims, photographs and starting points?
 #
 # After this notebook you can
 # - compare four attacks fairly;
 # - find the unit of a printed error;
-# - say when a search has arrived.
+# - say at which step a search has reached a given quality.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -49,10 +49,10 @@ def measured(name):  # the committed evidence, and what is measured here and now
 #
 # ### Before you go on: predict
 #
-# With $\alpha$ balanced: by how many decibels does APRIL beat DLG on CIFAR-10, on the same photographs and from the same starts?
+# APRIL's weight $\alpha$ follows the rule of the [notebook about its term](06_weight_of_the_term.ipynb). By how many decibels does APRIL beat DLG on CIFAR-10, on the same photographs and from the same starting points?
 
 # %%
-guess = widgets.predict("APRIL less DLG:", low=-10, high=20, unit="dB")
+guess = widgets.predict("APRIL minus DLG:", low=-10, high=20, unit="dB")
 guess
 
 # %%
@@ -63,10 +63,11 @@ shown = kept or mine
 guess.against(shown.mean("psnr[cifar10, april]") - shown.mean("psnr[cifar10, dlg]"))
 
 # %% [markdown]
-# ### Whose decibels? The unit of Table 1
+# ### Which unit does Table 1 have?
 #
-# The paper prints an MSE and no unit, and its ImageNet values exceed 1, which no two images in [0, 1] can. So normalised images? We add white noise of
-# the printed MSE to our photographs, once as pixels and once as normalised, and look which gives the printed SSIM.
+# The paper prints an MSE without a unit. Its ImageNet values exceed 1, but the MSE of two images in [0, 1] cannot. So the paper may have compared
+# normalised images. We test this: we add white noise of the printed MSE to our photographs, once to the pixels and once to the normalised image. Which of the two
+# gives the printed SSIM?
 
 # %%
 printed = ledger.papers.table("lu2022_table1").pivot(
@@ -88,8 +89,8 @@ for source, dataset in ((data.load("mnist_samples"), "MNIST"), (photos, "CIFAR-1
         )
 
 # %% [markdown]
-# Normalised it is: in all eight rows that one is nearer. So the claims are judged by normalised MSE, or by decibels. The two lines to beat look at no gradient: a picture
-# that is grey all over, and the mean of the public photographs. An attack below them has found nothing, and an order between two such attacks says nothing.
+# The paper's unit is the normalised one: it is nearer in all eight rows. So we judge the claims by the MSE of normalised images, or by decibels. Two baselines use no
+# gradient: a grey image, and the mean of the public photographs. An attack that does worse than a baseline has found nothing. The order of two such attacks says nothing.
 
 # %%
 rows = {
@@ -134,27 +135,27 @@ strip = plots.tiles(shown.picture("picture[photograph_april_dlg_ig_tag]"), 32)
 plots.side_by_side(
     *strip.split(1),
     titles=titles,
-    alt=f"photograph april dlg ig tag: {', '.join(titles)}.",
+    alt=f"Images side by side: {', '.join(titles)}.",
 )
 
 # %% [markdown]
 # ### ImageNet
 #
-# With 224 pixels, 197 tokens and twelve blocks a search of 5,000 steps is work for a GPU: the experiment `april_by_optimisation.imagenet`, at the size `gpu`. (In the paper all four
-# fail here, too.)
+# An ImageNet photograph has 224 x 224 pixels, which a ViT-B turns into 197 tokens for twelve blocks. A search of 5,000 steps needs a GPU. Run the experiment
+# `april_by_optimisation.imagenet` at the size `gpu` for it. (In the paper all four attacks fail on ImageNet.)
 
 # %% [markdown]
 # ### How soon? (Figure 3)
 #
-# The paper shows APRIL ahead of DLG and TAG all along. Here the bar for each photograph is what the *slowest* of the three ends with, so that all
-# reach it; we count the steps until then.
+# In the paper APRIL is ahead of DLG and TAG at every step. We count steps. For each photograph we take the PSNR with which the *worst* of the three attacks ends: all
+# three reach this PSNR. How many steps does each of them need?
 
 # %%
 soon = {
     name: f"steps_to_threshold[{key}]"
     for name, key in (("APRIL", "april"), ("DLG", "dlg"), ("TAG", "tag"))
 }
-plots.evidence(kept, mine, soon, xlabel="steps until all three have got so far")
+plots.evidence(kept, mine, soon, xlabel="steps to the PSNR that all three reach")
 
 # %%
 way = {
@@ -166,7 +167,7 @@ plots.evidence_lines(kept, mine, way, xlabel="share of the steps", ylabel="PSNR 
 # %% [markdown]
 # ### Architecture A (Figure 2)
 #
-# On A the paper's closed form applies. Beside it the same searches:
+# The paper's closed form works on architecture A. Here it stands beside the same searches:
 
 # %%
 kept_a, mine_a = measured("architecture_a")
@@ -202,17 +203,17 @@ strip = plots.tiles(
 plots.side_by_side(
     *strip.split(1),
     titles=titles,
-    alt=f"photograph closed form april dlg ig tag hidden: {', '.join(titles)}.",
+    alt=f"Images side by side: {', '.join(titles)}.",
 )
 
 # %% [markdown]
-# In few steps none of the searches makes anything of A, and the solve has all of it: a model that is hard to search is not one that keeps a secret.
+# In a few steps no search recovers anything from A. The closed form recovers everything. So a model can be hard to search and still leak its whole input.
 
 # %% [markdown]
 # ### Batches (Figure 4)
 #
-# The paper reads the labels of a batch by the row minimum, in no order of the photographs; with one image a class they bring the images found into
-# order.
+# The paper reads the labels of a batch by the *row minimum*: it takes the rows of the last layer's gradient that hold the most negative numbers. This gives the labels, but not their order. If each class occurs once, the labels say which
+# image that was found belongs to which photograph.
 
 # %%
 kept_four, mine_four = measured("batches")
@@ -236,16 +237,16 @@ both = (
 )
 plots.side_by_side(
     both,
-    titles=["above the client's, below what APRIL found"],
+    titles=["above: the client's; below: what APRIL found"],
     alt="A batch of four above what APRIL found of each.",
 )
 
 # %% [markdown]
-# Fours go wrong in a way of their own. In our trials (eight batches, width 384) the row minimum missed some of the labels of fours at this scale, and none of them at 0.02: a large
-# embedding makes the features of all images alike, and the rows with them.
+# Batches of four fail for another reason: their labels. In our trials (eight batches, width 384) the row minimum missed some labels with the large position embedding, and
+# none with one of standard deviation 0.02. A large embedding makes the features of all images similar, and then the rows are similar too.
 #
-# A search for images of wrong labels cannot end well. The *bias* of the last layer, which no features
-# enter (`label_recovery.bias_counts`, lab 04), read them all at either scale. Here on these very batches:
+# A search with wrong labels cannot succeed. The gradient of the last layer's *bias* does not depend on the features (`label_recovery.bias_counts`, lab 04). In our trials it gave
+# all labels at either scale. Here are both rules on the batches above:
 
 # %%
 rows = {"row minimum": "row_minimum", "bias": "bias_counts"}
@@ -259,10 +260,10 @@ plots.evidence(
 # %% [markdown]
 # ### Exercise 1: how soon? *(difficulty 2, 10 minutes)*
 #
-# Write `steps_to(curve, bar)`: `curve` is a list of pairs (step, PSNR), in order. Return the first step from which on the search *stays* at `bar` dB or above, or None if it does
-# not end there. (Figure 3 above takes the first time, which a lucky jump can win.)
+# Write `steps_to(curve, bar)`: `curve` is a list of pairs (step, PSNR), in order. Return the first step after which the search *stays* at `bar` dB or above. Return None
+# if it ends below `bar`. (The chart of Figure 3 takes the first step at `bar`, which may be a lucky jump.)
 #
-# <details><summary>Hint</summary>Go through it backwards until it falls below the bar.</details>
+# <details><summary>Hint</summary>Go through the list backwards until a value is below the bar.</details>
 
 
 # %% tags=["exercise"]
@@ -285,14 +286,14 @@ checks.verify("06.steps", steps_to)
 # %% [markdown]
 # ## What we did differently, and why
 #
-# - **Steps and images.** The paper runs 500 images a set for 800, 1,500 and 5,000 steps. At the size `class` a small network is searched for thirty, and nothing is found: those rows
-#   show that the experiment runs. At `night` it has the paper's networks and steps, on sixteen photographs.
-# - **What the paper leaves open** is ours: step length 0.1, falling along a cosine; the box; $\alpha$ by the rule above.
-# - **Standard deviation 1** for the position embedding, class token's row included, as in the code that the paper names. Its class token too is drawn with 1 there; ours is timm's,
-#   near 0, and gets its size from its position embedding.
-# - **MSE of normalised images** for Table 1, the only unit that fits the printed SSIM.
-# - **Twin data.** The paper's "unknown" embedding is taken apart here: gradient withheld, embedding frozen, embedding private.
-# - The sections on scale, sense of place, class token and on algebra are ours.
+# - **Steps and images.** The paper runs 500 images a set for 800, 1,500 and 5,000 steps. At the size `class` we attack a small network for thirty steps, and find nothing. These rows
+#   only show that the experiment runs. The size `night` has the paper's networks and steps, on sixteen photographs.
+# - **What the paper does not say** we chose: a step length of 0.1 that falls along a cosine; pixels kept in [0, 1]; $\alpha$ by the rule above.
+# - **Standard deviation 1** for the position embedding, with the class token's row, as in the code that the paper names. That code also draws the class token with 1. Ours is
+#   timm's, which is near 0, so its size comes from its position embedding.
+# - **MSE of normalised images** for Table 1: of the two units it fits the printed SSIM better.
+# - **Twin data.** The paper calls an embedding "unknown". We distinguish three cases: its gradient is withheld, it is frozen, or it is private.
+# - The sections on the embedding's scale, on the sense of place, on the class token and on linear equations are ours.
 
 # %% [markdown]
 # ## Read on

@@ -6,11 +6,11 @@
 # %% [markdown]
 # # 06, deeper · Why is one ViT harder to search than another?
 #
-# You come from [lab 06](../06_april_by_optimisation.ipynb). The size of the position embedding decides what a search finds. What is the mechanism, and how far does it reach?
+# You come from [lab 06](../06_april_by_optimisation.ipynb). The scale of the position embedding decides what a search finds. Why? And which published results may this explain?
 #
 # After this notebook you can
-# - say why a linear solve does not care about a condition number, and a search does;
-# - say which published figures the size may explain.
+# - say why a condition number slows a search, but does not stop linear equations;
+# - say which published results the scale of the embedding may explain.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -45,13 +45,13 @@ def measured(name):  # the committed evidence, and what is measured here and now
 # %% [markdown]
 # ## Why do some ViTs leak and others not?
 #
-# Published figures for searches on ViTs lie far apart (Zhang et al., Table 6; Hatamizadeh et al., Table 1, for batches). One number may explain much of it; this section is ours.
-# We change only the *standard deviation of the position embedding*, and run the annealed search of lab 04 on each.
+# Published results of searches on ViTs differ widely (Zhang et al., Table 6; Hatamizadeh et al., Table 1, for batches). One number may explain much of the difference. (This
+# section is ours.) We change only the *standard deviation of the position embedding*, and run the annealed search of lab 04 on each network.
 
 # %% [markdown]
 # ### Before you go on: predict
 #
-# Which end is easier to search?
+# Which network is easier to search?
 
 # %%
 guess = widgets.predict(
@@ -92,7 +92,7 @@ plots.evidence_lines(
 )
 
 # %% [markdown]
-# (The mean photograph is the line to beat: below it a search has found noise.) Look at *which part* of the photograph goes first.
+# (The mean photograph is the baseline: a search below it has found noise.) Look at *which part* of the photograph is lost first.
 
 # %%
 there = [
@@ -132,21 +132,21 @@ plots.evidence_lines(
 )
 
 # %% [markdown]
-# The condition number falls with the scale (tenfold from 0.02 to 1, of three images), and the closed form does not care: it is exact at either end. Here is why a search must care. Hold $G$ still. Then
-# the part of the squared distance that belongs to the patch embedding is
+# The condition number falls as the scale grows (tenfold from 0.02 to 1, for three images). The closed form is exact at both ends. A search is not, for this reason. Take $G$ as
+# constant. Then the patch embedding's part of the squared distance is
 #
 # $$\lVert G^\top (X' - X) \rVert^2 = \sum_i s_i^2\, \lVert u_i^\top (X' - X) \rVert^2 ,$$
 #
 # with $s_i$ and $u_i$ the singular values and left singular vectors of $G$.
 
 # %% [markdown]
-# A solver divides by each $s_i$, and pays for a small one with digits: a condition of
-# $10^3$ costs three of float32's seven. A descent pays with *steps*: along $u_i$ the valley is $s_i^2$ steep, so the number of steps grows with the *square* of the
-# condition. (The exercise below. It is a sketch: $G$ moves with the image, and there are other gradients.)
+# A solver of linear equations divides by each $s_i$. A small $s_i$ costs digits: a condition number of $10^3$ costs three of float32's seven. A descent pays with *steps*: the
+# curvature along $u_i$ is proportional to $s_i^2$, so the number of steps grows with the *square* of the condition number. (You compute it in the exercise below. This is a sketch:
+# $G$ changes with the image, and there are other gradients.)
 
 # %% [markdown]
-# What is the steepest direction? If the tokens' gradients were all equal, $u_1$ would be the same for all patches, and only $\sum_i x_i$, the **mean
-# patch**, could be told. Are they? And is that what comes back?
+# What is the steepest direction? If the gradients of all tokens were equal, $u_1$ would be the same for all patches. Then the gradient would tell only $\sum_i x_i$, which is the
+# **mean patch** times their number. Are these gradients equal? And does the mean patch come back?
 
 # %%
 for metric, unit in {
@@ -165,18 +165,18 @@ for metric, unit in {
     )
 
 # %% [markdown]
-# Two answers. Yes, the mean patch comes back at *every* scale; what the scale decides is the differences between patches. But no, the
-# tokens' gradients are not more alike at a small scale: their mean cosine hardly moves.
+# There are two answers. Yes, the mean patch comes back at *every* scale. The scale decides whether the differences between patches come back. But no, the tokens' gradients are
+# not more alike at a small scale: their mean cosine hardly changes.
 
 # %% [markdown]
 # ### A sense of place
 #
-# So what else? Attention without a position embedding is blind to order: shuffle the patches, and the class token sees the same bag. Every gradient stays as it was, except
-# for the position embedding's own, whose rows are shuffled along (lab 06, exercise 1). A *small* embedding is nearly none.
+# So what is the reason? Attention without a position embedding ignores order: if you shuffle the patches, the class token sees the same set of patches. All gradients stay the
+# same, except that the rows of the position embedding's gradient are shuffled too (lab 06, exercise 1). A *small* embedding is almost no embedding.
 
 # %% [markdown]
-# The **sense of place**, our word: how far the
-# gradient moves when the photograph's patches are shuffled, over how far it is from that of noise, both as one minus cosine.
+# We measure a network's **sense of place** (a word of ours). Shuffle the patches of the photograph: how far does the gradient move? Divide this by the distance between the
+# gradients of the photograph and of noise. Both distances are one minus cosine.
 
 # %%
 lines = {
@@ -193,18 +193,17 @@ plots.evidence_lines(
 )
 
 # %% [markdown]
-# The mechanism has two ends.
+# So an embedding can be too small or too large for a search.
 #
-# - **Too small**: which patch stands where makes next to no difference to the gradient. A search sees the bag first,
-#   and runs out of steps before it sees the places.
-# - **Too large**: the sense of place stays, but a LayerNorm divides by the size of the token, so the *whole* image drowns in the embedding: read off
-#   the figure how near noise comes then. The smoothness, not weighted for that, flattens the
-#   picture: compare the line without it above. A squared distance or a cosine in float32 has few digits left there.
+# - **Too small**: the gradient hardly depends on which patch stands where. A search finds the set of patches first, and has no steps left to find their places.
+# - **Too large**: the sense of place stays. But a LayerNorm divides by the size of the token, so the *whole* image becomes small beside the embedding. The figure shows how near the
+#   gradient of noise is then. The smoothness has the same weight as before, so now it flattens the picture: compare the line without it above. And a squared distance or a cosine
+#   has few digits left in float32.
 
 # %% [markdown]
 # ### Whose embedding?
 #
-# The class token has an embedding too, and `position_std` scales it along. Which of the two matters? All four combinations:
+# The class token has a position embedding too, and `position_std` also scales this one. Which of the two matters? Here are all four combinations:
 
 # %%
 quarters = {
@@ -221,13 +220,13 @@ plots.evidence(
 )
 
 # %% [markdown]
-# Is either enough alone? The claims on this section hold both against one. A guess, not measured: a small class token drowns in the first
-# thing that attention tells it, the mean over the patches.
+# Is one of them enough alone? The claims on this section compare both together with each one alone. We have a guess that we did not measure: after the first attention a small
+# class token is almost only the mean over the patches.
 
 # %% [markdown]
 # ### Trained victims
 #
-# Does it outlast training? Two victims, drawn at 0.02 and at 1, are trained alike, then attacked as before.
+# Does the effect survive training? We draw two victims, at 0.02 and at 1, train both in the same way, and attack them as before.
 
 # %%
 kept_trained, mine_trained = measured("trained")
@@ -244,30 +243,30 @@ plots.evidence(
 )
 
 # %% [markdown]
-# At the size `class` (400 images, four epochs) the searches find less than the mean photograph at *either* scale, as on the trained Swin of lab 04: a little training hid the image
-# from this search, and an order between two searches that fail would say nothing.
+# At the size `class` (400 images, four epochs) both searches end below the mean photograph, as on the trained Swin of lab 04. A little training has hidden the image
+# from this search. The order of two searches that fail says nothing.
 
 # %% [markdown]
-# ### Which published figures does it explain?
+# ### Which published results does it explain?
 #
-# *Measured here*: on one architecture, fresh weights, one search, the scale alone moves the outcome by the margin above. *Inferred*, and not more than that:
+# *We measured*: with one architecture, fresh weights and one search, the scale alone changes the result by the margin above. *We infer*, and no more than that:
 #
-# - **Lu et al. 2022** see all attacks succeed on small images. The code that they name draws the embedding, the class token and all with 1. That fits, if their victims were fresh; they do not say.
-# - **Zhang et al. 2024** (Table 6) recover the photograph from a ViT-B and print no scale. With timm's fresh 0.02 none of our searches got anywhere near. Another scale, a larger model, or more steps: we cannot tell.
-# - **Hatamizadeh et al. 2022** attack *trained* ViTs and DeiTs with batches and reach much less. No pretrained ViT could be had where this
-#   book was written; as training closes the door by itself, scale need not be the reason there.
+# - **Lu et al. 2022** see all attacks succeed on small images. The code that they name draws the embedding and the class token with standard deviation 1. This fits, if their victims were fresh. They do not say.
+# - **Zhang et al. 2024** (Table 6) recover the photograph from a ViT-B and print no scale. With timm's 0.02 and fresh weights none of our searches came near their result. They may have had another scale, a larger model or more steps. We cannot tell.
+# - **Hatamizadeh et al. 2022** attack *trained* ViTs and DeiTs with batches, and reach much less. We had no pretrained ViT when this book
+#   was written. Training alone already hides the image, so the scale need not be the reason there.
 
 # %% [markdown]
 # ### Exercise 1: a narrow valley *(difficulty 3, 15 minutes)*
 #
-# A descent on $\sum_i s_i^2 z_i^2$ with one step length for all directions, and the best one, shrinks the worst of its directions by
-# $\frac{s_1^2 - s_n^2}{s_1^2 + s_n^2}$ in each step.
+# Gradient descent on $\sum_i s_i^2 z_i^2$ has one step length for all directions. With the best step length, each step multiplies the worst direction by
+# $\frac{s_1^2 - s_n^2}{s_1^2 + s_n^2}$.
 
 # %% [markdown]
-# Write `steps_needed(condition, factor)`: how many whole steps until every direction has shrunk by `factor` or more, if
-# $s_1/s_n$ is `condition`? (Put in the conditions that the notebook showed above, at 1 and at 0.02.)
+# Write `steps_needed(condition, factor)`. It returns the number of whole steps after which every direction is at least `factor` times smaller, where
+# $s_1/s_n$ is `condition`. (Try the condition numbers that you saw above, at 1 and at 0.02.)
 #
-# <details><summary>Hint</summary>Divide above and below by the square of the smallest. Then how often do you multiply by that number until you are at 1/factor?</details>
+# <details><summary>Hint</summary>Divide numerator and denominator by the square of $s_n$. How often do you have to multiply by this fraction to get to 1/factor?</details>
 
 
 # %% tags=["exercise"]
@@ -291,4 +290,4 @@ checks.verify("06.valley", steps_needed)
 # %% [markdown]
 # ## Read on
 #
-# Lab 04 asks for curvature in place of more steps.
+# A deeper notebook of lab 04 uses curvature instead of more steps.

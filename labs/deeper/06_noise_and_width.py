@@ -6,7 +6,7 @@
 # %% [markdown]
 # # 06, deeper · What protects a position?
 #
-# You come from [lab 06](../06_april_by_optimisation.ipynb). There are more ways to hide the position embedding, and noise can be added. What does a search bear, and what do linear equations bear?
+# You come from [lab 06](../06_april_by_optimisation.ipynb). A client can hide the position embedding in other ways, or add noise. Which of these stops a search, and which stops linear equations?
 #
 # After this notebook you can
 # - say what a withheld, a frozen, a low-rank and a *private* embedding protect against;
@@ -57,11 +57,11 @@ def measured(name):  # the committed evidence, and what is measured here and now
 
 
 # %% [markdown]
-# To freeze a random embedding *is* to withhold its gradient, for one gradient at least.
+# If a random embedding is frozen, its gradient is not sent. For a single gradient this *is* the same as withholding it.
 #
 # ## Before you go on: predict
 #
-# At a standard deviation of 1, how many decibels does it cost the annealed search when this one gradient is withheld?
+# The embedding has standard deviation 1. How many decibels does the annealed search lose if only this gradient is withheld?
 
 # %%
 guess = widgets.predict(
@@ -106,19 +106,19 @@ plots.evidence(
 )
 
 # %% [markdown]
-# **Withheld**, or frozen at random: next to nothing is lost. At this scale the position gradient was next to nothing of the gradient.
+# **Withheld**, or random and frozen: the search loses almost nothing. At this scale the position gradient is a very small part of the whole gradient.
 #
-# **Sinusoids**: now the picture suffers while the distance falls by orders: twin data. But part of that is not the sinusoid's doing. Our builder gives the
-# class token of a sinusoidal ViT no embedding, and timm draws the token itself at $10^{-6}$. Give it one of size 1, and part of the protection is gone.
+# **Sinusoids**: the picture is worse, although the distance falls by orders of magnitude. This is twin data. But the sinusoid is not the only cause. Our builder gives the class
+# token of a sinusoidal ViT no embedding, and timm draws the token itself at $10^{-6}$. With a class token of size 1, part of the protection is gone.
 
 # %% [markdown]
-# **Private**: the paper has a third wording, to update the embedding on the client alone. Then the server soon does not know the *numbers*. We gave it a draw of its own.
-# Its search does not even match the gradients: the model that it differentiates is not the client's. That is no twin data, but a key that the attacker lacks.
+# **Private**: the paper also proposes that only the client updates the embedding. Then the server soon does not know its *values*. To test this, we give the server another random
+# embedding. Its search does not even match the gradients, because its model is not the client's. This is not twin data: the embedding is a key that the attacker does not have.
 
 # %% [markdown]
 # ## As in the paper: squared distance (Figures 7 and 8)
 #
-# The paper compares APRIL on a full gradient with what is left of it, DLG, on one without the position gradient; on A and on B.
+# The paper compares two attacks on architectures A and B: APRIL on the full gradient, and DLG on a gradient without the position embedding's. (DLG is APRIL without its position term.)
 
 # %%
 kept, mine = measured("cifar10")
@@ -139,19 +139,19 @@ rows = {
 plots.evidence(kept, mine, rows, xlabel="fall of the squared distance, powers of ten")
 
 # %% [markdown]
-# A squared distance that has fallen fifty-fold says little about an image, whether or not that gradient was sent: look at the error *with* the position gradient beside the one without.
+# The squared distance can fall fifty-fold and the image still be wrong, whether or not the position gradient was sent. Compare the error *with* it and without it.
 
 # %% [markdown]
-# ## The same gradients, by algebra
+# ## The same gradients, by linear equations
 #
-# A search was never the strongest thing to do with them. `closed_form.subspace` of lab 05 reads the first attention's gradient alone.
+# A search is not the strongest attack on these gradients. `closed_form.subspace` of lab 05 needs only the gradient of the first attention.
 
 # %%
 rows = {kind: f"psnr[subspace, {key}]" for kind, key in kinds.items()}
 plots.evidence(kept_kinds, mine_kinds, rows, xlabel="PSNR in dB, by algebra")
 
 # %% [markdown]
-# Choose what the client does, and see what the solve finds in its gradient.
+# Choose what the client does, and see what the linear equations recover from its gradient.
 
 # %%
 drawn = {
@@ -179,13 +179,13 @@ def under(embedding, photograph):
 widgets.explore(under, embedding=tuple(drawn), photograph=tuple(range(4)))
 
 # %% [markdown]
-# The solve returns what is withheld or frozen at random, exactly. The 1-D sinusoid stops it for want of digits alone (lab 05: float64 gives the image back), the 2-D sinusoid by its low
-# rank. The private embedding stops both, for as long as it stays private.
+# If the position gradient is withheld, or the embedding is random and frozen, the linear equations still recover the image exactly. The 1-D sinusoid stops them only because float32
+# has too few digits (lab 05: float64 gives the image back). The 2-D sinusoid stops them by its low rank. The private embedding stops both attacks as long as it stays private.
 
 # %% [markdown]
 # ## Noise, and width
 #
-# The paper adds noise to the gradient (its Figure 6, for the closed form: lab 05). What does the search bear at this scale?
+# The paper adds noise to the gradient (its Figure 6 is about the closed form, see lab 05). How much noise does the search tolerate at this scale?
 
 # %%
 kept_noise, mine_noise = measured("noise_and_width")
@@ -208,8 +208,8 @@ plots.evidence(
 )
 
 # %% [markdown]
-# The search bears 0.03 of either kind of noise, and nothing is left at 0.3. The linear solve, exact without noise, needs cleaner
-# gradients: a sum of thousands of terms cannot pass over what does not fit, and a search with a prior can.
+# The search tolerates 0.03 of either kind of noise, and finds nothing at 0.3. The linear equations are exact without noise, but they need cleaner gradients: they cannot ignore a
+# term that does not fit, and a search with a prior can.
 
 # %% [markdown]
 # ## Read on

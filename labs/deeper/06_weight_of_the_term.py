@@ -6,11 +6,11 @@
 # %% [markdown]
 # # 06, deeper · What is APRIL's term worth?
 #
-# You come from [lab 06](../06_april_by_optimisation.ipynb). Its position term has a weight that the paper does not print. When does it change a search?
+# You come from [lab 06](../06_april_by_optimisation.ipynb). APRIL's position term has a weight, which the paper does not print. At which weight does the term change a search?
 #
 # After this notebook you can
-# - say how much of a search its terms decide;
-# - choose a weight by a rule, without a look at the result.
+# - measure how much each term of a loss steers a search;
+# - choose a weight by a rule that does not use the result.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -66,12 +66,12 @@ for name, attack in four.items():
     print(f"{name}: {attack}", end="\n\n")
 
 # %% [markdown]
-# (IG keeps the sign and the falling step of Inverting Gradients, so it differs in more than its equation.)
+# (IG also has the signed gradient and the falling step length of Inverting Gradients, so it differs in more than its loss.)
 
 # %% [markdown]
 # ## Algorithm 2, line 3: the label
 #
-# APRIL reads the label off the last layer: of one image it is the row whose products with all other rows are not positive (lab 04). Is it right every time?
+# APRIL reads the label from the last layer. For one image, the label's row is the one whose products with all other rows are not positive (lab 04). Is this right every time?
 
 # %%
 kept_rule, mine_rule = measured("label_rule")
@@ -84,7 +84,7 @@ plots.evidence(kept_rule, mine_rule, rows, xlabel="share of labels that are read
 # %% [markdown]
 # ## Watch it
 #
-# *Play*, *Pause*, *Step*. The photograph on the right is for you alone.
+# Press *Play*, *Pause* or *Step*. Only you see the photograph on the right, the attack does not.
 
 # %%
 player.watch(lambda: four["april"].search(victim(), leak, seed=seed), truth=photo)
@@ -92,8 +92,8 @@ player.watch(lambda: four["april"].search(victim(), leak, seed=seed), truth=phot
 # %% [markdown]
 # ## What does the position term do?
 #
-# The cosine of the position gradients is to rise to 1 ("position" in the player is minus that). Where does it begin, with
-# an image of pure noise? Predict it first.
+# The search raises the cosine of the two position gradients towards 1. (The player shows minus this cosine as "position".) The search starts from pure noise. Which cosine does
+# it have there? Predict it first.
 
 # %%
 guess = widgets.predict(
@@ -107,25 +107,24 @@ print("the losses at the start:", start.losses)
 guess.against(-start.losses["position"])
 
 # %% [markdown]
-# With an embedding of this size the position gradient hardly depends on the image, so noise has nearly the right one already. And what drives a search is
-# not a loss but its *gradient*. So we measure the **gradient share** of the term: of the steepness of both terms over the pixels, how much is the
-# position term's at $\alpha = 1$?
+# With an embedding of this size the position gradient hardly depends on the image, so even noise has almost the right one. A search follows the *gradient* of its loss, not the
+# loss. So we measure the **gradient share** of the position term. Add up the gradient norms of both terms with respect to the pixels: which share does the position term have at
+# $\alpha = 1$?
 
 # %%
 share = sense_of_place.gradient_share(victim(), leak, seed)
 print(f"the position term's share of what drives this search: {share:.1e}")
 
 # %% [markdown]
-# So $\alpha = 1$ would be DLG under another name; the paper's $\alpha$, or its scale, must have been another. We choose $\alpha$ such that
-# both terms have equally far to fall from where the search begins. That is a rule, not a choice by results; the attacker can follow it, since it needs
-# only the leak.
+# So APRIL with $\alpha = 1$ is almost DLG. The paper must have had another $\alpha$, or another scale of the embedding. We choose the $\alpha$ with which both terms can fall equally
+# far from where the search begins. We choose it by this rule, not by the results. An attacker can follow the rule, since it needs only the leak.
 
 # %%
 weighed = gradient_inversion.presets.april_balanced(steps, victim(), leak, seed)
 weighed
 
 # %% [markdown]
-# Now the same search at several $\alpha$, 0 being DLG.
+# Now the same search runs with several $\alpha$. With $\alpha = 0$ it is DLG.
 
 # %%
 ways = {
@@ -160,16 +159,15 @@ widgets.explore(
 )
 
 # %% [markdown]
-# Over several photographs the ledger holds $\alpha = 1$ against DLG. The term is real, but it must be weighed in units of what it can
-# change.
+# The ledger compares $\alpha = 1$ with DLG over several photographs. The term holds information, but its weight must be set relative to how much the term can change.
 
 # %% [markdown]
 # ## The paper's cheap defence
 #
-# Section 4.2 of the paper: do not send the position embedding's gradient, or freeze the embedding. Then, it reports, a search still *matches the gradients*, but finds
-# **twin data**: images that look like nothing and send nearly the same gradient (Figures 7 and 8).
+# Section 4.2 of the paper proposes a defence: do not send the position embedding's gradient, or freeze the embedding. The paper reports that a search then still *matches the
+# gradients*, but finds **twin data**: images that look like noise and have nearly the same gradient (Figures 7 and 8).
 #
-# What does APRIL do with such a gradient? It says so:
+# What does APRIL do with such a gradient? It warns, and goes on without its position term:
 
 # %%
 hidden = leak.without(["pos_embed"])
@@ -181,7 +179,7 @@ print("the losses that are left:", state.losses)
 warnings.filterwarnings("ignore", "leak: it lacks the gradient of 'pos_embed'")
 
 # %% [markdown]
-# And freezing? Draw the same numbers, but do not learn them, and compare the gradients:
+# And what does freezing do? Draw the same embedding, but do not train it, and compare the gradients:
 
 # %%
 frozen = observe(victim(position="random"), photo, label)

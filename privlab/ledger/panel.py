@@ -61,7 +61,7 @@ class Panel:
         parts = [self._table(self.title, order[:SHOWN])]
         if rest := order[SHOWN:]:
             more = f"{len(rest)} more claim{'s' if len(rest) > 1 else ''}"
-            parts.append(f"<details><summary>{more}</summary>{self._table(more, rest)}</details>")
+            parts.append(f"<details><summary>{more}</summary>{self._table('', rest)}</details>")
         return f'<div style="max-width:700px">{"".join(parts)}</div>'
 
     def _table(self, title: str, judgements: Sequence[Judgement]) -> str:
@@ -84,7 +84,7 @@ class Panel:
                 f"<small>{'<br>'.join(map(html.escape, about))}</small>"
                 f"<details><summary><small>why</small></summary><small>{'<br>'.join(why)}</small></details></th></tr>"
             )
-        caption = f'<caption style="{_CELL};caption-side:top">{html.escape(title)}</caption>'
+        caption = title and f'<caption style="{_CELL};caption-side:top">{html.escape(title)}</caption>'
         return f'<table style="{_TABLE}">{caption}<thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 

@@ -67,7 +67,7 @@ class Control:
             return (
                 f'<div {_ROW}><label style="flex:0 1 auto">{label} <input type="range" {mark} min="0" max="{len(self.options) - 1}" '
                 f'step="1" value="{self.rest}" data-options="{texts}" aria-valuetext="{word}" '
-                f'style="vertical-align:middle;width:20em;max-width:45vw"></label><output aria-hidden="true">{word}</output></div>'
+                f'style="vertical-align:middle;width:20em;max-width:38vw"></label><output aria-hidden="true">{word}</output></div>'
             )
         choices = [html.escape(option) for option in self.options]
         if self.kind == "menu":

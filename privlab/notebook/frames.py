@@ -176,12 +176,12 @@ def _frame(explorer: Explorer, setting: Setting) -> list[Bundle]:
         raise _NotStill
     best = [next(kind for kind in (*RICH, *bundle) if kind in bundle) for bundle in bundles if bundle]
     return [
-        {kind: _smaller(bundle[kind]) if kind == "text/html" else bundle[kind]}
+        {kind: smaller(bundle[kind]) if kind == "text/html" else bundle[kind]}
         for kind, bundle in zip(best, filter(None, bundles), strict=True)
     ]
 
 
-def _smaller(text: str) -> str:
+def smaller(text: str) -> str:
     """HTML whose PNGs are WebP, where that is shorter."""
     return _PNG.sub(lambda found: min(found[0], _webp(found[1]), key=len), text)
 

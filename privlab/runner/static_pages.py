@@ -122,7 +122,7 @@ def flipped(frames: dict[str, Any]) -> NotebookNode:
     shown = {tuple(setting): "".join(map(_html, bundles)) for setting, bundles in frames["frames"]}
     note = ""
     if len(shown) < frames["grid"]:
-        note = f"Here are {len(shown)} of {frames['grid']} settings, drawn beforehand. The notebook draws all."
+        note = f"Here are {len(shown)} of {frames['grid']:,} settings, drawn beforehand. The notebook draws all."
         note += " One control moves at a time: the others go back." * frames["alone"]
     book = Flipbook(controls, shown, note=note)
     return new_output("display_data", book._repr_mimebundle_())
@@ -192,10 +192,11 @@ def _stood(state: dict[str, Any]) -> str:
     if "_options_labels" in state and state.get("index") is not None:
         return f"{name}: {html.escape(str(state['_options_labels'][state['index']]))}"
     if "max" in state and "min" in state:  # a guess: where its slider stood says nothing
-        return f"{name}, from {state['min']:g} to {state['max']:g}"
+        return f"{name}, from {state['min']:g} to {state['max']:g}" if name else ""
     if isinstance(state.get("value"), bool):
         return f"{name}: {'yes' if state['value'] else 'no'}"
     if "disabled" in state and name:
         return f"{name}: {html.escape(str(state['value']))}" if state.get("value") else name
     text = str(state.get("value") or "")
+    text = re.sub(r"(?<=[^\s>])(</\w+>)*<(p|h\d|div|li|br)\b", r" <\2", text)  # words of two blocks are two words
     return html.escape(re.sub(r"<[^>]+>", "", text)) if not _PICTURE.search(text) else ""

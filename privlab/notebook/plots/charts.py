@@ -57,8 +57,12 @@ def lines(
         if live and name in live:
             mine = [picture.numbers(name, values) for values in live[name]]
             picture.check_showable(name, mine[1], "y" in log)
-            ax.plot(*mine, "^", ms=9, mfc="none", mec=colour, mew=2, label=YOURS if name == min(live) else None)
+            ax.plot(*mine, "^", ms=9, mfc="none", mec=colour, mew=2)
         positions.update(x.tolist())
+    if live:
+        ax.plot(
+            [], [], "^", ms=9, mfc="none", mec="#555555", mew=2, label=YOURS
+        )  # of every line, so in no line's colour
     _name_points(ax, positions, "x" in log)
     picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})
     if len(series) > 1 or live:

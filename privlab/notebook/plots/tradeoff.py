@@ -1,7 +1,7 @@
 """Defences by their accuracy at the task and what an attack gets, a place for each, and behind each place its pictures.
 
-Pointing at a place, or coming to it with the tab key, shows the card behind it. That takes style sheets alone, so it works on a static
-page too; where they are off, all cards stand below the chart.
+Pointing at a place, or coming to it with the tab key, shows the card behind it; until then the first card is there. That takes style
+sheets alone, so it works on a static page too; where they are off, all cards stand below the chart.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _STYLE = """\
 .privlab-tradeoff .place:hover,.privlab-tradeoff .place:focus{outline:3px solid #0072B2}
 .privlab-tradeoff .cards{position:relative;min-height:TALLpx}
 .privlab-tradeoff .card{position:absolute;left:0;top:0;visibility:hidden;background:#fff;color:#000;padding:4px}
+.privlab-tradeoff .card:first-child{visibility:visible}
+.privlab-tradeoff:has(.place:is(:hover,:focus)) .card{visibility:hidden}
 """
 
 

@@ -104,7 +104,7 @@ def chart(study: Study, games: list[Played]) -> Picture:
     chosen = [sum(a.choice == one for a in game.answers) for game in games]
     bars = np.bincount(chosen, minlength=count + 1) if chosen else np.zeros(count + 1)
     guessed = max(len(games), 1) * binom.pmf(np.arange(count + 1), count, 0.5)
-    figure, ax = picture.empty_chart(f"pairs, of {count}, in which `{one}` was found closer", "players", "")
+    figure, ax = picture.empty_chart(f"pairs, of {count}, in which “{one}” was found closer", "players", "")
     ax.bar(np.arange(count + 1), bars, color=COLOURS[0], width=0.8, label=f"{len(games)} players")
     ax.plot(
         np.arange(count + 1), guessed, "s--", color=COLOURS[1], ms=5, label=f"if {'all' if games else 'one'} guessed"
@@ -115,5 +115,5 @@ def chart(study: Study, games: list[Played]) -> Picture:
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     picture.legend_above(figure)
     told = ", ".join(f"{int(n)} with {k}" for k, n in enumerate(bars) if n) or "none yet"
-    alt = f"How often `{one}` was found closer than `{other}`, players by number of pairs: {told}."
+    alt = f"How often “{one}” was found closer than “{other}”, players by number of pairs: {told}."
     return picture.render(figure, f"{alt} Guessing centres on {count / 2:g} of {count}.")

@@ -105,4 +105,4 @@ def test_what_goes_wrong_is_shown(tmp_path, monkeypatch):
 
 def test_the_chart_says_what_guessing_would_give_beside_the_paper():
     alt = chart(study(12), []).alt
-    assert "`whole` was found closer than `cut`" in alt and "Guessing centres on 6 of 12" in alt
+    assert "“whole” was found closer than “cut”" in alt and "Guessing centres on 6 of 12" in alt
