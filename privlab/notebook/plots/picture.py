@@ -26,8 +26,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#5
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)))
 
-WIDTH = 7.5  # inches, 720 px on a page: the column of a notebook
-CHART = 6.0  # a chart's width: on a telephone it shrinks by a third, and its letters can still be read
+CHART = 5.0  # inches, 480 px on a page, as a drawing: on a telephone its letters of 10 points still have 9 pixels
+WIDTH = 6.0  # of rows of images, whose letters are larger
 DPI = 144  # one and a half pixels of the picture to a pixel of the page
 PAPER = {"color": "white", "alpha": 0.75, "pad": 1, "linewidth": 0}  # what a label stands on
 
@@ -124,15 +124,18 @@ def columns(argument: str, groups: Mapping[str, Values], log: bool) -> dict[str,
 
 
 def legend_above(figure: Figure, most: int = 3, handlelength: float = 3.2) -> None:
-    """Put the legend above the chart, in as many columns as fit, at most `most`.
+    """Put the legend above the chart, in as many columns as fit, at most `most`; in one column long names are broken into lines.
 
     handlelength: of a sample, in heights of a letter: 3.2 shows a dash, 1.5 is enough for a mark.
     """
     for ncols in range(most, 0, -1):
         legend = figure.legend(loc="outside upper left", ncols=ncols, handlelength=handlelength, frameon=False)
-        if legend.get_window_extent().width <= 0.97 * figure.bbox.width or ncols == 1:
+        if legend.get_window_extent().width <= 0.97 * figure.bbox.width:
             return
-        legend.remove()
+        if ncols > 1:
+            legend.remove()
+    for text in legend.get_texts():
+        text.set_text(textwrap.fill(text.get_text(), 44))
 
 
 def fold_labels(figure: Figure) -> bool:
