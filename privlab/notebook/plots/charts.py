@@ -42,6 +42,7 @@ def lines(
         raise ValueError(f"series: got {len(series)} lines; give 1 to {len(MARKERS)}, as more cannot be told apart")
     figure, ax = picture.empty_chart(xlabel, ylabel, log)
     positions: set[Any] = set()
+    last = next((name for name in [*series][::-1] if name in (live or {})), None)  # so "your run" ends the legend
     for (name, data), colour, marker, dash in zip(series.items(), COLOURS, MARKERS, DASHES, strict=False):
         x, y, *spread = (picture.numbers(name, values) for values in data)
         if len({len(x), len(y), *map(len, spread)}) != 1:
@@ -57,7 +58,7 @@ def lines(
         if live and name in live:
             mine = [picture.numbers(name, values) for values in live[name]]
             picture.check_showable(name, mine[1], "y" in log)
-            ax.plot(*mine, "^", ms=9, mfc="none", mec=colour, mew=2, label=YOURS if name == min(live) else None)
+            ax.plot(*mine, "^", ms=9, mfc="none", mec=colour, mew=2, label=YOURS if name == last else None)
         positions.update(x.tolist())
     _name_points(ax, positions, "x" in log)
     picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})

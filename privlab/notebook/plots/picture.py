@@ -83,15 +83,35 @@ def empty_chart(xlabel: str, ylabel: str, log: str, height: float = 3.4, width: 
 
 
 def draw_thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str, float]) -> None:
-    """Thin labelled lines between grid and data: across the chart at label -> y, and upright at label -> x."""
+    """Thin labelled lines between grid and data: across the chart at label -> y, and upright at label -> x.
+
+    A label across stands at the right, or at the left if the data pass it there at a greater distance.
+    """
+    drawn = [np.asarray(curve.get_xydata()) for curve in ax.lines]
     line: dict[str, Any] = {"color": "#555555", "linestyle": (0, (1, 1)), "linewidth": 1.2, "zorder": 1}
     text: dict[str, Any] = {"textcoords": "offset points", "zorder": 1.5, "bbox": PAPER}  # between grid and data
-    for label, y in across.items():
+    for y in across.values():
         ax.axhline(y, **line)
-        ax.annotate(label, (1, y), (0, 4), ax.get_yaxis_transform(), ha="right", **text)
+    for label, y in across.items():
+        side = _freer_side(ax, drawn, y)
+        ax.annotate(label, (side == "right", y), (4 * (side == "left"), 4), ax.get_yaxis_transform(), ha=side, **text)
     for label, x in upright.items():
         ax.axvline(x, **line)
         ax.annotate(label, (x, 1), (5, 0), ax.get_xaxis_transform(), va="top", **text)
+
+
+def _freer_side(ax: Axes, drawn: Sequence[np.ndarray], y: float) -> str:
+    """Where a label just above y is further from the lines drawn (each (n, 2), along x): right or left; right where there is room."""
+    left, _ = ax.get_xlim()
+    ax.get_ylim()  # from now on the transform below knows the limits
+    place = ax.transData + ax.transAxes.inverted()
+    level = place.transform((left, y))[1] + 0.04
+    paths = [np.asarray(place.transform(points[~np.isnan(points).any(axis=1)])) for points in drawn]
+    room = {}
+    for side, x in (("right", np.linspace(0.6, 1, 20)), ("left", np.linspace(0, 0.4, 20))):
+        apart = [np.abs(np.interp(x, *path.T) - level).min() for path in paths if len(path)]
+        room[side] = min(apart, default=1.0)
+    return "right" if room["right"] > 0.08 else max(room, key=room.__getitem__)
 
 
 def numbers(name: str, values: Values | Sequence[str]) -> np.ndarray:
