@@ -12,6 +12,7 @@ from nbformat.v4 import new_markdown_cell
 from privlab.notebook import frames
 from privlab.runner import catalogue, launch_buttons, pairing, static_pages
 
+_FOLD = re.compile(r"(<details><summary>.*?</summary>)(.*?)(</details>)", re.DOTALL)
 _MORE = re.compile(r"more: <code>claims/([\w.]+)\.html</code> in the book")
 
 
@@ -32,6 +33,8 @@ def page(
     kept = static_pages.rest(made)
     _for_a_page(made, "../" * (2 + lab.name.count("/")))
     for cell in made.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _FOLD.sub(_typeset, cell.source)
         if "solution" in cell.metadata.get("tags", []):
             cell.metadata.tags = [*cell.metadata.tags, "hide-cell"]
             cell.metadata.mystnb = {"code_prompt_show": "Show the solution", "code_prompt_hide": "Hide the solution"}
@@ -47,6 +50,11 @@ def page(
             new_markdown_cell(f"```{{toctree}}\n:caption: Goes deeper\n:maxdepth: 1\n\n{listed}\n```", id="deeper")
         )
     return made
+
+
+def _typeset(fold: re.Match[str]) -> str:
+    """A fold with formulas in it as Markdown between two tags, since a page takes what stands right behind a tag as it is."""
+    return "\n\n".join(fold.groups()) if "$" in fold[2] else fold[0]
 
 
 def _for_a_page(notebook: NotebookNode, root: str) -> None:

@@ -112,7 +112,7 @@ median = {
     for k, name in enumerate(classes)
     if (~members & (labels == k)).any()
 }
-pd.Series(median, name="median loss of non-members").round(2).to_frame().T
+pd.Series(median, name="median loss of non-members").round(2).to_frame()
 
 # %% [markdown]
 # ### Predict

@@ -122,7 +122,7 @@ opened.against(counts[2])
 # %%
 text(
     "With one image {} directions are open, with two {}, with three {} and with four "
-    "{}: each image more opens as many as there are patches, $n(B - 1)$ in all.",
+    "{}: each image more opens as many as there are patches, *n(B - 1)* in all.",
     *counts.values(),
 )
 

@@ -58,13 +58,14 @@ class Panel:
     def _repr_html_(self) -> str:
         """The most asked first, SHOWN of them; the others folded. Two columns that fit a telephone, and at most 700 pixels."""
         order = sorted(self.judgements, key=_less_asked)
-        parts = [self._table(self.title, order[:SHOWN])]
+        caption = f'<caption style="{_CELL};caption-side:top">{html.escape(self.title)}</caption>'
+        parts = [self._table(order[:SHOWN], caption)]
         if rest := order[SHOWN:]:
             more = f"{len(rest)} more claim{'s' if len(rest) > 1 else ''}"
-            parts.append(f"<details><summary>{more}</summary>{self._table('', rest)}</details>")
+            parts.append(f"<details><summary>{more}</summary>{self._table(rest)}</details>")
         return f'<div style="max-width:700px">{"".join(parts)}</div>'
 
-    def _table(self, title: str, judgements: Sequence[Judgement]) -> str:
+    def _table(self, judgements: Sequence[Judgement], caption: str = "") -> str:
         head = f'<th scope="col" style="{_CELL};width:9.8em">verdict</th><th scope="col" style="{_CELL}">claim</th>'
         rows = []
         for j in judgements:
@@ -84,7 +85,6 @@ class Panel:
                 f"<small>{'<br>'.join(map(html.escape, about))}</small>"
                 f"<details><summary><small>why</small></summary><small>{'<br>'.join(why)}</small></details></th></tr>"
             )
-        caption = title and f'<caption style="{_CELL};caption-side:top">{html.escape(title)}</caption>'
         return f'<table style="{_TABLE}">{caption}<thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 

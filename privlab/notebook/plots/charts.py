@@ -135,10 +135,10 @@ def dots(
     if published:
         beside = [row[name] for name in published]
         ax.plot([*published.values()], beside, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")
-    ax.set_yticks(range(len(groups)), [textwrap.fill(name, 28, break_long_words=False) for name in groups])
+    ax.set_yticks(range(len(groups)), [textwrap.fill(name, 24, break_long_words=False) for name in groups])
     ax.set_ylim(len(groups) - 0.5, -0.5)
     if not log:
-        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # few, as long names leave little room
+        ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # few, as long names leave little room
     elif ax.get_xlim()[0] > 1e-4 and ax.get_xlim()[1] < 1e5:
         ax.xaxis.set_major_formatter("{x:g}")  # 0.01, which everybody reads
     ax.grid(axis="y", visible=False)
@@ -178,7 +178,7 @@ def heat(
     """A table of numbers, shaded from dark for the smallest to light for the largest; each cell prints its number.
 
     matrix: (rows, columns). A NaN cell, for what was not measured, stays blank.
-    unit: of the numbers, for the scale at the side.  digits: their format.
+    unit: of the numbers, which stands above them.  digits: their format.
     Raises ValueError for a matrix that does not fit its rows and columns, infinite values or an empty alt.
     """
     import seaborn
@@ -188,11 +188,16 @@ def heat(
     if values.size == 0 or values.shape != (height, width):
         raise ValueError(f"matrix: got shape {values.shape} for {height} rows and {width} columns; match them")
     picture.check_showable("matrix", values, False)
-    figure, ax = picture.empty_chart(xlabel, ylabel, "", height=1.1 + 0.4 * len(rows), width=picture.WIDTH)
+    figure, ax = picture.empty_chart(xlabel, ylabel, "", height=1.5 + 0.4 * len(rows))
     ax.grid(visible=False)
-    labels: dict[str, Any] = {"xticklabels": list(columns), "yticklabels": list(rows), "cbar_kws": {"label": unit}}
+    across, down = (
+        [textwrap.fill(name, room, break_long_words=False) for name in names]
+        for names, room in ((columns, 44 // width), (rows, 24))
+    )
+    labels: dict[str, Any] = {"xticklabels": across, "yticklabels": down, "cbar": False}  # each cell has its number
     seaborn.heatmap(values, annot=True, fmt=digits, cmap="cividis", ax=ax, **labels)
     ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.set_title(unit, loc="left", fontsize=10)
     ax.tick_params(length=0, labelrotation=0)
     shades = np.asarray(ax.collections[0].norm(values[~np.isnan(values)]))  # from 0, the darkest, to 1
     for number, shade in zip(ax.texts, shades, strict=True):

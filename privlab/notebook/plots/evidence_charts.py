@@ -83,17 +83,17 @@ def evidence_lines(
     """
     live = {} if mine is None else {label: _points(mine, names) for label, names in series.items()}
     drawn = {label: _points(kept, names, spread=True) for label, names in series.items()}
+    shown, about = kept, f"{_committed(kept)}, mean ± std"
     if not any(len(x) for x, *_ in drawn.values()):
-        drawn, live = live, {}
+        drawn, live, shown, about = live, {}, mine or kept, "your run alone"
     drawn = {label: points for label, points in drawn.items() if len(points[0])}
     live = {label: points for label, points in live.items() if len(points[0]) and label in drawn}
     if not drawn:
         raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
-    about = f"{_committed(kept)}, mean ± std" if len(kept) else "your run alone"
     spoken = [f"{label} from {y[0]:.3g} at {x[0]} to {y[-1]:.3g} at {x[-1]}" for label, (x, y, *_) in drawn.items()]
     return charts.lines(
         drawn, xlabel=f"{xlabel}; {about}", ylabel=ylabel, log=log, thresholds=thresholds, live=live or None,
-        alt=f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {kept!r}.",
+        alt=f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {shown!r}.",
     )  # fmt: skip
 
 

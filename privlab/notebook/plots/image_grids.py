@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from privlab.notebook.plots import picture
-from privlab.notebook.plots.picture import DPI, WIDTH, Picture
+from privlab.notebook.plots.picture import CHART, DPI, WIDTH, Picture
 
 
 def side_by_side(*batches: Tensor, titles: Sequence[str], alt: str) -> Picture:
@@ -99,12 +99,14 @@ def _grid(rows: list[tuple[str, list[np.ndarray], list[str]]], alt: str) -> Pict
     if not rows:
         raise ValueError("images: got none; give at least one")
     columns = max(len(cells) for _, cells, _ in rows)
-    gap, line = 0.08, 0.19  # inches; a line of 10 point text
+    gap = 0.08  # inches
     side = min(2.4, (WIDTH - gap * (columns - 1)) / columns)
     width = columns * (side + gap) - gap
     if any(title for title, _, _ in rows):
         width = max(width, 4.0)  # room for a title over a single image
-    wrapped = [[textwrap.wrap(text, int(side / 0.078)) for text in below] for _, _, below in rows]
+    size = 10 * max(1, width / CHART)  # points; a telephone shrinks it to the 9 pixels of a chart's
+    line = 0.019 * size
+    wrapped = [[textwrap.wrap(text, int(side / (0.0078 * size))) for text in below] for _, _, below in rows]
     above = [line * 1.5 if title else 0.0 for title, _, _ in rows]  # heights: of the titles,
     tall = [side * max(cell.shape[0] / cell.shape[1] for cell in cells) for _, cells, _ in rows]  # of the images,
     under = [line * max(map(len, below), default=0) for below in wrapped]  # and of the captions
@@ -116,13 +118,13 @@ def _grid(rows: list[tuple[str, list[np.ndarray], list[str]]], alt: str) -> Pict
     for row, (title, cells, _) in enumerate(rows):
         top += above[row]
         if title:
-            figure.text(0, 1 - (top - 0.05) / total, title, va="bottom", fontsize=10.5, fontweight="bold")
+            figure.text(0, 1 - (top - 0.05) / total, title, va="bottom", fontsize=size + 0.5, fontweight="bold")
         for i, cell in enumerate(cells):
             left = i * (side + gap)
             _paste(canvas, cell, left, top, side)
             if wrapped[row]:
                 middle, below = (left + side / 2) / width, 1 - (top + tall[row] + 0.03) / total
-                figure.text(middle, below, "\n".join(wrapped[row][i]), ha="center", va="top", fontsize=10)
+                figure.text(middle, below, "\n".join(wrapped[row][i]), ha="center", va="top", fontsize=size)
         top += tall[row] + under[row] + 2 * gap
     figure.figimage(canvas, origin="upper")
     return picture.render(figure, alt)

@@ -26,8 +26,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#5
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)))
 
-WIDTH = 7.5  # inches, 720 px on a page: the column of a notebook
-CHART = 6.0  # a chart's width: on a telephone it shrinks by a third, and its letters can still be read
+CHART = 5.0  # inches, 480 px on a page, as a drawing: on a telephone its letters of 10 points still have 9 pixels
+WIDTH = 6.0  # of rows of images, whose letters are larger
 DPI = 144  # one and a half pixels of the picture to a pixel of the page
 PAPER = {"color": "white", "alpha": 0.75, "pad": 1, "linewidth": 0}  # what a label stands on
 
@@ -83,15 +83,35 @@ def empty_chart(xlabel: str, ylabel: str, log: str, height: float = 3.4, width: 
 
 
 def draw_thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str, float]) -> None:
-    """Thin labelled lines between grid and data: across the chart at label -> y, and upright at label -> x."""
+    """Thin labelled lines between grid and data: across the chart at label -> y, and upright at label -> x.
+
+    A label across stands at the right, or at the left if the data pass it there at a greater distance.
+    """
+    drawn = [np.asarray(curve.get_xydata()) for curve in ax.lines]
     line: dict[str, Any] = {"color": "#555555", "linestyle": (0, (1, 1)), "linewidth": 1.2, "zorder": 1}
     text: dict[str, Any] = {"textcoords": "offset points", "zorder": 1.5, "bbox": PAPER}  # between grid and data
-    for label, y in across.items():
+    for y in across.values():
         ax.axhline(y, **line)
-        ax.annotate(label, (1, y), (0, 4), ax.get_yaxis_transform(), ha="right", **text)
+    for label, y in across.items():
+        side = _freer_side(ax, drawn, y)
+        ax.annotate(label, (side == "right", y), (4 * (side == "left"), 4), ax.get_yaxis_transform(), ha=side, **text)
     for label, x in upright.items():
         ax.axvline(x, **line)
         ax.annotate(label, (x, 1), (5, 0), ax.get_xaxis_transform(), va="top", **text)
+
+
+def _freer_side(ax: Axes, drawn: Sequence[np.ndarray], y: float) -> str:
+    """Where a label just above y is further from the lines drawn (each (n, 2), along x): right or left; right where there is room."""
+    left, _ = ax.get_xlim()
+    ax.get_ylim()  # from now on the transform below knows the limits
+    place = ax.transData + ax.transAxes.inverted()
+    level = place.transform((left, y))[1] + 0.04
+    paths = [np.asarray(place.transform(points[~np.isnan(points).any(axis=1)])) for points in drawn]
+    room = {}
+    for side, x in (("right", np.linspace(0.6, 1, 20)), ("left", np.linspace(0, 0.4, 20))):
+        apart = [np.abs(np.interp(x, *path.T) - level).min() for path in paths if len(path)]
+        room[side] = min(apart, default=1.0)
+    return "right" if room["right"] > 0.08 else max(room, key=room.__getitem__)
 
 
 def numbers(name: str, values: Values | Sequence[str]) -> np.ndarray:
@@ -124,15 +144,18 @@ def columns(argument: str, groups: Mapping[str, Values], log: bool) -> dict[str,
 
 
 def legend_above(figure: Figure, most: int = 3, handlelength: float = 3.2) -> None:
-    """Put the legend above the chart, in as many columns as fit, at most `most`.
+    """Put the legend above the chart, in as many columns as fit, at most `most`; in one column long names are broken into lines.
 
     handlelength: of a sample, in heights of a letter: 3.2 shows a dash, 1.5 is enough for a mark.
     """
     for ncols in range(most, 0, -1):
         legend = figure.legend(loc="outside upper left", ncols=ncols, handlelength=handlelength, frameon=False)
-        if legend.get_window_extent().width <= 0.97 * figure.bbox.width or ncols == 1:
+        if legend.get_window_extent().width <= 0.97 * figure.bbox.width:
             return
-        legend.remove()
+        if ncols > 1:
+            legend.remove()
+    for text in legend.get_texts():
+        text.set_text(textwrap.fill(text.get_text(), 44))
 
 
 def fold_labels(figure: Figure) -> bool:

@@ -98,7 +98,7 @@ def test_no_figure_without_an_alt_text(name: str) -> None:
 def test_fits_the_column_and_is_legible(name: str, figures: list[Figure]) -> None:
     picture = DRAW[name]("Something.")
     width, height = Image.open(io.BytesIO(picture.png)).size
-    assert (picture.width, width) == (576, 864)
+    assert (picture.width, width) == (480, 720)
     assert 300 <= height <= 800
     texts = shown(figures[0])
     assert min(text.get_fontsize() for text in texts) >= 9
