@@ -35,7 +35,7 @@ HOSTILE = {  # each is the habit of one student, in one exercise of each noteboo
     "overwrites": "import pathlib\n    for p in pathlib.Path('FOLDER').glob('*/*'): p.write_text('mine')",
     "removes": "import shutil; shutil.rmtree('FOLDER')",
     "reads the environment": "import os; raise KeyError(os.environ['TOKEN'])",
-    "reads its parent's": "import os; raise KeyError(open(f'/proc/{os.getppid()}/environ').read())",
+    "reads its parent's": "import glob; raise KeyError([open(p).read() for p in glob.glob('/proc/[0-9]*/environ')])",
     "prints 100 MB": "for _ in range(100): print('x' * 10**6)",
 }
 
