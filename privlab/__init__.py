@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from privlab.auditing import audit
 
 __all__ = ["audit"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:

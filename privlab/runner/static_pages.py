@@ -195,6 +195,8 @@ def _stood(state: dict[str, Any]) -> str:
         return f"{name}, from {state['min']:g} to {state['max']:g}" if name else ""
     if isinstance(state.get("value"), bool):
         return f"{name}: {'yes' if state['value'] else 'no'}"
+    if state.get("_model_name") == "TextareaModel":  # a drawing, letter by letter
+        return name
     if "disabled" in state and name:
         return f"{name}: {html.escape(str(state['value']))}" if state.get("value") else name
     text = str(state.get("value") or "")

@@ -71,7 +71,7 @@ def read(folder: Path) -> Class:
                     content = list(_checked(reading.json_file(path)))
                 _add(all_, by_file(name).casefold() or name, content)
         except (OSError, ValueError) as error:
-            why = str(error).removeprefix(f"{name} ")
+            why = str(error).removeprefix(f"{name} ").removesuffix("; left out")
             all_.left_out.append(shown(f"{name}: {why}")[:LETTERS])
     if not (all_.questions or all_.games or all_.left_out):
         raise FileNotFoundError(f"{str(folder)!r} holds no guesses.json and no game of the user study")

@@ -26,7 +26,7 @@ column = "student"          # the title of the identifiers, as your LMS has it: 
 from = "file"               # or "cell": the line "Student: 12345" in a notebook's first cell
 # pattern = '_(\\d+)_'       # the identifier in the path of a file, where it does not stand before the first _
 
-[weights]                   # of labs; without this table each returned lab counts once
+[weights]                   # of labs; take out those that you do not teach, as one that is not returned counts as 0
 {weights}
 
 [points]                    # of exercises, where it is not 1 (0 for those of deeper notebooks)
@@ -81,8 +81,17 @@ def write(labs: Path, runs: Path, out: Path) -> Kit:
     for lab in main:
         below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
         put(f"key/{lab.name}.html", answer_key.page(lab, below, formulas), f"key to lab {lab.number}")
-    for lab in main:
-        _executed(lab, runs, vendor, out, kit)
+    scripts = all((vendor / part).is_dir() for part in ("reveal", "mathjax"))
+    not_run = [lab.number for lab in main if not _executed(lab, runs, vendor if scripts else None, out, kit)]
+    if not_run:
+        kit.missing.append(
+            f"notebooks and slides of labs {', '.join(not_run)}: no run below {runs.name} has them as they stand; "
+            f"python -m privlab run {' '.join(not_run)} makes one"
+        )
+    if not scripts:
+        kit.missing.append(
+            "slides, and formulas in the key other than as TeX; python data_scripts/vendor.py fetches the scripts"
+        )
     put("index.html", web_page.page("The instructor's kit", _index(kit)), "this list")
     return kit
 
@@ -98,24 +107,18 @@ def best_run(lab: catalogue.Lab, runs: Path) -> Path | None:
     return next((run for run in sizes if static_pages.executed(lab, run) is not None), None)
 
 
-def _executed(lab: catalogue.Lab, runs: Path, vendor: Path, out: Path, kit: Kit) -> None:
-    """The executed notebook of a lab, and its slides."""
+def _executed(lab: catalogue.Lab, runs: Path, vendor: Path | None, out: Path, kit: Kit) -> bool:
+    """The executed notebook of a lab, and with the scripts its slides; whether there is a run of it."""
     run = best_run(lab, runs)
     if run is None:
-        kit.missing.append(
-            f"lab {lab.number}: no notebook and no slides, because no run below {runs.name} has it as it stands"
-        )
-        return
+        return False
     write_atomic(out / f"notebooks/{lab.name}.ipynb", (run / f"{lab.name}.ipynb").read_bytes())
     kit.parts.append((f"notebooks/{lab.name}.ipynb", f"lab {lab.number}, executed at {run.name}"))
-    if not all((vendor / part).is_dir() for part in ("reveal", "mathjax")):
-        kit.missing.append(
-            f"lab {lab.number}: no slides; python data_scripts/vendor.py fetches the scripts that they need"
-        )
-        return
-    make_folder(out / "slides")
-    slides.write(lab, run, vendor, out / "slides")
-    kit.parts.append((f"slides/{lab.path.stem}.html", f"slides of lab {lab.number}, from {run.name}"))
+    if vendor:
+        make_folder(out / "slides")
+        slides.write(lab, run, vendor, out / "slides")
+        kit.parts.append((f"slides/{lab.path.stem}.html", f"slides of lab {lab.number}, from {run.name}"))
+    return True
 
 
 def _index(kit: Kit) -> str:

@@ -40,7 +40,10 @@ _TEMPLATE = """\
 .reveal h1 { font-size: 2em; } .reveal h2 { font-size: 1.6em; } .reveal h3 { font-size: 1.3em; }
 .reveal .slides { text-align: left; }
 .reveal .slides > section:not(.stack), .reveal .slides > section > section { box-sizing: border-box; height: 720px; overflow-y: auto; }
-.reveal img { max-height: 60vh; object-fit: contain; object-position: left; }
+.reveal img { max-height: 430px; object-fit: contain; object-position: left; }
+.reveal pre { white-space: pre-wrap; word-break: normal; overflow-wrap: break-word; }
+.reveal .jp-OutputArea-output > div { max-width: none !important; }
+.reveal caption, .reveal th small, .reveal th details { display: none; } /* of the closing table the verdicts and claims stay */
 .reveal .jp-InputPrompt, .reveal .jp-OutputPrompt { display: none; }
 .privlab-stood { margin: 0; } .privlab-live { color: #595959; font-size: .8em; margin: 0; }
 :focus-visible { outline: 3px solid #0072b2; outline-offset: 2px; }
@@ -52,6 +55,16 @@ _TEMPLATE = """\
 Reveal.initialize({
   hash: true, slideNumber: 'c/t', plugins: [RevealNotes], width: 1120, height: 720, center: false, navigationMode: 'linear'
 });
+// As large as fits, for the last row of the room; what does not fit at 0.7 of its size scrolls.
+function fit() {
+  const slide = Reveal.getCurrentSlide();
+  for (const size of [1.6, 1.5, 1.4, 1.3, 1.2, 1.1, 1, 0.9, 0.8, 0.7]) {
+    for (const part of slide.children) part.style.zoom = size;
+    if (slide.scrollHeight <= slide.clientHeight) break;
+  }
+}
+for (const moment of ['ready', 'slidechanged']) Reveal.on(moment, fit);
+addEventListener('load', () => MathJax.startup.promise.then(fit));
 </script>
 {% endblock %}
 """
@@ -102,7 +115,7 @@ def deck(notebook: NotebookNode) -> NotebookNode:
     """A lab's notebook with the slide that each cell belongs to; changed in place."""
     static_pages.rest(notebook)
     cells: list[NotebookNode] = []
-    taken = False  # whether the slide has its picture
+    taken = asked = False  # whether the slide has its picture, or a prediction: what comes out of that is on the next
     for cell in notebook.cells:
         if "solution" in cell.metadata.get("tags", []) or cell.source.startswith("checks."):
             continue
@@ -118,8 +131,9 @@ def deck(notebook: NotebookNode) -> NotebookNode:
                     cells.append(_as(new_markdown_cell(notes), "notes"))
         elif cell.cell_type == "code" and (outputs := [o for o in cell.outputs if _worth(o)]):
             cell.outputs, rich = outputs, any(_is_rich(o) for o in outputs)
-            cells.append(_as(cell, "subslide" if rich and taken else "-"))
-            taken = taken or rich
+            cells.append(_as(cell, "subslide" if asked or (rich and taken) else "-"))
+            taken = rich or (taken and not asked)
+            asked = any("privlab-prediction" in o.get("data", {}).get("text/html", "") for o in outputs)
     for cell in cells:
         cell.pop("id", None)
     notebook.cells, notebook.nbformat_minor = cells, 4  # the last format whose cells have no ids
@@ -135,7 +149,7 @@ def prose(text: str) -> tuple[str, str]:
         if heading := re.match(r"#+ .*(?:\n|$)", block):
             slide.append(heading[0].strip())
             block = block[heading.end() :]
-        if block.startswith("| profile"):  # what a run costs, which no audience needs
+        if block.startswith(("| profile", "(")):  # what a run costs, and asides, which no audience needs
             notes.append(block)
         elif _STAYS.search(block):
             slide.append(block)
@@ -147,10 +161,12 @@ def prose(text: str) -> tuple[str, str]:
 
 
 def _first(paragraph: str) -> str:
-    """Its first sentence, if that is short, whole and no aside."""
-    sentence = re.match(r"[^(].*?[.?!](?=\s|$)", paragraph, re.DOTALL)
-    fits = sentence and len(sentence[0].split()) <= WORDS and sentence[0].count("$") % 2 == 0
-    return sentence[0] if sentence and fits else ""
+    """Its first sentence, if that is short and whole: no quotation, emphasis or formula is cut."""
+    for end in re.finditer(r"(?<!et al)[.?!](?:\"|\*(?!\*))?(?=\s|$)", paragraph):
+        sentence = paragraph[: end.end()]
+        if all(sentence.count(sign) % 2 == 0 for sign in '"*$'):
+            return sentence if len(sentence.split()) <= WORDS else ""
+    return ""
 
 
 def _as(cell: NotebookNode, kind: str) -> NotebookNode:
@@ -165,5 +181,7 @@ def _is_rich(output: NotebookNode) -> bool:
 def _worth(output: NotebookNode) -> bool:
     """Pictures, tables and controls; of what is printed, the short."""
     text = output.get("text") or output.get("data", {}).get("text/plain", "")
-    short = 0 < len(text.splitlines()) <= LINES and not text.startswith("recorded ")  # what went into the ledger
+    short = 0 < len(text.splitlines()) <= LINES
+    if text.startswith("This is not measured yet."):  # a prediction, or a game, that nobody made or played in the run
+        return False
     return _is_rich(output) or (output.get("name") != "stderr" and short)

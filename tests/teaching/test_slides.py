@@ -42,8 +42,22 @@ def test_headings_begin_slides_wherever_in_a_cell_they_stand():
 
 def test_of_long_prose_the_first_sentence_stays_and_all_of_it_is_for_the_speaker():
     assert slides.prose(f"## A part\n\n{LONG}") == ("## A part\n\nThis paragraph says one thing first.", LONG)
-    aside = f"({LONG})"
-    assert slides.prose(aside) == ("", aside)
+    for aside in (f"({LONG})", "(Measured on two cores.)"):
+        assert slides.prose(aside) == ("", aside)
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "first"),
+    [
+        ("Zhang et al. train three networks. " + LONG, "Zhang et al. train three networks."),
+        ('He says: "It is safe. Nobody looks." ' + LONG, 'He says: "It is safe. Nobody looks."'),
+        ("*An hour. You need lab 00.* " + LONG, "*An hour. You need lab 00.*"),
+        ("$a. b$ is one. " + LONG, "$a. b$ is one."),
+        ("word " * 31 + ". " + LONG, ""),
+    ],
+)
+def test_no_sentence_is_cut_within_a_quotation_an_emphasis_or_a_formula(paragraph, first):
+    assert slides.prose(paragraph)[0] == first
 
 
 @pytest.mark.parametrize(
@@ -79,7 +93,7 @@ def test_code_is_hidden_and_of_outputs_what_an_audience_can_take_stays():
             code("draw_again()", html(PICTURE)),
             code("say()", printed("two\nlines\n")),
             code("say_much()", printed("line\n" * 13)),
-            code("page.record()", printed("recorded psnr = 3")),
+            code("guess.against(None)", printed("This is not measured yet. Your guess is kept.")),
             code("answer()", html(PICTURE), tags=["solution"]),
             code("checks.verify('05.rank', x)", html("<p>right</p>")),
         ]
@@ -87,6 +101,22 @@ def test_code_is_hidden_and_of_outputs_what_an_audience_can_take_stays():
     assert kinds(made) == [("slide", "## A part"), ("-", "draw()"), ("subslide", "draw_again()"), ("-", "say()")]
     page = slides.page(made, "05_lab")
     assert "draw_again" not in page and page.count("a line that falls") == 2 and "lines" in page
+
+
+def test_what_comes_out_of_a_prediction_is_on_the_next_slide():
+    form = '<form class="privlab-prediction"></form>'
+    outputs = {
+        "ask()": html(form),
+        "against()": printed("Right: two.\n"),
+        "say()": printed("More.\n"),
+        "ask_more()": html(form),
+    }
+    made = new_notebook(
+        cells=[new_markdown_cell("## Predict"), *(new_code_cell(s, outputs=[o]) for s, o in outputs.items())]
+    )
+    made.cells.insert(2, new_markdown_cell("Now look."))
+    kinds_ = ["slide", "-", "-", "subslide", "-", "-"]
+    assert [kind for kind, _ in kinds(made)] == kinds_
 
 
 def test_the_file_loads_nothing_from_outside():

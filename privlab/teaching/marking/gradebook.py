@@ -198,11 +198,14 @@ def _marked(ask: Ask, row: Row, cells: list[Any], seconds: float, memory: float)
 
 
 def text(rows: list[Row], exercises: list[str], warning: str = "") -> str:
-    """The table as CSV, a column for each exercise of the labs that were submitted; a last one, where there is something to warn of."""
+    """The table as CSV, a column for each exercise of the labs that were submitted; a last one, where there is something to warn of.
+
+    It has nothing of the clock: the same notebooks give the same table.
+    """
     last = {"warning": warning} if warning else {}
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(["file", "lab", "marks", "of", *exercises, "error", "seconds", *last])
+    writer.writerow(["file", "lab", "marks", "of", *exercises, "error", *last])
     for row in rows:
         verdicts = [_in_words(row.verdicts[name]) if name in row.verdicts else "" for name in exercises]
         plain = [
@@ -212,7 +215,6 @@ def text(rows: list[Row], exercises: list[str], warning: str = "") -> str:
             len(row.verdicts),
             *verdicts,
             row.error,
-            f"{row.seconds:.1f}",
             *last.values(),
         ]
         writer.writerow([plain_cell(str(cell)) for cell in plain])

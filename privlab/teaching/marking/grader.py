@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import selectors
 import signal
 import sys
@@ -34,6 +35,7 @@ from privlab.teaching.marking.remote import BAD, WORDS, Link, Lost, as_data, exc
 from privlab.teaching.marking.submission import CODE, Cells, Unwritten, answer, read
 
 OPEN = "Nothing is written yet; replace the dots."
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object in memory: another one each time
 READING = 60.0  # seconds that a notebook may take to be read
 
 
@@ -140,7 +142,7 @@ def forked(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]
         status = os.waitpid(pid, 0)[1]
         os.close(ours)
     if output is None:
-        return {"failed": f"took longer than {3 * seconds + 5:g} seconds by the clock and was stopped"}
+        return {"failed": _late(seconds)}
     try:
         return dict(json.loads(output))
     except (ValueError, TypeError, RecursionError):
@@ -175,10 +177,15 @@ def _alone(*descriptors: int) -> None:
     os.closerange(low, 4096)
 
 
+def _late(seconds: float) -> str:
+    """Of a processor or by the clock: the same words, or a table would depend on what else the machine did."""
+    return f"took longer than {seconds:g} seconds and was stopped"
+
+
 def _ended(status: int, seconds: float) -> str:
     code = os.waitstatus_to_exitcode(status)
     if -code == signal.SIGXCPU:
-        return f"took longer than {seconds:g} seconds and was stopped"
+        return _late(seconds)
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended itself (exit status {code})"
     return f"its process {how} before it had answered"
 
@@ -191,7 +198,8 @@ def grade(name: str, cells: Cells, seconds: float, memory: float) -> dict[str, A
     verdict = forked(lambda: across(name, cells, seconds, memory), seconds)
     if "failed" in verdict:
         verdict = {"state": "failed", "why": verdict["failed"], "tried": []}
-    return verdict | {"why": " ".join(str(verdict["why"]).split())[:WORDS]}
+    why = _ADDRESS.sub("", str(verdict["why"]))
+    return verdict | {"why": " ".join(why.split())[:WORDS]}
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -46,7 +46,12 @@ class Link:
 
     def function(self, number: int) -> Callable[..., Any]:
         """A function of the other side's."""
-        return lambda *args, **kwargs: self.call(number, args, kwargs)
+
+        def yours(*args: Any, **kwargs: Any) -> Any:
+            return self.call(number, args, kwargs)
+
+        yours.__qualname__ = yours.__name__  # as a check's reason may print it
+        return yours
 
     def call(self, number: int, args: Sequence[Any], kwargs: dict[str, Any], roots: Sequence[Tensor] = ()) -> Any:
         """What a function of the other side's returns, or raises.  roots: tensors here, the twins of those it was exported with."""

@@ -122,6 +122,7 @@ def environment(home: str, inherited: Mapping[str, str] = os.environ) -> dict[st
         "USER": "answer",
         "PYTHONUSERBASE": site.getuserbase(),
         "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONHASHSEED": "0",  # a reason that prints a set prints it in the same order each time
     }
     return needed | threads | own
 

@@ -149,11 +149,15 @@ def _tidy(name: str) -> str:
 def collect(rows: list[Row], scheme: Scheme) -> list[Student]:
     """The students of marked notebooks, by name; a notebook that names no student is one by itself, with a note."""
     class_: dict[str, Student] = {}
+    folders: dict[str, set[str]] = {}
     for row in rows:
         file, cell = by_file(row.file, scheme.pattern), _tidy(row.student)
         name = cell if scheme.by_cell else file
         student = class_.setdefault(name.casefold() or f"/{row.file}", Student(name))
-        title = PurePosixPath(row.file).name
+        top, *inside = PurePosixPath(row.file).parts
+        title = inside[-1] if inside else top
+        if inside and file and not scheme.by_cell and not scheme.pattern:
+            folders.setdefault(name.casefold(), set()).add(top)
         if not name:
             student.notes.append(f"{title} names no student")
         elif file and cell and file.casefold() != cell.casefold():
@@ -168,6 +172,9 @@ def collect(rows: list[Row], scheme: Scheme) -> list[Student]:
             before = student.verdicts.get(exercise)
             if before is None or _ORDER.index(verdict["state"]) < _ORDER.index(before["state"]):
                 student.verdicts[exercise] = verdict
+    for name, tops in folders.items():
+        if len(tops) > 1:  # ada_lovelace and ada_byron, as easily as two hand-ins of one Ada
+            class_[name].notes.insert(0, f"taken for one student: the folders {', '.join(sorted(tops))}")
     return [class_[name] for name in sorted(class_)]
 
 

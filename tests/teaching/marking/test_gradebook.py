@@ -71,9 +71,9 @@ for fd in range(3, 64):
         pass
 """
 OTHERS = "for path in Path({folder!r}).iterdir():\n    "
-STOPPED = "took longer than 3 seconds and was stopped | took longer than 14 seconds by the clock and was stopped"  # where others work, too
+STOPPED = "took longer than 3 seconds and was stopped"
 HOSTILE = {  # what stands in for the PSNR -> the state it earns, a part of the reason; the other two exercises stay right
-    "sleeps": (by("import time; time.sleep(900)"), "failed", "took longer than 14 seconds by the clock"),
+    "sleeps": (by("import time; time.sleep(900)"), "failed", STOPPED),
     "hangs": (by("while True: pass"), "failed", STOPPED),
     "hangs_before": ("my_psnr = next(x for x in iter(int, 1) if x)", "failed", STOPPED),
     "exits": (by("import os; os._exit(0)"), "failed", "ended itself (exit status 0)"),
@@ -220,7 +220,7 @@ def test_a_lab_and_what_goes_deeper_count_apart_or_together(tmp_path):
 def test_what_an_answer_does_spoils_its_own_exercise_alone(hostile, name):
     _, state, why = HOSTILE[name]
     row = hostile[name]
-    assert row["00.psnr"].startswith(state) and any(w in row["00.psnr"] for w in why.split(" | ")), row["00.psnr"]
+    assert row["00.psnr"].startswith(state) and why in row["00.psnr"], row["00.psnr"]
     assert (row["00.threat"], row["00.enough"]) == ("right", "right")
     assert (hostile["good"]["marks"], hostile["good"]["error"]) == ("4", "")
     assert row["error"] == (f"00.psnr {row['00.psnr'].removeprefix('failed: ')}" if state == "failed" else "")
@@ -357,7 +357,7 @@ def test_no_cell_of_the_table_is_a_formula():
     rows = [marking.Row(file, "00", {"00.psnr": {"state": "wrong", "why": "a\n=1"}}, error) for file, error in
             (("=cmd", "+1"), ("-1", "@x"), ("\t=1", "\r=1"), ("a,b", 'say "x"'))]  # fmt: skip
     lines = list(csv.reader(gradebook.text(rows, ["00.psnr"]).splitlines()))
-    assert lines[0] == ["file", "lab", "marks", "of", "00.psnr", "error", "seconds"]
+    assert lines[0] == ["file", "lab", "marks", "of", "00.psnr", "error"]
     assert [row[0] for row in lines[1:]] == ["'=cmd", "'-1", "'=1", "a,b"]
     assert [row[5] for row in lines[1:]] == ["'+1", "'@x", "'=1", 'say "x"']
     assert {row[4] for row in lines[1:]} == {"wrong: a =1"}

@@ -136,6 +136,23 @@ def test_a_notebook_that_names_nobody_and_one_that_names_another_are_noted():
     ]
 
 
+def test_folders_that_are_taken_for_one_student_are_noted(tmp_path):
+    rows = [
+        row("ada_lovelace/a.ipynb"),
+        row("ada_byron/b.ipynb"),
+        row("ben/a.ipynb"),
+        row("ben/b.ipynb"),
+        row("04/x.ipynb"),
+    ]
+    assert [one["note"] for one in table(rows)] == [
+        "x.ipynb names no student",
+        "taken for one student: the folders ada_byron, ada_lovelace",
+        "",
+    ]
+    whole = scheme(tmp_path, "[student]\npattern = '^([^/]+)/'\n")
+    assert [one["student"] for one in table(rows[:2], whole)] == ["ada_byron", "ada_lovelace"]
+
+
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@x", "\t=1", '"=1', "a;=1"])
 def test_no_cell_of_the_gradebook_is_a_formula(name):
     rows = [row(f"{name}.ipynb", error=name), row("b.ipynb", student=name)]
