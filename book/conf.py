@@ -30,6 +30,7 @@ import benchmarks  # noqa: E402
 import claim_pages  # noqa: E402
 import coverage_page  # noqa: E402
 import drawings  # noqa: E402
+import findings_page  # noqa: E402
 import front_page  # noqa: E402
 import ledger_page  # noqa: E402
 import pages  # noqa: E402
@@ -51,6 +52,7 @@ language = "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinxcontrib.bibtex"]
 exclude_patterns = [
     "_build",
+    "_generated/findings.md",
     "_generated/front",
     "_generated/second_order.md",
     "_generated/rooms.md",
@@ -113,6 +115,7 @@ def write_pages(app: Sphinx) -> None:
         ("ledger", _WIDE + ledger_page.page(judged)),
         ("coverage", _WIDE + coverage_page.page(coverage.places(), judged)),
         ("benchmarks", _WIDE + benchmarks.page(BOOK / "baselines")),
+        ("findings", findings_page.page(judged, shelf)),
         ("second_order", benchmarks.second_order(BOOK / "baselines")),
         ("rooms", drawings.table(floors)),
         ("lesson_plans", lesson_plans.page()),

@@ -25,7 +25,7 @@ class Strip:
     """One row: the repeats of a number.
 
     label: its name.  values: one a repeat.  logs: whether they are averaged, and drawn, in logs.  printed: the paper's number and its
-    spread.  low, high: where the claim wants the mean; infinite on a side without an end.
+    spread.  low, high: where the claim wants the mean; infinite on a side without an end.  marks: other places for a dashed line.
     """
 
     label: str
@@ -34,6 +34,7 @@ class Strip:
     printed: tuple[float, float | None] | None = None
     low: float = -math.inf
     high: float = math.inf
+    marks: tuple[float, ...] = ()
 
     @property
     def figure(self) -> Figure:
@@ -41,7 +42,8 @@ class Strip:
 
     @property
     def bounds(self) -> list[float]:
-        return [bound for bound in (self.low, self.high) if math.isfinite(bound) and (bound > 0 or not self.logs)]
+        ends = [bound for bound in (self.low, self.high) if math.isfinite(bound) and (bound > 0 or not self.logs)]
+        return [*ends, *self.marks]
 
     @property
     def spread(self) -> tuple[float, float] | None:
@@ -51,11 +53,20 @@ class Strip:
         mean, std = self.printed
         return max(mean - std, mean / 10) if self.logs else mean - std, mean + std
 
+    @property
+    def mean(self) -> str:
+        """The mean as a sentence wants it, with one digit of half its interval."""
+        return number(self.figure.centre, 10 * self._half if self._half else None)
+
+    @property
+    def _half(self) -> float | None:
+        interval = self.figure.interval
+        return (interval[1] - interval[0]) / 2 if interval and not self.logs else None
+
     def words(self) -> list[str]:
         """The mean with its interval, the number of repeats, the paper's number, and where the claim wants the mean."""
-        figure, n = self.figure, len(self.values)
+        figure, n, half = self.figure, len(self.values), self._half
         constant = n > 1 and min(self.values) == max(self.values)
-        half = (figure.interval[1] - figure.interval[0]) / 2 if figure.interval and not self.logs else None
         centre = f"{'geometric ' * self.logs}mean {number(figure.centre, half)}"
         if figure.interval:
             centre += " (95% interval {} to {})".format(*(number(end, half) for end in figure.interval))

@@ -5,7 +5,7 @@ Its pictures are cut out of the strips that lie beside the committed evidence, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,7 +114,7 @@ def write(out: Path, labs: Iterable[Lab]) -> None:
     pages = {lab.number: lab.name for lab in labs if not lab.goes_deeper}
     apart = np.abs(made["photograph"][0].astype(int) - made["computed"][0]).max()
     (out / "hero.md").write_text(_hero(int(apart), pages), encoding="utf-8")
-    (out / "start.md").write_text(START.format(lab=_to("lab 00", "00", pages)), encoding="utf-8")
+    (out / "start.md").write_text(START.format(lab=to("lab 00", "00", pages)), encoding="utf-8")
     (out / "cards.md").write_text(_box("cards", [_card(card, pages) for card in CARDS]), encoding="utf-8")
 
 
@@ -135,7 +135,7 @@ def _hero(apart: int, pages: dict[str, str]) -> str:
         "noise", f"The cat computed from noisier and less noisy gradients, from nothing to the whole cat: {levels}"
     )
     words = (
-        f"{same}: no search and no luck, but one linear system, which {_to('lab 00', '00', pages)} and {_to('lab 05', '05', pages)} "
+        f"{same}: no search and no luck, but one linear system, which {to('lab 00', '00', pages)} and {to('lab 05', '05', pages)} "
         f"solve. Below, the client hides the gradient behind noise. The noise is {levels} times as long as the gradient, and "
         "the cat comes back."
     )
@@ -143,14 +143,14 @@ def _hero(apart: int, pages: dict[str, str]) -> str:
 
 
 def _card(card: Card, pages: dict[str, str]) -> str:
-    title = _to(card.name.capitalize(), card.lab, pages)
+    title = to(card.name.capitalize(), card.lab, pages)
     return _box(
         "card",
         [
             f"**{title}**",
             card.asks,
             _picture(card.name, card.alt) + card.below,
-            _to(f"Lab {card.lab}", card.lab, pages),
+            to(f"Lab {card.lab}", card.lab, pages),
         ],
     )
 
@@ -160,7 +160,7 @@ def _picture(name: str, alt: str) -> str:
     return f":::{{image}} {path}\n:alt: {alt}\n:class: privlab-pixels dark-light\n:::\n\n"
 
 
-def _to(words: str, lab: str, pages: dict[str, str]) -> str:
+def to(words: str, lab: str, pages: Mapping[str, str]) -> str:
     """Words that lead to a lab; words alone where the shelf has no such lab."""
     return f"{{doc}}`{words} </_generated/labs/{pages[lab]}>`" if lab in pages else words
 

@@ -27,7 +27,8 @@ def pages(judged: list[Judgement]) -> Iterator[tuple[str, str]]:
     yield (
         "index",
         f"{_TOP}# What holds\n\nThe four papers answer each of these questions with yes. The answers below are those of the "
-        f"committed evidence; it is {headlines.count(judged)}. A stand-in speaks of its own size, and not of the paper's.\n\n"
+        f"committed evidence; it is {headlines.count(judged)}. A stand-in speaks of its own size, and not of the paper's. "
+        'These are the papers\' headlines; <a href="../../findings.html">what we found</a> are our own.\n\n'
         "| question | answer |\n|---|---|\n" + "\n".join(rows) + f"\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n",
     )
 

@@ -80,6 +80,7 @@ def test_words_stand_out_and_everything_has_a_name(book, reader, theme):
     for name in (
         "index",
         "glossary",
+        "findings",
         "_generated/ledger",
         "_generated/coverage",
         "_generated/benchmarks",

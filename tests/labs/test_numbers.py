@@ -1,4 +1,5 @@
-"""No result is typed into the prose of a lesson: a cell writes it with the numbers of the evidence, so that it cannot be out of date.
+"""No result is typed into the prose of a lesson or of the findings: it is written with the numbers of the evidence, so that it cannot be
+out of date. README.md has no result but those that tests/project/test_findings.py holds against the evidence.
 
 What looks like a result is a number with dB, %, points, times, or one of the metrics. Such a number may stand in prose where the paper
 prints it, to as many digits, and the paragraph says so (names a table, a figure, the paper or its authors); or in a cell with the tag
@@ -7,11 +8,13 @@ prints it, to as many digits, and the paragraph says so (names a table, a figure
 
 import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from privlab.ledger import papers
 
+ROOT = Path(__file__).parents[2]
 NUMBER = r"[-−+]?\d[\d,]*(?:\.\d+)?"
 METRIC = r"(?:PSNR|SSIM|LPIPS|MSE|AUC|FID|KNN distance|accurac(?:y|ies)|recall|precision|F1|advantage|TPR|FPR)"
 COUNT = r"(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|fifty|a hundred|a thousand)"
@@ -89,6 +92,15 @@ def test_no_result_is_typed_by_hand(notebook):
 )
 def test_what_looks_like_a_result_is_found_and_nothing_else(text, results):
     assert typed(text, "04") == results
+
+
+def test_no_result_is_typed_in_the_findings_and_none_in_the_readme_that_is_not_quoted():
+    clean = "30 dB"  # what looks clean to the eye, which is a convention
+    assert typed((ROOT / "book/findings.md").read_text(), "00") == [clean]
+    words = re.sub(r"^ *#.*$|{{.*?}}", "", (ROOT / "book/_templates/findings.yaml").read_text(), flags=re.MULTILINE)
+    assert typed(words, "00") == []
+    readme = re.sub(r"<img[^>]+>|^- .*$", "", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    assert typed(readme, "00") == ["12 dB", clean]
 
 
 def test_the_printed_numbers_are_those_of_the_labs_own_papers():

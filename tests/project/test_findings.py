@@ -1,0 +1,94 @@
+"""The findings: eight short paragraphs with a figure, each resting on claims whose verdicts are those for which it was written."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from privlab.ledger import judging
+from privlab.runner import catalogue
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "book"))
+try:
+    import findings_page
+finally:
+    sys.path.pop(0)
+
+FINDINGS = findings_page.findings()
+README = (ROOT / "README.md").read_text()
+NAMES = re.compile(r"(?:DeiT-Ti|ViT-B|ResNet|ConvNeXt|float|bfloat)\W?\d+")  # digits that count nothing
+by_lab = pytest.mark.parametrize("finding", FINDINGS, ids=[one.lab for one in FINDINGS])
+
+
+@pytest.fixture(scope="module")
+def judged():
+    return judging.judgements()
+
+
+@by_lab
+def test_a_finding_is_read_in_a_minute(finding):
+    words = f"{finding.short} {finding.text}"
+    assert len(finding.filled(words).split()) <= 120
+    for sentence in re.split(r"(?<=[.:;?]) ", NAMES.sub("", words)):
+        assert len(re.findall(r"{{.*?}}|\d[\d.,]*\d|\d", sentence)) <= 2, sentence
+    assert finding.alt and not re.search(r"\d", finding.alt), "what is seen; the numbers are told with the strips"
+
+
+@by_lab
+def test_every_number_of_a_finding_has_repeats_enough_for_an_interval(finding):
+    for key in (*finding.rows, *finding.numbers):
+        assert finding.evidence(key).complete and len(finding.strip(key).values) >= 8, key
+    for key in finding.numbers:
+        assert f"{{{{ {key} }}}}" in finding.short + finding.text, f"{key} is not quoted"
+
+
+def test_the_claims_have_the_verdicts_for_which_the_words_were_written(judged):
+    now = {j.claim.id: j.verdict for j in judged}
+    assert len(FINDINGS) == 8
+    for finding in FINDINGS:
+        moved = {name: (then, now[name]) for name, then in finding.claims.items() if now[name] != then}
+        assert not moved, f"read again what lab {finding.lab}'s finding says, then write the new verdict beside it"
+    verdicts = {verdict for finding in FINDINGS for verdict in finding.claims.values()}
+    assert verdicts >= {judging.REPRODUCED, judging.NOT_REPRODUCED, judging.INCONCLUSIVE, judging.NOT_TESTED}
+
+
+def test_the_page_says_n_and_scope_and_where_a_verdict_moved(judged):
+    labs = catalogue.labs(ROOT / "labs")
+    text = findings_page.page(judged, labs)
+    assert text.count("<figure ") == text.count("<figcaption>") == 8 and "This was written when" not in text
+    for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text, re.DOTALL):
+        assert re.search(r"\d+ repeats at size \w+, (a stand-in|the paper&#39;s own setting): \w", caption)
+    for place in re.findall(r"</_generated/(labs/\w+)>", text):
+        assert (ROOT / f"{place}.py").exists(), place
+    other = [j for j in judged if j.claim.id == "privlab.search.position_scale"]
+    swapped = [j for j in judged if j not in other] + [
+        type(j)(j.claim, j.profile, judging.INCONCLUSIVE, "r", scope=j.scope) for j in other
+    ]
+    text = findings_page.page(swapped, labs)
+    assert "This was written when a claim was reproduced: it is now inconclusive (<a href=" in text
+
+
+def test_the_readme_quotes_five_findings_to_the_word():
+    section = README.split("## What we found so far")[1].split("\n## ")[0]
+    quoted = [line.removeprefix("- ") for line in section.splitlines() if line.startswith("- ")]
+    said = [finding.filled(finding.short) for finding in FINDINGS]
+    assert len(quoted) == 5 and set(quoted) <= set(said), "the sentences of the book are:\n- " + "\n- ".join(said)
+
+
+def test_the_readme_s_picture_of_defences_shows_the_means_of_the_evidence():
+    measured = findings_page.load("defences.one_update")
+    (shown,) = re.findall(r'alt="Mean PSNR by defence and attack: (.*?)\."', README)
+    keys = {
+        "no defence": "none", "even noise": "even_1", "noise where it was measured": "measured_1", "noise on three tensors": "leaky_1",
+        "noise on attention only": "attention_1", "largest 1%": "largest_1_percent", "position gradient withheld": "position_withheld",
+    }  # fmt: skip
+    told = dict(re.findall(r"(?:^|; )(.*?) (\d+, \d+, \d+, \d+)", shown))
+    for words, key in keys.items():
+        ways = ("algebra", "algebra_informed", "search", "search_informed")
+        assert told[words] == ", ".join(f"{measured.mean(f'psnr[matrix, {key}, {way}]'):.0f}" for way in ways), words
+    ranked = [f"{measured.mean(f'psnr[embedding, fixed_rank_4, {way}]'):.0f}" for way in ("algebra", "search")]
+    assert told["fixed embedding, rank 4"].split(", ") == [way for way in ranked for _ in range(2)]
+    assert "About 12 dB is what a baseline without any gradient reaches." in README
+    assert measured.mean("psnr[guess]") == pytest.approx(12, abs=0.5)
