@@ -105,8 +105,11 @@ def _grid(rows: list[tuple[str, list[np.ndarray], list[str]]], alt: str) -> Pict
     if any(title for title, _, _ in rows):
         width = max(width, 4.0)  # room for a title over a single image
     size = 10 * max(1, width / CHART)  # points; a telephone shrinks it to the 9 pixels of a chart's
+    letter = 0.0072  # inches wide, of a point
+    longest = max((len(word) for *_, below in rows for text in below for word in text.split()), default=1)
+    small = max(9.0, min(size, side / (letter * longest)))  # a word is rather smaller than broken
     line = 0.019 * size
-    wrapped = [[textwrap.wrap(text, int(side / (0.0078 * size))) for text in below] for _, _, below in rows]
+    wrapped = [[textwrap.wrap(text, int(side / (letter * small))) for text in below] for _, _, below in rows]
     above = [line * 1.5 if title else 0.0 for title, _, _ in rows]  # heights: of the titles,
     tall = [side * max(cell.shape[0] / cell.shape[1] for cell in cells) for _, cells, _ in rows]  # of the images,
     under = [line * max(map(len, below), default=0) for below in wrapped]  # and of the captions
@@ -124,7 +127,7 @@ def _grid(rows: list[tuple[str, list[np.ndarray], list[str]]], alt: str) -> Pict
             _paste(canvas, cell, left, top, side)
             if wrapped[row]:
                 middle, below = (left + side / 2) / width, 1 - (top + tall[row] + 0.03) / total
-                figure.text(middle, below, "\n".join(wrapped[row][i]), ha="center", va="top", fontsize=size)
+                figure.text(middle, below, "\n".join(wrapped[row][i]), ha="center", va="top", fontsize=small)
         top += tall[row] + under[row] + 2 * gap
     figure.figimage(canvas, origin="upper")
     return picture.render(figure, alt)
