@@ -33,6 +33,7 @@ import drawings  # noqa: E402
 import findings_page  # noqa: E402
 import front_page  # noqa: E402
 import ledger_page  # noqa: E402
+import own_results  # noqa: E402
 import pages  # noqa: E402
 import reference  # noqa: E402
 import what_holds  # noqa: E402
@@ -114,6 +115,7 @@ def write_pages(app: Sphinx) -> None:
     for name, text in (
         ("ledger", _WIDE + ledger_page.page(judged)),
         ("coverage", _WIDE + coverage_page.page(coverage.places(), judged)),
+        ("own_results", _WIDE + own_results.page()),
         ("benchmarks", _WIDE + benchmarks.page(BOOK / "baselines")),
         ("findings", findings_page.page(judged, shelf)),
         ("second_order", benchmarks.second_order(BOOK / "baselines")),

@@ -34,10 +34,15 @@ def test_each_name_of_a_claim_is_measured_by_one_of_its_experiments(claim):
 
 
 def names_of(experiment):
-    if experiment != "april_closed_form.stock":
-        return yielded(experiment)[0].keys()
-    cells = experiments.find(experiment).size("class").settings["cells"]  # gigabytes at smoke
-    return {f"psnr[patch_embedding, {april_closed_form.STOCK[model]}, {form}]" for model, form in cells}
+    if experiment == "april_closed_form.stock":  # gigabytes at smoke
+        cells = experiments.find(experiment).size("class").settings["cells"]
+        return {f"psnr[patch_embedding, {april_closed_form.STOCK[model]}, {form}]" for model, form in cells}
+    smoke = yielded(experiment)[0].keys()
+    if experiment == "april_closed_form.families":  # one network at smoke
+        others = april_closed_form.FAMILIES
+        wide = {f"psnr[subspace, vit_large_patch16_224, {form}]" for form in april_closed_form.FORMATS}
+        return {name.replace("vit_small_patch32_224", other) for name in smoke for other in others} | wide
+    return smoke
 
 
 def test_the_guesses_look_at_no_gradient_and_at_no_photograph_under_attack():

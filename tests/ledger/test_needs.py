@@ -30,11 +30,12 @@ WITHOUT_NEEDS = {
         "privlab.subspace.frozen_random_std1_patch4", "privlab.subspace.frozen_random_std002_patch8",
         "privlab.subspace.sinusoid_1d_is_conditioning", "privlab.scale.closed_form_does_not_care",
         "privlab.withheld.costs_algebra_nothing", "privlab.family.exact", "privlab.family.exact_at_small_scale",
-        "privlab.source.two_parts_suffice", "hatamizadeh2022.section31.labels_restored",
+        "privlab.source.two_parts_suffice", "privlab.families.attention", "hatamizadeh2022.section31.labels_restored",
     ],
     "one side of the comparison is the guess, or says that the attack works": [
         "privlab.gradvit.below_the_mean_photograph", "privlab.gradvit.above_the_mean_photograph_in_lpips",
         "privlab.family.guess_over_mean", "privlab.source.rows_cliff",
+        "privlab.families.float32", "privlab.families.bfloat16",
         "privlab.defence.leaky_tensors_stop_algebra_alone", "privlab.defence.sparse_is_searched", "privlab.defence.vit_b_16",
     ],
     "the comparison holds the attack against a bar above what a guess has on average, which the claim's note names": [
