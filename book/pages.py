@@ -11,7 +11,7 @@ from nbformat.v4 import new_markdown_cell
 
 from privlab.runner import catalogue, launch_buttons, pairing, static_pages
 
-_MORE = re.compile(r"more: <code>claims/([\w.]+)\.html</code> in the book")
+_PAGE = re.compile(r"<code>((?:claims/[\w.]+|ledger_guide)\.html)</code> in the book")
 
 
 def page(
@@ -49,10 +49,10 @@ def page(
 
 
 def _link_claims(notebook: NotebookNode, root: str) -> None:
-    """Where a panel of the ledger names the page of a claim, lead there.  root: of the book, as seen from the lab's page."""
+    """Where a panel of the ledger names a page of the book, lead there.  root: of the book, as seen from the lab's page."""
     for output in (output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs):
         if "text/html" in (data := output.get("data", {})):
-            data["text/html"] = _MORE.sub(rf'<a href="{root}claims/\1.html"><code>\1</code></a>', data["text/html"])
+            data["text/html"] = _PAGE.sub(rf'<a href="{root}\1"><code>\1</code></a>', data["text/html"])
 
 
 def _head(first: NotebookNode, lab: catalogue.Lab, place: launch_buttons.Repository | None) -> list[NotebookNode]:
