@@ -13,7 +13,7 @@ from privlab.notebook import frames
 from privlab.runner import catalogue, launch_buttons, pairing, static_pages
 
 _FOLD = re.compile(r"(<details><summary>.*?</summary>)(.*?)(</details>)", re.DOTALL)
-_MORE = re.compile(r"more: <code>claims/([\w.]+)\.html</code> in the book")
+_PAGE = re.compile(r"<code>((?:claims/[\w.]+|ledger_guide)\.html)</code> in the book")
 
 
 def page(
@@ -58,13 +58,13 @@ def _typeset(fold: re.Match[str]) -> str:
 
 
 def _for_a_page(notebook: NotebookNode, root: str) -> None:
-    """Pictures become WebP, where that is shorter; where a panel of the ledger names the page of a claim, a link leads there.
+    """Pictures become WebP, where that is shorter; where a panel of the ledger names a page of the book, a link leads there.
 
     root: of the book, as seen from the lab's page.
     """
     for output in (output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs):
         if "text/html" in (data := output.get("data", {})):
-            linked = _MORE.sub(rf'<a href="{root}claims/\1.html"><code>\1</code></a>', data["text/html"])
+            linked = _PAGE.sub(rf'<a href="{root}\1"><code>\1</code></a>', data["text/html"])
             data["text/html"] = frames.smaller(linked)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from privlab.ledger.panel import mse_of
+
 METRICS = {
     "psnr": "PSNR",
     "ssim": "SSIM",
     "lpips": "LPIPS",
-    "mse": "mean squared error",
     "auc": "AUC",
     "iip": "image identifiability precision",
     "fft2d": "distance of spectra",
@@ -25,7 +26,11 @@ _NAME = re.compile(r"([a-z][a-z0-9_]*)\[([^\]]*)\]")
 
 def plain(text: str) -> str:
     """A text with every name of a measured value in it in plain words."""
-    return _NAME.sub(lambda m: f"{METRICS.get(m[1]) or _words(m[1])} ({_words(m[2])})", text)
+    return _NAME.sub(lambda m: f"{_metric(m[1], m[2])} ({_words(m[2])})", text)
+
+
+def _metric(name: str, keys: str) -> str:
+    return f"mean squared error of {mse_of(keys)}" if name == "mse" else METRICS.get(name) or _words(name)
 
 
 def _words(key: str) -> str:

@@ -19,7 +19,7 @@
 # | smoke | 0.4 | 1.5 GB |
 # | class | 0.7 | 1.7 GB |
 #
-# (Measured on two CPU cores.)
+# (Measured on two CPU cores. It is the time that the computer needs; yours is below.)
 
 # %% [markdown]
 # *About 45 minutes. You need* Python, and what a gradient is. *New words*: **profile**, **client**, **server**, **leak**, **PSNR**, **token**, **position embedding**,
@@ -73,8 +73,8 @@ print(f"profile {profile}, device {device}, model {victim or ours}")
 drawings.client_and_server(sent="gradient", kept="photograph")
 
 # %% [markdown]
-# The **client** holds one photograph. It runs one training step of a Vision Transformer, and sends the *gradient* of the loss, one number for each
-# parameter, to the **server**. What the server receives is the **leak**. The photograph is not sent.
+# The **client** holds one photograph. It runs one training step of a Vision Transformer, and sends the *gradient* of the loss $\ell$ to the **server**,
+# one number for each parameter. The loss says how wrong the model is about the photograph. What the server receives is the **leak**. The photograph is not sent.
 
 # %%
 photos = data.load("imagenet_samples")
@@ -83,13 +83,16 @@ vit = models.build(victim or ours, num_classes=1000, seed=seed).to(device)
 leak = observe(vit, photo, label)
 for part, names in models.parts.group(vit).items():
     count = sum(leak.grads[name].numel() for name in names)
-    print(f"{part:>10}: {count:>10,} numbers, such as {names[0]}")
+    print(f"{part:>10}: {count:>10,} numbers, such as {names[-1]}")
 
 # %% [markdown]
 # The model has *fresh* weights: they are random, and it has learned nothing yet.
 
 # %% [markdown]
 # ### Exercise 1: what does the server know? *(difficulty 1, 5 minutes)*
+#
+# In each round, the server hands the model to all clients, with a *recipe* for one step: how to prepare a photograph, and which loss to
+# take. Each client answers with its gradient. The server averages the answers, and weighs each by how many images stand behind it.
 #
 # This server follows the protocol, and computes with everything that it receives. Which of these does it know? Give a set.
 #
@@ -139,6 +142,8 @@ checks.verify("00.psnr", my_psnr)
 #
 # The photograph has 150,528 numbers. The literature searches for them: GradViT, one of our four papers, takes 120,000 steps of an optimiser, and reaches
 # 15.5 dB on eight photographs at once. How near does a single *linear system* come, for one photograph?
+#
+# The notebook keeps your guess in the file `guesses.json` beside it, and the book keeps it in your browser. It goes nowhere else.
 
 # %%
 guess = widgets.predict("PSNR of what the server computes:", low=0, high=150, unit="dB")
@@ -146,20 +151,8 @@ guess
 
 # %% [markdown]
 # ## The attack
-
-# %%
-drawings.vit(read=("patch embedding", "position embedding"))
-
-# %% [markdown]
-# A Vision Transformer cuts the image into patches. It turns each patch $x_i$ into a vector, its **token**, with one matrix $W$, and *adds* a
-# learned vector $e_i$, the **position embedding**, that says where the patch stands: $z_i = W x_i + b + e_i$.
 #
-# Because $e_i$ is added, a small change of $e_i$ changes the loss exactly as the same change of $W x_i$ does. So the gradient of $e_i$ is the
-# gradient of $W x_i$ too. Call it $g_i$. The client sends it. The chain rule for $W$ then reads
-#
-# $$\frac{\partial \ell}{\partial W} = \sum_i g_i x_i^\top = G^\top X .$$
-#
-# The left side is in the leak, and so is $G$. The only unknown is $X$, the photograph. This is a linear system.
+# The server has the model and the leak. It computes this image from them:
 
 # %%
 recovered = closed_form.patch_embedding(vit, leak)
@@ -171,12 +164,28 @@ plots.side_by_side(
     alt=f"The client's photograph, and the server's result: {score:.0f} dB",
 )
 
-# %%
-guess.against(score)
-
 # %% [markdown]
 # The server did not search, and did not need the label. It did not need trained weights either: this leak is not something that the model *learned*. It
 # comes from how the model is *built*.
+
+# %%
+guess.against(score)
+
+# %%
+drawings.vit(read=("patch embedding", "position embedding"))
+
+# %% [markdown]
+# How does it do this? A Vision Transformer cuts the image into patches. It turns each patch $x_i$ into a vector, its **token**, with one matrix $W$, and *adds* a
+# learned vector $e_i$, the **position embedding**, that says where the patch stands: $z_i = W x_i + b + e_i$.
+
+# %% [markdown]
+# Because $e_i$ is added, a small change of $e_i$ changes the loss exactly as the same change of $W x_i$ does. So the gradient of $e_i$ is the
+# gradient of $W x_i$ too. Call it $g_i$. The client sends it. The chain rule for $W$ then reads
+#
+# $$\frac{\partial \ell}{\partial W} = \sum_i g_i x_i^\top = G^\top X .$$
+#
+# The left side is in the leak, and so is $G$. The only unknown is $X$, the photograph. This is a linear system. (The list of parts above counts $W$ and the $e_i$ as *stem*, which is all
+# that stands in front of the first block.)
 
 # %% [markdown]
 # ### Exercise 3: how little is enough? *(difficulty 1, 5 minutes)*
@@ -221,15 +230,17 @@ pad.show(send)
 # ## Does a shorter number hide it?
 #
 # Clients often send shorter numbers to save bandwidth. `bfloat16` keeps 16 of 32 bits, and only 8 of them for the significant digits. What does the server
-# get from such a gradient?
+# get from such a gradient? Your bet is on the mean PSNR of many photographs, which the next section measures.
+#
+# After your bet, look at some of them. The pictures open on `bfloat16`; press another format to compare.
 
 # %%
 rounded = widgets.choose(
     "From a gradient in bfloat16 the server computes",
     [
-        "nothing that one recognises",
-        "a picture that one recognises",
-        "the same picture",
+        "nothing that one recognises (below 20 dB)",
+        "a picture that one recognises (20 to 50 dB)",
+        "the same picture (above 50 dB)",
     ],
 )
 rounded
@@ -248,14 +259,19 @@ def look(photograph, precision):
 
 
 formats = ("float32", "float16", "bfloat16")
-widgets.explore(look, photograph=range(20), precision=formats)
+opens = {"precision": "bfloat16"}
+widgets.explore(look, opens, photograph=range(20), precision=formats)
 
 # %% [markdown]
 # ## Is that luck?
 #
 # One photograph shows that something is possible, not that it is usual. So an *experiment* does it again and again, each time with another photograph and
-# fresh weights. It keeps every **repeat**, good or bad. Each dot below is a repeat. One of them was measured on your machine just now, with a smaller
-# model, so that it fits into 2 GB of memory. The *baseline* is the mean of other photographs, which needs no gradient.
+# fresh weights. It keeps every **repeat**, good or bad.
+
+# %% [markdown]
+# Each dot below is a repeat, of a larger model than yours. The dots are *committed*: measured before, and kept
+# with this book, so that all readers judge by the same numbers. Their mean decides your bet. The black triangle is a repeat that your machine
+# measured just now, with a small model that fits into 2 GB of memory. The *baseline* is the mean of other photographs, which needs no gradient.
 
 # %%
 kept = experiments.load("start_here.closed_form")
@@ -264,6 +280,11 @@ rows = {"float32": "psnr[closed_form, one_image]"}
 rows |= {"bfloat16": "psnr[closed_form, one_image, bfloat16]"}
 rows |= {"mean photograph": "psnr[mean_photograph]"}
 plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
+
+# %% [markdown]
+# Do not take the triangle for an outlier. Its model is another one: 49 patches, and tokens of 384 numbers. The dots have 196 patches and 768 numbers; the model that you
+# attacked above has 196 and 384 at the size `class`. For each pixel of a patch, the patches are the unknowns, and the numbers of a token are the equations. The more
+# equations there are for an unknown, the less harm rounding does. So the triangle is the best of the three, and your slider showed the worst.
 
 # %%
 shown = kept or mine  # the committed evidence, where there is some
@@ -311,8 +332,9 @@ text(
 # %% [markdown] tags=["printed"]
 # ## The paper, and here
 #
-# The APRIL paper claims that a client's gradients are enough to compute its image, and proves it for an architecture of its own. It gives no number; the bar of 30
-# dB is ours. What you ran works on a stock Vision Transformer and is not in the papers (lab 05 derives both). A lab only measures. The
+# The paper that introduces APRIL (Lu et al. 2022) claims that a client's gradients are enough to compute its image, and proves it for an architecture of its own. It gives no number; the bar of 30
+# dB is ours. You computed the image of a stock Vision Transformer, by a system that is not in the paper (lab 05 derives both). So the verdict below is on the
+# claim, and not on the paper's formula. A lab only measures. The
 # **ledger** judges each claim by the committed evidence, and shows its verdict.
 
 # %%
@@ -322,10 +344,11 @@ ledger.show("00")
 # ## What would change our mind
 #
 # A stock Vision Transformer from which this system returns no image would. You can look for one: set `victim` at the top to another
-# plain ViT of timm, and run the lab again. (Trained weights cannot be had from package registries, so ours are fresh. The attack does not use their values.)
+# plain ViT of timm, and run the lab again. `vit_tiny_patch16_224` is none: with 192 numbers in a token for 196 patches it has fewer equations than unknowns. So a warning says that
+# a part of the picture is missing, and what is there still shows the photograph; lab 05 explains it. (Trained weights cannot be had from package registries, so ours are fresh. The attack does not use their values.)
 
 # %% [markdown]
 # ## Read on
 #
 # Lab 05 proves why this works, finds where it ends, and breaks the defence that the paper recommends. Lab 04 takes models that have no such
-# system, and searches. Labs 06 and 07 attack batches of images. Lu et al. 2022, sections 3.1 to 3.3, is the paper behind it.
+# system, and searches. Labs 06 and 07 attack batches of images. Lu et al. 2022, sections 3.1 to 3.3, is the paper on APRIL.

@@ -12,9 +12,14 @@ from privlab.ledger.judging import MEASURING, NOT_TESTED, Judgement
 from privlab.ledger.papers import page
 from privlab.ledger.report import EDGES, ICONS, ours, printed, reasons, verdict
 
-__all__ = ["SHOWN", "Panel", "plain", "show"]
+__all__ = ["SHOWN", "Panel", "mse_of", "plain", "show"]
 
 SHOWN = 8  # rows of a panel; the others are folded
+GUIDE = (
+    "A <em>stand-in</em> is smaller than what the paper ran (a smaller network, fewer steps); its verdict is about that alone. "
+    "<em>p</em> is how likely repeats as clear as these would be if there were no effect; below 0.05 they decide. "
+    "More: <code>ledger_guide.html</code> in the book"
+)
 FIGURES = 4  # numbers of ours in a row; all of them are in its fold
 _CELL = "text-align:left;vertical-align:top;white-space:normal;overflow-wrap:break-word;padding:.3em .5em"
 _TABLE = "table-layout:fixed;width:100%;margin:0;border-collapse:collapse;font-size:.9em;line-height:1.4"
@@ -46,6 +51,7 @@ class Panel:
 
     title: str
     judgements: tuple[Judgement, ...]
+    first: int = SHOWN
 
     def __repr__(self) -> str:
         lines = [self.title]
@@ -56,14 +62,14 @@ class Panel:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The most asked first, SHOWN of them; the others folded. Two columns that fit a telephone, and at most 700 pixels."""
+        """The most asked first, `first` of them; the others folded. Two columns that fit a telephone, and at most 700 pixels."""
         order = sorted(self.judgements, key=_less_asked)
         caption = f'<caption style="{_CELL};caption-side:top">{html.escape(self.title)}</caption>'
-        parts = [self._table(order[:SHOWN], caption)]
-        if rest := order[SHOWN:]:
+        parts = [self._table(order[: self.first], caption)]
+        if rest := order[self.first :]:
             more = f"{len(rest)} more claim{'s' if len(rest) > 1 else ''}"
             parts.append(f"<details><summary>{more}</summary>{self._table(rest)}</details>")
-        return f'<div style="max-width:700px">{"".join(parts)}</div>'
+        return f'<div style="max-width:700px">{"".join(parts)}<p><small>{GUIDE}.</small></p></div>'
 
     def _table(self, judgements: Sequence[Judgement], caption: str = "") -> str:
         head = f'<th scope="col" style="{_CELL};width:9.8em">verdict</th><th scope="col" style="{_CELL}">claim</th>'
@@ -108,8 +114,20 @@ def _compared(judgement: Judgement) -> str:
 
 
 def plain(text: str) -> str:
-    """A text with the names of measured values as words: psnr[gaussian, relative_0p01] is PSNR (gaussian, relative 0.01)."""
-    return _NAME.sub(lambda match: f"{_words(match[1])} ({', '.join(map(_words, match[2].split(', ')))})", text)
+    """A text with the names of measured values as words: psnr[gaussian, relative_0p01] is PSNR (gaussian, relative 0.01).
+
+    An MSE says of what it is, see `mse_of`.
+    """
+    return _NAME.sub(lambda match: f"{_metric(*match.groups())} ({', '.join(map(_words, match[2].split(', ')))})", text)
+
+
+def _metric(name: str, keys: str) -> str:
+    return f"MSE of {mse_of(keys)}" if name == "mse" else _words(name)
+
+
+def mse_of(keys: str) -> str:
+    """What the MSE of these keys compares: a closed form's pixels in [0, 1]; else normalised images, as the papers print it."""
+    return "pixels" if keys.startswith("closed_form") else "normalised images"
 
 
 def _words(name: str) -> str:
@@ -117,10 +135,10 @@ def _words(name: str) -> str:
     return " ".join(_WORDS.get(word, word.upper() if word in _INITIALS else word) for word in words)
 
 
-def show(lab: str, paper: str | None = None) -> Panel:
+def show(lab: str, paper: str | None = None, first: int = SHOWN) -> Panel:
     """Every claim of a lab ("04"), or those of one paper, with the paper's number, ours and the verdict from the committed evidence.
 
-    Raises ValueError for a lab out of form.
+    first: how many are shown; the others are folded.  Raises ValueError for a lab out of form.
     """
     if not (isinstance(lab, str) and len(lab) == 2 and lab.isdigit()):
         raise ValueError(f"lab={lab!r}; give its two digits as text, such as '05'")
@@ -128,4 +146,4 @@ def show(lab: str, paper: str | None = None) -> Panel:
         f"Lab {lab}: what was claimed, and what the committed evidence says. "
         "± is a standard deviation over n repeats, ×÷ the same as a factor, for errors, which are averaged in logs."
     )
-    return Panel(title, tuple(j for j in judging.judgements(lab) if paper in (None, j.claim.paper)))
+    return Panel(title, tuple(j for j in judging.judgements(lab) if paper in (None, j.claim.paper)), first)

@@ -11,17 +11,19 @@ from privlab.notebook import exercises
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """What a check found: `why` is empty for a right answer."""
+    """What a check found: `why` is empty for a right answer, of which `because` may say why it is right."""
 
     name: str
     why: str
+    because: str = ""
 
     @property
     def passed(self) -> bool:
         return not self.why
 
     def __str__(self) -> str:
-        return f"Exercise {self.name}: right." if self.passed else f"Exercise {self.name}: not yet. {self.why}"
+        right = f"Exercise {self.name}: right. {self.because}".rstrip()
+        return right if self.passed else f"Exercise {self.name}: not yet. {self.why}"
 
     __repr__ = __str__
 
@@ -44,7 +46,7 @@ def verify(name: str, answer: object) -> Outcome:
     exercises_of_lab = exercises.of(lab) if lab in exercises.labs() else {}
     if name not in exercises_of_lab:
         raise ValueError(f"name={name!r} is no exercise; try one of {', '.join(names())}")
-    outcome = Outcome(name, _why(exercises_of_lab[name], answer))
+    outcome = Outcome(name, _why(exercises_of_lab[name], answer), exercises.because(name))
     if not outcome.passed and os.environ.get("PRIVLAB_STRICT") == "1":
         raise AssertionError(str(outcome))
     return outcome

@@ -23,7 +23,7 @@ from privlab.notebook.widgets import WRAP, button, shown_error
 
 CELLS, PIXELS = 28, 12  # cells a side, and CSS pixels of a cell
 INKS = {"black": "k", "red": "r", "yellow": "y", "green": "g", "blue": "b", "white": "."}
-COLOURS = {"k": "#1e1e1e", "r": "#d55e00", "y": "#f0c419", "g": "#009e73", "b": "#3b8fd0", ".": "#ffffff"}
+COLOURS = {"k": "#1e1e1e", "r": "#cc2222", "y": "#f0c419", "g": "#009e73", "b": "#3b8fd0", ".": "#ffffff"}
 
 # A house below a sun: rows of ink and how many cells it fills.
 EXAMPLE = (
@@ -50,7 +50,7 @@ _LOOK = f'<link rel="stylesheet" href="data:text/css,{quote(_CSS)}">'
 
 
 def show(send: Callable[[Tensor], Any], side: int = 224) -> Pad:
-    """A pad that hands its image to `send` at once, and at each click on Send, and shows what this returns below.
+    """A pad that hands its image to `send` at each click on Send, and shows what this returns below, until another image is drawn.
 
     send: of an image (1, 3, side, side) in [0, 1]; it returns a picture, or anything else that shows itself.
     side: pixels of the image; a multiple of the 28 cells keeps these equal.
@@ -82,7 +82,6 @@ class Pad(ipywidgets.VBox):
         self.ink.observe(self._redraw, "value")
         self.upload.observe(self._chosen, "value")
         self.draw_example()
-        self.hand_over()
 
     @property
     def image(self) -> Tensor:
@@ -117,7 +116,7 @@ class Pad(ipywidgets.VBox):
         self.text.value = "\n".join(map(_unpacked, EXAMPLE))
 
     def _drawn(self, _: object) -> None:
-        self.photograph = None
+        self.photograph, self.result.outputs = None, ()
         self._redraw()
 
     def _redraw(self, _: object = None) -> None:
@@ -140,7 +139,7 @@ class Pad(ipywidgets.VBox):
                 fitted = ImageOps.fit(ImageOps.exif_transpose(opened).convert("RGB"), (self.side, self.side))
         except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
             return self._say(f"{file['name']} cannot be read as an image ({error}); choose a JPEG or a PNG.")
-        self.photograph = torch.from_numpy(np.array(fitted)).permute(2, 0, 1)[None] / 255
+        self.photograph, self.result.outputs = torch.from_numpy(np.array(fitted)).permute(2, 0, 1)[None] / 255, ()
         self._say(f"Send hands over {file['name']}, cropped to a square.")
 
     def _say(self, words: str) -> None:

@@ -200,7 +200,7 @@ class Choice(_Asked):
             )
         due = [option for option in self.options if option in wanted]
         self._keep(due if self.many or len(due) != 1 else due[0])
-        result = f"Right: {_listed(due, 'and' if self.many else 'or')}."
+        result = f"The answer: {_listed(due, 'and' if self.many else 'or')}."
         return self._compared(result, f" {self._judged(due)}", due)
 
     def _judged(self, due: list[str]) -> str:

@@ -32,7 +32,7 @@ return [e.closest('label').textContent.trim(), e.checked];
 # What the answers to predictions say, as Markdown: one for each that was asked.
 ANSWERS = """
 const said = [...document.querySelectorAll('.jp-OutputArea .jp-RenderedMarkdown')].map(e => e.textContent.trim());
-return said.filter(text => /^(Measured: |Right: |This is not measured yet)/.test(text));
+return said.filter(text => /^(Measured: |The answer: |This is not measured yet)/.test(text));
 """
 # The boxes of `widgets.explore`: controls, and below them what they drew.
 BOXES = """[...document.querySelectorAll('.jupyter-widgets.widget-vbox:not(.privlab-pad)')].filter(box =>

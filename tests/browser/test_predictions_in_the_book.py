@@ -23,7 +23,7 @@ nb_execution_mode, html_context = "off", {{"default_mode": "light"}}
 WORDS = [
     "TEASER ONE",
     "PICTURE ONE",
-    "Right: Swin.",
+    "The answer: Swin.",
     "BETWEEN",
     "TEASER TWO",
     "Measured: 40 dB.",
@@ -107,13 +107,13 @@ def test_a_guess_by_mouse_shows_what_follows_and_how_it_compares_and_is_kept(pag
     assert shown(reader) == ["BETWEEN", "END"]  # nothing was picked
     reader.find("//label[normalize-space()='ViT']").click()
     guess.click()
-    assert shown(reader) == ["TEASER ONE", "PICTURE ONE", "Right: Swin.", "BETWEEN", "END"]
+    assert shown(reader) == ["TEASER ONE", "PICTURE ONE", "The answer: Swin.", "BETWEEN", "END"]
     assert reader.js(ANSWERS) == ["You said ViT: what did you assume that does not hold here?", ""]
     reader.find("//a[.='See how it compares']").click()
     assert "#privlab-answer" in reader.driver.current_url
 
     reader.driver.get(page.as_uri())  # opened again
-    assert shown(reader) == ["TEASER ONE", "PICTURE ONE", "Right: Swin.", "BETWEEN", "END"]
+    assert shown(reader) == ["TEASER ONE", "PICTURE ONE", "The answer: Swin.", "BETWEEN", "END"]
     assert reader.find("//label[normalize-space()='ViT']/input").is_selected()
     reader.find("//label[normalize-space()='Swin']").click()
     button(reader, 1, "That is my guess").click()

@@ -193,6 +193,10 @@ def test_a_panel_says_the_verdict_first_and_numbers_by_plain_names():
             "TPR at FPR 0.001 (CIFAR-10, swin) = 0.2",
         ),
         ("attacc[orl, skip_4] > 1; acc[vit_b_16]", "attack accuracy (ORL, skip 4) > 1; accuracy (ViT b 16)"),
+        (
+            "mse[cifar10, swin]; mse[closed_form, arch_b]",
+            "MSE of normalised images (CIFAR-10, swin); MSE of pixels (closed form, arch b)",
+        ),
         ("no name [of a value]", "no name [of a value]"),
     ],
 )
@@ -210,6 +214,7 @@ def test_a_panel_shows_eight_claims_and_folds_the_rest():
     assert ids[0] == ["lu2022.asked", "lu2022.plain", *(f"privlab.ours.c{i}" for i in range(6))]
     assert ids[1] == [*(f"privlab.ours.c{i}" for i in range(6, 9)), "lu2022.late"]
     assert "more claims" not in panel.Panel("", tuple(many[:8]))._repr_html_()
+    assert "<summary>6 more claims" in panel.Panel("", tuple(many[:8]), 2)._repr_html_()
 
 
 def test_a_row_names_four_numbers_at_most():
@@ -257,6 +262,8 @@ def test_no_text_breaks_out_of_html():
     )
     assert {t for t, _ in tags.seen} == {
         "div",
+        "p",
+        "em",
         "table",
         "caption",
         "thead",

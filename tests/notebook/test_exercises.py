@@ -719,7 +719,10 @@ def with_a_mark(function, which):
 WRONG = {
     "00.threat": [
         ({"architecture", "weights", "gradients", "batch size", "preprocessing", "images"}, "Take out 'images'"),
-        ({"architecture", "gradients", "batch size", "preprocessing"}, "'weights' is missing"),
+        (
+            {"architecture", "gradients", "batch size", "preprocessing"},
+            "something is missing: the client has it from the server",
+        ),
         ({"gradient"}, "'gradient' is not on the list"),
         (set(), "The set is empty"),
         ("gradients", "Give a set of words"),
@@ -1004,7 +1007,7 @@ WRONG = {
         ({"C"}, "You may sign A: it says what was run"),
         ({"A", "B", "C"}, "Do not sign B: the closed form of lab 00"),
         ({"A", "C", "D"}, "Do not sign D: one attack was run"),
-        ({"A", "C", "E"}, "Do not sign E: the ResNet of the race was small"),
+        ({"A", "C", "E"}, "Do not sign E: a full-size network was not attacked"),
         ({"A", "C", "F"}, "'F' is none of the statements"),
         ("D", "Do not sign D"),
         (set(), "You may sign A"),

@@ -55,11 +55,11 @@ def test_a_guess_needs_a_range():
 
 def test_one_option_is_picked():
     guess = which(many=False)
-    assert guess.value is None and guess.against("Swin").startswith("Right: Swin. No guess was given")
+    assert guess.value is None and guess.against("Swin").startswith("The answer: Swin. No guess was given")
     guess.boxes[0].value = "Swin"
-    assert guess.value == "Swin" and guess.against("Swin") == "Right: Swin. That is what you said."
-    assert guess.against(["Swin", "ViT"]) == "Right: Swin or ViT. You said Swin: right."
-    assert guess.against("ViT") == "Right: ViT. You said Swin: what did you assume that does not hold here?"
+    assert guess.value == "Swin" and guess.against("Swin") == "The answer: Swin. That is what you said."
+    assert guess.against(["Swin", "ViT"]) == "The answer: Swin or ViT. You said Swin: right."
+    assert guess.against("ViT") == "The answer: ViT. You said Swin: what did you assume that does not hold here?"
 
 
 def test_several_options_are_ticked():
@@ -67,21 +67,21 @@ def test_several_options_are_ticked():
     assert guess.value is None and "No guess" in guess.against(["Swin"])
     tick(guess, "ViT", "Swin")
     assert guess.value == ["Swin", "ViT"]
-    assert guess.against({"ViT", "Swin"}) == "Right: Swin and ViT. That is what you said."
+    assert guess.against({"ViT", "Swin"}) == "The answer: Swin and ViT. That is what you said."
     assert guess.against(["Swin", "ViT", "ConvNeXt"]) == (
-        "Right: Swin, ViT and ConvNeXt. You said Swin and ViT: you missed ConvNeXt."
+        "The answer: Swin, ViT and ConvNeXt. You said Swin and ViT: you missed ConvNeXt."
     )
     assert guess.against(["ConvNeXt", "Swin"]) == (
-        "Right: Swin and ConvNeXt. You said Swin and ViT: ViT is not right, and you missed ConvNeXt."
+        "The answer: Swin and ConvNeXt. You said Swin and ViT: ViT is not right, and you missed ConvNeXt."
     )
-    assert guess.against([]) == "Right: none of them. You said Swin and ViT: Swin and ViT are not right."
+    assert guess.against([]) == "The answer: none of them. You said Swin and ViT: Swin and ViT are not right."
 
 
 def test_no_tick_is_a_guess_too_once_one_was_taken_back():
     guess = which()
     tick(guess, "ViT")
     tick(guess)
-    assert guess.value == [] and guess.against([]) == "Right: none of them. That is what you said."
+    assert guess.value == [] and guess.against([]) == "The answer: none of them. That is what you said."
 
 
 def test_what_is_not_measured_yet_is_said_and_compared_later():
@@ -237,13 +237,13 @@ def test_a_comparison_carries_what_a_page_needs_to_compare_another_guess():
 
     one = which(many=False)
     one.boxes[0].value = "ViT"
-    assert about(one.against("Swin")) == {"name": "which-leak", "result": "Right: Swin.", "right": ["Swin"]}
+    assert about(one.against("Swin")) == {"name": "which-leak", "result": "The answer: Swin.", "right": ["Swin"]}
     assert about(one.against(["ViT", "Swin"])) == {
         "name": "which-leak",
-        "result": "Right: Swin or ViT.",
+        "result": "The answer: Swin or ViT.",
         "right": ["Swin", "ViT"],
     }
-    assert about(which(name="b").against([])) == {"name": "b", "result": "Right: none of them.", "right": []}
+    assert about(which(name="b").against([])) == {"name": "b", "result": "The answer: none of them.", "right": []}
     number = widgets.predict("How far?", 0, 100, "dB")
     assert about(number.against(40)) == {"name": "how-far", "result": "Measured: 40 dB.", "right": 40.0}
     assert about(number.against(-math.inf)) == {"name": "how-far", "result": "Measured: −∞ dB.", "right": "-inf"}

@@ -73,7 +73,9 @@ def test_a_prediction_is_a_form_of_the_page_and_its_comparison_says_what_is_righ
     )
     (answer,), kept = static_pages.still(shown(guess.against('"c"')), saved)
     words, _, place = answer.data["text/markdown"].partition("\n\n")
-    assert words == 'Right: "c".' and not kept  # nobody guessed in the run, which the page does not say of its reader
+    assert (
+        words == 'The answer: "c".' and not kept
+    )  # nobody guessed in the run, which the page does not say of its reader
     assert place == '<div class="privlab-answer" data-name="is-a-b" data-right="[&quot;\\&quot;c\\&quot;&quot;]"></div>'
 
 

@@ -1,7 +1,7 @@
 """The checks of the labs, a file lab_NN.py for each. A check takes an answer and yields what is wrong with it; nothing means right.
 
 CHECKS of such a file has them by the names of their exercises. Where some of these stand in notebooks that go deeper, DEEPER says which:
-the topic of labs/deeper/NN_topic.py -> names.
+the topic of labs/deeper/NN_topic.py -> names. BECAUSE, where a file has it, says of an exercise why what is right is right.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ def labs() -> list[str]:
 def of(lab: str) -> dict[str, Check]:
     """The checks of one lab, by name; only its own file is loaded, since some need what takes a second to import."""
     return importlib.import_module(f"privlab.notebook.exercises.lab_{lab}").CHECKS
+
+
+def because(name: str) -> str:
+    """What is said after a right answer to an exercise; "" where nothing is."""
+    return getattr(importlib.import_module(f"privlab.notebook.exercises.lab_{name[:2]}"), "BECAUSE", {}).get(name, "")
 
 
 def parts(lab: str) -> list[list[str]]:

@@ -34,13 +34,13 @@ def threat(answer: object) -> Iterator[str]:
         yield f"'{strange[0]}' is not on the list above."
     if missing := sorted(SEEN - words):
         hint = {
-            "weights": "the server sent them to the client itself",
-            "architecture": "the server sent the model to the client itself",
-            "gradients": "they are the whole point of the client's update",
-            "batch size": "the server needs it to weigh the average over clients",
-            "preprocessing": "it is part of the recipe that every client follows",
+            "weights": "the client has it from the server, and it belongs to the model",
+            "architecture": "the client has it from the server, and it belongs to the model",
+            "gradients": "it is the client's answer",
+            "batch size": "without it the server could not weigh this client against the others",
+            "preprocessing": "it belongs to the recipe that every client follows",
         }
-        yield f"'{missing[0]}' is missing: {hint[missing[0]]}."
+        yield f"Right so far, but something is missing: {hint[missing[0]]}."
 
 
 def psnr(answer: object) -> Iterator[str]:
@@ -127,4 +127,8 @@ def _small_leak() -> tuple[VisionTransformer, Leak]:
     return model, observe(model, torch.rand(1, 3, 32, 32, generator=generator), torch.tensor([0]))
 
 
+BECAUSE = {
+    "00.threat": "Model and recipe come from the server, the gradient and the number of images from the client. The loss is a number that "
+    "the client computes on the way to the gradient, and does not send."
+}
 CHECKS = {"00.threat": threat, "00.psnr": psnr, "00.enough": enough, "00.leaflet": leaflet}

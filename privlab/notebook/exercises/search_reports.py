@@ -41,7 +41,8 @@ PLANS = {
     "a": "The attacker does not have the client's photograph. If they had it, they would need no attack.",
     "b": "That can be computed, and misleads: the gradient of a noisy picture can be as near as that of a clean one. Compare the distances "
     "in the titles with the pictures.",
-    "c": "The loss contains the weight itself. A small weight makes it small, whatever the picture looks like.",
+    "c": "The loss contains the weight itself. A small weight makes it small, whatever the picture looks like. Restarts may be compared by "
+    "their loss, since all of them have the same weight.",
 }
 
 
@@ -58,7 +59,7 @@ def tuning(answer: object) -> Iterator[str]:
 UNPROVED = {
     "b": "the closed form of lab 00 recovers the photograph from this very gradient. It is in there, and only this search did not find it",
     "d": "one attack was run. Others know more: a stronger optimiser, a prior of photographs, several gradients of the same image",
-    "e": "the ResNet of the race was small, and a full-size one was not attacked by it. The evidence may say it one day; a race does not",
+    "e": "a full-size network was not attacked in this race. The paper's ResNet-50, in the chart, met another search of 3,000 steps",
 }
 PROVED = {
     "a": "it says what was run, on what, and with which outcome, and no more",
