@@ -89,7 +89,7 @@ for source, dataset in ((data.load("mnist_samples"), "MNIST"), (photos, "CIFAR-1
         )
 
 # %% [markdown]
-# The paper's unit is the normalised one: it is nearer in all eight rows. So we judge the claims by the MSE of normalised images, or by decibels. Two baselines use no
+# The paper's unit is the normalised one: it is nearer in all eight rows. So we judge the claims by the MSE of normalised images, or by decibels. Two *baselines* use no
 # gradient: a grey image, and the mean of the public photographs. An attack that does worse than a baseline has found nothing. The order of two such attacks says nothing.
 
 # %%

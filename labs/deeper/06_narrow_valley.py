@@ -92,7 +92,7 @@ plots.evidence_lines(
 )
 
 # %% [markdown]
-# (The mean photograph is the baseline: a search below it has found noise.) Look at *which part* of the photograph is lost first.
+# (The mean photograph is the *baseline*: a search below it has found noise.) Look at *which part* of the photograph is lost first.
 
 # %%
 there = [
