@@ -125,7 +125,7 @@ class Race(Playback):
         state, length = self.states[name], 99 * self.ssim[name] if self.ssim[name] > 0 else 0
         scores = f"SSIM {self.ssim[name]:.2f}<br>{self.psnr[name]:.1f} dB"
         way = (
-            f'<svg viewBox="0 0 100 9" width="{SIDE}" aria-hidden="true" style="display:block;margin-top:3px">'
+            f'<svg viewBox="0 0 100 9" width="{SIDE}" aria-hidden="true" style="display:block;margin-top:3px;max-width:100%">'
             f'<rect x=".5" y="2" width="99" height="5" fill="none" stroke="currentColor" stroke-opacity=".6" stroke-width=".7"/>'
             f'<rect x=".5" y="2" width="{length:.1f}" height="5" fill="{COLOURS[0]}"/>'
             f'<path d="M{100 * self.bar:g} 0V9" stroke="currentColor" stroke-width="1.4"/></svg>'

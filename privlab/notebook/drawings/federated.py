@@ -100,8 +100,8 @@ def search_loop(changed: str = "made-up image", compared: str = "gradient") -> D
     glyphs.noise(canvas, 12, 18, 48)
     canvas.label(106, 38, changed, size=NAME, bold=True, width=84)
     own = canvas.box(WIDTH - wide, 0, wide, high, colour=RED)
-    canvas.label(own.top[0], 22, f"its {compared}", size=NAME, bold=True, width=150)
-    glyphs.gradient(canvas, own.x + 24, 32, 110, GRADIENTS[0], 21)
+    under = canvas.label(own.top[0], 22, f"its {compared}", size=NAME, bold=True, width=150) - 6
+    glyphs.gradient(canvas, own.x + 24, under, 110, GRADIENTS[0], (high - 10 - under) / 2)  # two lines leave less room
     distance = canvas.box(
         WIDTH - wide, below, wide, high, "distance", f"between its {compared} and the one that was sent", colour=RED
     )
