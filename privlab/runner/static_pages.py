@@ -192,12 +192,12 @@ def _stood(state: dict[str, Any]) -> str:
     if "_options_labels" in state and state.get("index") is not None:
         return f"{name}: {html.escape(str(state['_options_labels'][state['index']]))}"
     if "max" in state and "min" in state:  # a guess: where its slider stood says nothing
-        return f"{name}, from {state['min']:g} to {state['max']:g}"
+        return f"{name}, from {state['min']:g} to {state['max']:g}" if name else ""
     if isinstance(state.get("value"), bool):
         return f"{name}: {'yes' if state['value'] else 'no'}"
     if state.get("_model_name") == "TextareaModel":  # a drawing, letter by letter
         return name
     if "disabled" in state and name:
         return f"{name}: {html.escape(str(state['value']))}" if state.get("value") else name
-    text = str(state.get("value") or "")
+    text = re.sub(r"<(br|/p|/div|/li|/h\d)\b[^>]*>", r"\g<0> ", str(state.get("value") or "")).strip()
     return html.escape(re.sub(r"<[^>]+>", "", text)) if not _PICTURE.search(text) else ""
