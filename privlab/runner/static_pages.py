@@ -199,6 +199,5 @@ def _stood(state: dict[str, Any]) -> str:
         return name
     if "disabled" in state and name:
         return f"{name}: {html.escape(str(state['value']))}" if state.get("value") else name
-    text = str(state.get("value") or "")
-    text = re.sub(r"(?<=[^\s>])(</\w+>)*<(p|h\d|div|li|br)\b", r" <\2", text)  # words of two blocks are two words
+    text = re.sub(r"<(br|/p|/div|/li|/h\d)\b[^>]*>", r"\g<0> ", str(state.get("value") or "")).strip()
     return html.escape(re.sub(r"<[^>]+>", "", text)) if not _PICTURE.search(text) else ""

@@ -112,22 +112,22 @@ def mark(
         for ask in graders:
             free.put(ask)
         warning = _warning(graders[0])
-        contents = {path: _read(graders[0], path, folder) for path in new}
-        every = [*rows.values(), *(row for row, _ in contents.values())]
-        exercises = sorted({name for row in every for name in row.verdicts})
-        write_atomic(out, text(list(rows.values()), exercises, warning).encode("utf-8", "backslashreplace"))
-        began(len(new), warning)
 
-        def one(path: Path) -> Row:
+        def lent(work: Callable[..., Any], *given: Any) -> Any:
             ask = free.get()
             try:
-                return _marked(ask, *contents[path], seconds, memory)
+                return work(ask, *given)
             finally:
                 free.put(ask)
 
         with ThreadPoolExecutor(len(graders)) as pool:
-            waiting = {pool.submit(one, path): path for path in new}
             try:
+                contents = dict(zip(new, pool.map(lambda path: lent(_read, path, folder), new), strict=True))
+                every = [*rows.values(), *(row for row, _ in contents.values())]
+                exercises = sorted({name for row in every for name in row.verdicts})
+                write_atomic(out, text(list(rows.values()), exercises, warning).encode("utf-8", "backslashreplace"))
+                began(len(new), warning)
+                waiting = {pool.submit(lent, _marked, *contents[path], seconds, memory): path for path in new}
                 for future in as_completed(waiting):
                     row = rows[waiting[future]] = future.result()
                     table = text([rows[path] for path in paths if path in rows], exercises, warning)
