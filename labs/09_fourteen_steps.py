@@ -26,6 +26,7 @@
 
 # %%
 import torch
+from IPython.display import display
 
 from privlab import compute, experiments, ledger, models
 from privlab.experiments import designs, fourteen_steps
@@ -150,12 +151,7 @@ morph
 # %%
 gain = {n: morph.ssim[n] - morph.ssim[n - 1] for n in range(2, 15)}
 largest = max(gain, key=gain.get)
-bet.against(names[largest])
-
-# %%
-size.against("neither")
-
-# %%
+display(bet.against(names[largest]))
 text(
     "On your photograph the SSIM gains most at step {}, {}: {:+.2f}. It is {:.2f} "
     "behind step 1 and {:.2f} behind step 14.",
@@ -165,6 +161,9 @@ text(
     morph.ssim[1],
     morph.ssim[14],
 )
+
+# %%
+size.against("neither")
 
 # %% [markdown]
 # ## Was that luck?

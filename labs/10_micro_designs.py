@@ -29,6 +29,7 @@
 import itertools
 
 import torch
+from IPython.display import display
 
 from privlab import compute, experiments, ledger
 from privlab.experiments import designs, micro_designs
@@ -206,9 +207,8 @@ blame.against(most)
 
 # %%
 change = effects["norm"]
-norm.against("better" if change > 1 else "worse" if change < -1 else "about as good")
-
-# %%
+said = "better" if change > 1 else "worse" if change < -1 else "about as good"
+display(norm.against(said))
 text(
     "On your photograph, with your longer search, the main effects are {:+.1f} dB for "
     "*addition*, {:+.1f} dB for *stem*, {:+.1f} dB for *norm* and {:+.1f} dB for "
@@ -231,9 +231,7 @@ plots.evidence(kept, mine, rows, xlabel="interaction in dB")
 # %%
 both = {pair: shown.mean(f"interaction[{pair[0]}, {pair[1]}]") for pair in pairs}
 largest = max(both, key=lambda pair: abs(both[pair]))
-adds.against("not all near 0" if abs(both[largest]) > 1 else "all near 0")
-
-# %%
+display(adds.against("not all near 0" if abs(both[largest]) > 1 else "all near 0"))
 text(
     "With n = {} at {}, *{}* brings the attacker most, {:+.1f} dB on average. The "
     "largest interaction is that of *{}* with *{}*, {:+.1f} dB. A table that changes "
@@ -298,9 +296,7 @@ plots.evidence(kept_stems, mine_stems, rows, xlabel="what a change brings, in dB
 # %%
 shown_stems = kept_stems or mine_stems
 brings = {name: shown_stems.mean(rows[name]) for name in hurts.options}
-hurts.against(min(brings, key=brings.get))
-
-# %%
+display(hurts.against(min(brings, key=brings.get)))
 text(
     "With n = {} at {}, means in place of maxima bring the attacker {:+.1f} dB, "
     "stride 4 in place of pooling {:+.1f} dB, and patches {:+.1f} dB. Of nine values a "

@@ -28,6 +28,7 @@
 # %%
 import numpy as np
 import pandas as pd
+from IPython.display import display
 from scipy.stats import t
 
 from privlab import experiments, ledger
@@ -140,9 +141,6 @@ guess_power
 # %%
 kept = experiments.load("the_ledger.decisions")
 mine = experiments.run("the_ledger.decisions", profile)
-guess_power.against(100 * kept.mean("decided_share[repeats_3, gap_2]"))
-
-# %%
 gaps = (0, 1, 2, 4)
 share = "decided_share[repeats_{}, gap_{}]".format
 plots.evidence_lines(
@@ -154,6 +152,7 @@ plots.evidence_lines(
 )
 
 # %%
+display(guess_power.against(100 * kept.mean(share(3, 2))))
 text(
     "With no difference at all, {:.0%} of the experiments with three repeats are "
     "decided, and each of these verdicts is wrong. With a difference of two standard "
