@@ -87,7 +87,7 @@ for number in range(2, 15):
 # Step 1 *is* timm's ResNet-50, and step 14 its ConvNeXt-T: with their weights, ours give equal outputs. The paper's Table 9 leaves some details
 # open. What we chose stands at the head of `privlab.models.morph`.
 #
-# Move the slider, and find each change in the drawing. It shows a block of the second stage, but for three steps: 4 and 8 change the stem, and 13
+# Move the slider, and find each change in the drawing. It shows a block of the second stage, except for three steps: 4 and 8 change the stem, and 13
 # changes the first block of a stage, where the resolution is halved.
 
 # %%
@@ -124,9 +124,11 @@ drawings.client_and_server(sent="gradient", kept="photograph")
 # second counts. In some networks even different images have nearly equal gradients. There the first term is small, and smoothness wins at a weight
 # that is right elsewhere. So we compare, in each network, the gradient of a plain grey image with those of a few public photographs. The farther they
 # are apart, the larger the weight that this network gets. We call this a **calibrated weight**.
-#
+
+# %% [markdown]
 # The paper has one weight for all fourteen. [A deeper notebook](deeper/09_weight_of_smoothness.ipynb) has the paper's way beside ours, and shows what this changes.
-#
+
+# %% [markdown]
 # ### Predict
 #
 # All fourteen networks get the same photograph and the same number of steps. Look at the list above once more. Where does the photograph appear?
@@ -155,8 +157,8 @@ found = {n: search.result(n, search.fair(n)).images for n in bar}
 # %% [markdown]
 # ## One slider
 #
-# Move the slider from the ResNet to the ConvNeXt, with the mouse or the arrow keys. The block changes, the size of the paper's network, and what the search found
-# behind ours. At steps 4, 8 and 13 another part is shown, as above. (Step 3 changes only how many blocks a stage has. Ours have one each, so it changes nothing here.)
+# Move the slider from the ResNet to the ConvNeXt. The block changes, the size of the paper's network, and what the search found
+# behind ours. At steps 4, 8 and 13 another part is shown. (Step 3 changes only how many blocks a stage has. Ours have one each, so it changes nothing here.)
 
 # %%
 morph = morphing.Morph(found, search.photograph)
@@ -281,7 +283,8 @@ checks.verify("09.report", reasons)
 # ## What else does a step change?
 #
 # A feature map of 4 x 4 places says less about *where* something is than one of 8 x 8. So a step that changes the resolution of the maps may change the leak for this reason alone.
-#
+
+# %% [markdown]
 # ### Exercise 3: the sides of the maps *(difficulty 2, 12 minutes)*
 #
 # Write `sides(step, side)`: the side of the map behind each of the four stages, for square images of `side` pixels.
@@ -315,7 +318,7 @@ checks.verify("09.sides", sides)
 # %% [markdown]
 # ### Exercise 4: which steps are not one change? *(difficulty 1, 5 minutes)*
 #
-# For images of 32 x 32: name all steps at which the side of the map behind the first stage differs from the step before, as a set such as `{2, 3}`. Use your `sides(STEPS[n], 32)`, or think.
+# For images of 32 x 32: name all steps at which the side of the map behind the first stage differs from the step before, as a set such as `{2, 3}`. Use `sides(STEPS[n], 32)`, or think.
 #
 # <details><summary>Hint</summary>Only the stem decides it. Which steps change the stem?</details>
 
@@ -403,8 +406,8 @@ text(
 # %% [markdown]
 # ## The paper, and here
 #
-# Zhang et al. 2024, Table 8 and Figure 7, have one weight for all steps, and most of the rows below are judged that way, so they can differ from the answer above.
-# Their searches have 60 steps, or 400 where they say *long*, which was tried for steps 8 to 10. The table has what there is, in dB.
+# Zhang et al. 2024, Table 8 and Figure 7, have one weight for all steps. Most rows below do, too, so they can differ from the answer above.
+# Their searches have 60 steps, or 400 where they say *long* (steps 8 to 10 only). The table has what there is, in dB.
 
 # %%
 columns = {

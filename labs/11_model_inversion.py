@@ -249,6 +249,10 @@ def convince(model, picture, target, steps=50):
 
 # %%
 solved = checks.verify("11.convince", convince)
+draw = torch.Generator().manual_seed(seed)
+before = after = torch.rand(1, *private.shape[1:], generator=draw)
+if solved.passed:  # person 3, for the victim
+    after = convince(lambda x: target(here.normalise(x)), before, 3, steps=200)
 solved
 
 # %% [markdown]
@@ -266,10 +270,6 @@ guess_noise = widgets.choose("The judge says:", [SAME, CHANCE, NEVER])
 guess_noise
 
 # %%
-draw = torch.Generator().manual_seed(seed)
-before = after = torch.rand(1, *private.shape[1:], generator=draw)
-if solved.passed:
-    after = convince(lambda x: target(here.normalise(x)), before, 3, steps=200)
 door, judge = target(here.normalise(after)).softmax(1)[0], here.judge.model(after)[0]
 said = f"the victim: person 3, {door[3]:.0%}; the judge: person {judge.argmax()}"
 noise = plots.images(
@@ -284,16 +284,19 @@ chart = plots.evidence(
 )
 told = text(
     "In {} repeats the victim names {:.0f} of 100 such pictures as the person asked "
-    "for: a success rate measured on the victim would call noise a face.",
-    *(len(kept), kept.mean(rows["victim"])),
+    "for: a success rate measured on the victim would call noise a face. The judge "
+    "names {:.0f}, with a standard deviation of {:.0f}. There were twenty pictures in "
+    "each, one for each person, and a judge with one name for all of them is right "
+    "about one, always. Whether the judge did so we do not know: its names were not "
+    "kept. The ledger calls this claim inconclusive for want of a spread alone.",
+    *(len(kept), kept.mean(rows["victim"]), kept.mean(rows["judge"])),
+    kept.spread(rows["judge"]),
 )
 verdict = CHANCE if kept.mean(rows["judge"]) > 1 else NEVER
 display(noise, chart, told, guess_noise.against(verdict))
 
 # %% [markdown]
-# One dot is a repeat: its own draw of private people, with newly trained networks. In it a ResNet was the victim, and had to be made sure of twenty
-# pictures of noise, one for each person. Whoever gives all of them the same name is right about exactly one. So there can be a chance without any spread. The ledger
-# below calls this claim inconclusive for that reason only: its test of means needs a spread.
+# One dot is a repeat: its own draw of private people, with newly trained networks. (In the evidence about noise, a ResNet was the victim.)
 #
 # ### Predict
 #
