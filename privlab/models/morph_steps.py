@@ -103,7 +103,7 @@ def variant(step: int | Step, **changes: Any) -> Step:
         pattern = getattr(varied, field)
         if pattern not in PATTERNS:
             raise ValueError(
-                f"{field}={pattern!r} is no pattern; give three digits, 1 where it is kept and 0 where not, such as '110'"
+                f"{field}={pattern!r} is no pattern; give three digits in quotes, 1 where it is kept and 0 where not, such as '110'"
             )
     return varied
 

@@ -108,10 +108,17 @@ class Prediction(_Asked):
             readout_format=".4",  # four digits, and no zeros at the end
             layout={"width": "24em", "max_width": "96%"},
         )
+        self.button = ipywidgets.Button(description="That is my guess", tooltip="Also where the slider stands now")
+        self.button.on_click(self._move)
         super().__init__(question, name, [self.slider])
 
     def _rows(self) -> Sequence[ipywidgets.Widget]:
-        return [ipywidgets.HBox([self.slider, ipywidgets.Label(self.unit)])]
+        row = [self.slider, ipywidgets.Label(self.unit), self.button]
+        return [ipywidgets.HBox(row, layout={"flex_flow": "row wrap"})]
+
+    def _move(self, _: object) -> None:
+        super()._move(_)
+        self.button.icon = "check"
 
     def _set(self, kept: Any) -> bool:
         if isinstance(kept, bool) or not isinstance(kept, (int, float)) or not self.low <= kept <= self.high:
@@ -126,7 +133,7 @@ class Prediction(_Asked):
 
     @property
     def value(self) -> float | None:
-        """The guess, or None while the slider has not been touched."""
+        """The guess, or None while neither the slider was moved nor the button pressed."""
         return self.slider.value if self.moved else None
 
     def against(self, measured: float) -> Comparison:

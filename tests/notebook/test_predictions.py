@@ -48,6 +48,15 @@ def test_a_guess_counts_once_the_slider_was_moved():
     assert guess.against(math.inf).startswith("Measured: ∞ dB. You said 45. That is ∞ dB away")
 
 
+def test_a_guess_may_be_where_the_slider_starts():
+    guess = widgets.predict("How far?", 0, 100, "dB")
+    assert guess.value is None
+    guess.button.click()
+    assert guess.value == 50 and guess.button.icon == "check"
+    assert guess.against(50) == "Measured: 50 dB. You said 50. Close."
+    assert widgets.predict("How far?", 0, 100, "dB").value == 50  # kept, for a lab that is opened again
+
+
 def test_a_guess_needs_a_range():
     with pytest.raises(ValueError, match=r"low=3, high=3: there is nothing to choose"):
         widgets.predict("?", 3, 3)

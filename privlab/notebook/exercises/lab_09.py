@@ -24,9 +24,12 @@ def variant(answer: object) -> Iterator[str]:
         yield OPEN
         return
     if not isinstance(answer, morph_steps.Step):
-        yield f"Give a step, as morph.variant(9, activations=...) returns; this is a {type(answer).__name__}."
+        how = 'models.morph.variant(9, activations="..."), with three digits in place of the dots'
+        yield f"Give a step. {how}, makes one; this is a {type(answer).__name__}."
         return
     step = morph_steps.STEPS[10]
+    if answer == step:
+        yield "That is step 10 as the paper has it. Make it yourself, out of step 9: which of its activations stay?"
     if answer.activations != step.activations:
         yield from _why_pattern(answer.activations)
     if replace(answer, number=10, name=step.name, activations=step.activations) != step:
@@ -44,7 +47,7 @@ def _why_pattern(pattern: str) -> Iterator[str]:
     elif pattern == "100":
         yield "activations='100' keeps the one behind the depthwise convolution; step 10 keeps the one between the two 1 x 1."
     else:
-        yield "activations='001' keeps the one behind the addition, the very one whose removal the paper names."
+        yield "activations='001' keeps the one behind the addition, and step 10 has none there: look below 'add the shortcut'."
 
 
 # -- what else a step changes --------------------------------------------------------------------------------------------
@@ -103,9 +106,6 @@ def moved(answer: object) -> Iterator[str]:
         return
     numbers = {int(n) for n in items if n is not None}
     right = {n for n in range(2, 15) if _sides(morph_steps.STEPS[n], 32)[0] != _sides(morph_steps.STEPS[n - 1], 32)[0]}
-    for n in sorted(right - numbers):
-        sides = [_sides(morph_steps.STEPS[k], 32)[0] for k in (n - 1, n)]
-        yield f"Step {n} is missing: the first stage's map goes from {sides[0]} x {sides[0]} to {sides[1]} x {sides[1]} there."
     for n in sorted(numbers - right):
         if n == 13:
             yield "Step 13 moves where the side is halved, from inside the blocks to between stages; the first stage keeps its own."
@@ -113,6 +113,10 @@ def moved(answer: object) -> Iterator[str]:
             yield f"Step {n} leaves the first stage's map at {_sides(morph_steps.STEPS[n], 32)[0]} x {_sides(morph_steps.STEPS[n], 32)[0]}."
         else:
             yield f"Step {n} has no step before it among the fourteen."
+    if missing := len(right - numbers):
+        so_far = f"Right so far: {', '.join(map(str, sorted(numbers)))}. " if numbers else ""
+        count = "One step is" if missing == 1 else f"{missing} steps are"
+        yield f"{so_far}{count} missing. Compare sides(STEPS[n], 32)[0] with that of step n - 1, for each n from 2 to 14."
 
 
 # -- the effective rank --------------------------------------------------------------------------------------------------

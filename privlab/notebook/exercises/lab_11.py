@@ -23,6 +23,13 @@ _HIDDEN = 0.1 * torch.arange(720).square().mul(0.31).sin().view(90, 8)
 _OUT = 2 * torch.arange(40).square().mul(1.1).sin().view(8, 5)
 
 
+STOPPED = {  # what torch says -> what to do about it
+    "leaf": "The pixels need a gradient, so PyTorch allows no change in place. Clamp them under torch.no_grad().",
+    "must be Tensor, not int": "`target` is an int, and cross_entropy wants a tensor of one class: torch.tensor([target]).",
+    "'int' object": "`target` is an int, and cross_entropy wants a tensor of one class: torch.tensor([target]).",
+}
+
+
 def network(x: Tensor) -> Tensor:
     """A small fixed network, (n, 3, 6, 6) pixels to (n, 5) logits. It is blind to the last column of the picture."""
     return (((x[..., :-1] - 0.5).flatten(1) @ _HIDDEN).tanh()) @ _OUT
@@ -42,7 +49,13 @@ def convince(answer: object) -> Iterator[str]:
     images, (one, other) = {}, TARGETS
     for target in TARGETS:
         photo = PICTURE.clone()
-        images[target] = call(model, photo, target)
+        try:
+            images[target] = call(model, photo, target)
+        except (RuntimeError, TypeError) as error:
+            if why := next((why for words, why in STOPPED.items() if words in str(error)), ""):
+                yield why
+                return
+            raise
         if images[target] is None:
             yield OPEN
             return

@@ -8,7 +8,7 @@ from privlab.notebook.exercises.answers import letters, word
 
 EVIDENCE = {  # what of the report counts -> what is missing without it
     "b": "Who else could say whom a face shows? One sentence names a judge that the search has not driven to its answer.",
-    "c": "How do you know that the second network does not give the right name to any picture at all? It needs a baseline.",
+    "c": "Would the second network give these names to any picture at all? It needs a baseline: other faces.",
     "e": "People are judges, too, if they do not know the answer, and if guessing is counted.",
 }
 NO_EVIDENCE = {
@@ -25,7 +25,8 @@ PAIRS = {
 NO_PAIRS = {
     "a": "(a) A VGG and a ResNet differ in their stems and in their blocks, too. Any of these may make the difference.",
     "b": "(b) Both have all skip connections. This pair tells what the stem does.",
-    "e": "(e) The stems are alike now, but the blocks still differ in more than the skip connections.",
+    "e": "(e) The stems are alike now. But this ResNet has about twice as many convolutions, and halves its maps by strides where "
+    "the VGG takes maxima. Any of this may make the difference.",
 }
 
 
@@ -121,6 +122,7 @@ UNSIGNED = {
     "a": "Each step stands on those before it. The table never tried step 10 on another network, and the report says 'any network'.",
     "b": "The report says 'any attack'. The table has one, and the photograph may still be in the gradient of step 9.",
     "e": "The report says 17 dB. One weight for both may hold the search back at one step more than at the other.",
+    "g": "The report says any network and any attack. One reason is a measurement in which the gain is far smaller: look at 10 minus 9.",
 }
 SIGNED = {
     "c": "(c) An activation has no parameters: both steps have the same. And each search compares gradients of one network only.",
@@ -130,7 +132,7 @@ SIGNED = {
 
 
 def report(answer: object) -> Iterator[str]:
-    yield from letters(answer, UNSIGNED, SIGNED, "the reasons are a to f")
+    yield from letters(answer, UNSIGNED, SIGNED, "the reasons are a to g")
 
 
 UNSAFE = {
