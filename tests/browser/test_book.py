@@ -84,6 +84,8 @@ def test_words_stand_out_and_everything_has_a_name(book, reader, theme):
         "_generated/ledger",
         "_generated/coverage",
         "_generated/benchmarks",
+        "_generated/holds/02",
+        "_generated/lesson_plans",
         "_generated/labs/05_april_closed_form",
         "claims/lu2022.section42.fixed_embedding_protects",
         "claims/zhang2024.table2.cifar10.swin_over_resnet",
