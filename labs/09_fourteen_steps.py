@@ -169,6 +169,7 @@ gain = {n: morph.ssim[n] - morph.ssim[n - 1] for n in range(2, 15)}
 largest = max(gain, key=gain.get)
 display(
     bet.against(names[largest]),
+    size.against("neither"),
     text(
         "On this one photograph, after {} steps of the search, the SSIM gains most at "
         "step {}, {}: {:+.2f}. It is {:.2f} behind step 1 and {:.2f} behind step 14.{}",
@@ -178,9 +179,6 @@ display(
         "of the profile `class` may answer otherwise." * quick,
     ),
 )
-
-# %%
-size.against("neither")
 
 # %% [markdown]
 # ## Was that luck?

@@ -307,8 +307,8 @@ game
 display(safest.against(min(board, key=game.worst)))
 worst = sorted(board, key=game.worst)
 text(
-    "On this photograph Blue's loss is {:.1f} with *{}* and {:.1f} with *{}*, under the "
-    "best attack. The noise on attention is as long as the gradient, and the best "
+    "On this photograph Blue's loss is {:.1f} with *{}* and {:.1f} with *{}*, under "
+    "the best attack. The noise on attention is as long as the gradient, and the best "
     "attack still ends {:.0f} dB above the baseline.",
     game.worst(worst[0]),
     worst[0],

@@ -238,7 +238,8 @@ def families(repeat: int, names: list[str]) -> Values:
         model, photo, label = _at_its_size(name, repeat)
         if name == names[0]:
             yield from guesses("imagenet_samples", photo, other_than=repeat % 20)
-        leak, forms = observe(model, photo, label), {"patch_embedding": closed_form.patch_embedding}
+        leak = observe(model, photo, label)
+        forms: dict[str, Any] = {"patch_embedding": closed_form.patch_embedding}
         if isinstance(model, VisionTransformer) and closed_form.hidden_directions(model) == 0:
             forms["subspace"] = closed_form.subspace
         for sent in FORMATS:
