@@ -283,8 +283,8 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 
 # %% [markdown]
 # Do not take the triangle for an outlier. Its model is another one: 49 patches, and tokens of 384 numbers. The dots have 196 patches and 768 numbers; the model that you
-# attacked above has 196 and 384 at the size `class`. For each pixel of a patch, the patches are the unknowns, and the numbers of a token are the equations. The more
-# equations there are for an unknown, the less harm rounding does. So the triangle is the best of the three, and your slider showed the worst.
+# attacked above has 196 and 384 (at the size `smoke` it is the triangle's). For each pixel of a patch, the patches are the unknowns, and the numbers of a token are the equations. The more
+# equations there are for an unknown, the less harm rounding does. So of the three models the triangle's comes out best, and the one with 196 and 384 worst.
 
 # %%
 shown = kept or mine  # the committed evidence, where there is some

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from privlab.notebook import exercises
 
@@ -29,7 +29,13 @@ class Outcome:
 
     def _repr_html_(self) -> str:
         colour, mark = ("#0072b2", "&#10003;") if self.passed else ("#b35900", "&#8635;")
-        return f'<p role="status" style="border-left:4px solid {colour};padding-left:.7em">{mark} {html.escape(str(self))}</p>'
+        words = html.escape(str(replace(self, because="")))
+        why = (
+            f"<details><summary>Why</summary>{html.escape(self.because)}</details>"
+            if self.passed and self.because
+            else ""
+        )
+        return f'<div role="status" style="border-left:4px solid {colour};padding-left:.7em">{mark} {words}{why}</div>'
 
 
 def names() -> list[str]:
