@@ -62,8 +62,8 @@ mine = experiments.run("model_inversion.skips", profile, device=device)
 # ## Private people, public people
 #
 # **Model inversion** asks a trained model what its training data look like. Here the model is a classifier, the *victim*. It tells 20 *private* people
-# apart (8 at `smoke`). The attacker has a copy of it, with all its weights. They also have photographs of other people, the *public* ones. They have no
-# photograph of a private person.
+# apart (8 at `smoke`). The attacker has a copy of it, with all its weights. They also have photographs of other people, the *public* ones, but of
+# no private person.
 
 # %%
 size = experiments.find("model_inversion.skips").size(mine.size)
@@ -184,7 +184,7 @@ film = flipbook.show(
 display(film, guess_named.against(named[shown[-1]]))
 
 # %% [markdown]
-# (The film opens at its end. Move the slider to the first frame, and then forward.)
+# (The film opens at its end: move the slider to the first frame.)
 #
 # ## Who is it?
 #
@@ -249,10 +249,6 @@ def convince(model, picture, target, steps=50):
 
 # %%
 solved = checks.verify("11.convince", convince)
-draw = torch.Generator().manual_seed(seed)
-before = after = torch.rand(1, *private.shape[1:], generator=draw)
-if solved.passed:  # person 3, for the victim
-    after = convince(lambda x: target(here.normalise(x)), before, 3, steps=200)
 solved
 
 # %% [markdown]
@@ -261,6 +257,10 @@ solved
 # Take noise instead of a face. Change its pixels until the *victim* is sure that it shows person 3. Then ask the judge who it is.
 
 # %%
+draw = torch.Generator().manual_seed(seed)
+before = after = torch.rand(1, *private.shape[1:], generator=draw)
+if solved.passed:  # person 3, for the victim
+    after = convince(lambda x: target(here.normalise(x)), before, 3, steps=200)
 CHANCE, SAME, NEVER = (
     "person 3, as often as by chance",
     "person 3, too",
@@ -370,6 +370,9 @@ def delta(features, targets, private, labels):
 
 # %%
 measured = checks.verify("11.delta", delta)
+measured
+
+# %%
 LAST, meant = models.representations.LAST, found.result.targets
 seen = models.representations.read(here.judge.model, found.result.images)[LAST]
 apart = [float("nan")] * 2  # as long as Exercise 3 is open
@@ -385,7 +388,7 @@ told = text(
     *apart,
     *(kept.mean(DELTA.format(cut)) for cut in ("full", "none_left")),
 )
-display(measured, told)
+told
 
 # %% [markdown]
 # ## Does the architecture matter?
@@ -492,8 +495,7 @@ checks.verify("11.pairs", pairs)
 # One thing still differs in such a pair: how good the networks are at their *task*. [Cut the stages yourself](deeper/11_skip_connections.ipynb) compares them
 # at equal accuracy. There is more: [networks whose skip connections are folded away](deeper/11_repvgg.ipynb), and
 # [digits in place of faces](deeper/11_digits.ipynb).
-
-# %% [markdown]
+#
 # ## The answer
 
 # %%
