@@ -24,6 +24,11 @@ class Table:
     largest: Mapping[str, str] = field(default_factory=dict)
 
 
+def _words(name: str) -> str:
+    """A name of timm's that a narrow page can break."""
+    return name.replace("_", " ")
+
+
 NETWORKS = {
     "ResNet": "resnet",
     "Swin": "swin",
@@ -39,7 +44,7 @@ TABLES = [
         "foretells how many from the model, before any attack. A stock ViT is seldom as wide as its tokens and the pixels of a patch "
         "together, so most of them leave much of a patch open.",
         "april_closed_form.stock_ranks",
-        {f"`{name}`": name for name in closed.VITS},
+        {_words(name): name for name in closed.VITS},
         {"directions left open": "hidden[{}]", "share of a patch": "share[{}]", "PSNR (dB)": "psnr[subspace, {}]"},
         {"the rule and the measurement differ by at most": "null_space_gap[stock_ranks]"},
     ),
@@ -48,14 +53,14 @@ TABLES = [
         "PSNR (dB) of one photograph, from gradients sent in three number formats. The mean of other photographs, which needs no gradient, "
         "is in the last column.",
         "april_closed_form.families",
-        {f"`{name}`": name for name in closed.FAMILIES},
+        {_words(name): name for name in closed.FAMILIES},
         {form: f"psnr[patch_embedding, {{}}, {form}]" for form in closed.FORMATS} | {"mean": "psnr[imagenet, mean_photograph]"},
     ),
     Table(
         "The subspace form where a stock ViT is wide enough",
         "PSNR (dB) of one photograph, from the gradient of the first attention alone.",
         "april_closed_form.families",
-        {"`vit_large_patch16_224`": "vit_large_patch16_224"},
+        {"vit large patch16 224": "vit_large_patch16_224"},
         {form: f"psnr[subspace, {{}}, {form}]" for form in closed.FORMATS},
     ),
     Table(
