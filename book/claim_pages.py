@@ -61,6 +61,7 @@ def collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield name, {"title": html.escape(claim.statement), "body": body, "meta": _WIDE, **beside}, "page.html"
 
 
+@functools.cache
 def templates(book: Path) -> jinja2.Environment:
     """The book's own templates, those of claims among them.  book: the folder of its sources."""
     place = jinja2.FileSystemLoader(book / "_templates")
@@ -126,6 +127,20 @@ def every(root: Path | None = None) -> Iterator[dict[str, Any]]:
             "edges": report.EDGES,
             "states": STATES,
         }
+
+
+def listed(judgements: Iterable[Judgement], root: str = "") -> str:
+    """Claims, each with its verdict and a link to its page.  root: of the book, as seen from the page that has the list."""
+    rows = (
+        f'<li><span aria-hidden="true">{report.ICONS[j.verdict]}</span> {link(j, root)} {report.verdict(j)}</li>'
+        for j in judgements
+    )
+    return f'<ul class="privlab-needs">{"".join(rows)}</ul>'
+
+
+def link(j: Judgement, root: str = "") -> str:
+    """A claim's statement, which leads to its page.  root: see `listed`."""
+    return f'<a href="{root}{papers.page(j.claim.id)}">{html.escape(j.claim.statement)}</a>'
 
 
 def setting(entry: evidence.Registration) -> str:

@@ -24,7 +24,7 @@ from markupsafe import Markup
 from PIL import Image
 
 from privlab.experiments import Evidence, load
-from privlab.ledger import judging, papers, report
+from privlab.ledger import judging
 from privlab.ledger.judging import Judgement
 from privlab.runner.catalogue import Lab
 
@@ -74,7 +74,7 @@ def page(judged: Iterable[Judgement], labs: Iterable[Lab], path: Path = WORDS) -
     claims = {j.claim.id: j for j in judged}
     names = {lab.number: lab.name for lab in labs if not lab.goes_deeper}
     words = yaml.safe_load(path.read_text(encoding="utf-8"))
-    parts = [_finding(one, claims, names) for one in findings(path)]
+    parts = [_finding(Finding(**entry), claims, names) for entry in words["findings"]]
     parts.append("## What else was found\n\nClaims of this book, each with its verdict; a link leads to the repeats.")
     parts += [f"**{about}**\n\n{_listed(claims[name] for name in ids)}" for about, ids in words["also"].items()]
     parts.append(
@@ -87,12 +87,13 @@ def page(judged: Iterable[Judgement], labs: Iterable[Lab], path: Path = WORDS) -
 
 def _finding(one: Finding, claims: Mapping[str, Judgement], names: Mapping[str, str]) -> str:
     moved = [
-        f"This was written when a claim was {then}: it is now {claims[name].verdict} ({_link(claims[name])})."
+        f"This was written when a claim was {then}: it is now {claims[name].verdict} ({claim_pages.link(claims[name])})."
         for name, then in one.claims.items()
         if claims[name].verdict != then
     ]
     lab = front_page.to(f"Lab {one.lab}", one.lab, names)
-    behind = f"```{{raw}} html\n<details><summary>The claims behind it</summary>{_list(map(claims.get, one.claims))}</details>\n```"
+    listed = claim_pages.listed(map(claims.get, one.claims))
+    behind = f"```{{raw}} html\n<details><summary>The claims behind it</summary>{listed}</details>\n```"
     return "\n\n".join(
         [
             f"## {one.heading}",
@@ -149,16 +150,4 @@ def _address(pixels: np.ndarray) -> str:
 
 
 def _listed(judgements: Iterable[Judgement]) -> str:
-    return f"```{{raw}} html\n{_list(judgements)}\n```"
-
-
-def _list(judgements: Iterable[Judgement]) -> str:
-    rows = [
-        f'<li><span aria-hidden="true">{report.ICONS[j.verdict]}</span> {_link(j)} {report.verdict(j)}</li>'
-        for j in judgements
-    ]
-    return f'<ul class="privlab-needs">{"".join(rows)}</ul>'
-
-
-def _link(j: Judgement) -> str:
-    return f'<a href="{papers.page(j.claim.id)}">{Markup.escape(j.claim.statement)}</a>'
+    return f"```{{raw}} html\n{claim_pages.listed(judgements)}\n```"

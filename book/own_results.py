@@ -37,6 +37,8 @@ NETWORKS = {
     "ViT, position scale 1": "vit_std_1",
 }
 
+GUESSES = {"without a search": "psnr[family, guess, {}]", "mean": "psnr[family, mean_photograph, {}]"}
+
 TABLES = [
     Table(
         "The rank rule on stock ViTs",
@@ -69,16 +71,16 @@ TABLES = [
         "over all pixels, the best point of the subspaces without a search, and the mean of other photographs.",
         "batch_family.ways",
         {"two images": "batch_2", "three images": "batch_3"},
-        {"subspaces and L-BFGS": "psnr[family, {}]", "L-BFGS over pixels": "psnr[pixels, {}]", "GradViT": "psnr[gradvit, {}]",
-         "without a search": "psnr[family, guess, {}]", "mean": "psnr[family, mean_photograph, {}]"},
+        {"subspaces and L-BFGS": "psnr[family, {}]", "L-BFGS over pixels": "psnr[pixels, {}]", "GradViT": "psnr[gradvit, {}]"}
+        | GUESSES,
     ),
     Table(
         "Two images, harder victims",
         "PSNR (dB) of searches in the subspaces, for a position embedding with standard deviation 0.02 and for a trained network.",
         "batch_family.harder_victims",
         {"scale 0.02": "std_0p02", "trained": "trained"},
-        {"L-BFGS": "psnr[family, lbfgs, {}]", "Adam": "psnr[family, adam, {}]", "Gauss-Newton": "psnr[family, gauss_newton, {}]",
-         "without a search": "psnr[family, guess, {}]", "mean": "psnr[family, mean_photograph, {}]"},
+        {"L-BFGS": "psnr[family, lbfgs, {}]", "Adam": "psnr[family, adam, {}]", "Gauss-Newton": "psnr[family, gauss_newton, {}]"}
+        | GUESSES,
     ),
     Table(
         "Gauss-Newton beside Adam",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import claim_pages
 
-from privlab.ledger import headlines, history, judging, papers, report
+from privlab.ledger import headlines, history, judging, papers
 from privlab.ledger.headlines import Headline
 from privlab.ledger.judging import Judgement
 
@@ -38,15 +38,10 @@ def _name(one: Headline) -> str:
 
 
 def _page(one: Headline, shown: Judgement, shelf: judging.Shelf) -> str:
-    claims = [
-        f'<li><span aria-hidden="true">{report.ICONS[j.verdict]}</span> <a href="../../{papers.page(j.claim.id)}">'
-        f"{escape(j.claim.statement)}</a> {report.verdict(j)}</li>"
-        for j in one.judgements
-    ]
     return (
         f"{_TOP}# {one.question.asks}\n\n**{one.words}** ({papers.PAPERS[one.question.paper]})\n\n{one.question.about}\n\n"
         f'```{{raw}} html\n<section class="privlab-claim">\n{_figure(shown, shelf)}\n<h2>The claims behind the answer</h2>\n'
-        f'<ul class="privlab-needs">{"".join(claims)}</ul>\n</section>\n```\n'
+        f"{claim_pages.listed(one.judgements, '../../')}\n</section>\n```\n"
     )
 
 

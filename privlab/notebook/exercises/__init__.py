@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 Check = Callable[[object], Iterator[str]]
 
@@ -20,16 +21,20 @@ def labs() -> list[str]:
 
 def of(lab: str) -> dict[str, Check]:
     """The checks of one lab, by name; only its own file is loaded, since some need what takes a second to import."""
-    return importlib.import_module(f"privlab.notebook.exercises.lab_{lab}").CHECKS
+    return _file(lab).CHECKS
 
 
 def because(name: str) -> str:
     """What is said after a right answer to an exercise; "" where nothing is."""
-    return getattr(importlib.import_module(f"privlab.notebook.exercises.lab_{name[:2]}"), "BECAUSE", {}).get(name, "")
+    return getattr(_file(name[:2]), "BECAUSE", {}).get(name, "")
 
 
 def parts(lab: str) -> list[list[str]]:
     """The exercises of a lab by notebook: those of the lab itself, then those of each that goes deeper."""
-    deeper = getattr(importlib.import_module(f"privlab.notebook.exercises.lab_{lab}"), "DEEPER", {})
+    deeper = getattr(_file(lab), "DEEPER", {})
     below = [list(names) for names in deeper.values()]
     return [[name for name in of(lab) if not any(name in names for names in below)], *below]
+
+
+def _file(lab: str) -> ModuleType:
+    return importlib.import_module(f"privlab.notebook.exercises.lab_{lab}")
