@@ -162,6 +162,19 @@ def check_pictures(app: Sphinx, page: str, template: str, context: dict, doctree
             log.warning("%s: %s has no alt text", page, told.get("src", tag)[:80])
 
 
+_LINES = re.compile(r'<dl>\s*((?:<dd><em class="sig-param">.*?</dd>\s*)+)</dl>')
+
+
+def mend_markup(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """What Sphinx writes and a screen reader stumbles over: a list without terms in long signatures, and a list without items."""
+
+    def lines(found: re.Match[str]) -> str:
+        return '<div class="privlab-lines">' + re.sub("(</?)dd>", r"\1div>", found[1]) + "</div>"
+
+    if body := context.get("body"):
+        context["body"] = _LINES.sub(lines, body).replace('role="doc-biblioentry"', 'role="listitem"')
+
+
 def setup(app: Sphinx) -> None:
     if not all(HAVE.values()):
         says = "Built without the scripts that the pages need: formulas stand here as TeX, controls as text."
@@ -171,4 +184,5 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("tex", inline_renderers=(_tex, None), block_renderers=(_tex, None))
     app.connect("builder-inited", write_pages)
     app.connect("html-page-context", check_pictures)
+    app.connect("html-page-context", mend_markup)
     app.connect("html-collect-pages", claim_pages.collect)

@@ -13,6 +13,11 @@ from privlab.notebook import frames
 from privlab.runner import catalogue, launch_buttons, pairing, static_pages
 
 _FOLD = re.compile(r"(<details><summary>.*?</summary>)(.*?)(</details>)", re.DOTALL)
+# Cells that are setup, a form, a drawing, or what fetches evidence and puts it into a chart or a sentence: their result is what one reads
+_BOOKKEEPING = re.compile(
+    r"experiments\.(load|run)\(|widgets\.(choose|predict)\(|^text\(|^drawings\.|^ledger\.show\(|^\w+\.against\(", re.MULTILINE
+)
+_FETCHED = re.compile(r"(\w+: (trying|ready in) .*\n?)+")  # news for who runs a lab, not for who reads it
 _PAGE = re.compile(r"<code>((?:claims/[\w.]+|ledger_guide)\.html)</code> in the book")
 
 
@@ -23,7 +28,7 @@ def page(
     manager: bool,
     deeper: Sequence[catalogue.Lab] = (),
 ) -> NotebookNode:
-    """A lab, or what goes deeper, for readers: solutions folded away, controls at rest, no traces of the runner.
+    """A lab, or what goes deeper, for readers: solutions and bookkeeping folded away, controls at rest, no traces of the runner.
 
     place: the repository, for the buttons.  manager: whether the page may ask for the widget manager.
     deeper: what goes deeper into this lab; it is listed at the end of the page, and so below the lab in the table of contents.
@@ -32,12 +37,16 @@ def page(
     was_run, made = made is not None, made or pairing.notebook(lab.path)
     kept = static_pages.rest(made)
     _for_a_page(made, "../" * (2 + lab.name.count("/")))
+    begun = False
     for cell in made.cells:
+        tags = cell.metadata.get("tags", [])
         if cell.cell_type == "markdown":
             cell.source = _FOLD.sub(_typeset, cell.source)
-        if "solution" in cell.metadata.get("tags", []):
-            cell.metadata.tags = [*cell.metadata.tags, "hide-cell"]
-            cell.metadata.mystnb = {"code_prompt_show": "Show the solution", "code_prompt_hide": "Hide the solution"}
+            begun |= bool(re.search("^## ", cell.source, re.MULTILINE))
+        elif "solution" in tags:
+            _fold(cell, "hide-cell", "the solution")
+        elif "exercise" not in tags and (not begun or _BOOKKEEPING.search(cell.source)):
+            _fold(cell, "hide-input", "the code")
     if kept and manager:
         made.metadata.widgets = {static_pages.STATE: {"version_major": 2, "version_minor": 0, "state": kept}}
     made.cells[:1] = _head(made.cells[0], lab, place)
@@ -52,6 +61,12 @@ def page(
     return made
 
 
+def _fold(cell: NotebookNode, tag: str, what: str) -> None:
+    """What it says is shown at a click; without scripts too, as it is an element that folds."""
+    cell.metadata.tags = [*cell.metadata.get("tags", []), tag]
+    cell.metadata.mystnb = {f"code_prompt_{verb.lower()}": f"{verb} {what}" for verb in ("Show", "Hide")}
+
+
 def _typeset(fold: re.Match[str]) -> str:
     """A fold with formulas in it as Markdown between two tags, since a page takes what stands right behind a tag as it is."""
     return "\n\n".join(fold.groups()) if "$" in fold[2] else fold[0]
@@ -62,7 +77,10 @@ def _for_a_page(notebook: NotebookNode, root: str) -> None:
 
     root: of the book, as seen from the lab's page.
     """
-    for output in (output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs):
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for cell in cells:
+        cell.outputs = [output for output in cell.outputs if not _FETCHED.fullmatch(output.get("text", ""))]
+    for output in (output for cell in cells for output in cell.outputs):
         if "text/html" in (data := output.get("data", {})):
             linked = _PAGE.sub(rf'<a href="{root}\1"><code>\1</code></a>', data["text/html"])
             data["text/html"] = frames.smaller(linked)

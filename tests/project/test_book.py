@@ -76,6 +76,8 @@ def run_of(lab: catalogue.Lab, out: Path) -> None:
     notebook.cells[-1].outputs = [new_output("display_data", {VIEW: view, "text/plain": "VBox()"})]
     panel = {"text/html": ledger.show("05")._repr_html_(), "text/plain": "the ledger"}
     notebook.cells[-1].outputs.append(new_output("display_data", panel))
+    fetched = "lpips: trying pip package, 64 MB\nlpips: ready in ~/.cache\n"
+    notebook.cells[-1].outputs += [new_output("stream", text=text) for text in (fetched, "lpips: 64 MB are read\n")]
     notebook.metadata.widgets = {STATE: {"version_major": 2, "version_minor": 0, "state": state}}
     nbformat.write(notebook, out / f"{lab.name}.ipynb")
     (out / f"{lab.name}.json").write_text(json.dumps({"status": "ok", "seconds": 1.0, "source": lab.digest}))
@@ -148,8 +150,10 @@ def pages(house):
 def test_the_book_of_a_run(pages):
     shown = (pages / "_generated/labs/05_run.html").read_text()
     assert "VBox()" not in shown
-    folded = re.search(r"<details[^>]*>.*?</details>", shown.partition("<article")[2], re.DOTALL)
-    assert folded and ">42<" in folded[0]  # a solution is folded away
+    folded = re.findall(r"<details[^>]*>.*?</details>", shown.partition("<article")[2], re.DOTALL)
+    setup, solution = (fold for fold in folded if "Show the" in fold)
+    assert ">profile<" in setup and "Show the code" in setup and ">42<" in solution and "Show the solution" in solution
+    assert "lpips: 64 MB are read" in shown and "lpips: trying" not in shown
     assert "as it is before it runs" not in shown
     for other in ("06_changed", "07_not_run"):
         text = (pages / f"_generated/labs/{other}.html").read_text()
@@ -310,6 +314,21 @@ def test_each_lab_can_be_downloaded_and_no_button_leads_to_strangers(pages, hous
             (link,) = (link for link in page.links if link.endswith(f"/{name}{suffix}"))
             assert (page.path.parent / link).read_bytes() == (house / "labs" / f"{name}{suffix}").read_bytes()
         assert not [link for link in page.links if "mybinder" in link or "colab" in link or "kaggle" in link]
+
+
+@pytest.mark.parametrize(
+    "source, folds",
+    [
+        ('kept = experiments.load("a.b")\nplots.evidence(kept)', True),
+        ('guess = widgets.choose("Which?", ["a", "b"])\nguess', True),
+        ('guess.against("a")', True),
+        ('text("{:.1f} dB", 3)', True),
+        ("leak = observe(model, photo, label)\ndisplay(guess.against(3))", False),
+        ("widgets.explore(desk, noise=(0, 1))", False),
+    ],
+)
+def test_bookkeeping_is_folded_and_what_a_lab_is_about_is_not(source, folds):
+    assert bool(from_file(ROOT / "book/pages.py")._BOOKKEEPING.search(source)) == folds
 
 
 def test_what_goes_deeper_is_a_page_below_its_lab_and_each_leads_to_the_other(pages, house):
@@ -481,6 +500,8 @@ def test_a_docstring_reads_in_the_reference_as_it_was_meant(pages):
     (entry,) = re.findall(r'<dt[^>]*id="privlab.metrics.compare">.*?</dd></dl>', text, re.DOTALL)
     assert re.search(r"<li><p><strong>images, truth</strong>: \(batch, channels, height, width\)", entry)
     assert "<p>Raises ValueError as the metrics do.</p>" in entry
+    text = (pages / "_generated/api/privlab.attacks.attribute_inference.html").read_text()
+    assert '<div><em class="sig-param"><span class="n"><span class="pre">accuracy' in text and not re.search(r"<dl>\s*<dd>", text)
     text = (pages / "_generated/api/privlab.leak.html").read_text()
     assert '<span class="pre">batch_size</span>' in text and "object at 0x" not in text and "~privlab" not in text
 
