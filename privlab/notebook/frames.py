@@ -1,4 +1,4 @@
-"""The frames of an explorer, drawn while a lab is run headlessly, for pages where no kernel will be.
+"""The frames of explorers and of races, drawn while a lab is run headlessly, for pages where no kernel will be.
 
 An explorer's settings are a grid. As much of it is drawn as time and room allow: first the setting at rest, then two positions of
 each control, then all words, then the ends and middles of numbers. With more than three controls the grid has too many settings,
@@ -23,6 +23,7 @@ from PIL import Image
 
 from privlab.notebook.control_sweep import left_alone
 from privlab.notebook.explorer import Explorer
+from privlab.notebook.racing import Race
 
 if TYPE_CHECKING:
     from privlab.notebook.flipbook import Kind, Setting
@@ -46,7 +47,7 @@ class _NotStill(Exception):
 
 
 def compute(seconds: float = SECONDS) -> dict[str, str]:
-    """Give every explorer of this kernel its frames; its controls -> how many of its settings it has, such as "12 of 60".
+    """Give every explorer and race of this kernel its frames; its controls -> how many of its settings it has, such as "12 of 60".
 
     seconds: for each; they are one sum, of which small grids take first, and a third stays for each of the others. Of the room each has its
     share, and leaves the rest of it.
@@ -69,11 +70,17 @@ def compute(seconds: float = SECONDS) -> dict[str, str]:
             continue
         left -= time.thread_time() - began
         room -= sum(_size(frame) for _, frame in explorer.frames["frames"])
-        name = ", ".join(explorer.options)
-        told[f"{name} ({len(told) + 1})" if name in told else name] = (
-            f"{len(explorer.frames['frames'])} of {explorer.frames['grid']}"
-        )
+        _tell(told, ", ".join(explorer.options), explorer.frames)
+    for race in [one for one in list(registry._instances.values()) if isinstance(one, Race)]:
+        if still := race.stills():
+            still["frames"] = [(at, [{"text/html": smaller(one["text/html"])}]) for at, (one,) in still["frames"]]
+            race.frames = still
+            _tell(told, "race", still)
     return told
+
+
+def _tell(told: dict[str, str], name: str, frames: dict[str, Any]) -> None:
+    told[f"{name} ({len(told) + 1})" if name in told else name] = f"{len(frames['frames'])} of {frames['grid']}"
 
 
 def fill(explorer: Explorer, seconds: float = SECONDS, room: int = ROOM) -> dict[str, Any]:

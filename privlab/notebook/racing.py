@@ -6,9 +6,11 @@ import html
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import ipywidgets
 import torch
+import traitlets
 from torch import Tensor
 
 from privlab import metrics
@@ -21,6 +23,7 @@ from privlab.notebook.widgets import WRAP
 
 SIDE = 130  # CSS pixels of an image: five stand in a notebook's column, two on a telephone
 COLUMNS = 5  # pictures of each way that are shown afterwards
+STILLS = 13  # frames on a page without a kernel: a megabyte has room for no more of four noisy images
 LANE = f"margin:0 14px 12px 0;width:{SIDE}px;text-align:left;line-height:1.45;color:inherit"
 
 
@@ -38,7 +41,12 @@ def race(searches: Mapping[str, Iterator[State]], truth: Tensor, stride: int = 5
 
 
 class Race(Playback):
-    """What `race` gives; `states`, `ssim` and `psnr` say where each of its searches stands, by name."""
+    """What `race` gives; `states`, `ssim` and `psnr` say where each of its searches stands, by name.
+
+    frames: what pages without a kernel show, saved with the notebook by a headless run.
+    """
+
+    frames = traitlets.Dict().tag(sync=True)
 
     def __init__(self, searches: dict[str, Iterator[State]], truth: Tensor, stride: int, bar: float) -> None:
         self.searches, self.truth, self.stride, self.bar = searches, truth, stride, bar
@@ -49,7 +57,7 @@ class Race(Playback):
         if not self.states or len(truth) != 1:
             raise ValueError(f"got {len(self.states)} searches for {len(truth)} images; give a search or more for one")
         self.over = {name for name, state in self.states.items() if state.reason}
-        self.frames: list[dict[str, State]] = []
+        self.way: list[dict[str, State]] = []  # where all stood at each frame
         self._scores(next(iter(self.states.values())))  # here, because it checks that the truth fits
         self.lanes, self.text = ipywidgets.HTML(), ipywidgets.HTML()
         buttons = self._controls(f"Go on by {stride} steps of each")
@@ -72,14 +80,28 @@ class Race(Playback):
 
     def picture(self) -> plots.Picture:
         """The way of each search so far, a row each, from where it began to where it stands."""
-        last = len(self.frames) - 1
-        shown = [self.frames[k] for k in sorted({round(i * last / (COLUMNS - 1)) for i in range(COLUMNS)})]
+        shown = self._some(COLUMNS)
         return plots.images(
             {name: torch.cat([_seen(frame[name]) for frame in shown]) for name in self.states},
             captions={name: [self._said(frame[name]) for frame in shown] for name in self.states},
             alt="A row of reconstructions for each architecture, from noise on the left to where its search stands on the "
             f"right: {'; '.join(f'{name} is at {self._said(state)}' for name, state in self.states.items())}.",
         )
+
+    def stills(self) -> dict[str, Any]:
+        """The race so far as `notebook.frames` saves an explorer: a slider through its steps. Empty before it has begun."""
+        shown = self._some(STILLS)
+        if len(shown) < 2:
+            return {}
+        steps = [str(min(state.step for state in frame.values())) for frame in shown]
+        slider = {"label": "step of each search", "kind": "slider", "options": steps, "rest": len(steps) - 1}
+        made = [([k], [{"text/html": self._lanes(frame)}]) for k, frame in enumerate(shown)]
+        return {"controls": [slider], "frames": made, "grid": len(self.way), "alone": False}
+
+    def _some(self, count: int) -> list[dict[str, State]]:
+        """So many frames of the way at most, evenly spaced, the first and the last among them."""
+        last = len(self.way) - 1
+        return [self.way[k] for k in sorted({round(i * last / (count - 1)) for i in range(count)})]
 
     # -- the searches --------------------------------------------------------------------------------------------------
 
@@ -108,30 +130,34 @@ class Race(Playback):
         scores = {name: self._scores(state) for name, state in self.states.items()}
         self.ssim, self.psnr = ({name: pair[k] for name, pair in scores.items()} for k in (0, 1))
         steps = [state.step for state in self.states.values()]
-        if not self.frames or [state.step for state in self.frames[-1].values()] != steps:
-            self.frames.append(dict(self.states))
+        if not self.way or [state.step for state in self.way[-1].values()] != steps:
+            self.way.append(dict(self.states))
         known = [name for name, value in self.ssim.items() if value > self.bar]
         standing = self.error or ("playing" if self.task else "over" if self.ended else "paused")
         self.line = f"step {min(steps)} · {standing} · SSIM above {self.bar:g}: {', '.join(known) or 'none yet'}"
-        lanes = [self._lane(name) for name in self.states]
-        lanes.append(_figure(self.truth, "the photograph", "no search sees it", "The photograph."))
-        self.lanes.value = f'<div style="display:flex;flex-wrap:wrap">{"".join(lanes)}</div>'
+        self.lanes.value = self._lanes(self.states)
         self.text.value = f'<div style="font-variant-numeric:tabular-nums">{html.escape(self.line)}</div>'
         for move in self.moves:
             move.disabled = self.ended
 
-    def _lane(self, name: str) -> str:
-        """The image of one network, its scores, and a bar that grows with its SSIM towards a finishing line."""
-        state, length = self.states[name], 99 * self.ssim[name] if self.ssim[name] > 0 else 0
-        scores = f"SSIM {self.ssim[name]:.2f}<br>{self.psnr[name]:.1f} dB"
+    def _lanes(self, states: Mapping[str, State]) -> str:
+        """The image of each network at such states, and the photograph at the end."""
+        lanes = [self._lane(name, state) for name, state in states.items()]
+        lanes.append(_figure(self.truth, "the photograph", "no search sees it", "The photograph."))
+        return f'<div style="display:flex;flex-wrap:wrap">{"".join(lanes)}</div>'
+
+    def _lane(self, name: str, state: State) -> str:
+        """An image, its scores, and a bar that grows with its SSIM towards a finishing line."""
+        ssim, psnr = self._scores(state)
+        length = 99 * ssim if ssim > 0 else 0
         way = (
             f'<svg viewBox="0 0 100 9" width="{SIDE}" aria-hidden="true" style="display:block;margin-top:3px;max-width:100%">'
             f'<rect x=".5" y="2" width="99" height="5" fill="none" stroke="currentColor" stroke-opacity=".6" stroke-width=".7"/>'
             f'<rect x=".5" y="2" width="{length:.1f}" height="5" fill="{COLOURS[0]}"/>'
             f'<path d="M{100 * self.bar:g} 0V9" stroke="currentColor" stroke-width="1.4"/></svg>'
         )
-        alt = f"{name} after {state.step} steps: SSIM {self.ssim[name]:.2f}."
-        return _figure(_seen(state), name, scores, alt, way)
+        alt = f"{name} after {state.step} steps: SSIM {ssim:.2f}."
+        return _figure(_seen(state), name, f"SSIM {ssim:.2f}<br>{psnr:.1f} dB", alt, way)
 
     def _said(self, state: State) -> str:
         return f"step {state.step}, SSIM {self._scores(state)[0]:.2f}"

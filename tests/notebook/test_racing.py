@@ -21,7 +21,7 @@ from privlab.attacks.gradient_inversion.descent import State
 from privlab.attacks.gradient_inversion.objectives import cosine_distance
 from privlab.data import Normalise
 from privlab.leak import observe
-from privlab.notebook import playback, player
+from privlab.notebook import playback, player, racing
 from privlab.notebook.control_sweep import sweep
 
 TRUTH = torch.rand(1, 3, 12, 12, generator=torch.Generator().manual_seed(1))
@@ -115,8 +115,21 @@ def test_the_picture_has_a_row_for_each_from_its_start_to_where_it_stands():
     picture = race.picture()
     assert picture.alt.startswith("A row of reconstructions for each architecture, from noise")
     assert f"open is at step 8, SSIM 1.00; shut is at step 8, SSIM {race.ssim['shut']:.2f}." in picture.alt
-    assert [frame["open"].step for frame in race.frames] == [0, 2, 4, 6, 8]
+    assert [frame["open"].step for frame in race.way] == [0, 2, 4, 6, 8]
     assert two().picture().png  # before it began
+
+
+def test_its_stills_are_frames_from_its_start_to_where_it_stands():
+    race = two(steps=8)
+    assert race.stills() == {}, "a race that has not begun has nothing to turn"
+    race.finish()
+    (slider,), made = race.stills()["controls"], race.stills()["frames"]
+    assert slider["options"] == ["0", "2", "4", "6", "8"] and slider["rest"] == 4
+    assert [at for at, _ in made] == [[0], [1], [2], [3], [4]]
+    assert made[-1][1] == [{"text/html": race.lanes.value}] and "open after 2 steps" in made[1][1][0]["text/html"]
+    long = two(steps=80)
+    long.finish()
+    assert len(long.stills()["frames"]) == racing.STILLS and long.stills()["grid"] == len(long.way) > racing.STILLS
 
 
 def test_nan_is_shown_grey_and_is_not_recognised():

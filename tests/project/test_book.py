@@ -501,7 +501,9 @@ def test_a_docstring_reads_in_the_reference_as_it_was_meant(pages):
     assert re.search(r"<li><p><strong>images, truth</strong>: \(batch, channels, height, width\)", entry)
     assert "<p>Raises ValueError as the metrics do.</p>" in entry
     text = (pages / "_generated/api/privlab.attacks.attribute_inference.html").read_text()
-    assert '<div><em class="sig-param"><span class="n"><span class="pre">accuracy' in text and not re.search(r"<dl>\s*<dd>", text)
+    assert '<div><em class="sig-param"><span class="n"><span class="pre">accuracy' in text and not re.search(
+        r"<dl>\s*<dd>", text
+    )
     text = (pages / "_generated/api/privlab.leak.html").read_text()
     assert '<span class="pre">batch_size</span>' in text and "object at 0x" not in text and "~privlab" not in text
 

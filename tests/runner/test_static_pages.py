@@ -10,7 +10,8 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from nbformat.v4 import new_output
 
-from privlab.notebook import frames, plots, widgets
+from privlab.attacks.gradient_inversion.descent import State
+from privlab.notebook import frames, player, plots, widgets
 from privlab.runner import static_pages
 
 PICTURE = '<figure><img src="data:image/png;base64,AAAA" alt="noise"></figure>'
@@ -121,6 +122,21 @@ def test_an_explorer_becomes_a_flipbook_of_what_was_drawn_beforehand(shell):
     resting = shown[shown.index('<div data-frame="0-1">') :].split("</div>")[0]
     assert 'alt="a&lt;b 2."' in resting and "<strong>a&lt;b</strong>" in resting
     assert "<p>mode: a&lt;b; size: 2</p></noscript>" in shown and "of 6 settings" not in shown
+
+
+def test_a_race_becomes_a_flipbook_of_its_steps(shell):
+    ipywidgets.Widget.close_all()
+    images = [torch.full((1, 3, 12, 12), shade) for shade in (0.0, 0.5, 1.0)]
+    labels = torch.tensor([0])
+    states = [
+        State(0, k, k, one, labels, {}, 0.0, "" if k < 2 else "steps", one[None], dict) for k, one in enumerate(images)
+    ]
+    race = player.race({"Swin": iter(states)}, images[2], stride=1)
+    while not race.ended:
+        race.step()
+    assert frames.compute() == {"race": "3 of 3"}
+    (shown,), kept = still(race)
+    assert not kept and shown.count("data-frame=") == 3 and "Swin after 1 steps" in shown
 
 
 def test_of_a_grid_that_was_not_drawn_whole_it_says_so(shell):
