@@ -1,9 +1,12 @@
 """The built book in Chromium, from its files and without a network: what a reader sees, turns, searches, and reaches by keyboard."""
 
+from pathlib import Path
+
 import pytest
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 WIDTHS = (1280, 390)
+LABS = sorted(path.stem for path in (Path(__file__).parents[2] / "labs").glob("[0-9]*.py"))
 pytestmark = pytest.mark.check
 
 
@@ -122,13 +125,13 @@ def test_words_stand_out_and_everything_has_a_name(book, reader, theme):
         assert reader.barriers(*rules, within="main") == [], name
 
 
-def test_a_prediction_hides_what_follows_until_it_is_made(book, reader):
-    page = book / "_generated/labs/05_april_closed_form.html"
-    open_page(reader, page)
+@pytest.mark.parametrize("lab", LABS)
+def test_each_prediction_hides_what_follows_until_it_is_made(book, reader, lab):
+    open_page(reader, book / f"_generated/labs/{lab}.html")
     hidden = "return document.querySelectorAll('.privlab-later').length"
     before = reader.js(hidden)
-    assert before
     forms = reader.driver.find_elements("css selector", "form.privlab-prediction")
+    assert before and forms
     for form in forms:
         field = form.find_element("css selector", "input")
         field.send_keys(field.get_attribute("min")) if field.get_attribute("type") == "number" else field.click()
