@@ -6,8 +6,8 @@
 # %% [markdown]
 # # 00 · What does a gradient carry?
 #
-# Federated learning makes a promise: *your photographs stay on your device, and only gradients leave it*. Does a gradient keep a photograph to
-# itself? You play the client, with a photograph or a drawing of your own. Then you play the server that receives the gradient.
+# Federated learning trains one model with the data of many people, and makes a promise: *your photographs stay on your device, and only gradients
+# leave it*. Does a gradient hide a photograph? You play the client, with a photograph or a drawing of your own. Then you play the server that receives the gradient.
 #
 # After this lab you can
 # - name the four attacks of this book, what each attacker sees, and what they want to know;
@@ -47,7 +47,7 @@ print(f"{compute.machine.cores()} cores, {free:.1f} of {total:.1f} GB memory fre
 print(f"profile {profile}, device {device}, model {victim or ours}")
 
 # %% [markdown]
-# Each lab runs in several sizes. The **profile** `smoke` only tries the code. `class` shows you the phenomenon, in a minute or two. `night`, `gpu` and `paper` are
+# Each lab runs in several sizes. The last line above names the **profile** whose numbers you see. `smoke` is the smallest, to try the code. `class` shows you the phenomenon, in a minute or two. `night`, `gpu` and `paper` are
 # for larger networks, up to those of the papers.
 
 # %% [markdown]
@@ -91,12 +91,12 @@ for part, names in models.parts.group(vit).items():
 # %% [markdown]
 # ### Exercise 1: what does the server know? *(difficulty 1, 5 minutes)*
 #
-# In each round, the server hands the model to all clients, with a *recipe* for one step: how to prepare a photograph, and which loss to
+# In each round, the server hands the model to all clients, with a *recipe* for one step: how to prepare a photograph, and which loss function to
 # take. Each client answers with its gradient. The server averages the answers, and weighs each by how many images stand behind it.
 #
 # This server follows the protocol, and computes with everything that it receives. Which of these does it know? Give a set.
 #
-# `"architecture"`, `"weights"`, `"gradients"`, `"images"`, `"loss"`, `"batch size"`, `"preprocessing"`, `"random seed of the client"`
+# `"architecture"`, `"weights"`, `"gradients"`, `"images"`, `"value of the loss"`, `"batch size"`, `"preprocessing"`, `"random seed of the client"`
 #
 # <details><summary>Hint</summary>Who sent the model to the client? And what does a server need, to average the gradients of
 # clients that hold different numbers of images?</details>
@@ -165,8 +165,8 @@ plots.side_by_side(
 )
 
 # %% [markdown]
-# The server did not search, and did not need the label. It did not need trained weights either: this leak is not something that the model *learned*. It
-# comes from how the model is *built*.
+# The server did not search, and did not need the label. It solved a linear system, and the only error is the rounding of numbers. It did not need
+# trained weights either: this leak is not something that the model *learned*. It comes from how the model is *built*.
 
 # %%
 guess.against(score)
@@ -182,18 +182,19 @@ drawings.vit(read=("patch embedding", "position embedding"))
 # Because $e_i$ is added, a small change of $e_i$ changes the loss exactly as the same change of $W x_i$ does. So the gradient of $e_i$ is the
 # gradient of $W x_i$ too. Call it $g_i$. The client sends it. The chain rule for $W$ then reads
 #
-# $$\frac{\partial \ell}{\partial W} = \sum_i g_i x_i^\top = G^\top X .$$
+# $$\frac{\partial \ell}{\partial W} = \sum_i g_i x_i^\top = G^\top X ,$$
 #
-# The left side is in the leak, and so is $G$. The only unknown is $X$, the photograph. This is a linear system. (The list of parts above counts $W$ and the $e_i$ as *stem*, which is all
-# that stands in front of the first block.)
+# where the rows of $G$ are the $g_i$, and the rows of $X$ are the patches. The left side is in the leak, and so is $G$. The only unknown is $X$, the photograph.
+# This is a linear system. For each pixel of a patch it has one unknown for each patch, and one equation for each number of a token. (The list of parts
+# above counts $W$ and the $e_i$ as *stem*, which is all that stands in front of the first block.)
 
 # %% [markdown]
 # ### Exercise 3: how little is enough? *(difficulty 1, 5 minutes)*
 #
-# Which gradients did the attack *need*? Give the smallest set of parameter names.
+# Which gradients did the attack *need*? Give the smallest set of parameter names; `sorted(leak.grads)` lists all.
 #
-# <details><summary>Hint</summary>Which two gradients stand in the equation? Look for their names in
-# <code>sorted(leak.grads)</code>.</details>
+# <details><summary>Hint</summary>Which two gradients stand in the equation? The list of parts above has the bias that belongs to
+# one of them.</details>
 
 # %% tags=["exercise", "reading"]
 enough = ...
@@ -207,7 +208,7 @@ checks.verify("00.enough", enough)
 # %% [markdown]
 # ## Send something of your own
 #
-# Draw on the sheet with the mouse, or type in the text beside it: each letter is the ink of a cell. Or choose a photograph. It goes to the
+# Draw on the sheet with the mouse, or type into its text, where each letter is the colour of one cell. Or choose a photograph. It goes to the
 # machine that runs this notebook, and nowhere else. Then press *Send*: the client computes a gradient from your image, and the server gets only that.
 
 
@@ -229,10 +230,11 @@ pad.show(send)
 # %% [markdown]
 # ## Does a shorter number hide it?
 #
-# Clients often send shorter numbers to save bandwidth. `bfloat16` keeps 16 of 32 bits, and only 8 of them for the significant digits. What does the server
-# get from such a gradient? Your bet is on the mean PSNR of many photographs, which the next section measures.
+# Clients often send shorter numbers to save bandwidth. `bfloat16` has 16 bits in place of 32, and 8 significant bits in place of 24. What does the server
+# get from such a gradient? The next section measures it for a larger model than yours: 196 patches, and tokens of 768 numbers. Your bet is on its mean
+# PSNR over several photographs.
 #
-# After your bet, look at some of them. The pictures open on `bfloat16`; press another format to compare.
+# After your bet, look at photographs from your own model. The pictures open on `bfloat16`; press another format to compare.
 
 # %%
 rounded = widgets.choose(
@@ -269,9 +271,9 @@ widgets.explore(look, opens, photograph=range(20), precision=formats)
 # fresh weights. It keeps every **repeat**, good or bad.
 
 # %% [markdown]
-# Each dot below is a repeat, of a larger model than yours. The dots are *committed*: measured before, and kept
-# with this book, so that all readers judge by the same numbers. Their mean decides your bet. The black triangle is a repeat that your machine
-# measured just now, with a small model that fits into 2 GB of memory. The *baseline* is the mean of other photographs, which needs no gradient.
+# Each dot below is a repeat with the larger model. The dots are *committed*: measured before, and kept
+# with this book, so that all readers judge by the same numbers. The cross below them is their mean and standard deviation (std). This mean decides your
+# bet. The black triangle is one repeat of this run, with a small model that fits into 2 GB of memory. The *baseline* is the mean of other photographs, which needs no gradient.
 
 # %%
 kept = experiments.load("start_here.closed_form")
@@ -282,9 +284,15 @@ rows |= {"mean photograph": "psnr[mean_photograph]"}
 plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 
 # %% [markdown]
-# Do not take the triangle for an outlier. Its model is another one: 49 patches, and tokens of 384 numbers. The dots have 196 patches and 768 numbers; the model that you
-# attacked above has 196 and 384 (at the size `smoke` it is the triangle's). For each pixel of a patch, the patches are the unknowns, and the numbers of a token are the equations. The more
-# equations there are for an unknown, the less harm rounding does. So of the three models the triangle's comes out best, and the one with 196 and 384 worst.
+# The triangle is not an outlier: it comes from another model.
+#
+# | model | patches (unknowns) | numbers in a token (equations) |
+# |---|---|---|
+# | of the triangle; at `smoke` also yours | 49 | 384 |
+# | of the dots | 196 | 768 |
+# | yours above `smoke` | 196 | 384 |
+#
+# The more equations there are for an unknown, the less harm rounding does. So the first model comes out best, and the last one worst.
 
 # %%
 shown = kept or mine  # the committed evidence, where there is some
@@ -332,7 +340,7 @@ text(
 # %% [markdown] tags=["printed"]
 # ## The paper, and here
 #
-# The paper that introduces APRIL (Lu et al. 2022) claims that a client's gradients are enough to compute its image, and proves it for an architecture of its own. It gives no number; the bar of 30
+# The paper that introduces the attack APRIL (Lu et al. 2022) claims that a client's gradients are enough to compute its image, and proves it for an architecture of its own. It gives no number; the bar of 30
 # dB is ours. You computed the image of a stock Vision Transformer, by a system that is not in the paper (lab 05 derives both). So the verdict below is on the
 # claim, and not on the paper's formula. A lab only measures. The
 # **ledger** judges each claim by the committed evidence, and shows its verdict.
@@ -344,8 +352,8 @@ ledger.show("00")
 # ## What would change our mind
 #
 # A stock Vision Transformer from which this system returns no image would. You can look for one: set `victim` at the top to another
-# plain ViT of timm, and run the lab again. `vit_tiny_patch16_224` is none: with 192 numbers in a token for 196 patches it has fewer equations than unknowns. So a warning says that
-# a part of the picture is missing, and what is there still shows the photograph; lab 05 explains it. (Trained weights cannot be had from package registries, so ours are fresh. The attack does not use their values.)
+# plain ViT of timm, and run the lab again. `vit_tiny_patch16_224` does not count: with 192 numbers in a token for 196 patches it has fewer equations than unknowns. A warning says that
+# a part of the picture is missing, but the rest still shows the photograph; lab 05 explains it. (Our weights are fresh because package registries have no trained ones. The attack does not use the values of the weights.)
 
 # %% [markdown]
 # ## Read on

@@ -144,6 +144,6 @@ def show(lab: str, paper: str | None = None, first: int = SHOWN) -> Panel:
         raise ValueError(f"lab={lab!r}; give its two digits as text, such as '05'")
     title = (
         f"Lab {lab}: what was claimed, and what the committed evidence says. "
-        "± is a standard deviation over n repeats, ×÷ the same as a factor, for errors, which are averaged in logs."
+        "± is a standard deviation over n repeats. Errors are averaged as logarithms; their spread is a factor, written ×÷."
     )
     return Panel(title, tuple(j for j in judging.judgements(lab) if paper in (None, j.claim.paper)), first)

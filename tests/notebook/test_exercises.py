@@ -723,6 +723,11 @@ WRONG = {
             {"architecture", "gradients", "batch size", "preprocessing"},
             "something is missing: the client has it from the server",
         ),
+        (
+            {"architecture", "weights", "gradients", "batch size", "preprocessing", "Value of the loss"},
+            "Take out 'value of",
+        ),
+        ({"architecture", "weights"}, "something is missing: it is the client's answer"),
         ({"gradient"}, "'gradient' is not on the list"),
         (set(), "The set is empty"),
         ("gradients", "Give a set of words"),

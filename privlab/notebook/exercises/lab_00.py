@@ -16,7 +16,7 @@ SEEN = {"architecture", "weights", "gradients", "batch size", "preprocessing"}
 UNSEEN = {
     "images": "the images never leave the client: that is the promise of federated learning",
     "random seed of the client": "what the client drew at random stays on the client",
-    "loss": "the client computes the loss and keeps it; only its gradient is sent",
+    "value of the loss": "the client computes this number and keeps it; only its gradient is sent",
 }
 
 
@@ -32,14 +32,14 @@ def threat(answer: object) -> Iterator[str]:
             yield f"Take out '{word}': {why}."
     if strange := sorted(words - SEEN - UNSEEN.keys()):
         yield f"'{strange[0]}' is not on the list above."
-    if missing := sorted(SEEN - words):
-        hint = {
-            "weights": "the client has it from the server, and it belongs to the model",
-            "architecture": "the client has it from the server, and it belongs to the model",
-            "gradients": "it is the client's answer",
-            "batch size": "without it the server could not weigh this client against the others",
-            "preprocessing": "it belongs to the recipe that every client follows",
-        }
+    hint = {  # the hardest comes last
+        "weights": "the client has it from the server, and it belongs to the model",
+        "architecture": "the client has it from the server, and it belongs to the model",
+        "gradients": "it is the client's answer",
+        "preprocessing": "it belongs to the recipe that every client follows",
+        "batch size": "without it the server could not weigh this client against the others",
+    }
+    if missing := [item for item in hint if item not in words]:
         yield f"Right so far, but something is missing: {hint[missing[0]]}."
 
 
@@ -128,7 +128,7 @@ def _small_leak() -> tuple[VisionTransformer, Leak]:
 
 
 BECAUSE = {
-    "00.threat": "Model and recipe come from the server, the gradient and the number of images from the client. The loss is a number that "
-    "the client computes on the way to the gradient, and does not send."
+    "00.threat": "Model and recipe come from the server, the gradient and the number of images from the client. The value of the loss "
+    "is a number that the client computes on the way to the gradient, and does not send."
 }
 CHECKS = {"00.threat": threat, "00.psnr": psnr, "00.enough": enough, "00.leaflet": leaflet}
