@@ -26,7 +26,7 @@
 # **eigenfaces**, **evaluation model**, **skip connection**.
 #
 # The faces come from the ORL set: 40 people who were photographed for science around 1993. Fredrikson et al. (2015) showed the first attack of this kind
-# on them. These people agreed to be in a research data set. Do not show a reconstruction of them, or of anybody, where it is taken for a photograph.
+# on them. These people agreed to be in a research data set. Never show a reconstruction of a person to somebody who may take it for a photograph.
 
 # %%
 import torch
@@ -80,7 +80,7 @@ plots.images(
 # %% [markdown]
 # ## A search by hand
 #
-# Which picture does the victim take for person 0? Among all arrays of pixels, the answer is noise. So the attacker searches among pictures that a
+# Which picture makes the victim sure that it sees person 0? Many do, and most of them look like no face. So the attacker searches among pictures that a
 # **generator** can make. A generator turns a few numbers, the **latent**, into a picture. Strong attackers take a StyleGAN, which was trained for weeks.
 # Yours takes a tenth of a second. It is made of **eigenfaces** (Turk and Pentland 1991):
 #
@@ -98,8 +98,8 @@ plots.images(
 )
 
 # %% [markdown]
-# The victim is a VGG, a plain chain of convolutions. **Be the attacker.** Turn six of the 100 eigenfaces, and watch how sure the victim becomes. Can you
-# make it sure that it sees person 0? (Click a slider, then use the arrow keys. The numbers are standard deviations.)
+# The victim is a VGG, a plain chain of convolutions. **Be the attacker.** A slider sets one of the first six $w_i$: it adds one eigenface, or takes it away.
+# How sure of person 0 can you make the victim in three minutes? (Click a slider, then use the arrow keys.)
 
 # %%
 target = here.network("vgg").model(0)
@@ -124,17 +124,19 @@ turns = dict.fromkeys(names, (-3, -1.5, 0, 1.5, 3))
 widgets.explore(turn, start=dict.fromkeys(names, 0), **turns)
 
 # %% [markdown]
-# Now compare your face with the photograph of person 0, at the top. Is it alike? An attacker cannot look.
+# Now compare your face with the photograph of person 0, at the top. Is it alike? An attacker cannot compare: they have no such photograph.
 #
 # ## A search by gradient
 #
-# You turned six numbers. A computer turns all 100, and knows the gradient. The attack is PPA (Struppek et al. 2022), which Koh et al. (2024) use. It has four
+# You turned six numbers. A computer turns all 100, and follows the gradient. The attack is PPA (Struppek et al. 2022), which Koh et al. (2024) use. It has four
 # parts.
 #
 # 1. **First choice.** Draw 500 random latents, and show the pictures to the victim. Keep the two best for each person.
 # 2. **Search.** Follow the gradient of a loss, back through the victim *and* the generator, into the latent. Each *step* changes the latent a little. Take 50.
-# 3. **Loss.** It is a distance whose gradient does not fade when the victim is nearly sure. [Why not cross-entropy?](deeper/11_a_loss_that_does_not_fade.ipynb)
-# 4. **Last choice.** Show the victim ten *views* of each picture (cuts of slightly different size and place), and keep the picture that convinces it in most.
+# 3. **Loss.** It is the *Poincaré distance*. Its gradient does not fade when the victim is nearly sure.
+#    [Why not cross-entropy?](deeper/11_a_loss_that_does_not_fade.ipynb)
+# 4. **Last choice.** Show the victim ten *views* of each picture, cuts of slightly different size and place. For each person keep the picture with the highest mean
+#    probability.
 
 # %%
 drawings.generator_inversion(target="person 0", searched="latent")
@@ -158,8 +160,8 @@ for _ in range(51 if profile != "smoke" else 11):
 # %% [markdown]
 # ### Predict
 #
-# The victim will be almost sure of all six. Ask somebody else: a second network that learned from photographs of the same people, and had no part in the search.
-# This is the *judge*. It may name anybody among all private people.
+# At `class` the victim will be almost sure of all six; the ten steps at `smoke` are too few. Ask somebody else: a second network that learned from
+# photographs of the same people, and had no part in the search. This is the *judge*. It may name anybody among all private people.
 
 # %%
 guess_named = widgets.predict(
@@ -207,8 +209,8 @@ played = len(game.said) == len(game.rounds)
 guess_you.against(sum(game.right) if played else float("nan"))
 
 # %% [markdown]
-# (Run the last cell again after your game.) Random guessing is right once in six rounds. The faces are blurred, because the generator cannot make sharp
-# ones. Yet the shape of the head, the hairline, or a pair of glasses often remain.
+# (The book shows one round and its answer. In the notebook you play eight; then run the last cell again.) Random guessing is right once in six rounds.
+# The faces are blurred, because the generator cannot make sharp ones. Yet the shape of the head, the hairline, or a pair of glasses often remain.
 
 # %% [markdown]
 # ## Who should judge?
@@ -225,9 +227,9 @@ drawings.three_parties(people=here.people)
 # Write `convince(model, picture, target, steps)`. Change the *pixels* of `picture`, (1, channels, height, width) in [0, 1], until the model is sure that
 # it shows class `target`. Return the new picture. `model` takes pixels and gives logits. There is no generator.
 #
-# <details><summary>Hint</summary>Use Adam on the pixels, at a rate of 0.02, and <code>cross_entropy</code>. <code>target</code> is an int, and
-# <code>cross_entropy</code> wants <code>torch.tensor([target])</code>. After each step, <code>clamp_(0, 1)</code> the pixels under
-# <code>torch.no_grad()</code>.</details>
+# <details><summary>Hint</summary>Use Adam on the pixels, at a rate of 0.02, and <code>cross_entropy</code>: its gradient fades only when the model is sure,
+# and that is enough here. <code>target</code> is an int, and <code>cross_entropy</code> wants <code>torch.tensor([target])</code>. After each step, <code>clamp_(0, 1)</code> the
+# pixels under <code>torch.no_grad()</code>.</details>
 
 
 # %% tags=["exercise"]
@@ -283,24 +285,24 @@ chart = plots.evidence(
     kept, mine, rows, xlabel="noise named as the person asked for, %"
 )
 told = text(
-    "In {} repeats the victim names {:.0f} of 100 such pictures as the person asked "
-    "for: a success rate measured on the victim would call noise a face. The judge "
-    "names {:.0f}, with a standard deviation of {:.0f}. There were twenty pictures in "
-    "each, one for each person, and a judge with one name for all of them is right "
-    "about one, always. Whether the judge did so we do not know: its names were not "
-    "kept. The ledger calls this claim inconclusive for want of a spread alone.",
-    *(len(kept), kept.mean(rows["victim"]), kept.mean(rows["judge"])),
+    "In {} repeats the victim, there a ResNet, names {:.0f} of 100 such pictures as "
+    "the person asked for. A success rate measured on the victim would call noise a "
+    "face. The judge names {:.0f} of 100; random guessing would name {:.0f}. The "
+    "standard deviation over repeats is {:.0f}. A judge that says one name for all "
+    "twenty pictures would give just that; its names were not kept. The ledger's test "
+    "needs a spread, so this claim is inconclusive there.",
+    *(len(kept), kept.mean(rows["victim"]), kept.mean(rows["judge"]), 100 / 20),
     kept.spread(rows["judge"]),
 )
 verdict = CHANCE if kept.mean(rows["judge"]) > 1 else NEVER
 display(noise, chart, told, guess_noise.against(verdict))
 
 # %% [markdown]
-# One dot is a repeat: its own draw of private people, with newly trained networks. (In the evidence about noise, a ResNet was the victim.)
+# One dot is a repeat: its own draw of private people, with newly trained networks. Your own run at `smoke` is too small to compare with it.
 #
 # ### Predict
 #
-# The *attack accuracy* is the share of faces that were found in which the judge names the person who was searched for. Random guessing is right once in 20.
+# The *attack accuracy* is the share of the found faces that the judge names as the person searched for. Random guessing is right once in 20.
 
 # %%
 guess_attack = widgets.predict("Attack accuracy of our VGG:", 0, 100, "%")
@@ -317,9 +319,9 @@ display(plots.evidence(kept, mine, rows, xlabel=NAMED))
 guess_attack.against(round(kept.mean("attacc[orl, vgg, full]"), 1))
 
 # %% [markdown]
-# In the second row the judge gets a photograph of somebody else, and one counts how often it names the person searched for all the same. The last row says how far
-# the judge itself can be trusted. The judge has seen all private photographs. So one trains a second one in the same way, without some of
-# them, and asks it about these.
+# The second row is a *baseline*, a number to compare with: the judge gets a photograph of a stranger, and may name the person searched for by chance.
+# The last row says how far we can trust the judge. It has seen all private photographs, so they cannot test it. We train a copy of it
+# without some photographs, and test the copy on these.
 #
 # ### Exercise 2: what counts as evidence? *(difficulty 1, 6 minutes)*
 #
@@ -349,9 +351,9 @@ checks.verify("11.evidence", evidence)
 # %% [markdown]
 # ### Exercise 3: how near, and to whom *(difficulty 2, 10 minutes)*
 #
-# PPA has a second measure, with the features of the judge. It is the *squared* Euclidean distance from a face to the nearest private photograph *of the
-# person whom it should show*. Write `delta(features, targets, private, labels)`: features (n, width) of faces, their targets (n,), features (m, width)
-# of the private photographs and who is on them (m,). Return (n,).
+# PPA has a second measure, in the judge's *features*: the numbers before its last layer. It is the *squared* Euclidean distance from a face to the nearest
+# private photograph *of the person whom it should show*. Write `delta(features, targets, private, labels)`. It gets the features (n, width) of n faces, their
+# targets (n,), the features (m, width) of m private photographs, and who is on each (m,). Return one distance for each face, (n,).
 #
 # <details><summary>Hint</summary><code>torch.cdist</code> gives all distances, not squared. Distances to other people must not win: set them to
 # infinity.</details>
@@ -380,15 +382,12 @@ if measured.passed:
     known = here.judge.features, here.judge.labels
     both = [delta(seen, who, *known) for who in (meant, (meant + 1) % here.people)]
     apart = [torch.as_tensor(each).mean().item() for each in both]
-DELTA = "dist_eval[orl, resnet, {}]"
-told = text(
+text(
     "Your measure, on the faces found in your victim: {:.1f} on average to the person "
-    "searched for, {:.1f} to another one. In the evidence, for two networks that come "
-    "next: {:.1f} for a ResNet, and {:.1f} if its skip connections are cut.",
+    "searched for, {:.1f} to another one. If the first is the smaller, the judge finds "
+    "the right person in these faces, and more than a face of anybody.",
     *apart,
-    *(kept.mean(DELTA.format(cut)) for cut in ("full", "none_left")),
 )
-told
 
 # %% [markdown]
 # ## Does the architecture matter?
@@ -400,8 +399,8 @@ told
 drawings.residual_stage(blocks=2, skips=("first",))
 
 # %% [markdown]
-# The paper trains ResNets without the skip connections of one stage, and attacks them. It finds that the *last* stage matters most. And it finds that
-# VGG, which has none, resists (Tables 2 and 11).
+# A *stage* is a group of blocks at one resolution. The paper trains ResNets without the skip connections of one stage, and attacks them. It finds
+# that the *last* stage matters most. And it finds that VGG, which has none, resists (Tables 2 and 11).
 #
 # ### Predict
 #
@@ -446,16 +445,16 @@ plots.evidence(
 of = {label: kept.mean(name) for label, name in attacked.items()}
 gap, theirs = of["ResNet"] - of["VGG"], printed["ResNet"] - printed["VGG"]
 told = text(
-    "Of 100 faces the judge knows {:.0f} from the VGG and {:.0f} from the ResNet; in "
-    "the paper, with larger networks and 530 people, {:.0f} and {:.0f}: {}. With a "
-    "fine stem our ResNet gives away {:.0f}, so the stem may be part of the "
-    "difference. The first choice alone brings {:.0f}, so the search adds {:.0f}; for "
-    "the VGG this was not measured. Without all skip connections {:.0f} are left, but "
-    "that network also knows less: it is right about {:.0f}% of new photographs, the "
-    "whole one about {:.0f}%. Without those of the last stage it is {:.0f}, and the "
-    "whole ResNet alone varies by {:.0f} from repeat to repeat (standard deviation).",
+    "Of 100 faces the judge names {:.0f} rightly from the VGG, and {:.0f} from the "
+    "ResNet. In the paper, with larger networks and 530 people, {:.0f} and {:.0f}: {}. "
+    "With a fine stem our ResNet gives away {:.0f}; the stem may be part of the "
+    "difference. The first choice alone brings {:.0f}; the search adds {:.0f}. "
+    "Without all skip connections {:.0f} are left. But that network is worse at its "
+    "task, too: it is right about {:.0f}% of new photographs, the whole ResNet about "
+    "{:.0f}%. Without those of the last stage {:.0f} are left. Compare this with the "
+    "standard deviation of the ResNet over repeats, {:.0f}.",
     *(of["VGG"], of["ResNet"], printed["VGG"], printed["ResNet"]),
-    "the other way round" if gap * theirs < 0 else "the same order",
+    "the other way round, and why we do not know" if gap * theirs < 0 else "like ours",
     *(of["ResNet, fine stem"], of["ResNet, first choice only"]),
     of["ResNet"] - of["ResNet, first choice only"],
     of["ResNet, all stages cut"],
@@ -465,14 +464,13 @@ told = text(
 display(told, guess_resnet.against(MORE if gap > 5 else LESS if gap < -5 else ALIKE))
 
 # %% [markdown]
-# So this lab cannot tell whether skip connections matter. A VGG and a ResNet differ in more than these. Cutting one stage changes less than the draw of people and
-# weights does. Cutting all makes a worse network. And our setting is small: twenty people, 32 pixels, eigenfaces. Where our order is not the
-# paper's, we do not know why.
+# Each repeat draws other people and trains other weights. A difference that is smaller than their spread may be chance. And our setting is small:
+# twenty people, 32 pixels, eigenfaces.
 #
 # ### Exercise 4: which comparison? *(difficulty 2, 8 minutes)*
 #
-# You want to know what *skip connections* do, and nothing else may change. Which of these pairs of rows can tell you? Give their letters, such as
-# `pairs = {"a", "b"}`.
+# You want to know what *skip connections* do. In which of these pairs do the two *architectures* differ in nothing else? (How well they learn may differ: that
+# follows from the cut.) Give their letters, such as `pairs = {"a", "b"}`.
 #
 # - **a** VGG, and ResNet
 # - **b** ResNet, and ResNet with a fine stem
@@ -496,11 +494,11 @@ checks.verify("11.pairs", pairs)
 
 # %%
 text(
-    "Yes: of 100 faces that were found in a VGG, a judge that the attacker never saw"
-    " names {:.0f} rightly, and of 100 photographs of strangers {:.0f}; but we did not"
-    " run the decisive control, an attack on a victim that never saw these people."
-    " How much comes out depends on the network ({:.0f} of 100 from our ResNet), and"
-    " this lab cannot say whether that is due to skip connections.",
+    "By this evidence yes: of 100 faces found in a VGG, a judge that the attacker never"
+    " saw names {:.0f} as the person searched for, and of 100 photographs of strangers"
+    " {:.0f}; the decisive control was not run, an attack on a victim that never saw"
+    " these people. How much comes out depends on the network ({:.0f} of 100 from our"
+    " ResNet), and this lab cannot say whether that is due to skip connections.",
     kept.mean("attacc[orl, vgg, full]"),
     kept.mean("attacc[orl, random_face]"),
     kept.mean("attacc[orl, resnet, full]"),
