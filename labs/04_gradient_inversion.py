@@ -42,12 +42,6 @@ seed = 0
 device = "auto"
 victim = ""  # one more network in the race, by its timm name: "mobilenetv3_small_050"
 
-# %%
-device = compute.device(device)
-photos = data.load("cifar10_samples")
-photo, label = photos.one(0)  # (1, 3, 32, 32) in [0, 1], and its class
-quick = profile == "smoke"  # narrower networks and fewer steps, to try the code
-
 # %% [markdown]
 # ## Who sees what
 #
@@ -77,6 +71,10 @@ drawings.search_loop()
 # They never see the error in the picture.
 
 # %%
+device = compute.device(device)
+photos = data.load("cifar10_samples")
+photo, label = photos.one(0)  # (1, 3, 32, 32) in [0, 1], and its class
+quick = profile == "smoke"  # narrower networks and fewer steps, to try the code
 steps = 32 if quick else 120
 # "auto": a faster derivative, which checks itself against the exact one
 attack = replace(gradient_inversion.annealed(steps), derivative="auto")
@@ -130,7 +128,7 @@ for times in (0.001, 1, 1000):
 # ## The race
 #
 # Here are four small networks. You know the *ResNet*, a CNN, and the *ViT* of lab 00. A *Swin* is a Transformer without an added position embedding.
-# Its attention works within a window of patches, and adds a learned bias for each direction and distance. A few times it merges four neighbouring patches into one,
+# It relates patches to each other within a window, with a learned bias for each direction and distance. A few times it merges four neighbouring patches into one,
 # and each of the four has its own weights. A *ConvNeXt* is a ResNet that was rebuilt step by step to resemble a Swin.
 #
 # All have fresh random weights and run in evaluation mode. In this mode a **BatchNorm** layer, which normalises each channel of the ResNet, uses stored averages
@@ -229,7 +227,7 @@ checks.verify("04.decibels", reading)
 #
 # You saw one photograph. The experiment repeats the search with others, each behind new random weights. The *baseline* is an image that was made
 # without the gradient: the mean of 50,000 other photographs. An attack that does not beat it has found nothing.
-# [A deeper notebook](deeper/04_larger_networks.ipynb) has two more metrics, larger networks, photographs of ImageNet, and our differences from the paper.
+# [A deeper notebook](deeper/04_larger_networks.ipynb) has larger networks, and says where we differ from the paper.
 
 # %%
 share = widgets.predict(
