@@ -42,12 +42,6 @@ seed = 0
 device = "auto"
 victim = ""  # one more network in the race, by its timm name: "mobilenetv3_small_050"
 
-# %%
-device = compute.device(device)
-photos = data.load("cifar10_samples")
-photo, label = photos.one(0)  # (1, 3, 32, 32) in [0, 1], and its class
-quick = profile == "smoke"  # narrower networks and fewer steps, to try the code
-
 # %% [markdown]
 # ## Who sees what
 #
@@ -67,38 +61,40 @@ drawings.search_loop()
 #
 # $$\begin{aligned} \hat x = \; &\arg\min_{x \in [0,1]} \; \underbrace{1 - \cos\big(\nabla_\theta\, \ell(x),\; g\big)}_{\text{distance of the gradients}} \\ &+ \; \alpha \; \underbrace{\mathrm{TV}(x)}_{\text{regularisation}} \end{aligned}$$
 #
-# **Total variation** (TV) is the mean difference between neighbouring pixels. It is all that this attacker assumes about photographs: that they
-# are smooth. The *regularisation weight* $\alpha$ says how much smoothness counts. Pixels that leave [0, 1] are put back to the edge of this **box**.
+# **Total variation** (TV) is the mean difference between neighbouring pixels. The attacker assumes only that photographs are smooth.
+# The *regularisation weight* $\alpha$ says how much smoothness counts. After each step, a pixel outside the **box** [0, 1] is set to its nearest edge.
 #
-# The loss $\ell(x)$ needs the photograph's class. Here the attacker is *given* this label, as part of the leak. That is no great favour: the label of a single image can be
-# read off the gradient of the last layer ([a deeper notebook](deeper/04_first_attack.ipynb) does it).
+# The loss $\ell(x)$ needs the photograph's class. The attacker is *given* this label. It is no great help: [a deeper notebook](deeper/04_first_attack.ipynb)
+# reads the label of a single image off the gradient of the last layer.
 #
-# The search begins with noise. If it ends badly, the attacker begins again with other noise. Of these **restarts** they keep the one
-# with the lowest loss. They see their own loss, and never the error in the picture.
+# The search begins with noise. The attacker may repeat it from other noise. Of these **restarts** they keep the one with the lowest loss.
+# They never see the error in the picture.
 
 # %%
+device = compute.device(device)
+photos = data.load("cifar10_samples")
+photo, label = photos.one(0)  # (1, 3, 32, 32) in [0, 1], and its class
+quick = profile == "smoke"  # narrower networks and fewer steps, to try the code
 steps = 32 if quick else 120
+# "auto": a faster derivative, which checks itself against the exact one
 attack = replace(gradient_inversion.annealed(steps), derivative="auto")
 print(*attack.terms, sep="\n")
 
 # %% [markdown]
-# Each line is a term with its weight: first the distance, then the smoothness, whose weight falls during the search. The optimiser moves each pixel up or
-# down by the *signs* of its derivatives, in steps that become shorter. Zhang et al. 2024 attack with the same two terms ("Inverting Gradients", Geiping et
-# al. 2020), a constant weight, and 3,000 steps. `annealed` is our version for few steps. (`derivative="auto"` saves about half the time, and checks itself against the exact derivative.)
-#
-# The first attack of this kind, *Deep Leakage from Gradients* (DLG, Zhu et al. 2019), had another distance and another optimiser, and searched for the label too.
-# [A deeper notebook](deeper/04_first_attack.ipynb) runs it, and shows what changed since. You do not need it for what follows.
+# Each line is a term with its weight: first the distance, then the smoothness, whose weight falls during the search. At each step a pixel moves up or
+# down by the *sign* of its derivative. The steps become shorter. Zhang et al. 2024 attack with the same two terms ("Inverting Gradients", Geiping et
+# al. 2020), a constant weight, and 3,000 steps. `annealed` is our version for few steps.
 
 # %% [markdown]
-# ### Exercise 1: why a cosine? *(difficulty 2, 15 minutes)*
+# ### Exercise 1: why a cosine? *(difficulty 2, 10 minutes)*
 #
-# DLG compares two gradients by their squared distance. Our attack takes one minus their cosine. Write it: `distance(mine, theirs)`. Each argument is a
-# dict, parameter name -> tensor. All tensors of a dict together count as *one* long vector:
+# The first attack of this kind, *Deep Leakage from Gradients* (Zhu et al. 2019; [a deeper notebook](deeper/04_first_attack.ipynb) runs it), compares two
+# gradients by their squared distance. Ours takes one minus their cosine. Write it: `distance(mine, theirs)`. Each argument is a dict, parameter name -> tensor.
+# The names are the same, but their order may differ. Take three sums over all names $n$, and divide once ($a$ is `mine`, $b$ is `theirs`):
 #
 # $$d = 1 - \frac{\sum_n \langle a_n, b_n\rangle}{\sqrt{\sum_n |a_n|^2}\,\sqrt{\sum_n |b_n|^2}} .$$
 #
-# <details><summary>Hint</summary>Compute three sums over all layers, then divide once. The two dicts have the same names, but not always in the
-# same order.</details>
+# <details><summary>Hint</summary>One name's part of the first sum is <code>(mine[name] * theirs[name]).sum()</code>.</details>
 
 
 # %% tags=["exercise"]
@@ -131,11 +127,12 @@ for times in (0.001, 1, 1000):
 #
 # ## The race
 #
-# Here are four networks in small sizes. You know the *ResNet*, a CNN, and the *ViT* of lab 00. A *Swin* is a Transformer without an added position embedding: its patches
-# look at each other within a window, with a learned bias for each direction and distance, and now and then four neighbours are merged into one patch, each by weights of
-# its own. A *ConvNeXt* is a ResNet that was rebuilt step by step to resemble a Swin. All have fresh random weights and run in evaluation mode. There a **BatchNorm** layer, which normalises each
-# channel of a ResNet, uses stored averages in place of those of the batch. [A deeper notebook](deeper/04_hidden_choices.ipynb) asks what the mode and a little
-# training change.
+# Here are four small networks. You know the *ResNet*, a CNN, and the *ViT* of lab 00. A *Swin* is a Transformer without an added position embedding.
+# It relates patches to each other within a window, with a learned bias for each direction and distance. A few times it merges four neighbouring patches into one,
+# and each of the four has its own weights. A *ConvNeXt* is a ResNet that was rebuilt step by step to resemble a Swin.
+#
+# All have fresh random weights and run in evaluation mode. In this mode a **BatchNorm** layer, which normalises each channel of the ResNet, uses stored averages
+# and not those of the batch. [A deeper notebook](deeper/04_hidden_choices.ipynb) asks what the mode and a little training change.
 
 # %%
 family = {"ResNet": "resnet_cifar", "Swin": "swin_cifar", "ViT": "vit_cifar"}
@@ -169,7 +166,8 @@ bet
 
 # %% [markdown]
 # Press *Play*. Every network gets the same attack, the same photograph and the same number of steps. Press *Pause* when something happens,
-# and *Step* through it. The bar below an image is its SSIM, with a finishing line in the middle. The cell after the race runs it to its end, if you have not.
+# and *Step* through it. The bar below an image is its SSIM, with a finishing line in the middle. The next cell finishes a race that you paused.
+# The profile `smoke` stops early, and may have other winners.
 
 # %%
 leaks = {name: observe(network, photo, label) for name, network in networks.items()}
@@ -183,17 +181,17 @@ race
 race.picture()
 
 # %% [markdown]
-# Does the ViT surprise you, after lab 00? Keep this question: *Is a ViT safe?*, below, answers it. Why the other three differ is a longer story. Lab 09 walks
-# from ResNet to ConvNeXt and asks at each step; of the Swin this book knows only *that* it leaks.
+# Did you bet on the ViT, after lab 00? *Is a ViT safe?*, below, takes up that question. Lab 09 walks from ResNet to ConvNeXt, and asks which step
+# makes the difference.
 
 # %%
 bet.against(race.recognised)
 
 # %% [markdown]
-# ### Exercise 2: is half of the picture there? *(difficulty 1, 8 minutes)*
+# ### Exercise 2: is half of the picture there? *(difficulty 1, 5 minutes)*
 #
-# A student looks at the PSNR of the ResNet and says: "A clean picture has about twice as many decibels. So half of the picture leaks." Here are the ResNet's
-# reconstruction and three other images, with their PSNR.
+# A student reads the PSNR of A, the ResNet's reconstruction, and says: "A clean picture has about twice as many decibels. So half of the picture leaks."
+# Compare A with three other images.
 
 # %%
 truth, resnet = photo, race.states["ResNet"].images.cpu()
@@ -207,12 +205,13 @@ says = "The ResNet's reconstruction, plain grey, the darkened photograph, the Sw
 plots.side_by_side(*four.values(), titles=titles, alt=f"{says}. {', '.join(titles)}.")
 
 # %% [markdown]
-# Give three answers: the letter of an image that has about the same PSNR as A, and was made without the gradient; the letter of an image that has
-# about the same PSNR, and shows all of the photograph; and the number that tells those two apart: "PSNR", "MSE" (the mean squared
-# error), or "SSIM". Write them as a tuple, such as `("D", "D", "PSNR")`.
+# 1. Which image has about the same PSNR as A, and was made with neither the gradient nor the photograph?
+# 2. Which image has about the same PSNR as A, and shows all of the photograph?
+# 3. Which number tells these two apart: "PSNR", "MSE" (the mean squared error), or "SSIM"?
 #
-# <details><summary>Hint</summary>Which image could anyone make who has never seen the photograph? And what does PSNR compare, pixel by pixel, when all pixels are
-# too dark?</details>
+# Write a tuple, such as `("D", "D", "PSNR")`.
+#
+# <details><summary>Hint</summary>Which image needs no leak at all? And what does PSNR compare, pixel by pixel, when all pixels are too dark?</details>
 
 # %% tags=["exercise", "reading"]
 reading = ...
@@ -226,10 +225,9 @@ checks.verify("04.decibels", reading)
 # %% [markdown]
 # ## Was that luck?
 #
-# You saw one photograph. The experiment repeats the search with other photographs, each behind new random weights. A PSNR means little alone, so there is a
-# *baseline* as well, an image that was made without the gradient: the mean of 50,000 other photographs. An attack that does not beat it has found nothing.
-# Two more metrics, larger networks, photographs of ImageNet, and what we did differently from the paper are in
-# [a deeper notebook](deeper/04_larger_networks.ipynb).
+# You saw one photograph. The experiment repeats the search with others, each behind new random weights. The *baseline* is an image that was made
+# without the gradient: the mean of 50,000 other photographs. An attack that does not beat it has found nothing.
+# [A deeper notebook](deeper/04_larger_networks.ipynb) has larger networks, and says where we differ from the paper.
 
 # %%
 share = widgets.predict(
@@ -260,9 +258,6 @@ chart("ssim", "SSIM")
 chart("psnr", "PSNR in dB")
 
 # %%
-share.against(100 * kept.above("ssim[cifar10, swin]", 0.5) / max(len(kept), 1))
-
-# %%
 names = ("swin", "convnext", "resnet")
 recognised = {n: kept.above(f"ssim[cifar10, {n}]", 0.5) for n in names}
 text(
@@ -276,11 +271,14 @@ text(
     **recognised,
 )
 
+# %%
+share.against(100 * kept.above("ssim[cifar10, swin]", 0.5) / max(len(kept), 1))
+
 # %% [markdown]
 # ## What does the second term do?
 #
-# The attacker has to choose the regularisation weight $\alpha$. Here are four choices, each constant during the search. The paper takes 0.0001. Which one gives
-# the best picture behind the Swin, with our few steps?
+# Here are four regularisation weights $\alpha$, each constant during the search. The paper takes 0.0001. Which one gives the best picture behind the Swin,
+# with our few steps?
 
 # %%
 weights = {"0.000001": 1e-6, "0.0001": 1e-4, "0.02": 0.02, "0.3": 0.3}
@@ -305,12 +303,10 @@ plots.side_by_side(*images, titles=titles, alt=says)
 favourite.against(max(ssim, key=ssim.get))
 
 # %% [markdown]
-# ### Exercise 3: how does an attacker choose? *(difficulty 2, 8 minutes)*
+# ### Exercise 3: how does an attacker choose? *(difficulty 2, 6 minutes)*
 #
-# Did a constant weight beat the falling one of the race, which is the last picture? On one photograph that says little about the next. And you chose by looking at the
-# photograph. An attacker cannot. They have the gradient, the model, and public photographs. How should they
+# You chose a weight by looking at the photograph. An attacker cannot: they have the gradient, the model, and public photographs. How should they
 # choose $\alpha$?
-#
 # - "A": Try several, and take the one whose reconstruction has the highest SSIM with the client's photograph.
 # - "B": Try several, and take the one whose search ends with the smallest distance between the gradients.
 # - "C": Try several, and take the one whose search ends with the lowest loss.
@@ -352,11 +348,6 @@ scales |= {"mean photograph": "psnr[vit, mean_photograph]"}
 plots.evidence(kept_scale, mine_scale, scales, xlabel="PSNR in dB")
 
 # %%
-shown = kept_scale or mine_scale
-gain = shown.mean("psnr[vit, std_1] - psnr[vit, std_0p02]")
-scale.against("more" if gain > 1 else "less" if gain < -1 else "about as much")
-
-# %%
 large = fresh("ViT", position_std=1.0)
 result = attack.run(large, observe(large, photo, label), seed=seed, progress=False)
 pair = {"0.02": race.states["ViT"].images.cpu(), "1": result.images}
@@ -367,11 +358,17 @@ says = f"Reconstructions behind a ViT with position embedding {', '.join(titles)
 plots.side_by_side(*pair.values(), titles=titles, alt=says)
 
 # %% [markdown]
-# With a small embedding all patches look alike to the network, wherever they stand. So a change of one patch changes the gradient almost as the same change of
-# another patch does, and the search cannot tell them apart. Lab 06 measures this. A Swin tells them
-# apart without an embedding, by its windows, biases and merging; whether it leaks *for that reason* we have not measured. The closed form of lab 00 recovers the photograph with *either* embedding.
-#
-# ### Exercise 4: what does a failed attack prove? *(difficulty 2, 10 minutes)*
+# With a small embedding all patches look alike to the network, wherever they stand. If two patches swap places, the gradient hardly changes, and the search cannot
+# tell the patches apart. Lab 06 measures this. A Swin tells patches apart by its windows, biases and merging; whether it leaks *for that reason* we have not
+# measured. The closed form of lab 00 recovers the photograph with *either* embedding.
+
+# %%
+shown = kept_scale or mine_scale
+gain = shown.mean("psnr[vit, std_1] - psnr[vit, std_0p02]")
+scale.against("more" if gain > 1 else "less" if gain < -1 else "about as much")
+
+# %% [markdown]
+# ### Exercise 4: what does a failed attack prove? *(difficulty 2, 8 minutes)*
 #
 # You report on this lab to a hospital. Which of these statements may you sign? Give a set of letters.
 #
