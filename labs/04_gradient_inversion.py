@@ -178,6 +178,7 @@ race = player.race(
 race
 
 # %%
+race.finish()
 race.picture()
 
 # %% [markdown]
