@@ -17,7 +17,7 @@ _FOLD = re.compile(r"(<details><summary>.*?</summary>)(.*?)(</details>)", re.DOT
 _BOOKKEEPING = re.compile(
     r"experiments\.(load|run)\(|widgets\.(choose|predict)\(|^text\(|^drawings\.|^ledger\.show\(|^\w+\.against\(", re.MULTILINE
 )
-_FETCHED = re.compile(r"(\w+: (trying|ready in) .*\n?)+")  # news for who runs a lab, not for who reads it
+_FETCHED = re.compile(r"(\w+: (trying|ready in|trained on) .*\n?)+")  # news for who runs a lab, not for who reads it
 _PAGE = re.compile(r"<code>((?:claims/[\w.]+|ledger_guide)\.html)</code> in the book")
 
 

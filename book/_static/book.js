@@ -1,7 +1,8 @@
 // The widget manager asks for MathJax 2's queue wherever a MathJax is; labels of controls hold no formulas, so nothing need happen.
 addEventListener("DOMContentLoaded", () => { if (window.MathJax) window.MathJax.Hub ??= { Queue() {} }; });
 
-// Predictions: what follows a question, up to the cell that compares the guess, is hidden until there is one. Only this script hides.
+// Predictions: what follows a question, up to the cell that compares the guess, is hidden until there is one, and the lab's answer until
+// all have one. Only this script hides.
 addEventListener("DOMContentLoaded", () => {
   const page = location.pathname.split("/").pop(), WHY = "what did you assume that does not hold here?";
   const stored = key => { try { return JSON.parse(localStorage.getItem(key)); } catch { return null; } };
@@ -28,6 +29,7 @@ addEventListener("DOMContentLoaded", () => {
 
   const blocks = [...document.querySelectorAll("article section > :not(section, h1, h2, h3, h4)")];
   const sections = [...document.querySelectorAll("article section section")].map(section => [section, blocks.filter(block => section.contains(block))]);
+  const ends = blocks.filter(block => block.closest("#the-answer, #the-paper-and-here")), waiting = made("p", { className: "privlab-waiting" });
   const asked = [...document.querySelectorAll("form.privlab-prediction")].map((form, n) => {
     const key = `privlab:${page}:${form.dataset.name}`, fields = [...form.querySelectorAll("input")], number = fields[0].type === "number";
     const later = blocks.filter(block => follows(form, block) && !form.contains(block));
@@ -49,7 +51,9 @@ addEventListener("DOMContentLoaded", () => {
       about.textContent = guessed ? "Your guess is kept in this browser. " : state.open ? "" : "What follows is hidden until you have guessed.";
       if (answer) answer.textContent = guessed ? compared(state.guess, JSON.parse(answer.dataset.right), fields[0]) : "";
       if (guessed && answer) about.append(made("a", { href: `#${answer.id}`, textContent: "See how it compares" }));
-      const closed = asked.filter(one => !one.state.open).flatMap(one => one.later);
+      const unmade = asked.filter(one => !one.state.open), closed = unmade.flatMap(one => one.later);
+      if (unmade.length) closed.push(...ends);
+      waiting.hidden = !unmade.length;
       for (const block of blocks) block.classList.toggle("privlab-later", closed.includes(block));
       for (const [section, inside] of sections) section.classList.toggle("privlab-later", inside.length > 0 && inside.every(block => closed.includes(block)));
     };
@@ -61,10 +65,18 @@ addEventListener("DOMContentLoaded", () => {
     skip.addEventListener("click", () => { if (state.open) form.reset(); change(!state.open); });
     return { form, state, show, later: later.slice(0, end + 1) };
   });
+  if (asked.length && ends.length) {
+    const back = made("a", { href: "#", textContent: "Go to the first that is open" });
+    const toFirst = event => { event.preventDefault(); asked.find(one => !one.state.open).form.scrollIntoView(); };
+    back.addEventListener("click", toFirst);
+    waiting.append("The answer is hidden until you have guessed, or skipped, each prediction above. ", back, ".");
+    ends[0].closest("section").before(waiting);
+  }
   for (const one of asked) one.show();
   const arrive = () => { // at what is hidden: there the question comes first
     const hidden = document.querySelector(":target")?.closest(".privlab-later");
-    if (hidden) asked.find(one => !one.state.open && one.later.some(block => hidden.contains(block)))?.form.scrollIntoView();
+    const open = asked.filter(one => !one.state.open);
+    if (hidden) (open.find(one => one.later.some(block => hidden.contains(block))) ?? open[0])?.form.scrollIntoView();
   };
   addEventListener("hashchange", arrive);
   arrive();

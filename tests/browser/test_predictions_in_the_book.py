@@ -30,6 +30,7 @@ WORDS = [
     "MORE",
     "NEXT RESULT",
     "END",
+    "FINAL",
 ]
 SHOWN = "return arguments[0].filter(word => document.querySelector('article').innerText.includes(word))"
 ANSWERS = "return [...document.querySelectorAll('.privlab-answer')].map(e => e.textContent)"
@@ -67,6 +68,7 @@ def page(tmp_path_factory):
         text("MORE"),
         code(widgets.Sentence("NEXT RESULT")),
         text("END"),
+        text("## The answer\n\nFINAL"),
     ]
     state = {"version_major": 2, "version_minor": 0, "state": ipywidgets.Widget.get_manager_state()["state"]}
     about = {"widgets": {static_pages.STATE: state}, "language_info": {"name": "python", "pygments_lexer": "ipython3"}}
@@ -161,6 +163,20 @@ def test_it_can_be_shown_without_a_guess(page, reader):
     for theme in ("light", "dark"):
         reader.js("document.documentElement.dataset.theme = arguments[0]", theme)
         assert reader.barriers("label", "color-contrast", "button-name", within="article") == []
+
+
+def test_the_answer_waits_for_all_of_them_and_leads_to_the_first_that_is_open(page, reader):
+    reader.driver.get(page.as_uri())
+    waits = "return document.querySelector('.privlab-waiting').checkVisibility()"
+    for n in (3, 1):
+        button(reader, n, "Show it without a guess").click()
+        assert "FINAL" not in shown(reader) and reader.js(waits)
+    reader.resize(1280, 250)
+    reader.find("//p[@class='privlab-waiting']/a").click()
+    top = "return document.querySelectorAll('form.privlab-prediction')[1].getBoundingClientRect().top"
+    reader.until(lambda: -1 < reader.js(top) < 200, 5)
+    button(reader, 2, "Show it without a guess").click()
+    assert shown(reader) == WORDS and not reader.js(waits)
 
 
 def test_paper_has_everything(page, reader):
