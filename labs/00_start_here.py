@@ -22,7 +22,7 @@
 # (Measured on two CPU cores. It is the time that the computer needs; yours is below.)
 
 # %% [markdown]
-# *About 45 minutes. You need* Python, and what a gradient is. *New words*: **profile**, **client**, **server**, **leak**, **PSNR**, **token**, **position embedding**,
+# *About 45 minutes. You need* Python, gradients and matrix products. *New words*: **profile**, **client**, **server**, **leak**, **PSNR**, **token**, **position embedding**,
 # **repeat**, **ledger**.
 
 # %%
@@ -37,7 +37,7 @@ from privlab.notebook import checks, drawings, pad, plots, text, widgets
 profile = "class"
 seed = 0
 device = "auto"
-victim = ""  # another plain ViT of timm in place of ours: "vit_tiny_patch16_224"
+victim = ""  # another plain ViT of timm in place of ours: "vit_base_patch32_224"
 
 # %%
 device = compute.device(device)
@@ -47,7 +47,7 @@ print(f"{compute.machine.cores()} cores, {free:.1f} of {total:.1f} GB memory fre
 print(f"profile {profile}, device {device}, model {victim or ours}")
 
 # %% [markdown]
-# Each lab runs in several sizes. The last line above names the **profile** whose numbers you see. `smoke` is the smallest, to try the code. `class` shows you the phenomenon, in a minute or two. `night`, `gpu` and `paper` are
+# Each lab runs in several sizes, its **profiles**. The last line above names the one whose numbers you see. `smoke` is the smallest, to try the code. `class` shows you the effect, in a minute or two. `night`, `gpu` and `paper` are
 # for larger networks, up to those of the papers.
 
 # %% [markdown]
@@ -94,7 +94,7 @@ for part, names in models.parts.group(vit).items():
 # In each round, the server hands the model to all clients, with a *recipe* for one step: how to prepare a photograph, and which loss function to
 # take. Each client answers with its gradient. The server averages the answers, and weighs each by how many images stand behind it.
 #
-# This server follows the protocol, and computes with everything that it receives. Which of these does it know? Give a set.
+# This server follows the protocol, and later computes with everything that it received. Which of these does it know *before* it computes anything? Give a set.
 #
 # `"architecture"`, `"weights"`, `"gradients"`, `"images"`, `"value of the loss"`, `"batch size"`, `"preprocessing"`, `"random seed of the client"`
 #
@@ -120,7 +120,7 @@ checks.verify("00.threat", known_to_the_server)
 # ### Exercise 2: how near is near? *(difficulty 1, 5 minutes)*
 #
 # **PSNR**, the peak signal-to-noise ratio, says in decibels (*dB*) how near two images are. For pixels between 0 and 1 it is $-10 \log_{10}$ of the mean
-# squared error. At about 20 dB one recognises the image, 30 dB looks clean, and at 50 dB nobody sees a difference. Write it.
+# squared error. At about 20 dB one recognises the image, 30 dB looks clean, and at 50 dB nobody sees a difference. Write it for two tensors.
 #
 # <details><summary>Hint</summary>An error of 0.1 at every pixel must give exactly 20 dB.</details>
 
@@ -140,8 +140,8 @@ checks.verify("00.psnr", my_psnr)
 # %% [markdown] tags=["printed"]
 # ### Predict
 #
-# The photograph has 150,528 numbers. The literature searches for them: GradViT, one of our four papers, takes 120,000 steps of an optimiser, and reaches
-# 15.5 dB on eight photographs at once. How near does a single *linear system* come, for one photograph?
+# The photograph has 150,528 numbers. Most attacks search for them. GradViT, one of our four papers, takes 120,000 steps of an optimiser, and reaches
+# 15.5 dB on eight photographs at once. How near does the solution of a single *linear system* come to one photograph?
 #
 # The notebook keeps your guess in the file `guesses.json` beside it, and the book keeps it in your browser. It goes nowhere else.
 
@@ -165,7 +165,7 @@ plots.side_by_side(
 )
 
 # %% [markdown]
-# The server did not search, and did not need the label. It solved a linear system, and the only error is the rounding of numbers. It did not need
+# The server did not search, and did not need the label. It solved a linear system (the *closed form* in the code), and the only error is the rounding of numbers. It did not need
 # trained weights either: this leak is not something that the model *learned*. It comes from how the model is *built*.
 
 # %%
@@ -175,17 +175,17 @@ guess.against(score)
 drawings.vit(read=("patch embedding", "position embedding"))
 
 # %% [markdown]
-# How does it do this? A Vision Transformer cuts the image into patches. It turns each patch $x_i$ into a vector, its **token**, with one matrix $W$, and *adds* a
-# learned vector $e_i$, the **position embedding**, that says where the patch stands: $z_i = W x_i + b + e_i$.
+# How does it do this? A Vision Transformer cuts the image into patches. It multiplies each patch $x_i$ by one matrix $W$, and adds a bias $b$. Then it *adds* a
+# vector $e_i$ that says where the patch stands, the **position embedding**. The result is the **token** of the patch: $z_i = W x_i + b + e_i$.
 
 # %% [markdown]
 # Because $e_i$ is added, a small change of $e_i$ changes the loss exactly as the same change of $W x_i$ does. So the gradient of $e_i$ is the
-# gradient of $W x_i$ too. Call it $g_i$. The client sends it. The chain rule for $W$ then reads
+# gradient of $W x_i$ too. Call it $g_i$. The client sends it, because $e_i$ is a parameter, as $W$ is. The chain rule for $W$ then reads
 #
 # $$\frac{\partial \ell}{\partial W} = \sum_i g_i x_i^\top = G^\top X ,$$
 #
 # where the rows of $G$ are the $g_i$, and the rows of $X$ are the patches. The left side is in the leak, and so is $G$. The only unknown is $X$, the photograph.
-# This is a linear system. For each pixel of a patch it has one unknown for each patch, and one equation for each number of a token. (The list of parts
+# This is a linear system, and each column of $X$ is solved for alone. A column holds one number from every patch, so it has as many unknowns as there are patches. It has one equation for each number of a token. (The list of parts
 # above counts $W$ and the $e_i$ as *stem*, which is all that stands in front of the first block.)
 
 # %% [markdown]
@@ -208,8 +208,8 @@ checks.verify("00.enough", enough)
 # %% [markdown]
 # ## Send something of your own
 #
-# Draw on the sheet with the mouse, or type into its text, where each letter is the colour of one cell. Or choose a photograph. It goes to the
-# machine that runs this notebook, and nowhere else. Then press *Send*: the client computes a gradient from your image, and the server gets only that.
+# In the notebook, draw on the sheet with the mouse. Or type into its text, where each letter is the colour of one cell, such as `r` for red. Or choose a photograph. Your image goes to the
+# machine that runs the notebook, and nowhere else. Then press *Send*: the client computes a gradient from your image, and the server gets only that.
 
 
 # %%
@@ -234,7 +234,7 @@ pad.show(send)
 # get from such a gradient? The next section measures it for a larger model than yours: 196 patches, and tokens of 768 numbers. Your bet is on its mean
 # PSNR over several photographs.
 #
-# After your bet, look at photographs from your own model. The pictures open on `bfloat16`; press another format to compare.
+# After your bet, look at photographs from your own model; its PSNR can differ from the larger model's. The pictures open on `bfloat16`; press another format to compare. `float16` has 11 significant bits.
 
 # %%
 rounded = widgets.choose(
@@ -286,11 +286,11 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 # %% [markdown]
 # The triangle is not an outlier: it comes from another model.
 #
-# | model | patches (unknowns) | numbers in a token (equations) |
-# |---|---|---|
-# | of the triangle; at `smoke` also yours | 49 | 384 |
-# | of the dots | 196 | 768 |
-# | yours above `smoke` | 196 | 384 |
+# | model | patches (unknowns) | numbers in a token (equations) | equations for each unknown, about |
+# |---|---|---|---|
+# | of the triangle; at `smoke` also yours | 49 | 384 | 8 |
+# | of the dots | 196 | 768 | 4 |
+# | yours above `smoke` | 196 | 384 | 2 |
 #
 # The more equations there are for an unknown, the less harm rounding does. So the first model comes out best, and the last one worst.
 
@@ -302,8 +302,8 @@ rounded.against(rounded.options[int(short > 20) + int(short > 50)])
 # %% [markdown]
 # ### Exercise 4: read the leaflet *(difficulty 2, 8 minutes)*
 #
-# A hospital plans to train a Vision Transformer together with others, and hands this leaflet to its patients. Which sentences are false,
-# after what you measured? Give a set of letters.
+# A hospital plans to train a Vision Transformer together with others, and hands this leaflet to its patients. Which sentences
+# did this lab show to be false? Give a set of letters.
 #
 # - "A": Your photograph is not sent to anybody.
 # - "B": What is sent has been computed with millions of parameters, so nobody can compute your photograph from it.
@@ -341,8 +341,8 @@ text(
 # ## The paper, and here
 #
 # The paper that introduces the attack APRIL (Lu et al. 2022) claims that a client's gradients are enough to compute its image, and proves it for an architecture of its own. It gives no number; the bar of 30
-# dB is ours. You computed the image of a stock Vision Transformer, by a system that is not in the paper (lab 05 derives both). So the verdict below is on the
-# claim, and not on the paper's formula. A lab only measures. The
+# dB is ours. You computed the image from a standard Vision Transformer, by a system that is not in the paper (lab 05 derives both). So the verdict below is on the
+# claim, and not on the paper's formula. A lab measures, and gives no verdict. The
 # **ledger** judges each claim by the committed evidence, and shows its verdict.
 
 # %%
@@ -351,9 +351,9 @@ ledger.show("00")
 # %% [markdown]
 # ## What would change our mind
 #
-# A stock Vision Transformer from which this system returns no image would. You can look for one: set `victim` at the top to another
+# We would change it if this system returned no image from the gradient of a standard Vision Transformer. You can look for one: set `victim` at the top to another
 # plain ViT of timm, and run the lab again. `vit_tiny_patch16_224` does not count: with 192 numbers in a token for 196 patches it has fewer equations than unknowns. A warning says that
-# a part of the picture is missing, but the rest still shows the photograph; lab 05 explains it. (Our weights are fresh because package registries have no trained ones. The attack does not use the values of the weights.)
+# a part of the picture is missing, but the rest still shows the photograph; lab 05 explains it. (Our weights are fresh, because the package registries from which this book installs have no trained ones. The attack does not use their values.)
 
 # %% [markdown]
 # ## Read on
