@@ -100,9 +100,8 @@ ours = [j for j in judged if j.claim.experiments and j.ours]
 one = next((j for j in ours if j.verdict == FAILED), ours[0])
 kept = {name: experiments.load(name, one.profile) for name in one.claim.experiments}
 print(one.claim.statement, one.claim.where, one.claim.compare, sep="\n")
-pd.DataFrame(
-    {f.name: of[f.name] for f in one.ours for of in kept.values() if f.name in of}
-)
+repeats = {f.name: of[f.name] for f in one.ours for of in kept.values() if f.name in of}
+pd.DataFrame(repeats).T.round(3)
 
 # %%
 ledger.panel.Panel("passed again", (ledger.judging.judge(one.claim),))
@@ -167,8 +166,8 @@ widgets.explore(explained, claim=tuple(failed)) if failed else "Nothing failed."
 # %%
 denied = [c for c in ledger.papers.claims() if c.holds_on_printed_numbers is False]
 pd.DataFrame(
-    [(c.id, c.statement, "; ".join(map(str, c.numbers))) for c in denied],
-    columns=["claim", "statement", "in print"],
+    [(c.statement, ", ".join(map(str, c.numbers))) for c in denied],
+    columns=["statement", "in print"],
 )
 
 # %% [markdown]
