@@ -15,7 +15,8 @@ from privlab.runner import catalogue, launch_buttons, pairing, static_pages
 _FOLD = re.compile(r"(<details><summary>.*?</summary>)(.*?)(</details>)", re.DOTALL)
 # Cells that are setup, a form, a drawing, or what fetches evidence and puts it into a chart or a sentence: their result is what one reads
 _BOOKKEEPING = re.compile(
-    r"experiments\.(load|run)\(|widgets\.(choose|predict)\(|^text\(|^drawings\.|^ledger\.show\(|^\w+\.against\(", re.MULTILINE
+    r"experiments\.(load|run)\(|widgets\.(choose|predict)\(|^text\(|^drawings\.|^ledger\.show\(|^\w+\.against\(",
+    re.MULTILINE,
 )
 _FETCHED = re.compile(r"(\w+: (trying|ready in|trained on) .*\n?)+")  # news for who runs a lab, not for who reads it
 _PAGE = re.compile(r"<code>((?:claims/[\w.]+|ledger_guide)\.html)</code> in the book")
