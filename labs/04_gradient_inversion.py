@@ -30,6 +30,7 @@ from dataclasses import replace
 
 import pandas as pd
 import torch
+from IPython.display import display
 
 from privlab import compute, data, experiments, ledger, metrics, models
 from privlab.attacks import gradient_inversion
@@ -68,7 +69,7 @@ drawings.search_loop()
 # reads the label of a single image off the gradient of the last layer.
 #
 # The search begins with noise. The attacker may repeat it from other noise. Of these **restarts** they keep the one with the lowest loss.
-# They never see the error in the picture.
+# They cannot compare it with the photograph.
 
 # %%
 device = compute.device(device)
@@ -78,12 +79,12 @@ quick = profile == "smoke"  # narrower networks and fewer steps, to try the code
 steps = 32 if quick else 120
 # "auto": a faster derivative, which checks itself against the exact one
 attack = replace(gradient_inversion.annealed(steps), derivative="auto")
-print(*attack.terms, sep="\n")
+print(f"profile {profile}, {steps} steps", *attack.terms, sep="\n")
 
 # %% [markdown]
-# Each line is a term with its weight: first the distance, then the smoothness, whose weight falls during the search. At each step a pixel moves up or
-# down by the *sign* of its derivative. The steps become shorter. Zhang et al. 2024 attack with the same two terms ("Inverting Gradients", Geiping et
-# al. 2020), a constant weight, and 3,000 steps. `annealed` is our version for few steps.
+# The first line names the profile whose pictures you see. Each other line is a term with its weight: the distance, then the smoothness, whose weight
+# falls during the search. At each step a pixel moves up or down by the *sign* of its derivative. The steps become shorter. Zhang et al. 2024 attack
+# with the same two terms ("Inverting Gradients", Geiping et al. 2020), a constant weight, and 3,000 steps. `annealed` is our version for few steps.
 
 # %% [markdown]
 # ### Exercise 1: why a cosine? *(difficulty 2, 10 minutes)*
@@ -154,20 +155,20 @@ for name, network in networks.items():
 
 # %% [markdown] tags=["printed"]
 # Two numbers say how near a reconstruction comes. PSNR, from lab 00, compares pixel by pixel. **SSIM** compares the structure of two images: 1 means
-# that they are equal, 0 that they have nothing in common. We call an image *recognised* when its SSIM is above 0.5.
+# that they are equal, about 0 that they share no structure. We call an image *recognised* when its SSIM is above 0.5.
 #
 # ### Predict
 #
-# Place your bet: which of the networks give the photograph away?
+# Place your bet: which of the networks give the photograph away? (The profile `smoke` stops early, and may have other winners.)
 
 # %%
 bet = widgets.choose("Which are recognised at the end?", list(family), many=True)
 bet
 
 # %% [markdown]
-# Press *Play*. Every network gets the same attack, the same photograph and the same number of steps. Press *Pause* when something happens,
-# and *Step* through it. The bar below an image is its SSIM, with a finishing line in the middle. The next cell finishes a race that you paused.
-# The profile `smoke` stops early, and may have other winners.
+# Every network gets the same attack, the same photograph and the same number of steps. The bar below an image is its SSIM, with a finishing line in the
+# middle. In the notebook, press *Play*. Press *Pause* when something happens, and *Step* through it. The next cell finishes a race that you paused.
+# In the book, the race is over: move the slider to step 0, and then to the right. (Click it, then use the arrow keys.)
 
 # %%
 leaks = {name: observe(network, photo, label) for name, network in networks.items()}
@@ -184,15 +185,8 @@ race.picture()
 # %% [markdown]
 # Did you bet on the ViT, after lab 00? *Is a ViT safe?*, below, takes up that question. Lab 09 walks from ResNet to ConvNeXt, and asks which step
 # makes the difference.
-
-# %%
-bet.against(race.recognised)
-
-# %% [markdown]
-# ### Exercise 2: is half of the picture there? *(difficulty 1, 5 minutes)*
 #
-# A student reads the PSNR of A, the ResNet's reconstruction, and says: "A clean picture has about twice as many decibels. So half of the picture leaks."
-# Compare A with three other images.
+# Here is the ResNet's reconstruction, A, beside three other images. Exercise 2 asks about them.
 
 # %%
 truth, resnet = photo, race.states["ResNet"].images.cpu()
@@ -204,6 +198,15 @@ decibels = {k: metrics.psnr(image, truth).item() for k, image in four.items()}
 titles = [f"{k}: {value:.1f} dB" for k, value in decibels.items()]
 says = "The ResNet's reconstruction, plain grey, the darkened photograph, the Swin's"
 plots.side_by_side(*four.values(), titles=titles, alt=f"{says}. {', '.join(titles)}.")
+
+# %%
+bet.against(race.recognised)
+
+# %% [markdown]
+# ### Exercise 2: is half of the picture there? *(difficulty 1, 5 minutes)*
+#
+# A student reads the PSNR of A, the ResNet's reconstruction, and says: "A clean picture has about twice as many decibels. So half of the picture leaks."
+# Compare A with the three other images above.
 
 # %% [markdown]
 # 1. Which image has about the same PSNR as A, and was made with neither the gradient nor the photograph?
@@ -226,7 +229,8 @@ checks.verify("04.decibels", reading)
 # %% [markdown]
 # ## Was that luck?
 #
-# You saw one photograph. The experiment repeats the search with others, each behind new random weights. The *baseline* is an image that was made
+# You saw one photograph. The experiment repeats the search with others, each behind new random weights. Guess for its dots: they were measured before,
+# with 120 steps. (A triangle is your own run. At `smoke` it stops after 8 steps, and says little about the dots.) The *baseline* is an image that was made
 # without the gradient: the mean of 50,000 other photographs. An attack that does not beat it has found nothing.
 # [A deeper notebook](deeper/04_larger_networks.ipynb) has larger networks, and says where we differ from the paper.
 
@@ -261,6 +265,7 @@ chart("psnr", "PSNR in dB")
 # %%
 names = ("swin", "convnext", "resnet")
 recognised = {n: kept.above(f"ssim[cifar10, {n}]", 0.5) for n in names}
+display(share.against(100 * recognised["swin"] / max(len(kept), 1)))
 text(
     "Each dot is a photograph, behind new random weights of the network. It was "
     "recognised on {swin} of {} photographs for the Swin, on {convnext} for the "
@@ -271,9 +276,6 @@ text(
     kept.mean("psnr[cifar10, swin] - psnr[cifar10, resnet]"),
     **recognised,
 )
-
-# %%
-share.against(100 * kept.above("ssim[cifar10, swin]", 0.5) / max(len(kept), 1))
 
 # %% [markdown]
 # ## What does the second term do?
@@ -299,6 +301,10 @@ images = [result.images for result in found.values()] + [four["D"]]
 titles += [f"falling, in the race: SSIM {metrics.ssim(four['D'], photo).item():.2f}"]
 says = f"A reconstruction for each regularisation weight. {'; '.join(titles)}."
 plots.side_by_side(*images, titles=titles, alt=says)
+
+# %% [markdown]
+# In the race the weight falls: much smoothness finds the coarse picture soon, and would later blur the fine one. When the search is short, a constant
+# weight may win.
 
 # %%
 favourite.against(max(ssim, key=ssim.get))
@@ -329,7 +335,7 @@ checks.verify("04.tuning", choice)
 # ## Is a ViT safe?
 #
 # The ViT of the race has timm's position embedding, drawn with a standard deviation of 0.02. Other public ViTs for small images draw it
-# with 1. Nothing else differs. Does an embedding that is fifty times as large help this search?
+# with 1. We change only this number. Does an embedding that is fifty times as large help this search?
 
 # %%
 scale = widgets.choose(
@@ -359,9 +365,9 @@ says = f"Reconstructions behind a ViT with position embedding {', '.join(titles)
 plots.side_by_side(*pair.values(), titles=titles, alt=says)
 
 # %% [markdown]
-# With a small embedding all patches look alike to the network, wherever they stand. If two patches swap places, the gradient hardly changes, and the search cannot
-# tell the patches apart. Lab 06 measures this. A Swin tells patches apart by its windows, biases and merging; whether it leaks *for that reason* we have not
-# measured. The closed form of lab 00 recovers the photograph with *either* embedding.
+# With a small embedding all patches look alike to the network. If two swap places, the gradient hardly changes (lab 06 measures this), and the search
+# cannot tell them apart. A Swin has windows, biases and merging instead. We have not measured whether it leaks *for that reason*. The closed form of lab 00
+# recovers the photograph with *either* embedding.
 
 # %%
 shown = kept_scale or mine_scale
@@ -375,9 +381,9 @@ scale.against("more" if gain > 1 else "less" if gain < -1 else "about as much")
 #
 # - "A": The attack `annealed`, with these steps, did not recover this photograph from the gradient of this ResNet.
 # - "B": The gradient of the ViT with the small position embedding does not contain the photograph.
-# - "C": The same attack recovered more from the small Swin than from the small ResNet.
+# - "C": By SSIM, the same attack recovered more from the small Swin than from the small ResNet.
 # - "D": No attack recovers a photograph from the gradient of a ResNet.
-# - "E": The small ResNet resisted these 120 steps, so a ResNet-50 of full size would have resisted them too.
+# - "E": The small ResNet resisted this short search, so a ResNet-50 of full size would have resisted it too.
 #
 # <details><summary>Hint</summary>Which statements speak only of what was run? For B, think of lab 00.</details>
 
@@ -421,8 +427,8 @@ ledger.show("04", first=3)
 # ## What would change our mind
 #
 # A search that recovers the photograph from the ResNet would show that the ResNet's gradient contains it, and that our search was too weak.
-# [A deeper notebook](deeper/04_gauss_newton.ipynb) gives the attacker a stronger optimiser, and asks which of the networks it opens. At full size, a ResNet-50 that leaks as much as a Swin-T would show that our small networks
-# mislead.
+# [A deeper notebook](deeper/04_gauss_newton.ipynb) gives the attacker a stronger optimiser. At full size, a ResNet-50 that leaks as much as a Swin-T
+# would show that our small networks mislead.
 
 # %% [markdown]
 # ## Read on
