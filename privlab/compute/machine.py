@@ -48,6 +48,18 @@ class Machine:
         return cls(python, str(torch.__version__), timm, __version__, system, cores(), torch.get_num_threads(), name)
 
 
+def processor() -> str:
+    """The kind of processor, such as "AVX512 of AuthenticAMD 26.2". On another sums may round otherwise, and a training end elsewhere."""
+    import torch
+
+    first = _text(Path("/proc/cpuinfo")).partition("\n\n")[0]  # of several alike
+    about = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    maker = platform.processor() or platform.machine()
+    if "vendor_id" in about:
+        maker = f"{about['vendor_id']} {about.get('cpu family')}.{about.get('model')}"
+    return f"{torch.backends.cpu.get_cpu_capability()} of {maker}"
+
+
 def cores() -> int:
     """Cores that this process may use: a container or a cluster often gives fewer than the machine has."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -96,10 +108,14 @@ def _file_cache() -> int:
 
 
 def _words(path: Path) -> list[str]:
+    return _text(path).split()
+
+
+def _text(path: Path) -> str:
     try:
-        return path.read_text().split()
+        return path.read_text()
     except OSError:
-        return []
+        return ""
 
 
 _workers_gb = 0.0  # the most that the workers of a fleet have held between them

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from privlab.compute import store, tasks
+from privlab.compute import machine, store, tasks
 from privlab.experiments import pictures
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence, papers
@@ -166,7 +166,7 @@ def row(
 ) -> evidence.Repeat:
     """The line of a repeat, with what it was measured on."""
     on = store.versions() | {
-        "processor": torch.backends.cpu.get_cpu_capability(),
+        "processor": machine.processor(),
         "threads": str(torch.get_num_threads()),
     }
     return evidence.Repeat(repeat, chosen.digest(size), values, seconds, time.time(), device, on)

@@ -7,7 +7,7 @@ search or a training may go another way; then only identities and exact values a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from privlab.ledger import evidence, judging, papers
 from privlab.ledger.evidence import Repeat
 from privlab.ledger.figures import exact
 
-__all__ = ["ALIKE", "Move", "alike", "live", "moved", "moves"]
+__all__ = ["ALIKE", "Move", "alike", "live", "moved", "moves", "nearest"]
 
 ALIKE = ("torch", "timm", "processor", "threads")  # where these are the same, the values are
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
@@ -36,6 +36,11 @@ class Move:
 def alike(now: Repeat, before: Repeat) -> bool:
     """Whether both were measured by the same releases on the same kind of processor."""
     return all(now.versions.get(key) == before.versions.get(key) for key in ALIKE)
+
+
+def nearest(now: Repeat, lines: Sequence[Repeat]) -> Repeat:
+    """Of the committed lines of a repeat, at least one, that which was measured as this was; the first where none was."""
+    return next((line for line in lines if alike(now, line)), lines[0])
 
 
 def moved(now: Repeat, before: Repeat) -> list[Move]:
@@ -73,13 +78,14 @@ def moves(
     committed: dict[str, list[Repeat]] = {}
     for experiment, rows in measured.items():
         for row in rows:
-            before = {r.repeat: r for r in evidence.read(experiment, "smoke", row.digest, root).repeats}
+            before = evidence.lines(experiment, "smoke", row.digest, root)
             if row.repeat not in before:
                 found.append(Move("canary", experiment, f"repeat {row.repeat} of this protocol has no committed line"))
                 continue
-            committed.setdefault(experiment, []).append(before[row.repeat])
+            line = nearest(row, before[row.repeat])
+            committed.setdefault(experiment, []).append(line)
             compared += len(row.values)
-            found += moved(row, before[row.repeat])
+            found += moved(row, line)
     for claim in papers.claims() if claims is None else claims:
         if claim.kind != "identity" or not claim.experiments:
             continue

@@ -33,6 +33,7 @@ __all__ = [
     "append",
     "checked",
     "folder",
+    "lines",
     "read",
     "register",
     "registrations",
@@ -124,6 +125,15 @@ def read(experiment: str, size: str, digest: str | None, root: Path | None = Non
         else:
             repeats[row.repeat] = row
     return Rows(tuple(repeats[n] for n in sorted(repeats)), dict(aside))
+
+
+def lines(experiment: str, size: str, digest: str, root: Path | None = None) -> dict[int, list[Repeat]]:
+    """Every line of this digest, by repeat: at smoke a repeat may have one for each kind of processor."""
+    file, found = path(experiment, size, root), dict[int, list[Repeat]]()
+    for row in _rows(file, _state(file)):
+        if row is not None and row.digest == digest:
+            found.setdefault(row.repeat, []).append(row)
+    return found
 
 
 def _state(file: Path) -> tuple[int, int, int] | None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from privlab.compute import machine
 
@@ -61,6 +62,11 @@ def test_cores_follow_the_quota(cgroup):
 def in_a_process(code: str) -> list[float]:
     run = subprocess.run([sys.executable, "-c", PEAK.format(code)], capture_output=True, text=True, check=True)
     return [float(word) for word in run.stdout.split()]
+
+
+def test_a_processor_is_named_by_its_kind_and_its_maker():
+    assert machine.processor().startswith(torch.backends.cpu.get_cpu_capability() + " of ")
+    assert len(machine.processor().split(" of ")[1]) > 2 and machine.processor() == machine.processor()
 
 
 def test_peak_counts_what_was_given_back():

@@ -30,6 +30,20 @@ def test_what_moved_between_two_measurements(now, versions, moved):
     assert list(map(str, canaries.moved(repeat(now, **versions), before))) == moved
 
 
+def test_of_the_lines_of_a_repeat_that_of_the_same_processor_is_asked(tmp_path):
+    run, book = tmp_path / "run", tmp_path / "book"
+    for processor, value in (("A", 30.0), ("B", 31.0)):
+        evidence.append(ONE, "smoke", repeat({"acc[a]": value}, processor=processor), book)
+    evidence.append(ONE, "smoke", repeat({"acc[a]": 99.0}, "of_before"), book)
+    (lines,) = evidence.lines(ONE, "smoke", "it", book).values()
+    assert [line.values["acc[a]"] for line in lines] == [30.0, 31.0]
+    for processor, nearest in (("A", 0), ("B", 1), ("C", 0)):
+        assert canaries.nearest(repeat({}, processor=processor), lines) == lines[nearest]
+    for processor, value, moves in (("B", 31.0, 0), ("C", 5.0, 0), ("A", 31.0, 1)):
+        evidence.append(ONE, "smoke", repeat({"acc[a]": value}, processor=processor), run / f"{processor}/live/05")
+        assert len(canaries.moves(run / processor, [], book)[1]) == moves
+
+
 def identity(compare):
     about = ("lu2022.x", "lu2022", "Theorem 1", "05", "identity", "S.", compare)
     return papers.Claim(*about, experiments=(ONE, "lab.other"))
