@@ -57,10 +57,10 @@ _TEMPLATE = """\
 Reveal.initialize({
   hash: true, slideNumber: 'c/t', plugins: [RevealNotes], width: 1120, height: 720, center: false, navigationMode: 'linear'
 });
-// As large as fits, for the last row of the room; what does not fit at 0.7 of its size scrolls.
+// As large as fits, for the last row of the room; what does not fit at half its size scrolls.
 function fit() {
   const slide = Reveal.getCurrentSlide();
-  for (const size of [1.6, 1.5, 1.4, 1.3, 1.2, 1.1, 1, 0.9, 0.8, 0.7]) {
+  for (const size of [1.6, 1.5, 1.4, 1.3, 1.2, 1.1, 1, 0.9, 0.8, 0.7, 0.6, 0.5]) {
     for (const part of slide.children) part.style.zoom = size;
     if (slide.scrollHeight <= slide.clientHeight) break;
   }
