@@ -44,6 +44,7 @@ _TEMPLATE = """\
 .reveal pre { white-space: pre-wrap; word-break: normal; overflow-wrap: break-word; }
 .reveal .jp-OutputArea-output > div { max-width: none !important; }
 .reveal caption, .reveal th small, .reveal th details { display: none; } /* of the closing table the verdicts and claims stay */
+.reveal table.dataframe :is(th, td) { text-align: left; }
 .reveal .jp-InputPrompt, .reveal .jp-OutputPrompt { display: none; }
 .reveal ul.privlab-stood { margin: 0; padding: 0; }
 .privlab-stood li { display: inline; } .privlab-stood li + li::before { content: ' · '; }
