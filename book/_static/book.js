@@ -30,6 +30,7 @@ addEventListener("DOMContentLoaded", () => {
   const blocks = [...document.querySelectorAll("article section > :not(section, h1, h2, h3, h4)")];
   const sections = [...document.querySelectorAll("article section section")].map(section => [section, blocks.filter(block => section.contains(block))]);
   const ends = blocks.filter(block => block.closest("#the-answer, #the-paper-and-here")), waiting = made("p", { className: "privlab-waiting" });
+  const unmade = () => asked.filter(one => !one.state.open);
   const asked = [...document.querySelectorAll("form.privlab-prediction")].map((form, n) => {
     const key = `privlab:${page}:${form.dataset.name}`, fields = [...form.querySelectorAll("input")], number = fields[0].type === "number";
     const later = blocks.filter(block => follows(form, block) && !form.contains(block));
@@ -51,9 +52,9 @@ addEventListener("DOMContentLoaded", () => {
       about.textContent = guessed ? "Your guess is kept in this browser. " : state.open ? "" : "What follows is hidden until you have guessed.";
       if (answer) answer.textContent = guessed ? compared(state.guess, JSON.parse(answer.dataset.right), fields[0]) : "";
       if (guessed && answer) about.append(made("a", { href: `#${answer.id}`, textContent: "See how it compares" }));
-      const unmade = asked.filter(one => !one.state.open), closed = unmade.flatMap(one => one.later);
-      if (unmade.length) closed.push(...ends);
-      waiting.hidden = !unmade.length;
+      const left = unmade(), closed = left.flatMap(one => one.later);
+      if (left.length) closed.push(...ends);
+      waiting.hidden = !left.length;
       for (const block of blocks) block.classList.toggle("privlab-later", closed.includes(block));
       for (const [section, inside] of sections) section.classList.toggle("privlab-later", inside.length > 0 && inside.every(block => closed.includes(block)));
     };
@@ -67,7 +68,7 @@ addEventListener("DOMContentLoaded", () => {
   });
   if (asked.length && ends.length) {
     const back = made("a", { href: "#", textContent: "Go to the first that is open" });
-    const toFirst = event => { event.preventDefault(); asked.find(one => !one.state.open).form.scrollIntoView(); };
+    const toFirst = event => { event.preventDefault(); unmade()[0].form.scrollIntoView(); };
     back.addEventListener("click", toFirst);
     waiting.append("The answer is hidden until you have guessed, or skipped, each prediction above. ", back, ".");
     ends[0].closest("section").before(waiting);
@@ -75,8 +76,7 @@ addEventListener("DOMContentLoaded", () => {
   for (const one of asked) one.show();
   const arrive = () => { // at what is hidden: there the question comes first
     const hidden = document.querySelector(":target")?.closest(".privlab-later");
-    const open = asked.filter(one => !one.state.open);
-    if (hidden) (open.find(one => one.later.some(block => hidden.contains(block))) ?? open[0])?.form.scrollIntoView();
+    if (hidden) (unmade().find(one => one.later.some(block => hidden.contains(block))) ?? unmade()[0])?.form.scrollIntoView();
   };
   addEventListener("hashchange", arrive);
   arrive();

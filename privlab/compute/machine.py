@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 _CGROUP = Path("/sys/fs/cgroup")
+_CPUINFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ class Machine:
         from privlab import __version__
 
         kind = torch.device(device).type
-        name = f"{platform.processor() or platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
+        name = f"{kind} of {platform.machine()}"
         if kind == "cuda":
             name = torch.cuda.get_device_name(device)
-        elif kind != "cpu":
-            name = f"{kind} of {platform.machine()}"
+        elif kind == "cpu":
+            name = processor()
         timm = importlib.metadata.version("timm")
         system = f"{platform.system()} {platform.release()}"
         python = platform.python_version()
@@ -52,7 +53,7 @@ def processor() -> str:
     """The kind of processor, such as "AVX512 of AuthenticAMD 26.2". On another sums may round otherwise, and a training end elsewhere."""
     import torch
 
-    first = _text(Path("/proc/cpuinfo")).partition("\n\n")[0]  # of several alike
+    first = _text(_CPUINFO).partition("\n\n")[0]  # of several alike
     about = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
     maker = platform.processor() or platform.machine()
     if "vendor_id" in about:

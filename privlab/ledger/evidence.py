@@ -112,28 +112,28 @@ def path(experiment: str, size: str, root: Path | None = None) -> Path:
 
 def read(experiment: str, size: str, digest: str | None, root: Path | None = None) -> Rows:
     """The repeats that are there for this digest, or for any where it is None. Of two lines for one repeat the earlier counts."""
-    file, aside, repeats = path(experiment, size, root), Counter[str](), dict[int, Repeat]()
-    for row in _rows(file, _state(file)):
-        if row is None:
-            aside["lines that cannot be read"] += 1
-            continue
-        if digest is not None and row.digest != digest:
-            aside[f"lines of another protocol ({row.digest})"] += 1
-        elif row.repeat in repeats:
-            aside["second lines for a repeat"] += 1
-            repeats[row.repeat] = min(row, repeats[row.repeat], key=lambda r: r.when)
-        else:
-            repeats[row.repeat] = row
-    return Rows(tuple(repeats[n] for n in sorted(repeats)), dict(aside))
+    found, aside = _sorted_out(path(experiment, size, root), digest)
+    if again := sum(map(len, found.values())) - len(found):
+        aside["second lines for a repeat"] = again
+    return Rows(tuple(min(found[n], key=lambda r: r.when) for n in sorted(found)), dict(aside))
 
 
 def lines(experiment: str, size: str, digest: str, root: Path | None = None) -> dict[int, list[Repeat]]:
     """Every line of this digest, by repeat: at smoke a repeat may have one for each kind of processor."""
-    file, found = path(experiment, size, root), dict[int, list[Repeat]]()
+    return _sorted_out(path(experiment, size, root), digest)[0]
+
+
+def _sorted_out(file: Path, digest: str | None) -> tuple[dict[int, list[Repeat]], Counter[str]]:
+    """The lines of a file for a digest, by repeat; and why others were left out -> how often."""
+    found, aside = dict[int, list[Repeat]](), Counter[str]()
     for row in _rows(file, _state(file)):
-        if row is not None and row.digest == digest:
+        if row is None:
+            aside["lines that cannot be read"] += 1
+        elif digest is not None and row.digest != digest:
+            aside[f"lines of another protocol ({row.digest})"] += 1
+        else:
             found.setdefault(row.repeat, []).append(row)
-    return found
+    return found, aside
 
 
 def _state(file: Path) -> tuple[int, int, int] | None:

@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import ipywidgets
 import torch
@@ -40,6 +40,22 @@ def race(searches: Mapping[str, Iterator[State]], truth: Tensor, stride: int = 5
     return Race(dict(searches), truth, stride, bar)
 
 
+class Stand(NamedTuple):
+    """Where a search stands: its state, with the scores of its image."""
+
+    state: State
+    ssim: float
+    psnr: float  # dB
+
+    @property
+    def image(self) -> Tensor:
+        """As it is shown; NaN is grey."""
+        return self.state.images.cpu().nan_to_num(nan=0.5)
+
+    def __str__(self) -> str:
+        return f"step {self.state.step}, SSIM {self.ssim:.2f}"
+
+
 class Race(Playback):
     """What `race` gives; `states`, `ssim` and `psnr` say where each of its searches stands, by name.
 
@@ -57,8 +73,8 @@ class Race(Playback):
         if not self.states or len(truth) != 1:
             raise ValueError(f"got {len(self.states)} searches for {len(truth)} images; give a search or more for one")
         self.over = {name for name, state in self.states.items() if state.reason}
-        self.way: list[dict[str, State]] = []  # where all stood at each frame
-        self._scores(next(iter(self.states.values())))  # here, because it checks that the truth fits
+        self.way: list[dict[str, Stand]] = []  # where all stood at each frame
+        self._stand(next(iter(self.states.values())))  # here, because it checks that the truth fits
         self.lanes, self.text = ipywidgets.HTML(), ipywidgets.HTML()
         buttons = self._controls(f"Go on by {stride} steps of each")
         super().__init__([self.lanes, ipywidgets.HBox(buttons, layout=WRAP), self.text, self.failure])
@@ -82,10 +98,10 @@ class Race(Playback):
         """The way of each search so far, a row each, from where it began to where it stands."""
         shown = self._some(COLUMNS)
         return plots.images(
-            {name: torch.cat([_seen(frame[name]) for frame in shown]) for name in self.states},
-            captions={name: [self._said(frame[name]) for frame in shown] for name in self.states},
+            {name: torch.cat([frame[name].image for frame in shown]) for name in self.states},
+            captions={name: [str(frame[name]) for frame in shown] for name in self.states},
             alt="A row of reconstructions for each architecture, from noise on the left to where its search stands on the "
-            f"right: {'; '.join(f'{name} is at {self._said(state)}' for name, state in self.states.items())}.",
+            f"right: {'; '.join(f'{name} is at {stand}' for name, stand in self.way[-1].items())}.",
         )
 
     def stills(self) -> dict[str, Any]:
@@ -93,12 +109,12 @@ class Race(Playback):
         shown = self._some(STILLS)
         if len(shown) < 2:
             return {}
-        steps = [str(min(state.step for state in frame.values())) for frame in shown]
+        steps = [str(min(_steps(frame))) for frame in shown]
         slider = {"label": "step of each search", "kind": "slider", "options": steps, "rest": len(steps) - 1}
         made = [([k], [{"text/html": self._lanes(frame)}]) for k, frame in enumerate(shown)]
         return {"controls": [slider], "frames": made, "grid": len(self.way), "alone": False}
 
-    def _some(self, count: int) -> list[dict[str, State]]:
+    def _some(self, count: int) -> list[dict[str, Stand]]:
         """So many frames of the way at most, evenly spaced, the first and the last among them."""
         last = len(self.way) - 1
         return [self.way[k] for k in sorted({round(i * last / (count - 1)) for i in range(count)})]
@@ -116,56 +132,51 @@ class Race(Playback):
                     yield
             self._show()
 
-    def _scores(self, state: State) -> tuple[float, float]:
-        """SSIM, and PSNR in dB; NaN for pixels that are none."""
+    def _stand(self, state: State) -> Stand:
+        """With NaN for scores where pixels are none."""
         if state.images.isnan().any():
-            return math.nan, math.nan
+            return Stand(state, math.nan, math.nan)
         images = state.images.cpu()
-        return metrics.ssim(images, self.truth).item(), metrics.psnr(images, self.truth).item()
+        return Stand(state, metrics.ssim(images, self.truth).item(), metrics.psnr(images, self.truth).item())
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
     def _show(self) -> None:
         self.ended = bool(self.error) or len(self.over) == len(self.states)
-        scores = {name: self._scores(state) for name, state in self.states.items()}
-        self.ssim, self.psnr = ({name: pair[k] for name, pair in scores.items()} for k in (0, 1))
-        steps = [state.step for state in self.states.values()]
-        if not self.way or [state.step for state in self.way[-1].values()] != steps:
-            self.way.append(dict(self.states))
+        stands = {name: self._stand(state) for name, state in self.states.items()}
+        self.ssim = {name: stand.ssim for name, stand in stands.items()}
+        self.psnr = {name: stand.psnr for name, stand in stands.items()}
+        if not self.way or _steps(self.way[-1]) != _steps(stands):
+            self.way.append(stands)
         known = [name for name, value in self.ssim.items() if value > self.bar]
         standing = self.error or ("playing" if self.task else "over" if self.ended else "paused")
-        self.line = f"step {min(steps)} · {standing} · SSIM above {self.bar:g}: {', '.join(known) or 'none yet'}"
-        self.lanes.value = self._lanes(self.states)
+        self.line = f"step {min(_steps(stands))} · {standing} · SSIM above {self.bar:g}: {', '.join(known) or 'none yet'}"
+        self.lanes.value = self._lanes(stands)
         self.text.value = f'<div style="font-variant-numeric:tabular-nums">{html.escape(self.line)}</div>'
         for move in self.moves:
             move.disabled = self.ended
 
-    def _lanes(self, states: Mapping[str, State]) -> str:
-        """The image of each network at such states, and the photograph at the end."""
-        lanes = [self._lane(name, state) for name, state in states.items()]
+    def _lanes(self, stands: Mapping[str, Stand]) -> str:
+        """The image of each network where it stands, and the photograph at the end."""
+        lanes = [self._lane(name, stand) for name, stand in stands.items()]
         lanes.append(_figure(self.truth, "the photograph", "no search sees it", "The photograph."))
         return f'<div style="display:flex;flex-wrap:wrap">{"".join(lanes)}</div>'
 
-    def _lane(self, name: str, state: State) -> str:
+    def _lane(self, name: str, stand: Stand) -> str:
         """An image, its scores, and a bar that grows with its SSIM towards a finishing line."""
-        ssim, psnr = self._scores(state)
-        length = 99 * ssim if ssim > 0 else 0
+        length = 99 * stand.ssim if stand.ssim > 0 else 0
         way = (
             f'<svg viewBox="0 0 100 9" width="{SIDE}" aria-hidden="true" style="display:block;margin-top:3px;max-width:100%">'
             f'<rect x=".5" y="2" width="99" height="5" fill="none" stroke="currentColor" stroke-opacity=".6" stroke-width=".7"/>'
             f'<rect x=".5" y="2" width="{length:.1f}" height="5" fill="{COLOURS[0]}"/>'
             f'<path d="M{100 * self.bar:g} 0V9" stroke="currentColor" stroke-width="1.4"/></svg>'
         )
-        alt = f"{name} after {state.step} steps: SSIM {ssim:.2f}."
-        return _figure(_seen(state), name, f"SSIM {ssim:.2f}<br>{psnr:.1f} dB", alt, way)
-
-    def _said(self, state: State) -> str:
-        return f"step {state.step}, SSIM {self._scores(state)[0]:.2f}"
+        alt = f"{name} after {stand.state.step} steps: SSIM {stand.ssim:.2f}."
+        return _figure(stand.image, name, f"SSIM {stand.ssim:.2f}<br>{stand.psnr:.1f} dB", alt, way)
 
 
-def _seen(state: State) -> Tensor:
-    """The image of a state as it is shown; NaN is grey."""
-    return state.images.cpu().nan_to_num(nan=0.5)
+def _steps(stands: Mapping[str, Stand]) -> list[int]:
+    return [stand.state.step for stand in stands.values()]
 
 
 def _figure(image: Tensor, name: str, words: str, alt: str, below: str = "") -> str:

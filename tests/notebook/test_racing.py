@@ -115,7 +115,7 @@ def test_the_picture_has_a_row_for_each_from_its_start_to_where_it_stands():
     picture = race.picture()
     assert picture.alt.startswith("A row of reconstructions for each architecture, from noise")
     assert f"open is at step 8, SSIM 1.00; shut is at step 8, SSIM {race.ssim['shut']:.2f}." in picture.alt
-    assert [frame["open"].step for frame in race.way] == [0, 2, 4, 6, 8]
+    assert [frame["open"].state.step for frame in race.way] == [0, 2, 4, 6, 8]
     assert two().picture().png  # before it began
 
 
