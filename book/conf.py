@@ -1,7 +1,7 @@
 """The book: `sphinx-build -W -b html book book/_build/html`. Labs and ledger come from a run, where there is one.
 
-PRIVLAB_RUN names the folder of the run, runs/smoke if it is not set. A lab of which the run has a green result for the
-source as it stands is shown as executed, any other without outputs. The pages load nothing from outside: what they need
+A lab is shown as its largest run below runs executed it, green and of the source as it stands, and without outputs where there is
+none; PRIVLAB_RUN names the folder of one run that is taken instead. The pages load nothing from outside: what they need
 lies in _static/vendor, where data_scripts/vendor.py puts it; without it they show TeX and text.
 """
 
@@ -20,7 +20,7 @@ from sphinx.util import logging
 
 BOOK = Path(__file__).parent
 ROOT = BOOK.parent
-RUN = ROOT / os.environ.get("PRIVLAB_RUN", "runs/smoke")
+RUNS, RUN = ROOT / "runs", os.environ.get("PRIVLAB_RUN")
 sys.path[:0] = [
     str(ROOT),
     str(BOOK),
@@ -109,7 +109,8 @@ def write_pages(app: Sphinx) -> None:
     shelf = catalogue.everything(ROOT / "labs")
     for lab in shelf:
         below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
-        nbformat.write(pages.page(lab, RUN, place, HAVE[MANAGER], below), generated / "labs" / f"{lab.name}.ipynb")
+        run = ROOT / RUN if RUN else kit.best_run(lab, RUNS) or RUNS
+        nbformat.write(pages.page(lab, run, place, HAVE[MANAGER], below), generated / "labs" / f"{lab.name}.ipynb")
     front_page.write(generated / "front", shelf)
     judged = ledger.judgements()
     for name, text in (

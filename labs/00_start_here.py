@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.5 GB |
-# | class | 0.7 | 1.7 GB |
+# | smoke | 0.3 | 1.6 GB |
+# | class | 0.3 | 1.6 GB |
 #
 # (Measured on two CPU cores. It is the time that the computer needs; yours is below.)
 

@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.5 | 1.2 GB |
-# | class | 3 | 1.5 GB |
+# | smoke | 0.3 | 1.1 GB |
+# | class | 1.1 | 1.2 GB |
 #
 # (Measured on two CPU cores.)
 
@@ -44,7 +44,7 @@ victim = ""  # one more model to attack, by its timm name: "mobilenetv3_small_05
 device = compute.device(device)
 NAME = "likelihood_ratio.fleet"
 kept = experiments.load(NAME)  # what was measured and committed
-# Now your machine trains sixteen networks, and attacks them: two minutes. Read on.
+# Now your machine trains sixteen networks, and attacks them: a minute. Read on.
 mine = experiments.run(NAME, profile, device=device)
 shown = kept or mine
 

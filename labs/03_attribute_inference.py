@@ -17,7 +17,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.4 | 1.2 GB |
-# | class | 2 | 1.4 GB |
+# | class | 1.6 | 1.3 GB |
 #
 # (Measured on two CPU cores.)
 

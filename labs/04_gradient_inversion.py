@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.5 | 1.6 GB |
-# | class | 2 | 1.6 GB |
+# | smoke | 0.4 | 1.4 GB |
+# | class | 0.9 | 1.5 GB |
 #
 # (Measured on two CPU cores. `night` and `gpu` measure the paper's own networks for hours, and continue where they were stopped.)
 

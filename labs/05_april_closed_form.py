@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.5 | 1.6 GB |
-# | class | 4 | 1.6 GB |
+# | smoke | 0.4 | 1.5 GB |
+# | class | 0.6 | 1.5 GB |
 #
 # (Measured on two CPU cores, class beside other programs.)
 
