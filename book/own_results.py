@@ -59,6 +59,22 @@ TABLES = [
         {form: f"psnr[patch_embedding, {{}}, {form}]" for form in closed.FORMATS} | {"mean": "psnr[imagenet, mean_photograph]"},
     ),
     Table(
+        "Why bfloat16 hides two families",
+        "The two families of the last table that bfloat16 hides take the mean of their patches, and multiply each block by a small number "
+        "(layer scale). Then the gradients of all patches are nearly one. What is left of each is lost in rounding. Here a ViT-S/16 has "
+        "one of the two changes, both, or none. The first column is small where the gradients are nearly one; the last as above.",
+        "april_closed_form.pooling",
+        {
+            "class token": "token",
+            "class token, layer scale": "token_scaled",
+            "mean of the patches": "mean",
+            "mean of the patches, layer scale": "mean_scaled",
+        },
+        {"second singular value over the first": "second_share[{}]"}
+        | {form: f"psnr[patch_embedding, {{}}, {form}]" for form in closed.FORMATS}
+        | {"mean": "psnr[imagenet, mean_photograph]"},
+    ),
+    Table(
         "The subspace form where a stock ViT is wide enough",
         "PSNR (dB) of one photograph, from the gradient of the first attention alone.",
         "april_closed_form.families",

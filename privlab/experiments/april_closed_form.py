@@ -253,6 +253,41 @@ def families(repeat: int, names: list[str]) -> Values:
         yield f"psnr[patch_embedding, lowest_of_families, {sent}]", psnr
 
 
+HEADS: dict[str, dict[str, Any]] = {  # how a ViT is read off
+    "token": {},
+    "token_scaled": dict(init_values=1e-6),
+    "mean": dict(class_token=False, global_pool="avg"),
+    "mean_scaled": dict(class_token=False, global_pool="avg", init_values=1e-6),
+}
+
+
+@experiment(
+    data=("imagenet_samples",),
+    smoke=Size(2, "ViT-S/32", settings=dict(name="vit_small_patch32_224")),
+    class_=Size(
+        8, "ViT-S/16 and changes of it, fresh, at 224 pixels, photographs of a sample of 20",
+        settings=dict(name="vit_small_patch16_224"),
+    ),
+)  # fmt: skip
+def pooling(repeat: int, name: str) -> Values:
+    """Why rounding hides the photograph in some of `families`: a ViT read off at its class token or at the mean of its patches, with each
+    block multiplied by a millionth (layer scale) or not.
+
+    second_share: the second singular value of the gradients that the patches' embeddings receive, as a share of the first: 0 if all are
+    multiples of one.
+    """
+    photo, label = data.load("imagenet_samples").one(repeat % 20, size=224)
+    yield from guesses("imagenet_samples", photo, other_than=repeat % 20)
+    for head, changes in HEADS.items():
+        model = models.build(name, num_classes=1000, seed=repeat, **changes)
+        leak = observe(model, photo, label, names=[POSITION, STEM])
+        first, second = torch.linalg.svdvals(leak[POSITION][0, model.num_prefix_tokens :].double())[:2]
+        yield f"second_share[{head}]", (second / first).item()
+        for sent in FORMATS:
+            answer = closed_form.patch_embedding(model, leak.rounded(getattr(torch, sent))).images
+            yield f"psnr[patch_embedding, {head}, {sent}]", metrics.psnr(answer, photo).item()
+
+
 def _at_its_size(name: str, repeat: int, dtype: torch.dtype = torch.float32) -> tuple[Any, Tensor, Tensor]:
     """A stock network with the repeat's own weights, and a photograph as large as it takes them."""
     model = models.build(name, num_classes=1000, seed=repeat).to(dtype)
