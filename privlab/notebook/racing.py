@@ -150,7 +150,9 @@ class Race(Playback):
             self.way.append(stands)
         known = [name for name, value in self.ssim.items() if value > self.bar]
         standing = self.error or ("playing" if self.task else "over" if self.ended else "paused")
-        self.line = f"step {min(_steps(stands))} · {standing} · SSIM above {self.bar:g}: {', '.join(known) or 'none yet'}"
+        self.line = (
+            f"step {min(_steps(stands))} · {standing} · SSIM above {self.bar:g}: {', '.join(known) or 'none yet'}"
+        )
         self.lanes.value = self._lanes(stands)
         self.text.value = f'<div style="font-variant-numeric:tabular-nums">{html.escape(self.line)}</div>'
         for move in self.moves:

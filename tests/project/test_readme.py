@@ -20,6 +20,7 @@ from privlab.runner import catalogue, launch_buttons
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+TEACHING = (ROOT / "book/teaching.md").read_text(encoding="utf-8")
 LABS = catalogue.labs(ROOT / "labs")
 PICTURES = [
     {name: html.unescape(text) for name, text in re.findall(r'(\w+)="([^"]*)"', tag)}
@@ -36,6 +37,9 @@ def test_the_table_has_each_lab_with_the_costs_of_its_own_head(lab):
     (row,) = [line for line in README.splitlines() if line.startswith(f"| {lab.number} |")]
     assert row.endswith(f"| {cost(lab, 'smoke')} | {cost(lab, 'class')} |")
     assert f"](labs/{lab.name}.ipynb)" in row
+    teach = next(line for line in TEACHING.splitlines() if line.startswith(f"| {lab.number} "))
+    smoke, class_ = lab.costs["smoke"], lab.costs["class"]
+    assert teach.endswith(f"| {smoke.minutes:g}, {class_.minutes:g} | {smoke.gb:g}, {class_.gb:g} |")
 
 
 def test_a_newcomer_reads_it_in_a_few_minutes():
