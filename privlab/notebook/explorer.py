@@ -8,8 +8,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import ipywidgets
-import traitlets
 from IPython.display import display
+
+from privlab.notebook.stills import Stills
 
 if TYPE_CHECKING:
     from privlab.notebook.flipbook import Kind, Setting
@@ -17,14 +18,11 @@ if TYPE_CHECKING:
 KEPT = 256  # what was drawn last stays at hand
 
 
-class Explorer(ipywidgets.VBox):
+class Explorer(Stills):
     """Controls, and what a function returns for their values below them; `explore` makes it.
 
     options: name of a control -> the values that it may take.  start: the position of each with which it began.
-    frames: what a headless run drew beforehand for pages without a kernel (see `frames`); saved with the notebook.
     """
-
-    frames = traitlets.Dict().tag(sync=True)
 
     def __init__(
         self, draw: Callable[..., object], options: dict[str, tuple[Hashable, ...]], start: dict[str, Hashable]

@@ -1,4 +1,4 @@
-"""The frames of explorers and of races, drawn while a lab is run headlessly, for pages where no kernel will be.
+"""The frames of explorers, games, desks and races, drawn while a lab is run headlessly, for pages where no kernel will be.
 
 An explorer's settings are a grid. As much of it is drawn as time and room allow: first the setting at rest, then two positions of
 each control, then all words, then the ends and middles of numbers. With more than three controls the grid has too many settings,
@@ -23,14 +23,14 @@ from PIL import Image
 
 from privlab.notebook.control_sweep import left_alone
 from privlab.notebook.explorer import Explorer
-from privlab.notebook.racing import Race
+from privlab.notebook.stills import Stills
 
 if TYPE_CHECKING:
     from privlab.notebook.flipbook import Kind, Setting
 
 SECONDS = 2.5  # that an explorer may take, of the processor: what else runs on the machine does not thin the book
 PATIENCE = 10  # times as long by the clock on the wall, where a drawing waits for something
-ROOM = 900_000  # characters for all explorers of a lab: the picture at rest and the controls are in its page too
+ROOM = 900_000  # characters for all frames of a lab: the picture at rest and the controls are in its page too
 TOGETHER = 3  # so many controls move independently of each other
 VIEW = "application/vnd.jupyter.widget-view+json"
 SMALL = 96  # pixels: a picture of which both sides are shorter is enlarged on the page, and keeps every pixel
@@ -47,20 +47,25 @@ class _NotStill(Exception):
 
 
 def compute(seconds: float = SECONDS) -> dict[str, str]:
-    """Give every explorer and race of this kernel its frames; its controls -> how many of its settings it has, such as "12 of 60".
+    """Give all that plays in this kernel its frames; its controls -> how many of its settings it has, such as "12 of 60".
 
-    seconds: for each; they are one sum, of which small grids take first, and a third stays for each of the others. Of the room each has its
-    share, and leaves the rest of it.
+    seconds: for each explorer; they are one sum, of which small grids take first, and a third stays for each of the others. Of the room
+    that games and races leave each has its share, and leaves the rest of it.
     Left alone: an explorer that a sweep of the controls leaves alone, and one whose frames are widgets.
     Raises RuntimeError that names the setting, if drawing it failed.
     """
-    explorers = [
-        one
-        for one in list(registry._instances.values())
-        if isinstance(one, Explorer) and not any(map(left_alone, one.controls.values()))
-    ]
+    live = [one for one in list(registry._instances.values()) if isinstance(one, Stills)]
     told: dict[str, str] = {}
-    room, left = ROOM, seconds * len(explorers)
+    room = ROOM
+    for one in live:
+        if not (still := one.stills()):
+            continue
+        still["frames"] = [(at, [{"text/html": smaller(each["text/html"])}]) for at, (each,) in still["frames"]]
+        if (size := sum(_size(frame) for _, frame in still["frames"])) <= room:
+            one.frames, room = still, room - size
+            _tell(told, ", ".join(control["label"] for control in still["controls"]), still)
+    explorers = [one for one in live if isinstance(one, Explorer) and not any(map(left_alone, one.controls.values()))]
+    left = seconds * len(explorers)
     for n, explorer in enumerate(sorted(explorers, key=lambda one: math.prod(map(len, one.options.values())))):
         began = time.thread_time()
         try:
@@ -71,11 +76,6 @@ def compute(seconds: float = SECONDS) -> dict[str, str]:
         left -= time.thread_time() - began
         room -= sum(_size(frame) for _, frame in explorer.frames["frames"])
         _tell(told, ", ".join(explorer.options), explorer.frames)
-    for race in [one for one in list(registry._instances.values()) if isinstance(one, Race)]:
-        if still := race.stills():
-            still["frames"] = [(at, [{"text/html": smaller(one["text/html"])}]) for at, (one,) in still["frames"]]
-            race.frames = still
-            _tell(told, "race", still)
     return told
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ipywidgets
 import torch
 from torch import Tensor
 
 from privlab.notebook import plots, sheet
 from privlab.notebook.control_sweep import SKIP
+from privlab.notebook.flipbook import Control
+from privlab.notebook.stills import Stills, turned
 from privlab.notebook.widgets import WRAP, button
 
 PHOTOGRAPHS = 6
 
 
-class LineUp(ipywidgets.VBox):
+class LineUp(Stills):
     """Round by round a face and six photographs with a button each; at the end the score, beside that of guessing and of a judge.
 
     `said` holds the reader's answers, `rounds` (person, people in the line-up) of each round.
@@ -70,11 +74,18 @@ class LineUp(ipywidgets.VBox):
             last = f"Your last answer was number {self.said[-1] + 1}. {was} "
         asked = self.score if over else f"<b>Round {len(self.said) + 1} of {len(self.rounds)}.</b> Who is it?"
         self.words.value = sheet.paragraph(last + asked, status=True)
-        self.sheet.value = self._played() if over else self._asked()
+        self.sheet.value = self._played() if over else self._asked(len(self.said))
 
-    def _asked(self) -> str:
-        person, who = self.rounds[len(self.said)]
-        found = plots.face(self.found[person], f"Round {len(self.said) + 1}: a face that the attack found.", sheet.SIDE)
+    def stills(self) -> dict[str, Any]:
+        """Round by round, with the answer folded."""
+        slider = Control(
+            "round", tuple(f"{k} of {len(self.rounds)}" for k in range(1, len(self.rounds) + 1)), 0, "slider"
+        )
+        return turned([slider], self._asked, "Say who it is, then look it up. The notebook keeps the score. ")
+
+    def _asked(self, done: int) -> str:
+        person, who = self.rounds[done]
+        found = plots.face(self.found[person], f"Round {done + 1}: a face that the attack found.", sheet.SIDE)
         photographs = [
             _figure(plots.face(self.photographs[k], f"Photograph {place} of six.", sheet.SIDE), str(place))
             for place, k in enumerate(who, start=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from typing import Any
 
 import ipywidgets
 import torch
@@ -11,7 +12,9 @@ from torch import Tensor
 
 from privlab.notebook import plots, sheet
 from privlab.notebook.control_sweep import SKIP
+from privlab.notebook.flipbook import Control
 from privlab.notebook.plots.picture import COLOURS
+from privlab.notebook.stills import Stills, turned
 from privlab.notebook.widgets import WRAP, button
 
 SIDE, SMALL = 160, 100  # CSS pixels of a picture that is asked about, and of one at the end
@@ -19,7 +22,7 @@ FIRST = 3  # classes of which the victim's confidence is shown, beside the right
 WORDS = {True: "a member", False: "not a member"}
 
 
-class MemberGame(ipywidgets.VBox):
+class MemberGame(Stills):
     """In the first half of the rounds the reader sees the picture alone, in the second the victim's confidences, too.
 
     `said` holds the reader's answers, True for member; `rounds` the places of the pictures, as many members as non-members.
@@ -82,7 +85,7 @@ class MemberGame(ipywidgets.VBox):
         self.again.layout.display = None if self.said else "none"
         asked = self.score if over else f"<b>Round {done + 1} of {len(self.rounds)}.</b> Was the victim trained on it?"
         self.words.value = sheet.paragraph(self._last() + asked, status=True)
-        self.sheet.value = self._played() if over else self._asked()
+        self.sheet.value = self._played() if over else self._asked(done)
 
     def _last(self) -> str:
         if not self.said:
@@ -93,8 +96,16 @@ class MemberGame(ipywidgets.VBox):
             f"The attack said: {WORDS[bool(self.attack[at])]}. "
         )
 
-    def _asked(self) -> str:
-        at, number = self.rounds[len(self.said)], len(self.said) + 1
+    def stills(self) -> dict[str, Any]:
+        """Round by round, with the truth and the attack's answer folded."""
+        slider = Control(
+            "round", tuple(f"{k} of {len(self.rounds)}" for k in range(1, len(self.rounds) + 1)), 0, "slider"
+        )
+        note = "Was the victim trained on it? Say it, then look it up. The notebook keeps the score. "
+        return turned([slider], self._asked, note)
+
+    def _asked(self, done: int) -> str:
+        at, number = self.rounds[done], done + 1
         kind = html.escape(self.classes[int(self.labels[at])])
         picture = plots.face(self.pictures[at], f"Round {number}: a photograph, {kind}.", SIDE).tag(";display:block")
         below = (
@@ -102,7 +113,8 @@ class MemberGame(ipywidgets.VBox):
             if number <= self.blind
             else f"The victim's confidences:{self._confidences(at)}"
         )
-        look = f"<details><summary>Look it up</summary>It is {WORDS[bool(self.members[at])]}.</details>"
+        truth, call = (WORDS[bool(each[at])] for each in (self.members, self.attack))
+        look = f"<details><summary>Look it up</summary>It is {truth}. The attack says: {call}.</details>"
         return picture + sheet.paragraph(f"Its class: <b>{kind}</b>. {below}") + look
 
     def _confidences(self, at: int) -> str:

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import ipywidgets
 import torch
-import traitlets
 from torch import Tensor
 
 from privlab import metrics
 from privlab.attacks.gradient_inversion.descent import State
 from privlab.notebook import plots
-from privlab.notebook.flipbook import strip
+from privlab.notebook.flipbook import Control, strip
 from privlab.notebook.playback import Playback, check_stride, stop_all
 from privlab.notebook.plots.picture import COLOURS
+from privlab.notebook.stills import Stills, turned
 from privlab.notebook.widgets import WRAP
 
 SIDE = 130  # CSS pixels of an image: five stand in a notebook's column, two on a telephone
@@ -56,13 +56,8 @@ class Stand(NamedTuple):
         return f"step {self.state.step}, SSIM {self.ssim:.2f}"
 
 
-class Race(Playback):
-    """What `race` gives; `states`, `ssim` and `psnr` say where each of its searches stands, by name.
-
-    frames: what pages without a kernel show, saved with the notebook by a headless run.
-    """
-
-    frames = traitlets.Dict().tag(sync=True)
+class Race(Stills, Playback):
+    """What `race` gives; `states`, `ssim` and `psnr` say where each of its searches stands, by name."""
 
     def __init__(self, searches: dict[str, Iterator[State]], truth: Tensor, stride: int, bar: float) -> None:
         self.searches, self.truth, self.stride, self.bar = searches, truth, stride, bar
@@ -105,14 +100,13 @@ class Race(Playback):
         )
 
     def stills(self) -> dict[str, Any]:
-        """The race so far as `notebook.frames` saves an explorer: a slider through its steps. Empty before it has begun."""
+        """The race so far, with a slider through its steps. Empty before it has begun."""
         shown = self._some(STILLS)
         if len(shown) < 2:
             return {}
-        steps = [str(min(_steps(frame))) for frame in shown]
-        slider = {"label": "step of each search", "kind": "slider", "options": steps, "rest": len(steps) - 1}
-        made = [([k], [{"text/html": self._lanes(frame)}]) for k, frame in enumerate(shown)]
-        return {"controls": [slider], "frames": made, "grid": len(self.way), "alone": False}
+        steps = tuple(str(min(_steps(frame))) for frame in shown)
+        slider = Control("step of each search", steps, len(steps) - 1, "slider")
+        return turned([slider], lambda k: self._lanes(shown[k])) | {"grid": len(self.way)}
 
     def _some(self, count: int) -> list[dict[str, Stand]]:
         """So many frames of the way at most, evenly spaced, the first and the last among them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
+from typing import Any
 
 import ipywidgets
 from torch import Tensor
@@ -11,13 +12,15 @@ from torch import Tensor
 from privlab import metrics
 from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
+from privlab.notebook.flipbook import Control
+from privlab.notebook.stills import Stills, turned
 from privlab.notebook.widgets import WRAP, button
 
 TWO, BLUE, RED = "two players", "you are Blue", "you are Red"
 MOST = 20.0  # dB above the baseline that count: more shows no more of the photograph
 
 
-class Duel(ipywidgets.VBox):
+class Duel(Stills):
     """Each round Blue takes a defence that was not taken yet, and Red answers with an attack.
 
     `played` holds (defence, attack) of each round, `gain` and `loss` say what Red recovers, and what Blue loses in all.
@@ -127,6 +130,13 @@ class Duel(ipywidgets.VBox):
         number = f"<b>Round {len(self.played) + 1} of {self.rounds}.</b> "
         self.words.value = sheet.paragraph(self.score if self.over else number + turn, status=True)
         self.sheet.value = "".join(map(self._round, self.played[::-1]))
+
+    def stills(self) -> dict[str, Any]:
+        """The whole board: a menu of Blue's defences, and one of Red's attacks."""
+        blue, red = [*self.board], self.attacks
+        menus = [Control(team, tuple(names), 0, "menu") for team, names in (("Blue", blue), ("Red", red))]
+        note = "Set both teams. In the notebook two players take turns, or one plays against the machine. "
+        return turned(menus, lambda i, j: self._round((blue[i], red[j])), note)
 
     def _round(self, move: tuple[str, str]) -> str:
         """A round that was played: the photograph, what Red has of it, and what Red could have had."""

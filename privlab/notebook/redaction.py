@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import ipywidgets
 from torch import Tensor
@@ -11,6 +12,8 @@ from torch import Tensor
 from privlab import metrics
 from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
+from privlab.notebook.flipbook import Control
+from privlab.notebook.stills import Stills, turned
 from privlab.notebook.widgets import WRAP, button
 
 RECOGNISED = 0.5  # SSIM: above it an image is called recognised, as in lab 04
@@ -21,7 +24,7 @@ Attack = Callable[
 ]  # names of the parts that are sent -> an image, or None: cannot be run
 
 
-class Desk(ipywidgets.VBox):
+class Desk(Stills):
     """A box to tick for each part of the update; a struck part is not sent.
 
     `tries` holds what was sent so far: the parts struck out -> attack -> the image that it made.
@@ -48,7 +51,7 @@ class Desk(ipywidgets.VBox):
             )
             for name in self.parts
         }
-        self.send = button("Send the rest", "All attacks are run on what is sent", self._send)
+        self.send = button("Send the rest", "All attacks are run on what is sent", self._attacked)
         self.send.add_class(SKIP)  # a search takes seconds: too long for a sweep of the controls
         for control in (self.budget, *self.boxes.values()):
             control.observe(lambda _: self._count(), "value")
@@ -104,7 +107,7 @@ class Desk(ipywidgets.VBox):
 
     # -- what is to be seen --------------------------------------------------------------------------------------------
 
-    def _send(self) -> None:
+    def _attacked(self) -> None:
         self.words.value = sheet.paragraph("The attacks are running. The search takes some seconds.", status=True)
         self.redact(self.struck)
         self._count()
@@ -123,12 +126,23 @@ class Desk(ipywidgets.VBox):
         told = "No redaction so far hides it." if best is None else f"The smallest that hides it: {_percent(best)}."
         self.sheet.value = sheet.paragraph(f"<b>Redactions sent: {len(rows)}.</b> {told}", status=True) + "".join(rows)
 
+    def stills(self) -> dict[str, Any]:
+        """The redactions that were sent, in their order."""
+        sent = [*self.tries]
+        menu = Control(
+            "struck out", tuple(f"{self._names(key)} ({_percent(self.share(key))})" for key in sent), 0, "menu"
+        )
+        note = "These were sent. In the notebook you strike out what you like, within a budget. "
+        return turned([menu], lambda at: self._row(sent[at]), note)
+
+    def _names(self, struck: frozenset[str]) -> str:
+        return ", ".join(name for name in self.parts if name in struck) or "nothing"
+
     def _row(self, struck: frozenset[str]) -> str:
         """A redaction that was sent: the photograph, and what each attack made of the rest."""
         ssim = self.ssim(struck)
-        names = ", ".join(name for name in self.parts if name in struck) or "nothing"
         result = "<b>hidden</b>" if self.hides(struck) else "<b>recognised</b>"
-        told = f"Struck out: {html.escape(names)} ({_percent(self.share(struck))}). The photograph is {result}."
+        told = f"Struck out: {html.escape(self._names(struck))} ({_percent(self.share(struck))}). The photograph is {result}."
         figures = [sheet.named(self.photograph, "the photograph")]
         for name in self.attacks:
             if name in ssim:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import ipywidgets
 import numpy as np
@@ -14,6 +15,8 @@ import numpy as np
 from privlab.ledger import grammar, judging, margins
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Judgement
 from privlab.notebook import plots
+from privlab.notebook.flipbook import Control
+from privlab.notebook.stills import Stills, turned
 from privlab.notebook.widgets import WRAP, button
 
 __all__ = ["RULINGS", "Case", "Referee", "cases", "referee"]
@@ -83,7 +86,7 @@ def _case(judgement: Judgement, shelf: judging.Shelf) -> list[Case]:
     return [Case(judgement, about[0].text, values, about[0].low, about[0].high)] if far < MOST else []
 
 
-class Referee(ipywidgets.VBox):
+class Referee(Stills):
     """What `referee` gives.  rulings: the reader's, by case; `rule` and `go_on` are what its buttons do."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
@@ -125,14 +128,32 @@ class Referee(ipywidgets.VBox):
             self.claim.value = "No claim is judged yet, so there is nothing to rule on."
             return
         case = self.cases[self.at]
-        statement = html.escape(case.judgement.claim.statement)
-        self.claim.value = (
-            f"<p><b>Claim {self.at + 1} of {len(self.cases)}.</b> {statement}</p>"
-            f"<p>The claim wants the mean of <code>{html.escape(case.text)}</code> {case.wants}.</p>"
-        )
+        self.claim.value = self._claim(self.at)
         self.dots.value = case.chart().tag()
         mine = self.rulings.get(self.at)
         self.verdict.value = "<p>Rule from the dots.</p>" if mine is None else self._compared(case, mine)
+
+    def stills(self) -> dict[str, Any]:
+        """Claim by claim, with the ledger's ruling folded."""
+        slider = Control(
+            "claim", tuple(f"{k} of {len(self.cases)}" for k in range(1, len(self.cases) + 1)), 0, "slider"
+        )
+        return turned(
+            [slider], self._still, "In the notebook you rule, and it counts how often you and the rule agree. "
+        )
+
+    def _still(self, at: int) -> str:
+        case = self.cases[at]
+        says = f"The rule says <b>{case.judgement.verdict}</b>.{_chance(case)}"
+        folded = f"<details><summary>Rule from the dots; then see what the rule says</summary>{says}</details>"
+        return self._claim(at) + case.chart().tag() + folded
+
+    def _claim(self, at: int) -> str:
+        case = self.cases[at]
+        return (
+            f"<p><b>Claim {at + 1} of {len(self.cases)}.</b> {html.escape(case.judgement.claim.statement)}</p>"
+            f"<p>The claim wants the mean of <code>{html.escape(case.text)}</code> {case.wants}.</p>"
+        )
 
     def _compared(self, case: Case, mine: str) -> str:
         due = case.judgement.verdict
@@ -141,13 +162,14 @@ class Referee(ipywidgets.VBox):
             if mine == due
             else f"You say <b>{mine}</b>; the rule says <b>{due}</b>."
         )
-        chance = (
-            ""
-            if case.judgement.p is None
-            else f" Were the claim just false, values as clear as these would have a chance of {case.judgement.p:.2g}."
-        )
         score = f"You agree on {self.agreed} of the {len(self.rulings)} that you have ruled on."
-        return f'<p role="status">{says}{chance} {score}</p>'
+        return f'<p role="status">{says}{_chance(case)} {score}</p>'
+
+
+def _chance(case: Case) -> str:
+    if case.judgement.p is None:
+        return ""
+    return f" Were the claim just false, values as clear as these would have a chance of {case.judgement.p:.2g}."
 
 
 def referee(judgements: Sequence[Judgement], number: int = 8, seed: int = 0) -> Referee:

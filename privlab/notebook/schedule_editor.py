@@ -6,6 +6,7 @@ import html
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import ipywidgets
 from torch import Tensor
@@ -15,9 +16,10 @@ from privlab.attacks.gradient_inversion.descent import State
 from privlab.attacks.gradient_inversion.terms import Stages
 from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.flipbook import strip
+from privlab.notebook.flipbook import Control, strip
 from privlab.notebook.playback import Playback
 from privlab.notebook.plots.picture import COLOURS
+from privlab.notebook.stills import Stills, turned
 from privlab.notebook.widgets import WRAP
 
 Span = tuple[int, int]  # percent of the run from which, and up to which, a term counts
@@ -32,7 +34,7 @@ def stages(begin: int, end: int) -> Stages:
     return (*before, (begin / 100, 1.0), *after) if begin < end else ((0.0, 0.0),)
 
 
-class ScheduleEditor(Playback):
+class ScheduleEditor(Stills, Playback):
     """The editor. `tried` holds how far each schedule was searched; `psnr` is the mean over the images."""
 
     def __init__(self, search: Search, truth: Tensor, start: Mapping[str, Span], baseline: Tensor, steps: int) -> None:
@@ -121,17 +123,35 @@ class ScheduleEditor(Playback):
         for move in self.moves:
             move.disabled = self.ended
         self.chart.value = _chart(self.spans, state.step / self.steps if state else 0.0)
-        shown = {"the client's photographs": self.truth}
-        said = self.wrong or "This schedule was not searched yet. Press Play."
-        if state:
-            shown["what comes back"] = state.images.cpu().nan_to_num(nan=0.5)
-            said = f"step {state.step} of {self.steps}: {self._scores(self.schedule)}"
-        figures = sheet.row((_figure(images, name) for name, images in shown.items()), gap=16)
-        self.words.value = f'<p role="status">{said}</p>{figures}'
-        over = sorted((one for one in self.tried if self.tried[one].reason), key=self.psnr, reverse=True)
+        self.words.value = self._found(self.schedule)
+        over = self._over()
         rows = [f"<li>{self._scores(one)}: {html.escape(self.named(one))}</li>" for one in over]
         head = f"<p>Tried, the best first; the baseline has {self.floor:.1f} dB.</p>" * bool(over)
         self.board.value = f"{head}<ol>{''.join(rows)}</ol>"
+
+    def stills(self) -> dict[str, Any]:
+        """The schedules that were searched to the end, the best first."""
+        over = self._over()
+        menu = Control("schedule", tuple(map(self.named, over)), 0, "menu")
+        note = f"These were tried, the best first; the baseline has {self.floor:.1f} dB. In the notebook you set your own. "
+
+        def draw(at: int) -> str:
+            return _chart(dict(zip(self.sliders, over[at], strict=True)), 1.0) + self._found(over[at])
+
+        return turned([menu], draw, note)
+
+    def _over(self) -> list[Schedule]:
+        return sorted((one for one in self.tried if self.tried[one].reason), key=self.psnr, reverse=True)
+
+    def _found(self, schedule: Schedule) -> str:
+        """Where the search with a schedule stands, in words and images."""
+        shown, state = {"the client's photographs": self.truth}, self.tried.get(schedule)
+        said = self.wrong or "This schedule was not searched yet. Press Play."
+        if state:
+            shown["what comes back"] = state.images.cpu().nan_to_num(nan=0.5)
+            said = f"step {state.step} of {self.steps}: {self._scores(schedule)}"
+        figures = sheet.row((_figure(images, name) for name, images in shown.items()), gap=16)
+        return f'<p role="status">{said}</p>{figures}'
 
     def _scores(self, schedule: Schedule) -> str:
         return f"{self.psnr(schedule):.1f} dB, SSIM {self._mean(metrics.ssim, schedule):.2f}"

@@ -113,16 +113,16 @@ def _answer(about: dict[str, Any]) -> NotebookNode:
 
 
 def flipped(frames: dict[str, Any]) -> NotebookNode:
-    """An explorer's frames, as `notebook.frames` saved them, as a flipbook."""
+    """What `notebook.frames` saved of an explorer, a game or a race, as a flipbook."""
     from privlab.notebook.flipbook import Control, Flipbook  # it imports torch
 
     controls = tuple(
         Control(one["label"], tuple(one["options"]), one["rest"], one["kind"]) for one in frames["controls"]
     )
     shown = {tuple(setting): "".join(map(_html, bundles)) for setting, bundles in frames["frames"]}
-    note = ""
+    note = frames.get("note", "")
     if len(shown) < frames["grid"]:
-        note = f"Here are {len(shown)} of {frames['grid']:,} settings, drawn beforehand. The notebook draws all."
+        note += f"Here are {len(shown)} of {frames['grid']:,} settings, drawn beforehand. The notebook draws all."
         note += " One control moves at a time: the others go back." * frames["alone"]
     book = Flipbook(controls, shown, note=note)
     return new_output("display_data", book._repr_mimebundle_())

@@ -144,10 +144,10 @@ def test_each_prediction_hides_what_follows_until_it_is_made(book, reader, lab):
 
 
 def test_controls_rest_where_the_run_left_them(book, reader):
-    open_page(reader, book / "_generated/labs/07_gradvit.html")
+    open_page(reader, book / "_generated/labs/12_resistant_architectures.html")
     reader.show_what_is_hidden()
-    reader.until(lambda: reader.driver.find_elements("css selector", ".jupyter-widgets .noUi-target"), 30)
-    handles = reader.js("return [...document.querySelectorAll('.noUi-target')].map(e => e.hasAttribute('disabled'))")
+    reader.until(lambda: reader.driver.find_elements("css selector", ".jupyter-widgets button"), 30)
+    handles = reader.js("return [...document.querySelectorAll('.jupyter-widgets button')].map(e => e.disabled)")
     assert handles and all(handles)
     assert "Here the controls rest" in reader.text() and reader.complaints() == []
 

@@ -13,8 +13,9 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from PIL import Image
 
-from privlab.notebook import frames, plots, widgets
+from privlab.notebook import frames, plots, stills, widgets
 from privlab.notebook.control_sweep import SKIP
+from privlab.notebook.flipbook import Control
 
 WORDS, NUMBERS = ("a", "b", "c"), tuple(range(9))
 
@@ -178,3 +179,23 @@ def test_outside_ipython_it_says_so():
     InteractiveShell.clear_instance()
     with pytest.raises(RuntimeError, match="need a notebook"):
         frames.fill(box)
+
+
+def test_a_game_has_its_frames_first_and_explorers_the_room_that_is_left(monkeypatch):
+    monkeypatch.setattr(frames, "ROOM", 9_000)
+    turns = [Control("round", ("1 of 2", "2 of 2"), 0)]
+
+    class Game(stills.Stills):
+        def stills(self):
+            return stills.turned(turns, lambda k: str(k) * 3_000, "Note. ")
+
+    explorer = widgets.explore(lambda n: widgets.Sentence("x" * 1000 + str(n)), n=tuple(range(40)))
+    game = Game()
+    told = frames.compute(600)
+    assert told == {"round": "2 of 2", "n": f"{len(explorer.frames['frames'])} of 40"}
+    assert game.frames["note"] == "Note. " and 1 <= len(explorer.frames["frames"]) <= 2
+    ipywidgets.Widget.close_all()
+    monkeypatch.setattr(frames, "ROOM", 5_000)
+    game = Game()
+    assert frames.compute() == {} == game.frames, "what has no room rests"
+    assert stills.turned([Control("round", ("1 of 1",), 0)], str) == {}

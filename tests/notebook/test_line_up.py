@@ -120,3 +120,10 @@ def test_fewer_people_make_fewer_rounds():
 def test_what_is_no_line_up_is_refused(found, photographs, why):
     with pytest.raises(ValueError, match=why):
         play(found, photographs)
+
+
+def test_a_page_without_a_kernel_has_every_round_as_it_is_asked():
+    game = play(*people(), rounds=3)
+    for (at, [frame]), n in zip(game.stills()["frames"], range(3), strict=True):
+        assert at == [n] and frame["text/html"] == game.sheet.value
+        game.answer(0)

@@ -102,7 +102,9 @@ def test_the_picture_describes_itself_and_the_answer_can_be_looked_up():
     at = one.rounds[0]
     assert f'alt="Round 1: a photograph, {CLASSES[one.labels[at]]}."' in one.sheet.value
     truth = "a member" if one.members[at] else "not a member"
-    assert f"<details><summary>Look it up</summary>It is {truth}.</details>" in one.sheet.value
+    call = "a member" if one.attack[at] else "not a member"
+    look = f"<details><summary>Look it up</summary>It is {truth}. The attack says: {call}.</details>"
+    assert look in one.sheet.value
 
 
 def test_a_sweep_leaves_it_at_its_first_round_and_keys_reach_every_button():
@@ -122,3 +124,12 @@ def test_what_is_no_game_is_refused():
         play(*five, torch.ones(5, dtype=torch.bool), some)
     with pytest.raises(ValueError, match="rounds=1"):
         play(*five, some, some, rounds=1)
+
+
+def test_a_page_without_a_kernel_has_every_round_as_it_is_asked():
+    one = game(rounds=4)
+    stills = one.stills()
+    assert [slider["options"] for slider in stills["controls"]] == [["1 of 4", "2 of 4", "3 of 4", "4 of 4"]]
+    for (at, [frame]), n in zip(stills["frames"], range(4), strict=True):
+        assert at == [n] and frame["text/html"] == one.sheet.value
+        one.answer(True)

@@ -130,3 +130,14 @@ def test_what_is_no_board_is_said():
         play(PHOTOGRAPH, BASELINE, {**BOARD, "noise": {"search": BASELINE}}, COSTS)
     with pytest.raises(ValueError, match="'less' has none; give the points"):
         play(PHOTOGRAPH, BASELINE, BOARD, {"none": 0.0, "noise": 1.0})
+
+
+def test_a_page_without_a_kernel_has_the_whole_board():
+    one = game(rounds=2)
+    stills = one.stills()
+    assert [menu["options"] for menu in stills["controls"]] == [["none", "noise", "less"], ["algebra", "search"]]
+    shown = {tuple(at): frame["text/html"] for at, [frame] in stills["frames"]}
+    assert len(shown) == 6 and one.played == []
+    one.defend("noise")
+    one.attack("search")
+    assert shown[1, 1] == one.sheet.value

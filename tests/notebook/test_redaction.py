@@ -126,3 +126,14 @@ def test_a_desk_that_makes_no_sense_is_refused(changes, why):
     given = {"parts": PARTS, "attacks": {"none": lambda sent: None}, "budgets": [0.5]} | changes
     with pytest.raises(ValueError, match=why):
         redaction.desk(PHOTOGRAPH, **given)
+
+
+def test_a_page_without_a_kernel_has_what_was_sent():
+    one = desk()
+    one.redact([])
+    assert one.stills() == {}, "a single one leaves nothing to turn"
+    one.redact(["stem", "block"])
+    stills = one.stills()
+    assert stills["controls"][0]["options"] == ["nothing (0.0%)", "stem, block (70.0%)"]
+    one.frames = stills  # it is sent to the page, as any of a widget's
+    assert one.sheet.value.endswith("".join(frame["text/html"] for _, [frame] in stills["frames"][::-1]))

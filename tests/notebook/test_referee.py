@@ -69,3 +69,15 @@ def test_a_desk_without_claims_says_so_and_its_buttons_do_nothing():
 def test_a_case_says_what_the_claim_wants_and_draws_its_bars(judged, low, high, wants):
     case = referee.Case(judged[0], "psnr[a] - psnr[b]", np.array([1.0, 2.0, 4.0]), low, high)
     assert case.wants == wants and f"The claim wants the mean {wants}." in case.chart().alt
+
+
+def test_a_page_without_a_kernel_has_every_claim_with_the_ruling_folded(judged):
+    desk = referee.referee(judged, number=3)
+    stills = desk.stills()
+    assert stills["controls"][0]["options"] == ["1 of 3", "2 of 3", "3 of 3"]
+    for (at, [frame]), case in zip(stills["frames"], desk.cases, strict=True):
+        claim, _, folded = frame["text/html"].partition("<details>")
+        assert claim == desk.claim.value + desk.dots.value and at == [desk.at]
+        assert f"The rule says <b>{case.judgement.verdict}</b>." in folded
+        desk.go_on()
+    assert referee.Referee([]).stills() == {}

@@ -134,7 +134,7 @@ def test_a_race_becomes_a_flipbook_of_its_steps(shell):
     race = player.race({"Swin": iter(states)}, images[2], stride=1)
     while not race.ended:
         race.step()
-    assert frames.compute() == {"race": "3 of 3"}
+    assert frames.compute() == {"step of each search": "3 of 3"}
     (shown,), kept = still(race)
     assert not kept and shown.count("data-frame=") == 3 and "Swin after 1 steps" in shown
 
