@@ -103,7 +103,7 @@ def test_captions_do_not_run_into_each_other(figures: list[Figure]) -> None:
         boxes = [text.get_window_extent() for text in figures[-1].texts]
         assert len(boxes) == count
         assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
-        assert "photograph" in [text.get_text() for text in figures[-1].texts]  # no word is broken that fits when smaller
+        assert "photograph" in [text.get_text() for text in figures[-1].texts]  # a word is smaller, not broken
 
 
 def test_a_strip_comes_apart_into_its_images():
