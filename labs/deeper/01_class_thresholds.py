@@ -54,7 +54,7 @@ answers = dict(zip(family, asked.values(), strict=True))
 # The entropy of a prediction is low when the model is sure, even if it is *wrong* and does not know the picture. Song and Mittal (2021) mend that with
 # the *modified entropy*. With probabilities $p$ and the right class $y$:
 #
-# $$M(p, y) = -(1 - p_y) \log p_y \;-\; \sum_{i \neq y} p_i \log (1 - p_i)$$
+# $$M(p, y) = -(1 - p_y) \log p_y - \sum_{i \neq y} p_i \log (1 - p_i)$$
 #
 # ### Exercise 1: the modified entropy *(difficulty 2, 15 minutes)*
 #

@@ -154,8 +154,11 @@ checks.verify("04.label", label_of)
 #
 # Write `adam_lengths(gradients, signed)`: the length $|\text{step}| / \text{lr}$ of each of Adam's steps for *one* pixel, whose gradients are given as a list,
 #
-# $$m \leftarrow 0.9\,m + 0.1\,g, \qquad v \leftarrow 0.999\,v + 0.001\,g^2, \qquad
-# \frac{|\text{step}|}{\text{lr}} = \frac{|m| / (1 - 0.9^t)}{\sqrt{v / (1 - 0.999^t)} + 10^{-8}} ,$$
+# $$\begin{gathered}
+# m \leftarrow 0.9\,m + 0.1\,g, \\
+# v \leftarrow 0.999\,v + 0.001\,g^2, \\
+# \frac{|\text{step}|}{\text{lr}} = \frac{|m| / (1 - 0.9^t)}{\sqrt{v / (1 - 0.999^t)} + 10^{-8}} ,
+# \end{gathered}$$
 #
 # with $t = 1, 2, \dots$ and $m = v = 0$ before the first step. $g$ is the gradient, or its sign if `signed`.
 #

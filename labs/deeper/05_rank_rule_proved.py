@@ -51,7 +51,10 @@ def client(**position):
 #
 # Let the rows of $N^\top$ span what is outside of the row space $S$ of the first attention's weight gradient. Let $C$ subtract the mean, and write the norm out:
 #
-# $$\mathrm{LN}(z_i) = \gamma \odot C(z_i)/\sigma_i + \beta \quad\Rightarrow\quad N^\top\big(\gamma \odot C(W x_i + b + e_i)\big) + \sigma_i N^\top\beta = 0 .$$
+# $$\begin{gathered}
+# \mathrm{LN}(z_i) = \gamma \odot C(z_i)/\sigma_i + \beta \quad\Rightarrow \\
+# N^\top\big(\gamma \odot C(W x_i + b + e_i)\big) + \sigma_i N^\top\beta = 0 .
+# \end{gathered}$$
 #
 # Everything except the patch $x_i$ is known, and the one number $\sigma_i$ where $\beta \ne 0$. The embedding $e_i$ is fixed, so it is public.
 
@@ -81,7 +84,10 @@ plots.spectrum({"gradient of the first attention": values[:40]}, alt=alt)
 #
 # Conversely, let $\gamma\odot C(Wd) = \sum_t c_t \mathrm{LN}(z_t)$, and put $a_t = c_t/\sigma_t$. With $z_0$ the class token,
 #
-# $$C\big(W(\textstyle\sum_i a_i x_i - d)\big) + C\big(\sum_i a_i (b + e_i)\big) + a_0 C(z_0) = 0 .$$
+# $$\begin{aligned}
+# C\big(W(\textstyle\sum_i a_i x_i - d)\big) + C\big(\sum_i a_i (b + e_i)\big) & \\
+# {} + a_0 C(z_0) &= 0 .
+# \end{aligned}$$
 #
 # Let the columns of $W$, the bias $b$, the class token and the embeddings be in general position. A width above $3p^2 + n + 1$ leaves room for that. Then each part is zero by
 # itself: $a_0 = 0$, $\sum_i a_i = 0$, $\sum_i a_i e_i = 0$ and $d = \sum_i a_i x_i$. Different $a$ give different $d$ as long as the patches are independent, until all

@@ -58,12 +58,17 @@ leak
 #
 # **Proof.** $Z$ acts on the loss only through $Q$, $K$ and $V$. The chain rule says
 #
-# $$\frac{\partial\ell}{\partial Z} = \frac{\partial\ell}{\partial Q} W_q + \frac{\partial\ell}{\partial K} W_k + \frac{\partial\ell}{\partial V} W_v ,
-# \qquad \frac{\partial\ell}{\partial W_q} = \Big(\frac{\partial\ell}{\partial Q}\Big)^{\!\top} Z \quad\text{and so on.}$$
+# $$\begin{aligned}
+# \frac{\partial\ell}{\partial Z} &= \frac{\partial\ell}{\partial Q} W_q + \frac{\partial\ell}{\partial K} W_k + \frac{\partial\ell}{\partial V} W_v , \\
+# \frac{\partial\ell}{\partial W_q} &= \Big(\frac{\partial\ell}{\partial Q}\Big)^{\!\top} Z \quad\text{and so on.}
+# \end{aligned}$$
 #
 # Transpose the first, multiply by $Z$ from the right, and put the second in:
 #
-# $$\Big(\frac{\partial\ell}{\partial Z}\Big)^{\!\top} Z = W_q^\top \frac{\partial\ell}{\partial W_q} + W_k^\top \frac{\partial\ell}{\partial W_k} + W_v^\top \frac{\partial\ell}{\partial W_v} =: B . \qquad\blacksquare$$
+# $$\begin{aligned}
+# \Big(\frac{\partial\ell}{\partial Z}\Big)^{\!\top} Z &= W_q^\top \frac{\partial\ell}{\partial W_q} + W_k^\top \frac{\partial\ell}{\partial W_k} \\
+# &\quad {} + W_v^\top \frac{\partial\ell}{\partial W_v} =: B . \qquad\blacksquare
+# \end{aligned}$$
 
 # %% [markdown]
 # The right side is made of weights, which the server sent out, and of their gradients, which it got back. If it also knew $\partial\ell/\partial Z$, then $Z$ would be the only

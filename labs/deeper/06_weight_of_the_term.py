@@ -97,7 +97,7 @@ player.watch(lambda: four["april"].search(victim(), leak, seed=seed), truth=phot
 
 # %%
 guess = widgets.predict(
-    "cosine between the position gradients of noise and photograph:", low=-1, high=1
+    "Cosine between the position gradients of noise and photograph:", low=-1, high=1
 )
 guess
 

@@ -93,13 +93,15 @@ plots.spectrum(shares, alt=says)
 # Does a higher effective rank go with a better reconstruction? Give a rank correlation over the steps: 1 is the same order, -1 the reverse.
 
 # %%
-guess = widgets.predict("rank correlation of effective rank and PSNR:", -1, 1)
+guess = widgets.predict("Rank correlation of effective rank and PSNR:", -1, 1)
 guess
 
 # %%
 asked = fourteen_steps.CURVED
 rows = {name_of[n]: f"effective_rank[step_{n}]" for n in asked}
-label = f"effective rank, of {len(spectra[1])} directions"
+size = experiments.find("fourteen_steps.reasons").size(shown.size)
+count = 3 * (32 // size.settings["block"]) ** 2
+label = f"effective rank, of {count} directions (above: of {len(spectra[1])})"
 plots.evidence(kept, mine, rows, xlabel=label)
 
 # %%

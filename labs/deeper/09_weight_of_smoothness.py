@@ -194,7 +194,8 @@ text(
 # %%
 if profile in ("gpu", "paper"):
     experiments.run("fourteen_steps.task_accuracy", profile, device=device)
-table[table["metric"] == "task_acc"].set_index("step")["mean"]
+task = table[table["metric"] == "task_acc"].set_index("step")
+task[["mean"]].rename(columns={"mean": "accuracy in the paper"})
 
 # %% [markdown]
 # ## What we did differently, and why

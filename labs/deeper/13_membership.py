@@ -75,18 +75,21 @@ after = {
 }  # (repeats, 2), in percent
 change = shown.mean("auc[own_1] - auc[none]")
 display(guess.against(LESS if change < -1 else MORE if change > 1 else ALIKE))
+called = {
+    kind.replace("_", " "): of for kind, of in {"none": after["none"], **after}.items()
+}
 spoken = "; ".join(
     f"{name} {of[:, 0].mean():.0f} and {of[:, 1].mean():.0f}"
-    for name, of in after.items()
+    for name, of in called.items()
 )
 plots.tradeoff_chart(
-    {"none": after["none"], **after},
+    called,
     ylabel="AUC of membership (%; 50 is random guessing)",
     alt=f"Task accuracy against membership AUC, means: {spoken}.",
 )
 
 # %% [markdown]
-# To the left the accuracy falls, and below the attacker loses. `stopped_2` is the undefended network after two epochs. What would a network give away that was
+# To the left the accuracy falls, and below the attacker loses. *stopped 2* is the undefended network after two epochs. What would a network give away that was
 # *stopped* where it is as accurate as a defended one?
 
 
@@ -101,7 +104,7 @@ def cell(values):
 
 defended = [kind for kind in kinds if f"auc_if_stopped[{kind}]" in shown]
 rows = {
-    kind: {
+    kind.replace("_", " "): {
         "accuracy lost": cell(after["none"][:, 0] - after[kind][:, 0]),
         "AUC taken": cell(after["none"][:, 1] - after[kind][:, 1]),
         "AUC less than if stopped": cell(

@@ -81,7 +81,7 @@ text(
 (strip,) = [image for key, image in mine.images.items() if key[0] == mine.repeats[0]][
     :1
 ]
-titles = ["photograph", *(kind.replace("_", " ") for kind in of)]
+titles = ["photograph", *rows]
 found = plots.tiles(np.asarray(strip), strip.shape[0])
 says = "The photograph, and what the closed form recovers behind each defence."
 plots.images({"recovered": found}, alt=says, captions={"recovered": titles})

@@ -46,7 +46,7 @@ judged = ledger.judgements()
 tested = [j for j in judged if j.p is not None and not j.exploratory]
 passed = [j for j in tested if j.verdict == "reproduced"]
 guess = widgets.predict(
-    f"of {len(passed)} reproduced claims about means, Holm's rule keeps:",
+    f"Of {len(passed)} reproduced claims about means, Holm's rule keeps:",
     low=0,
     high=len(passed),
 )

@@ -141,7 +141,9 @@ def private_gradients(
     for i, (some, theirs) in enumerate(parts, start=1):
         gradients = {name: p.new_zeros(0, *p.shape) for name, p in detached.items()}
         if len(some):
-            gradients, losses = each(detached, some, theirs)  # name -> (n, *shape of the parameter)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "There is a performance drop")  # in pooling
+                gradients, losses = each(detached, some, theirs)  # name -> (n, *shape of the parameter)
             total = total + losses.sum()
         for name, p in learnable.items():
             p.grad_sample = gradients[name]  # type: ignore[attr-defined]

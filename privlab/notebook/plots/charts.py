@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from torch import Tensor
 
 from privlab.notebook.plots import picture
@@ -141,6 +141,10 @@ def dots(
         ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # few, as long names leave little room
     elif ax.get_xlim()[0] > 1e-4 and ax.get_xlim()[1] < 1e5:
         ax.xaxis.set_major_formatter("{x:g}")  # 0.01, which everybody reads
+        decades = np.ptp(np.log10(ax.get_xlim()))
+        subs = range(1, 10) if decades < 0.6 else (1, 2, 5) if decades < 1.5 else (1,)
+        ax.xaxis.set_major_locator(LogLocator(subs=subs))
+        ax.xaxis.set_minor_formatter(NullFormatter())  # it would name 3, 4 and 6 of a decade, over each other
     ax.grid(axis="y", visible=False)
     picture.draw_thresholds(ax, {}, xthresholds or {})
     picture.legend_above(figure, handlelength=1.5)

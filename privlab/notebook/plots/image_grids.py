@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 import textwrap
@@ -10,6 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextToPath
 from PIL import Image
 from torch import Tensor
 
@@ -105,11 +108,10 @@ def _grid(rows: list[tuple[str, list[np.ndarray], list[str]]], alt: str) -> Pict
     if any(title for title, _, _ in rows):
         width = max(width, 4.0)  # room for a title over a single image
     size = 10 * max(1, width / CHART)  # points; a telephone shrinks it to the 9 pixels of a chart's
-    letter = 0.0072  # inches wide, of a point
-    longest = max((len(word) for *_, below in rows for text in below for word in text.split()), default=1)
-    small = max(9.0, min(size, side / (letter * longest)))  # a word is rather smaller than broken
+    longest = max((_inches(word) for *_, below in rows for text in below for word in text.split()), default=0.0)
+    small = max(8.0, min(size, side / max(longest, 1e-6)))  # points; a word is rather smaller than broken
     line = 0.019 * size
-    wrapped = [[textwrap.wrap(text, int(side / (letter * small))) for text in below] for _, _, below in rows]
+    wrapped = [[_lines(text, side / small) for text in below] for _, _, below in rows]
     above = [line * 1.5 if title else 0.0 for title, _, _ in rows]  # heights: of the titles,
     tall = [side * max(cell.shape[0] / cell.shape[1] for cell in cells) for _, cells, _ in rows]  # of the images,
     under = [line * max(map(len, below), default=0) for below in wrapped]  # and of the captions
@@ -131,6 +133,24 @@ def _grid(rows: list[tuple[str, list[np.ndarray], list[str]]], alt: str) -> Pict
         top += tall[row] + under[row] + 2 * gap
     figure.figimage(canvas, origin="upper")
     return picture.render(figure, alt)
+
+
+@functools.cache
+def _inches(text: str) -> float:
+    """How wide a text is at a size of one point, as drawn: digits and capitals are far wider than an i."""
+    return TextToPath().get_text_width_height_descent(text, FontProperties(size=100), ismath=False)[0] / 7200
+
+
+def _lines(text: str, room: float) -> list[str]:
+    """The text in lines no wider than `room` inches at a size of one point; only a word that is wider itself is broken."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and _inches(f"{lines[-1]} {word}") <= room:
+            lines[-1] += f" {word}"
+        else:
+            letters = max(1, int(len(word) * min(1.0, room / _inches(word))))
+            lines += textwrap.wrap(word, letters)
+    return lines
 
 
 def _paste(canvas: np.ndarray, cell: np.ndarray, left: float, top: float, side: float) -> None:

@@ -105,6 +105,17 @@ def apart(labels: Sequence[Text], side: str) -> bool:
     return all(one[1] + 2 < other[0] for one, other in pairwise(ends))
 
 
+@pytest.mark.parametrize("ends", [(0.6, 0.95), (0.2, 0.9), (0.25, 2.2), (0.01, 1.2)])
+def test_the_numbers_of_a_log_axis_stand_apart(ends: tuple[float, float], figures: list[Figure]) -> None:
+    plots.dots({"without stage 1's": [*ends, math.sqrt(math.prod(ends))]}, xlabel="norm", log=True, alt="One group.")
+    (ax,) = figures[0].axes
+    labels = [*ax.get_xticklabels(), *ax.get_xticklabels(minor=True)]
+    low, high = ax.get_xlim()
+    shown = [label for label in labels if label.get_text() and low <= label.get_position()[0] <= high]
+    assert len(shown) >= 2
+    assert apart(shown, "x")
+
+
 def test_a_label_longer_than_its_axis_is_broken_into_lines(figures: list[Figure]) -> None:
     series = {f"{name}_patch16_224.augreg_in21k": ([1, 2], [1, 2]) for name in ("vit_tiny", "vit_small", "vit_base")}
     words = "attack accuracy on the photographs that the victim never saw, over all of its epochs"

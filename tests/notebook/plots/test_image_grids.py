@@ -96,6 +96,16 @@ def test_bad_images(call: Callable[[], object], message: str) -> None:
         call()
 
 
+def test_captions_do_not_run_into_each_other(figures: list[Figure]) -> None:
+    digits = ["0.000001: SSIM 0.72, gradients 0.00055 apart", "BatchNorm, evaluation: 11 dB", "photograph"]
+    for count in (5, 8):
+        plots.side_by_side(*[torch.rand(1, 3, 8, 8)] * count, titles=(digits * 3)[:count], alt="Noise.")
+        boxes = [text.get_window_extent() for text in figures[-1].texts]
+        assert len(boxes) == count
+        assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+        assert "photograph" in [text.get_text() for text in figures[-1].texts]  # a word is smaller, not broken
+
+
 def test_a_strip_comes_apart_into_its_images():
     strip = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
     images = plots.tiles(strip, 2)  # two rows of three
