@@ -19,7 +19,7 @@
 # | smoke | 0.4 | 1.5 GB |
 # | class | 0.6 | 1.5 GB |
 #
-# (Measured on two CPU cores, class beside other programs.)
+# (Measured on two CPU cores.)
 
 # %% [markdown]
 # *About 70 minutes. You need* lab 00, and the singular value decomposition by name. *New words*: **class token**, **pseudo-inverse**,
