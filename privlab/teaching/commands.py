@@ -43,8 +43,12 @@ def add_student(commands: argparse._SubParsersAction) -> None:
         metavar="FOLDER",
         help="where the notebooks go (default: %(default)s)",
     )
-    parser.add_argument(
+    there = parser.add_mutually_exclusive_group()
+    there.add_argument(
         "--keep", action="store_true", help="leave notebooks that are there as they are: they may hold somebody's work"
+    )
+    there.add_argument(
+        "--overwrite", action="store_true", help="write over notebooks that are there, also where somebody worked in them"
     )
     add_labs(parser)
     parser.set_defaults(call=_student)
@@ -56,14 +60,20 @@ def _student(options: argparse.Namespace) -> int:
 
     shelf = catalogue.everything(options.labs)
     atomic.make_folder(options.out)
-    written = student_edition.write(shelf, options.labs_wanted, options.solutions, options.out, options.keep)
+    written = student_edition.write(
+        shelf, options.labs_wanted, options.solutions, options.out, options.keep, options.overwrite
+    )
     if options.keep:
-        print(f"wrote {len(written)} notebooks into {options.out}; those that were there are as they were")
+        print(f"wrote {_many(len(written), 'notebook')} into {options.out}; those that were there are as they were")
         return 0
     for path, solutions in written:
         what = "with" if path.stem.endswith(student_edition.SHEET) else "without"
-        print(f"wrote {path}, {what} {solutions} solutions")
+        print(f"wrote {path}, {what} {_many(solutions, 'solution')}")
     return 0
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def add_mark(commands: argparse._SubParsersAction) -> None:
@@ -134,7 +144,7 @@ def _mark(options: argparse.Namespace) -> int:
                 for rows in marking.watch(options.folder, lambda marked: _mark_new(options, marked)):
                     _write_tables(options, rows, scheme)
     except KeyboardInterrupt:
-        print(f"\nstopped; {options.out} has the {len(rows)} notebooks that are marked", file=sys.stderr)
+        print(f"\nstopped; {options.out} has what was marked, {_many(len(rows), 'notebook')}", file=sys.stderr)
         return 130
     if others := [p.name for p in marking.notebooks(options.folder)[1] if p.resolve() != options.out.resolve()]:
         print(marking.shown(f"not marked, because their names are not those of notebooks: {', '.join(others)}"))
@@ -171,8 +181,8 @@ def _write_tables(options: argparse.Namespace, rows: list[Row], scheme: Scheme) 
 
     if options.students or options.feedback:
         count = marking.students.write(rows, scheme, options.students, options.feedback)
-        print(f"wrote {' and '.join(str(p) for p in (options.students, options.feedback) if p)}, {count} students")
-    print(f"wrote {options.out}, {len(rows)} rows")
+        print(f"wrote {' and '.join(str(p) for p in (options.students, options.feedback) if p)}, {_many(count, 'student')}")
+    print(f"wrote {options.out}, {_many(len(rows), 'row')}")
 
 
 def add_guesses(commands: argparse._SubParsersAction) -> None:
@@ -197,7 +207,7 @@ def _guesses(options: argparse.Namespace) -> int:
     atomic.write_atomic(options.out, class_guesses.page(guesses).encode())
     for line in guesses.left_out:
         print(f"left out {line}", file=sys.stderr)
-    print(f"wrote {options.out}, {len(guesses.questions)} questions")
+    print(f"wrote {options.out}, {_many(len(guesses.questions), 'question')}")
     return 0
 
 

@@ -149,7 +149,7 @@ def test_the_command_writes_the_page(tmp_path, capsys):
     out = tmp_path / "page.html"
     assert cli.main(["guesses", str(tmp_path / "class"), "--out", str(out)]) == 0
     told = capsys.readouterr()
-    assert told.out == f"wrote {out}, 1 questions\n" and "left out eve/guesses.json: " in told.err
+    assert told.out == f"wrote {out}, 1 question\n" and "left out eve/guesses.json: " in told.err
     assert out.read_text().startswith("<!doctype html>")
 
 

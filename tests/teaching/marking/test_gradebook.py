@@ -457,7 +457,7 @@ def test_a_stop_leaves_what_is_done_and_no_process(tmp_path, monkeypatch):
 def test_the_command_says_how_many_rows_are_there_when_stopped(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(marking, "mark", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     assert cli.main(["mark", str(tmp_path)]) == 130
-    assert "stopped; marks.csv has the 0 notebooks that are marked" in capsys.readouterr().err
+    assert "stopped; marks.csv has what was marked, 0 notebooks" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
