@@ -223,7 +223,7 @@ def test_what_an_answer_does_spoils_its_own_exercise_alone(hostile, name):
     assert row["00.psnr"].startswith(state) and why in row["00.psnr"], row["00.psnr"]
     assert (row["00.threat"], row["00.enough"]) == ("right", "right")
     assert (hostile["good"]["marks"], hostile["good"]["error"]) == ("4", "")
-    assert row["error"] == (f"00.psnr {row['00.psnr'].removeprefix('failed: ')}" if state == "failed" else "")
+    assert row["error"] == (f"00.psnr: {row['00.psnr'].removeprefix('failed: ')}" if state == "failed" else "")
 
 
 @shut_in
