@@ -24,10 +24,15 @@ def page(lab: catalogue.Lab, deeper: list[catalogue.Lab], formulas: bool = False
     for one in (lab, *deeper):
         cells = pairing.notebook(one.path).cells
         solved = student_edition.solved(cells)
-        title = cells[0].source.splitlines()[0].removeprefix("# ")
-        sections += [f"<h2>{html.escape(title)}</h2>"] if solved else []
+        sections += [f"<h2>{html.escape(title(one))}</h2>"] if solved else []
         sections += [_exercise(name, parts) for name, parts in solved]
     return web_page.page(f"Key to lab {lab.number}", "\n".join(sections), formulas)
+
+
+def title(lab: catalogue.Lab) -> str:
+    """The lab's first heading, such as "00 · What does a gradient carry?"."""
+    first: str = pairing.notebook(lab.path).cells[0].source.splitlines()[0]
+    return first.removeprefix("# ")
 
 
 def _exercise(name: str, cells: list[NotebookNode]) -> str:

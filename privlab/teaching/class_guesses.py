@@ -69,7 +69,7 @@ def read(folder: Path) -> Class:
             else:
                 with reading.guarded(name, "holds no guesses that can be read", "left out"):
                     content = list(_checked(reading.json_file(path)))
-                _add(all_, by_file(name).casefold() or name, content)
+                _add(all_, _student(name), content)
         except (OSError, ValueError) as error:
             why = str(error).removeprefix(f"{name} ").removesuffix("; left out")
             all_.left_out.append(shown(f"{name}: {why}")[:LETTERS])
@@ -78,12 +78,22 @@ def read(folder: Path) -> Class:
     return all_
 
 
+def is_one(name: str) -> bool:
+    """Whether a file of this name holds guesses, or a finished game of the user study."""
+    return bool(_GUESSES.search(name) or _GAME.match(name))
+
+
+def _student(name: str) -> str:
+    """Whose guesses a path within the folder holds; guesses_ben.json and "guesses (2).json" name nobody, and are each somebody's."""
+    return name if _GUESSES.match(name) else by_file(name).casefold() or name
+
+
 def _files(folder: Path) -> Iterator[Path]:
     count = 0
     for place, folders, names in os.walk(folder, followlinks=False):
         folders.sort()
         for name in sorted(names):
-            if _GUESSES.search(name) or _GAME.match(name):
+            if is_one(name):
                 if (count := count + 1) > FILES:
                     raise ValueError(
                         f"{str(folder)!r} holds more than {FILES:,} files of guesses; give a smaller folder"
@@ -204,7 +214,8 @@ def page(all_: Class) -> str:
     sections = [f"<section><h2>{_heading(lab)}</h2>{''.join(tables)}</section>" for lab, tables in sorted(labs.items())]
     left_out = "".join(f"<li>{html.escape(line)}</li>" for line in all_.left_out[:200])
     sections += [f"<section><h2>Left out</h2><ul>{left_out}</ul></section>"] if left_out else []
-    intro = f"<p>{len(all_.students)} students returned guesses. Open the line below a histogram to see what was measured.</p>\n"
+    who = "student" if len(all_.students) == 1 else "students"
+    intro = f"<p>{len(all_.students)} {who} returned guesses. Open the line below a histogram to see what was measured.</p>\n"
     return web_page.page("What the class guessed", intro + "\n".join(sections))
 
 
@@ -218,7 +229,7 @@ def _first(counts: Counter[str]) -> str:
 
 def _question(question: Question) -> str:
     unit = _first(question.units)
-    title = _first(question.words) + (f" ({unit})" if unit else "")
+    title = _first(question.words).rstrip(": ") + (f" ({unit})" if unit else "")
     measured = ", ".join(f"{right} ({n})" for right, n in question.right.most_common(3))
     answer = f"<details><summary>What was right</summary><p>{html.escape(measured)}</p></details>" if measured else ""
     return _table(title, bars(question.said.values()), "students") + answer

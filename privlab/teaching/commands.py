@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,8 +44,14 @@ def add_student(commands: argparse._SubParsersAction) -> None:
         metavar="FOLDER",
         help="where the notebooks go (default: %(default)s)",
     )
-    parser.add_argument(
+    there = parser.add_mutually_exclusive_group()
+    there.add_argument(
         "--keep", action="store_true", help="leave notebooks that are there as they are: they may hold somebody's work"
+    )
+    there.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="write over notebooks that are there, also where somebody worked in them",
     )
     add_labs(parser)
     parser.set_defaults(call=_student)
@@ -56,14 +63,20 @@ def _student(options: argparse.Namespace) -> int:
 
     shelf = catalogue.everything(options.labs)
     atomic.make_folder(options.out)
-    written = student_edition.write(shelf, options.labs_wanted, options.solutions, options.out, options.keep)
+    written = student_edition.write(
+        shelf, options.labs_wanted, options.solutions, options.out, options.keep, options.overwrite
+    )
     if options.keep:
-        print(f"wrote {len(written)} notebooks into {options.out}; those that were there are as they were")
+        print(f"wrote {_many(len(written), 'notebook')} into {options.out}; those that were there are as they were")
         return 0
     for path, solutions in written:
         what = "with" if path.stem.endswith(student_edition.SHEET) else "without"
-        print(f"wrote {path}, {what} {solutions} solutions")
+        print(f"wrote {path}, {what} {_many(solutions, 'solution')}")
     return 0
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def add_mark(commands: argparse._SubParsersAction) -> None:
@@ -125,6 +138,7 @@ def _mark(options: argparse.Namespace) -> int:
 
     scheme = marking.scheme(options.scheme) if options.scheme else marking.Scheme()
     rows: list[Row] = []
+    told: set[Path] = set()
     try:
         with interrupts.orderly():
             if not options.watch:
@@ -132,14 +146,26 @@ def _mark(options: argparse.Namespace) -> int:
             else:
                 print(f"watching {options.folder}; Ctrl-C ends it", file=sys.stderr)
                 for rows in marking.watch(options.folder, lambda marked: _mark_new(options, marked)):
+                    _tell_others(options, told)
                     _write_tables(options, rows, scheme)
     except KeyboardInterrupt:
-        print(f"\nstopped; {options.out} has the {len(rows)} notebooks that are marked", file=sys.stderr)
+        print(f"\nstopped; {options.out} has the {_many(len(rows), 'notebook')} marked so far", file=sys.stderr)
         return 130
-    if others := [p.name for p in marking.notebooks(options.folder)[1] if p.resolve() != options.out.resolve()]:
-        print(marking.shown(f"not marked, because their names are not those of notebooks: {', '.join(others)}"))
+    _tell_others(options, set())
     _write_tables(options, rows, scheme)
     return 0
+
+
+def _tell_others(options: argparse.Namespace, told: set[Path]) -> None:
+    """Name the files of the folder that are no notebooks by their names, but for guesses and those told before."""
+    from privlab.teaching import class_guesses, marking
+
+    paths: set[Path] = set()
+    with contextlib.suppress(FileNotFoundError):  # the last notebook was taken away while it was marked
+        paths = {path for path in marking.notebooks(options.folder)[1] if not class_guesses.is_one(path.name)}
+    if others := sorted(path.name for path in paths - told if path.resolve() != options.out.resolve()):
+        print(marking.shown(f"not marked, because their names are not those of notebooks: {', '.join(others)}"))
+    told |= paths
 
 
 def _mark_new(options: argparse.Namespace, marked: list[Row], new: list[Row] | None = None) -> list[Row]:
@@ -171,8 +197,10 @@ def _write_tables(options: argparse.Namespace, rows: list[Row], scheme: Scheme) 
 
     if options.students or options.feedback:
         count = marking.students.write(rows, scheme, options.students, options.feedback)
-        print(f"wrote {' and '.join(str(p) for p in (options.students, options.feedback) if p)}, {count} students")
-    print(f"wrote {options.out}, {len(rows)} rows")
+        print(
+            f"wrote {' and '.join(str(p) for p in (options.students, options.feedback) if p)}, {_many(count, 'student')}"
+        )
+    print(f"wrote {options.out}, {_many(len(rows), 'row')}")
 
 
 def add_guesses(commands: argparse._SubParsersAction) -> None:
@@ -197,7 +225,7 @@ def _guesses(options: argparse.Namespace) -> int:
     atomic.write_atomic(options.out, class_guesses.page(guesses).encode())
     for line in guesses.left_out:
         print(f"left out {line}", file=sys.stderr)
-    print(f"wrote {options.out}, {len(guesses.questions)} questions")
+    print(f"wrote {options.out}, {_many(len(guesses.questions), 'question')}")
     return 0
 
 
@@ -228,6 +256,8 @@ def _teacher(options: argparse.Namespace) -> int:
     made = kit.write(options.labs, options.runs, options.out)
     for line in made.missing:
         print(f"not in the kit: {line}", file=sys.stderr)
+    for path in made.kept:
+        print(f"{options.out / path} stays as it is, as you may have changed it; remove it for a new one")
     print(f"wrote {len(made.parts)} files into {options.out}; begin with {options.out / 'index.html'}")
     return 0
 

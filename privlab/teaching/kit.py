@@ -6,6 +6,7 @@ What needs a run is taken from its largest size; what is not there, a run or the
 from __future__ import annotations
 
 import html
+import re
 import shutil
 from dataclasses import dataclass, field
 from importlib import resources
@@ -34,16 +35,20 @@ from = "file"               # or "cell": the line "Student: 12345" in a notebook
 """
 
 
+_PART = re.compile(r"(key|notebooks|slides)/")  # of one lab
+
+
 @dataclass
 class Kit:
-    """What was written: (path within the folder, what it is), and a line for each thing that could not be."""
+    """What was written: (path within the folder, what it is), a line for each thing that could not be, and what stays as it was."""
 
     parts: list[tuple[str, str]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
 
 
 def write(labs: Path, runs: Path, out: Path) -> Kit:
-    """Write the kit of all labs into a folder.
+    """Write the kit of all labs into a folder; a gradebook and a marks.toml that are there are a teacher's, and stay.
 
     labs: the folder of the labs.  runs: the folder with runs of them, by size: runs/smoke, runs/class, ...; it may be missing.
     Raises FileNotFoundError where there is no lab; OSError where `out` cannot be written; ValueError where it is the folder of the labs.
@@ -54,8 +59,12 @@ def write(labs: Path, runs: Path, out: Path) -> Kit:
     make_folder(out)
     kit = Kit()
 
-    def put(path: str, text: str, what: str) -> None:
-        write_atomic(out / path, text.encode("utf-8"))
+    def put(path: str, text: str, what: str, theirs: bool = False) -> None:
+        content = text.encode("utf-8")
+        if theirs and (out / path).exists() and (out / path).read_bytes() != content:
+            kit.kept.append(path)
+        else:
+            write_atomic(out / path, content)
         kit.parts.append((path, what))
 
     vendor = labs.parent / "book/_static/vendor"
@@ -76,8 +85,9 @@ def write(labs: Path, runs: Path, out: Path) -> Kit:
         "marks.toml",
         _MARKS.format(weights="\n".join(f'"{lab}" = 1' for lab in weights)),
         "what counts in the gradebook",
+        theirs=True,
     )
-    put("gradebook.csv", students.text([], students.Scheme(weights=weights)), "an empty gradebook")
+    put("gradebook.csv", students.text([], students.Scheme(weights=weights)), "an empty gradebook", theirs=True)
     for lab in main:
         below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
         put(f"key/{lab.name}.html", answer_key.page(lab, below, formulas), f"key to lab {lab.number}")
@@ -92,7 +102,7 @@ def write(labs: Path, runs: Path, out: Path) -> Kit:
         kit.missing.append(
             "slides, and formulas in the key other than as TeX; python data_scripts/vendor.py fetches the scripts"
         )
-    put("index.html", web_page.page("The instructor's kit", _index(kit)), "this list")
+    put("index.html", web_page.page("The instructor's kit", _index(kit, main, out.name)), "this list")
     return kit
 
 
@@ -121,7 +131,22 @@ def _executed(lab: catalogue.Lab, runs: Path, vendor: Path | None, out: Path, ki
     return True
 
 
-def _index(kit: Kit) -> str:
-    lines = "".join(f'<li><a href="{html.escape(path)}">{html.escape(what)}</a></li>' for path, what in kit.parts)
+def _index(kit: Kit, labs: list[catalogue.Lab], name: str) -> str:
+    """Links to all parts: those of the whole course, then a paragraph for each lab.  name: of the kit's folder."""
+    of = {lab.number: [part for part in kit.parts if _PART.match(part[0]) and lab.path.stem in part[0]] for lab in labs}
+    general = [part for part in kit.parts if not _PART.match(part[0])]
+    lines = "".join(f"<li>{_link(*part)}</li>" for part in general)
+    each = "".join(
+        f"<p><b>{html.escape(answer_key.title(lab))}</b><br>{' · '.join(_link(*part) for part in of[lab.number])}</p>"
+        for lab in labs
+    )
+    how = f"<p>A browser cannot show a notebook: start <code>.venv/bin/jupyter lab {html.escape(name)}</code>, and open it there.</p>"
     missing = "".join(f"<li>{html.escape(line)}</li>" for line in kit.missing)
-    return f"<ul>{lines}</ul>" + (f"<h2>Not in this kit</h2><ul>{missing}</ul>" if missing else "")
+    some = any(path.endswith(".ipynb") for path, _ in kit.parts)
+    return f"<ul>{lines}</ul><h2>Lab by lab</h2>{how if some else ''}{each}" + (
+        f"<h2>Not in this kit</h2><ul>{missing}</ul>" if missing else ""
+    )
+
+
+def _link(path: str, what: str) -> str:
+    return f'<a href="{html.escape(path)}">{html.escape(what)}</a>'

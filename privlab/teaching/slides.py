@@ -1,8 +1,9 @@
 """Slides from a lab that was run, by its own structure; one HTML file a lab, beside the scripts that it needs.
 
 A heading begins a slide, and a picture, table or control gets one to itself. Of the prose, lists, tables, formulas and short
-paragraphs stay; of a long paragraph the first sentence does, and all of it goes into the speaker's notes (press S). Code is
-left out, and so are solutions, hints and long printouts: a teacher who wants those opens the lab.
+paragraphs stay; of a long paragraph the first sentence does, and all of it goes into the speaker's notes (press S). An exercise
+stays whole, or nobody could answer it from the slide. Code is left out, and so are solutions, hints and long printouts: a
+teacher who wants those opens the lab.
 """
 
 from __future__ import annotations
@@ -148,14 +149,15 @@ def prose(text: str) -> tuple[str, str]:
     text = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
     text = re.sub(r"\[([^\]]+)\]\([\w./]+\.ipynb\)", r"\1", text)  # no notebook lies beside the slides
     slide, notes = [], []
+    task = text.lstrip("# \n").startswith("Exercise ")  # whose question ends a paragraph as often as it begins one
     for block in filter(str.strip, _BLOCKS.split(text)):
         if heading := re.match(r"#+ .*(?:\n|$)", block):
             slide.append(heading[0].strip())
             block = block[heading.end() :]
         if block.startswith(("| profile", "(")):  # what a run costs, and asides, which no audience needs
             notes.append(block)
-        elif _STAYS.search(block):
-            slide.append(block)
+        elif task or _STAYS.search(block):
+            slide += [block] if block.strip() else []
         elif block.strip():
             first = block if len(block.split()) <= WORDS else _first(block)
             slide += [first] if first else []

@@ -12,6 +12,7 @@ seconds without the lab, and a teacher can give out one exercise today and the n
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 from collections.abc import Collection
 from pathlib import Path
@@ -58,31 +59,52 @@ def sheet(source: Path, names: Collection[str], place: launch_buttons.Repository
 
 
 def write(
-    shelf: list[Lab], labs: list[str], solutions: list[str], out: Path, keep: bool = False
+    shelf: list[Lab],
+    labs: list[str],
+    solutions: list[str],
+    out: Path,
+    keep: bool = False,
+    overwrite: bool = False,
 ) -> list[tuple[Path, int]]:
     """Write the edition of labs, and sheets; the paths, with how many solutions were left out of an edition or are in a sheet.
 
     shelf: every lab there is, and what goes deeper.  labs: numbers or names, each with what goes deeper into it; all, where neither
     these nor solutions are given.  solutions: labs likewise, or exercises such as "05.noise".
     keep: whether files that are there stay as they are, as they may hold somebody's work; then they are not among the paths.
-    Raises ValueError for what is none, and for an `out` that holds the labs themselves.
+    overwrite: whether they are written anew.
+    Raises ValueError for what is none, and for an `out` that holds the labs themselves; FileExistsError, before anything is written,
+    where an edition's file is there that differs and neither is asked for. In a sheet nobody works: it is written anew.
     """
     if any(out.resolve() == lab.path.parent.resolve() for lab in shelf):
         raise ValueError(f"out={str(out)!r} holds the labs themselves; choose another folder")
     chosen = with_deeper(shelf, pick(shelf, labs)) if labs or not solutions else []
     sheets = _sheets(shelf, solutions)
     place = launch_buttons.repository(shelf[0].path.parents[1])
-    written = []
-    for lab in chosen:
-        path = out / f"{lab.name}.ipynb"
-        if not (keep and path.exists()):
-            notebook, left_out = edition(lab.path, place)
-            written.append((_write(notebook, path), left_out))
-    for lab, names in sheets.items():
-        path = out / f"{lab.name}{SHEET}.ipynb"
-        if not (keep and path.exists()):
-            written.append((_write(sheet(lab.path, names, place), path), len(names)))
-    return written
+    makes = {out / f"{lab.name}.ipynb": functools.partial(edition, lab.path, place) for lab in chosen}
+    makes |= {
+        out / f"{lab.name}{SHEET}.ipynb": functools.partial(_counted_sheet, lab.path, names, place)
+        for lab, names in sheets.items()
+    }
+    made = {path: make() for path, make in makes.items() if not (keep and path.exists())}
+    texts = {path: _text(notebook) for path, (notebook, _) in made.items()}
+    editions = [out / f"{lab.name}.ipynb" for lab in chosen]
+    other = [path for path in editions if path in texts and path.exists() and path.read_bytes() != texts[path]]
+    if other and not overwrite:
+        more = f" and {len(other) - 1} more differ" if len(other) > 1 else " differs"
+        raise FileExistsError(
+            f"{other[0]}{more} from what would be written, so there may be somebody's work in it; nothing was written. "
+            "--keep leaves what is there, --overwrite writes over it, --out chooses another folder"
+        )
+    for path, text in texts.items():
+        make_folder(path.parent)
+        write_atomic(path, text)
+    return [(path, count) for path, (_, count) in made.items()]
+
+
+def _counted_sheet(
+    source: Path, names: Collection[str], place: launch_buttons.Repository | None
+) -> tuple[NotebookNode, int]:
+    return sheet(source, names, place), len(names)
 
 
 def _sheets(shelf: list[Lab], solutions: list[str]) -> dict[Lab, list[str]]:
@@ -136,8 +158,6 @@ def _imports(cells: list[NotebookNode], code: list[str]) -> str:
     return ast.unparse(slicing.needed(imports, names, len(imports)))
 
 
-def _write(notebook: NotebookNode, path: Path) -> Path:
+def _text(notebook: NotebookNode) -> bytes:
     nbformat.validate(notebook)
-    make_folder(path.parent)
-    write_atomic(path, (nbformat.writes(notebook).rstrip("\n") + "\n").encode())
-    return path
+    return (nbformat.writes(notebook).rstrip("\n") + "\n").encode()

@@ -8,7 +8,7 @@ import re
 _STYLE = """
 :root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:48rem;margin:0 auto;padding:1rem}
 table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.15rem .5rem .15rem 0;vertical-align:top;overflow-wrap:anywhere}
-th[scope=row]{font-weight:normal;width:45%}td.n{width:3em;text-align:right}.scroll{overflow-x:auto}
+thead th{overflow-wrap:normal}th[scope=row]{font-weight:normal;width:45%}td.n{width:3em;text-align:right}.scroll{overflow-x:auto}
 .bar{background:#0072b2;height:1.2em;min-width:1px}caption{text-align:left;font-weight:600;padding:.8rem 0 .3rem}
 summary{cursor:pointer}section{margin-bottom:2rem}img,svg{max-width:100%}
 pre{overflow-x:auto;border-left:.25em solid #0072b2;padding:.3rem .8rem}

@@ -49,6 +49,21 @@ def test_each_student_counts_once_a_question(tmp_path):
     assert re.search(r"<details><summary>What was right</summary><p>22.5 \(1\)</p>", page)
 
 
+def test_files_that_name_nobody_are_each_somebodys(tmp_path):
+    names = ["guesses.json", "guesses (2).json", "guesses_ben.json", "guesses_carl.json", "Guesses-7.json"]
+    for k, name in enumerate(names):
+        put(tmp_path, "", {"04_gradient_inversion": {"near": entry(float(k))}}, name)
+    put(tmp_path, "dora", {"04_gradient_inversion": {"near": entry(9.0)}})
+    read = class_guesses.read(tmp_path)
+    assert len(read.students) == len(read.questions["near"].said) == 6
+
+
+def test_a_title_has_no_colon_before_its_unit(tmp_path):
+    put(tmp_path, "ada", {"00_start_here": {"near": {**entry(1.0), "question": "PSNR of the picture:"}}})
+    page = class_guesses.page(class_guesses.read(tmp_path))
+    assert "PSNR of the picture (dB), by" in page and "1 student returned" in page
+
+
 def test_what_a_lab_writes_is_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(guesses, "_lab", lambda: "07_gradvit")
@@ -149,7 +164,7 @@ def test_the_command_writes_the_page(tmp_path, capsys):
     out = tmp_path / "page.html"
     assert cli.main(["guesses", str(tmp_path / "class"), "--out", str(out)]) == 0
     told = capsys.readouterr()
-    assert told.out == f"wrote {out}, 1 questions\n" and "left out eve/guesses.json: " in told.err
+    assert told.out == f"wrote {out}, 1 question\n" and "left out eve/guesses.json: " in told.err
     assert out.read_text().startswith("<!doctype html>")
 
 

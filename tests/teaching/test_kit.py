@@ -154,6 +154,14 @@ def test_each_lab_has_a_plan_whose_minutes_are_those_of_the_guide():
     assert list(minutes) == exercises.labs()
 
 
+def test_git_ignores_what_the_commands_of_the_guide_write():
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    code = "\n".join(re.findall(r"^```bash\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL))
+    written = set(re.findall(r"--(?:out|students|feedback|scheme) ([\w.]+)", code))
+    assert {"kit", "handout", "marks.csv", "marks.toml", "gradebook.csv", "told", "sheets", "guesses.html"} <= written
+    assert [name for name in written if not {f"/{name}", f"/{name}/"} & set(ignored)] == []
+
+
 @pytest.mark.parametrize("plan", lesson_plans.plans(), ids=lambda plan: plan.lab)
 def test_each_exercise_of_a_lab_stands_in_its_plan_or_is_left_for_home(plan):
     own = exercises.parts(plan.lab)[0]
@@ -191,6 +199,31 @@ def test_the_command_says_what_it_wrote_and_what_is_missing(tmp_path, capsys):
         told.err.count("not in the kit: notebooks and slides of labs 00, 01, ") == 1
         and str(tmp_path) not in (tmp_path / "kit/index.html").read_text()
     )
+
+
+def test_what_a_teacher_wrote_stays_when_the_kit_is_made_again(tmp_path, capsys):
+    out = tmp_path / "kit"
+    command = ["teacher", "--labs", str(LABS), "--runs", str(tmp_path / "none"), "--out", str(out)]
+    out.mkdir()
+    (out / "marks.toml").write_text("total = 10\n")
+    assert cli.main(command) == 0
+    assert (out / "marks.toml").read_text() == "total = 10\n"
+    assert f"{out / 'marks.toml'} stays as it is" in capsys.readouterr().out
+    assert {"marks.toml", "gradebook.csv"} <= set(Page((out / "index.html").read_text()).links)
+
+
+def test_the_index_names_each_lab_and_how_a_notebook_is_opened(made):
+    out, _ = made
+    words = "".join(Page((out / "index.html").read_text()).words)
+    assert "00 · What does a gradient carry?key to lab 00 · lab 00, executed at smoke" in words
+    assert ".venv/bin/jupyter lab out" in words
+
+
+def test_no_column_of_a_plan_is_named_in_two_lines(made):
+    """A word is broken where it has no room, as a long name has none, but a narrow column has its heading whole."""
+    out, _ = made
+    text = (out / "lesson_plans.html").read_text()
+    assert "<th>show</th>" in text and "thead th{overflow-wrap:normal}" in text
 
 
 def test_a_folder_that_holds_the_labs_is_refused(tmp_path, capsys):

@@ -46,6 +46,11 @@ def test_of_long_prose_the_first_sentence_stays_and_all_of_it_is_for_the_speaker
         assert slides.prose(aside) == ("", aside)
 
 
+def test_an_exercise_stays_whole_but_for_its_hint():
+    text = f"### Exercise 1: what? *(difficulty 1, 5 minutes)*\n\n{LONG}\n\nWrite `f(x)`."
+    assert slides.prose(f"{text}\n\n<details><summary>Hint</summary>\n\n{LONG}\n\n</details>") == (text, "")
+
+
 @pytest.mark.parametrize(
     ("paragraph", "first"),
     [

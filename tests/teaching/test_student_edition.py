@@ -64,8 +64,28 @@ def test_what_is_there_may_be_kept(tmp_path, capsys):
     assert below and capsys.readouterr().out == (
         f"wrote {len(below)} notebooks into {tmp_path}; those that were there are as they were\n"
     )
-    assert run("05", "--out", tmp_path) == 0
+    assert run("05", "--overwrite", "--out", tmp_path) == 0
     assert mine.read_text() != "half filled in"
+
+
+def test_nobodys_work_is_written_over_unless_one_says_so(tmp_path, capsys):
+    mine = tmp_path / "05_april_closed_form.ipynb"
+    mine.write_text("half filled in")
+    assert run("00", "05", "--out", tmp_path) == 2
+    said = capsys.readouterr().err
+    assert f"{mine} differs from what would be written" in said and "--keep" in said and "--overwrite" in said
+    assert mine.read_text() == "half filled in" and list(tmp_path.iterdir()) == [mine]
+    (tmp_path / "00_start_here.ipynb").write_text("mine as well")
+    assert run("00", "05", "--out", tmp_path) == 2
+    assert "00_start_here.ipynb and 1 more differ from" in capsys.readouterr().err
+
+
+def test_a_sheet_grows_from_week_to_week(tmp_path):
+    sheet = tmp_path / "05_april_closed_form_solutions.ipynb"
+    assert run("--out", tmp_path, "--solutions", "05.noise") == 0
+    before = sheet.read_text()
+    assert run("--out", tmp_path, "--solutions", "05.noise", "05.rank") == 0
+    assert sheet.read_text() != before
 
 
 def test_what_goes_deeper_has_its_edition_where_the_links_of_the_lab_lead(tmp_path, capsys):
@@ -74,7 +94,8 @@ def test_what_goes_deeper_has_its_edition_where_the_links_of_the_lab_lead(tmp_pa
     said = capsys.readouterr().out
     left_out = {"first_attack": 2, "gauss_newton": 1, "hidden_choices": 2, "larger_networks": 0}
     assert said.splitlines()[1:] == [
-        f"wrote {tmp_path / f'deeper/04_{name}.ipynb'}, without {count} solutions" for name, count in left_out.items()
+        f"wrote {tmp_path / f'deeper/04_{name}.ipynb'}, without {count} solution{'s' * (count != 1)}"
+        for name, count in left_out.items()
     ]
     text = below.read_text()
     assert "def push(r, x, v): ..." in text and "pulled" not in text and "](../04_gradient_inversion.ipynb)" in text
@@ -105,7 +126,7 @@ def test_solutions_go_to_a_sheet_and_leave_the_students_notebook_alone(tmp_path,
     mine.write_text("half filled in")
     assert run("--out", tmp_path, "--solutions", "05.noise", "00") == 0
     said = capsys.readouterr().out
-    assert f"wrote {tmp_path / '05_april_closed_form_solutions.ipynb'}, with 1 solutions\n" in said
+    assert f"wrote {tmp_path / '05_april_closed_form_solutions.ipynb'}, with 1 solution\n" in said
     assert mine.read_text() == "half filled in"
     made = nbformat.read(tmp_path / "05_april_closed_form_solutions.ipynb", 4)
     text = "\n".join(cell.source for cell in made.cells)

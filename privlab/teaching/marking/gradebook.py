@@ -188,7 +188,7 @@ def _marked(ask: Ask, row: Row, cells: list[Any], seconds: float, memory: float)
             verdict = {"state": "failed", "why": "it ended the process that judges it"}
         row.verdicts[name] = verdict
         notes = [f"{name} tried to read the checks ({', '.join(tried)})"] if (tried := verdict.pop("tried", [])) else []
-        notes += [f"{name} {verdict['why']}"] if verdict["state"] == "failed" else []
+        notes += [f"{name}: {verdict['why']}"] if verdict["state"] == "failed" else []
         row.error = "; ".join(filter(None, (row.error, *notes)))
     row.seconds = time.monotonic() - began
     return row

@@ -233,7 +233,7 @@ def reasons(student: Student, weights: Mapping[str, float], scheme: Scheme) -> s
         lines.append(f"Lab {lab}: {earned:g} of {possible:g} points")
         for name in [name for name in exercises.of(lab) if name in student.verdicts]:
             state, why = student.verdicts[name]["state"], student.verdicts[name]["why"]
-            told = {"open": "nothing is written yet", "failed": f"no mark, because it {why}"}.get(state, state)
+            told = {"open": "nothing is written yet", "failed": f"no mark: {why}"}.get(state, state)
             lines.append(f"  {name}: {told}" + (f". {why}" if state == "wrong" and why else ""))
         lines.append("")
     lines += [f"Not marked: {line}" for line in student.unread]

@@ -223,7 +223,7 @@ def test_what_an_answer_does_spoils_its_own_exercise_alone(hostile, name):
     assert row["00.psnr"].startswith(state) and why in row["00.psnr"], row["00.psnr"]
     assert (row["00.threat"], row["00.enough"]) == ("right", "right")
     assert (hostile["good"]["marks"], hostile["good"]["error"]) == ("4", "")
-    assert row["error"] == (f"00.psnr {row['00.psnr'].removeprefix('failed: ')}" if state == "failed" else "")
+    assert row["error"] == (f"00.psnr: {row['00.psnr'].removeprefix('failed: ')}" if state == "failed" else "")
 
 
 @shut_in
@@ -427,6 +427,7 @@ def test_the_command_prints_a_line_a_notebook(tmp_path, capsys):
     (tmp_path / "anna.ipynb").write_text(psnr(GOOD, ASKED))
     (tmp_path / "ben.ipynb").write_text("no notebook")
     (tmp_path / "report.pdf").write_bytes(b"%PDF")
+    (tmp_path / "guesses (2).json").write_text("{}")
     push = "import torch\ndef push(r, x, v):\n    return torch.zeros(6)\nchecks.verify('04.push', push)"
     (tmp_path / "cleo.ipynb").write_text(psnr(push))
     assert cli.main(["mark", str(tmp_path), "--out", str(tmp_path / "marks.csv")]) == 0
@@ -457,7 +458,7 @@ def test_a_stop_leaves_what_is_done_and_no_process(tmp_path, monkeypatch):
 def test_the_command_says_how_many_rows_are_there_when_stopped(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(marking, "mark", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     assert cli.main(["mark", str(tmp_path)]) == 130
-    assert "stopped; marks.csv has the 0 notebooks that are marked" in capsys.readouterr().err
+    assert "stopped; marks.csv has the 0 notebooks marked so far" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,13 @@ def test_the_reasons_name_no_path_and_nothing_of_this_machine():
     assert "Nothing was returned of: lab 07" in told and f"Lab 00: 1 of {len(OWN)} points" in told
 
 
+@pytest.mark.parametrize("why", ["took longer than 20 seconds and was stopped", "its process ended itself"])
+def test_why_there_is_no_mark_is_told_in_words_that_fit(why):
+    (student,) = students.collect([row("ada.ipynb", {"state": "failed", "why": why})], DEFAULT)
+    first = exercises.parts("00")[0][0]
+    assert f"  {first}: no mark: {why}\n" in students.reasons(student, {"00": 1.0}, DEFAULT)
+
+
 def test_each_student_has_a_file_of_their_own_whatever_their_name_is(tmp_path):
     names = ["ada", "Ada B", "../../etc/passwd", "ada b", "é", "CON", "."]
     rows = [row("x.ipynb", student=name) for name in names]
@@ -272,6 +279,7 @@ def test_the_command_follows_a_class_until_it_is_interrupted(tmp_path):
     ]
     folder, book = tmp_path / "returned", tmp_path / "book.csv"
     folder.mkdir()
+    (folder / "report.pdf").write_bytes(b"%PDF")
     outs = ["--out", str(tmp_path / "marks.csv"), "--students", str(book), "--feedback", str(tmp_path / "told")]
     hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # also where these tests run in the background
     begin = hears + "from privlab.__main__ import main; raise SystemExit(main())"
@@ -290,6 +298,7 @@ def test_the_command_follows_a_class_until_it_is_interrupted(tmp_path):
             process.kill()
     assert process.returncode == 130 and "Traceback" not in err and "marks.csv has the 2 notebooks" in err
     assert out.count("ada.ipynb  lab 00, 1 of") == 1 and out.count("ben.ipynb  lab 00, 0 of") == 1
+    assert out.count("not marked, because their names are not those of notebooks: report.pdf\n") == 1
     rows = {one["student"]: one for one in csv.DictReader(book.read_text().splitlines())}
     assert float(rows["ada"]["total"]) > float(rows["ben"]["total"]) == 0
     assert sorted(path.name for path in (tmp_path / "told").iterdir()) == ["ada.txt", "ben.txt"]
