@@ -107,7 +107,7 @@ def _grid(rows: list[tuple[str, list[np.ndarray], list[str]]], alt: str) -> Pict
     size = 10 * max(1, width / CHART)  # points; a telephone shrinks it to the 9 pixels of a chart's
     letter = 0.0072  # inches wide, of a point
     longest = max((len(word) for *_, below in rows for text in below for word in text.split()), default=1)
-    small = max(9.0, min(size, side / (letter * longest)))  # a word is rather smaller than broken
+    small = max(9.0, min(size, side / (1.15 * letter * longest)))  # rather smaller than broken, or cut at the edge
     line = 0.019 * size
     wrapped = [[textwrap.wrap(text, int(side / (letter * small))) for text in below] for _, _, below in rows]
     above = [line * 1.5 if title else 0.0 for title, _, _ in rows]  # heights: of the titles,
