@@ -55,8 +55,8 @@ leak = observe(model, photo, label)
 # %% [markdown]
 # ## Five parts
 #
-# The client's network is a small ViT with fresh random weights: three blocks of width 224. Its position embedding has a standard deviation of 1, as in lab 06,
-# since a search finds little behind a small one. A gradient has a name, the name of its parameter. So we can sort all gradients into five parts:
+# The client's network is a small ViT with fresh random weights: three blocks of width 224. Its position embedding has a standard deviation of 1,
+# since a search finds little behind a small one (lab 04). A gradient has a name, the name of its parameter. So we can sort all gradients into five parts:
 #
 # - the **stem** turns pixels into tokens: patch embedding, class token and position embedding (marked in the drawing);
 # - each block has *attention*, an *MLP*, and a *norm* in front of both;
@@ -91,8 +91,9 @@ text(
 # %% [markdown]
 # ## One part at a time
 #
-# Now withhold everything except one part, and search. It is a gradient matching search as in lab 04, with a better optimiser (L-BFGS) and another
-# distance, which compares tensor by tensor, each in units of its own length.
+# Some parts have fewer numbers than the photograph. Can one find it there? Withhold everything except one part, and search.
+#
+# It is the search of lab 04, with two changes: a better optimiser (L-BFGS), and another distance. This one compares each tensor by itself, in units of its own length.
 
 # %%
 steps = 2 if quick else 8
@@ -145,29 +146,35 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB, by search", published=print
 
 # %%
 gap = "psnr[stem_layers] - psnr[all_layers]"
+apart = {p: shown.mean(f"{by_part[p]} - {by_part['all']}") for p in parts}
+first = max(apart, key=apart.get)
 text(
     "The experiment's search finds more in the stem alone than in all gradients on {} "
     "of {} photographs; the mean difference is {:+.1f} dB. In the paper it is {:+.1f} "
-    "dB. Your stronger search, on your photograph: {:+.1f} dB. By SSIM, its order is "
-    "{}.",
+    "dB. With your stronger search, on your photograph, it is {:+.1f} dB. The part in "
+    "which the experiment's search finds most is {}: {:+.1f} dB against all gradients. "
+    "For your search the order is {}, by SSIM.",
     kept.above(gap, 0),
     len(kept),
     shown.mean(gap),
     printed["stem"] - printed["all"],
     db["stem"] - db["all"],
+    first,
+    apart[first],
     ", ".join(sorted(ssim, key=ssim.get, reverse=True)),
 )
 
 # %% [markdown]
-# The paper's table is strange. All gradients *contain* those of the stem, and an attacker who has them all can drop the rest. So a ranking in which a part comes
-# before the whole cannot be a ranking of what the gradients hold.
+# It is strange that a part comes before the whole. All gradients *contain* those of the stem, and an attacker who has them all can drop the rest. So such a ranking
+# cannot be one of what the gradients hold.
 #
 # ### Exercise 1: a use for the head *(difficulty 1, 5 minutes)*
 #
-# The search was given the label of the photograph. Which parameters' gradients give the label away, for one image and with certainty, in the *fewest*
-# numbers? Give a set of names, such as `{"cls_token"}`.
+# In the paper's ranking the head comes last. Is it harmless? The search was *given* the label of the photograph. Which parameters' gradients give the label away, for one
+# image and with certainty, in the *fewest* numbers? Give a set of names, such as `{"cls_token"}`; `sorted(leak.grads)` lists all.
 #
-# <details><summary>Hint</summary>Lab 04 derived the gradient of the last layer. Which of its two tensors has one number for each class?</details>
+# <details><summary>Hint</summary>The gradient of the class scores is p - y: the probabilities, minus a one for the true class. So only the true class has a number below zero.
+# Which parameter is added to the scores, and gets this gradient as it is?</details>
 
 # %% tags=["exercise"]
 tells_label = ...
@@ -219,8 +226,8 @@ plots.evidence(kept, mine, algebra, xlabel="PSNR in dB, by linear equations")
 # %% [markdown]
 # ### Exercise 2: what is the least? *(difficulty 2, 10 minutes)*
 #
-# Which *parameters'* gradients are enough for a closed form to find the photograph, with the fewest numbers in them? Give a set of names. (It is tried out on a
-# small network.)
+# Which *parameters'* gradients are enough for a closed form to find the photograph, with the fewest numbers in them? Give a set of names. (The check tries
+# them on a network of the same width.)
 #
 # <details><summary>Hint</summary>There are two forms. Lab 05 derives what each of them reads. Count: <code>leak[name].numel()</code>.</details>
 
@@ -305,6 +312,7 @@ text(
 # ## Withhold a third
 #
 # Hatamizadeh et al. ask the same by depth (Table 4). The attacker gets all gradients except those of the first, the middle or the last third of the blocks.
+# (Your run does not repeat this experiment, so its chart has no triangle.)
 #
 # ### Predict
 
@@ -356,7 +364,7 @@ text(
 #
 # ## Black it out
 #
-# You are the client. A **redaction** is what you strike out of the update. The server cannot train what you strike out, so you have a *budget*, the share of all numbers that you may withhold.
+# You are the client. A **redaction** is what you strike out of the update. The server cannot train what it does not get. So you have a *budget*: the share of all numbers that you may withhold.
 # What is left is attacked by both closed forms and by the search. The photograph is *hidden* if no attack reaches an SSIM above 0.5.
 #
 # ### Predict
@@ -406,8 +414,8 @@ for what, struck in ours.items():
     reached = desk.redact(struck)
     best = max(reached, key=reached.get)
     shown_here.append(desk.tries[frozenset(struck)][best])
-    said = f"{what}, {desk.share(struck):.0%} struck out"
-    titles.append(f"{said}: {best}, SSIM {reached[best]:.2f}")
+    said = f"struck out: {what} ({desk.share(struck):.0%})"
+    titles.append(f"{said}: SSIM {reached[best]:.2f}, by {best}")
 alt = f"The photograph, and the best image after two redactions: {'; '.join(titles)}."
 plots.side_by_side(*shown_here, titles=titles, alt=alt)
 
@@ -418,12 +426,12 @@ smallest = next(name for name, bar in bars.items() if least_share <= bar)
 needed.against(None if quick else smallest)  # a quick search hides everything
 
 # %% [markdown] tags=["printed"]
-# This counts your redactions, too: run the last cell again when you have found a smaller one.
+# The answer counts what you have tried at the desk. When you find a smaller redaction that hides the photograph, run the last cell again.
 #
 # ### Exercise 4: is the rest safe? *(difficulty 2, 8 minutes)*
 #
 # A team writes: "We ran one search on each part of the gradient. The stem gave the best image, so the stem leaks most. Our clients withhold it. So the photographs are
-# safe." Which of these findings, if they were true, would speak against this conclusion? Give a set of letters.
+# safe." It concludes twice, each time after a "so". Which of these findings, if they were true, would speak against a conclusion? Give a set of letters.
 #
 # - **a** Without the stem, the same search ends within 1 dB of where it ended with all gradients.
 # - **b** The search ran on 8 photographs, each behind new random weights.

@@ -209,7 +209,7 @@ played = len(game.said) == len(game.rounds)
 guess_you.against(sum(game.right) if played else float("nan"))
 
 # %% [markdown]
-# (The book shows one round and its answer. In the notebook you play eight; then run the last cell again.) Random guessing is right once in six rounds.
+# (In the notebook, run the last cell again after your game.) Random guessing is right once in six rounds.
 # The faces are blurred, because the generator cannot make sharp ones. Yet the shape of the head, the hairline, or a pair of glasses often remain.
 
 # %% [markdown]

@@ -6,7 +6,7 @@
 # %% [markdown]
 # # 13 · What would you deploy?
 #
-# For twelve labs you have attacked. Now a hospital asks you what to *do*: its clients want to train a network together, and their gradients must not give the
+# So far you have attacked. Now a hospital asks you what to *do*: its clients want to train a network together, and their gradients must not give the
 # photographs away. You can add noise, send less, or change the network. Which of these holds against an attacker who has read your source code?
 #
 # After this lab you can
@@ -80,8 +80,8 @@ plots.side_by_side(client.photograph, *found.values(), titles=titles, alt=says)
 #
 # ## Noise, and who knows of it
 #
-# The simplest defence is noise. Its strength is relative: "0.01" means that the noise, taken as one long vector, has a hundredth of the length of the gradient.
-# This number is the **budget** of the defence.
+# The simplest defence is *even* noise, of one size on all numbers of the gradient. Its strength is relative: "0.01" means that the noise, taken as one long vector, has a
+# hundredth of the length of the gradient. This number is the **budget** of the defence.
 #
 # ### Predict
 #
@@ -95,6 +95,9 @@ thousandth
 thousandth.against(round(client.solved(spent("even", 0.001)), 1))
 
 # %% [markdown]
+# In lab 05 a thousandth did little harm. But there the noise was in proportion: each tensor had noise by its own length. Even noise has one size on all numbers, and the
+# tensors that algebra reads have short gradients.
+#
 # An **informed attacker** knows the defence: its kind, its strength, and which tensors it touches. Only the random numbers are secret. A defence that holds only while
 # nobody knows of it does not hold. What can the attacker do with this knowledge?
 #
@@ -166,7 +169,7 @@ series = {
     }
     for who, key in WHO.items()
 }
-for who in ("search", "search, informed"):  # noise as long as the gradient
+for who in ("algebra, informed", "search", "search, informed"):  # as long, too
     column = who.replace(", ", "_")
     series[who][1.0] = f"psnr[matrix, even_1, {column}] - psnr[guess]"
 shown = kept or mine
@@ -194,7 +197,10 @@ text(
 # ## What it costs
 #
 # Noise disturbs the training, too. To see the cost, networks are trained in which *every* step takes the defended gradient. They are small, and
-# learn from few images, so they know little.
+# learn from few images, so they know little. (Guessing among the ten classes is right once in ten times.)
+#
+# You know even noise. Noise *in proportion* gives each tensor noise of its own length. Other clients send only the *largest* numbers of the gradient. And one defence is
+# no noise at all. Lab 05 has shown that the *rank* of a fixed position embedding decides how much algebra finds. Here it is fixed, with rank 4.
 #
 # ### Predict
 
@@ -228,10 +234,6 @@ lost = cost["even noise"]
 guess_cost.against(LITTLE if lost < 2 else SOME if lost < 8 else MUCH)
 
 # %% [markdown]
-# *Even* noise is the same on all numbers. Noise *in proportion* gives each tensor noise of its own length. Other clients send only the *largest* numbers of
-# the gradient. And one defence is no noise at all. Lab 05 has shown that the *rank* of a fixed position embedding decides how much algebra finds.
-# Here it is fixed, with rank 4.
-#
 # ## Red team, blue team
 #
 # Blue sets the defence, and Red picks the attack. Red scores a point for each dB above the baseline, 20 at most. Blue also loses a point for each point of
@@ -291,7 +293,7 @@ for name in ("noise on attention only", "position gradient withheld"):
 
 # %%
 safest = widgets.choose(
-    "Which defence loses Blue least, if Red always plays the best attack?", [*board]
+    "With which defence does Blue lose least, if Red plays the best attack?", [*board]
 )
 safest
 
@@ -308,8 +310,8 @@ display(safest.against(min(board, key=game.worst)))
 worst = sorted(board, key=game.worst)
 text(
     "On this photograph Blue's loss is {:.1f} with *{}* and {:.1f} with *{}*, under "
-    "the best attack. The noise on attention is as long as the gradient, and the best "
-    "attack still ends {:.0f} dB above the baseline.",
+    "the best attack. The noise on attention is as long as the whole gradient, and the "
+    "best attack still ends {:.0f} dB above the baseline.",
     game.worst(worst[0]),
     worst[0],
     game.worst(worst[-1]),
@@ -324,8 +326,8 @@ text(
 # ### Exercise 3: a brochure *(difficulty 1, 8 minutes)*
 #
 # A company sells a defence. Its brochure says: "We add noise to the gradients of all attention layers. A published gradient inversion attack, run on the updates
-# of 100 clients, falls from 25 dB to 12 dB. The accuracy stays the same. So your photographs are safe, at no cost." Which of these facts speak *against* the
-# claim? Give a set of letters, such as `{"a", "b"}`.
+# of 100 clients, falls from 25 dB to 12 dB. The accuracy stays the same. So your photographs are safe, at no cost." Which of these facts speak *against* its
+# last sentence? Give a set of letters, such as `{"a", "b"}`.
 #
 # - **a** The gradient of the first layer is sent without noise.
 # - **b** The attack treats all tensors alike, whatever their noise.
@@ -350,7 +352,8 @@ checks.verify("13.brochure", against)
 # ## The matrix
 #
 # You played with one photograph. The experiment has attacked several, each behind new random weights. All defences and all attacks make a **matrix**. It has a
-# row for each defence, and a cell says what an attack recovers on average.
+# row for each defence, and a cell says what an attack recovers on average. Two ways to spend the noise are new. *Where it was measured*: where a change of the image changes the
+# gradient most. *On three tensors*: on those that the closed forms read.
 
 # %%
 inside = {
@@ -379,13 +382,13 @@ plots.heat(
 )  # fmt: skip
 
 # %% [markdown]
-# Read it row by row, and look for the *largest* number of each row. A defence is as good as its worst cell. (The three tensors are those that the closed forms read.
-# *Where it was measured*: where a change of the image changes the gradient most.)
+# Read it row by row, and look for the *largest* number of each row. A defence is as good as its worst cell. (Three rows have
+# no noise and leave out no single numbers. There an informed attack is the naive one.)
 
 # %% [markdown]
 # ## Choose
 #
-# Put the strongest attack beside the cost. A defence is better if it lies further to the right and further down.
+# Put the strongest attack beside the cost. A defence is better if it lies further to the right and further down. Those that no other beats in both form the *Pareto front*.
 
 # %%
 drawings.plane(leakage="strongest attack")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SECONDS = 2.5  # that an explorer may take, of the processor: what else runs on the machine does not thin the book
 PATIENCE = 10  # times as long by the clock on the wall, where a drawing waits for something
-ROOM = 900_000  # characters for all frames of a lab: the picture at rest and the controls are in its page too
+ROOM = 850_000  # characters for all frames of a lab: the picture at rest and the controls are in its page too
 TOGETHER = 3  # so many controls move independently of each other
 VIEW = "application/vnd.jupyter.widget-view+json"
 SMALL = 96  # pixels: a picture of which both sides are shorter is enlarged on the page, and keeps every pixel

@@ -1471,6 +1471,7 @@ WRONG = {
         ({"patch_embed.proj.weight", "cls_token"}, "needs 'pos_embed'"),
         ({"blocks.0.mlp.fc1.weight"}, "No closed form of ours"),
         ({"pos_embed", "patch_embed.weight"}, "no gradient named 'patch_embed.weight'"),
+        ({"stem"}, "'stem' is a part"),
         (set(), "The set is empty"),
         ("pos_embed", "Give a set"),
     ],
@@ -1490,9 +1491,11 @@ WRONG = {
         ({"norm.bias"}, "mixed by the head's weights"),
         ({"pos_embed"}, "one number for each class"),
         ({"blocks.1.mlp.fc2.bias"}, "one number for each class"),
-        ({"head"}, "no gradient named 'head'"),
+        ({"head"}, "parts['head'] lists them"),
+        ({"bias"}, "no gradient named 'bias'; sorted(leak.grads) lists all"),
         ([], "The set is empty"),
-        ("head.bias", "Give a set"),
+        ("head.bias", "with one name it is {'head.bias'}"),
+        (3, "Give a set of parameter names."),
     ],
     "08.safe": [
         ({"c", "d", "f"}, "hardly misses the stem"),
@@ -2853,6 +2856,22 @@ def test_wrong_answers_are_told_why(name, wrong, why):
     outcome = checks.verify(name, wrong)
     assert not outcome.passed
     assert why in outcome.why, outcome.why
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "why"),
+    [
+        ("08.label", {"head.bias"}, "p - y"),
+        ("08.fewest", {"pos_embed", "patch_embed.proj.weight"}, "dL/dW = G^T X"),
+        ("08.safe", "acdf", "show ways that need no stem"),
+        ("13.weigh", RIGHT["13.weigh"][0], "Its derivative is zero"),
+        ("13.brochure", "abde", "a mean over rounds"),
+    ],
+)
+def test_a_right_answer_that_can_be_guessed_is_told_why_it_is_right(name, answer, why):
+    right, wrong = checks.verify(name, answer), checks.verify(name, ["nothing"])
+    assert right.passed and why in str(right) and "<details><summary>Why" in right._repr_html_()
+    assert why not in str(wrong) and "<details>" not in wrong._repr_html_()
 
 
 @pytest.mark.parametrize("name", checks.names())

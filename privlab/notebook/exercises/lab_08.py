@@ -160,6 +160,9 @@ def _same(a: dict[str, float], b: dict[str, float]) -> bool:
 # -- how little is enough ------------------------------------------------------------------------------------------------
 
 
+PARTS = ("stem", "attention", "mlp", "norm", "head")  # as the lab groups the parameters
+
+
 @cache
 def _small() -> tuple[VisionTransformer, Leak, Tensor]:
     """A ViT that both closed forms break, one image's leak, and the image."""
@@ -171,12 +174,16 @@ def _small() -> tuple[VisionTransformer, Leak, Tensor]:
 def _some_names(answer: object, leak: Leak) -> str:
     """What is wrong with a set of names as such; nothing if it can be tried."""
     names = answers.collection(answer)
+    if isinstance(answer, str):
+        return f"Give a set of parameter names; with one name it is {{{answer!r}}}."
     if names is None:
         return "Give a set of parameter names."
     if not names:
         return "The set is empty; with no gradient there is nothing to go by."
     if strange := sorted(str(n) for n in set(names) - leak.grads.keys()):
-        return f"The leak has no gradient named '{strange[0]}'; look at leak.grads."
+        if strange[0] in PARTS:
+            return f"'{strange[0]}' is a part. Give names of its parameters: parts['{strange[0]}'] lists them."
+        return f"The leak has no gradient named '{strange[0]}'; sorted(leak.grads) lists all."
     return ""
 
 
@@ -242,6 +249,14 @@ def label(answer: object) -> Iterator[str]:
     yield "The smallest of them must point at the label: which gradient is p - [label], and nothing else?"
 
 
+BECAUSE = {
+    "08.label": "The gradient of the class scores is p - y: the probabilities, minus a one for the true class. The bias is added to the "
+    "scores, so its gradient is the same. Its only number below zero stands at the label.",
+    "08.fewest": "The form solves dL/dW = G^T X. The left side is the gradient of the patch embedding, and the rows of G are the "
+    "gradients of the position embedding. The first attention is enough, too, but it has about three times as many numbers.",
+    "08.safe": "One search says only where this search found most. Another attack (c), a longer one (f) and what is left (a) show ways "
+    "that need no stem. And where another weight puts another part first (d), the ranking is one of the attack.",
+}
 CHECKS = {
     "08.select": select, "08.share": share, "08.fewest": fewest, "08.rows": rows, "08.label": label, "08.safe": safe
 }  # fmt: skip

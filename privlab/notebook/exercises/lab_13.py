@@ -245,6 +245,12 @@ def _off(name: str | None, due: str, rows: Rows, level: float) -> str:
     return f"At a level of {level:g} dB you choose {mine}. Look at {better}."
 
 
+BECAUSE = {
+    "13.weigh": "With weights w and 1 - w the variance is w^2 sigma_one^2 + (1 - w)^2 sigma_other^2. Its derivative is zero where the "
+    "weights are in proportion to 1 / sigma_one^2 and 1 / sigma_other^2.",
+    "13.brochure": "A part without noise (a), an attack that does not know the noise (b) and a mean over rounds (d) are about safety. "
+    "Where the accuracy was measured (e) is about the cost. (c) and (f) are good practice, or harmless.",
+}
 CHECKS = {
     "13.deviation": deviation,
     "13.rounds": rounds,

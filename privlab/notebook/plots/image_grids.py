@@ -138,7 +138,8 @@ def _grid(rows: list[tuple[str, list[np.ndarray], list[str]]], alt: str) -> Pict
 @functools.cache
 def _inches(text: str) -> float:
     """How wide a text is at a size of one point, as drawn: digits and capitals are far wider than an i."""
-    return TextToPath().get_text_width_height_descent(text, FontProperties(size=100), ismath=False)[0] / 7200
+    wide = TextToPath().get_text_width_height_descent(text, FontProperties(size=100), ismath=False)[0] / 7200
+    return 1.04 * wide  # small letters are drawn on whole pixels, and may take some more
 
 
 def _lines(text: str, room: float) -> list[str]:

@@ -70,6 +70,14 @@ def test_long_titles_wrap_within_their_image(figures: list[Figure]) -> None:
     assert min(box.y0 for box in boxes) >= 0
 
 
+def test_a_word_shrinks_before_it_breaks(figures: list[Figure]) -> None:
+    for many, word in ((6, "photographs"), (7, "photograph"), (8, "attention")):
+        cells = [torch.zeros(1, 3, 8, 8)] * many
+        plots.side_by_side(*cells, titles=[word, *["b"] * (many - 1)], alt="One word below the first of many.")
+        caption = figures[-1].texts[0]
+        assert caption.get_text() == word and caption.get_window_extent().x0 >= 0
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
