@@ -149,7 +149,7 @@ def _lines(text: str, room: float) -> list[str]:
         if lines and _inches(f"{lines[-1]} {word}") <= room:
             lines[-1] += f" {word}"
         else:
-            letters = max(1, int(len(word) * min(1.0, room / _inches(word))))
+            letters = max(1, int(len(word) * min(1.0, room / _inches(word) + 1e-9)))  # one that just fits is not broken
             lines += textwrap.wrap(word, letters)
     return lines
 
