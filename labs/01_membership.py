@@ -132,7 +132,8 @@ overlap
 # %%
 def loss_of(architecture):  # of its first model, for every picture
     logits, labels, members = answers[architecture].of(0)
-    return -membership_inference.signals.loss(logits, labels), members
+    signal = membership_inference.signals.loss(logits, labels)  # minus the loss
+    return -signal, members
 
 
 losses, members = loss_of("Swin")
@@ -219,7 +220,7 @@ drawings.who_trains_on_what()
 # threshold *that they can know*. A score at the threshold or above it means "member".
 #
 # <details><summary>Hint</summary>Which two of the four arguments may the threshold depend on? <code>roc.best_threshold</code> and
-# <code>roc.accuracy</code> do the rest.</details>
+# <code>roc.accuracy</code> do the rest; <code>help(roc.accuracy)</code> says what it takes.</details>
 
 
 # %% tags=["exercise"]
@@ -249,7 +250,8 @@ attack
 # %%
 NETWORK, LOSS, BIT = "network", "threshold on the loss", "right or wrong"
 strongest = widgets.choose(
-    "Which attack is the best one (or within 0.02 of it)?", [NETWORK, LOSS, BIT]
+    "Behind the Swin, which attack is best, or within 0.02 of the best?",
+    [NETWORK, LOSS, BIT],
 )
 strongest
 
@@ -285,7 +287,7 @@ text(
 
 # %%
 ALIKE = "all alike, within 0.02"
-most = widgets.choose("Which gives most members away?", [*family, ALIKE])
+most = widgets.choose("Behind which is the attack right most often?", [*family, ALIKE])
 most
 
 # %%
@@ -301,8 +303,9 @@ means = {a: shown.mean(name) for a, name in rows.items()}
 alike = max(means.values()) - min(means.values()) < 0.02
 display(most.against(ALIKE if alike else max(means, key=means.get)))
 text(
-    "The Swin is {:+.3f} away from the ResNet, with a standard deviation of {:.3f} "
-    "over {} repeats. In the paper it is {:+.3f}. Ours are {}.",
+    "The accuracy behind the Swin, less that behind the ResNet, is {:+.3f} ± {:.3f} "
+    "(mean and standard deviation of {} repeats). In the paper it is {:+.3f}. "
+    "Ours are {}.",
     shown.mean(f"{rows['Swin']} - {rows['ResNet']}"),
     shown.spread(f"{rows['Swin']} - {rows['ResNet']}"),
     len(shown),
@@ -324,6 +327,9 @@ if victim:
 #
 # An attack that is right about everybody six times in ten harms nobody in particular. An attack that finds five people, and is never wrong
 # about them, harms these five. The **ROC** shows both: the TPR at every FPR. Its left end counts, so its axes are logarithmic.
+#
+# Each curve is of one network, trained on your machine. Each row under it holds one threshold against all networks of a family. Few non-members are accused
+# at the left end, so one more or less moves a curve far. Where curve and rows disagree, trust the rows.
 
 # %%
 warnings.filterwarnings("ignore", "fpr=")  # few non-members; the interval says so

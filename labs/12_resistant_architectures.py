@@ -150,7 +150,7 @@ for label in LABELS.values() if len(kept) > 1 else ():
     rows[label] = {
         "task lost": round(lost["task"].mean(), 1),
         "attacker lost": round(lost["attack"].mean(), 1),
-        "ratio, with its 95 % interval": str(
+        "attacker lost / task lost (95 % interval)": str(
             tradeoff.ratio(lost["task"], lost["attack"])
         ),
     }
@@ -159,7 +159,7 @@ pd.DataFrame(rows).T
 
 # %% [markdown] tags=["printed"]
 # Where a defence costs so little that the repeats cannot tell it from nothing, the ratio has no size: one divides by almost 0. The paper's best ratio is of
-# this kind. TTS on ResNet-34 takes 9.13 points for 0.29.
+# this kind: on ResNet-34 TTS takes 9.13 points from the attacker, and costs the task 0.29.
 
 # %% [markdown]
 # ## The trade-off, in a plane
@@ -204,10 +204,13 @@ checks.verify("12.front", front)
 # ### Predict
 #
 # Now we add other *architectures*, which were measured in lab 11 on the same people: the VGG, the ResNet with a fine stem, and the ResNet without any skip
-# connection.
+# connection. And we add the undefended ResNet, *stopped* after a few epochs of training.
+#
+# Where will the defended networks lie? *On the band* means: within ten points of attack accuracy of an undefended network that was stopped where it is as
+# accurate.
 
 # %%
-BAND, BELOW, ABOVE = "on one band with all others", "clearly below the band", "above it"
+BAND, BELOW, ABOVE = "on the band", "clearly below the band", "above it"
 guess_band = widgets.choose("RoLSS, SSF and TTS will lie:", [BAND, BELOW, ABOVE])
 guess_band
 
@@ -237,7 +240,8 @@ def both(of, names):
 points = both(kept, ours) | both(lab_11, others)
 
 # %% [markdown]
-# The cards behind *no defence* and *RoLSS* come from your own run. Point at their marks, or go there with the tab key.
+# Large marks are means, small ones are repeats. The dashed line is the Pareto front of the means. The cards behind *no defence* and *RoLSS* come from your own
+# run. Point at their marks, or go there with the tab key.
 
 # %%
 size = experiments.find(NAME).size(mine.size)
@@ -283,9 +287,6 @@ beyond = {
 }
 cuts = np.mean([beyond[label] for label in ("RoLSS", "SSF", "TTS")], 0)
 guess_band.against(BELOW if cuts.mean() > 10 else ABOVE if cuts.mean() < -10 else BAND)
-
-# %% [markdown] tags=["printed"]
-# ("Band" means here: within ten points of a network that is stopped at the same accuracy. That is the next section.)
 
 # %% [markdown]
 # ## The cheapest defence
@@ -347,7 +348,7 @@ checks.verify("12.vendor", facts)
 # ## Ask people
 #
 # All numbers so far are the opinion of a network. Koh et al. (2024, section 11) also asked people. Here is the person, here are two reconstructions, one
-# from each network, and 60 seconds. Which is closer? In the paper 69.51% of the answers chose the one from the full network (Table 10, MaxViT).
+# from each network, and 60 seconds. Which is closer?
 #
 # ### Predict
 #
@@ -386,6 +387,8 @@ guess_study.against(own[-1] if own else float("nan"))
 # %% [markdown]
 # (Run the last two cells again after your game.) The dashed line is what a class would give that only guesses. Twelve answers of one player show little:
 # somebody who guesses may well favour one side in nine of twelve. And the closer one of two may still look like nobody.
+#
+# In the paper 69.51% of the answers chose the one from the full network (Table 10, MaxViT).
 
 # %% [markdown] tags=["printed"]
 # ### Exercise 4: where is the flaw? *(difficulty 2, 6 minutes)*
@@ -393,9 +396,9 @@ guess_study.against(own[-1] if own else float("nan"))
 # Ten students play, twelve pairs each. Of their 120 answers 75 favour the undefended network. One of them writes: "If 120 coins are thrown, 75 heads or more
 # come up less than once in a hundred times. So people see the difference between the two *networks*." Which sentence names the flaw?
 #
-# - **a** All saw the same twelve pairs. A few striking pairs can decide, and other pairs might go the other way.
+# - **a** All saw the same twelve pairs, and other pairs might go the other way.
 # - **b** 75 of 120 is less than the paper has.
-# - **c** Nobody has recognised a person, so the answers do not count.
+# - **c** Nobody has recognised a person, so the answers do not count for anything.
 # - **d** The sides were drawn at random. They should be the same for all.
 #
 # Give its letter, as in `flaw = "b"`.
@@ -420,8 +423,9 @@ better = [label for label, of in beyond.items() if of.mean() > 2 * error[label]]
 text(
     "Beyond what it costs, {} resists: a network gives away about what an undefended"
     " one gives away that is stopped at the same accuracy (RoLSS, SSF and TTS: {:+.0f}"
-    " ± {:.0f} points, over {} draws). What comes out follows how well a network knows"
-    " the people, from {:.0f} of 100 faces after a few epochs to {:.0f} in a VGG.",
+    " ± {:.0f} points above it, over {} draws). What comes out follows how well a"
+    " network knows the people, from {:.0f} of 100 faces after a few epochs to {:.0f}"
+    " in a VGG.",
     *(
         " and ".join(better) or "none of our five defences",
         -cuts.mean(),

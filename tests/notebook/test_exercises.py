@@ -809,7 +809,7 @@ WRONG = {
         (
             lambda v, vm, s, sm: sklearn.metrics.accuracy_score(vm, v >= roc.best_threshold(v, vm)),
             "That is the oracle: its threshold is chosen on the victim, whose members the attacker does not know. "
-            "He wants to find them out. That is plain accuracy",
+            "They want to find them out. That is plain accuracy",
         ),
         (
             lambda v, vm, s, sm: balanced(v, vm, max(s, key=lambda t: ((s >= t) == sm).sum())),
@@ -850,12 +850,12 @@ WRONG = {
         (0.5, "a coin's"),
         (0.95 * 0.75, "multiplied the two accuracies"),
         (0.95 * 0.25, "multiplied the two rates"),
-        (0.95 / (0.95 + 0.75), "when he says"),
+        (0.95 / (0.95 + 0.75), "when they say"),
         (0.6001, "0.6001 is not it. Take 100 members"),
         (math.nan, "nan is not it"),
         (True, "this is a bool"),
         ("most", "this is a str"),
-        ("40%", "So often is he *wrong*"),
+        ("40%", "So often is the attacker *wrong*"),
         (torch.tensor([0.95, 0.25]), "Give one number"),
     ],
     "02.log_ratio": [
@@ -1886,7 +1886,7 @@ WRONG = {
     "12.vendor": [
         ({"a", "b", "c", "d", "e"}, "One picture can be chosen"),
         ({"a", "b", "c", "d", "f"}, "The victim is no judge"),
-        ({"b", "c", "d"}, "paid for at the task"),
+        ({"b", "c", "d"}, "paid for at the task. Even b needs a"),
         ({"a", "c", "d"}, "the cheapest defence"),
         ({"a", "b", "d"}, "How large is the spread?"),
         ({"a", "b", "c"}, "a stricter judge"),

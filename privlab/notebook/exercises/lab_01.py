@@ -202,7 +202,7 @@ def _best_plain(scores: Tensor, members: Tensor) -> float:
 # fmt: off
 SOURCES: dict[str, Callable[..., float]] = {  # of victim's scores and members, shadow's scores and members
     "": lambda v, vm, s, sm: roc.best_threshold(s, sm),
-    "That is the oracle: its threshold is chosen on the victim, whose members the attacker does not know. He wants to find them out.":
+    "That is the oracle: its threshold is chosen on the victim, whose members the attacker does not know. They want to find them out.":
         lambda v, vm, s, sm: roc.best_threshold(v, vm),
     "Your threshold is chosen on victim and shadow model together. Half an oracle is one, too: it uses the victim's members.":
         lambda v, vm, s, sm: roc.best_threshold(torch.cat([v, s]), torch.cat([vm, sm])),
@@ -210,13 +210,13 @@ SOURCES: dict[str, Callable[..., float]] = {  # of victim's scores and members, 
         lambda v, vm, s, sm: 0.5,
     "A fixed threshold of 0 suits hardly any score: the shadow model tells where to cut.":
         lambda v, vm, s, sm: 0.0,
-    "You cut at the mean of the shadow model's scores. He knows its members as well: there is a better threshold to be had.":
+    "You cut at the mean of the shadow model's scores. The attacker knows its members as well: there is a better threshold to be had.":
         lambda v, vm, s, sm: s.mean().item(),
-    "You cut at the median of the shadow model's scores, and so call half of all members, whoever they are. He knows its members as well: "
-    "there is a better threshold to be had.":
+    "You cut at the median of the shadow model's scores, and so call half of all members, whoever they are. The attacker "
+    "knows its members as well: there is a better threshold to be had.":
         lambda v, vm, s, sm: s.quantile(0.5).item(),
     "You cut at the median of the shadow model's scores (the lower of two in the middle), and so call half of all members, whoever they "
-    "are. He knows its members as well: there is a better threshold to be had.":
+    "are. The attacker knows its members as well: there is a better threshold to be had.":
         lambda v, vm, s, sm: s.median().item(),
     "You cut at the median of the victim's own scores, and so call half of all members, whoever they are. The shadow model tells where to "
     "cut.":
@@ -286,20 +286,20 @@ def whose_threshold(answer: object) -> Iterator[str]:
 def gap_attack(answer: object) -> Iterator[str]:
     value = answers.number(answer)
     yield from number(answer if value is None or value < 2 else value / 100, 0.6, {
-        0.95: "So often is he right about a *member*. He is asked about as many non-members, and is wrong about most.",
-        0.75: "So often is the model right about a test image. But there he says \"member\", and is wrong.",
-        0.25: "So often is he right about a *non-member*. Members make up the other half.",
+        0.95: "So often is the attacker right about a *member*. They are asked about as many non-members, and are wrong about most.",
+        0.75: "So often is the model right about a test image. But there the attacker says \"member\", and is wrong.",
+        0.25: "So often is the attacker right about a *non-member*. Members make up the other half.",
         0.2: "That is the overfitting level. An accuracy it is not: a coin has more.",
-        0.1: "That is what he has beyond a coin.",
+        0.1: "That is what the attacker has beyond a coin.",
         0.7: "You added the whole overfitting level to the coin's half. A mean of two rates moves half as far as one of them.",
         0.85: "That is how often the *model* is right about the class. The attacker gains by its mistakes on non-members.",
-        0.4: "So often is he *wrong*. He could say the opposite and do better than a coin.",
+        0.4: "So often is the attacker *wrong*. They could say the opposite and do better than a coin.",
         1.2: "You added the two rates. Each speaks for half of the images.",
-        0.5: "That is a coin's. But the model is right about members more often than about others, and he sees it.",
-        0.7125: "You multiplied the two accuracies of the model. He is asked about one image at a time: take a mean over both kinds.",
-        0.2375: "You multiplied the two rates. He is asked about one image at a time: take their mean.",
-        0.95 / 1.7: "So often is he right *when he says \"member\"*. He is also right where he says \"not\", and ought to.",
-    }, "Take 100 members and 100 non-members: about how many of each kind does he say the right thing?")  # fmt: skip
+        0.5: "That is a coin's. But the model is right about members more often than about others, and the attacker sees it.",
+        0.7125: "You multiplied the two accuracies of the model. The attacker gets one image at a time: take a mean over both kinds.",
+        0.2375: "You multiplied the two rates. The attacker is asked about one image at a time: take their mean.",
+        0.95 / 1.7: "So often is the attacker right *when they say \"member\"*. Being right where they say \"not\" counts as well.",
+    }, "Take 100 members and 100 non-members: about how many of each kind does the attacker say the right thing?")  # fmt: skip
 
 
 CHECKS = {"01.modified_entropy": modified_entropy, "01.whose_threshold": whose_threshold, "01.gap_attack": gap_attack}

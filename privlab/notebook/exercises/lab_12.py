@@ -219,7 +219,7 @@ WAYS: dict[str, Callable[[Pair, Pair], float]] = {
         lambda u, d: (_lost(u, d)[1] / u[1]) / (_lost(u, d)[0] / u[0]),
     "You measure losses as shares of what is left. The paper counts points, on both sides.":
         lambda u, d: (_lost(u, d)[1] / d[1]) / (_lost(u, d)[0] / d[0]),
-    "You measure the attacker's loss as a share of what he had. The paper counts points, as you do for the task.":
+    "You measure the attacker's loss as a share of what they had. The paper counts points, as you do for the task.":
         lambda u, d: _lost(u, d)[1] / u[1] / _lost(u, d)[0],
     "You measure the task's loss as a share of what there was. The paper counts points, as you do for the attacker.":
         lambda u, d: _lost(u, d)[1] / (_lost(u, d)[0] / u[0]),

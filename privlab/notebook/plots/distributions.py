@@ -104,7 +104,8 @@ def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float
             ax.fill_between(grid, low, high, color=colour, alpha=0.18, linewidth=0)
     if any(len(several) > 1 for several in curves.values()):
         ax.fill_between([], [], color="#777777", alpha=0.3, linewidth=0, label="lowest to highest")
-    picture.draw_thresholds(ax, {}, {f"FPR {100 * rate:g}%": rate for rate in mark if rate >= left})
+    marks = {f"FPR {100 * rate:g}%": rate for rate in mark if rate >= left}
+    picture.draw_thresholds(ax, {}, marks, foot=True)  # good attacks run along the top
     for axis in (ax.xaxis, ax.yaxis):
         _decades(axis, left, 1, lambda rate: f"{100 * rate:.12g}%")
     picture.legend_above(figure)

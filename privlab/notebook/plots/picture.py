@@ -82,10 +82,11 @@ def empty_chart(xlabel: str, ylabel: str, log: str, height: float = 3.4, width: 
     return figure, ax
 
 
-def draw_thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str, float]) -> None:
+def draw_thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str, float], *, foot: bool = False) -> None:
     """Thin labelled lines between grid and data: across the chart at label -> y, and upright at label -> x.
 
-    A label across stands at the right, or at the left if the data pass it there at a greater distance.
+    A label across stands at the right, or at the left if the data pass it there at a greater distance. A label of an upright
+    line stands at its top, or at its foot.
     """
     drawn = [np.asarray(curve.get_xydata()) for curve in ax.lines]
     line: dict[str, Any] = {"color": "#555555", "linestyle": (0, (1, 1)), "linewidth": 1.2, "zorder": 1}
@@ -97,7 +98,9 @@ def draw_thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str,
         ax.annotate(label, (side == "right", y), (4 * (side == "left"), 4), ax.get_yaxis_transform(), ha=side, **text)
     for label, x in upright.items():
         ax.axvline(x, **line)
-        ax.annotate(label, (x, 1), (5, 0), ax.get_xaxis_transform(), va="top", **text)
+        ax.annotate(
+            label, (x, not foot), (5, 2 * foot), ax.get_xaxis_transform(), va="bottom" if foot else "top", **text
+        )
 
 
 def _freer_side(ax: Axes, drawn: Sequence[np.ndarray], y: float) -> str:

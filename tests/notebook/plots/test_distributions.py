@@ -261,6 +261,13 @@ def test_marks_stand_where_the_axis_reaches(figures: list[Figure]) -> None:
     assert [note.get_text() for note in figures[0].axes[0].texts] == ["FPR 1%", "FPR 50%"]
 
 
+def test_a_mark_is_named_below_chance_where_no_good_curve_covers_the_words(figures: list[Figure]) -> None:
+    plots.roc({"a": CURVES["CNN"][:1]}, mark=(0.01,), alt="x")
+    (ax,) = figures[0].axes
+    box = ax.texts[0].get_window_extent().transformed(ax.transData.inverted())
+    assert 1 / 1000 < box.y0 < box.y1 < 0.01
+
+
 def test_a_tpr_of_zero_lies_below_the_axis(figures: list[Figure]) -> None:
     zero = SimpleNamespace(fpr=np.array([0, 0.01, 0.1, 1]), tpr=np.array([0, 0, 0.3, 1]))
     plots.roc({"a": [zero]}, alt="x")
