@@ -200,7 +200,7 @@ def front(points):
 # %%
 checks.verify("12.front", front)
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # ### Predict
 #
 # Now we add other *architectures*, which were measured in lab 11 on the same people: the VGG, the ResNet with a fine stem, and the ResNet without any skip
