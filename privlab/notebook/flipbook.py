@@ -54,6 +54,11 @@ class Control:
     rest: int
     kind: Kind = "slider"
 
+    @classmethod
+    def counted(cls, label: str, count: int, rest: int = 0) -> Control:
+        """A slider through so many things, "1 of 8" and so on."""
+        return cls(label, tuple(f"{n + 1} of {count}" for n in range(count)), rest)
+
     def tag(self, number: int, group: str) -> str:
         """The HTML; a control that cannot be moved is told in words.  group: what no other flipbook of the page has."""
         label, word = html.escape(self.label), html.escape(self.options[self.rest])
@@ -175,9 +180,8 @@ def show(
         for n, (picture, caption) in enumerate(zip(pictures, captions, strict=True))
     }
     last = len(frames) - 1
-    positions = tuple(f"{n + 1} of {len(frames)}" for n in range(len(frames)))
     said = f"the last, {captions[-1]}: {pictures[-1].alt}"
-    return Flipbook((Control(label, positions, last),), shown, said)
+    return Flipbook((Control.counted(label, len(frames), last),), shown, said)
 
 
 def _side(count: int) -> int:

@@ -78,10 +78,8 @@ class LineUp(Stills):
 
     def stills(self) -> dict[str, Any]:
         """Round by round, with the answer folded."""
-        slider = Control(
-            "round", tuple(f"{k} of {len(self.rounds)}" for k in range(1, len(self.rounds) + 1)), 0, "slider"
-        )
-        return turned([slider], self._asked, "Say who it is, then look it up. The notebook keeps the score. ")
+        slider = Control.counted("round", len(self.rounds))
+        return turned([slider], self._asked, "Say who it is, then look it up. The notebook keeps the score.")
 
     def _asked(self, done: int) -> str:
         person, who = self.rounds[done]

@@ -98,11 +98,8 @@ class MemberGame(Stills):
 
     def stills(self) -> dict[str, Any]:
         """Round by round, with the truth and the attack's answer folded."""
-        slider = Control(
-            "round", tuple(f"{k} of {len(self.rounds)}" for k in range(1, len(self.rounds) + 1)), 0, "slider"
-        )
-        note = "Was the victim trained on it? Say it, then look it up. The notebook keeps the score. "
-        return turned([slider], self._asked, note)
+        note = "Was the victim trained on it? Say it, then look it up. The notebook keeps the score."
+        return turned([Control.counted("round", len(self.rounds))], self._asked, note)
 
     def _asked(self, done: int) -> str:
         at, number = self.rounds[done], done + 1

@@ -135,7 +135,7 @@ class Duel(Stills):
         """The whole board: a menu of Blue's defences, and one of Red's attacks."""
         blue, red = [*self.board], self.attacks
         menus = [Control(team, tuple(names), 0, "menu") for team, names in (("Blue", blue), ("Red", red))]
-        note = "Set both teams. In the notebook two players take turns, or one plays against the machine. "
+        note = "Set both teams. In the notebook two players take turns, or one plays against the machine."
         return turned(menus, lambda i, j: self._round((blue[i], red[j])), note)
 
     def _round(self, move: tuple[str, str]) -> str:

@@ -132,7 +132,7 @@ class Desk(Stills):
         menu = Control(
             "struck out", tuple(f"{self._names(key)} ({_percent(self.share(key))})" for key in sent), 0, "menu"
         )
-        note = "These were sent. In the notebook you strike out what you like, within a budget. "
+        note = "These were sent. In the notebook you strike out what you like, within a budget."
         return turned([menu], lambda at: self._row(sent[at]), note)
 
     def _names(self, struck: frozenset[str]) -> str:

@@ -135,11 +135,9 @@ class Referee(Stills):
 
     def stills(self) -> dict[str, Any]:
         """Claim by claim, with the ledger's ruling folded."""
-        slider = Control(
-            "claim", tuple(f"{k} of {len(self.cases)}" for k in range(1, len(self.cases) + 1)), 0, "slider"
-        )
+        slider = Control.counted("claim", len(self.cases))
         return turned(
-            [slider], self._still, "In the notebook you rule, and it counts how often you and the rule agree. "
+            [slider], self._still, "In the notebook you rule, and it counts how often you and the rule agree."
         )
 
     def _still(self, at: int) -> str:

@@ -133,7 +133,9 @@ class ScheduleEditor(Stills, Playback):
         """The schedules that were searched to the end, the best first."""
         over = self._over()
         menu = Control("schedule", tuple(map(self.named, over)), 0, "menu")
-        note = f"These were tried, the best first; the baseline has {self.floor:.1f} dB. In the notebook you set your own. "
+        note = (
+            f"These were tried, the best first; the baseline has {self.floor:.1f} dB. In the notebook you set your own."
+        )
 
         def draw(at: int) -> str:
             return _chart(dict(zip(self.sliders, over[at], strict=True)), 1.0) + self._found(over[at])

@@ -120,11 +120,11 @@ def flipped(frames: dict[str, Any]) -> NotebookNode:
         Control(one["label"], tuple(one["options"]), one["rest"], one["kind"]) for one in frames["controls"]
     )
     shown = {tuple(setting): "".join(map(_html, bundles)) for setting, bundles in frames["frames"]}
-    note = frames.get("note", "")
+    notes = [frames.get("note", "")]
     if len(shown) < frames["grid"]:
-        note += f"Here are {len(shown)} of {frames['grid']:,} settings, drawn beforehand. The notebook draws all."
-        note += " One control moves at a time: the others go back." * frames["alone"]
-    book = Flipbook(controls, shown, note=note)
+        notes += [f"Here are {len(shown)} of {frames['grid']:,} settings, drawn beforehand. The notebook draws all."]
+        notes += ["One control moves at a time: the others go back."] * frames["alone"]
+    book = Flipbook(controls, shown, note=" ".join(filter(None, notes)))
     return new_output("display_data", book._repr_mimebundle_())
 
 
