@@ -78,10 +78,21 @@ def device(name: str = "auto") -> str:
     import torch  # here, since who asks for cores need not wait for it
 
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     if name.startswith("mps"):
         raise ValueError(f"device={name!r} has no float64, which the labs need; try 'cpu'")
+    exact_float32()
     return name
+
+
+def exact_float32() -> None:
+    """Have a GPU compute float32 as float32: left alone, cuDNN rounds what enters a convolution to TensorFloat-32's ten bits.
+
+    A gradient is compared to better than that, and a difference of two of them magnifies it. Under autocast nothing changes.
+    """
+    import torch
+
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def memory() -> tuple[float, float]:

@@ -156,6 +156,7 @@ def repeat(
     Raises ValueError for a value that is no number, or a name that is yielded twice.
     """
     chosen, where, began = find(experiment), Path(root), time.process_time()
+    machine.exact_float32()
     values, images = chosen.collected(repeat, size, device)
     pictures.save(experiment, size, repeat, images, where)
     evidence.append(experiment, size, row(chosen, size, repeat, values, time.process_time() - began, device), where)
@@ -169,4 +170,6 @@ def row(
         "processor": machine.processor(),
         "threads": str(torch.get_num_threads()),
     }
+    if device.startswith("cuda"):
+        on["card"] = torch.cuda.get_device_name(device)
     return evidence.Repeat(repeat, chosen.digest(size), values, seconds, time.time(), device, on)
