@@ -192,7 +192,7 @@ plots.evidence(kept_swap, mine_swap, rows_swap, xlabel=label, log=True)
 #
 # ## What we did differently
 #
-# - The victims are small, the batches have two photographs, and the searches tens of steps. A term that works late in a long run does not show here.
+# - The victims are small, the batches have two photographs, and the searches hundreds of steps. A term that works late in a long run does not show here.
 # - The image prior is EfficientNet-lite0, relative, at 64 pixels and a weight of 1e-4.
 # - Registration shifts by whole pixels, found by cross-correlation. The paper uses RANSAC-Flow, and does not say how many seeds it takes.
 #

@@ -27,6 +27,7 @@ def lines(
     thresholds: Mapping[str, float] | None = None,
     xthresholds: Mapping[str, float] | None = None,
     live: Mapping[str, Sequence[Values]] | None = None,
+    yours: str = YOURS,
 ) -> Picture:
     """Up to seven lines, told apart by colour, marker and dash.
 
@@ -35,6 +36,7 @@ def lines(
     log: the axes that are logarithmic: "", "x", "y" or "xy".
     thresholds, xthresholds: label -> y, or x, where a thin line is drawn across and labelled.
     live: name of a line -> (x, y) of what the reader has just measured, drawn as large open triangles in its colour.
+    yours: what the legend calls that.
     Raises ValueError for lengths that differ, infinite values (an exact image's PSNR has no place on an axis: leave it
     out and say so), values that a log axis cannot show, more than seven lines or an empty alt.
     """
@@ -61,7 +63,7 @@ def lines(
         positions.update(x.tolist())
     if live:
         ax.plot(
-            [], [], "^", ms=9, mfc="none", mec="#555555", mew=2, label=YOURS
+            [], [], "^", ms=9, mfc="none", mec="#555555", mew=2, label=yours
         )  # of every line, so in no line's colour
     _name_points(ax, positions, "x" in log)
     picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})
@@ -95,12 +97,13 @@ def dots(
     xthresholds: Mapping[str, float] | None = None,
     log: bool = False,
     each: str = "one repeat",
+    yours: str = YOURS,
 ) -> Picture:
     """Every repeat of every group as a dot on a row of its own, with a bar for the mean ± one standard deviation.
 
     groups: name -> its values, first name on top.  published: name -> the paper's number, drawn as an open diamond.
     live: name -> what the reader has just measured, drawn as black triangles below the dots; a group that has some may be without others.
-    xthresholds: label -> x, where a thin line is drawn upright and labelled.  each: what the legend calls the dots.
+    xthresholds: label -> x, where a thin line is drawn upright and labelled.  each, yours: what the legend calls dots and triangles.
     log: whether the axis of the values is logarithmic; mean and deviation are then those of the logarithms.
     Raises ValueError for no values, NaN or infinite ones, a published name that is no group, or an empty alt.
     """
@@ -129,9 +132,9 @@ def dots(
         ax.plot(values, rows - up, "o", color=COLOURS[0], alpha=0.5, markeredgewidth=0, label=each)
         seaborn.lineplot(x=values, y=rows + down, orient="y", errorbar="sd", label=label, ax=ax, **bar)
     if live:
-        yours = [(x, row[name]) for name, column in picture.columns("live", live, log).items() for x in column]
-        x, y = np.array(yours).T
-        ax.plot(x, y + 0.26 * bool(len(values)), "^", ms=10, color="black", markeredgecolor="white", label=YOURS)
+        mine = [(x, row[name]) for name, column in picture.columns("live", live, log).items() for x in column]
+        x, y = np.array(mine).T
+        ax.plot(x, y + 0.26 * bool(len(values)), "^", ms=10, color="black", markeredgecolor="white", label=yours)
     if published:
         beside = [row[name] for name in published]
         ax.plot([*published.values()], beside, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")

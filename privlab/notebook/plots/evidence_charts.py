@@ -40,7 +40,7 @@ def evidence(
     spoken = [_spoken(label, values, live.get(label), printed.get(label)) for label, values in groups.items()]
     return charts.dots(
         groups, xlabel=xlabel, alt=f"{xlabel}. {'; '.join(spoken)}. {kept!r}.", published=printed, live=live, log=log,
-        each=_committed(kept),
+        each=_committed(kept), yours=_yours(kept, mine),
     )  # fmt: skip
 
 
@@ -93,6 +93,7 @@ def evidence_lines(
     spoken = [f"{label} from {y[0]:.3g} at {x[0]} to {y[-1]:.3g} at {x[-1]}" for label, (x, y, *_) in drawn.items()]
     return charts.lines(
         drawn, xlabel=f"{xlabel}; {about}", ylabel=ylabel, log=log, thresholds=thresholds, live=live or None,
+        yours=_yours(kept, mine),
         alt=f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {shown!r}.",
     )  # fmt: skip
 
@@ -100,6 +101,13 @@ def evidence_lines(
 def _committed(kept: Evidence) -> str:
     """What a legend calls the evidence."""
     return f"committed: {len(kept)} repeat{'s' * (len(kept) != 1)} at {kept.size}"
+
+
+def _yours(kept: Evidence, mine: Evidence | None) -> str:
+    """What a legend calls the reader's run: with its size, where the evidence has another."""
+    return (
+        charts.YOURS if mine is None or not len(kept) or mine.size == kept.size else f"{charts.YOURS}, at {mine.size}"
+    )
 
 
 def _points(of: Evidence, names: Mapping[float | str, str], spread: bool = False) -> list[np.ndarray]:

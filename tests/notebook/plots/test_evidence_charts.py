@@ -57,13 +57,15 @@ def test_a_legend_tells_the_reader_whose_dots_are_whose(figures):
     kept, mine = made(resnet=[10.0, 12.0], swin=[20.0, 24.0]), made("class", resnet=[11.0], swin=[22.0])
     plots.evidence(kept, mine, NAMES, xlabel="PSNR in dB", published={"ResNet": 11.3})
     plots.evidence(made(resnet=[10.0]), None, {"ResNet": "psnr[resnet]"}, xlabel="PSNR in dB")
+    plots.evidence(kept, made(resnet=[11.0]), {"ResNet": "psnr[resnet]"}, xlabel="PSNR in dB")
     legends = [{text.get_text() for text in figure.legends[0].get_texts()} for figure in figures]
-    assert legends[0] == {"committed: 2 repeats at night", "mean ± std", "your run", "the paper"}
+    assert legends[0] == {"committed: 2 repeats at night", "mean ± std", "your run, at class", "the paper"}
     assert "committed: 1 repeat at night" in legends[1]
+    assert "your run" in legends[2]  # at the size of the evidence, so nothing needs to be said
     (ax,) = figures[0].axes
     assert ax.get_xlabel() == "PSNR in dB"
     of = {line.get_label(): line for line in ax.lines}
-    committed, yours = of["committed: 2 repeats at night"], of["your run"]
+    committed, yours = of["committed: 2 repeats at night"], of["your run, at class"]
     assert committed.get_marker() != yours.get_marker() and committed.get_color() != yours.get_color()
     assert sorted({round(y) for y in yours.get_ydata()}) == [0, 1]
     gaps = [abs(a - b) for a in committed.get_ydata() for b in yours.get_ydata() if round(a) == round(b)]
