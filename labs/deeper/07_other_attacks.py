@@ -51,7 +51,7 @@ shown = kept or mine
 # %% [markdown]
 # ### Predict
 #
-# The victim is a trained ResNet, and the searches are short.
+# The victim is a trained ResNet, and the searches are short beside the paper's.
 
 # %%
 METHODS = ["gradvit", "gradinversion", "inverting_gradients", "annealed"]
