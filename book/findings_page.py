@@ -79,7 +79,7 @@ def page(judged: Iterable[Judgement], labs: Iterable[Lab], path: Path = WORDS) -
     parts += [f"**{about}**\n\n{_listed(claims[name] for name in ids)}" for about, ids in words["also"].items()]
     parts.append(
         "## What we do not know\n\nAll of the above are stand-ins, but where a caption says otherwise: whether it holds at "
-        "the papers' own sizes needs a GPU, and {doc}`/_generated/coverage` lists what is not measured. Beyond that:"
+        "the papers' own sizes needs longer runs, most of them on a GPU; {doc}`/_generated/coverage` lists what is missing. Beyond that:"
     )
     parts += [f"{one['text']}\n\n{_listed(claims[name] for name in one['claims'])}" for one in words["open"]]
     return "\n\n".join(parts) + "\n"

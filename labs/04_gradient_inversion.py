@@ -286,8 +286,8 @@ alt = f"A photograph, and what 3,000 steps find behind {', '.join(full.values())
 display(plots.side_by_side(*plots.tiles(strip, 32).split(1), titles=titles, alt=alt))
 display(chart(larger, None, "ssim", "SSIM, the paper's networks, 3,000 steps"))
 text(
-    "Of {} photographs the search recognised {} behind Swin-T, {} behind ConvNeXt-T and "
-    "{} behind ResNet-50. On average Swin-T ends at {:.1f} dB, ConvNeXt-T at {:.1f} dB, "
+    "Of {} photographs {} were recognised behind Swin-T, {} behind ConvNeXt-T and {} "
+    "behind ResNet-50. On average Swin-T ends at {:.1f} dB, ConvNeXt-T at {:.1f} dB, "
     "ResNet-50 at {:.1f} dB, and the mean photograph has {:.1f} dB.",
     len(larger),
     *(larger.above(f"ssim[cifar10, {n}]", 0.5) for n in names),
@@ -420,10 +420,10 @@ checks.verify("04.failure", signed)
 text(
     "One can search for the picture, and find it behind some architectures: it was "
     "recognised on {swin} of {} photographs behind the Swin, on {convnext} behind the "
-    "ConvNeXt, and on {resnet} behind the ResNet. A failed search does not prove that "
-    "a picture is safe: behind the ViT it reached {:.1f} dB, where the mean photograph "
-    "has {:.1f} dB, and {:.1f} dB when only the scale of the position embedding was "
-    "changed.",
+    "ConvNeXt, and on {resnet} behind the ResNet. At the paper's size it is the same. A "
+    "failed search does not prove that a picture is safe: behind the ViT it reached "
+    "{:.1f} dB, where the mean photograph has {:.1f} dB, and {:.1f} dB when only the "
+    "scale of the position embedding was changed.",
     len(kept),
     shown.mean("psnr[vit, std_0p02]"),
     shown.mean("psnr[vit, mean_photograph]"),
@@ -445,7 +445,7 @@ ledger.show("04", first=3)
 #
 # A search that recovers the photograph from the ResNet would show that the ResNet's gradient contains it, and that our search was too weak.
 # [A deeper notebook](deeper/04_gauss_newton.ipynb) gives the attacker a stronger optimiser. At full size only the paper's own search was run, on networks with
-# random weights; a trained ResNet-50, or another search of it, could turn out otherwise.
+# random weights; a trained ResNet-50, or another search, could turn out otherwise.
 #
 # ## Read on
 #

@@ -274,6 +274,7 @@ text(
 
 # %% [markdown]
 # The mean photograph is the *baseline*: what anyone can make without the gradient. In the second row the prior counts from the start. Compare it with the editor: when did a prior help there, and when did it hold the search back?
+# Above the baseline is not yet a photograph: at the end a picture may have little more than the right mean colour.
 # [A deeper notebook](deeper/07_image_prior.ipynb) has the same rows with a small position embedding, and with LPIPS.
 
 # %% [markdown]
@@ -379,7 +380,7 @@ text(
     "The mean over a small batch does not hide its photographs: two behind a fresh "
     "small ViT came back at {:.1f} dB with linear algebra first, and at {:.1f} dB in "
     "your editor, where the mean photograph has {:.1f} and {:.1f} dB. All terms of "
-    "GradViT, after 600 steps, ended {:+.1f} dB from the mean photograph, and one "
+    "GradViT but registration, after 600 steps, ended {:+.1f} dB from the mean photograph, and one "
     "term of the editor, the smoothness, changed the result by {:+.1f} dB in the "
     "first half of the run and by {:+.1f} dB in the second.",
     *(

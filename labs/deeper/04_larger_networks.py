@@ -6,7 +6,7 @@
 # %% [markdown]
 # # 04, deeper · Does it hold at the paper's size?
 #
-# You come from [lab 04](../04_gradient_inversion.ipynb). It attacked small networks with few steps. The paper attacks networks of 23 to 49 million
+# You come from [lab 04](../04_gradient_inversion.ipynb). There you attacked small networks with few steps, and saw where the paper's own end. The paper attacks networks of 23 to 49 million
 # parameters with 3,000 steps, and photographs of ImageNet too. Is the difference between ResNet and Swin the same there?
 #
 # After this notebook you can
@@ -98,13 +98,14 @@ ahead = shown.mean("psnr[cifar10, swin, a_sixth] - psnr[cifar10, resnet]")
 guess.against(guess.options[int(ahead > 0)])
 
 # %% [markdown]
-# Our short attack begins with a large regularisation weight. Its picture is coarse at a sixth of the way, where the paper's attack already has details.
+# At `class` (your triangles) the attack is `annealed`. It begins with a large regularisation weight, so its picture is still coarse at a sixth of the way. The
+# paper's attack, the dots, already has details there.
 
 # %% [markdown]
 # ## A larger pair, and ImageNet
 #
-# Table 5 has a larger pair too, ResNet-101 and Swin-S. Figure 5c repeats the attack on photographs of ImageNet, 224 x 224 here. On a CPU one such
-# search takes hours, so both are measured at `night` or `gpu`. Below that the same lines run small networks for a few steps, to try the code.
+# Table 5 has a larger pair too, ResNet-101 and Swin-S. Figure 5c repeats the attack on photographs of ImageNet, 224 x 224 here. On a CPU a
+# search at 224 pixels takes hours. So ImageNet is measured at `gpu`, and the larger pair at `night` or `gpu`. Below that the same lines run small networks for a few steps, to try the code.
 
 # %%
 larger = experiments.load("gradient_inversion.larger_networks")

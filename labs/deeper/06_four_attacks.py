@@ -165,6 +165,14 @@ way = {
 plots.evidence_lines(kept, mine, way, xlabel="share of the steps", ylabel="PSNR in dB")
 
 # %% [markdown]
+# The same on MNIST:
+
+# %%
+plots.evidence_lines(
+    kept_digits, mine_digits, way, xlabel="share of the steps", ylabel="PSNR in dB"
+)
+
+# %% [markdown]
 # ### Architecture A (Figure 2)
 #
 # The paper's closed form works on architecture A. Here it stands beside the same searches:

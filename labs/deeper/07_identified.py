@@ -150,9 +150,10 @@ alt = "Eight faces, and below them what came back from one gradient."
 plots.images({"faces": eight, "from one gradient": found}, alt=alt)
 
 # %% [markdown]
-# Are the lower ones nearly black? GradViT also keeps the norm of the image small (equation 11). The gradients of this victim are small, so that the norm counts
-# more than they do, and black has no norm at all. Weights that suit one victim do not suit every other. So these answers say nothing about faces.
+# Are the lower ones nearly black? GradViT also keeps the norm of the image small (equation 11). Perhaps the gradients of this victim are too
+# small beside it; that was not measured by itself. These grey images are not normalised, so black is the image without a norm. An answer of one brightness
+# says nothing about faces.
 #
 # ## Read on
 #
-# Hatamizadeh et al. 2022, section 6.3, appendices A and F. The paper's faces are larger, and its searches thousands of times as long.
+# Hatamizadeh et al. 2022, section 6.3, appendices A and F. The paper's faces are larger, and its searches two hundred times as long.

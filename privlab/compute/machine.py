@@ -71,7 +71,7 @@ def cores() -> int:
 
 
 def device(name: str = "auto") -> str:
-    """The torch device to compute on: "auto" is CUDA where there is a card, and the CPU elsewhere.
+    """The torch device to compute on: "auto" is CUDA where there is a card, and the CPU elsewhere. See `exact_float32`, which it calls.
 
     Raises ValueError for Apple's MPS, which has no float64, and the proofs need it.
     """

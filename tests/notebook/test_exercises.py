@@ -1012,7 +1012,7 @@ WRONG = {
         ({"C"}, "You may sign A: it says what was run"),
         ({"A", "B", "C"}, "Do not sign B: the closed form of lab 00"),
         ({"A", "C", "D"}, "Do not sign D: one attack was run"),
-        ({"A", "C", "E"}, "Do not sign E: a full-size network was not attacked"),
+        ({"A", "C", "E"}, "Do not sign E: no trained network was attacked"),
         ({"A", "C", "F"}, "'F' is none of the statements"),
         ("D", "Do not sign D"),
         (set(), "You may sign A"),

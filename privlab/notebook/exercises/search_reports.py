@@ -59,7 +59,7 @@ def tuning(answer: object) -> Iterator[str]:
 UNPROVED = {
     "b": "the closed form of lab 00 recovers the photograph from this very gradient. It is in there, and only this search did not find it",
     "d": "one attack was run. Others know more: a stronger optimiser, a prior of photographs, several gradients of the same image",
-    "e": "a full-size network was not attacked in this race. The paper's ResNet-50, in the chart, met another search of 3,000 steps",
+    "e": "no trained network was attacked here. Training changes what a gradient holds, for better or worse, and that has to be measured",
 }
 PROVED = {
     "a": "it says what was run, on what, and with which outcome, and no more",
