@@ -268,15 +268,11 @@ text(
     "recognised on {swin} of {} photographs for the Swin, on {convnext} for the "
     "ConvNeXt, and on {resnet} for the ResNet. The Swin's PSNR is {:.1f} dB above the "
     "ResNet's on average. The paper's numbers are of full-size networks, after 3,000 "
-    "steps.",
+    "steps. Will the ResNet, too, give its photograph away then?",
     len(kept),
     kept.mean("psnr[cifar10, swin] - psnr[cifar10, resnet]"),
     **recognised,
 )
-
-# %% [markdown]
-# So here are the paper's own networks and its own number of steps. This was measured before, since it takes hours. *Before you run the cell: will the
-# ResNet, too, give its photograph away, if the search is that long?*
 
 # %%
 larger = experiments.load("gradient_inversion.architectures", "night")
@@ -420,10 +416,10 @@ checks.verify("04.failure", signed)
 text(
     "One can search for the picture, and find it behind some architectures: it was "
     "recognised on {swin} of {} photographs behind the Swin, on {convnext} behind the "
-    "ConvNeXt, and on {resnet} behind the ResNet. At the paper's size it is the same. A "
-    "failed search does not prove that a picture is safe: behind the ViT it reached "
-    "{:.1f} dB, where the mean photograph has {:.1f} dB, and {:.1f} dB when only the "
-    "scale of the position embedding was changed.",
+    "ConvNeXt, and on {resnet} behind the ResNet, and it is the same at the paper's "
+    "size. A failed search does not prove that a picture is safe: behind the ViT it "
+    "reached {:.1f} dB, where the mean photograph has {:.1f} dB, and {:.1f} dB when "
+    "only the scale of the position embedding was changed.",
     len(kept),
     shown.mean("psnr[vit, std_0p02]"),
     shown.mean("psnr[vit, mean_photograph]"),
@@ -444,9 +440,10 @@ ledger.show("04", first=3)
 # ## What would change our mind
 #
 # A search that recovers the photograph from the ResNet would show that the ResNet's gradient contains it, and that our search was too weak.
-# [A deeper notebook](deeper/04_gauss_newton.ipynb) gives the attacker a stronger optimiser. At full size only the paper's own search was run, on networks with
-# random weights; a trained ResNet-50, or another search, could turn out otherwise.
-#
+# [A deeper notebook](deeper/04_gauss_newton.ipynb) gives the attacker a stronger optimiser. At full size only the paper's own search was run, on random
+# weights; a trained ResNet-50 could turn out otherwise.
+
+# %% [markdown]
 # ## Read on
 #
 # Lab 05 has the closed forms that need no search. Lab 07 attacks batches, lab 08 asks which gradients leak, and lab 09 which step from ResNet to ConvNeXt

@@ -380,9 +380,9 @@ text(
     "The mean over a small batch does not hide its photographs: two behind a fresh "
     "small ViT came back at {:.1f} dB with linear algebra first, and at {:.1f} dB in "
     "your editor, where the mean photograph has {:.1f} and {:.1f} dB. All terms of "
-    "GradViT but registration, after 600 steps, ended {:+.1f} dB from the mean photograph, and one "
-    "term of the editor, the smoothness, changed the result by {:+.1f} dB in the "
-    "first half of the run and by {:+.1f} dB in the second.",
+    "GradViT but registration, after 600 steps, ended {:+.1f} dB from the mean "
+    "photograph, and one term of the editor, the smoothness, changed the result by "
+    "{:+.1f} dB in the first half of the run and by {:+.1f} dB in the second.",
     *(
         ends["linear algebra first"],
         editor.psnr(best),

@@ -151,9 +151,9 @@ plots.images({"faces": eight, "from one gradient": found}, alt=alt)
 
 # %% [markdown]
 # Are the lower ones nearly black? GradViT also keeps the norm of the image small (equation 11). Perhaps the gradients of this victim are too
-# small beside it; that was not measured by itself. These grey images are not normalised, so black is the image without a norm. An answer of one brightness
-# says nothing about faces.
-#
+# small beside it; that was not measured by itself. An answer of one brightness says nothing about faces.
+
+# %% [markdown]
 # ## Read on
 #
 # Hatamizadeh et al. 2022, section 6.3, appendices A and F. The paper's faces are larger, and its searches two hundred times as long.
