@@ -21,13 +21,16 @@ import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from privlab.compute import machine
+
 _ALONE = threading.Lock()  # training draws from the process's own generators, so two at once would disturb each other
 
 
 def call(name: str, arguments: Mapping[str, Any]) -> None:
-    """Call a function by its name, "module:function", with one thread on the CPU, and nothing else at the same time."""
+    """Call a function by its name, "module:function", with one thread on the CPU, float32 as it is, and nothing else at the same time."""
     module, _, function = name.partition(":")
     with _ALONE, _one_thread():
+        machine.exact_float32()
         getattr(importlib.import_module(module), function)(**arguments)
 
 

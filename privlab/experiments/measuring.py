@@ -156,7 +156,6 @@ def repeat(
     Raises ValueError for a value that is no number, or a name that is yielded twice.
     """
     chosen, where, began = find(experiment), Path(root), time.process_time()
-    machine.exact_float32()
     values, images = chosen.collected(repeat, size, device)
     pictures.save(experiment, size, repeat, images, where)
     evidence.append(experiment, size, row(chosen, size, repeat, values, time.process_time() - began, device), where)

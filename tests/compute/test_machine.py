@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from privlab.compute import machine
+from privlab.compute import machine, worker
 
 PEAK = "from privlab.compute import machine\nbefore = machine.peak_gb()\n{}\nprint(before, machine.peak_gb())"
 
@@ -118,3 +118,17 @@ def test_a_device_is_chosen_or_refused():
     assert machine.device("cpu") == "cpu" and machine.device("auto") in ("cpu", "cuda")
     with pytest.raises(ValueError, match="device='mps' has no float64"):
         machine.device("mps")
+
+
+@pytest.mark.parametrize(
+    "begin", [lambda: machine.device("cpu"), lambda: worker.call("gc:collect", {})], ids=["a lab", "a worker"]
+)
+def test_whoever_computes_has_float32_as_it_is(begin):
+    convolutions, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = convolutions.allow_tf32, products.allow_tf32
+    try:
+        convolutions.allow_tf32 = products.allow_tf32 = True
+        begin()
+        assert not convolutions.allow_tf32 and not products.allow_tf32
+    finally:
+        convolutions.allow_tf32, products.allow_tf32 = before

@@ -105,9 +105,9 @@ def _committed(kept: Evidence) -> str:
 
 def _yours(kept: Evidence, mine: Evidence | None) -> str:
     """What a legend calls the reader's run: with its size, where the evidence has another."""
-    return (
-        charts.YOURS if mine is None or not len(kept) or mine.size == kept.size else f"{charts.YOURS}, at {mine.size}"
-    )
+    if mine is None or not len(kept) or mine.size == kept.size:
+        return charts.YOURS
+    return f"{charts.YOURS}, at {mine.size}"
 
 
 def _points(of: Evidence, names: Mapping[float | str, str], spread: bool = False) -> list[np.ndarray]:
