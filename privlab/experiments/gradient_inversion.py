@@ -273,3 +273,39 @@ def second_order(
         yield f"psnr[gauss_newton, {name}]", reconstruction.psnr(result.images, photograph)
         tensors = len(list(model.parameters()))
         yield f"relative_residual[gauss_newton, {name}]", (result.score / tensors) ** 0.5
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, FEW + " in their place", settings=dict(networks="small", **QUICK)),
+    night=Size(
+        8,
+        "ResNet-50, Swin-T and ConvNeXt-T, untrained, 1,000 steps of the paper's search, 2,000 passes of Gauss-Newton",
+        settings=dict(networks="paper", attack="inverting_gradients", steps=1_000),
+    ),
+    gpu=Size(
+        8,
+        "ResNet-50, Swin-T and ConvNeXt-T, untrained, 3,000 steps of the paper's search, 6,000 passes of Gauss-Newton",
+        settings=dict(networks="paper", **LONG),
+    ),
+)
+def second_order_full(
+    repeat: int, networks: str, attack: str, steps: int, narrow: bool = False, device: str = "cpu"
+) -> Values:
+    """The same comparison behind the networks of `architectures`; at night also its photographs, weights and first noise."""
+    photograph, _ = reconstruction.photograph(repeat)
+    yield from reconstruction.psnr_of_baselines("second_order_full, ", photograph)
+    searches: dict[str, GradientMatching | GaussNewton] = {
+        "adam": attack_of(attack, steps),
+        "gauss_newton": GaussNewton(steps=2 * steps, passes=2 * steps, derivative="auto"),
+    }
+    images: dict[str, list[torch.Tensor]] = {method: [photograph] for method in searches}
+    for name, kind in {"resnet_50": "resnet", "swin_t": "swin", "convnext_t": "convnext"}.items():
+        model = victim(NETWORKS[networks][kind], repeat, device, narrow)
+        for method, search in searches.items():
+            result = inverted(model, repeat, search)
+            images[method].append(result.images)
+            yield from reconstruction.scores(f"{method}, {name}", result.images, photograph)
+        tensors = len(list(model.parameters()))
+        yield f"relative_residual[gauss_newton, {name}]", (result.score / tensors) ** 0.5
+    yield "picture[adam_above_gauss_newton]", tiled([*images.values()])
