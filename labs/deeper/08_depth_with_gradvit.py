@@ -154,7 +154,7 @@ plots.evidence(gradvit, None, where, xlabel="PSNR in dB, GradViT", published=pri
 
 # %% [markdown]
 # The dots belong to one position embedding, of standard deviation 1. The verdicts on both embeddings, and on two other metrics, are at the end of lab 08. Compare the dots with the
-# mean photograph before you compare them with each other.
+# mean photograph before you compare them with each other. At `night` no row is above it, so the ledger tests none of the paper's orders.
 
 # %% [markdown]
 # ## What may a client withhold?
