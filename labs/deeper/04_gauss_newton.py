@@ -128,12 +128,17 @@ mine = experiments.run("gradient_inversion.second_order", profile, device=device
 networks = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext"}
 networks |= {"ViT": "vit", "ViT, positions 1": "vit_std_1"}
 methods = {"Adam": "adam", "Gauss-Newton": "gauss_newton"}
-rows = {
-    f"{name}, {by}": f"psnr[{method}, {key}]"
-    for name, key in networks.items()
-    for by, method in methods.items()
-}
-plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
+
+
+def by_method(networks):
+    return {
+        f"{name}, {by}": f"psnr[{method}, {key}]"
+        for name, key in networks.items()
+        for by, method in methods.items()
+    }
+
+
+plots.evidence(kept, mine, by_method(networks), xlabel="PSNR in dB")
 
 # %% [markdown]
 # There are two ViTs. The first has timm's position embedding, which is small. The second has one with a standard deviation of 1, and nothing else
@@ -184,11 +189,7 @@ NAME = "gradient_inversion.second_order_full"
 full = experiments.load(NAME)
 tried = experiments.run(NAME, profile, device=device)
 large = {"ResNet-50": "resnet_50", "Swin-T": "swin_t", "ConvNeXt-T": "convnext_t"}
-rows = {
-    f"{name}, {by}": f"psnr[{method}, {key}]"
-    for name, key in large.items()
-    for by, method in methods.items()
-}
+rows = by_method(large)
 rows |= {"mean photograph": "psnr[second_order_full, mean_photograph]"}
 plots.evidence(full, tried, rows, xlabel="PSNR in dB")
 

@@ -86,7 +86,13 @@ plots.evidence(kept, mine, rows("attacc"), xlabel="the judge sees the right pers
 # %%
 full = "attacc[orl, resnet, full]"
 lost = {k: f"{full} - attacc[orl, resnet, skip_{k}]" for k in (1, 2, 4)}
-error = {k: kept.spread(name) / max(len(kept), 1) ** 0.5 for k, name in lost.items()}
+
+
+def standard_error(name):
+    return kept.spread(name) / max(len(kept), 1) ** 0.5
+
+
+error = {k: standard_error(name) for k, name in lost.items()}
 clear = [k for k, name in lost.items() if kept.mean(name) > 2 * error[k]]
 guess_cut.against([f"stage {k}" for k in clear] or CUTS[-1])
 
@@ -211,9 +217,15 @@ def lost_by(network, name):
 
 networks = sorted({n.split(", ")[1] for n in kept.table if "skip_4" in n})
 cuts = {label: name for label, name in variants.items() if name != "full"}
-pd.DataFrame(
-    {label: {n: lost_by(n, name) for n in networks} for label, name in cuts.items()}
-)
+
+
+def table(cell):
+    return pd.DataFrame(
+        {label: {n: cell(n, name) for n in networks} for label, name in cuts.items()}
+    )
+
+
+table(lost_by)
 
 # %% [markdown]
 # Read the brackets first. A cut that takes as much from the task as from the attacker is no defence. So here is the rest: how many points each cut network
@@ -224,14 +236,12 @@ pd.DataFrame(
 def beyond(network, name):
     keys = f"[orl, {network}, {name}]"
     less = f"attacc_if_stopped{keys} - attacc{keys}"
-    if f"attacc_if_stopped{keys}" not in kept:
-        return ""
-    return f"{kept.mean(less):+.0f} ± {kept.spread(less) / len(kept) ** 0.5:.0f}"
+    return (
+        f"{kept.mean(less):+.0f} ± {standard_error(less):.0f}" if less in kept else ""
+    )
 
 
-pd.DataFrame(
-    {label: {n: beyond(n, name) for n in networks} for label, name in cuts.items()}
-)
+table(beyond)
 
 # %% [markdown]
 # In the deep ResNet and the DenseNet, which learn least without skip connections, every number is above zero. In the others, if any, only the last column

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from privlab import data, models, training
 from privlab.attacks.gradient_inversion import objectives, sensitivity
+from privlab.experiments import reconstruction
 from privlab.experiments.designs import Search
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
@@ -108,8 +109,8 @@ def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Value
         yield from search.scores(f"fair, step_{n}", search.result(n, weight).images)
         curved = search.curved(n, passes)
         yield from search.scores(f"gauss_newton, step_{n}", curved.images)
-        tensors = len([*search.case(n).build().parameters()])
-        yield f"relative_residual[gauss_newton, step_{n}]", (curved.score / tensors) ** 0.5  # 1 is no idea
+        unmet = reconstruction.relative_residual(curved, search.case(n).build())
+        yield f"relative_residual[gauss_newton, step_{n}]", unmet
 
 
 @experiment(

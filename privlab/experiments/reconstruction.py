@@ -73,6 +73,11 @@ def scores(keys: str, image: Tensor, truth: Tensor, name: str = "cifar10") -> It
     yield f"mse[{keys}]", (normalise(image) - normalise(truth)).square().mean().item()
 
 
+def relative_residual(result: Result, model: nn.Module) -> float:
+    """Root mean square over the tensors of what Gauss-Newton left unmet of a gradient: 0 is all of it met, 1 is no idea."""
+    return (result.score / len(list(model.parameters()))) ** 0.5
+
+
 def search(
     attack: GradientMatching | GaussNewton,
     model: nn.Module,

@@ -90,9 +90,10 @@ def test_the_mode_and_the_first_weights_are_what_the_names_say(searches):
     assert not in_eval.layer1[0].bn3.weight.any() and plain.layer1[0].bn3.weight.all()
 
 
-def test_adam_and_gauss_newton_have_as_many_passes(searches):
-    dict(lab.second_order(0, "smoke"))
-    assert len(searches) == 2 * len(lab.RIVALS)
+@pytest.mark.parametrize(("compared", "networks"), [(lab.second_order, len(lab.RIVALS)), (lab.second_order_full, 3)])
+def test_adam_and_gauss_newton_have_as_many_passes(searches, compared, networks):
+    dict(compared(0, "smoke"))
+    assert len(searches) == 2 * networks
     for adam, newton in zip(searches[::2], searches[1::2], strict=True):
         assert newton[4].passes == 2 * adam[4].steps and adam[1] is newton[1] and adam[3] == newton[3]
 
