@@ -18,7 +18,7 @@ help:
 	@echo "make weekly all of that kind, and a soak of three rounds (two hours)"
 	@echo "make lab    open the labs without their solutions in JupyterLab (loopback only, with a token; SOLUTIONS=1 with them, ROOT=1 as root)"
 	@echo "make book   build the book in book/_build/html"
-	@echo "make bench  measure what the book promises, beside other programs (two hours; BENCH_LIMIT=300 for less)"
+	@echo "make bench  measure what the book promises, beside other programs (BENCH_LIMIT=300 for less)"
 	@echo "make soak   the whole book at smoke twenty times over: not one flake (an hour or two; SOAK_ROUNDS=3 for less)"
 	@echo "make env    make .venv (every target does, once, if it is missing)"
 

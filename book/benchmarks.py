@@ -10,13 +10,6 @@ _BENCHES = {  # the files of `make bench`, and what a reader should know of each
     "bench_attacks": "Five model inversions on the same victims, with and without the skips of the last stage (`skip_4`, which is "
     "RoLSS): the attack accuracy, as another network sees it, of 40 pictures a draw, and what the judge saw in the first choice. Seconds "
     "are those of the attack, and of training its generator and LOMMA's students (few where the store had them), on one thread.",
-    "bench_defences": "Defences against model inversion beside the cheapest one, to stop the undefended training earlier, on ORL faces: "
-    "the attack accuracy of PPA with eigenfaces, of 40 pictures a draw. *Below a network stopped at its accuracy*: draw by draw, along a "
-    "line through the undefended network's checkpoints.",
-    "bench_budget": "One budget of noise on the message of a small ViT, spent evenly, in each tensor's own proportion, by measured "
-    "sensitivity, on the three tensors that closed forms read, or on attention: what the strongest of three attacks that know the defence "
-    "finds, above the mean of public photographs, for eight victims; and, trained with the same noise on every step, the task's accuracy "
-    "and the AUC of membership by the loss.",
     "bench_closed_form": "What the closed forms reach: PSNR over 4 images and 2 seeds, and seconds beside a plain solve.",
     "bench_derivative": "A search by differences (`derivative='auto'`) beside the same one by differentiating twice: what it finds, the "
     "price of a network that it has to turn down, and memory. A signed Adam is chaotic, so one exact search differs from another whose "
@@ -37,9 +30,6 @@ _BENCHES = {  # the files of `make bench`, and what a reader should know of each
     "bench_second_order": "Gauss-Newton beside Adam (`annealed`) and L-BFGS (on Gauss-Newton's own loss) at equal passes: a gradient of "
     "the network, a J v or a J^T u is one pass, a step of Adam takes two. Photographs on which no setting was chosen. The 14 steps have a "
     "quarter of the channels and one block a stage where *half* is not said. On `vit_std_1` Gauss-Newton stops at a score of 1e-6.",
-    "bench_skips": "Model inversion with the skip connections of one stage removed, by depth, prior, data and resolution: the attack "
-    "accuracy of PPA, as another network sees it, of 40 pictures a draw; each draw has private people (or digits) of its own. *At equal "
-    "task accuracy* is `evaluation.at_equal_accuracy` over two checkpoints of each draw. Then what a step of PPA costs at 224 pixels.",
     "bench_membership_scores": "All models of a fleet as targets, scored in closed form, beside target by target with NumPy and SciPy; "
     "one thread.",
     "bench_measure": "`python -m privlab measure` on two processes beside one: 16 repeats of one experiment, from the start of the command "

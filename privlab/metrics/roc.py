@@ -18,7 +18,6 @@ from torch import Tensor
 from privlab.metrics import rate_interval
 
 FEW = 10  # false positives below which a rate is rough
-RESAMPLES = 9_999  # of a bootstrap
 QUANTILES = 40  # curves; of fewer, even the extremes lie within the quantiles of 2.5 and 97.5%
 
 
@@ -54,22 +53,6 @@ class Rate:
             f"{self.true_positives:,} of {self.members:,} members, {self.false_positives:,} of {self.non_members:,} "
             f"non-members at or above the threshold {self.threshold:.4g})"
         )
-
-
-@dataclass(frozen=True, repr=False)
-class Interval:
-    """A mean over n targets with the interval of its bootstrap; nan where one target says nothing of the spread."""
-
-    mean: float
-    low: float
-    high: float
-    n: int
-    confidence: float = 0.95
-
-    def __repr__(self) -> str:
-        if self.n < 2:
-            return f"{self.mean:.4g} (1 target: no interval)"
-        return f"{self.mean:.4g} ({_percent(self.confidence)}: {self.low:.4g} to {self.high:.4g}; {self.n:,} targets)"
 
 
 def curve(scores: Any, members: Any) -> Curve:
@@ -205,28 +188,6 @@ def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
         non_members=n,
         fpr=float(fpr),
     )
-
-
-def over_targets(values: Any, seed: int = 0, confidence: float = 0.95) -> Interval:
-    """The mean of one number a target model, with the percentile interval of a bootstrap over the targets.
-
-    Targets that share shadow models, as where each of a set is attacked with all others, are not independent. Resampling
-    takes them to be, so the interval is a lower bound of the spread; below ten targets it is too narrow in any case.
-
-    values: (targets,) finite, such as AUCs.  seed: of the resampling.  confidence: in (0, 1).
-    Returns mean, low, high and n; low and high are nan for a single target.
-    Raises ValueError for no values, values that are not finite, or another confidence.
-    """
-    values = _numbers("values", values, "(targets,)", "drop them")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence={confidence} is no share between 0 and 1; try 0.95")
-    n = len(values)
-    low = high = math.nan
-    if n > 1:
-        generator = np.random.default_rng(seed)
-        means = generator.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) @ values / n  # (resamples,)
-        low, high = (float(q) for q in np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2]))
-    return Interval(float(values.mean()), low, high, n, float(confidence))
 
 
 def band(curves: Sequence[Curve], grid: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

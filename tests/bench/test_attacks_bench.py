@@ -144,7 +144,7 @@ def test_what_each_attack_brings_back(kind, variant):
         model, people = fleet.model(i).to(DEVICE), len(draw.people)
         for name, (attack, generator, beside, trained) in attacks(kind, model, draw.public, people).items():
             case = cases.Case(fleet, i, None, generator_files.save(generator), range(people), attack, i, beside)
-            (found,), seconds = timed(lambda case=case: cases.run_cases([case], jobs=1, progress=False))
+            found, seconds = timed(lambda case=case: cases.searched(case))
             verdict = asked[i].score(found.images, found.targets, model)
             line = dict(
                 set=kind,

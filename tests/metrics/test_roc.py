@@ -416,41 +416,7 @@ def test_a_rate_says_all_of_it_in_one_line():
     assert "TPR 100% at FPR 0.001% (95%: 99.9% to 100%" in repr(roc.Rate(1.0, 0.999, 1.0, 0.0, 5, 5, 0, 10**6, 1e-5))
 
 
-# -- several targets -------------------------------------------------------------------------------------------------------
-
-
-def test_the_bootstrap_over_targets_is_scipys():
-    values = np.random.default_rng(1).gamma(2.0, size=24)
-    found = roc.over_targets(torch.tensor(values), seed=3, confidence=0.9)
-    theirs = stats.bootstrap((values,), np.mean, confidence_level=0.9, method="percentile").confidence_interval
-    assert found.mean == pytest.approx(values.mean()) and found.n == 24
-    assert found.low == pytest.approx(theirs.low, abs=0.02) and found.high == pytest.approx(theirs.high, abs=0.02)
-    assert found == roc.over_targets(values, seed=3, confidence=0.9) != roc.over_targets(values, seed=4, confidence=0.9)
-
-
-def test_the_bootstrap_of_two_is_their_range_and_of_equals_a_point():
-    two = roc.over_targets([0.25, 0.75])  # both means .25 and .75 come up in a quarter of the resamples
-    assert (two.mean, two.low, two.high, two.n) == (0.5, 0.25, 0.75, 2)
-    same = roc.over_targets([0.5] * 8)
-    assert (same.low, same.high) == (0.5, 0.5)
-
-
-def test_one_target_has_no_spread():
-    one = roc.over_targets([0.625])
-    assert one.mean == 0.625 and math.isnan(one.low) and math.isnan(one.high)
-    assert repr(one) == "0.625 (1 target: no interval)"
-    assert repr(roc.Interval(0.61234, 0.5981, 0.62509, 16)) == "0.6123 (95%: 0.5981 to 0.6251; 16 targets)"
-    assert repr(roc.Interval(0.5, 0.4, 0.6, 1_000, 0.9)) == "0.5 (90%: 0.4 to 0.6; 1,000 targets)"
-
-
-def test_the_callers_generators_are_left_alone():
-    np.random.seed(0)
-    torch.manual_seed(0)
-    expected = np.random.random(), torch.rand(1)
-    np.random.seed(0)
-    torch.manual_seed(0)
-    roc.over_targets([0.1, 0.2, 0.3])
-    assert (np.random.random(), torch.rand(1)) == expected
+# -- several curves -------------------------------------------------------------------------------------------------------
 
 
 def test_a_band_by_hand():
@@ -524,13 +490,6 @@ def test_other_arguments_are_refused_by_name():
             roc.tpr_at(scores, members, fpr)
     with pytest.raises(ValueError, match="threshold=nan calls nobody anything; give a number"):
         roc.accuracy(scores, members, math.nan)
-    for confidence in (0, 1, 95, math.nan):
-        with pytest.raises(ValueError, match=rf"confidence={confidence} is no share between 0 and 1; try 0.95"):
-            roc.over_targets([1.0, 2.0], confidence=confidence)
-    with pytest.raises(ValueError, match=r"values: got shape \(0,\); give \(targets,\), and 1 or more of each"):
-        roc.over_targets([])
-    with pytest.raises(ValueError, match="values: 1 of 2 are NaN or infinite; drop them"):
-        roc.over_targets([1.0, math.nan])
     found = roc.curve(scores, members)
     with pytest.raises(ValueError, match="curves: none given; give one or more, from roc.curve"):
         roc.band([], [0.5])

@@ -11,7 +11,7 @@ from . import (
     search_spaces,
     sensitivity,
 )
-from .cases import Case, run_cases
+from .cases import Case
 from .gauss_newton import GaussNewton
 from .matching import GradientMatching
 from .presets import (
@@ -26,7 +26,7 @@ from .presets import (
     quasi_newton,
     tag,
 )
-from .results import kept_run, search_once
+from .results import kept_run
 from .terms import Term
 
 __all__ = [
@@ -53,8 +53,6 @@ __all__ = [
     "priors",
     "quasi_newton",
     "results",
-    "run_cases",
-    "search_once",
     "search_spaces",
     "sensitivity",
     "tag",

@@ -1,14 +1,12 @@
-"""Many gradient inversions, each an independent task: a fresh victim of the zoo, photographs, an attack by the name of its preset.
+"""A gradient inversion in plain values: a fresh victim of the zoo, photographs, an attack by the name of its preset.
 
-A `Case` holds plain values only, so any worker can do it: on this machine's cores, on a cluster, today or after an interruption. What it
-found is kept in the store under a name made of all that it depends on, and never searched for twice.
+What it finds is kept in the store under a name made of all that it depends on, and never searched for twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +17,7 @@ from privlab.attacks.gradient_inversion import adaptive, matching, presets, resu
 from privlab.attacks.gradient_inversion.derivatives import KINDS, Kind
 from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
 from privlab.attacks.gradient_inversion.results import Result
-from privlab.compute import store, tasks
+from privlab.compute import store
 from privlab.defences import perturbation
 from privlab.leak import Leak, observe
 from privlab.training import defence
@@ -118,40 +116,14 @@ class Case:
 BARE = Case("", (0,))
 
 
-def run_cases(
-    cases: Sequence[Case],
-    title: str = "inversions",
-    *,
-    device: str = "cpu",
-    snapshots: Sequence[int] = (),
-    jobs: int | None = None,
-    budget: float | None = None,
-    progress: bool = True,
-) -> list[Result]:
-    """What each case finds, in the order of the cases; those that are kept already are not searched for again.
-
-    device: "cpu" or "cuda".  snapshots: steps at which pictures are kept on the way.  jobs, progress: see `tasks.run`.
-    budget: seconds, after which searches stop at a checkpoint, to go on from there in the next call.
-    Prints one line about what was done.  Raises TimeoutError where the budget was over before all were done.
-    """
-    settings = [{**case.plain(), "device": device, "snapshots": list(snapshots)} for case in cases]
-    return [results.kept(run) for run in _done(settings, title, jobs, budget, progress)]
-
-
 def searched(case: Case, device: str = "cpu", snapshots: Sequence[int] = ()) -> Result:
-    """What one case finds, here and now: from the store if it is kept there, else searched for, from the last checkpoint on."""
-    arguments = {**case.plain(), "device": device, "snapshots": list(snapshots)}
-    invert(**arguments)
-    return results.kept(_run(arguments))
+    """What one case finds: from the store if it is kept there, else searched for, from the last checkpoint on.
 
-
-def invert(budget: float | None = None, **arguments: Any) -> None:
-    """Do one case of `run_cases` and keep what it finds: what a worker is told to do."""
-    run = _run(arguments)
+    device: "cpu" or "cuda".  snapshots: steps at which pictures are kept on the way.
+    """
+    run = _run({**case.plain(), "device": device, "snapshots": list(snapshots)})
     if not run.complete:
-        own = {name: value for name, value in arguments.items() if name not in ("device", "snapshots")}
-        case = Case(**{**own, "images": tuple(own["images"])})
-        model = case.build(arguments["device"])
+        model = case.build(device)
         attack: Any = PRESETS[case.attack](**case.settings)
         if case.derivative != "exact":
             attack = replace(attack, derivative=case.derivative)
@@ -160,46 +132,10 @@ def invert(budget: float | None = None, **arguments: Any) -> None:
             attack = adaptive.tempered(attack, leak, deviations)
             change = {"sparse": adaptive.arrived, "clipped": adaptive.unclipped}.get(case.sent["arguments"]["by"])
             attack = change(attack) if change else attack
-        attack.run(
-            model,
-            leak,
-            seed=case.seed,
-            snapshots=arguments.get("snapshots", ()),
-            store=run,
-            budget=budget,
-            progress=False,
-        )
-
-
-def _done(
-    settings: Sequence[dict[str, Any]], title: str, jobs: int | None, budget: float | None, progress: bool
-) -> list[compute.Run]:
-    runs = [_run(arguments) for arguments in settings]
-    todo = {
-        run.path: tasks.Task(
-            name=f"{arguments['model']} {arguments['changes']}, photographs {arguments['images']}",
-            call="privlab.attacks.gradient_inversion.cases:invert",
-            arguments=arguments,
-            finished=partial(getattr, run, "complete"),
-            steps=partial(_steps, run),
-            total=1,
-        )
-        for run, arguments in zip(runs, settings, strict=True)
-    }
-    gpu = any(arguments["device"] == "cuda" for arguments in settings)
-    report = tasks.run(list(todo.values()), title, jobs=jobs, gpu=gpu, budget=budget, progress=progress)
-    print(repr(report).replace("trained", "done"))
-    if report.left:
-        raise TimeoutError(
-            f"{report.left} of {len(todo)} are left; what was found is kept: run this again, and it goes on from there"
-        )
-    return runs
+        attack.run(model, leak, seed=case.seed, snapshots=snapshots, store=run, progress=False)
+    return results.kept(run)
 
 
 def _run(arguments: Mapping[str, Any]) -> compute.Run:
     settings = {name: value for name, value in arguments.items() if name != "device"}
     return store.keyed("gradient_inversion", settings, format=results.FORMAT, device=arguments["device"])
-
-
-def _steps(run: compute.Run) -> int:
-    return int(run.complete)

@@ -57,12 +57,6 @@ def pixel_norm(images: Tensor, *_: object) -> Tensor:
     return vector_norm(images)
 
 
-def out_of_range(images: Tensor, _: object, leak: Leak) -> Tensor:
-    """Mean squared excess of the pixels, normalisation undone, beyond [0, 1]: a soft wall in place of the box."""
-    pixels = leak.normalise.inverse(images)
-    return (pixels - pixels.clamp(0, 1)).square().mean()
-
-
 # -- patches ----------------------------------------------------------------------------------------------------------------
 
 

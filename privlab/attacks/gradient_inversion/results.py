@@ -194,25 +194,6 @@ def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:
     return keyed("gradient_inversion", dict(attack=repr(attack), seed=seed, **about), format=FORMAT, device=device)
 
 
-def search_once(store: Run | None, deadline: float, search: Callable[..., Result]) -> Result:
-    """What a kept search found; where it is not done, `search(store=, budget=)` does it or goes on with it, until the deadline.
-
-    store: see `kept_run`; None keeps nothing, and has no deadline.  deadline: by time.monotonic().
-    search: build the victim, observe it, and run the attack on it with these two arguments.
-    Raises TimeoutError at the deadline.
-    """
-    if store is None:
-        return search(store=None, budget=None)
-    if store.complete:
-        return kept(store)
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError(
-            "this part's time is over; what was found is kept: run the lab again, and it goes on from here"
-        )
-    return search(store=store, budget=left)
-
-
 def _steps(snapshots: int | Sequence[int], steps: int) -> set[int]:
     if isinstance(snapshots, int):
         if snapshots < 0:

@@ -86,23 +86,6 @@ class Affine:
         patches = self.origin.to(latent) + latent @ self.basis.to(latent).T  # (batch, patches, numbers of a patch)
         return F.fold(patches.transpose(1, 2), self.shape[1:], self.patch, stride=self.patch)
 
-    def whitened(self, images: Tensor, shrinkage: float = 1e-4) -> Affine:
-        """The same family in coordinates in which the patches of public images have unit covariance, the widest direction first.
-
-        A family's directions are differences of natural patches, so smooth ones vary 20 times as much as the others for 2 images, and 60
-        times for 4 (measured on CIFAR-10); in orthonormal coordinates one step size cannot fit all.
-
-        images: (n, channels, height, width) in [0, 1], as large as this family's; their patches have to be more than `hidden`.
-        shrinkage: the share of the mean variance that is put in place of as much of the covariance, 0 to 1, so that no direction is left
-            without any. With 0 the covariance in the new coordinates is the identity to the last digit.
-        Raises ValueError for images that do not fit, a share out of range, or a direction in which the patches do not vary.
-        """
-        patches = self._public(images, shrinkage)
-        if self.hidden == 0:
-            return self
-        latents = (patches - patches.mean(0)) @ self._inverse.T  # (n * patches, hidden)
-        return replace(self, basis=self.basis @ _root(_covariance(latents, shrinkage)))
-
     def expected(self, images: Tensor, shrinkage: float = 1e-4) -> Affine:
         """The same family as a Gaussian over the patches of public images sees it: latent 0 is the patch to expect, given what is known.
 
@@ -112,7 +95,11 @@ class Affine:
         images of the batch: on CIFAR-10 (ViT of width 384, patch 8, 8 batches) 15.6 dB for 2 images and 13.5 for 3, 2.1 and 0.8 dB above
         the point nearest to grey.
 
-        images, shrinkage, raises: see `whitened`; their patches have to be more than the numbers of a patch, unless they are shrunk.
+        images: (n, channels, height, width) in [0, 1], as large as this family's; their patches have to be more than `hidden`, and than the
+            numbers of a patch, unless they are shrunk.
+        shrinkage: the share of the mean variance that is put in place of as much of the covariance, 0 to 1, so that no direction is left
+            without any.
+        Raises ValueError for images that do not fit, a share out of range, or a direction in which the patches do not vary.
         """
         patches = self._public(images, shrinkage)
         if self.hidden == 0:

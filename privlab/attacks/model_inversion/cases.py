@@ -1,9 +1,8 @@
-"""One model inversion attack on every model of a fleet, in parallel, each kept as soon as it is done."""
+"""A model inversion of one model of a fleet, kept in the store under all that it depends on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from privlab import compute
 from privlab.attacks.model_inversion import distillation, generator_files
 from privlab.attacks.model_inversion.results import PARTS, Result
 from privlab.attacks.model_inversion.search import FORMAT, ModelInversion
-from privlab.compute import store, tasks
+from privlab.compute import store
 from privlab.training import shadow_models
 
 
@@ -31,21 +30,20 @@ class Case(NamedTuple):
     seed: int
     beside: Sequence[str] = ()
 
-    def arguments(self) -> dict[str, Any]:
-        """All of it as plain JSON, for a worker."""
-        rest = {"targets": list(self.targets), "attack": self.attack.settings(), "seed": self.seed}
-        if self.beside:  # only then: results without it are in stores
-            rest["beside"] = list(self.beside)
-        return {"folder": str(self.fleet.folder), "m": self.m, "at": self.at, "generator": self.generator, **rest}
-
     @property
     def run(self) -> compute.Run:
         """Where the result is kept: under all that it depends on."""
-        # Fleet, generator and distilled models by what they are, wherever they lie.
-        names: dict[str, Any] = {"folder": store.key(self.fleet.settings)[:32], "generator": Path(self.generator).name}
-        if self.beside:
-            names["beside"] = [Path(each).name for each in self.beside]
-        settings = self.arguments() | names
+        settings: dict[str, Any] = {  # fleet, generator and distilled models by what they are, wherever they lie
+            "folder": store.key(self.fleet.settings)[:32],
+            "m": self.m,
+            "at": self.at,
+            "generator": Path(self.generator).name,
+            "targets": list(self.targets),
+            "attack": self.attack.settings(),
+            "seed": self.seed,
+        }
+        if self.beside:  # only then: results without it are in stores
+            settings["beside"] = [Path(each).name for each in self.beside]
         return store.keyed("model_inversion", settings, format=FORMAT, device=self.fleet.settings["device"])
 
     @property
@@ -55,61 +53,15 @@ class Case(NamedTuple):
         return Result(**run.load("found"), trace=run.read("trace"))
 
 
-def run_cases(
-    cases: Sequence[Case], *, jobs: int | None = None, budget: float | None = None, progress: bool = True
-) -> list[Result]:
-    """Run the attacks that are missing, and return what all of them found, in order; see `tasks.run` for the arguments.
-
-    Raises TimeoutError when the budget is over before all of them are run; those that are, are kept.
-    """
-    todo = [
-        tasks.Task(
-            name=f"inversion of {each.fleet.settings['model']['name']} {each.m}",
-            call="privlab.attacks.model_inversion.cases:work",
-            arguments=each.arguments(),
-            finished=(done := partial(getattr, each.run, "complete")),
-            steps=done,
-            total=1,
-        )
-        for each in cases
-    ]
-    gpu = any(each.fleet.settings["device"] == "cuda" for each in cases)
-    print(tasks.run(todo, f"{len(todo)} attacks", jobs=jobs, gpu=gpu, budget=budget, progress=progress, verb="made"))
-    if undone := [task.name for task in todo if not task.finished()]:
-        raise TimeoutError(
-            f"budget={budget:g} s are over with {len(undone)} of {len(todo)} attacks to go; call again to go on"
-        )
-    return [each.result for each in cases]
-
-
 def searched(case: Case) -> Result:
-    """What one attack brings back, here and now: from the store if it is kept there."""
-    work(**case.arguments())
+    """What one attack brings back: from the store if it is kept there. It takes seconds."""
+    run = case.run
+    if not run.complete:
+        device = case.fleet.settings["device"]
+        model, prior = case.fleet.model(case.m, case.at).to(device), generator_files.load(case.generator).to(device)
+        others = [distillation.load(each).to(device) for each in case.beside]
+        result = case.attack.run(model, prior, case.targets, case.seed, others)
+        run.save("found", {name: getattr(result, name) for name in PARTS})
+        run.note("trace", result.trace)
+        run.finish()
     return case.result
-
-
-def work(
-    folder: str,
-    m: int,
-    at: int | None,
-    generator: str,
-    targets: Sequence[int],
-    attack: dict[str, Any],
-    seed: int,
-    budget: float | None = None,
-    beside: Sequence[str] = (),
-) -> None:
-    """What a worker is told to do: one attack, from its arguments to its file. It takes seconds; a budget is not looked at."""
-    settings: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in attack.items()
-    }
-    case = Case(shadow_models.load(folder), m, at, generator, targets, ModelInversion(**settings), seed, beside)
-    if case.run.complete:
-        return
-    device = case.fleet.settings["device"]
-    model, prior = case.fleet.model(m, at).to(device), generator_files.load(generator).to(device)
-    others = [distillation.load(each).to(device) for each in beside]
-    result, run = case.attack.run(model, prior, targets, seed, others), case.run
-    run.save("found", {name: getattr(result, name) for name in PARTS})
-    run.note("trace", result.trace)
-    run.finish()

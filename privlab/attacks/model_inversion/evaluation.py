@@ -7,7 +7,7 @@ ones in its features (Koh et al. 2024, section 14; the measures are those of PPA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,28 +116,6 @@ def nearest(features: Tensor, targets: Tensor, private: Tensor, labels: Tensor) 
     if shortest.isinf().any():
         raise ValueError(f"targets: there is no private photograph of class {int(targets[shortest.isinf()][0])}")
     return shortest
-
-
-def at_equal_accuracy(one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> float:
-    """How much more an attack gets out of one kind of model than out of another that is as good at its task.
-
-    one, other: (task accuracy, attack accuracy) of several checkpoints of each. Those outside the range of task accuracies that both have
-    do not count; through the rest go two straight lines of one slope, by least squares, and what is returned is how far the first runs
-    above the second.  nan where the ranges share no checkpoint of the one or of the other.
-    Source: Koh et al. 2024, section 3.2 and figure 3, which compare checkpoints of similar accuracy; the lines are ours.
-    """
-    if not one or not other:
-        return float("nan")
-    points = [torch.tensor(list(side), dtype=torch.float64).reshape(-1, 2) for side in (one, other)]
-    low, high = max(side[:, 0].min() for side in points), min(side[:, 0].max() for side in points)
-    points = [side[(side[:, 0] >= low) & (side[:, 0] <= high)] for side in points]
-    if any(len(side) == 0 for side in points):
-        return float("nan")
-    (x1, y1), (x2, y2) = means = [side.mean(0) for side in points]
-    around = torch.cat([side - mean for side, mean in zip(points, means, strict=True)])
-    spread = around[:, 0].square().sum()
-    slope = (around[:, 0] * around[:, 1]).sum() / spread if spread > 0 else torch.zeros(())
-    return float((y1 - y2) - slope * (x1 - x2))
 
 
 def embedded(embed: Callable[[Tensor], Tensor], images: Tensor, targets: Tensor, private: Labelled) -> Tensor:

@@ -1,4 +1,4 @@
-"""Inversions as tasks: the same as by hand, kept, spread, stopped by a budget and gone on with."""
+"""Inversions in plain values: the same as by hand, and kept under all that they depend on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import torch
 
 from privlab import data
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import Case, GaussNewton, adaptive, presets, results, run_cases
+from privlab.attacks.gradient_inversion import Case, GaussNewton, adaptive, presets, results
+from privlab.attacks.gradient_inversion.cases import searched
 from privlab.defences import perturbation, updates
 from privlab.leak import observe
 from privlab.models import morph
@@ -34,20 +35,17 @@ def by_hand(steps: int = 4) -> results.Result:
     return gradient_inversion.inverting_gradients(steps).run(model, leak, seed=6, snapshots=[0, 2], progress=False)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_the_same_as_by_hand_in_the_order_of_the_cases(jobs, capsys):
-    cases = [case(), case(seed=7), case(attack="annealed"), case()]
-    found = run_cases(cases, "four", snapshots=[0, 2], jobs=jobs, progress=False)
-    expected = by_hand()
-    assert torch.equal(found[0].images, expected.images) and torch.equal(found[3].images, expected.images)
-    assert [s.step for s in found[0].snapshots] == [s.step for s in expected.snapshots]
-    assert not torch.equal(found[1].images, found[0].images) and not torch.equal(found[2].images, found[0].images)
-    assert "four: 3 done in" in capsys.readouterr().out
+def test_the_same_as_by_hand_and_its_pictures():
+    found, expected = searched(case(), snapshots=[0, 2]), by_hand()
+    assert torch.equal(found.images, expected.images)
+    assert [s.step for s in found.snapshots] == [s.step for s in expected.snapshots]
+    for change in (dict(seed=7), dict(attack="annealed")):
+        assert not torch.equal(searched(case(**change)).images, found.images)
 
 
 def test_gauss_newton_against_noise_as_by_hand():
     settings = dict(steps=2, inner=3)
-    (found,) = run_cases([case(attack="gauss_newton", settings=settings, noise=0.1)], jobs=1, progress=False)
+    found = searched(case(attack="gauss_newton", settings=settings, noise=0.1))
     model = morph.build(10, seed=5, **SMALL)
     leak = perturbation.gaussian(observe(model, *data.load("cifar10", "test").one(3)), 0.1, seed=5)
     expected = GaussNewton(**settings).run(model, leak, seed=6, progress=False)
@@ -56,8 +54,8 @@ def test_gauss_newton_against_noise_as_by_hand():
 
 @pytest.mark.parametrize("attack", ["annealed", "gauss_newton"])
 def test_a_case_by_differences(attack):
-    by_auto = gradient_inversion.cases.searched(case(attack=attack, settings=dict(steps=2), derivative="auto"))
-    exact = gradient_inversion.cases.searched(case(attack=attack, settings=dict(steps=2)))
+    by_auto = searched(case(attack=attack, settings=dict(steps=2), derivative="auto"))
+    exact = searched(case(attack=attack, settings=dict(steps=2)))
     if attack == "annealed":
         assert (by_auto.derivatives, exact.derivatives) == ({"exact": 1, "difference": 2}, {"exact": 3})
     assert not torch.equal(by_auto.images, exact.images)
@@ -66,11 +64,10 @@ def test_a_case_by_differences(attack):
         case(derivative="central")
 
 
-def test_what_is_kept_is_not_searched_for_again(capsys, monkeypatch):
-    first = run_cases([case()], jobs=1, progress=False)
+def test_what_is_kept_is_not_searched_for_again(monkeypatch):
+    first = searched(case())
     monkeypatch.setattr(gradient_inversion.cases, "PRESETS", {"inverting_gradients": None})  # a search would fail
-    again = run_cases([case()], jobs=1, progress=False)
-    assert torch.equal(first[0].images, again[0].images) and "1 reused" in capsys.readouterr().out
+    assert torch.equal(first.images, searched(case()).images)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +207,7 @@ def test_an_informed_search_as_by_hand(attack, defence, rounds):
     """Zeros of a sparse update are no numbers, and only of that; and one who is not informed searches another way."""
     told = case(**attack, sent=defence.settings(), rounds=rounds, informed=True)
     naive = replace(told, informed=False)
-    found = run_cases([told, naive], jobs=1, progress=False)
+    found = [searched(told), searched(naive)]
     model, _ = clean()
     leak, known = told.leak(model)
     plain = getattr(presets, told.attack)(**told.settings)
@@ -220,23 +217,6 @@ def test_an_informed_search_as_by_hand(attack, defence, rounds):
     expected = [one.run(model, leak, seed=6, progress=False) for one in (weighed, plain)]
     assert [torch.equal(f.images, e.images) for f, e in zip(found, expected, strict=True)] == [True, True]
     assert not torch.equal(found[0].images, found[1].images)
-
-
-def test_a_budget_stops_at_a_checkpoint_and_the_next_call_goes_on():
-    cases, stops = [case(settings=dict(steps=80), seed=seed) for seed in range(2)], 0
-    while True:
-        try:
-            found = run_cases(cases, jobs=1, budget=0.8, progress=False)
-            break
-        except TimeoutError as stopped:
-            assert "are left; what was found is kept" in str(stopped)
-            stops += 1
-            assert stops < 60, "it never comes to an end"
-    model = cases[1].build()
-    whole = gradient_inversion.inverting_gradients(80).run(
-        model, observe(model, *cases[1].batch()), seed=1, progress=False
-    )
-    assert stops and torch.equal(found[1].images, whole.images)
 
 
 def test_batches_sizes_and_modes():

@@ -98,7 +98,7 @@ def test_one_image_is_the_closed_form(photos):
     assert (found - x).abs().max() < 1e-10
     assert (found - closed_form.subspace(model, leak).images).abs().max() < 1e-9
     public = photos.take(range(5))[0]
-    assert space.whitened(public) is space and space.expected(public) is space
+    assert space.expected(public) is space
 
 
 def test_an_affine_norm_moves_sigma_along(photos):
@@ -235,25 +235,7 @@ def test_a_space_goes_where_it_is_told(pair):
     torch.testing.assert_close(single.images(z.float()), space.images(z).float(), rtol=1e-4, atol=1e-4)
 
 
-# -- whitening ------------------------------------------------------------------------------------------------------------
-
-
-def test_whitened_coordinates_of_public_patches_have_unit_covariance(pair, photos):
-    model, x, space = pair
-    public = photos.take(range(2, 20))[0]
-    white = space.whitened(public, shrinkage=0)
-    z = white.begin(model.normalise(public.double())).flatten(0, 1)  # (288, 16)
-    torch.testing.assert_close(torch.cov(z.T), torch.eye(16).double(), rtol=0, atol=1e-9)
-    lengths = white.basis.norm(dim=0)
-    assert (lengths.diff() <= 0).all() and lengths[0] > 5 * lengths[-1]  # the widest first, and far wider
-    shrunk = space.whitened(public)
-    z = shrunk.begin(model.normalise(public.double())).flatten(0, 1)
-    torch.testing.assert_close(torch.cov(z.T), torch.eye(16).double(), rtol=0, atol=0.1)
-    for same in (white, shrunk):  # the same family: nothing moved out of it, or into it
-        normalised = model.normalise(x)
-        assert (same.images(same.begin(normalised)) - normalised).abs().max() < 1e-9
-        torch.testing.assert_close(same.origin, space.origin)
-    assert torch.linalg.cond(space.whitened(public, shrinkage=1).basis) == pytest.approx(1, abs=1e-6)
+# -- what to expect -------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=20, deadline=None)
@@ -365,16 +347,15 @@ def test_models_and_leaks_that_do_not_fit_are_named(photos):
 def test_images_that_do_not_fit_are_named():
     space = affine()
     x = torch.rand(20, 1, 4, 3, generator=torch.Generator().manual_seed(0)).double()
-    for method in (space.whitened, space.expected):
-        for images, shrinkage, says in (
-            (x, 2.0, "shrinkage=2.0 is no share"),
-            (x * 255, 0.0, r"images: pixels go from .*; give public images in \[0, 1\]"),
-            (x[..., :2], 0.0, r"images: shape \(20, 1, 4, 2\) is not \(batch, 1, 4, 3\)"),
-            (x[:1], 0.0, "images: 2 patches do not span 2 hidden directions"),
-            (x[:1].expand(5, -1, -1, -1), 0.0, "images: their patches do not vary in every direction"),
-        ):
-            with pytest.raises(ValueError, match=says):
-                method(images, shrinkage)
+    for images, shrinkage, says in (
+        (x, 2.0, "shrinkage=2.0 is no share"),
+        (x * 255, 0.0, r"images: pixels go from .*; give public images in \[0, 1\]"),
+        (x[..., :2], 0.0, r"images: shape \(20, 1, 4, 2\) is not \(batch, 1, 4, 3\)"),
+        (x[:1], 0.0, "images: 2 patches do not span 2 hidden directions"),
+        (x[:1].expand(5, -1, -1, -1), 0.0, "images: their patches do not vary in every direction"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            space.expected(images, shrinkage)
     with pytest.raises(ValueError, match=r"images: shape \(1, 4, 3\) is not"):
         space.begin(x[0])
 

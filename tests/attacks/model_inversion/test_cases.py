@@ -1,4 +1,4 @@
-"""Attacks on fleets of real, tiny models: in processes or in this one, once, and each kept under all that it depends on."""
+"""Attacks on fleets of real, tiny models: once, and each kept under all that it depends on."""
 
 import pytest
 import torch
@@ -6,16 +6,14 @@ import torch
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import (
     ModelInversion,
-    cases,
     dcgan,
     distillation,
     gans,
     generator_files,
     generators,
 )
-from privlab.attacks.model_inversion.cases import Case, run_cases
+from privlab.attacks.model_inversion.cases import Case, searched
 from privlab.attacks.model_inversion.results import Result
-from privlab.compute import store
 from privlab.data import Normalise
 from privlab.training import Recipe, shadow_models
 
@@ -70,7 +68,7 @@ def times(folder):
 
 def test_what_is_found_is_what_the_attack_itself_finds(fleets, prior, here):
     """On the model of each fleet and of each epoch, none of them like another."""
-    found = run_cases(four_cases(fleets, prior), jobs=1, progress=False)
+    found = [searched(each) for each in four_cases(fleets, prior)]
     direct = [
         ATTACK.run(each.model(0, at), generator_files.load(prior), [2, 0], 3) for each in fleets for at in (None, 1)
     ]
@@ -80,28 +78,12 @@ def test_what_is_found_is_what_the_attack_itself_finds(fleets, prior, here):
     assert found[0].targets.tolist() == [2, 2, 0, 0] and found[0].images.shape == (4, 1, 16, 16)
 
 
-def test_processes_find_the_same_and_nothing_is_done_twice(fleets, prior, tmp_path, monkeypatch, capsys):
-    asked, found = four_cases(fleets, prior), {}
-    for jobs in (1, 2):
-        monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path / str(jobs)))
-        found[jobs] = run_cases(asked, jobs=jobs, progress=False)
-        assert capsys.readouterr().out.startswith("4 attacks: 4 made in ")
-    assert all(same(a, b) for a, b in zip(found[1], found[2], strict=True))
-    before = times(tmp_path)
-    monkeypatch.setattr(cases, "work", lambda **_: pytest.fail("attacked again"))
-    again = run_cases(asked[::-1], jobs=1, progress=False)
-    assert capsys.readouterr().out == "4 attacks: 4 reused\n" and times(tmp_path) == before
-    assert all(same(a, b) for a, b in zip(again[::-1], found[2], strict=True))
-
-
-def test_what_is_missing_is_added(fleets, prior, here, capsys):
+def test_nothing_is_done_twice(fleets, prior, here, monkeypatch):
     asked = four_cases(fleets, prior)
-    run_cases(asked[:1], jobs=1, progress=False)
-    before = times(here)
-    run_cases(asked[:2], jobs=1, progress=False)
-    assert "2 attacks: 1 reused, 1 made in " in capsys.readouterr().out
-    assert before.items() <= times(here).items()
-    assert len(list((here / "model_inversion").iterdir())) == 2
+    found, before = [searched(each) for each in asked], times(here)
+    assert len(list((here / "model_inversion").iterdir())) == 4
+    monkeypatch.setattr(ModelInversion, "run", lambda *_: pytest.fail("attacked again"))
+    assert all(same(searched(each), one) for each, one in zip(asked, found, strict=True)) and times(here) == before
 
 
 def test_the_key_is_what_the_result_depends_on(fleets, prior, here, tmp_path_factory):
@@ -131,19 +113,11 @@ def test_the_key_is_what_the_result_depends_on(fleets, prior, here, tmp_path_fac
     assert one.run.path.parent == here / "model_inversion"
 
 
-def test_a_worker_is_told_in_plain_json(fleets, prior, here, monkeypatch):
-    one = Case(fleets[0], 0, 1, prior, range(2), ATTACK, 3)
-    cases.work(**store.json.loads(store.json.dumps(one.arguments())))
-    assert same(one.result, ATTACK.run(fleets[0].model(0, 1), generator_files.load(prior), [0, 1], 3))
-    monkeypatch.setattr(ModelInversion, "run", lambda *_: pytest.fail("attacked again"))
-    cases.work(**one.arguments())  # another was faster
-
-
 def test_a_dcgan_is_a_generator_too(fleets, here):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         made = dcgan.DCGAN(5, (1, 16, 16), 4).eval()
-    (found,) = run_cases([Case(fleets[0], 0, None, generator_files.save(made), [1], ATTACK, 0)], jobs=1, progress=False)
+    found = searched(Case(fleets[0], 0, None, generator_files.save(made), [1], ATTACK, 0))
     assert same(found, ATTACK.run(fleets[0].model(0), made, [1], 0)) and found.latents.shape == (2, 5)
 
 
@@ -155,11 +129,10 @@ def test_lomma_goes_to_a_worker_with_its_students(fleets, here, tmp_path_factory
     prior = gans.kedmi(pictures(30, 1), target, recipe, progress=False)
     attack = model_inversion.lomma(candidates=2, steps=3)
     one = Case(fleets[0], 0, None, generator_files.save(prior), [1], attack, 0, students)
-    cases.work(**store.json.loads(store.json.dumps(one.arguments())))
-    assert same(one.result, attack.run(target, prior, [1], 0, [distillation.load(each) for each in students]))
+    assert same(searched(one), attack.run(target, prior, [1], 0, [distillation.load(each) for each in students]))
     less = one._replace(beside=students[:1])
     none = one._replace(beside=())
-    assert len({each.run.path for each in (one, less, none)}) == 3 and "beside" not in none.arguments()
+    assert len({each.run.path for each in (one, less, none)}) == 3
     copied = distillation.distil(
         target, "vit_cifar", pictures(20, 2), seed=0, root=tmp_path_factory.mktemp("copied"), **rest
     )
@@ -174,25 +147,17 @@ def test_what_was_not_made_is_not_there(fleets, prior, here):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (dict(targets=[3]), "vit_cifar 0 failed: targets: class 3 is none of the target's; it has 0 to 2"),
-        (dict(m=1), "vit_cifar 1 failed: m=1 is no model of this fleet; give 0 to 0"),
-        (dict(at=3), "vit_cifar 0 failed: at=3 is no epoch whose weights were kept"),
+        (dict(targets=[3]), "targets: class 3 is none of the target's; it has 0 to 2"),
+        (dict(m=1), "m=1 is no model of this fleet; give 0 to 0"),
+        (dict(at=3), "at=3 is no epoch whose weights were kept"),
     ],
 )
 def test_what_cannot_be_attacked_fails_with_its_reason(fleets, prior, here, change, says):
-    one = four_cases(fleets, prior)[0]
-    with pytest.raises(RuntimeError, match=says):
-        run_cases([one._replace(**change), one], jobs=1, progress=False)
-    assert one.run.complete  # the others are made all the same
+    with pytest.raises(ValueError, match=says):
+        searched(four_cases(fleets, prior)[0]._replace(**change))
 
 
 def test_a_generator_of_another_size_fails_by_the_size_of_the_fleet(fleets, here):
     large = generator_files.save(generators.eigenfaces(torch.rand(5, 1, 20, 20), 2))
-    with pytest.raises(RuntimeError, match=r"failed: generator: its images are \(1, 20, 20\)"):
-        run_cases([Case(fleets[0], 0, None, large, [0], ATTACK, 0)], jobs=1, progress=False)
-
-
-def test_a_budget_that_is_over_is_told_and_nothing_is_lost(fleets, prior, here):
-    with pytest.raises(TimeoutError, match=r"budget=0 s are over with 4 of 4 attacks to go; call again"):
-        run_cases(four_cases(fleets, prior), jobs=1, budget=0, progress=False)
-    assert len(run_cases(four_cases(fleets, prior), jobs=1, progress=False)) == 4
+    with pytest.raises(ValueError, match=r"generator: its images are \(1, 20, 20\)"):
+        searched(Case(fleets[0], 0, None, large, [0], ATTACK, 0))

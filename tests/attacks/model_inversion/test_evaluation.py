@@ -5,12 +5,10 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from privlab.attacks.model_inversion import evaluation
-from privlab.attacks.model_inversion.evaluation import EvaluationModel, at_equal_accuracy, evaluation_model, nearest
+from privlab.attacks.model_inversion.evaluation import EvaluationModel, evaluation_model, nearest
 from privlab.data import Normalise
 
 
@@ -172,41 +170,3 @@ def test_distances_in_another_space():
     images, targets = torch.rand(3, 1, 1, 6), torch.tensor([0, 1, 5])
     own = evaluation.embedded(lambda x: x.flatten(1), images, targets, PRIVATE)
     torch.testing.assert_close(made.score(images, targets).knn, own)
-
-
-# -- at equal accuracy -----------------------------------------------------------------------------------------------------
-
-
-def test_two_parallel_lines_by_hand():
-    one = [(0.6, 0.5), (0.8, 0.7)]
-    other = [(0.6, 0.2), (0.7, 0.3), (0.8, 0.4)]
-    assert at_equal_accuracy(one, other) == pytest.approx(0.3)
-    # slopes 1 and 0, over the same two places: the common one is 1/2, and the means lie .1 apart
-    assert at_equal_accuracy([(0.6, 0.4), (0.8, 0.6)], [(0.6, 0.4), (0.8, 0.4)]) == pytest.approx(0.1)
-
-
-def test_a_better_model_is_not_a_leakier_one():
-    """Both lie on one line, and the first is the more accurate: means of attack accuracy differ, the lines do not."""
-    one, other = [(x, 2 * x - 1) for x in (0.7, 0.8, 0.85)], [(x, 2 * x - 1) for x in (0.65, 0.72, 0.85)]
-    assert at_equal_accuracy(one, other) == pytest.approx(0, abs=1e-12)
-
-
-def test_checkpoints_that_the_other_cannot_match_do_not_count():
-    one = [(0.1, 0.9), (0.6, 0.5), (0.8, 0.7)]
-    other = [(0.6, 0.2), (0.7, 0.3), (0.8, 0.4), (0.99, 0.0)]
-    assert at_equal_accuracy(one, other) == pytest.approx(0.3)
-    assert math.isnan(at_equal_accuracy([(0.5, 1.0), (0.9, 1.0)], [(0.6, 0.1), (0.7, 0.2)]))
-    assert math.isnan(at_equal_accuracy([(0.9, 1.0)], [(0.6, 0.1)])) and math.isnan(at_equal_accuracy([(0.9, 1.0)], []))
-    assert at_equal_accuracy([(0.9, 0.6)], [(0.9, 0.1), (0.9, 0.3)]) == pytest.approx(0.4)  # no slope to be seen
-
-
-@given(st.integers(0, 10_000), st.floats(-1, 1), st.floats(-3, 3))
-def test_the_difference_is_what_is_added_to_one_side(seed, shift, slope):
-    draw = torch.Generator().manual_seed(seed)
-    x, noise = torch.rand(2, 12, 2, generator=draw, dtype=torch.float64)
-    x[:2] = torch.tensor([[0.0, 0.0], [1.0, 1.0]])  # all places are shared
-    one, other = ([(p, q) for p, q in zip(x[:, i].tolist(), noise[:, i].tolist(), strict=True)] for i in (0, 1))
-    base = at_equal_accuracy(one, other)
-    tilted = [[(p, q + slope * p + shift * (k == 0)) for p, q in side] for k, side in enumerate((one, other))]
-    assert at_equal_accuracy(*tilted) == pytest.approx(base + shift, abs=1e-8)
-    assert at_equal_accuracy(other, one) == pytest.approx(-base, abs=1e-9)
