@@ -166,13 +166,19 @@ class People:
     @cached_property
     def judge(self) -> evaluation.EvaluationModel:
         """A DenseNet that knows all private photographs; how far its word goes is measured on a twin without the held-out ones."""
-        size: dict[str, Any] = dict(growth_rate=16, block_config=(4, 4, 4))
+        return self.judged_by("densenet121", self.judge_size)
+
+    @property
+    def judge_size(self) -> dict[str, Any]:
+        """What the judge's DenseNet changes."""
         if self.little:
-            size = dict(growth_rate=12, block_config=(2, 2, 2))
-        elif self.split.pixels.shape[-1] > 100:
-            size = {}
-        how = replace(self.recipe, epochs=self.recipe.epochs * 3 // 2, batch_size=max(20, self.recipe.batch_size))
-        fleet = self._trained("densenet121", size, self.split.evaluation_keep(), how)
+            return dict(growth_rate=12, block_config=(2, 2, 2))
+        return {} if self.split.pixels.shape[-1] > 100 else dict(growth_rate=16, block_config=(4, 4, 4))
+
+    def judged_by(self, zoo_name: str, changes: Mapping[str, Any], longer: float = 1.5) -> evaluation.EvaluationModel:
+        """Another judge.  zoo_name, changes: its architecture.  longer: how many times as many epochs it has as the networks."""
+        how = replace(self.recipe, epochs=int(self.recipe.epochs * longer), batch_size=max(20, self.recipe.batch_size))
+        fleet = self._trained(zoo_name, changes, self.split.evaluation_keep(), how)
         return evaluation.evaluation_models(fleet, self.split)[0]
 
     def inverted(self, fleet: Fleet, at: int | None = None) -> Reconstruction:
@@ -194,11 +200,14 @@ class People:
             score.top1,
         )
 
-    def random_face(self) -> float:
-        """How often the judge sees the target in a photograph of somebody else, in percent: what nobody has to be attacked for."""
+    def random_face(self, judge: evaluation.EvaluationModel | None = None) -> float:
+        """How often a judge sees the target in a photograph of somebody else, in percent: what nobody has to be attacked for."""
         public = self.draw.public
         places = torch.randint(len(public), (10 * self.people,), generator=torch.Generator().manual_seed(self.seed))
-        return 100 * self.judge.score(public[places].float() / 255, torch.arange(self.people).repeat(10)).accuracy
+        return (
+            100
+            * (judge or self.judge).score(public[places].float() / 255, torch.arange(self.people).repeat(10)).accuracy
+        )
 
     def private(self, n: int = 6) -> Tensor:
         """A photograph of each of the first n people, (n, channels, height, width) in [0, 1]."""

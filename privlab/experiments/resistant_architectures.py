@@ -18,6 +18,7 @@ from privlab.experiments.private_people import (
     DENSENETS,
     GPU,
     NARROW,
+    NETWORKS,
     NIGHT,
     ORL,
     PAPER,
@@ -208,6 +209,48 @@ def transformers(
         yield f"attacc[{here.faces}, {name}_first_choice]", full.first
         yield f"attacc_if_stopped[{here.faces}, {name}_skip_1]", if_stopped(cut.acc, path)
         yield f"picture[photograph_whole_cut, {name}]", here.strip(full, cut)
+
+
+NORMS: dict[str, dict[str, Any]] = {"batchnorm": {}, "groupnorm": GROUPED}
+
+
+@experiment(
+    protocol=1,
+    data=("orl",),
+    smoke=Size(2, "8 people, networks of four blocks", settings=dict(stage=TINY, network="tiny", longer=1, stops=[4])),
+    night=Size(
+        16, f"narrow ResNet-18s with either norm, 120 epochs, and four judges of 60 or 120; {ORL}", first=1_100,
+        settings=dict(stage=NIGHT, network="resnet", longer=3, stops=[20, 40, 60]),
+    ),
+)  # fmt: skip
+def judges(
+    repeat: int, stage: Mapping[str, Any], network: str, longer: int, stops: Sequence[int], device: str = "cpu"
+) -> Values:
+    """BatchNorm beside GroupNorm, trained as long, before four judges: two bodies, each with either norm; all see the same pictures."""
+    here = People(repeat, **stage, device=device)
+    how = replace(here.recipe, epochs=here.recipe.epochs * longer)
+    plain, grouped = (here.network(network, norm, how=how, at=stops) for norm in NORMS.values())
+    found = {f"stopped_{epoch}": here.inverted(plain, epoch) for epoch in stops}
+    found |= {"batchnorm": here.inverted(plain), "groupnorm": here.inverted(grouped)}
+    for name, one in found.items():
+        yield f"acc[{here.faces}, {name}]", one.acc
+        yield f"likelihood[{here.faces}, {name}]", one.likelihood
+    bodies = {"densenet": ("densenet121", here.judge_size), "resnet": NETWORKS["resnet_shallow"]}
+    for body, (zoo_name, changes) in bodies.items():
+        for norm, change in NORMS.items():
+            by, judge = f"judge_{body}_{norm}", here.judged_by(zoo_name, {**changes, **change}, 3 if change else 1.5)
+            yield f"acc[{here.faces}, {by}]", 100 * judge.accuracy
+            yield f"attacc[{here.faces}, random_face, {by}]", (random := here.random_face(judge))
+            seen = {
+                name: 100 * judge.score(one.result.images, one.result.targets).accuracy for name, one in found.items()
+            }
+            yield from ((f"attacc[{here.faces}, {name}, {by}]", value) for name, value in seen.items())
+            path = [
+                (100 / here.people, random),
+                *((found[name].acc, seen[name]) for name in seen if name != "groupnorm"),
+            ]
+            yield f"attacc_if_stopped[{here.faces}, groupnorm, {by}]", if_stopped(found["groupnorm"].acc, path)
+    yield "picture[photograph_batchnorm_groupnorm]", here.strip(found["batchnorm"], found["groupnorm"])
 
 
 _DIGITS_SMOKE: dict[str, Any] = dict(
