@@ -204,10 +204,8 @@ class People:
         """How often a judge sees the target in a photograph of somebody else, in percent: what nobody has to be attacked for."""
         public = self.draw.public
         places = torch.randint(len(public), (10 * self.people,), generator=torch.Generator().manual_seed(self.seed))
-        return (
-            100
-            * (judge or self.judge).score(public[places].float() / 255, torch.arange(self.people).repeat(10)).accuracy
-        )
+        faces, targets = public[places].float() / 255, torch.arange(self.people).repeat(10)
+        return 100 * (judge or self.judge).score(faces, targets).accuracy
 
     def private(self, n: int = 6) -> Tensor:
         """A photograph of each of the first n people, (n, channels, height, width) in [0, 1]."""
