@@ -319,7 +319,7 @@ if victim:
     print(f"{victim}: accuracy of the network {accuracy:.3f}")
 
 # %% [markdown]
-# Look back at the overfitting levels. Networks that memorise a few hundred pictures all have a high one. So the question is rather: what does an architecture give away
+# Look back at the overfitting levels. Networks that memorise all their pictures have a high one. So the question is rather: what does an architecture give away
 # *at the same* overfitting level? [A deeper notebook](deeper/01_same_overfitting.ipynb) looks at the networks while they are trained.
 
 # %% [markdown] tags=["printed"]
