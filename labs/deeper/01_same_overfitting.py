@@ -25,7 +25,6 @@
 # *About 15 minutes. You need* lab 01.
 
 # %%
-import numpy as np
 from IPython.display import display
 
 from privlab import compute, experiments
@@ -50,23 +49,21 @@ family = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext"}
 
 
 # %%
-def along(metric, kind=""):  # architecture -> {epoch: name of what is measured}
-    looked = [e for e in range(1, 301) if f"task_acc[cifar10, swin, epoch_{e}]" in mine]
+def along(of, metric, kind=""):  # architecture -> {epoch: name of what is measured}
+    looked = [e for e in range(1, 301) if f"task_acc[cifar10, swin, epoch_{e}]" in of]
     return {
         a: {e: f"{metric}[cifar10, {key}{kind}, epoch_{e}]" for e in looked}
         for a, key in family.items()
     }
 
 
-accuracy, attacked = along("task_acc"), along("attack_acc", ", network")
-display(
-    plots.evidence_lines(
-        kept, mine, accuracy, xlabel="epoch", ylabel="accuracy on the task"
-    ),
-    plots.evidence_lines(
-        kept, mine, attacked, xlabel="epoch", ylabel="accuracy of the attack"
-    ),
-)
+shown = kept or mine
+for metric, kind, says in (
+    ("task_acc", "", "accuracy on the task"),
+    ("attack_acc", ", network", "accuracy of the attack"),
+):
+    lines = along(shown, metric, kind)
+    display(plots.evidence_lines(kept, mine, lines, xlabel="epoch", ylabel=says))
 
 # %%
 ahead = {"Swin above the ResNet": "share_of_epochs_ahead[cifar10, swin_less_resnet]"}
@@ -77,24 +74,31 @@ plots.evidence(kept, mine, ahead, xlabel="share of the epochs looked at")
 #
 # Put the overfitting level on the axis instead of the epoch (Figure 4a). If the architecture matters beyond overfitting, the lines lie apart.
 
+
 # %%
-levels = along("train_test_gap")
-curves = {}
-for a in family:
-    both = levels[a].values(), attacked[a].values()
-    x, y = ([mine.mean(n) for n in names] for names in both)
-    curves[a] = tuple(np.array(sorted(zip(x, y, strict=True))).T)
+def by_level(of):  # architecture -> (overfitting levels, accuracies), by epoch
+    levels, attacked = along(of, "train_test_gap"), along(of, "attack_acc", ", network")
+    curves = {}
+    for a in family:
+        both = levels[a].values(), attacked[a].values()
+        curves[a] = [[of.mean(name) for name in names] for names in both]
+    return curves
+
+
 plots.lines(
-    curves,
-    xlabel="overfitting level",
+    by_level(shown),
+    live=by_level(mine) if kept else None,
+    xlabel=f"overfitting level ({len(shown)} repeats at {shown.size})",
     ylabel="accuracy of the attack",
-    alt="Accuracy of the network-based attack against the overfitting level of your "
-    "run, a line for each architecture.",
+    alt="Accuracy of the network-based attack against the overfitting level, a line for "
+    "each architecture, and the points of your run.",
 )
 
 # %% [markdown]
-# One input of this attack is whether the answer is right. From this bit alone its accuracy follows from the overfitting level, see exercise 1 of the lab. So
-# its lines have to lie close together. A question about the architecture needs an attack that does not read the level. The *likelihood ratio*
+# Each point is an epoch. At low levels the lines lie together; where nearly all pictures are known, they part. There the level stands still, and the attack still moves.
+#
+# One input of this attack is whether the answer is right. This bit alone gives an accuracy that follows from the overfitting level, see exercise 1 of the lab.
+# So a question about the architecture needs an attack that does not read the level. The *likelihood ratio*
 # of lab 02 is one. It asks whether a picture is easier for the victim than for models that never saw it.
 #
 # ### Predict
@@ -116,7 +120,6 @@ display(
 )
 
 # %%
-shown = kept or mine
 gap = shown.mean(f"{area['Swin']} - {area['ResNet']}")
 display(guess.against(SWIN if gap > 0.01 else RESNET if gap < -0.01 else ALIKE))
 text(
