@@ -190,7 +190,7 @@ def effect(dB, switch):
 checks.verify("10.effect", effect)
 
 # %% [markdown]
-# The experiment has all sixteen settings in each repeat, with other photographs and other weights. Its searches are shorter than yours. First the four main effects:
+# The experiment has all sixteen settings in each repeat, with other photographs and other weights, and a search of its own. First the four main effects:
 
 # %%
 kept = experiments.load("micro_designs.switches")
@@ -210,7 +210,7 @@ change = effects["norm"]
 said = "better" if change > 1 else "worse" if change < -1 else "about as good"
 display(norm.against(said))
 text(
-    "On your photograph, with your longer search, the main effects are {:+.1f} dB for "
+    "On your photograph, with your search, the main effects are {:+.1f} dB for "
     "*addition*, {:+.1f} dB for *stem*, {:+.1f} dB for *norm* and {:+.1f} dB for "
     "*kind*.",
     *board.effects.values(),
