@@ -90,8 +90,8 @@ plots.lines(
     live=by_level(mine) if kept else None,
     xlabel=f"overfitting level ({len(shown)} repeats at {shown.size})",
     ylabel="accuracy of the attack",
-    alt="Accuracy of the network-based attack against the overfitting level, a line for "
-    "each architecture, and the points of your run.",
+    alt="Accuracy of the network-based attack against the overfitting level, a line "
+    "for each architecture, and the points of your run.",
 )
 
 # %% [markdown]
