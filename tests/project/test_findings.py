@@ -19,6 +19,7 @@ finally:
 FINDINGS = findings_page.findings()
 README = (ROOT / "README.md").read_text()
 NAMES = re.compile(r"(?:DeiT-Ti|ViT-B|ResNet|ConvNeXt|float|bfloat)\W?\d+")  # digits that count nothing
+FEWER = {"membership.architectures": 5}  # registered before a repeat was measured: a repeat is twelve trainings
 by_lab = pytest.mark.parametrize("finding", FINDINGS, ids=[one.lab for one in FINDINGS])
 
 
@@ -39,7 +40,8 @@ def test_a_finding_is_read_in_a_minute(finding):
 @by_lab
 def test_every_number_of_a_finding_has_repeats_enough_for_an_interval(finding):
     for key in (*finding.rows, *finding.numbers):
-        assert finding.evidence(key).complete and len(finding.strip(key).values) >= 5, key  # as many as E3 has
+        least = FEWER.get(finding.evidence(key).experiment, 8)
+        assert finding.evidence(key).complete and len(finding.strip(key).values) >= least, key
     for key in finding.numbers:
         assert f"{{{{ {key} }}}}" in finding.short + finding.text, f"{key} is not quoted"
 
