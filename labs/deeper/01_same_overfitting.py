@@ -40,6 +40,7 @@ device = compute.device(device)
 NAME = "membership.architectures"
 kept = experiments.load(NAME)
 mine = experiments.run(NAME, profile, device=device)  # read from disk after lab 01
+shown = kept or mine
 family = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext"}
 
 # %% [markdown]
@@ -57,7 +58,6 @@ def along(of, metric, kind=""):  # architecture -> {epoch: name of what is measu
     }
 
 
-shown = kept or mine
 for metric, kind, says in (
     ("task_acc", "", "accuracy on the task"),
     ("attack_acc", ", network", "accuracy of the attack"),
@@ -77,17 +77,17 @@ plots.evidence(kept, mine, ahead, xlabel="share of the epochs looked at")
 
 # %%
 def by_level(of):  # architecture -> (overfitting levels, accuracies), by epoch
-    levels, attacked = along(of, "train_test_gap"), along(of, "attack_acc", ", network")
-    curves = {}
-    for a in family:
-        both = levels[a].values(), attacked[a].values()
-        curves[a] = [[of.mean(name) for name in names] for names in both]
-    return curves
+    both = along(of, "train_test_gap"), along(of, "attack_acc", ", network")
+    return {
+        a: [[of.mean(name) for name in names[a].values()] for names in both]
+        for a in family
+    }
 
 
 plots.lines(
     by_level(shown),
     live=by_level(mine) if kept else None,
+    yours=f"your run, at {mine.size}",
     xlabel=f"overfitting level ({len(shown)} repeats at {shown.size})",
     ylabel="accuracy of the attack",
     alt="Accuracy of the network-based attack against the overfitting level, a line "
