@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.leak import Leak
@@ -24,7 +25,7 @@ Objective = Callable[[Tensor, Gradients, Leak], Tensor]
 
 def squared_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
     """Sum of squared differences over all gradients (Zhu et al. 2019, eq. 4; Zhang et al. 2024, section 3.1.3)."""
-    return torch.stack([(grads[n] - g).square().sum() for n, g in leak.grads.items()]).sum()
+    return torch.stack([F.mse_loss(grads[n], g, reduction="sum") for n, g in leak.grads.items()]).sum()
 
 
 def relative_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
