@@ -114,6 +114,23 @@ def mnist(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], dev
     yield from _four(repeat, "mnist", steps, stds, shape, device)
 
 
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
+    night=Size(8, "architecture B in its paper's size, 800 steps", first=1100, settings=dict(steps=800, shape={})),
+)
+def distances(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
+    """Ours: what APRIL's term and TAG's absolute differences bring, alone and together, and whether each tensor should count alike."""
+    truth, _ = photographs("cifar10").one(repeat)
+    yield from guesses("cifar10", truth)
+    rows = [truth]
+    for attack in ("dlg", "april", "relative", "april_relative", "tag", "april_tag"):
+        result = invert(attack, repeat, steps, device=device, victim={**shape, "position_std": 1.0})
+        rows.append(final(result))
+        yield f"psnr[distance, {attack}]", metrics.psnr(final(result), truth)
+    yield "picture[photograph_and_distances]", tiled([rows])
+
+
 VIT_BASE: dict[str, Any] = dict(image_size=224, patch_size=16, width=768, depth=12, heads=12, num_classes=1000)
 
 

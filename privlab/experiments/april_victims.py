@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from privlab import data, metrics
-from privlab.attacks.gradient_inversion import label_recovery, presets, results
+from privlab.attacks.gradient_inversion import label_recovery, objectives, presets, results
 from privlab.attacks.gradient_inversion.matching import GradientMatching
 from privlab.attacks.gradient_inversion.results import Result
 from privlab.compute import store
@@ -28,6 +28,7 @@ TINY: dict[str, Any] = dict(width=96, depth=2)
 DIGITS: dict[str, Any] = dict(channels=1, image_size=28, patch_size=7, normalise=data.NORMALISE["mnist"])
 HEAD = ["head.weight", "head.bias"]
 BEGIN = 100_000  # added to the number of a repeat for the noise that a search begins with; another one than that of the weights
+DISTANCES = {"": objectives.squared_distance, "tag": objectives.tag(), "relative": objectives.relative_distance}
 SNAPSHOTS = 30  # of a search, so that 1,500 steps are seen every 50
 
 
@@ -109,9 +110,14 @@ def observed(
 
 
 def attack(by: str, steps: int, model: nn.Module, leak: Leak, seed: int) -> GradientMatching:
-    """A search by its name: one of Table 1, "april" with alpha by rule, "april_alpha_1", or ours, "annealed"."""
-    if by == "april":
-        return presets.april_balanced(steps, model, leak, seed)
+    """A search by its name: one of Table 1, "april" with alpha by rule, "april_alpha_1", or ours.
+
+    Ours are "annealed", and April's or DLG's with another distance: "april_tag", "relative", "april_relative".
+    """
+    if by.startswith("april") and by != "april_alpha_1":
+        return presets.april_balanced(steps, model, leak, seed, DISTANCES[by.removeprefix("april").lstrip("_")])
+    if by == "relative":
+        return presets.april(steps, distance=DISTANCES[by]).without("position")
     if by.startswith("annealed"):
         chosen = replace(presets.annealed(steps), labels=presets.one_or_many)
         return chosen.without("smoothness") if by == "annealed_bare" else chosen

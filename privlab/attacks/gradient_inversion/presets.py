@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from privlab.attacks.gradient_inversion import label_recovery, objectives
 from privlab.attacks.gradient_inversion.matching import GradientMatching, constant, cosine
 from privlab.attacks.gradient_inversion.objectives import (
+    Objective,
     cosine_distance,
     layer_norms,
     position_direction,
@@ -91,23 +92,26 @@ def tag(steps: int = 1500, scale: float = 0.1) -> GradientMatching:
     return GradientMatching(terms, steps, schedule=cosine, labels=one_or_many)
 
 
-def april(steps: int = 1500, alpha: float = 1.0) -> GradientMatching:
+def april(steps: int = 1500, alpha: float = 1.0, distance: Objective = squared_distance) -> GradientMatching:
     """APRIL by optimisation (Lu et al. 2022, eq. 12, Algorithm 2): squared distance, and the position gradient's direction.
 
-    alpha: weight of the direction; the paper gives none.  Where the leak misses that gradient, a warning says so, and what is left is
-    DLG's squared distance, as the paper has it (section 4.2).
+    alpha: weight of the direction; the paper gives none.  distance: another than the paper's.
+    Where the leak misses the position's gradient, a warning says so, and what is left is DLG's squared distance, as the paper has it
+    (section 4.2).
     """
-    terms = (Term("gradients", 1.0, squared_distance), Term("position", alpha, position_direction))
+    terms = (Term("gradients", 1.0, distance), Term("position", alpha, position_direction))
     return GradientMatching(terms, steps, schedule=cosine, labels=one_or_many)
 
 
-def april_balanced(steps: int, model: nn.Module, leak: Leak, seed: int = 0) -> GradientMatching:
+def april_balanced(
+    steps: int, model: nn.Module, leak: Leak, seed: int = 0, distance: Objective = squared_distance
+) -> GradientMatching:
     """APRIL with an alpha by rule: what the distance has to fall over what the cosine has to rise, where a search of this seed begins.
 
     The paper names no alpha. This one needs nothing but the leak, so an attacker can follow it.
     """
-    begin = next(april(steps).search(model, leak, seed)).losses
-    return april(steps, begin["gradients"] / max(1 + begin["position"], 1e-6))
+    begin = next(april(steps, distance=distance).search(model, leak, seed)).losses
+    return april(steps, begin["gradients"] / max(1 + begin["position"], 1e-6), distance)
 
 
 def lu2022(steps: int = 1500) -> dict[str, GradientMatching]:
