@@ -328,8 +328,9 @@ if victim:
 # An attack that is right about everybody six times in ten harms nobody in particular. An attack that finds five people, and is never wrong
 # about them, harms these five. The **ROC** shows both: the TPR at every FPR. Its left end counts, so its axes are logarithmic.
 #
-# Each curve is of one network, trained on your machine. Each row under it holds one threshold against all networks of a family. Few non-members are accused
-# at the left end, so one more or less moves a curve far. Where curve and rows disagree, trust the rows.
+# Each curve is of one network, trained on your machine. Few non-members are accused at the left end, so one more or less moves a curve
+# far. The rows under it are over all networks of a family. The committed ones may be of larger networks that know far more pictures, where a threshold finds fewer
+# of them at such a rate: compare a curve with the dots of your own run.
 
 # %%
 warnings.filterwarnings("ignore", "fpr=")  # few non-members; the interval says so

@@ -114,7 +114,7 @@ text(
 
 # %% [markdown]
 # The networks, the searches and the pictures are the same in all four rows. What differs is who looks. A search finds what *its* network takes for the
-# person, and a network with GroupNorm looks for other things in a face than one with BatchNorm does. A judge recognises best what was made for its own kind.
+# person, and a network with GroupNorm looks for other things in a face than one with BatchNorm does. The same picture is named more often by a judge with the norm of the network that it was made for.
 #
 # So attack accuracy compares networks of one kind. Before you call an architecture resistant, ask judges of several kinds, one of them of the victim's own.
 # And ask people: neither judge is one.

@@ -18,7 +18,7 @@
 # | smoke | 0.2 | 1.1 GB |
 # | class | 0.3 | 1.1 GB |
 #
-# (Measured on two CPU cores. At `class` the live part is that of `smoke`; a full training takes a night.)
+# (Measured on two CPU cores. At `class` the live part is that of `smoke`; a repeat at `night` takes a few minutes.)
 
 # %% [markdown]
 # *About 10 minutes. You need* lab 12. There is no new word.
@@ -36,7 +36,9 @@ device = "auto"
 device = compute.device(device)
 NAME = "resistant_architectures.transformers"
 kept = experiments.load(NAME)
-live = "smoke" if profile == "class" else profile  # 80 epochs are no matter of minutes
+live = (
+    "smoke" if profile == "class" else profile
+)  # four trainings of 80 epochs take minutes
 mine = experiments.run(NAME, live, device=device)
 
 # %% [markdown]
