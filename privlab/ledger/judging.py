@@ -15,7 +15,6 @@ repeat too. All else is about means. The ledger knows of an experiment only what
 
 from __future__ import annotations
 
-import ast
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +35,6 @@ __all__ = [
     "Judgement",
     "Need",
     "Shelf",
-    "holds_on_printed_numbers",
     "judge",
     "judgements",
     "repeats",
@@ -211,19 +209,6 @@ def breaks(claim: Claim, measured: Mapping[str, Sequence[Repeat]]) -> str:
         return ""
     verdict, why, _ = _each_repeat(compare, samples)
     return why if verdict == NOT_REPRODUCED else ""
-
-
-def holds_on_printed_numbers(claim: Claim) -> bool | None:
-    """Whether the paper's own numbers satisfy the comparison; None where that is open, as one of its names has no number in print."""
-    whole = parse(claim.compare, claim.id)
-    printed = {n.name: n.mean for n in claim.numbers}
-    match whole.tree:
-        case ast.BoolOp(op=ast.And(), values=values):
-            parts = [parse(ast.unparse(value), claim.id) for value in values]
-        case _:
-            parts = [whole]
-    known = [bool(part(printed)) for part in parts if printed.keys() >= set(part.names)]
-    return False if not all(known) else True if len(known) == len(parts) else None
 
 
 def _comparisons(claim: Claim) -> list[Comparison]:

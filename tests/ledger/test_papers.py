@@ -399,7 +399,7 @@ def test_the_claims_of_this_part_are_those_of_labs_00_and_05():
 
 def entry(**changes):
     plain = {
-        "id": "lu2022.table1.best", "paper": "lu2022", "where": "Table 1", "lab": "06", "kind": "ordering", "statement": "S.",
+        "id": "lu2022.table1.best", "where": "Table 1", "lab": "06", "kind": "ordering", "statement": "S.",
         "compare": "mse[april] < mse[dlg]", "experiments": ["april.attacks"],
     }  # fmt: skip
     return {k: v for k, v in {**plain, **changes}.items() if v is not None}
@@ -426,7 +426,7 @@ def test_printed_numbers_come_from_the_table_they_point_to(tmp_path):
         "cell": {"step": 10, "metric": "psnr"},
         "mean": 29.93,
     }
-    (claim,) = load(tmp_path, entry(numbers=[APRIL, prose, step], holds_on_printed_numbers=True, note="N", printed="P"))
+    (claim,) = load(tmp_path, entry(numbers=[APRIL, prose, step], note="N", printed="P"))
     assert claim.numbers == (
         papers.Printed("mse[april]", 0.002, 0.006, "squared_value", "Table 1"),
         papers.Printed("iip[batch_4]", 100.0, None, None, "Appendix A"),
@@ -440,11 +440,11 @@ def test_printed_numbers_come_from_the_table_they_point_to(tmp_path):
 
 
 @pytest.mark.parametrize("changes, message", [
-    ({"colour": "red"}, r"claim lu2022.table1.best has a field 'colour'; the fields are id, paper"),
+    ({"colour": "red"}, r"claim lu2022.table1.best has a field 'colour'; the fields are id, where"),
     ({"statement": None}, r"claim lu2022.table1.best: statement=None; give it as text"),
     ({"lab": 6}, r"lab=6; give it as text"),
     ({"lab": "6"}, r"lab='6'; give two digits"),
-    ({"paper": "april"}, r"paper='april'; try one of zhang2024"),
+    ({"id": "april.table1.best"}, r"paper='april'; try one of zhang2024"),
     ({"kind": "hunch"}, r"kind='hunch'; try one of ordering"),
     ({"profile": "class"}, r"claim lu2022.table1.best has a field 'profile'"),
     ({"experiments": ["april"]}, r"claim lu2022.table1.best: experiment='april' is no name; give module.function"),
@@ -453,7 +453,7 @@ def test_printed_numbers_come_from_the_table_they_point_to(tmp_path):
     ({"needs": ["1 < 2"]}, r"needs='1 < 2' names nothing that is measured"),
     ({"headline": "12"}, r"claim lu2022.table1.best: headline='12'; give the number of a question in headlines.yaml, 1 to 18"),
     ({"headline": 19}, r"headline=19; give the number"),
-    ({"id": "table1.best"}, r"claim table1.best: its id starts with its paper, as in lu2022.table1.best"),
+    ({"id": "table1.best"}, r"claim table1.best: paper='table1'; try one of zhang2024"),
     ({"numbers": [{**APRIL, "mean": 0.003}]}, r"mse\[april\] is given as 0.003; lu2022_table1 has 0.002"),
     ({"numbers": [{**APRIL, "cell": {"attack": "APRIL"}}]}, r"mse\[april\] fits 6 cells of lu2022_table1"),
     ({"numbers": [{**APRIL, "cell": {"colour": "red"}}]}, r"names a column 'colour'; lu2022_table1 has architecture"),
