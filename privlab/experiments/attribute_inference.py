@@ -117,7 +117,6 @@ def eye(pixels: Tensor, side: int = 8) -> Tensor:
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(
         2,
@@ -190,7 +189,6 @@ def architectures(
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(
         1,
@@ -285,7 +283,6 @@ def compared(courses: Mapping[str, Mapping[str, list[float]]]) -> Values:
 
 
 @experiment(
-    protocol=1,
     data=("orl",),
     smoke=Size(2, "3 epochs: it proves the code", settings=dict(recipe=FACES_SMOKE)),
     class_=Size(

@@ -82,7 +82,6 @@ def _psnr(images: Tensor, truth: Tensor) -> float:
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(
         1,
@@ -138,7 +137,6 @@ def ways(
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(
         1,

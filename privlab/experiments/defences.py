@@ -41,7 +41,6 @@ _SOME: dict[str, Any] = {
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(
         2, "a small ViT, searches of 3 steps",
@@ -123,7 +122,6 @@ _FEW: dict[str, Any] = dict(
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(
         2, "victims of 48 images, 2 epochs",
@@ -181,7 +179,6 @@ PAPERS = {"swin": "swin_tiny_cifar", "resnet": "resnet50_cifar"}
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(2, "small networks, 2 steps", settings=dict(networks=FRESH, noises=[0.0, 1.0], steps=2)),
     class_=Size(
@@ -227,7 +224,6 @@ _THREE: dict[str, Any] = dict(networks={"resnet": "resnet", "swin": "swin", "vit
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(
         2, "victims of 48 images, 2 epochs",
@@ -294,7 +290,6 @@ SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value 
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(
         2, "a quarter of the width, searches of 2 steps",
@@ -356,7 +351,6 @@ MEASURES: dict[str, UpdateDefence | float | None] = {
 
 
 @experiment(
-    protocol=1,
     data=("imagenet_samples",),
     smoke=Size(2, "a stock ViT-S/32 at 224 pixels", settings=dict(model="vit_small_patch32_224")),
     class_=Size(8, "a stock ViT-B/16 at 224 pixels, untrained", own=True, settings=dict(model="vit_base_patch16_224")),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from privlab.attacks.gradient_inversion.cases import Case, searched
 from privlab.attacks.membership_inference import signals
 from privlab.defences import updates
 from privlab.defences.updates import UpdateDefence
+from privlab.experiments.reconstruction import baselines
 from privlab.leak import Leak, observe
 from privlab.training import Recipe, batches, shadow_models
 from privlab.training.defence import Defence
@@ -62,11 +62,9 @@ def spent(way: str, level: float, measured: Mapping[str, float] | None = None) -
     return updates.sent("spread", shares=shares, relative=level)
 
 
-@cache
 def guess() -> Tensor:
     """The mean of the public photographs, (1, 3, 32, 32) in [0, 1]; photographs under attack are of the test split."""
-    mean = data.load("cifar10").pixels.numpy().mean(0, keepdims=True)  # in float64, without a copy of them all
-    return torch.from_numpy(mean / 255).float()
+    return baselines()["mean_photograph"]
 
 
 class Client:

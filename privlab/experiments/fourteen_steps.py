@@ -38,7 +38,6 @@ def searching(repeat: int, steps: int, device: str, **how: Any) -> Search:
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, patience=4, chosen=ALL, **QUARTER)),
     class_=Size(8, f"{SMALL}, 60 steps and 400", settings=dict(steps=60, patience=400, chosen=ALL, **QUARTER)),
@@ -68,7 +67,6 @@ def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device:
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
     class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, **QUARTER)),
@@ -88,7 +86,6 @@ def resolution(repeat: int, device: str = "cpu", **how: Any) -> Values:
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, passes=8, **QUARTER)),
     class_=Size(8, f"{SMALL}, 60 steps, 120 passes", settings=dict(steps=60, passes=120, **QUARTER)),
@@ -114,7 +111,6 @@ def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Value
 
 
 @experiment(
-    protocol=1,
     data=("cifar10", "imagenet_samples"),
     smoke=Size(
         1, f"five of the steps, {SMALL}, 2 steps",
@@ -196,7 +192,6 @@ def last_map(model: Any) -> Any:
 
 
 @experiment(
-    protocol=1,
     smoke=Size(1, "the networks as they are", own=True),
     class_=Size(2, "the networks as they are", own=True),
 )
@@ -208,7 +203,6 @@ def parameters(repeat: int) -> Values:
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(
         1, f"{SMALL}, 64 images, 1 epoch",

@@ -91,7 +91,6 @@ def _read_off(model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> dict[st
 
 
 @experiment(
-    protocol=1,
     data=SETS,
     smoke=Size(1, "a fresh small ViT", settings=dict(width=128)),
     class_=Size(16, "a fresh small ViT"),
@@ -132,7 +131,6 @@ def ablation_rows(steps: int, **changes: Any) -> dict[str, gradient_inversion.Gr
 
 
 @experiment(
-    protocol=1,
     data=SETS,
     smoke=Size(1, SHORT.format(3), settings=dict(steps=3, width=96)),
     class_=Size(8, SHORT.format(20), settings=dict(steps=20, width=256)),
@@ -171,7 +169,6 @@ def generator(normalise: Any) -> search_spaces.Affine:
 
 
 @experiment(
-    protocol=1,
     data=SETS,
     smoke=Size(1, "small trained networks, 3 steps", settings=dict(steps=3, images=96, epochs=2, width=96)),
     class_=Size(
@@ -235,7 +232,6 @@ ZOO = {
 
 
 @experiment(
-    protocol=1,
     data=("imagenet_samples", "cifar10"),
     smoke=Size(1, "the zoo in miniature, 1 step", settings=dict(steps=1, batch=1, miniature=True)),
     gpu=Size(5, "the paper's trained networks, batches of 4, 2,000 steps", settings=dict(steps=2_000, batch=4)),
@@ -261,7 +257,6 @@ def zoo(repeat: int, steps: int, batch: int, miniature: bool = False, device: st
 
 
 @experiment(
-    protocol=1,
     data=SETS,
     smoke=Size(1, SHORT.format(2), settings=dict(steps=2, width=64)),
     class_=Size(8, SHORT.format(20), settings=dict(steps=20)),
@@ -281,7 +276,6 @@ def patch_size(repeat: int, steps: int, width: int = 192, device: str = "cpu") -
 
 
 @experiment(
-    protocol=1,
     data=SETS,
     smoke=Size(1, "a small ViT, 2 steps", settings=dict(steps=2, sizes=[1, 2, 4], distractors=64, width=96)),
     class_=Size(8, "a small ViT, 20 steps", settings=dict(steps=20, width=256, sizes=[1, 2, 4], distractors=200)),
@@ -325,7 +319,6 @@ def batches(
 
 
 @experiment(
-    protocol=1,
     data=("orl", "cifar10"),
     smoke=Size(1, "a small grey ViT, 2 steps", settings=dict(steps=2, width=64, others=40)),
     class_=Size(8, "a small grey ViT of 32 pixels, 20 steps", settings=dict(steps=20, others=40)),

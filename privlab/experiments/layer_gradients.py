@@ -31,7 +31,6 @@ def selections(model: nn.Module) -> dict[str, list[str]]:
 
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(1, "a small trained ViT, 2 steps", settings=dict(steps=2, images=96, epochs=2, width=96)),
     class_=Size(

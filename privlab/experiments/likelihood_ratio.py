@@ -86,7 +86,6 @@ def by_count(said: Answers, count: int) -> dict[str, dict[str, float]]:
 
 
 @experiment(
-    protocol=1,
     smoke=Size(2, "8 invented models, 2,000 images", settings=dict(images=2_000)),
     class_=Size(16, "8 invented models, 20,000 images whose margins are noise", settings=dict(images=20_000)),
 )

@@ -55,7 +55,6 @@ _DOGS: dict[str, Any] = dict(
 
 
 @experiment(
-    protocol=1,
     data=("orl",),
     smoke=Size(
         2, "8 people, networks of four blocks, 8 epochs",
@@ -162,7 +161,6 @@ def convinced(model: Callable[[Tensor], Tensor], pictures: Tensor, targets: Tens
 
 
 @experiment(
-    protocol=1,
     data=("orl",),
     smoke=Size(2, "8 people, 8 epochs", settings=dict(stage=TINY, network="tiny", epochs=2)),
     class_=Size(
@@ -194,7 +192,6 @@ def identities(repeat: int, stage: Mapping[str, Any], network: str, epochs: int,
 
 
 @experiment(
-    protocol=1,
     data=("mnist",),
     smoke=Size(
         2,

@@ -1,7 +1,6 @@
 """An experiment: a function of one repeat that yields named numbers, and the sizes at which it can be run.
 
 @experiment(
-    protocol=1,
     data=("cifar10",),
     smoke=Size(2, "small networks, 20 steps", settings=dict(steps=20)),
     night=Size(12, "the papers' networks", own=True, settings=dict(steps=3_000)),

@@ -70,7 +70,6 @@ def attacked(stage: People, network: str, kind: Mapping[str, Any], at: Sequence[
 
 
 @experiment(
-    protocol=1,
     data=("orl",),
     smoke=Size(
         2, "8 people, a network of four blocks, 8 epochs",
@@ -127,7 +126,6 @@ def defences(
 
 
 @experiment(
-    protocol=1,
     data=("orl",),
     smoke=Size(
         2, "8 people, a network of four blocks, 8 epochs",
@@ -173,7 +171,6 @@ def skip_factor(
 
 
 @experiment(
-    protocol=1,
     data=("orl",),
     smoke=Size(2, "8 people, 2 epochs", settings=dict(stage=TINY, networks=same("maxvit"), epochs=2, stops=[1])),
     night=Size(
@@ -215,7 +212,6 @@ NORMS: dict[str, dict[str, Any]] = {"batchnorm": {}, "groupnorm": GROUPED}
 
 
 @experiment(
-    protocol=1,
     data=("orl",),
     smoke=Size(2, "8 people, networks of four blocks", settings=dict(stage=TINY, network="tiny", longer=1, stops=[4])),
     night=Size(
@@ -265,7 +261,6 @@ _CELEBA: dict[str, Any] = dict(
 
 
 @experiment(
-    protocol=1,
     data=("mnist",),
     smoke=Size(2, "digits of 16 pixels, GANs of two epochs", settings=_DIGITS_SMOKE),
     night=Size(12, "digits of 16 pixels behind a narrow ResNet-18, GANs trained for minutes", settings=_DIGITS_NIGHT),

@@ -1,4 +1,4 @@
-"""The questions that a reader wants answered first, and what the verdicts of their claims answer so far; the counts as one sentence.
+"""The questions that a reader wants answered first, and what the verdicts of their claims answer so far.
 
 The papers answer each question with yes. So a claim that reproduced speaks for yes, one that did not for no, and only in its scope: a
 stand-in never answers for the paper's own size. Claims whose comparison was chosen after a look at the data answer nothing. Of the claims
@@ -26,15 +26,13 @@ from privlab.ledger.judging import (
     MEASURING,
     NOT_REPRODUCED,
     NOT_TESTED,
-    OWN,
     REPRODUCED,
     SCOPES,
-    STAND_IN,
     Judgement,
 )
 from privlab.ledger.papers import PAPERS, Claim, entries
 
-__all__ = ["ANSWERS", "Headline", "Question", "answer", "count", "headlines", "questions", "sentence"]
+__all__ = ["ANSWERS", "Headline", "Question", "answer", "count", "headlines", "questions"]
 
 YES, NO, MIXED, EQUAL, UNDECIDED = "yes", "no", "mixed", "equal", "undecided"
 ANSWERS = (YES, NO, MIXED, EQUAL, UNDECIDED, MEASURING)
@@ -137,17 +135,3 @@ def _of_equality(claim: Claim) -> bool:
         case ast.Compare(left=ast.Call(func=ast.Name(id="abs")), ops=[ast.Lt() | ast.LtE()]):
             return all(compare(dict.fromkeys(compare.names, value)) for value in (0.0, 1e3))
     return False
-
-
-def sentence(judgements: Iterable[Judgement]) -> str:
-    """How many of the four papers' claims have which verdict, in one sentence; the scopes apart."""
-    asked = [j for j in judgements if j.claim.paper != "privlab"]
-    late = sum(j.exploratory for j in asked)
-    found = Counter((j.scope, j.verdict) for j in asked if not j.exploratory)
-    every = Counter(j.verdict for j in asked if not j.exploratory)
-    own, stand_in = ([found[scope, verdict] for verdict in (REPRODUCED, NOT_REPRODUCED)] for scope in (OWN, STAND_IN))
-    return (
-        f"Of the {len(asked) - late} claims of the four papers, {own[0]} reproduced and {own[1]} did not in the paper's own setting; "
-        f"in stand-ins, which speak of their own size alone, {stand_in[0]} appear and {stand_in[1]} do not; "
-        f"{every[INCONCLUSIVE]} are inconclusive, {every[NOT_TESTED]} not tested, {every[MEASURING]} not measured yet."
-    ) + (f" {late} more were chosen after a look at the data." if late else "")

@@ -12,13 +12,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from privlab.compute import store
 from privlab.data import sources
 from privlab.data.images import check_range
 from privlab.models.forward import forgetful, preprocessing
 
 LAST = "last"  # what enters the last Linear layer
-FORMAT = 1  # raise it when the same model and images begin to give other features
 
 
 def last_linear(model: nn.Module) -> str:
@@ -79,26 +77,6 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
         for module, mode in modes.items():
             module.training = mode
     return {layer: torch.cat(rows) for layer, rows in parts.items()}
-
-
-def kept(
-    model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), root: str | None = None
-) -> dict[str, Tensor]:
-    """`read`, from the run store if the same weights were asked about the same images before.
-
-    root: of the store; `store.folder()` if not given.
-    """
-    weights = model.state_dict()
-    settings = {
-        "model": [f"{model}{preprocessing(model)}", store.digest(*weights.values()), *weights],
-        "images": store.digest(images),
-        "layers": list(layers),
-    }
-    run = store.keyed("features", settings, format=FORMAT, device=next(model.parameters()).device, root=root)
-    if not run.complete:
-        run.save("features", read(model, images, layers))
-        run.finish()
-    return run.load("features")
 
 
 @contextmanager

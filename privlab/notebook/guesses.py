@@ -13,47 +13,14 @@ import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from IPython import get_ipython
 
 from privlab.compute import reading
 from privlab.compute.atomic import write_atomic
 
-if TYPE_CHECKING:
-    import pandas
-
 FILE = "guesses.json"
-_FIELDS = ("question", "guess", "unit", "right", "when")
-
-
-def table(*places: Path | str) -> pandas.DataFrame:
-    """All guesses of one or many files, one a row: folder, lab, name, question, guess, unit, right, when.
-
-    places: guesses.json files, or folders that hold some at any depth, such as what a class handed in; this folder if none is given.
-    A guess is a number, a word, or a list of words where several could be ticked (`table().explode("guess")` has a row for each);
-    `right` is None where the guess was not yet compared.
-    Raises OSError or ValueError, which names the file, for one that cannot be read as guesses; FileNotFoundError where there is none.
-    """
-    import pandas as pd
-
-    files = [
-        file
-        for place in map(Path, places or (".",))
-        for file in (sorted(place.rglob(FILE)) if place.is_dir() else [place])
-    ]
-    if not files:
-        raise FileNotFoundError(
-            f"no {FILE} below {', '.join(map(str, places)) or 'this folder'}; give a folder that holds some"
-        )
-    rows = []
-    for file in files:
-        with reading.guarded(file, "holds no guesses that can be read", "leave it out, or ask for it again"):
-            for lab, asked in _checked(reading.json_file(file)).items():
-                rows += [
-                    (str(file.parent), lab, name, *(one.get(field) for field in _FIELDS)) for name, one in asked.items()
-                ]
-    return pd.DataFrame(rows, columns=["folder", "lab", "name", *_FIELDS])
 
 
 def named(question: str) -> str:

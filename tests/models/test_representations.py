@@ -130,35 +130,6 @@ def test_hooks_come_off_where_the_pass_fails(model):
     assert hooks_of(model) == 0
 
 
-def test_a_second_call_reads_from_the_store(tmp_path, monkeypatch):
-    model, x = models.build("vit_cifar", 4, **SMALL["vit_cifar"]), images()
-    first = representations.kept(model, x, (LAST, "blocks.0"), tmp_path)
-
-    def no_more(*_):
-        raise AssertionError("it was computed again")
-
-    monkeypatch.setattr(representations, "read", no_more)
-    again = representations.kept(model, x, (LAST, "blocks.0"), tmp_path)
-    assert all(torch.equal(first[layer], again[layer]) for layer in (LAST, "blocks.0"))
-
-
-@pytest.mark.parametrize("change", ["weights", "images", "layers", "normalisation"])
-def test_another_model_or_other_images_are_read_anew(tmp_path, change):
-    model, x, layers = models.build("vit_cifar", 4, **SMALL["vit_cifar"]), images(), (LAST,)
-    first = representations.kept(model, x, layers, tmp_path)
-    if change == "weights":
-        with torch.no_grad():
-            model.norm.bias += 1
-    elif change == "images":
-        x = images(seed=1)
-    elif change == "layers":
-        layers = ("blocks.1",)
-    else:
-        model.normalise = Normalise((0.5,), (0.5,))
-    again = representations.kept(model, x, layers, tmp_path)
-    assert not torch.equal(next(iter(first.values())), next(iter(again.values())))
-
-
 # -- bad input -------------------------------------------------------------------------------------------------------------
 
 

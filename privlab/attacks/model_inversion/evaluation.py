@@ -7,7 +7,6 @@ ones in its features (Koh et al. 2024, section 14; the measures are those of PPA
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,13 +115,6 @@ def nearest(features: Tensor, targets: Tensor, private: Tensor, labels: Tensor) 
     if shortest.isinf().any():
         raise ValueError(f"targets: there is no private photograph of class {int(targets[shortest.isinf()][0])}")
     return shortest
-
-
-def embedded(embed: Callable[[Tensor], Tensor], images: Tensor, targets: Tensor, private: Labelled) -> Tensor:
-    """The distance of `nearest` in another network's space, such as a face recogniser's: (n,)."""
-    pixels, labels = batches.pair(private)
-    features, private_features = (embed(batches.unit(x, torch.float32)) for x in (images, pixels))
-    return nearest(features, targets, private_features, labels)
 
 
 def _same(one: nn.Module, other: nn.Module) -> bool:

@@ -1,6 +1,6 @@
 from .architecture_drawing import blocks
 from .charts import dots, heat, lines, scatter, spectrum
-from .distributions import cloud, confusion, gaussians, histogram, roc
+from .distributions import cloud, confusion, histogram, roc
 from .evidence_charts import evidence, evidence_lines, published
 from .image_grids import face, images, side_by_side, smooth, tiles
 from .picture import Picture
@@ -15,7 +15,6 @@ __all__ = [
     "evidence",
     "evidence_lines",
     "face",
-    "gaussians",
     "heat",
     "histogram",
     "images",

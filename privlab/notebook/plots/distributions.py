@@ -20,7 +20,6 @@ from privlab.notebook.plots.picture import COLOURS, DASHES, MARKERS, Picture, Va
 IN, OUT = COLOURS[1], COLOURS[0]  # members, whoever draws them, and the others
 HATCHES = ("//", "\\\\")  # of two groups; more would be a thicket
 LINE = dict[str, Any](color="black", linestyle=(0, (1, 1)), linewidth=2)  # the one value that a figure is about
-RUG = (-0.1, -0.21)  # where the ticks of the two groups stand, in heights of the highest curve
 GRID = 1_000  # points of a curve on its log axis: closer than the picture's own, so its steps show
 
 
@@ -108,50 +107,6 @@ def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float
     picture.draw_thresholds(ax, {}, marks, foot=True)  # good attacks run along the top
     for axis in (ax.xaxis, ax.yaxis):
         _decades(axis, left, 1, lambda rate: f"{100 * rate:.12g}%")
-    picture.legend_above(figure)
-    return picture.render(figure, alt)
-
-
-def gaussians(
-    values_in: Values, values_out: Values, fit: Sequence[float], target: float, *, xlabel: str, alt: str
-) -> Picture:
-    """One image in the likelihood-ratio attack: what the shadow models say of it, the Gaussians fitted to that, and the target's answer.
-
-    values_in, values_out: (models,), the image's margins in the models that were trained on it and in those that were not; ticks.
-    fit: mean and standard deviation inside, then outside, however they were estimated; curves.
-    target: the margin in the attacked model; an upright line. Above the chart stands how many times likelier the "in" curve makes it.
-    Raises ValueError for no values, values that are not finite, a standard deviation that is not positive, or an empty alt.
-    Source: Carlini et al. 2022, algorithm 1.
-    """
-    from scipy.stats import norm  # not at the top: it takes two seconds to import, and sklearn one
-
-    groups = picture.columns("values", {"in": values_in, "out": values_out}, log=False)
-    if len(fit) != 4 or not np.isfinite([*fit, target]).all() or min(fit[1], fit[3]) <= 0:
-        expected = (
-            "give finite (mean_in, std_in, mean_out, std_out), the standard deviations above 0, and a finite target"
-        )
-        raise ValueError(f"fit={tuple(fit)}, target={target}: {expected}")
-    mean_in, std_in, mean_out, std_out = (float(number) for number in fit)
-    fits = {"in": (mean_in, std_in, IN, "-", "trained"), "out": (mean_out, std_out, OUT, "--", "not trained")}
-    bells = [
-        mean + std * np.linspace(-4, 4, 200) for mean, std, *_ in fits.values()
-    ]  # so that a narrow one is not missed
-    x = np.sort(np.concatenate([*bells, *groups.values(), [target]]))
-    peak = max(norm.pdf(0, scale=std) for std in (std_in, std_out))
-    figure, ax = picture.empty_chart(xlabel, "density", "", height=3.7)
-    for row, (name, (mean, std, colour, dash, whose)) in enumerate(fits.items()):
-        density, values = norm.pdf(x, mean, std), groups[name]
-        label = f"{len(values):,} model{'s' * (len(values) > 1)} {whose} on it: {mean:.3g} ± {std:.3g}"
-        ax.plot(x, density, color=colour, linestyle=dash, linewidth=1.8, label=label)
-        ax.fill_between(x, density, color=colour, alpha=0.1, linewidth=0)
-        ax.vlines(values, (RUG[row] - 0.03) * peak, (RUG[row] + 0.03) * peak, color=colour, linewidth=1.1)
-    ax.axhline(0, color="#999999", linewidth=0.8)
-    ax.axvline(target, **LINE, label=f"the target: {target:.3g}")
-    ax.set_ylim(-0.27 * peak, 1.08 * peak)
-    heights = [tick for tick in ax.get_yticks() if 0 <= tick <= peak]
-    ax.set_yticks([*heights, *(row * peak for row in RUG)], [*(f"{tick:.3g}" for tick in heights), *fits])
-    ratio = norm.logpdf(target, mean_in, std_in) - norm.logpdf(target, mean_out, std_out)
-    ax.set_title(_verdict(ratio), loc="left", fontsize=11)
     picture.legend_above(figure)
     return picture.render(figure, alt)
 
@@ -265,11 +220,3 @@ def _decades(axis: Axis, low: float, high: float, written: Callable[[float], str
     between = [digit * 10.0**power for power in powers for digit in range(2, 10) if step == 1]
     draw(between, 0, 1, transform=across, color="#f0f0f0", linewidth=0.6, zorder=0.5)
     (ax.set_xlim if upright else ax.set_ylim)(low, high)
-
-
-def _verdict(ratio: float) -> str:
-    size = abs(ratio)
-    times = f"{math.exp(size):.2g}" if size < 4 else f"{math.exp(size):,.0f}" if size < 9 else f"e^{size:,.0f}"
-    sides = ("in", "out") if ratio > 0 else ("out", "in")
-    verdict = f"{times} times as likely {sides[0]} as {sides[1]}" if size >= 0.05 else "as likely in as out"
-    return f"log-likelihood ratio {ratio:+,.2f}: {verdict}"

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from privlab.attacks.model_inversion import evaluation
-from privlab.attacks.model_inversion.evaluation import EvaluationModel, evaluation_model, nearest
+from privlab.attacks.model_inversion.evaluation import evaluation_model, nearest
 from privlab.data import Normalise
 
 
@@ -152,21 +151,3 @@ def test_classes_without_photographs_and_pairs_that_do_not_fit():
         evaluation_model(told(), 1.0, PRIVATE).score(PRIVATE[0][:2], torch.tensor([0, 3]))
     with pytest.raises(ValueError, match=r"labels of shape \(2,\)"):
         evaluation_model(told(), 1.0, (PRIVATE[0], PRIVATE[1][:2]))
-
-
-# -- another network's space -----------------------------------------------------------------------------------------------
-
-
-def test_distances_in_another_space():
-    """The mean of a picture: pictures of floats, photographs of bytes."""
-    found = torch.stack([torch.full((1, 1, 6), 0.2), torch.full((1, 1, 6), 0.9)])
-    private = (
-        torch.stack([torch.full((1, 1, 6), v, dtype=torch.uint8) for v in (0, 255, 51)]),
-        torch.tensor([0, 0, 1]),
-    )
-    got = evaluation.embedded(lambda x: x.mean((1, 2, 3))[:, None], found, torch.tensor([1, 0]), private)
-    assert got.tolist() == pytest.approx([0, 0.1], abs=1e-6)
-    made = EvaluationModel(told(), 1.0, PRIVATE[0].flatten(1), PRIVATE[1])
-    images, targets = torch.rand(3, 1, 1, 6), torch.tensor([0, 1, 5])
-    own = evaluation.embedded(lambda x: x.flatten(1), images, targets, PRIVATE)
-    torch.testing.assert_close(made.score(images, targets).knn, own)

@@ -18,8 +18,6 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
-from scipy.integrate import trapezoid
-from scipy.stats import norm
 
 from privlab.metrics.roc import curve
 from privlab.notebook import plots
@@ -30,14 +28,12 @@ CURVES = {
     "ViT": [curve([3, 2.5, 2, 1, 0.5, 0.2], [True, True, False, True, False, False])],
     "CNN": [curve(np.arange(2_000), np.arange(2_000) % k > 0) for k in (2, 3)],
 }
-FIT = (4.0, 0.5, 1.0, 2.0)
 CLOUD = {f"group {n}": np.random.default_rng(n).normal(n, 1, (5, 2)) for n in range(10)}
 
 DRAW: dict[str, Callable[[str], plots.Picture]] = {
     "histogram": lambda alt: plots.histogram(LOSSES, xlabel="loss", threshold=0.45, alt=alt),
     "log histogram": lambda alt: plots.histogram(LOSSES, xlabel="loss", log=True, alt=alt),
     "roc": lambda alt: plots.roc(CURVES, alt=alt),
-    "gaussians": lambda alt: plots.gaussians([3.5, 4.5], [-1, 3], FIT, 3.0, xlabel="margin", alt=alt),
     "confusion": lambda alt: plots.confusion(75, 25, 10, 190, alt=alt),
     "cloud": lambda alt: plots.cloud(CLOUD, alt=alt),
 }
@@ -283,52 +279,6 @@ def test_even_few_non_members_get_an_axis(non_members: int, figures: list[Figure
     assert right == 1 and left == pytest.approx(min(0.1, 1 / non_members))
 
 
-# -- one image's Gaussians ---------------------------------------------------------------------------------------------
-
-
-def test_gaussians_are_the_fitted_ones(figures: list[Figure]) -> None:
-    DRAW["gaussians"]("x")
-    for label, mean, std in (("2 models trained on it: 4 ± 0.5", 4, 0.5), ("2 models not trained on it: 1 ± 2", 1, 2)):
-        x, y = named(figures[0], label)
-        assert y == pytest.approx(norm.pdf(x, mean, std))
-        assert trapezoid(y, x) == pytest.approx(1, abs=1e-3)
-    assert named(figures[0], "the target: 3")[0].tolist() == [3, 3]
-    ticks = [
-        c.get_segments() for c in figures[0].axes[0].collections if hasattr(c, "get_segments") and c.get_segments()
-    ]
-    assert [[segment[0, 0] for segment in group] for group in ticks] == [[3.5, 4.5], [-1, 3]]
-    assert all(segment[:, 1].max() < 0 for group in ticks for segment in group)  # below the curves
-    assert {"in", "out"} <= {label.get_text() for label in figures[0].axes[0].get_yticklabels()}
-
-
-@pytest.mark.parametrize(
-    ("fit", "target", "title"),
-    [
-        ((1, 1, -1, 1), 1.0, "log-likelihood ratio +2.00: 7.4 times as likely in as out"),  # -0 + 2^2 / 2
-        ((1, 1, -1, 1), -3.0, "log-likelihood ratio -6.00: 403 times as likely out as in"),
-        ((1, 1, -1, 1), 0.0, "log-likelihood ratio +0.00: as likely in as out"),
-        ((0, 1, 0, 1), -9.0, "log-likelihood ratio +0.00: as likely in as out"),
-        ((10, 1, -10, 1), 100.0, "log-likelihood ratio +2,000.00: e^2,000 times as likely in as out"),  # 110²/2 - 90²/2
-        (
-            (0, 1, 0, math.e),
-            0.0,
-            "log-likelihood ratio +1.00: 2.7 times as likely in as out",
-        ),  # the narrower at its peak
-    ],
-)
-def test_the_ratio_is_said(fit: tuple[float, ...], target: float, title: str, figures: list[Figure]) -> None:
-    plots.gaussians([0], [0], fit, target, xlabel="margin", alt="x")
-    assert figures[0].axes[0].get_title(loc="left") == title
-    low, high = figures[0].axes[0].get_xlim()
-    assert low < target < high
-
-
-def test_a_narrow_gaussian_is_not_missed(figures: list[Figure]) -> None:
-    plots.gaussians([0.0], [50.0], (0, 1e-3, 50, 10), 0, xlabel="margin", alt="x")
-    _, y = named(figures[0], "1 model trained on it: 0 ± 0.001")
-    assert y.max() == pytest.approx(norm.pdf(0, scale=1e-3), rel=1e-3)
-
-
 # -- the table of verdicts ---------------------------------------------------------------------------------------------
 
 
@@ -370,10 +320,6 @@ def drawn(**changes: object) -> Callable[[], object]:
     return lambda: plots.histogram(**({"groups": LOSSES, "xlabel": "x", "alt": "x"} | changes))  # type: ignore[arg-type]
 
 
-def fitted(fit: tuple[float, ...] = FIT, target: float = 0, inside: object = (1.0,)) -> Callable[[], object]:
-    return lambda: plots.gaussians(inside, [1.0], fit, target, xlabel="x", alt="x")  # type: ignore[arg-type]
-
-
 def rates(fpr: list[float], tpr: list[float]) -> Callable[[], object]:
     one = SimpleNamespace(fpr=np.array(fpr), tpr=np.array(tpr))
     return lambda: plots.roc({"a": [one]}, alt="x")
@@ -400,12 +346,6 @@ def rates(fpr: list[float], tpr: list[float]) -> Callable[[], object]:
         (rates([0, 0.5, 0.4, 1], [0, 0, 0, 1]), "'a' holds rates that do not rise"),
         (rates([0, 0.5, 1], [0, 1]), "'a' holds rates that do not rise"),
         (rates([0, 1], [math.nan, 1]), "'a' holds rates that do not rise"),
-        (fitted(inside=[]), "values: 'in' holds no values"),
-        (fitted(inside=[math.inf]), "'in' holds an infinite value"),
-        (fitted((4, 0, 1, 2)), r"fit=\(4, 0, 1, 2\), target=0: give finite .* the standard deviations above 0"),
-        (fitted((4, 1, math.nan, 2)), "give finite"),
-        (fitted(target=math.inf), "target=inf: give finite .* and a finite target"),
-        (fitted((4, 1, 1)), r"fit=\(4, 1, 1\), target=0: give finite \(mean_in, std_in, mean_out, std_out\)"),
         (lambda: plots.confusion(-1, 2, 3, 4, alt="x"), "tp=-1 is no count; give whole numbers of 0 or more"),
         (lambda: plots.confusion(1, 2, 3, 4.5, alt="x"), "tn=4.5 is no count"),  # type: ignore[arg-type]
         (lambda: plots.confusion(1, True, 3, 4, alt="x"), "fn=True is no count"),
