@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from privlab.notebook.exercises.answers import letters, word
 
@@ -71,8 +72,7 @@ TAUGHT = {
 }
 
 
-def clinic(answer: object) -> Iterator[str]:
-    yield from letters(answer, TAUGHT_NOTHING, TAUGHT, "the facts are a to f")
+clinic = partial(letters, right=TAUGHT_NOTHING, wrong=TAUGHT, there="the facts are a to f")
 
 
 BROCHURE = {
@@ -87,20 +87,16 @@ NO_BROCHURE = {
 }
 
 
-def brochure(answer: object) -> Iterator[str]:
-    yield from letters(answer, BROCHURE, NO_BROCHURE, "the facts are a to f")
+brochure = partial(letters, right=BROCHURE, wrong=NO_BROCHURE, there="the facts are a to f")
 
 
-def nobody(answer: object) -> Iterator[str]:
-    yield from letters(answer, AT_RISK, NOT_AT_RISK, "the facts are a to f")
+nobody = partial(letters, right=AT_RISK, wrong=NOT_AT_RISK, there="the facts are a to f")
 
 
-def evidence(answer: object) -> Iterator[str]:
-    yield from letters(answer, EVIDENCE, NO_EVIDENCE, "the report has a to f")
+evidence = partial(letters, right=EVIDENCE, wrong=NO_EVIDENCE, there="the report has a to f")
 
 
-def pairs(answer: object) -> Iterator[str]:
-    yield from letters(answer, PAIRS, NO_PAIRS, "the pairs are a to e")
+pairs = partial(letters, right=PAIRS, wrong=NO_PAIRS, there="the pairs are a to e")
 
 
 def vendor(answer: object) -> Iterator[str]:
@@ -134,8 +130,7 @@ SIGNED = {
 }
 
 
-def report(answer: object) -> Iterator[str]:
-    yield from letters(answer, UNSIGNED, SIGNED, "the reasons are a to f")
+report = partial(letters, right=UNSIGNED, wrong=SIGNED, there="the reasons are a to f")
 
 
 UNSAFE = {
@@ -150,8 +145,7 @@ NOT_UNSAFE = {
 }
 
 
-def safe(answer: object) -> Iterator[str]:
-    yield from letters(answer, UNSAFE, NOT_UNSAFE, "the findings are a to f")
+safe = partial(letters, right=UNSAFE, wrong=NOT_UNSAFE, there="the findings are a to f")
 
 
 ADD = {
@@ -166,8 +160,7 @@ NO_ADD = {
 }
 
 
-def auditor(answer: object) -> Iterator[str]:
-    yield from letters(answer, ADD, NO_ADD, "the facts are a to f")
+auditor = partial(letters, right=ADD, wrong=NO_ADD, there="the facts are a to f")
 
 
 CREDIT = {
@@ -182,5 +175,4 @@ NO_CREDIT = {
 }
 
 
-def credit(answer: object) -> Iterator[str]:
-    yield from letters(answer, CREDIT, NO_CREDIT, "the facts are a to f")
+credit = partial(letters, right=CREDIT, wrong=NO_CREDIT, there="the facts are a to f")
