@@ -1,4 +1,4 @@
-"""Labs 05 and 06 as experiments: repeats of their own, the same start for what is compared, guesses at no gradient, names of the claims."""
+"""Labs 05 and 06 as experiments: repeats of their own, the same start for what is compared, and guesses at no gradient."""
 
 import warnings
 from functools import cache
@@ -8,9 +8,7 @@ import torch
 
 from privlab import data, experiments, metrics
 from privlab.attacks.gradient_inversion import presets
-from privlab.experiments import april_by_optimisation, april_closed_form, april_victims, pictures, sense_of_place
-from privlab.ledger import papers
-from privlab.ledger.grammar import parse
+from privlab.experiments import april_by_optimisation, april_victims, pictures, sense_of_place
 
 TINY = dict(april_victims.TINY, position_std=1.0)
 
@@ -24,25 +22,6 @@ def yielded(name):
 @pytest.fixture(autouse=True)
 def own_store(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path_factory.getbasetemp() / "april_store"))
-
-
-@pytest.mark.parametrize("claim", [c for lab in ("05", "06") for c in papers.claims(lab)], ids=lambda c: c.id)
-def test_each_name_of_a_claim_is_measured_by_one_of_its_experiments(claim):
-    for text in (claim.compare, *claim.needs):
-        for name in parse(text, claim.id).names:
-            assert sum(name in names_of(experiment) for experiment in claim.experiments) == 1, name
-
-
-def names_of(experiment):
-    if experiment == "april_closed_form.stock":  # gigabytes at smoke
-        cells = experiments.find(experiment).size("class").settings["cells"]
-        return {f"psnr[patch_embedding, {april_closed_form.STOCK[model]}, {form}]" for model, form in cells}
-    smoke = yielded(experiment)[0].keys()
-    if experiment == "april_closed_form.families":  # one network at smoke
-        others = april_closed_form.FAMILIES
-        wide = {f"psnr[subspace, vit_large_patch16_224, {form}]" for form in april_closed_form.FORMATS}
-        return {name.replace("vit_small_patch32_224", other) for name in smoke for other in others} | wide
-    return smoke
 
 
 def test_the_guesses_look_at_no_gradient_and_at_no_photograph_under_attack():

@@ -1,18 +1,10 @@
-"""Batches under GradViT: what a repeat draws, what its rows are, and that claims find their names."""
+"""Batches under GradViT: what a repeat draws, and what its rows are."""
 
-import json
-from pathlib import Path
-
-import pytest
 import torch
 
-from privlab import data, experiments, models
+from privlab import data, models
 from privlab.experiments import batch_family, batch_inversion, gradvit, layer_gradients, reconstruction
 from privlab.leak import observe
-from privlab.ledger import evidence, papers
-from privlab.ledger.grammar import parse
-
-MODULES = ("gradvit", "batch_family", "layer_gradients")
 
 
 def test_batches_are_nested_of_different_classes_and_new_in_every_repeat():
@@ -85,19 +77,3 @@ def test_a_long_search_is_taken_from_the_store(tmp_path, monkeypatch):
     assert torch.equal(one.images, again.images) and one.seconds == again.seconds
     assert not torch.equal(one.images, other.images)
     assert len([*tmp_path.rglob("result*")]) == 2
-
-
-@pytest.mark.parametrize(
-    "claim", [c for c in papers.claims() if set(MODULES) & {e.split(".")[0] for e in c.experiments}], ids=lambda c: c.id
-)
-def test_names_of_a_claim_are_yielded_by_one_of_its_experiments(claim):
-    yielded = [set(_canary(name)) for name in claim.experiments]
-    for text in (claim.compare, *claim.needs):
-        for name in parse(text, claim.id).names:
-            assert sum(name in values for values in yielded) == 1, name
-
-
-def _canary(name: str) -> dict[str, float]:
-    file: Path = evidence.path(name, "smoke")
-    assert experiments.find(name)
-    return json.loads(file.read_text().splitlines()[0])["values"]

@@ -7,8 +7,6 @@ import torch
 from privlab import data
 from privlab.experiments import find, likelihood_ratio, membership, shadow_fleets
 from privlab.experiments.shadow_fleets import Answers
-from privlab.ledger import evidence, papers
-from privlab.ledger.grammar import parse
 
 IMAGES = 400
 
@@ -110,18 +108,6 @@ def test_a_live_lab_is_shown_the_models_of_its_live_repeat(monkeypatch):
     behind = about.first("class") + about.size("class").repeats
     live = shadow_fleets.draw(behind, about.size("class").settings["images"], 4)
     assert [name for (name, _), _ in asked] == ["swin_cifar", "a_guest"] and asked[0][1].pixels.equal(live.pixels)
-
-
-@pytest.mark.parametrize("lab", ["01", "02", "03"])
-def test_each_name_of_a_claim_is_measured_by_one_of_its_experiments(lab):
-    for claim in papers.claims(lab):
-        yielded = {}
-        for name in claim.experiments:
-            (first, *_) = evidence.read(name, "smoke", find(name).digest("smoke")).repeats
-            yielded |= {value: [*yielded.get(value, []), name] for value in first.values}
-        for text in (claim.compare, *claim.needs):
-            for name in parse(text, claim.id).names:
-                assert len(yielded.get(name, [])) == 1, f"{claim.id}: {name} is measured by {yielded.get(name)}"
 
 
 def test_noise_is_told_from_members_by_nobody_in_pairs():

@@ -11,7 +11,6 @@ from torch import nn
 from privlab import experiments
 from privlab.experiments import micro_designs
 from privlab.experiments.designs import Search
-from privlab.ledger import evidence, grammar, papers
 
 TINY = dict(attack="annealed", steps=1, width=0.1, depths=[1, 1, 1, 1], public=1)
 
@@ -82,14 +81,3 @@ def test_every_size_says_all_that_its_experiment_must_know(name):
             if k in ("attack", "steps", "width", "depths", "public")
         }:
             Search(0, **({"attack": "annealed", "steps": 1} | how))
-
-
-@pytest.mark.parametrize("claim", [c for lab in ("09", "10") for c in papers.claims(lab)], ids=lambda c: c.id)
-def test_a_claim_finds_each_name_in_one_of_its_experiments(claim):
-    there = [
-        {*evidence.read(name, "smoke", experiments.find(name).digest("smoke")).repeats[0].values}
-        for name in claim.experiments
-    ]
-    for text in (claim.compare, *claim.needs):
-        for name in grammar.parse(text).names:
-            assert [name in names for names in there].count(True) == 1, name

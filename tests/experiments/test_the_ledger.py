@@ -3,17 +3,6 @@
 import numpy as np
 
 from privlab.experiments import find, the_ledger
-from privlab.ledger import papers
-
-
-def test_names_cover_the_claims():
-    measured = {
-        name
-        for which in ("decisions", "nothing_to_find", "judged_again")
-        for name, _ in find(f"the_ledger.{which}")(0, "smoke")
-    }
-    for claim in papers.claims("14"):
-        assert claim.experiments and set(papers.parse(claim.compare).names) <= measured
 
 
 def test_a_repeat_is_its_number_alone():

@@ -4,7 +4,6 @@ import base64
 import io
 import re
 
-import ipywidgets
 import numpy as np
 import pytest
 import torch
@@ -13,12 +12,7 @@ from PIL import Image
 from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.line_up import LineUp, play
 
-
-@pytest.fixture(autouse=True)
-def no_widgets_of_other_tests():
-    ipywidgets.Widget.close_all()
-    yield
-    ipywidgets.Widget.close_all()
+pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 
 
 def people(n=10):

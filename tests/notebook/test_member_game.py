@@ -2,21 +2,15 @@
 
 import re
 
-import ipywidgets
 import pytest
 import torch
 
 from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.member_game import MemberGame, play
 
+pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
+
 CLASSES = ["cat", "dog", "frog", "ship"]
-
-
-@pytest.fixture(autouse=True)
-def no_widgets_of_other_tests():
-    ipywidgets.Widget.close_all()
-    yield
-    ipywidgets.Widget.close_all()
 
 
 def game(n=60, **more):

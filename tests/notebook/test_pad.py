@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from datetime import UTC, datetime
 
-import ipywidgets
 import numpy as np
 import pytest
 import torch
@@ -15,14 +14,9 @@ from PIL import Image
 from privlab.notebook import pad, plots
 from privlab.notebook.control_sweep import sweep
 
+pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
+
 CELLS = pad.CELLS
-
-
-@pytest.fixture(autouse=True)
-def no_widgets_of_other_tests():
-    ipywidgets.Widget.close_all()
-    yield
-    ipywidgets.Widget.close_all()
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
-import ipywidgets
 import numpy as np
 import pytest
 import torch
@@ -34,12 +33,7 @@ from privlab.notebook import playback, player
 from privlab.notebook.control_sweep import sweep
 from privlab.runner import kernel
 
-
-@pytest.fixture(autouse=True)
-def no_widgets_of_other_tests():
-    ipywidgets.Widget.close_all()
-    yield
-    ipywidgets.Widget.close_all()
+pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 
 
 def real(steps=25, batch=1, restarts=1):

@@ -7,7 +7,6 @@ import itertools
 import re
 import time
 
-import ipywidgets
 import numpy as np
 import pytest
 import torch
@@ -24,15 +23,10 @@ from privlab.leak import observe
 from privlab.notebook import playback, player, racing
 from privlab.notebook.control_sweep import sweep
 
+pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
+
 TRUTH = torch.rand(1, 3, 12, 12, generator=torch.Generator().manual_seed(1))
 BLANK = torch.full_like(TRUTH, 0.5)
-
-
-@pytest.fixture(autouse=True)
-def no_widgets_of_other_tests():
-    ipywidgets.Widget.close_all()
-    yield
-    ipywidgets.Widget.close_all()
 
 
 def way(images, reason="steps", restart=0):

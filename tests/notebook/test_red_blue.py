@@ -1,11 +1,12 @@
 """Red team and blue team: what a move does, who moves next, what counts, and what is told at the end. Numbers by hand."""
 
-import ipywidgets
 import pytest
 import torch
 
 from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.red_blue import BLUE, MOST, RED, play
+
+pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 
 PHOTOGRAPH = torch.full((1, 3, 8, 8), 0.5)
 
@@ -22,13 +23,6 @@ BOARD = {  # dB, by defence and attack
     "less": {"algebra": off(13), "search": off(10)},
 }
 COSTS = {"none": 0.0, "noise": 6.0, "less": -0.5}
-
-
-@pytest.fixture(autouse=True)
-def no_widgets_of_other_tests():
-    ipywidgets.Widget.close_all()
-    yield
-    ipywidgets.Widget.close_all()
 
 
 def game(rounds=3):

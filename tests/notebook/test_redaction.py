@@ -1,6 +1,5 @@
 """The desk of redactions: what is struck out is not sent, what counts, what the budget allows, and what is told. Numbers by hand."""
 
-import ipywidgets
 import pytest
 import torch
 
@@ -8,17 +7,12 @@ from privlab import metrics
 from privlab.notebook import redaction
 from privlab.notebook.control_sweep import SKIP
 
+pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
+
 DRAW = torch.Generator().manual_seed(0)
 PHOTOGRAPH = torch.rand(1, 3, 16, 16, generator=DRAW)
 NOISE = torch.rand(1, 3, 16, 16, generator=DRAW)
 PARTS = {"stem": 10, "block": 60, "head": 30}
-
-
-@pytest.fixture(autouse=True)
-def no_widgets_of_other_tests():
-    ipywidgets.Widget.close_all()
-    yield
-    ipywidgets.Widget.close_all()
 
 
 def desk(asked=None):

@@ -1,6 +1,5 @@
 """The schedule editor: what its sliders mean for a search, which schedules can be searched, and what it keeps of each."""
 
-import ipywidgets
 import pytest
 import torch
 
@@ -10,17 +9,12 @@ from privlab.leak import observe
 from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.schedule_editor import ScheduleEditor, stages
 
+pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
+
 STEPS = 4
 TRUTH = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
 GREY = torch.full_like(TRUTH, 0.5)
 START = {"gradients": (0, 100), "smoothness": (50, 100)}
-
-
-@pytest.fixture(autouse=True)
-def no_widgets_of_other_tests():
-    ipywidgets.Widget.close_all()
-    yield
-    ipywidgets.Widget.close_all()
 
 
 @pytest.fixture(scope="module")

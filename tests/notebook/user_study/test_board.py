@@ -3,7 +3,6 @@
 import asyncio
 import json
 
-import ipywidgets
 import pytest
 import torch
 
@@ -11,12 +10,7 @@ from privlab.notebook import user_study
 from privlab.notebook.user_study import Pair, Study, board
 from privlab.notebook.user_study.class_board import chart
 
-
-@pytest.fixture(autouse=True)
-def no_widgets_of_other_tests():
-    ipywidgets.Widget.close_all()
-    yield
-    ipywidgets.Widget.close_all()
+pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 
 
 def study(count=4):
