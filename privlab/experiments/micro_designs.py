@@ -60,7 +60,7 @@ def sizes(without: str = "", **more: dict[str, Any]) -> dict[str, Size]:
     }
 
 
-@experiment(data=("cifar10",), **sizes())
+@experiment(protocol=1, data=("cifar10",), **sizes())
 def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 8 on step 9: eight patterns of two kinds at one weight of smoothness; five of them at a fair one; two with He's draw."""
     search, images = Search(repeat, device=device, **how), {}
@@ -80,6 +80,7 @@ def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
 
 
 @experiment(
+    protocol=1,
     data=("cifar10",),
     **sizes(
         smoke=dict(images=64, epochs=1),
@@ -109,6 +110,7 @@ def trained(repeat: int, images: int, epochs: int, device: str = "cpu", **how: A
 
 
 @experiment(
+    protocol=1,
     data=("cifar10",),
     smoke=Size(1, SMALL, settings=QUARTER),
     class_=Size(16, SMALL, settings=QUARTER),
@@ -140,7 +142,7 @@ def bend(model: nn.Module, image: Tensor) -> float:
     return sum(shares) / len(shares)
 
 
-@experiment(data=("cifar10",), **sizes())
+@experiment(protocol=1, data=("cifar10",), **sizes())
 def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 9a on steps 9 and 14, at one weight and at a fair one; and on step 9 two stems between, which differ in one thing each."""
     search = Search(repeat, device=device, **how)
@@ -163,7 +165,7 @@ def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
     yield "picture[stems]", tiled([[search.photograph, *rungs.values()]])
 
 
-@experiment(data=("cifar10",), **sizes())
+@experiment(protocol=1, data=("cifar10",), **sizes())
 def norms(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 9b in eval mode, on steps 9 and 14, at one weight and at a fair one."""
     search = Search(repeat, device=device, **how)
@@ -174,7 +176,7 @@ def norms(repeat: int, device: str = "cpu", **how: Any) -> Values:
         yield from search.scores(f"fair, step_{step}, {norm}", search.result(step, weight, norm=norm).images)
 
 
-@experiment(data=("cifar10",), **sizes())
+@experiment(protocol=1, data=("cifar10",), **sizes())
 def modes(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 9b on step 11, at 64 x 64 pixels as train mode needs: BatchNorm's two modes, no norm, LayerNorm, and its own part withheld."""
     search, images = Search(repeat, side=64, device=device, **how), {}
@@ -202,6 +204,7 @@ def without_norms(model: nn.Module) -> nn.Module:
 
 
 @experiment(
+    protocol=1,
     data=("cifar10",),
     smoke=Size(1, SMALL, settings=QUARTER),
     class_=Size(8, SMALL, settings=QUARTER),
@@ -218,7 +221,7 @@ def norm_free(repeat: int, device: str = "cpu", **how: Any) -> Values:
         yield f"relative_error[step_{step}, bn_eval, no_norm]", ((whole - left).norm() / left.norm()).item()
 
 
-@experiment(data=("cifar10",), **sizes())
+@experiment(protocol=1, data=("cifar10",), **sizes())
 def switches(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """All sixteen combinations of four switches on step 9, each at its fair weight; main effects and interactions are in dB of PSNR."""
     search, images, psnr = Search(repeat, device=device, **how), [], []
@@ -251,6 +254,7 @@ SHARPNESS = [1, 10, 100, 1_000]
 
 
 @experiment(
+    protocol=1,
     data=("cifar10",),
     **sizes(
         without="night",
@@ -273,6 +277,7 @@ def sharpness(repeat: int, passes: int, sharpness: Sequence[int], device: str = 
 
 
 @experiment(
+    protocol=1,
     data=("cifar10",),
     **sizes(
         without="night", smoke=dict(passes=8), class_=dict(passes=120), gpu=dict(passes=2_000), paper=dict(passes=6_000)

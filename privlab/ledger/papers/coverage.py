@@ -42,8 +42,8 @@ def places(path: Path | None = None) -> list[Place]:
     """
     about: dict[tuple[str, str], list[str]] = defaultdict(list)
     for claim in papers.claims():
-        for place in named("; ".join([claim.where, *(number.where for number in claim.numbers)])):
-            about[claim.paper, place].append(claim.id)
+        for name in named("; ".join([claim.where, *(number.where for number in claim.numbers)])):
+            about[claim.paper, name].append(claim.id)
     found: dict[tuple[str, str], Place] = {}
     for entry in papers.entries(path or Path(__file__).with_suffix(".yaml"))["coverage"]:
         place = _place(entry, about)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,6 +45,19 @@ def number(answer: object) -> float | None:
     if isinstance(answer, np.ndarray | np.generic | Tensor) and math.prod(answer.shape) == 1:
         answer = answer.item()
     return float(answer) if isinstance(answer, Real) and not isinstance(answer, bool) else None
+
+
+def a_function(check: Callable[[Callable[..., Any]], Iterator[str]]) -> Callable[[object], Iterator[str]]:
+    """The check of an answer that has to be a function."""
+
+    @functools.wraps(check)
+    def checked(answer: object) -> Iterator[str]:
+        if callable(answer):
+            yield from check(answer)
+        else:
+            yield f"Give a function; this is a {type(answer).__name__}."
+
+    return checked
 
 
 def letters(answer: object, right: Mapping[str, str], wrong: Mapping[str, str], there: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Set
 from typing import Any
 
+from privlab.notebook.exercises.answers import a_function
 from privlab.notebook.exercises.lab_01 import OPEN, combine
 
 P = dict[str, float]
@@ -83,10 +84,8 @@ def _stepped(order: Callable, bar: Callable, passes: Callable, rule: Callable, o
     return holm
 
 
-def holm(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def holm(answer: Callable[..., Any]) -> Iterator[str]:
     answers: list[Any] = []
     for p, *level in FAMILIES:
         values = dict(p)

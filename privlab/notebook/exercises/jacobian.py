@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from privlab.notebook.exercises import answers
-from privlab.notebook.exercises.answers import OPEN
+from privlab.notebook.exercises.answers import OPEN, a_function
 
 
-def push(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def push(answer: Callable[..., Any]) -> Iterator[str]:
     draw = torch.Generator().manual_seed(11)
     first, second = (torch.randn(6, 6, generator=draw, dtype=torch.float64) for _ in range(2))
     start, v = (torch.randn(2, 3, generator=draw, dtype=torch.float64) for _ in range(2))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from privlab import data
 from privlab.attacks.membership_inference import signals
+from privlab.notebook.exercises.answers import a_function
 from privlab.notebook.exercises.lab_01 import OPEN, combine, compare
 from privlab.notebook.exercises.reports import auditor
 
@@ -181,10 +182,8 @@ ORDERS: dict[str, Callable[[Fleet], Tensor]] = {
 # fmt: on
 
 
-def four_bugs(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def four_bugs(answer: Callable[..., Any]) -> Iterator[str]:
     setting = fleet(gap=2.0)
     scored = _ask(answer, setting, seed=1)
     if not scored.numel():

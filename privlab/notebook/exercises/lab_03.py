@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from privlab.notebook.exercises.answers import a_function
 from privlab.notebook.exercises.lab_01 import OPEN, compare
 from privlab.notebook.exercises.reports import clinic
 
@@ -151,10 +153,8 @@ def _hooks(model: nn.Module) -> int:
     return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
 
 
-def entering(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def entering(answer: Callable[..., Any]) -> Iterator[str]:
     model = _small().eval()
     x = torch.linspace(-1, 2, 20).reshape(5, 4)
     with torch.no_grad():

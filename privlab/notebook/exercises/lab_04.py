@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from privlab.notebook.exercises import answers, jacobian, search_reports
-from privlab.notebook.exercises.answers import OPEN
+from privlab.notebook.exercises.answers import OPEN, a_function
 from privlab.notebook.exercises.lab_00 import _number
 
 # -- why cosine and not L2 -----------------------------------------------------------------------------------------------
@@ -140,10 +141,8 @@ ADAM_SLIPS = {
 # fmt: on
 
 
-def sign(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def sign(answer: Callable[..., Any]) -> Iterator[str]:
     cases = [(gradients, signed) for gradients in GRADIENTS for signed in (False, True)]
     values, right = [], [_slip()(*case) for case in cases]
     for gradients, signed in cases:
@@ -180,10 +179,8 @@ def _close(lengths: list, due: list) -> bool:
 # -- what BatchNorm hides, and where ---------------------------------------------------------------------------------------
 
 
-def batchnorm(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def batchnorm(answer: Callable[..., Any]) -> Iterator[str]:
     x = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(4))
     x += torch.tensor([0.0, 1.0, -3.0]).view(3, 1, 1)
     y = answers.tensor(answer(x.clone()))
@@ -299,10 +296,8 @@ LABEL_SLIPS = {
 # fmt: on
 
 
-def label(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def label(answer: Callable[..., Any]) -> Iterator[str]:
     tables, values = [_rows(*layer) for layer in LAST_LAYERS], []
     for rows in tables:
         value = answer(rows.clone())

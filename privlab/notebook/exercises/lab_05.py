@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 
 from privlab.notebook.exercises import answers
+from privlab.notebook.exercises.answers import a_function
 from privlab.notebook.exercises.lab_00 import _number
 
 
@@ -96,14 +98,11 @@ def rank(answer: object) -> Iterator[str]:
             yield f"hidden_2d(n={n}, patch={patch}): {reason} {why}"
 
 
-def design(answer: object) -> Iterator[str]:
+@a_function
+def design(answer: Callable[..., Any]) -> Iterator[str]:
     """The largest rank that still hides at least k directions of each patch, for so many patches."""
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
-    call: Callable = answer
     for (patches, k), right in {(16, 10): 5, (16, 1): 14, (64, 40): 23, (16, 15): 0}.items():
-        value = call(patches, k)
+        value = answer(patches, k)
         if value is None:
             yield "Nothing is written yet; replace the dots."
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,7 @@ from torch import Tensor
 from privlab.leak import observe
 from privlab.models import april
 from privlab.notebook.exercises import answers
-from privlab.notebook.exercises.answers import OPEN
+from privlab.notebook.exercises.answers import OPEN, a_function
 from privlab.notebook.exercises.lab_00 import _number
 
 # -- equation 12 -----------------------------------------------------------------------------------------------------------
@@ -67,10 +68,8 @@ def _two_gradients() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 PATCH = 8
 
 
-def twin(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def twin(answer: Callable[..., Any]) -> Iterator[str]:
     image = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(6))
     other = answers.tensor(answer(image.clone()))
     if other is None:
@@ -163,12 +162,9 @@ def valley(answer: object) -> Iterator[str]:
 CURVE = [(0, 8.0), (10, 14.5), (20, 11.0), (30, 15.0), (40, 16.0)]
 
 
-def steps(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
-    call: Callable = answer
-    if call(list(CURVE), 14.0) is None:
+@a_function
+def steps(answer: Callable[..., Any]) -> Iterator[str]:
+    if answer(list(CURVE), 14.0) is None:
         yield OPEN
         return
     cases: list[tuple[float, int | None, dict[float, str]]] = [
@@ -183,7 +179,7 @@ def steps(answer: object) -> Iterator[str]:
         (5.0, 0, {10: "All of it is above this bar, from step 0 on.", 40: "All of it is above this bar, from step 0 on."}),
     ]  # fmt: skip
     for bar, right, mistakes in cases:
-        value = call(list(CURVE), bar)
+        value = answer(list(CURVE), bar)
         if value is None:
             yield f"With a bar of {bar:g} dB it should be {right}, and yours is None. Is 0 taken for nothing?"
             return
@@ -200,7 +196,7 @@ def steps(answer: object) -> Iterator[str]:
         (CURVE, 20.0, "A bar that is never reached has no step: give None"),
         ([*CURVE, (50, 12.0)], 14.0, "It was there once, and has fallen below the bar at the end: give None"),
     ):
-        value = call(list(curve), bar)
+        value = answer(list(curve), bar)
         if value is not None:
             yield f"{why}, not {value}."
             return

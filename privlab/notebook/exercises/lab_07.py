@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from privlab.attacks.gradient_inversion import Term
 from privlab.attacks.gradient_inversion.priors import PatchJoints, total_variation, total_variation_norm
 from privlab.notebook.exercises import answers
-from privlab.notebook.exercises.answers import OPEN
+from privlab.notebook.exercises.answers import OPEN, a_function
 from privlab.notebook.exercises.lab_00 import _number
 from privlab.notebook.exercises.reports import credit
 
@@ -173,10 +174,8 @@ COUNT_SLIPS: dict[str, Callable[[Tensor, int], list[int]]] = {
 # fmt: on
 
 
-def counts(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def counts(answer: Callable[..., Any]) -> Iterator[str]:
     named = []
     for labels, probabilities in BATCHES:
         value = answer(bias_of(labels, probabilities), len(labels))
@@ -214,10 +213,8 @@ def counts(answer: object) -> Iterator[str]:
 # -- a registration without a gradient --------------------------------------------------------------------------------------
 
 
-def registration(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def registration(answer: Callable[..., Any]) -> Iterator[str]:
     members = torch.rand(3, 2, 3, 8, 8, generator=torch.Generator().manual_seed(9), requires_grad=True)
     with torch.no_grad():
         apart = members - members.mean(0)
@@ -326,10 +323,8 @@ SQUARE_SLIPS: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {  # these 
 # fmt: on
 
 
-def damped(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def damped(answer: Callable[..., Any]) -> Iterator[str]:
     for J, r, d in _systems():
         rows, columns = J.shape
         try:

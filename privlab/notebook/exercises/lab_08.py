@@ -16,7 +16,7 @@ from privlab.attacks.gradient_inversion import closed_form, label_recovery
 from privlab.leak import Leak, observe
 from privlab.models import april
 from privlab.notebook.exercises import answers
-from privlab.notebook.exercises.answers import OPEN
+from privlab.notebook.exercises.answers import OPEN, a_function
 from privlab.notebook.exercises.lab_00 import _number
 from privlab.notebook.exercises.reports import safe
 
@@ -36,13 +36,10 @@ def _right_names(first: int, last: int) -> set[str]:
     return {f"blocks.{i - 1}.attn.{layer}.weight" for i in range(first, last + 1) for layer in ("qkv", "proj")}
 
 
-def select(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
-    call: Callable[..., Any] = answer
+@a_function
+def select(answer: Callable[..., Any]) -> Iterator[str]:
     for first, last in ((2, 2), (5, 8), (1, 12), (10, 11)):
-        value = call(_names(), first, last)
+        value = answer(_names(), first, last)
         if value is None:
             yield OPEN
             return

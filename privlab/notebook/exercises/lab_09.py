@@ -13,7 +13,7 @@ import torch
 from privlab.attacks.gradient_inversion import sensitivity
 from privlab.models import morph_steps
 from privlab.notebook.exercises import answers, reports
-from privlab.notebook.exercises.answers import OPEN
+from privlab.notebook.exercises.answers import OPEN, a_function
 from privlab.notebook.exercises.lab_00 import _number
 
 # -- a step as data ------------------------------------------------------------------------------------------------------
@@ -61,13 +61,10 @@ def _sides(step: morph_steps.Step, side: int) -> list[int]:
     return sides
 
 
-def sides(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
-    call: Callable[..., Any] = answer
+@a_function
+def sides(answer: Callable[..., Any]) -> Iterator[str]:
     for number, side in ((1, 32), (4, 32), (8, 32), (14, 32), (1, 224), (7, 224), (9, 36), (14, 36), (12, 100)):
-        step, sides = morph_steps.STEPS[number], call(morph_steps.STEPS[number], side)
+        step, sides = morph_steps.STEPS[number], answer(morph_steps.STEPS[number], side)
         sides = sides.tolist() if isinstance(sides, np.ndarray | torch.Tensor) else sides
         if sides is None:
             yield OPEN
@@ -148,10 +145,8 @@ def _slips(singular: torch.Tensor) -> dict[float, str]:
 # -- whose jump ----------------------------------------------------------------------------------------------------------
 
 
-def hidden(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def hidden(answer: Callable[..., Any]) -> Iterator[str]:
     adam = {
         8: torch.tensor([12.0, 10.0, 14.0]),
         9: torch.tensor([13.0, 9.0, 18.0]),

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from privlab.models.morph_steps import PATTERNS
 from privlab.notebook.exercises import answers
-from privlab.notebook.exercises.answers import OPEN
+from privlab.notebook.exercises.answers import OPEN, a_function
 from privlab.notebook.exercises.lab_00 import _number
 
 # -- a block for each pattern --------------------------------------------------------------------------------------------
@@ -38,15 +38,12 @@ def _block(x: Tensor, pattern: str, third: str = "sum", add: str = "shortcut", f
     return y + there[2](beside) if third == "shortcut" else there[2](y + beside)
 
 
-def block(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
-    call: Callable[..., Any] = answer
+@a_function
+def block(answer: Callable[..., Any]) -> Iterator[str]:
     x = torch.tensor([[-2.0, -1.0, -0.2, 0.3, 0.9, 1.7, 2.6, 4.1]])
     maps = {}
     for pattern in reversed(PATTERNS):
-        value = answers.tensor(call(x.clone(), LAYERS, _shortcut, torch.relu, pattern))
+        value = answers.tensor(answer(x.clone(), LAYERS, _shortcut, torch.relu, pattern))
         if value is None:
             yield OPEN
             return
@@ -151,14 +148,11 @@ def _effects(table: dict[tuple[int, ...], list[float]], switch: int) -> list[flo
     return [mean(1, k) - mean(0, k) for k in range(3)]
 
 
-def effect(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
-    call: Callable[..., Any] = answer
+@a_function
+def effect(answer: Callable[..., Any]) -> Iterator[str]:
     for switch in (0, 1, 2):
         table = _table()
-        value, right = call({s: list(v) for s, v in table.items()}, switch), _effects(table, switch)
+        value, right = answer({s: list(v) for s, v in table.items()}, switch), _effects(table, switch)
         if value is None:
             yield OPEN
             return
@@ -203,14 +197,11 @@ CURVES: tuple[tuple[Curve, Curve], ...] = (
 )  # fmt: skip
 
 
-def matched(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
-    call: Callable[..., Any] = answer
+@a_function
+def matched(answer: Callable[..., Any]) -> Iterator[str]:
     for number, (one, other) in enumerate(CURVES):
         copies = [(list(curve[0]), list(curve[1])) for curve in (one, other)]
-        value = call(*copies)
+        value = answer(*copies)
         if value is None:
             yield OPEN
             return

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privlab.notebook.exercises.answers import touched
+from privlab.notebook.exercises.answers import a_function, touched
 from privlab.notebook.exercises.lab_01 import OPEN, combine
 from privlab.notebook.exercises.poincare import poincare
 from privlab.notebook.exercises.reports import evidence, pairs
@@ -34,11 +34,8 @@ def network(x: Tensor) -> Tensor:
     return (((x[..., :-1] - 0.5).flatten(1) @ _HIDDEN).tanh()) @ _OUT
 
 
-def convince(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
-    call: Callable[..., Any] = answer
+@a_function
+def convince(answer: Callable[..., Any]) -> Iterator[str]:
     asked = [0]
 
     def model(x: Tensor) -> Tensor:
@@ -49,7 +46,7 @@ def convince(answer: object) -> Iterator[str]:
     for target in TARGETS:
         photo = PICTURE.clone()
         try:
-            images[target] = call(model, photo, target)
+            images[target] = answer(model, photo, target)
         except (RuntimeError, TypeError) as error:
             if why := next((why for words, why in STOPPED.items() if words in str(error)), ""):
                 yield why
@@ -77,9 +74,9 @@ def convince(answer: object) -> Iterator[str]:
         blind = "The model does not look at the last column of the picture, so there its gradient is 0, and yours has changed all the same."
         yield f"{blind} Begin with `picture` itself, and let nothing but the gradient move it."
     asked[0] = 0
-    call(model, PICTURE.clone(), one)
+    answer(model, PICTURE.clone(), one)
     by_default, asked[0] = asked[0], 0
-    call(model, PICTURE.clone(), one, 1)
+    answer(model, PICTURE.clone(), one, 1)
     if asked[0] == by_default > 3:
         yield f"With steps=1 you ask the model {asked[0]} times, as many as without: use the argument `steps`."
 
@@ -143,10 +140,8 @@ def _measured(whose: Callable, which: Callable, end: End) -> Callable[..., Tenso
     return lambda f, t, p, y: torch.stack([which(x, p[whose(y, k)], end) for x, k in zip(f, t, strict=True)])
 
 
-def delta(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def delta(answer: Callable[..., Any]) -> Iterator[str]:
     values, cases = [], _people()
     for case in cases:
         arguments = [x.clone() for x in case]
@@ -244,10 +239,8 @@ def _folded(scale: Callable, weight: Callable, bias: Callable) -> Callable[..., 
     return fold
 
 
-def fold(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def fold(answer: Callable[..., Any]) -> Iterator[str]:
     slips = combine(_folded, SCALES, WEIGHTS, BIASES)
     right = slips.pop("")
     for case in LAYERS:

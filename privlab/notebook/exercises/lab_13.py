@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from privlab.notebook.exercises.answers import a_function
 from privlab.notebook.exercises.lab_01 import OPEN, combine, compare
 from privlab.notebook.exercises.reports import brochure
 
@@ -192,10 +193,8 @@ PICKS: dict[str, Callable[[Rows], str]] = {
 # fmt: on
 
 
-def cheapest(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def cheapest(answer: Callable[..., Any]) -> Iterator[str]:
     names: list[Any] = []
     for rows, level in TABLES:
         table = dict(rows)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit  # scipy.stats takes 2 s to import
 
 from privlab.notebook.exercises import answers
+from privlab.notebook.exercises.answers import a_function
 from privlab.notebook.exercises.holm import holm
 from privlab.notebook.exercises.lab_01 import OPEN, combine, compare
 
@@ -115,10 +116,8 @@ def _on_two_sides(values: np.ndarray, bar: float) -> str:
     return YES if min(share, 1 - share) <= 0.025 else NO
 
 
-def verdict(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def verdict(answer: Callable[..., Any]) -> Iterator[str]:
     words: list[Any] = []
     for values, bar in REPEATS:
         repeats = np.array(values)
@@ -226,10 +225,8 @@ def _first(limits: np.ndarray, effect: float) -> float:
     return float(enough[0]) if len(enough) else math.inf
 
 
-def repeats(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def repeats(answer: Callable[..., Any]) -> Iterator[str]:
     few = [answer(*case) for case in UNENDING]
     if not any(map(np.shape, few)):  # before the others: there such an answer would never come to an end
         yield from (why for why, names in ALONE.items() if few == names)

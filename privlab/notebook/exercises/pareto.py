@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from privlab.notebook.exercises.answers import a_function
 from privlab.notebook.exercises.lab_01 import OPEN
 
 Pair = tuple[float, float]  # task accuracy, attack accuracy
@@ -137,10 +138,8 @@ SLIPS: dict[str, tuple[Choice, ...]] = {
 # fmt: on
 
 
-def front(answer: object) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
+@a_function
+def front(answer: Callable[..., Any]) -> Iterator[str]:
     fronts: list[set[str]] = []
     for points in PLANES:
         places = dict(points)
