@@ -12,7 +12,7 @@ that were trained without augmentation about something they had never seen.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -142,16 +142,21 @@ def look(said: Answers, epoch: int, epochs: int = 50) -> dict[str, float]:
     }  # fmt: skip
 
 
-def compared(curves: Mapping[str, list[dict[str, float]]], name: str) -> Values:
-    """Architectures at one overfitting level, and epoch by epoch.  curves: architecture -> its looks."""
-    columns = {of: {what: [each[what] for each in looks] for what in LOOKS} for of, looks in curves.items()}
-    for metric, what, kind, chance in (
+def at_one_level(looks: Mapping[str, list[dict[str, float]]]) -> Iterator[tuple[str, str, str, dict[str, float]]]:
+    """Metric, its name in a look, kind of attack, and what each network has at one overfitting level.  looks: network -> its looks."""
+    for metric, what, kind, chance in (  # chance: of an untrained network, which leaks nothing
         ("attack_acc", "network", "network", 0.5),
         ("auc", "auc", "likelihood_ratio", 0.5),
         ("tpr_at_fpr_0p01", "tpr", "likelihood_ratio", 1.0),
     ):
-        looked = {of: (each["level"], each[what]) for of, each in columns.items()}
-        matched = at_matched_gap(looked, dict.fromkeys(columns, chance))  # of an untrained network
+        curves = {of: ([look["level"] for look in each], [look[what] for look in each]) for of, each in looks.items()}
+        yield metric, what, kind, at_matched_gap(curves, dict.fromkeys(curves, chance))
+
+
+def compared(curves: Mapping[str, list[dict[str, float]]], name: str) -> Values:
+    """Architectures at one overfitting level, and epoch by epoch.  curves: architecture -> its looks."""
+    columns = {of: {what: [each[what] for each in looks] for what in LOOKS} for of, looks in curves.items()}
+    for metric, _, kind, matched in at_one_level(curves):
         yield from ((f"{metric}_at_matched_gap[{name}, {of}, {kind}]", value) for of, value in matched.items())
     ahead = np.array(columns["swin"]["network"]) > np.array(columns["resnet"]["network"])
     yield f"share_of_epochs_ahead[{name}, swin_less_resnet]", ahead.mean()

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from privlab import data, training
 from privlab.experiments import shadow_fleets
 from privlab.experiments.designs import Search
-from privlab.experiments.membership import look
+from privlab.experiments.membership import at_one_level, look
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.shadow_fleets import answers, at_matched_gap
+from privlab.experiments.shadow_fleets import answers
 from privlab.models import morph
 from privlab.training import RECIPES
 
@@ -349,15 +349,7 @@ def membership(
         yield f"task_acc[{name}]", test.mean()
         yield f"train_test_gap[{name}]", said.gap()
         looks[name] = [look(said, epoch) for epoch in sorted(said.logits)]
-    for metric, what, kind, chance in (
-        ("attack_acc", "network", "network", 0.5),
-        ("auc", "auc", "likelihood_ratio", 0.5),
-        ("tpr_at_fpr_0p01", "tpr", "likelihood_ratio", 1.0),
-    ):
-        curves = {
-            name: ([each["level"] for each in rows], [each[what] for each in rows]) for name, rows in looks.items()
-        }
-        matched = at_matched_gap(curves, dict.fromkeys(curves, chance))  # an untrained network leaks nothing
-        for name, (_, values) in curves.items():
-            yield f"{metric}[{name}, {kind}]", values[-1]
+    for metric, what, kind, matched in at_one_level(looks):
+        for name, rows in looks.items():
+            yield f"{metric}[{name}, {kind}]", rows[-1][what]
             yield f"{metric}_at_matched_gap[{name}, {kind}]", matched[name]

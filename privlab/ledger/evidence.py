@@ -19,7 +19,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
@@ -255,8 +254,8 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> tuple
             earlier = [r for r in kept if (r.experiment, r.size) == (entry.experiment, entry.size)]
             if any((r.digest, r.first, r.repeats) == (entry.digest, entry.first, entry.repeats) for r in earlier):
                 continue
-            measured = _numbers(path(entry.experiment, entry.size, root)) if earlier else set[int]()
-            taken = max([r.first + r.repeats - 1 for r in earlier] + [*measured], default=-1)
+            measured = [row.repeat for row in read(entry.experiment, entry.size, None, root).repeats] if earlier else []
+            taken = max([*measured, *(r.first + r.repeats - 1 for r in earlier)], default=-1)
             if entry.first <= taken:
                 raise ValueError(
                     f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured; "
@@ -268,15 +267,3 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> tuple
             text = "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in kept)
             atomic.write_atomic(file, text.encode())
     return tuple(new)
-
-
-def _numbers(file: Path) -> set[int]:
-    """The numbers of all repeats in a file, of whatever protocol."""
-    numbers = set()
-    for line in file.read_bytes().split(b"\n") if file.exists() else []:
-        try:
-            content: Any = json.loads(line)
-            numbers.add(int(content["repeat"]))
-        except (ValueError, TypeError, KeyError):
-            continue
-    return numbers

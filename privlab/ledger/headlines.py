@@ -70,20 +70,22 @@ def questions(path: Path | None = None) -> list[Question]:
     """The questions in their order.
 
     path: another list in the same format; the package's own if not given.
-    Raises ValueError for an entry that names no paper, asks nothing, or has no figure or no paragraph, with its number.
+    Raises ValueError for an entry that asks nothing, or has no figure of a paper's or no paragraph, with its number.
     """
     file = path or Path(__file__).parent / "papers" / "headlines.yaml"
     asked = entries(file)["headlines"]
     for number, entry in asked.items():
-        if entry.get("paper") not in PAPERS:
-            raise ValueError(f"headline {number}: paper={entry.get('paper')!r}; try one of {', '.join(PAPERS)}")
         if not str(entry.get("asks") or "").endswith("?"):
             raise ValueError(
                 f"headline {number}: asks={entry.get('asks')!r} is no question; give a sentence that ends in ?"
             )
         if missing := [field for field in ("figure", "about") if not str(entry.get(field) or "").strip()]:
             raise ValueError(f"headline {number}: {missing[0]}={entry.get(missing[0])!r}; give it as text")
-    return [Question(number, **entry) for number, entry in sorted(asked.items())]
+        if entry["figure"].partition(".")[0] not in PAPERS:
+            raise ValueError(
+                f"headline {number}: figure={entry['figure']!r}; its id begins with one of {', '.join(PAPERS)}"
+            )
+    return [Question(number, entry["figure"].partition(".")[0], **entry) for number, entry in sorted(asked.items())]
 
 
 def headlines(judgements: Iterable[Judgement]) -> list[Headline]:

@@ -61,7 +61,7 @@ def test_every_question_has_claims_of_its_paper_and_none_that_the_paper_s_own_nu
 
 @pytest.mark.parametrize("left_out", ["figure", "about"])
 def test_a_question_without_a_figure_or_a_paragraph_is_refused(left_out, tmp_path):
-    entry = {"paper": "lu2022", "asks": "Is it?", "figure": "lu2022.x.y", "about": "It may be."}
+    entry = {"asks": "Is it?", "figure": "lu2022.x.y", "about": "It may be."}
     (tmp_path / "asked.yaml").write_text(f"headlines: {{4: {entry | {left_out: ''}}}}")
     with pytest.raises(ValueError, match=f"headline 4: {left_out}=''; give it as text"):
         headlines.questions(tmp_path / "asked.yaml")
