@@ -168,8 +168,9 @@ gain = alone.mean("psnr[distance, april_tag] - psnr[distance, tag]")
 far = alone.mean("psnr[distance, april_tag] - psnr[distance, april]")
 together.against(BOTH[0] if far < 5 else BOTH[2] if gain > 3 else BOTH[1])
 text(
-    "APRIL's term is worth {:+.1f} dB beside squares, and {:+.1f} dB beside TAG's distance; "
-    "TAG's distance alone is worth {:+.0f} dB. Counting each tensor alike brings {:+.1f} dB.",
+    "APRIL's term is worth {:+.1f} dB beside squares, and {:+.1f} dB beside TAG's "
+    "distance; TAG's distance alone is worth {:+.0f} dB. Counting each tensor alike "
+    "brings {:+.1f} dB.",
     alone.mean("psnr[distance, april] - psnr[distance, dlg]"),
     gain,
     alone.mean("psnr[distance, tag] - psnr[distance, dlg]"),
