@@ -243,8 +243,7 @@ text(
     "With eight networks of a kind the AUC of the ratio is {:+.3f} away from that of "
     "the threshold for the ResNet, and {:+.3f} for the Swin. In lab 01's experiment, "
     "with four larger ones that know far more pictures, the ratio has {:.3f} and the "
-    "threshold {:.3f} for the "
-    "ResNet, and {:.3f} and {:.3f} for the Swin.",
+    "threshold {:.3f} for the ResNet, and {:.3f} and {:.3f} for the Swin.",
     ahead(shown, "ResNet"),
     gap,
     *(fours.mean(name) for name in auc.values()),

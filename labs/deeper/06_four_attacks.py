@@ -151,16 +151,15 @@ together
 
 # %%
 alone, tried = measured("distances")
-more = {
-    "DLG, squares": "distance, dlg",
-    "squares, each tensor alike": "distance, relative",
-    "APRIL, squares and position": "distance, april",
-    "the same, each tensor alike": "distance, april_relative",
-    "TAG, absolute differences too": "distance, tag",
-    "TAG's distance and position": "distance, april_tag",
-    "mean photograph": "cifar10, mean_photograph",
+found = {
+    "DLG, squares": "psnr[distance, dlg]",
+    "squares, each tensor alike": "psnr[distance, relative]",
+    "APRIL, squares and position": "psnr[distance, april]",
+    "the same, each tensor alike": "psnr[distance, april_relative]",
+    "TAG, absolute differences too": "psnr[distance, tag]",
+    "TAG's distance and position": "psnr[distance, april_tag]",
+    "mean photograph": "psnr[cifar10, mean_photograph]",
 }
-found = {label: f"psnr[{key}]" for label, key in more.items()}
 plots.evidence(alone, tried, found, xlabel="PSNR in dB")
 
 # %%

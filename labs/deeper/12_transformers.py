@@ -36,9 +36,7 @@ device = "auto"
 device = compute.device(device)
 NAME = "resistant_architectures.transformers"
 kept = experiments.load(NAME)
-live = (
-    "smoke" if profile == "class" else profile
-)  # four trainings of 80 epochs take minutes
+live = "smoke" if profile == "class" else profile  # 80 epochs take minutes
 mine = experiments.run(NAME, live, device=device)
 
 # %% [markdown]

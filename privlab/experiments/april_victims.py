@@ -28,7 +28,11 @@ TINY: dict[str, Any] = dict(width=96, depth=2)
 DIGITS: dict[str, Any] = dict(channels=1, image_size=28, patch_size=7, normalise=data.NORMALISE["mnist"])
 HEAD = ["head.weight", "head.bias"]
 BEGIN = 100_000  # added to the number of a repeat for the noise that a search begins with; another one than that of the weights
-DISTANCES = {"": objectives.squared_distance, "tag": objectives.tag(), "relative": objectives.relative_distance}
+BALANCED = {  # April with alpha by rule -> what it compares gradients by
+    "april": objectives.squared_distance,
+    "april_tag": objectives.tag(),
+    "april_relative": objectives.relative_distance,
+}
 SNAPSHOTS = 30  # of a search, so that 1,500 steps are seen every 50
 
 
@@ -114,10 +118,10 @@ def attack(by: str, steps: int, model: nn.Module, leak: Leak, seed: int) -> Grad
 
     Ours are "annealed", and April's or DLG's with another distance: "april_tag", "relative", "april_relative".
     """
-    if by.startswith("april") and by != "april_alpha_1":
-        return presets.april_balanced(steps, model, leak, seed, DISTANCES[by.removeprefix("april").lstrip("_")])
+    if by in BALANCED:
+        return presets.april_balanced(steps, model, leak, seed, BALANCED[by])
     if by == "relative":
-        return presets.april(steps, distance=DISTANCES[by]).without("position")
+        return presets.april(steps, distance=objectives.relative_distance).without("position")
     if by.startswith("annealed"):
         chosen = replace(presets.annealed(steps), labels=presets.one_or_many)
         return chosen.without("smoothness") if by == "annealed_bare" else chosen

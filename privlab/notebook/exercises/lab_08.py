@@ -98,15 +98,12 @@ def _grads() -> tuple[dict[str, Tensor], dict[str, list[str]]]:
     return grads, {"stem": ["pos_embed", "proj"], "attention": ["qkv"], "mlp": ["fc1", "fc2"]}
 
 
-def share(answer: object) -> Iterator[str]:
+@a_function
+def share(answer: Callable[..., Any]) -> Iterator[str]:
     grads, groups = _grads()
     squares = {n: g.square().sum().item() for n, g in grads.items()}
     right = {part: sum(squares[n] for n in names) / sum(squares.values()) for part, names in groups.items()}
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
-    call: Callable[..., Any] = answer
-    value = call(dict(grads), {part: list(names) for part, names in groups.items()})
+    value = answer(dict(grads), {part: list(names) for part, names in groups.items()})
     if value is None:
         yield OPEN
         return

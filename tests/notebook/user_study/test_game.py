@@ -9,7 +9,6 @@ import re
 import threading
 from html.parser import HTMLParser
 
-import ipywidgets
 import numpy as np
 import pytest
 import torch
@@ -22,11 +21,8 @@ from privlab.notebook.user_study import Pair, Study, game
 
 
 @pytest.fixture(autouse=True)
-def no_widgets_of_other_tests():
-    ipywidgets.Widget.close_all()
+def no_game_of_other_tests(no_widgets_of_other_tests):
     game._running.clear()
-    yield
-    ipywidgets.Widget.close_all()
 
 
 def flat(level):
