@@ -11,13 +11,13 @@ from pathlib import Path
 __all__ = ["make_folder", "write_atomic"]
 
 
-def make_folder(path: Path, argument: str = "out") -> None:
+def make_folder(path: Path) -> None:
     """A folder to write in, made where it is missing.  Raises OSError in one line: a file may stand there, or the disk be closed."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         why = "it is a file" if path.is_file() else error.strerror
-        raise type(error)(f"{argument}={str(path)!r} cannot be a folder to write in: {why}; give another") from None
+        raise type(error)(f"out={str(path)!r} cannot be a folder to write in: {why}; give another") from None
 
 
 def write_atomic(path: Path | str, content: bytes | Iterable[bytes], size: int | None = None) -> None:

@@ -14,6 +14,7 @@ from privlab.attacks.membership_inference import signals
 from privlab.defences import dp_sgd, noise_budget, perturbation, updates
 from privlab.defences.updates import UpdateDefence
 from privlab.experiments.defended_client import DENSE, EMBEDDINGS, KNOWN, ROWS, WAYS, Client, Pair, guess, size, spent
+from privlab.experiments.pictures import tiled
 from privlab.experiments.private_people import if_stopped
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import observe
@@ -111,8 +112,7 @@ def one_update(
         }
         for column, value in (*row.items(), ("strongest", max(row.values()))):
             yield f"psnr[embedding, {name}, {column}]", value
-    strip = torch.cat([image.cpu() for image in pictures], -1)[0].permute(1, 2, 0)  # (32, 32 * images, 3)
-    yield "picture[photograph_guess_matrix]", (strip * 255).round().to(torch.uint8)
+    yield "picture[photograph_guess_matrix]", tiled([pictures])
 
 
 _ALL: dict[str, Any] = dict(rows=[*ROWS], ways=WAYS, embeddings=[*EMBEDDINGS], private=True)
@@ -334,8 +334,7 @@ def design_swaps(
         task, auc, _ = pair.membership(pair.trained("morph_12", own))
         yield f"task_acc[swap, {name}]", task
         yield f"auc[swap, {name}]", auc
-    whole = torch.cat([image.cpu() for image in strip], -1)[0].permute(1, 2, 0)
-    yield "picture[photograph_then_swaps]", (whole * 255).round().to(torch.uint8)
+    yield "picture[photograph_then_swaps]", tiled([strip])
 
 
 MEASURES: dict[str, UpdateDefence | float | None] = {
@@ -373,5 +372,4 @@ def stock_vit(repeat: int, model: str, device: str = "cpu") -> Values:
         deviations = None if defence is None else defence.deviations(leak, network) or None
         strip.append(gradient_inversion.closed_form.patch_embedding(network, leak, deviations).clamped.cpu())
         yield f"psnr[{model}, {name}]", metrics.psnr(strip[-1], photograph).item()
-    small = torch.cat([torch.nn.functional.avg_pool2d(image, 2) for image in strip], -1)[0].permute(1, 2, 0)
-    yield "picture[photograph_then_defences]", (small * 255).round().to(torch.uint8)
+    yield "picture[photograph_then_defences]", tiled([[torch.nn.functional.avg_pool2d(image, 2) for image in strip]])

@@ -22,6 +22,7 @@ from privlab.attacks.model_inversion import (
     losses,
     ppa,
 )
+from privlab.experiments.pictures import tiled
 from privlab.experiments.private_people import (
     DENSENETS,
     GPU,
@@ -266,5 +267,5 @@ def digits(
         yield f"attacc[mnist, resnet, {variant}]", 100 * judge.score(result.images, result.targets).accuracy
         if variant == "full":
             yield "attacc[mnist, resnet, first_choice]", 100 * judge.score(result.first, result.targets).accuracy
-        rows.append(torch.cat([*result.images[result.places(5)]], -1)[0])
-    yield "picture[variants]", (torch.cat(rows) * 255).round().to(torch.uint8)
+        rows.append(result.images[result.places(5)])
+    yield "picture[variants]", tiled(rows)

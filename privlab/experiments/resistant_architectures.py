@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import torch
 from scipy.stats import spearmanr
 
 from privlab import data
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import cases, conditional_gan, distillation, evaluation, gans, generator_files
 from privlab.defences import architecture, dp_sgd, regularisers
+from privlab.experiments.pictures import tiled
 from privlab.experiments.private_people import (
     DENSENETS,
     GPU,
@@ -353,5 +353,5 @@ def stronger_attacks(
             yield f"attacc[{faces}, {attack}, {name}]", 100 * judge.score(result.images, result.targets).accuracy
             if attack == "ppa":
                 yield f"attacc[{faces}, first_choice, {name}]", 100 * judge.score(result.first, result.targets).accuracy
-            rows.append(torch.cat([*result.images[result.places(5)]], -1)[0])
-    yield "picture[attacks_none_then_rolss]", (torch.cat(rows) * 255).round().to(torch.uint8)
+            rows.append(result.images[result.places(5)])
+    yield "picture[attacks_none_then_rolss]", tiled(rows)
