@@ -454,6 +454,7 @@ def test_printed_numbers_come_from_the_table_they_point_to(tmp_path):
     ({"headline": "12"}, r"claim lu2022.table1.best: headline='12'; give the number of a question in headlines.yaml, 1 to 18"),
     ({"headline": 19}, r"headline=19; give the number"),
     ({"id": "table1.best"}, r"claim table1.best: paper='table1'; try one of zhang2024"),
+    ({"numbers": [{**APRIL, "mean": 0.003}]}, r"mse\[april\] is given as 0.003; lu2022_table1 has 0.002"),
     ({"numbers": [{**APRIL, "cell": {"attack": "APRIL"}}]}, r"mse\[april\] fits 6 cells of lu2022_table1"),
     ({"numbers": [{**APRIL, "cell": {"colour": "red"}}]}, r"names a column 'colour'; lu2022_table1 has architecture"),
     ({"numbers": [{**APRIL, "file": "lu2022_table7.csv"}]}, r"'lu2022_table7' is not a table"),

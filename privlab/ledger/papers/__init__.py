@@ -246,5 +246,7 @@ def _printed(claim: str, number: dict[str, Any]) -> Printed:
     (cell,) = cells
     if not cell["mean"]:
         raise ValueError(f"{where} points to an empty cell of {stem} ({cell['note']}); leave it out of numbers")
+    if "mean" in number and float(number["mean"]) != float(cell["mean"]):
+        raise ValueError(f"{where} is given as {number['mean']}; {stem} has {cell['mean']}")
     std = float(cell["std"]) if cell["std"] else None
     return Printed(number["name"], float(cell["mean"]), std, cell["unit"], f"Table {stem.split('_table')[1]}")
