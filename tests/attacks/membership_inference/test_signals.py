@@ -25,7 +25,8 @@ def definitions(logits, label):
             "confidence": p[label],
             "entropy": sum(q * q.ln() for q in p),
             "modified_entropy": (1 - p[label]) * p[label].ln() + sum(q * (1 - q).ln() for q in rest),
-            "correct": Decimal(int(max(range(len(p)), key=p.__getitem__) == label)),
+            # of the logits: 300 digits of p may be too few to tell which is larger
+            "correct": Decimal(int(max(range(len(p)), key=logits.__getitem__) == label)),
             "margin": (p[label] / sum(rest)).ln(),
         }
 
