@@ -14,21 +14,29 @@ from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from privlab import data, models, training
-from privlab.attacks.gradient_inversion import objectives, sensitivity
+from privlab.attacks.gradient_inversion import cases, objectives, sensitivity
 from privlab.experiments import reconstruction
 from privlab.experiments.designs import Search
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.leak import observe
+from privlab.leak import Leak, observe
 from privlab.models import morph
 
 ALL = [*morph.STEPS]
 CURVED = [1, 4, 8, 9, 10, 12, 14]  # what takes longer is asked of these
 NIGHT = [1, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14]
+AROUND_GELU = [8, 9, 10]
 PATIENT = (8, 9, 10)  # searched for longer, where the search is short
 QUARTER: dict[str, Any] = dict(attack="annealed", width=0.25, depths=[1, 1, 1, 1])
 SMALL = "a quarter of the channels, one block a stage"
 FULL: dict[str, Any] = dict(attack="inverting_gradients", steps=3_000)
+
+
+def by_tensor(leak: Leak) -> objectives.Objective:
+    """The angle between gradients whose tensors all have length 1: the smallest counts as much as the largest."""
+    return objectives.weighted(
+        objectives.cosine_distance, {name: 1 / g.norm().item() for name, g in leak.grads.items()}
+    )
 
 
 def searching(repeat: int, steps: int, device: str, **how: Any) -> Search:
@@ -83,6 +91,46 @@ def resolution(repeat: int, device: str = "cpu", **how: Any) -> Values:
         ("stem", 8, dict(pool=True)),
     ):
         yield from search.scores(f"at_one_resolution, {name}", search.result(step, **changes).images)
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, chosen=[8, 9], **QUARTER)),
+    class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, chosen=AROUND_GELU, **QUARTER)),
+    night=Size(
+        8, "the paper's networks, 300 steps of its search", first=1100,
+        settings=dict(attack="inverting_gradients", steps=300, chosen=AROUND_GELU),
+    ),
+)  # fmt: skip
+def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
+    """Steps 8 to 10 by the angle between whole gradients, and with every tensor of the gradient brought to the same length before.
+
+    from_grey: of a grey image's gradient from the photograph's, in double precision.  spread: standard deviation of the last features.
+    """
+    search = searching(repeat, device=device, **how)
+    yield from search.guesses()
+    normalise, pictures = data.NORMALISE["cifar10"], []
+    for n in chosen:
+        case = search.case(n)
+        model, (image, label) = case.build(device), case.batch()
+        leak, attack = (
+            observe(model, image, label),
+            replace(cases.PRESETS[case.attack](**case.settings), derivative="auto"),
+        )
+        ways = {"whole": objectives.cosine_distance, "by_tensor": by_tensor(leak)}
+        for name, distance in ways.items():
+            terms = (replace(attack.terms[0], value=distance), *attack.terms[1:])
+            found = reconstruction.search(replace(attack, terms=terms), model, leak, search.number).images.cpu()
+            yield from search.scores(f"{name}, step_{n}", found)
+            pictures.append(found)
+        exact: Any = model.double()
+        x = image.double().to(device)
+        grey, sent = (observe(exact, like, label) for like in (torch.full_like(x, 0.5), x))
+        for name, distance in ways.items():
+            yield f"from_grey[{name}, step_{n}]", distance(image, grey.grads, sent).item()
+        with torch.no_grad():
+            yield f"spread[step_{n}]", exact.forward_features(normalise(x)).std().item()
+    yield "picture[photograph_whole_and_by_tensor]", tiled([[search.photograph, *pictures]])
 
 
 @experiment(
