@@ -14,9 +14,9 @@ from privlab.ledger.evidence import EXACT_PSNR
 __all__ = ["EXACT_ERROR", "IN_LOGS", "Figure", "exact"]
 
 EXACT_ERROR = 1e-32  # the mean squared error that goes with it
-# Errors, which spread over decades. One bad repeat would be all there is to their mean, so they are averaged in logs, as
+# Errors and distances, which spread over decades. One bad repeat would be all there is to their mean, so they are averaged in logs, as
 # PSNR has always done with MSE; centre and spread are then the geometric mean and a factor.
-IN_LOGS = frozenset({"mse", "relative_error", "relative_residual", "max_abs_error"})
+IN_LOGS = frozenset({"mse", "relative_error", "relative_residual", "max_abs_error", "from_grey"})
 
 
 @dataclass(frozen=True)

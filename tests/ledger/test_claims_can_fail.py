@@ -40,7 +40,7 @@ RANGES = {
 DECADES = {
     "mse": (-12, 1), "relative_residual": (-17, 1), "relative_error": (-17, 1), "max_abs_error": (-17, 1), "median_loss": (-4, 1),
     "grad_loss": (-4, 2), "gradient_norm": (-6, 2), "grad_loss_ratio": (-4, 2), "from_grey_ratio": (-2, 3),
-    "second_share": (-7, 0),
+    "second_share": (-7, 0), "from_grey": (-12, 0),
 }  # fmt: skip
 IN_PERCENT = {"attacc", "acc", "user_preference"}  # where nothing is committed that would tell
 

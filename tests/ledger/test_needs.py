@@ -17,7 +17,7 @@ MEASURED_ON_ATTACKS = {
 }  # fmt: skip
 
 OF_ALGEBRA_AND_COUNTS = {
-    "bend", "decided_share", "effective_rank", "from_grey_ratio", "log10_condition", "log10_sense_of_place", "max_abs_error",
+    "bend", "decided_share", "effective_rank", "from_grey", "from_grey_ratio", "log10_condition", "log10_sense_of_place", "max_abs_error",
     "null_space_gap", "params_m", "receptive_area", "relative_error", "relative_residual", "row_cosine", "share_of_square",
     "second_share", "slope_share", "verdicts_kept",
 }  # fmt: skip
