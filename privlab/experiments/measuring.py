@@ -157,7 +157,8 @@ def repeat(
     """
     chosen, where, began = find(experiment), Path(root), time.process_time()
     values, images = chosen.collected(repeat, size, device)
-    pictures.save(experiment, size, repeat, images, where)
+    if repeat - chosen.first(size) in range(pictures.SHOWN):
+        pictures.save(experiment, size, repeat, images, where)
     evidence.append(experiment, size, row(chosen, size, repeat, values, time.process_time() - began, device), where)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from privlab.ledger import evidence
 
-SHOWN = 3  # repeats of a size whose pictures are kept
+SHOWN = 3  # so many repeats of a size have their pictures kept, the first ones
 
 
 def tiled(rows: Iterable[Tensor | Sequence[Tensor]]) -> Tensor:
@@ -36,9 +36,7 @@ def place(experiment: str, size: str, repeat: int, name: str, root: Path | None 
 
 
 def save(experiment: str, size: str, repeat: int, images: Mapping[str, Tensor], root: Path | None = None) -> None:
-    """Keep pictures, uint8 (height, width) or (height, width, 3), of the first repeats of a size."""
-    if not 0 <= repeat - evidence.FIRST[size] < SHOWN:
-        return
+    """Keep pictures of a repeat, uint8 (height, width) or (height, width, 3)."""
     for name, image in images.items():
         file = place(experiment, size, repeat, name, root)
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -129,6 +129,12 @@ def test_pictures_of_the_first_repeats_are_kept(walk, tmp_path, monkeypatch):
     assert there.picture("picture[a]", 2).shape == (2, 3, 3) and (there.picture("picture[a]", 2) == 2).all()
     with pytest.raises(KeyError, match="first 3 repeats"):
         there.picture("picture[a]", 5)
+    later = experiments.experiment(smoke=Size(1, "x"), class_=Size(4, "x", first=100))(walk.measure)
+    experiments.measure([later.name], "class", jobs=1, progress=False)
+    there = experiments.load(later.name)
+    assert (there.picture("picture[a]", 102) == 102).all()
+    with pytest.raises(KeyError, match="first 3 repeats"):
+        there.picture("picture[a]", 103)
 
 
 def test_what_decides_most_claims_an_hour_is_measured_first():
