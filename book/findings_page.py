@@ -1,4 +1,4 @@
-"""What we found: ten findings with a figure each, what else was found, and what we do not know, made from _templates/findings.yaml.
+"""What we found: eleven findings with a figure each, what else was found, and what we do not know, made from _templates/findings.yaml.
 
 The words are written there; every number in them, every dot, n and verdict is that of the evidence when the book is built. Where a verdict
 has become another than the one for which the words were written, the page says so.
