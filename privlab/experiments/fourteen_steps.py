@@ -33,7 +33,7 @@ FULL: dict[str, Any] = dict(attack="inverting_gradients", steps=3_000)
 
 
 def by_tensor(leak: Leak) -> objectives.Objective:
-    """The angle between gradients whose tensors all have length 1: the smallest counts as much as the largest."""
+    """The angle between gradients, each tensor divided by the length that it has in the client's: the smallest counts as much as the largest."""
     return objectives.weighted(
         objectives.cosine_distance, {name: 1 / g.norm().item() for name, g in leak.grads.items()}
     )
@@ -131,6 +131,27 @@ def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: An
         with torch.no_grad():
             yield f"spread[step_{n}]", exact.forward_features(normalise(x)).std().item()
     yield "picture[photograph_whole_and_by_tensor]", tiled([[search.photograph, *pictures]])
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
+    class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, **QUARTER)),
+    night=Size(
+        8, "the paper's network, 300 steps of its search", first=1100,
+        settings=dict(attack="inverting_gradients", steps=300),
+    ),
+)  # fmt: skip
+def weightless(repeat: int, device: str = "cpu", **how: Any) -> Values:
+    """Step 9 by whole gradients and exact derivatives, without any wish for a smooth picture: is it the weight that hides it?"""
+    search = searching(repeat, device=device, **how)
+    yield from search.guesses()
+    case = search.case(9)
+    attack = cases.PRESETS[case.attack](**case.settings)
+    model = case.build(device)
+    alone = replace(attack, terms=attack.terms[:1], derivative="exact")
+    found = reconstruction.search(alone, model, observe(model, *case.batch()), search.number).images.cpu()
+    yield from search.scores("weightless, step_9", found)
 
 
 @experiment(
