@@ -33,7 +33,7 @@ FULL: dict[str, Any] = dict(attack="inverting_gradients", steps=3_000)
 
 
 def by_tensor(leak: Leak) -> objectives.Objective:
-    """The angle between gradients, each tensor divided by the length that it has in the client's: the smallest counts as much as the largest."""
+    """The angle between gradients, each tensor divided by the length that the client's has: the smallest counts as much as the largest."""
     return objectives.weighted(
         objectives.cosine_distance, {name: 1 / g.norm().item() for name, g in leak.grads.items()}
     )
