@@ -306,10 +306,10 @@ display(
     text(
         "Step 8 changes the PSNR by {:+.1f} dB, step 9 by {:+.1f} dB, step 10 by "
         "{:+.1f} dB, each over the step before. On average step 9 is {:+.1f} dB from "
-        "the mean photograph, and above it in {} of {} photographs. Step 10 is {:.1f} dB "
-        "above step 8, so most of its gain makes good what step 9 lost. In print step "
-        "9 loses {:.1f} dB, and step 10 is {:.1f} dB above step 8: there most of the "
-        "gain is new.",
+        "the mean photograph, and above it in {} of {} photographs. Step 10 is {:.1f} "
+        "dB above step 8, so most of its gain makes good what step 9 lost. In print "
+        "step 9 loses {:.1f} dB, and step 10 is {:.1f} dB above step 8: there most of "
+        "the gain is new.",
         *change_of.values(),
         full.mean(f"psnr[step_9] - {BASELINE}"),
         *(full.above(f"psnr[step_9] - {BASELINE}", 0), len(full)),
