@@ -103,7 +103,7 @@ def resolution(repeat: int, device: str = "cpu", **how: Any) -> Values:
     ),
 )  # fmt: skip
 def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
-    """Steps 8 to 10 by the angle between whole gradients, and with every tensor of the gradient brought to the same length before.
+    """Steps 8 to 10 by the angle between whole gradients, and `by_tensor`; the paper's networks fade where each block ends with a GELU.
 
     from_grey: of a grey image's gradient from the photograph's, in double precision.  spread: standard deviation of the last features.
     """
@@ -113,10 +113,8 @@ def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: An
     for n in chosen:
         case = search.case(n)
         model, (image, label) = case.build(device), case.batch()
-        leak, attack = (
-            observe(model, image, label),
-            replace(cases.PRESETS[case.attack](**case.settings), derivative="auto"),
-        )
+        leak = observe(model, image, label)
+        attack = replace(cases.PRESETS[case.attack](**case.settings), derivative="auto")
         ways = {"whole": objectives.cosine_distance, "by_tensor": by_tensor(leak)}
         for name, distance in ways.items():
             terms = (replace(attack.terms[0], value=distance), *attack.terms[1:])
