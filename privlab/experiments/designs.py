@@ -80,8 +80,7 @@ class Search:
         """The image that the search finds on a network that no `Case` describes, hide: names whose gradients are withheld."""
         case = self.case(9, weight)
         leak = observe(model, *case.batch()).without(hide)
-        attack = replace(cases.PRESETS[self.attack](**case.settings), derivative=case.derivative)
-        return attack.run(model, leak, seed=case.seed, progress=False).images
+        return case.search().run(model, leak, seed=case.seed, progress=False).images
 
     def fair(self, step: int, train: bool = False, **changes: Any) -> float:
         """The weight of smoothness that is to this design what 1 is to step 9 at 32 x 32 pixels, to one digit."""

@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from privlab import data, models, training
-from privlab.attacks.gradient_inversion import cases, objectives, sensitivity
+from privlab.attacks.gradient_inversion import adaptive, objectives, sensitivity
 from privlab.experiments import reconstruction
 from privlab.experiments.designs import Search
 from privlab.experiments.pictures import tiled
@@ -114,11 +114,10 @@ def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: An
         case = search.case(n)
         model, (image, label) = case.build(device), case.batch()
         leak = observe(model, image, label)
-        attack = replace(cases.PRESETS[case.attack](**case.settings), derivative="auto")
         ways = {"whole": objectives.cosine_distance, "by_tensor": by_tensor(leak)}
         for name, distance in ways.items():
-            terms = (replace(attack.terms[0], value=distance), *attack.terms[1:])
-            found = reconstruction.search(replace(attack, terms=terms), model, leak, search.number).images.cpu()
+            attack = adaptive.compared(case.search(), distance)
+            found = reconstruction.search(attack, model, leak, search.number).images.cpu()
             yield from search.scores(f"{name}, step_{n}", found)
             pictures.append(found)
         exact: Any = model.double()
@@ -145,8 +144,7 @@ def weightless(repeat: int, device: str = "cpu", **how: Any) -> Values:
     search = searching(repeat, device=device, **how)
     yield from reconstruction.psnr_of_baselines("weightless, ", search.photograph)
     case = search.case(9)
-    attack = cases.PRESETS[case.attack](**case.settings)
-    model = case.build(device)
+    model, attack = case.build(device), case.search()
     alone = replace(attack, terms=attack.terms[:1], derivative="exact")
     found = reconstruction.search(alone, model, observe(model, *case.batch()), search.number).images.cpu()
     yield from search.scores("weightless, step_9", found)

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, func, nn
 
 from privlab import data, models, training
-from privlab.attacks.gradient_inversion import closed_form, label_recovery, objectives, presets
+from privlab.attacks.gradient_inversion import adaptive, closed_form, label_recovery, objectives, presets
 from privlab.attacks.gradient_inversion.matching import GradientMatching
 from privlab.experiments import reconstruction
 from privlab.experiments.pictures import tiled
@@ -73,7 +73,7 @@ def balanced(search: GradientMatching, model: nn.Module, leak: Leak) -> Gradient
     """The same search, each part of the gradient brought to the same length."""
     factors = {part: 1 / leak.only(names).norm.item() for part, names in models.parts.group(model).items()}
     distance = objectives.weighted(objectives.cosine_distance, objectives.by_part(model, **factors))
-    return replace(search, terms=(replace(search.terms[0], value=distance), *search.terms[1:]))
+    return adaptive.compared(search, distance)
 
 
 def by_layer_norms(search: GradientMatching, model: nn.Module, leak: Leak) -> GradientMatching:

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from privlab import data, experiments
+from privlab.attacks.gradient_inversion import objectives
 from privlab.experiments import fourteen_steps, pictures
 from privlab.experiments.designs import Search
+from privlab.leak import Leak
 from privlab.ledger import grammar, papers
 from privlab.models import morph
 
@@ -49,6 +51,16 @@ def test_the_search_on_a_network_by_hand_is_that_of_its_case(monkeypatch, tmp_pa
     monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path))
     search = Search(0, "annealed", 2, width=0.1, depths=(1, 1, 1, 1))
     assert torch.equal(search.alone(search.case(9).build(), 1.0), search.result(9).images)
+
+
+def test_by_tensor_the_smallest_tensor_counts_as_much_as_the_largest():
+    sent = {"large": torch.tensor([3e6, 4e6]), "small": torch.tensor([0.0, 2e-6])}
+    leak = Leak(sent, 1, (3, 32, 32), torch.tensor([0]), data.NORMALISE["cifar10"])
+    crossed = {"large": sent["large"], "small": torch.tensor([2e-6, 0.0])}  # at a right angle to what was sent
+    whole, each = objectives.cosine_distance, fourteen_steps.by_tensor(leak)
+    assert each(None, sent, leak).item() == pytest.approx(0, abs=1e-6)
+    assert each(None, crossed, leak).item() == pytest.approx(0.5)
+    assert whole(None, crossed, leak).item() == pytest.approx(0, abs=1e-6)
 
 
 def test_a_short_search_and_a_long_one_meet_where_they_are_as_long(monkeypatch, tmp_path):

@@ -107,7 +107,7 @@ def tempered(
     noises = {name: noise[name] * g.numel() ** 0.5 for name, g in leak.grads.items()}
     factors = {name: 1 / math.hypot(size, noises[name] / share) for name, size in sizes.items()}
     objective = objectives.weighted(objectives.squared_distance, factors)
-    return _on_gradients(attack, lambda _: objective)
+    return compared(attack, objective)
 
 
 def arrived(attack: GradientMatching) -> GradientMatching:
@@ -151,6 +151,11 @@ class Transformed:
 
     def __repr__(self) -> str:
         return f"{self.transform.__name__}({getattr(self.objective, '__name__', repr(self.objective))})"
+
+
+def compared(attack: GradientMatching, objective: Objective) -> GradientMatching:
+    """The same search, by another objective on gradients; terms on images stay."""
+    return _on_gradients(attack, lambda _: objective)
 
 
 def _on_gradients(attack: GradientMatching, change: Callable[[Objective], Objective]) -> GradientMatching:

@@ -109,6 +109,11 @@ class Case:
         images, labels = zip(*(photos.one(i, size=self.side) for i in self.images), strict=True)
         return torch.cat(images), torch.cat(labels)
 
+    def search(self) -> Any:
+        """The attack with its settings, its derivative as the case asks for it."""
+        attack = PRESETS[self.attack](**self.settings)
+        return attack if self.derivative == "exact" else replace(attack, derivative=self.derivative)
+
     def build(self, device: str = "cpu") -> nn.Module:
         return models.build(self.model, seed=self.victim, **self.changes).to(device).train(self.train)
 
@@ -124,9 +129,7 @@ def searched(case: Case, device: str = "cpu", snapshots: Sequence[int] = ()) -> 
     run = _run({**case.plain(), "device": device, "snapshots": list(snapshots)})
     if not run.complete:
         model = case.build(device)
-        attack: Any = PRESETS[case.attack](**case.settings)
-        if case.derivative != "exact":
-            attack = replace(attack, derivative=case.derivative)
+        attack = case.search()
         leak, deviations = case.leak(model)
         if case.informed:
             attack = adaptive.tempered(attack, leak, deviations)
