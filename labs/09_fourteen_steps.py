@@ -294,10 +294,11 @@ deep
 # %%
 full = experiments.load("fourteen_steps.steps")
 there = [n for n in STEPS if f"psnr[step_{n}]" in full]
+there = {n: f"{n}: {STEPS[n].name}" for n in there}
 rows = {"no gradient: mean photograph": BASELINE}
-rows |= {f"{n}: {STEPS[n].name}": f"psnr[step_{n}]" for n in there}
-printed_of = {f"{n}: {STEPS[n].name}": in_print[STEPS[n].name] for n in there}
-plots.evidence(full, None, rows, xlabel="PSNR in dB", published=printed_of)
+rows |= {name: f"psnr[step_{n}]" for n, name in there.items()}
+published = {name: in_print[STEPS[n].name] for n, name in there.items()}
+plots.evidence(full, None, rows, xlabel="PSNR in dB", published=published)
 
 # %%
 change_of = {n: full.mean(f"psnr[step_{n}] - psnr[step_{n - 1}]") for n in (8, 9, 10)}
@@ -314,7 +315,7 @@ display(
         full.mean(f"psnr[step_9] - {BASELINE}"),
         *(full.above(f"psnr[step_9] - {BASELINE}", 0), len(full)),
         full.mean("psnr[step_10] - psnr[step_8]"),
-        *(published[chosen[a]] - published[chosen[b]] for a, b in ((8, 9), (10, 8))),
+        *(published[there[a]] - published[there[b]] for a, b in ((8, 9), (10, 8))),
     ),
 )
 
