@@ -197,7 +197,8 @@ def make(
     seed: model m's first weights and its training are seeded by (seed, m).
     queries: names of `privlab.training.queries` that each image is asked by.
     at: epochs whose logits are kept beside the last one's, of the first query alone.
-    layers: whose features are kept, too, of each image as it is, after the same epochs; see `representations.read`.
+    layers: whose features are kept, too, of each image as it is, after the same epochs, from the pass that gives the logits of the
+        first query, which has to be "image"; see `representations.read`.
     weights: whether the model itself is kept after these epochs, too; of the last one it always is.
     defences: of all models, see `training.fit`.
     device: "cpu" or "cuda".  folder: where the fleet shall live; by default one in the store that is named by its settings.
@@ -216,6 +217,8 @@ def make(
             f"at={list(at)} leaves the training, which has {recipe.epochs} epochs; give 1 to {recipe.epochs}"
         )
     list(apply(pixels[:1], queries))  # an unknown query is told here
+    if layers and queries[0] != "image":
+        raise ValueError(f"queries={list(queries)}: features are of each image as it is; ask 'image' first")
     settings: dict[str, Any] = {
         **store.environment(FORMAT, device),
         "model": {"name": name, "changes": {"num_classes": classes, **(model or {})}},
@@ -288,10 +291,14 @@ def train(folder: str, model: int, budget: float | None = None) -> None:
     def watch(epoch: int) -> None:
         if epoch in fleet.at:
             names = settings["queries"] if epoch == fleet.at[-1] else settings["queries"][:1]
-            logits = [trainer.logits(built, pixels) for pixels in apply(fleet.pixels, names)]
+            passed: dict[str, list[Tensor]] = {layer: [] for layer in settings.get("layers", [])}
+            logits = []
+            for name, pixels in zip(names, apply(fleet.pixels, names), strict=True):
+                with representations.listening(built, passed if name == "image" else {}):  # one pass gives both
+                    logits.append(trainer.logits(built, pixels))
             run.save(f"logits_{epoch}", {"logits": torch.stack(logits).float()})  # (queries, n, classes)
-            if layers := settings.get("layers"):
-                run.save(f"features_{epoch}", representations.read(built, fleet.pixels, layers))
+            if passed:
+                run.save(f"features_{epoch}", {layer: torch.cat(rows) for layer, rows in passed.items()})
             if settings.get("weights") and epoch != fleet.at[-1]:
                 run.save(f"weights_{epoch}", built.state_dict())
 

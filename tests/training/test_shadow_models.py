@@ -69,7 +69,7 @@ def test_a_fleet_keeps_the_features_that_it_is_asked_for(images, tmp_path):
     assert same(made, plain)
     read = representations.read(made.model(1), images[0], ("last", "blocks.0"))
     for layer, features in read.items():
-        torch.testing.assert_close(made.features(1, layer), features)
+        assert torch.equal(made.features(1, layer), features)
         assert made.features(1, layer, at=1).shape == features.shape
         assert not torch.equal(made.features(1, layer, at=1), made.features(1, layer))
     with pytest.raises(ValueError, match="layer='blocks.1', at=3: no features"):
@@ -81,6 +81,8 @@ def test_a_fleet_keeps_the_features_that_it_is_asked_for(images, tmp_path):
 def test_a_layer_that_is_not_there_is_told_before_any_training(images, tmp_path):
     with pytest.raises(ValueError, match="'blocks.7' is no layer"):
         make(images, tmp_path / "wrong", layers=("blocks.7",))
+    with pytest.raises(ValueError, match="ask 'image' first"):
+        make(images, tmp_path / "wrong", layers=("blocks.0",), queries=("mirror", "image"))
 
 
 # -- weights of earlier epochs ---------------------------------------------------------------------------------------------
