@@ -133,8 +133,8 @@ def _day(row: dict, today: str) -> dict:
 
 
 def _bench_row(row: dict) -> str:
-    """One measured line. Without a unit it is a PSNR, promised as a lower bar in dB, with seconds and a peer for what stands beside it."""
-    unit = row.get("unit", "dB")
+    """One measured line, with what was promised of it."""
+    unit = row["unit"]
     digits = {
         "dB": 1,
         "dB above the guess": 1,
@@ -154,14 +154,7 @@ def _bench_row(row: dict) -> str:
     def shown(value: float | None) -> str:
         return ("never" if unit == "steps" else "no number") if value is None else f"{value:,.{digits}f}"
 
-    if "unit" in row:
-        verdict = {True: "holds", False: "**does not hold**", None: "not decided"}[row["holds"]]
-        promise, note = f"{row['promise']}: {verdict}" if row["promise"] else "", row["note"]
-    else:
-        promise, note = "" if row["promise"] is None else f"≥ {row['promise']} dB", f"{row['seconds']:.3f} s"
-        if peer := row.get("peer"):
-            note += f"; {peer['name']}: {peer['median']:.1f} dB, ours takes {peer['ratio']:.2f} of its time"
+    verdict = {True: "holds", False: "**does not hold**", None: "not decided"}[row["holds"]]
+    promise = f"{row['promise']}: {verdict}" if row["promise"] else ""
     median = shown(row["median"]) if row["median"] is None else f"{shown(row['median'])} {unit}"
-    return (
-        f"| {row['what']} | {median} | {shown(row['low'])} to {shown(row['high'])} | {row['n']} | {promise} | {note} |"
-    )
+    return f"| {row['what']} | {median} | {shown(row['low'])} to {shown(row['high'])} | {row['n']} | {promise} | {row['note']} |"

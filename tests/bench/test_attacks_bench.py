@@ -5,12 +5,10 @@ an interrupted bench goes on; what the file holds is not made again: remove it t
 BENCH_DRAWS, BENCH_SETS and BENCH_VARIANTS (names, separated by commas) make it shorter.
 """
 
-import json
+import functools
 import os
 import time
-from dataclasses import asdict, replace
-from datetime import date
-from pathlib import Path
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -28,8 +26,6 @@ from privlab.attacks.model_inversion import (
     gans,
     generator_files,
 )
-from privlab.compute.atomic import write_atomic
-from privlab.compute.machine import Machine
 from privlab.data import attributes, private_public
 from privlab.training import shadow_models
 
@@ -37,9 +33,6 @@ pytestmark = pytest.mark.bench
 
 DRAWS = int(os.environ.get("BENCH_DRAWS", 3))
 SEEDS = range(1, DRAWS + 1)  # step lengths were chosen on draw 0, so it does not count
-OUT = Path("runs/bench/bench_attacks.json")
-KEPT = json.loads(OUT.read_text()) if OUT.exists() else {"rows": [], "runs": []}
-ROWS, RUNS = KEPT["rows"], KEPT["runs"]
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NARROW = dict(channels=(16, 32, 64, 128), zero_init_last=False, in_chans=1)
 VARIANTS = {"full": (), "skip_4": ((4, 0),)}
@@ -49,23 +42,6 @@ STUDENTS = {
 }
 # name: epochs of the GANs, and of PLG-MI's (which has fewer images an epoch), images of each class for its labels, epochs of students
 SIZES = {"mnist": (8, 9, 1000, 3), "orl": (100, 60, 10, 40)}
-
-
-def save():
-    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here(DEVICE)), rows=ROWS, runs=RUNS)
-    write_atomic(OUT, json.dumps(found, indent=1).encode())
-
-
-def row(what, values, unit, note=""):
-    values = list(values)
-    ends = dict(median=median(values), low=min(values), high=max(values), n=len(values))
-    line = dict(what=what, **ends, unit=unit, promise=None, holds=None, note=note)
-    ROWS[:] = [old for old in ROWS if old["what"] != what] + [line]
-    save()
-    print(
-        f"{what:<40} {line['median']:.3g} {unit} ({line['low']:.3g} to {line['high']:.3g}, n={len(values)}); {note}",
-        flush=True,
-    )
 
 
 def stage(kind):
@@ -130,9 +106,9 @@ def timed(make):
 
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if v in os.environ.get("BENCH_VARIANTS", v).split(",")])
 @pytest.mark.parametrize("kind", [k for k in SIZES if k in os.environ.get("BENCH_SETS", k).split(",")])
-def test_what_each_attack_brings_back(kind, variant):
-    if sum((run["set"], run["variant"]) == (kind, variant) for run in RUNS) >= 5 * DRAWS:
-        pytest.skip(f"{OUT} holds it")
+def test_what_each_attack_brings_back(kind, variant, table):
+    if sum((run["set"], run["variant"]) == (kind, variant) for run in table.runs) >= 5 * DRAWS:
+        pytest.skip(f"{table.path} holds it")
     split, recipe, normalise = stage(kind)
     asked = evaluation_models(split, recipe, normalise)
     fleet = shadow_models.make(
@@ -140,30 +116,29 @@ def test_what_each_attack_brings_back(kind, variant):
         weights=True, seed=0, device=DEVICE,
     )  # fmt: skip
     fleet.train(jobs=1)
+
+    def attacked(i, draw, model, attack, generator, beside, trained_s):
+        case = cases.Case(fleet, i, None, generator_files.save(generator), range(len(draw.people)), attack, i, beside)
+        found, seconds = timed(lambda: cases.searched(case))
+        verdict = asked[i].score(found.images, found.targets, model)
+        return dict(
+            acc=fleet.right(i, draw.test),
+            attacc=verdict.accuracy,
+            knn=verdict.knn.mean().item(),
+            likelihood=found.likelihood.mean().item(),
+            first=asked[i].score(found.first, found.targets).accuracy,
+            judge=asked[i].accuracy,
+            trained_s=trained_s,
+            seconds=seconds,
+        )
+
+    mine = {}
     for i, draw in enumerate(split.draws):
-        model, people = fleet.model(i).to(DEVICE), len(draw.people)
-        for name, (attack, generator, beside, trained) in attacks(kind, model, draw.public, people).items():
-            case = cases.Case(fleet, i, None, generator_files.save(generator), range(people), attack, i, beside)
-            found, seconds = timed(lambda case=case: cases.searched(case))
-            verdict = asked[i].score(found.images, found.targets, model)
-            line = dict(
-                set=kind,
-                variant=variant,
-                draw=i,
-                attack=name,
-                acc=fleet.right(i, draw.test),
-                attacc=verdict.accuracy,
-                knn=verdict.knn.mean().item(),
-                likelihood=found.likelihood.mean().item(),
-                first=asked[i].score(found.first, found.targets).accuracy,
-                judge=asked[i].accuracy,
-                trained_s=trained,
-                seconds=seconds,
-            )
-            same = {k: line[k] for k in ("set", "variant", "draw", "attack")}
-            RUNS[:] = [run for run in RUNS if any(run[k] != v for k, v in same.items())] + [line]
-            save()
-    for name in ("GMI", "KEDMI", "PLG-MI", "LOMMA", "PPA"):
-        mine = [run for run in RUNS if (run["set"], run["variant"], run["attack"]) == (kind, variant, name)]
-        note = f"began at {median(run['first'] for run in mine):.3f}; {median(run['trained_s'] + run['seconds'] for run in mine):.0f} s"
-        row(f"{kind}, {variant}: {name}", [run["attacc"] for run in mine], "attack accuracy", note)
+        model = fleet.model(i).to(DEVICE)
+        for name, made in attacks(kind, model, draw.public, len(draw.people)).items():
+            key = dict(set=kind, variant=variant, draw=i, attack=name)
+            run = table.kept(key, functools.partial(attacked, i, draw, model, *made))
+            mine.setdefault(name, []).append(run)
+    for name, runs in mine.items():
+        note = f"began at {median(run['first'] for run in runs):.3f}; {median(run['trained_s'] + run['seconds'] for run in runs):.0f} s"
+        table.row(f"{kind}, {variant}: {name}", [run["attacc"] for run in runs], "attack accuracy", note=note)

@@ -4,15 +4,11 @@ Run by `make bench`; it needs two cores that nothing else uses. Writes rows to r
 a row says whether its promise holds. BENCH_ROUNDS makes it shorter.
 """
 
-import json
 import multiprocessing
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
-from datetime import date
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 import pytest
@@ -20,8 +16,6 @@ import torch
 
 from privlab import data
 from privlab.compute import machine
-from privlab.compute.atomic import write_atomic
-from privlab.compute.machine import Machine
 from privlab.training import Recipe, batches, shadow_models
 
 pytestmark = pytest.mark.bench
@@ -30,7 +24,6 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", 3))
 MODELS, IMAGES = 16, 1_000
 RECIPE = Recipe(epochs=12, batch_size=50, lr=2e-3)
 TINY = dict(embed_dim=64, depth=4, num_heads=4)
-OUT = Path("runs/bench/bench_fleet.json")
 
 
 def fleet(folder):
@@ -65,34 +58,30 @@ def same(one, other):
     return all(torch.equal(a.load("weights")[k], w) for a, b in pairs for k, w in b.load("weights").items())
 
 
-def test_two_processes_against_one(tmp_path):
+def test_two_processes_against_one(tmp_path, table):
     if machine.cores() < 2:
         pytest.skip("needs two cores")
-    seconds, first = {name: [] for name in WAYS}, None
+    first = fleet(tmp_path / "first")
+    alone(first)
+
+    def timed(k, name):
+        made = fleet(tmp_path / f"{k} {name}")
+        began = time.perf_counter()
+        WAYS[name](made)
+        seconds = time.perf_counter() - began
+        assert same(first, made), f"{name} gave other weights"
+        return dict(seconds=seconds)
+
+    runs = {name: [] for name in WAYS}
     for k in range(ROUNDS):
-        for name, train in WAYS.items():
-            made = fleet(tmp_path / f"{k} {name}")
-            began = time.perf_counter()
-            train(made)
-            seconds[name].append(time.perf_counter() - began)
-            first = first or made
-            assert same(first, made), f"{name} gave other weights"
-    rows = [
-        row("one process / two processes", seconds["one process"], seconds["two processes"], 1.7, "the same weights, to the bit"),
-        row("ProcessPoolExecutor(2) / two processes", seconds["ProcessPoolExecutor(2)"], seconds["two processes"], None,
-            "the standard library's pool, without retry and progress"),
-    ]  # fmt: skip
-    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here("cpu")), rows=rows, runs=seconds)
-    write_atomic(OUT, json.dumps(found, indent=1).encode())
+        for name, found in runs.items():
+            found.append(table.kept(dict(way=name, round=k), partial(timed, k, name)))
 
+    def row(way, promise, note):
+        ratios = [a["seconds"] / b["seconds"] for a, b in zip(runs[way], runs["two processes"], strict=True)]
+        promised = (None, None) if promise is None else (f"at least {promise}", median(ratios) >= promise)
+        note += f"; {median(run['seconds'] for run in runs['two processes']):.0f} s with two processes"
+        table.row(f"{way} / two processes, {MODELS} ViTs", ratios, "×", *promised, note, runs[way])
 
-def row(what, ours, other, promise, note):
-    ratios = [a / b for a, b in zip(ours, other, strict=True)]
-    centre = median(ratios)
-    found = dict(
-        what=f"{what}, {MODELS} ViTs", median=centre, low=min(ratios), high=max(ratios), n=ROUNDS, unit="×",
-        promise=f"at least {promise}" if promise else None, holds=centre >= promise if promise else None,
-        note=f"{note}; {median(other):.0f} s with two processes",
-    )  # fmt: skip
-    print(f"{found['what']}: {centre:.2f} ({min(ratios):.2f} to {max(ratios):.2f}); {found['note']}", flush=True)
-    return found
+    row("one process", 1.7, "the same weights, to the bit")
+    row("ProcessPoolExecutor(2)", None, "the standard library's pool, without retry and progress")

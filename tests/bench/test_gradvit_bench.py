@@ -17,8 +17,7 @@ import subprocess
 import sys
 import time
 import warnings
-from dataclasses import asdict, replace
-from datetime import date
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -30,8 +29,6 @@ import torch
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.compute import machine
-from privlab.compute.atomic import write_atomic
-from privlab.compute.machine import Machine
 from privlab.leak import observe
 from privlab.models import pretrained_networks
 
@@ -48,9 +45,6 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GIB = 2**30
 PEER = "breaching 0.1.2"
 TV = 1e-4
-OUT = Path("runs/bench/bench_gradvit.json")
-KEPT = json.loads(OUT.read_text()) if OUT.exists() else {"rows": [], "runs": []}
-ROWS, RUNS = KEPT["rows"], KEPT["runs"]
 prior = functools.cache(pretrained_networks.efficientnet_lite0)
 PRESETS = {
     "dlg": gradient_inversion.dlg,
@@ -61,32 +55,6 @@ PRESETS = {
     "gradinversion": gradient_inversion.gradinversion,
     "gradvit": lambda steps: gradient_inversion.gradvit(steps, prior()),
 }
-
-
-# -- what is written down ------------------------------------------------------------------------------------------------
-
-
-def save():
-    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here(DEVICE)), rows=ROWS, runs=RUNS)
-    write_atomic(OUT, json.dumps(found, indent=1).encode())
-
-
-def row(what, values, unit, note="", promise=None, holds=None):
-    """Put one line of the table down, in place of an earlier one.
-
-    values: one a run; [None] for what could not be done.  promise: in words.  holds: None where there is no promise.
-    """
-    values = list(values)
-    centre, low, high = (None if None in values else f(values) for f in (median, min, max))
-    line = dict(
-        what=what, median=centre, low=low, high=high, n=len(values), unit=unit, promise=promise, holds=holds, note=note
-    )  # fmt: skip
-    ROWS[:] = [old for old in ROWS if old["what"] != what] + [line]
-    save()
-    shown = ["never" if v is None else f"{v:.3g}" for v in (centre, low, high)]
-    verdict = {True: "holds", False: "DOES NOT HOLD", None: "not decided"}[holds]
-    rest = filter(None, [f"promised {promise}: {verdict}" if promise else "", note])
-    print(f"{what:<58} {shown[0]} {unit} ({shown[1]} to {shown[2]}, n={len(values)});", "; ".join(rest), flush=True)
 
 
 # -- memory: each step in a process of its own, which calls this file ------------------------------------------------------
@@ -133,15 +101,15 @@ def apart(*arguments):
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-def test_memory_of_a_step(batch):
+def test_memory_of_a_step(batch, table):
     for preset in PRESETS:
         found = apart(preset, "vit_cifar", batch, None)
         note = f"above model and leak; the whole process {found['whole']:.2f} GiB"
-        row(f"memory of a step, vit_cifar, batch {batch}, {preset}", [found["step"]], "GiB", note)
+        table.row(f"memory of a step, vit_cifar, batch {batch}, {preset}", [found["step"]], "GiB", note=note)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, None])
-def test_gradvit_of_a_vit_b_fits_in_15_gb(chunk):
+def test_gradvit_of_a_vit_b_fits_in_15_gb(chunk, table):
     found = apart("gradvit", "vit_base_patch16_224", 8, chunk)
     note = "did not fit into the memory that was free" if found is None else (
         f"{found['step']:.2f} GiB above model and leak; {found['seconds']:.0f} s with building the model"
@@ -150,7 +118,7 @@ def test_gradvit_of_a_vit_b_fits_in_15_gb(chunk):
     values = [None] if found is None else [found["whole"]]
     if DEVICE == "cpu":
         note += "; memory of a CPU, which says what a GPU would need and does not prove it"
-    row(what, values, "GiB", note, "fits in 15 GB", found is not None and values[0] * GIB <= 15e9)
+    table.row(what, values, "GiB", "fits in 15 GB", found is not None and values[0] * GIB <= 15e9, note)
 
 
 # -- compiled: step against step -------------------------------------------------------------------------------------------
@@ -220,7 +188,7 @@ if DEVICE == "cuda":
 
 
 @pytest.mark.parametrize("what", VICTIMS)
-def test_seconds_of_a_compiled_step(what, tmp_path, monkeypatch):
+def test_seconds_of_a_compiled_step(what, tmp_path, monkeypatch, table):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # nothing compiled before
     name, changes, batch = VICTIMS[what]
     model = models.build(name, **changes).to(DEVICE)
@@ -255,7 +223,7 @@ def test_seconds_of_a_compiled_step(what, tmp_path, monkeypatch):
         ratios = [a / b for a, b in zip(seconds["compiled"][1:], seconds[other][1:], strict=True)]
         promised = ("≤ .75 ×", median(ratios) <= 0.75) if other == PEER and DEVICE == "cuda" else (None, None)
         beside = "ours as it is" if other == "plain" else "breaching's"
-        row(f"seconds of a compiled step over {beside}, {what}", ratios, "×", f"{note}; {took}", *promised)
+        table.row(f"seconds of a compiled step over {beside}, {what}", ratios, "×", *promised, f"{note}; {took}")
 
 
 # -- equal seconds ---------------------------------------------------------------------------------------------------------
@@ -269,9 +237,9 @@ def victim(std, i, seed):
 
 
 @functools.cache
-def affordable(attack):
+def affordable(table, attack):
     """How many steps fill SECONDS of this process, by a short run through all stages, once warm; as on file, if it is there."""
-    for one in RUNS:
+    for one in table.runs:
         if (one["attack"], one["budget"]) == (attack, SECONDS):
             return one["steps"]
     model, _, leak = victim(1.0, 0, 0)
@@ -280,33 +248,26 @@ def affordable(attack):
     return max(2, round(SECONDS * 16 / (stamps[-1] - stamps[0])))
 
 
-def run(attack, std, i, seed):
+def run(table, attack, std, i, seed):
     """One search that takes SECONDS: PSNR and LPIPS of what it found. The one on file, if there is one."""
-    key = dict(attack=attack, position_std=std, image=i, seed=seed, budget=SECONDS)
-    for one in RUNS:
-        if key.items() <= one.items():
-            return one
-    model, image, leak = victim(std, i, seed)
-    inversion = PRESETS[attack](affordable(attack))
-    began = time.process_time()
-    found = inversion.run(model, leak, seed=seed, snapshots=0, progress=False)
-    seconds = time.process_time() - began
-    psnr, lpips = metrics.psnr(found.images, image).item(), metrics.lpips(found.images, image).item()
-    one = key | dict(steps=inversion.steps, seconds=seconds, psnr=psnr, lpips=lpips, score=found.score)
-    RUNS.append(one)
-    save()
-    print(
-        f"  {attack}, position std {std:g}, image {i} seed {seed}: {psnr:.1f} dB, LPIPS {lpips:.2f}, {seconds:.1f} s",
-        flush=True,
-    )
-    return one
+
+    def made():
+        model, image, leak = victim(std, i, seed)
+        inversion = PRESETS[attack](affordable(table, attack))
+        began = time.process_time()
+        found = inversion.run(model, leak, seed=seed, snapshots=0, progress=False)
+        seconds = time.process_time() - began
+        psnr, lpips = (measure(found.images, image).item() for measure in (metrics.psnr, metrics.lpips))
+        return dict(steps=inversion.steps, seconds=seconds, psnr=psnr, lpips=lpips, score=found.score)
+
+    return table.kept(dict(attack=attack, position_std=std, image=i, seed=seed, budget=SECONDS), made)
 
 
-def test_equal_seconds():
+def test_equal_seconds(table):
     attacks = ["gradvit", "inverting_gradients", "april"]
     found = {}
     for std, seed, i, attack in itertools.product((0.02, 1.0), range(SEEDS), range(IMAGES), attacks):
-        found.setdefault((std, attack), []).append(run(attack, std, i, seed))
+        found.setdefault((std, attack), []).append(run(table, attack, std, i, seed))
     for (std, attack), runs in found.items():
         lpips, seconds = ([r[key] for r in runs] for key in ("lpips", "seconds"))
         note = (
@@ -314,7 +275,7 @@ def test_equal_seconds():
             f"{median(seconds):.1f} s; {IMAGES} images × {SEEDS} seeds, labels known"
         )
         what = f"PSNR after {SECONDS} s, vit_cifar, position std {std:g}, {attack}"
-        row(what, [r["psnr"] for r in runs], "dB", note)
+        table.row(what, [r["psnr"] for r in runs], "dB", note=note)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,8 @@ both took turns.
 """
 
 import itertools
-import json
 import resource
 import time
-from dataclasses import asdict
-from datetime import date
-from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -22,28 +18,10 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from privlab.attacks.membership_inference import lira, rmia
-from privlab.compute.atomic import write_atomic
-from privlab.compute.machine import Machine
 
 pytestmark = pytest.mark.bench
 MODELS, SAMPLES, QUERIES, POPULATION = 64, 50_000, 2, 10_000
 ROUNDS = 5  # in each of them, ours for all targets and the peer for one
-OUT = Path("runs/bench/bench_membership_scores.json")
-ROWS = []
-
-
-def row(what, values, unit, note="", promise=None, holds=None):
-    """Put one line of the table down.  values: one a round.  promise: in words.  holds: None where there is no promise."""
-    entry = dict(
-        what=what, median=median(values), low=min(values), high=max(values), n=len(values), unit=unit,
-        promise=promise, holds=holds, note=note,
-    )  # fmt: skip
-    ROWS.append(entry)
-    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here("cpu")), rows=ROWS)
-    write_atomic(OUT, json.dumps(found, indent=1).encode())
-    promised = f"; promised {promise}: {'holds' if holds else 'DOES NOT HOLD'}" if promise else ""
-    spread = f"({entry['low']:.3g} to {entry['high']:.3g}, n={entry['n']})"
-    print(f"{what:<66} {entry['median']:7.3g} {unit} {spread}{promised}{'; ' + note if note else ''}", flush=True)
 
 
 def timed(call, *args, **options):
@@ -111,20 +89,20 @@ def data():
     return phi, keep
 
 
-def test_memory(data):
+def test_memory(data, table):
     """At most: from what the process holds before the call to the most that it ever held."""
     phi, keep = map(torch.from_numpy, data)
     before = psutil.Process().memory_info().rss
     lira.every_target(phi, keep, protocol="reference", pairs=True)
     peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before) / 2**30
     note = f"margins {phi.numel() * 8 / 2**30:.2f} GiB"
-    row("memory beside the arguments, reference, pairs", [peak], "GiB", note, "< 1 GiB", peak < 1)
+    table.row("memory beside the arguments, reference, pairs", [peak], "GiB", "< 1 GiB", peak < 1, note)
 
 
 @pytest.mark.parametrize("pairs", [False, True])
 @pytest.mark.parametrize("protocol, variance", itertools.product(lira.PROTOCOLS, lira.VARIANCES))
 @pytest.mark.parametrize("online", [True, False])
-def test_lira_every_target(data, online, variance, protocol, pairs):
+def test_lira_every_target(data, online, variance, protocol, pairs, table):
     phi, keep = map(torch.from_numpy, data)
     options = dict(online=online, variance=variance, protocol=protocol, pairs=pairs)
     seconds, theirs, apart = [], [], 0.0
@@ -138,12 +116,13 @@ def test_lira_every_target(data, online, variance, protocol, pairs):
             theirs.append(MODELS * one)
     assert apart < 1e-10
     what = f"{'online' if online else 'offline'}, {variance}, {protocol}{', pairs' if pairs else ''}"
-    row(f"lira.every_target, {what}", seconds, "s", f"{MODELS} x {SAMPLES:,} x {QUERIES}", "< 5 s", median(seconds) < 5)
+    size = f"{MODELS} x {SAMPLES:,} x {QUERIES}"
+    table.row(f"lira.every_target, {what}", seconds, "s", "< 5 s", median(seconds) < 5, size)
     ratios = [b / a for a, b in zip(seconds, theirs, strict=True)]
     note = f"NumPy and SciPy: {median(theirs):.1f} s, one target a round, times {MODELS}; scores {apart:.0e} apart"
     if not online and protocol == "paper":
         note += "; the tail of a Gaussian, the same function for both, is a third of our time"
-    row(f"times as fast as target by target, {what}", ratios, "×", note, "at least 20", median(ratios) >= 20)
+    table.row(f"times as fast as target by target, {what}", ratios, "×", "at least 20", median(ratios) >= 20, note)
 
 
 def pairwise(ratio_x, ratio_z, gamma=2.0, rows=1000):
@@ -153,7 +132,7 @@ def pairwise(ratio_x, ratio_z, gamma=2.0, rows=1000):
     )
 
 
-def test_rmia_score():
+def test_rmia_score(table):
     g = np.random.default_rng(0)
     x, z = np.exp(g.standard_normal(SAMPLES)), np.exp(g.standard_normal(POPULATION))
     x[:100] = 2 * z[:100]  # ties
@@ -167,11 +146,11 @@ def test_rmia_score():
             theirs.append(1000 * t)
     ratio = median(b / a for a, b in zip(seconds, theirs, strict=True))
     note = f"pair by pair: {median(theirs) / 1000:.1f} s, {ratio:.0f} times as long; equal to the last bit"
-    row(f"rmia.score, {SAMPLES:,} x {POPULATION:,}", seconds, "ms", note, "< 50 ms", median(seconds) < 50)
+    table.row(f"rmia.score, {SAMPLES:,} x {POPULATION:,}", seconds, "ms", "< 50 ms", median(seconds) < 50, note)
 
 
 @pytest.mark.parametrize("online", [True, False])
-def test_rmia_every_target(data, online):
+def test_rmia_every_target(data, online, table):
     phi, keep = map(torch.from_numpy, data)
     population = torch.from_numpy(np.random.default_rng(1).standard_normal((MODELS, POPULATION)) * 3 + 4).sigmoid()
     confidence = phi[..., 0].sigmoid()
@@ -179,4 +158,4 @@ def test_rmia_every_target(data, online):
     rmia.every_target(confidence, keep, population, **options)
     seconds = [timed(rmia.every_target, confidence, keep, population, **options)[1] for _ in range(ROUNDS)]
     size = f"{MODELS} x {SAMPLES:,}, population {POPULATION:,}"
-    row(f"rmia.every_target, {'online' if online else 'offline'}, pairs", seconds, "s", size)
+    table.row(f"rmia.every_target, {'online' if online else 'offline'}, pairs", seconds, "s", note=size)

@@ -9,13 +9,10 @@ first four). Preconditioners are compared there too, and forward mode beside the
 """
 
 import functools
-import json
 import math
 import os
 import time
-from dataclasses import asdict, replace
-from datetime import date
-from pathlib import Path
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -30,8 +27,6 @@ from privlab.attacks.gradient_inversion import GaussNewton, curvature, matching,
 from privlab.attacks.gradient_inversion.derivatives import TwiceDifferentiable
 from privlab.attacks.gradient_inversion.gauss_newton import SQUARES, TERMS
 from privlab.attacks.gradient_inversion.search_spaces import Pixels
-from privlab.compute.atomic import write_atomic
-from privlab.compute.machine import Machine
 from privlab.leak import observe
 from privlab.models import april, morph
 from privlab.models.forward import functional
@@ -48,9 +43,6 @@ FIRST = 4  # photograph; the settings were chosen on 0 to 3
 LONG = 1_500
 FULL = [(FIRST + i, s) for s in range(2) for i in range(4)]  # photograph, seed
 SOME = [(FIRST + i, i) for i in range(REPEATS)]
-OUT = Path("runs/bench/bench_second_order.json")
-KEPT = json.loads(OUT.read_text()) if OUT.exists() else {"rows": [], "runs": []}
-ROWS, RUNS = KEPT["rows"], KEPT["runs"]
 QUARTER = dict(width=0.25, depths=(1, 1, 1, 1))
 vit = functools.partial(april.build, "b", width=384, depth=4, patch_size=8)
 PROMISED = {
@@ -101,66 +93,42 @@ PRECONDITIONED = {
 }
 
 
-def save():
-    found = dict(date=date.today().isoformat(), machine=asdict(Machine.here("cpu")), rows=ROWS, runs=RUNS)
-    write_atomic(OUT, json.dumps(found, indent=1).encode())
-
-
 def photographs(image, batch):
     photos = data.load("cifar10_samples")
     taken = [photos.one((image + i) % len(photos)) for i in range(batch)]
     return tuple(torch.cat(part) for part in zip(*taken, strict=True))
 
 
-def search(net, method, image, seed, passes, batch=1, settings=None):
+def search(table, net, method, image, seed, passes, batch=1, settings=None):
     """PSNR and seconds where the passes are over; the run on file, if there is one."""
-    key = dict(net=net, method=method, image=image, seed=seed, batch=batch, passes=passes)
-    for one in RUNS:
-        if key.items() <= one.items():
-            return one
-    model = (PROMISED | NETS)[net](seed=seed)
-    model = model.double() if net in DOUBLE else model
-    images, labels = photographs(image, batch)
-    leak = observe(model, images, labels)
-    attack, price = METHODS[method](passes) if settings is None else gauss_newton(passes, **settings)
-    if method.startswith("gauss_newton"):
-        attack = replace(attack, enough=ENOUGH.get(net))
-    began, curve, score = time.process_time(), [], math.nan
-    for state in attack.search(model, leak, seed=seed):
-        if price * state.evaluations > passes:
-            break
-        score = state.score
-        curve.append((price * state.evaluations, round(metrics.psnr(state.images.float(), images).mean().item(), 2)))
-    seconds = time.process_time() - began
-    one = key | dict(
-        psnr=curve[-1][1], seconds=round(seconds, 1), score=score, curve=curve[:: max(1, len(curve) // 20)] + curve[-1:]
-    )
-    RUNS.append(one)
-    save()
-    print(
-        f"  {net}, {method}, image {image} seed {seed} batch {batch}: {one['psnr']:.1f} dB, {seconds:.0f} s", flush=True
-    )
-    return one
+
+    def made():
+        model = (PROMISED | NETS)[net](seed=seed)
+        model = model.double() if net in DOUBLE else model
+        images, labels = photographs(image, batch)
+        leak = observe(model, images, labels)
+        attack, price = METHODS[method](passes) if settings is None else gauss_newton(passes, **settings)
+        if method.startswith("gauss_newton"):
+            attack = replace(attack, enough=ENOUGH.get(net))
+        began, curve, score = time.process_time(), [], math.nan
+        for state in attack.search(model, leak, seed=seed):
+            if price * state.evaluations > passes:
+                break
+            score = state.score
+            psnr = metrics.psnr(state.images.float(), images).mean().item()
+            curve.append((price * state.evaluations, round(psnr, 2)))
+        seconds = round(time.process_time() - began, 1)
+        thinned = curve[:: max(1, len(curve) // 20)] + curve[-1:]
+        return dict(psnr=curve[-1][1], seconds=seconds, score=score, curve=thinned)
+
+    return table.kept(dict(net=net, method=method, image=image, seed=seed, batch=batch, passes=passes), made)
 
 
-def row(what, runs, promise=None, least=None, values=None):
+def row(table, what, runs, promise=None, least=None, values=None):
     found = [r["psnr"] for r in runs] if values is None else values
     precision = "float64" if runs[0]["net"] in DOUBLE else "float32"
     note = f"{median(r['seconds'] for r in runs):.0f} s in one thread, {precision}"
-    holds = None if least is None else median(found) >= least
-    write_row(what, found, "dB", promise, holds, note)
-
-
-def write_row(what, found, unit, promise, holds, note):
-    line = dict(
-        what=what, median=median(found), low=min(found), high=max(found), n=len(found), unit=unit, promise=promise, holds=holds, note=note
-    )  # fmt: skip
-    ROWS[:] = [old for old in ROWS if old["what"] != what] + [line]
-    save()
-    print(
-        f"{what}: {line['median']:.2f} ({line['low']:.2f} to {line['high']:.2f}, n={line['n']}) {promise or ''} {holds}",
-        flush=True,
-    )
+    table.row(what, found, "dB", promise, None if least is None else median(found) >= least, note)
 
 
 @pytest.mark.parametrize(
@@ -172,49 +140,51 @@ def write_row(what, found, unit, promise, holds, note):
         ("vit_std_1", "adam", None, None),
     ],
 )
-def test_promised(net, method, promise, least):
+def test_promised(net, method, promise, least, table):
     few = method == "adam" and net == "vit_std_1"  # no promise hangs on it
-    runs = [search(net, method, *which, LONG) for which in (FULL[:3] if few else FULL)]
-    row(f"PSNR after {LONG:,} passes, {net}, {method}", runs, promise, least)
+    runs = [search(table, net, method, *which, LONG) for which in (FULL[:3] if few else FULL)]
+    row(table, f"PSNR after {LONG:,} passes, {net}, {method}", runs, promise, least)
 
 
 @pytest.mark.parametrize("passes", [300, 600, LONG])
-def test_half_a_convnext(passes):
-    one, other = ([search("morph_14_half", m, *which, passes) for which in FULL] for m in ("gauss_newton", "adam"))
+def test_half_a_convnext(passes, table):
+    one, other = (
+        [search(table, "morph_14_half", m, *which, passes) for which in FULL] for m in ("gauss_newton", "adam")
+    )
     gaps = [a["psnr"] - b["psnr"] for a, b in zip(one, other, strict=True)]
-    row(f"Gauss-Newton less Adam, {passes:,} passes, morph_14_half", one, ">= 3 dB", 3, gaps)
+    row(table, f"Gauss-Newton less Adam, {passes:,} passes, morph_14_half", one, ">= 3 dB", 3, gaps)
 
 
-def test_a_batch_of_two():
+def test_a_batch_of_two(table):
     """Four pairs of photographs; the first two have the same label."""
     pairs = [FIRST + 2 * i for i in range(4)]
-    runs = [search("vit_std_1", "gauss_newton", i, s, LONG, batch=2) for s in range(2) for i in pairs]
+    runs = [search(table, "vit_std_1", "gauss_newton", i, s, LONG, batch=2) for s in range(2) for i in pairs]
     what = f"PSNR after {LONG:,} passes, vit_std_1, batch of 2, gauss_newton"
-    row(what, runs, ">= 22 dB", 22)
+    row(table, what, runs, ">= 22 dB", 22)
     alike = {i: len(photographs(i, 2)[1].unique()) == 1 for i in pairs}
     for name, same in (("one label", True), ("two labels", False)):
-        row(f"{what}, {name}", [one for one in runs if alike[one["image"]] is same])
+        row(table, f"{what}, {name}", [one for one in runs if alike[one["image"]] is same])
 
 
 @pytest.mark.parametrize("net", ["vit_std_1", *NETS])
-def test_equal_passes(net):
+def test_equal_passes(net, table):
     pairs = FULL if net in ASKED else SOME
-    found = {m: [search(net, m, *which, PASSES) for which in pairs] for m in METHODS}
+    found = {m: [search(table, net, m, *which, PASSES) for which in pairs] for m in METHODS}
     for method, runs in found.items():
-        row(f"PSNR after {PASSES:,} passes, {net}, {method}", runs)
+        row(table, f"PSNR after {PASSES:,} passes, {net}, {method}", runs)
     gaps = [a["psnr"] - b["psnr"] for a, b in zip(found["gauss_newton"], found["adam"], strict=True)]
-    row(f"Gauss-Newton less Adam, {PASSES:,} passes, {net}", found["gauss_newton"], values=gaps)
+    row(table, f"Gauss-Newton less Adam, {PASSES:,} passes, {net}", found["gauss_newton"], values=gaps)
 
 
 @pytest.mark.parametrize("net", list(PROMISED))
-def test_preconditioners(net):
+def test_preconditioners(net, table):
     for name, settings in PRECONDITIONED.items():
-        runs = [search(net, f"gauss_newton, {name}", *which, PASSES, settings=settings) for which in SOME[:2]]
-        row(f"PSNR after {PASSES:,} passes, {net}, preconditioned: {name}", runs)
+        runs = [search(table, net, f"gauss_newton, {name}", *which, PASSES, settings=settings) for which in SOME[:2]]
+        row(table, f"PSNR after {PASSES:,} passes, {net}, preconditioned: {name}", runs)
 
 
 @pytest.mark.parametrize("net", list(PROMISED))
-def test_forward_mode_takes_longer(net):
+def test_forward_mode_takes_longer(net, table):
     """J v by a third backward pass, beside PyTorch's forward over reverse."""
     model = PROMISED[net](seed=0)
     leak = observe(model, *photographs(FIRST, 1))
@@ -245,11 +215,6 @@ def test_forward_mode_takes_longer(net):
             work()
             clocks.append(time.perf_counter() - began)
         ratios.append(clocks[0] / clocks[1])
-    write_row(
-        f"J v by backward passes over forward mode, {net}",
-        ratios,
-        "×",
-        "below 1",
-        median(ratios) < 1,
-        "one thread, float32",
-    )
+    table.row(
+        f"J v by backward passes over forward mode, {net}", ratios, "×", "below 1", median(ratios) < 1, "one thread, float32"
+    )  # fmt: skip
