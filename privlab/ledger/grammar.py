@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["Comparison", "parse"]
+__all__ = ["Comparison", "number", "parse"]
 
 Values = Mapping[str, Any]  # name -> number or array of numbers
 Compiled = Callable[[Values], Any]
@@ -61,6 +61,11 @@ def parse(text: str, claim: str = "given here") -> Comparison:
     except RecursionError:
         raise ValueError(f"claim {claim}: compare={text[:200]!r} is nested too deeply") from None
     return Comparison(text, tuple(names), tree.body, compiled)
+
+
+def number(node: ast.expr) -> Compiled:
+    """One side of a parsed comparison, as a function of its names' values."""
+    return _number(node, "given here", {})
 
 
 def _truth(node: ast.expr, claim: str, names: dict[str, None]) -> Compiled:

@@ -30,6 +30,7 @@ from typing import Final
 import numpy as np
 from scipy.special import stdtr
 
+from privlab.ledger import grammar
 from privlab.ledger.evidence import LEVEL
 
 __all__ = ["LEVEL", "Chances", "Sample", "Value", "chances", "names_in", "number", "taken_apart"]
@@ -134,7 +135,7 @@ def _tested(left: ast.expr, right: ast.expr, samples: Mapping[str, Sample]) -> C
     for name, sample in used.items():
         groups.setdefault(sample.experiment, []).append(name)
     if not used:
-        return Chances(0.0, 1.0) if value({})[()] > 0 else Chances(1.0, 0.0)
+        return Chances(0.0, 1.0) if value({}) > 0 else Chances(1.0, 0.0)
     centre = {name: np.asarray(_middle(sample)) for name, sample in used.items()}
     means, errors, degrees = [], [], []
     for members in groups.values():
@@ -183,23 +184,12 @@ def _difference(left: ast.expr, right: ast.expr, used: Mapping[str, Sample]) -> 
 
 
 def number(node: ast.expr) -> Value:
-    """A sum, difference, product or quotient of names and numbers, or an extreme inside of one, repeat by repeat."""
-    match node:
-        case ast.Constant(value=value):
-            return lambda values: np.asarray(float(value))  # type: ignore[arg-type]
-        case ast.UnaryOp(operand=operand):
-            inner = number(operand)
-            return lambda values: -inner(values)
-        case ast.BinOp(left=left, op=op, right=right):
-            a, b = number(left), number(right)
-            apply = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide}[type(op)]
-            return lambda values: apply(a(values), b(values))
-        case ast.Subscript():
-            name = ast.unparse(node)
-            return lambda values: np.asarray(values[name], dtype=float)
-    raise ValueError(
-        f"{ast.unparse(node)!r} stands inside of a sum or product; write min, max and abs alone on their side"
-    )
+    """A sum, difference, product or quotient of names and numbers, repeat by repeat.  Raises ValueError for an extreme inside of one."""
+    if inside := [each for each in ast.walk(node) if isinstance(each, ast.Call)]:
+        raise ValueError(
+            f"{ast.unparse(inside[0])!r} stands inside of a sum or product; write min, max and abs alone on their side"
+        )
+    return grammar.number(node)
 
 
 def names_in(node: ast.expr) -> list[str]:
