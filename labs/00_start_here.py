@@ -359,4 +359,4 @@ ledger.show("00")
 # ## Read on
 #
 # Lab 05 proves why this works, finds where it ends, and breaks the defence that the paper recommends. Lab 04 takes models that have no such
-# system, and searches. Labs 06 and 07 attack batches of images. Lu et al. 2022, sections 3.1 to 3.3, is the paper on APRIL.
+# system, and searches. Lab 07 attacks batches of images. Lu et al. 2022, sections 3.1 to 3.3, is the paper on APRIL.

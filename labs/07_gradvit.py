@@ -346,7 +346,7 @@ text(
 )
 
 # %% [markdown] tags=["printed"]
-# These searches are about four times as short as the editor's. Where algebra stops, and what a search that knows the curvature finds, is in [a deeper notebook](deeper/07_algebra_first.ipynb).
+# The committed searches are about twice as long as the editor's; those of your own run at `class` are shorter. Where algebra stops, and what a search that knows the curvature finds, is in [a deeper notebook](deeper/07_algebra_first.ipynb).
 # [Another](deeper/07_other_attacks.ipynb) has the paper's rivals of GradViT, and [a third](deeper/07_identified.ipynb) asks whether larger batches and faces can still be identified.
 #
 # ### Exercise 4: a prior gets the credit *(difficulty 2, 8 minutes)*

@@ -359,4 +359,4 @@ ledger.show("10")
 # %% [markdown]
 # ## Read on
 #
-# Zhang et al. 2024, sections 5.3, 6.2 and 7; Liu et al. 2022 for why the designs are there. Lab 13 swaps designs as a defence, and compares this with noise.
+# Zhang et al. 2024, sections 5.3, 6.2 and 7; Liu et al. 2022 for why the designs are there. A deeper notebook of lab 13 swaps designs as a defence.

@@ -100,8 +100,8 @@ plots.evidence(kept, mine, rows, xlabel=label)
 # %% [markdown]
 # ## At the same overfitting
 #
-# In lab 01 most of the attack followed the victim's overfitting level, the training accuracy less the test accuracy. Figure 4b asks whether attribute inference does,
-# too. The victims pass through their levels as they train.
+# Lab 01 asked whether membership follows the victim's overfitting level, the training accuracy less the test accuracy. Figure 4b asks whether attribute inference
+# does. The victims pass through their levels as they train.
 #
 # ### Predict
 

@@ -233,5 +233,5 @@ text(
 # %% [markdown]
 # ## Read on
 #
-# Lab 09 repeats this comparison on the fourteen steps from ResNet to ConvNeXt, and lab 10 replaces ReLU by smooth functions. The book's chapter
+# Lab 09 repeats this comparison on seven of the fourteen steps from ResNet to ConvNeXt, and lab 10 replaces ReLU by smooth functions. The book's chapter
 # *Beyond the papers* has the method and its measurements. Nocedal and Wright 2006, chapter 10, is the textbook.

@@ -132,7 +132,7 @@ plots.evidence_lines(
 )
 
 # %% [markdown]
-# The condition number falls as the scale grows (tenfold from 0.02 to 1, for three images). The closed form is exact at both ends. A search is not, for this reason. Take $G$ as
+# The condition number falls as the scale grows (about fivefold from 0.02 to 1, over eight repeats). The closed form is exact at both ends. A search is not, for this reason. Take $G$ as
 # constant. Then the patch embedding's part of the squared distance is
 #
 # $$\lVert G^\top (X' - X) \rVert^2 = \sum_i s_i^2\, \lVert u_i^\top (X' - X) \rVert^2 ,$$
@@ -243,8 +243,8 @@ plots.evidence(
 )
 
 # %% [markdown]
-# At the size `class` (400 images, four epochs) both searches end below the mean photograph, as on the trained Swin of lab 04. A little training has hidden the image
-# from this search. The order of two searches that fail says nothing.
+# At the size `class` (400 images, four epochs) both searches end below the mean photograph, as on the trained ResNet of lab 04. After a little training
+# this search finds nothing. The order of two searches that fail says nothing.
 
 # %% [markdown]
 # ### Which published results does it explain?
@@ -254,7 +254,7 @@ plots.evidence(
 # - **Lu et al. 2022** see all attacks succeed on small images. The code that they name draws the embedding and the class token with standard deviation 1. This fits, if their victims were fresh. They do not say.
 # - **Zhang et al. 2024** (Table 6) recover the photograph from a ViT-B and print no scale. With timm's 0.02 and fresh weights none of our searches came near their result. They may have had another scale, a larger model or more steps. We cannot tell.
 # - **Hatamizadeh et al. 2022** attack *trained* ViTs and DeiTs with batches, and reach much less. We had no pretrained ViT when this book
-#   was written. Training alone already hides the image, so the scale need not be the reason there.
+#   was written. Training may hide the image by itself, so the scale need not be the reason there.
 
 # %% [markdown]
 # ### Exercise 1: a narrow valley *(difficulty 3, 15 minutes)*

@@ -20,7 +20,7 @@
 # (Measured on two CPU cores.)
 
 # %% [markdown]
-# *About 25 minutes. You need* lab 10. [A deeper notebook of lab 09](09_second_order.ipynb) compares the two searches on all steps. There is no new word.
+# *About 25 minutes. You need* lab 10. [A deeper notebook of lab 09](09_second_order.ipynb) compares the two searches on seven of the steps. There is no new word.
 
 # %%
 import torch
@@ -146,7 +146,7 @@ guard.against(min(left, key=left.get))
 # A defence may work against one search and hardly against another. A third search might do better than both.
 #
 # Section 7 of Zhang et al. 2024 turns the question round: if a design leaks, leave it out. Its Figure 11 shows accuracy on the task hardly changing while the attacks get weaker. What is gained against *this* search
-# may not hold against another. Lab 13 compares such swaps with noise.
+# may not hold against another. A deeper notebook of lab 13 makes such swaps, and asks what they cost.
 
 # %% [markdown]
 # ## Read on

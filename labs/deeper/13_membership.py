@@ -140,8 +140,8 @@ print(f"epsilon 50: a deviation of {multiplier:.2f} on each of {count:,} numbers
 print(f"{multiplier * count**0.5:,.0f} times the length of one image's cut gradient")
 
 # %% [markdown]
-# Even a weak promise, with so few images, asks for noise that is far longer than a gradient. The promise gets cheaper with more images. DP-SGD was trained from the
-# size `night` on.
+# Even a weak promise, with so few images, asks for noise that is far longer than a gradient. The promise gets cheaper with more images. DP-SGD is trained from the
+# size `night` on; of this experiment no such repeat is committed yet.
 #
 # ## Noise on the published weights
 #

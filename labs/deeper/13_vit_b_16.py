@@ -87,7 +87,7 @@ says = "The photograph, and what the closed form recovers behind each defence."
 plots.images({"recovered": found}, alt=says, captions={"recovered": titles})
 
 # %% [markdown]
-# Why the large network holds out against noise was not measured.
+# Why the photograph survives so much noise in the large network's gradient was not measured.
 #
 # ## No position gradient
 #

@@ -119,18 +119,14 @@ ledger.panel.Panel("passed again", (ledger.judging.judge(one.claim),))
 
 # %%
 why = ledger.papers.explanations()
+nobody = ledger.papers.Explanation("Nobody has looked yet.")
 verdict_of = {j.claim.id: j.verdict for j in judged}
 failed = {j.claim.id: j for j in judged if j.verdict == FAILED}
 
 
 def standing(name):
     """How well an explanation stands, by the verdicts of its evidence."""
-    votes = {verdict_of.get(other) for other in getattr(why.get(name), "evidence", ())}
-    if not votes:
-        return "a conjecture"
-    if FAILED in votes:
-        return "contradicted"
-    return "measured" if votes == {"reproduced"} else "in part undecided"
+    return why.get(name, nobody).standing(verdict_of)
 
 
 guess = widgets.predict(
@@ -149,8 +145,8 @@ pd.DataFrame(counts.most_common(), columns=["explanation", "claims"])
 # %%
 def explained(claim):
     """A claim that did not reproduce, and what its explanation rests on."""
-    reason = why.get(claim, ledger.papers.Explanation("Nobody has looked yet."))
-    rows = [failed[claim], *(j for j in judged if j.claim.id in reason.evidence)]
+    reason = why.get(claim, nobody)
+    rows = [failed[claim], *(j for j in judged if j.claim.id in reason.rests_on)]
     says = widgets.Sentence(f"{reason.because} ({standing(claim).capitalize()}.)")
     return says, ledger.panel.Panel("The claim, and what explains it", tuple(rows))
 

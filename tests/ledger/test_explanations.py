@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from privlab.ledger import papers
+from privlab.ledger import judging, papers
 from privlab.runner import catalogue
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +34,7 @@ KNOWN = "lu2022.theorem1.linear_system"
     [
         ({"nobody.says.so": {"because": "it is"}}, "there is no claim 'nobody.says.so'"),
         ({KNOWN: {"because": "it is", "evidence": ["no.such.claim"]}}, "there is no claim 'no.such.claim'"),
+        ({KNOWN: {"because": "it is", "refuted": ["no.such.claim"]}}, "there is no claim 'no.such.claim'"),
         ({KNOWN: {"evidence": [KNOWN]}}, "because=None says nothing; give a sentence"),
     ],
 )
@@ -41,3 +42,21 @@ def test_an_explanation_out_of_form(tmp_path, entry, message):
     (tmp_path / "why.yaml").write_text(yaml.safe_dump({"explanations": entry}))
     with pytest.raises(ValueError, match=message):
         papers.explanations(tmp_path / "why.yaml")
+
+
+def test_how_an_explanation_stands():
+    one = papers.Explanation("it is", evidence=("a",), refuted=("b",))
+    yes, no, open_ = "reproduced", "not reproduced", "inconclusive"
+    assert one.rests_on == ("a", "b")
+    assert one.standing({"a": yes, "b": no}) == "measured"
+    assert one.standing({"a": no, "b": no}) == one.standing({"a": yes, "b": yes}) == "contradicted"
+    assert one.standing({"a": open_, "b": yes}) == "contradicted"
+    assert one.standing({"a": yes, "b": open_}) == one.standing({"a": yes}) == "in part undecided"
+    assert papers.Explanation("it is").standing({}) == "a conjecture"
+
+
+def test_no_explanation_is_contradicted_by_the_evidence():
+    """Where a verdict moves, the sentence that rested on it has to move, too."""
+    verdicts = {j.claim.id: j.verdict for j in judging.judgements()}
+    failed = {n: e for n, e in papers.explanations().items() if verdicts[n] == "not reproduced"}
+    assert failed and not [name for name, each in failed.items() if each.standing(verdicts) == "contradicted"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import csv
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -146,10 +147,28 @@ def page(claim: str) -> str:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a claim did not reproduce, as far as we found out.  evidence: ids of the claims that hold it up; none makes it a guess."""
+    """Why a claim did not reproduce, as far as we found out.
+
+    evidence, refuted: ids of the claims that hold it up, by being reproduced and by not being reproduced; none of both makes it a guess.
+    """
 
     because: str
     evidence: tuple[str, ...] = ()
+    refuted: tuple[str, ...] = ()
+
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        return (*self.evidence, *self.refuted)
+
+    def standing(self, verdicts: Mapping[str, str]) -> str:
+        """How well it stands, by the verdicts of the claims: "measured", "contradicted", "in part undecided" or "a conjecture"."""
+        wanted = dict.fromkeys(self.evidence, "reproduced") | dict.fromkeys(self.refuted, "not reproduced")
+        found = {name: verdicts.get(name) for name in wanted}
+        if not wanted:
+            return "a conjecture"
+        if any(v in ("reproduced", "not reproduced") and v != wanted[name] for name, v in found.items()):
+            return "contradicted"
+        return "measured" if found == wanted else "in part undecided"
 
 
 def explanations(path: Path | None = None) -> dict[str, Explanation]:
@@ -161,11 +180,12 @@ def explanations(path: Path | None = None) -> dict[str, Explanation]:
     named = entries(path or _HERE / "explanations.yaml")["explanations"]
     ids = {claim.id for claim in claims()}
     for name, entry in named.items():
-        if unknown := [n for n in (name, *entry.get("evidence", ())) if n not in ids]:
+        if unknown := [n for n in (name, *entry.get("evidence", ()), *entry.get("refuted", ())) if n not in ids]:
             raise ValueError(f"explanation of {name}: there is no claim {unknown[0]!r}")
         if not entry.get("because"):
             raise ValueError(f"explanation of {name}: because={entry.get('because')!r} says nothing; give a sentence")
-    return {name: Explanation(entry["because"], tuple(entry.get("evidence", ()))) for name, entry in named.items()}
+    lists = ("evidence", "refuted")
+    return {n: Explanation(e["because"], *(tuple(e.get(of, ())) for of in lists)) for n, e in named.items()}
 
 
 def entries(path: Path) -> dict[str, Any]:
