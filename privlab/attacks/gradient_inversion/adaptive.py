@@ -46,44 +46,6 @@ def averaged(leaks: Sequence[Leak]) -> Leak:
     return replace(first, grads={n: torch.stack([leak.grads[n] for leak in leaks]).mean(0) for n in first.grads})
 
 
-def weighted(
-    leak: Leak, deviations: Mapping[str, float], objective: Objective = objectives.squared_distance, floor: float = 1e-3
-) -> objectives.Weighted:
-    """An objective that weighs each tensor by 1 / the standard deviation of its noise; see `weights`.
-
-    With the squared distance it is, but for the floor, twice the negative logarithm of the likelihood under normal noise: no other weights
-    tell more where the update depends linearly on what is sought (Gauss and Markov).
-    """
-    return objectives.weighted(objective, weights(leak, deviations, floor))
-
-
-def weights(leak: Leak, deviations: Mapping[str, float], floor: float = 1e-3) -> dict[str, float]:
-    """Factors for `objectives.weighted`: 1 / hypot(deviation, floor * size), size being the root mean square of all the leak's numbers.
-
-    deviations: of names that the leak holds; others count for nothing, and a name that is missing has no noise.
-    floor: a positive number; smaller noise is as good as none. Without it a tensor without noise would weigh infinitely more than others.
-        Tensors without noise weigh alike, so an attack on a clean update stays what it was.
-    Raises ValueError for deviations that are negative or not finite, a floor of 0 or less, and a leak of zeros.
-    """
-    if not 0 < floor < math.inf:
-        raise ValueError(f"floor={floor} is no share of a gradient's size; give a positive number, such as 1e-3")
-    noise, size = _checked(leak, deviations), leak.norm.item() / sum(g.numel() for g in leak.grads.values()) ** 0.5
-    if not size:
-        raise ValueError("leak: its gradients are zero throughout, so there is nothing to weigh")
-    return {name: 1 / math.hypot(deviation, floor * size) for name, deviation in noise.items()}
-
-
-def informed(
-    attack: GradientMatching, leak: Leak, deviations: Mapping[str, float], floor: float = 1e-3
-) -> GradientMatching:
-    """The same search, each of its terms on gradients weighed as in `weighted`; it has to be run on this leak.
-
-    A squared distance is then in units of the noise, so priors want another weight; a cosine distance stays between 0 and 2.
-    """
-    factors = weights(leak, deviations, floor)
-    return _on_gradients(attack, lambda value: objectives.weighted(value, factors))
-
-
 def tempered(
     attack: GradientMatching, leak: Leak, deviations: Mapping[str, float], share: float = 0.03
 ) -> GradientMatching:
@@ -92,11 +54,12 @@ def tempered(
     The weights are 1 / hypot(|g|, |noise| / share), for each tensor of the update. Without noise that is `objectives.relative_distance`,
     its floor included: it weighs every tensor alike, is best for a search on a clean update, and the first to be drowned, since small
     tensors drown first. One whose noise is `share` of it or more counts as its noise does. A search never meets an update exactly, so noise
-    below what it leaves over costs nothing: `share` is about that. With share towards 0 the noise alone decides, as in `weights`, which are
-    right and hard to search by; but here a tensor counts as one, however many numbers it has.
+    below what it leaves over costs nothing: `share` is about that. With share towards 0 the noise alone decides. A tensor counts as one,
+    however many numbers it has.
 
-    deviations: as above; it has to be run on this leak.  share: above 0.
-    Raises ValueError as `weights`.
+    deviations: of names that the leak holds; others count for nothing, and a name that is missing has no noise.
+    share: above 0.  The search has to be run on this leak.
+    Raises ValueError for deviations that are negative or not finite, a share of 0 or less, and a leak of zeros.
     """
     if not 0 < share < math.inf:
         raise ValueError(f"share={share} is no share of a gradient; give a positive number, such as 0.03")
@@ -162,26 +125,6 @@ def _on_gradients(attack: GradientMatching, change: Callable[[Objective], Object
     """The same search, each of its terms on gradients with what `change` makes of its objective."""
     terms = [replace(t, value=change(t.value)) if t.of == "gradients" else t for t in attack.terms]
     return replace(attack, terms=tuple(terms))
-
-
-def dropped(leak: Leak, deviations: Mapping[str, float], above: float = 0.5) -> Leak:
-    """The leak without the tensors that are mostly noise: for attacks that cannot weigh.
-
-    above: tensors go whose noise has a greater standard deviation than this share of the root mean square of the numbers received, in which
-        the noise itself is counted: pure noise has a share of about 1. A positive number; 0.7 keeps what is at least half signal.
-    Raises ValueError where nothing would be left, for another `above`, and for deviations that are negative or not finite.
-    """
-    if not 0 < above < math.inf:
-        raise ValueError(f"above={above} is no share of a gradient's size; give a positive number, such as 0.5")
-    noise = _checked(leak, deviations)
-    sizes = {name: g.double().square().mean().sqrt().item() for name, g in leak.grads.items()}
-    shares = {name: noise[name] / size if size else float(noise[name] > 0) for name, size in sizes.items()}
-    cleanest = min(shares, key=lambda name: shares[name])
-    if shares[cleanest] > above:
-        raise ValueError(
-            f"above={above} leaves no gradient; the cleanest, {cleanest!r}, has a share of noise of {shares[cleanest]:.2g}"
-        )
-    return leak.without([name for name, share in shares.items() if share > above])
 
 
 def _alike(leak: Leak, other: Leak) -> bool:
