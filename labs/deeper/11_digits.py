@@ -27,7 +27,7 @@
 # %%
 from privlab import compute, data, experiments, training
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import dcgan
+from privlab.attacks.model_inversion import gans
 from privlab.experiments import private_people
 from privlab.notebook import plots, text, widgets
 
@@ -63,7 +63,7 @@ plots.images(
 recipe = model_inversion.GANRecipe(
     2 if short else 30, seed, channels=8 if short else 24
 )
-gan = dcgan.dcgan(numbers.draws[0].public, recipe, device=device, progress=False)
+gan = gans.gmi(numbers.draws[0].public, recipe, device=device, progress=False)
 
 # %%
 made = gan.synthesise(gan.map(gan.sample(16, seed))).detach().cpu()

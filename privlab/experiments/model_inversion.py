@@ -15,8 +15,8 @@ from privlab import data, models
 from privlab.attacks.model_inversion import (
     GANRecipe,
     cases,
-    dcgan,
     evaluation,
+    gans,
     generator_files,
     gradient_flow,
     losses,
@@ -251,7 +251,7 @@ def digits(
     seed = repeat % 2**31
     split = numbers(each, gan_images, side, seed)
     recipe = GANRecipe(gan_epochs, seed, channels=channels)
-    gan = generator_files.save(dcgan.dcgan(split.draws[0].public, recipe, device=device, progress=False))
+    gan = generator_files.save(gans.gmi(split.draws[0].public, recipe, device=device, progress=False).generator)
     how = replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each))
 
     of = partial(trained, split, data.NORMALISE["mnist"], seed, device)

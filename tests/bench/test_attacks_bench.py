@@ -20,7 +20,6 @@ from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import (
     cases,
     conditional_gan,
-    dcgan,
     distillation,
     evaluation,
     gans,
@@ -84,7 +83,6 @@ def attacks(kind, model, public, people):
     gmi, gmi_s = timed(lambda: gans.gmi(public, recipe, device=DEVICE))
     faster = replace(recipe, epochs=guided, lr=3e-3)
     plg_mi, plg_mi_s = timed(lambda: conditional_gan.plg_mi(public, model, faster, each=each, device=DEVICE))
-    generator, dcgan_s = timed(lambda: dcgan.dcgan(public, recipe, device=DEVICE))
     beside, students_s = timed(
         lambda: [distillation.distil(model, name, public, model=size, **teach) for name, size in STUDENTS.items()]
     )
@@ -94,7 +92,7 @@ def attacks(kind, model, public, people):
         "KEDMI": (model_inversion.kedmi(**short), kedmi, [], kedmi_s),
         "PLG-MI": (model_inversion.plg_mi(**short), plg_mi, [], plg_mi_s),
         "LOMMA": (model_inversion.lomma(model_inversion.kedmi(**short)), kedmi, beside, kedmi_s + students_s),
-        "PPA": (ppa, generator, [], dcgan_s),
+        "PPA": (ppa, gmi.generator, [], gmi_s),
     }
 
 

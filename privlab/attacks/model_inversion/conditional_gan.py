@@ -128,15 +128,15 @@ def plg_mi(
     watch: Watch | None = None,
     progress: bool = True,
 ) -> ConditionalDCGAN:
-    """PLG-MI's GAN (Yuan et al. 2023), trained on pseudo-labelled public images; kept, and resumed, as `dcgan.dcgan` is.
+    """PLG-MI's GAN (Yuan et al. 2023), trained on pseudo-labelled public images; kept, and resumed, as `gans.gmi` is.
 
     images: public, (n, channels, side, side), bytes or in [0, 1].  target: is asked for the pseudo-labels, and of each made image.
     recipe: of Adam with betas (0, 0.9). A rate of 3e-3 suits some hundred steps; theirs is 2e-4 over 30,000, with five steps of the
         discriminator for one of the generator.
     each: images of each class, see `pseudo_labels`.  margin: weight of the target's max-margin loss on a crop of made images in the
         generator's loss, the crop being of so large a `share` of the area. Theirs also turn, mirror and colour the images.
-    watch: see `dcgan.dcgan`.
-    Raises ValueError as `dcgan` and `pseudo_labels` do.
+    watch: see `gans.gmi`.
+    Raises ValueError as `gans.gmi` and `pseudo_labels` do.
     """
     pixels = batches.pixels(images)
     shape = epoch_loop.square(pixels, 1, recipe.epochs)

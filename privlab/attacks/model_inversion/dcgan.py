@@ -1,21 +1,17 @@
-"""A generator trained here: the DCGAN of Radford et al. 2016."""
+"""The DCGAN of Radford et al. 2016: a generator, its opponent, and the losses of both; `gans` trains them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab.attacks.model_inversion.gan_training import GANRecipe, Losses
+from privlab.attacks.model_inversion.gan_training import Losses
 from privlab.attacks.model_inversion.generators import normal
-from privlab.compute import store
-from privlab.training import batches, epoch_loop
-from privlab.training.batches import Labelled
-from privlab.training.epoch_loop import Watch
+from privlab.training import batches
 
 
 class DCGAN(nn.Module):
@@ -58,39 +54,11 @@ def discriminator(shape: tuple[int, int, int], channels: int) -> nn.Sequential:
     return nn.Sequential(*layers).apply(small_weights)
 
 
-def dcgan(
-    images: Labelled | Tensor,
-    recipe: GANRecipe,
-    *,
-    device: str | torch.device = "cpu",
-    root: Any = None,
-    watch: Watch | None = None,
-    progress: bool = True,
-) -> DCGAN:
-    """A DCGAN trained on public images; kept in the run store and read from there the second time. It goes on where it was interrupted.
-
-    images: (n, channels, side, side), bytes or in [0, 1]; the side is 16, 32, 64 or 128.  recipe: of Adam with betas (0.5, 0.999).
-    watch: called after each epoch with the number done and the GAN, in eval mode; it may raise to stop.
-    The losses are those of Goodfellow et al. 2014 with -log D for the generator (Radford et al. 2016).
-    Raises ValueError for images that are not of such a size, or fewer than a batch.
-    """
-    pixels = batches.pixels(images)
-    shape = epoch_loop.square(pixels, recipe.batch_size, recipe.epochs)
-    generator, opponent = recipe.build(
-        lambda: (
-            DCGAN(recipe.width, shape, recipe.channels).to(device),
-            discriminator(shape, recipe.channels).to(device),
-        )
-    )
-    losses = adversarial(generator, opponent, pixels.to(device))
-    settings = {"images": store.digest(pixels)}
-    return recipe.train(
-        "dcgan", generator, opponent, losses, len(pixels), settings, root=root, watch=watch, progress=progress
-    )
-
-
 def adversarial(generator: DCGAN, discriminator: nn.Module, pixels: Tensor) -> Losses:
-    """The losses of both networks, images drawn from these pixels (n, channels, side, side), on the networks' device."""
+    """The losses of both networks, images drawn from these pixels (n, channels, side, side), on the networks' device.
+
+    Those of Goodfellow et al. 2014, with -log D for the generator (Radford et al. 2016).
+    """
 
     def losses(rows: Tensor, draw: torch.Generator) -> Iterator[tuple[str, Tensor]]:
         real = batches.unit(pixels[rows.to(pixels.device)], torch.float32)  # (batch, channels, side, side)

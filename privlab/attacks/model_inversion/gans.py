@@ -69,7 +69,13 @@ def gmi(
     watch: Watch | None = None,
     progress: bool = True,
 ) -> Adversary:
-    """GMI's GAN (Zhang et al. 2020): `dcgan.dcgan`, the same to the bit, with its discriminator kept. They train a Wasserstein GAN."""
+    """A DCGAN with its discriminator, trained on public images: GMI's GAN (Zhang et al. 2020, who train a Wasserstein GAN).
+
+    It is kept in the run store and read from there the second time, and goes on where it was interrupted.
+    images: (n, channels, side, side), bytes or in [0, 1]; the side is 16, 32, 64 or 128.  recipe: of Adam with betas (0.5, 0.999).
+    watch: called after each epoch with the number done and the GAN, in eval mode; it may raise to stop.
+    Raises ValueError for images that are not of such a size, or fewer than a batch.
+    """
     pixels = batches.pixels(images)
     shape = epoch_loop.square(pixels, recipe.batch_size, recipe.epochs)
     gan = recipe.build(lambda: Adversary(recipe.width, shape, recipe.channels).to(device))
@@ -92,12 +98,12 @@ def kedmi(
     watch: Watch | None = None,
     progress: bool = True,
 ) -> Adversary:
-    """KEDMI's GAN (Chen et al. 2021), trained on public images and on what the target says of them; kept, and resumed, as `dcgan` is.
+    """KEDMI's GAN (Chen et al. 2021), trained on public images and on what the target says of them; kept, and resumed, as `gmi` is.
 
     entropy: weight of the entropy of the discriminator's classes in the generator's loss, `generator_loss`. Their code adds it up over
         the 64 images of a batch with the weight 1e-4, which is this one on the mean.
-    For the other arguments see `dcgan.dcgan`.  The discriminator's loss is `discriminator_loss`.
-    Raises ValueError as `dcgan` does.
+    For the other arguments see `gmi`.  The discriminator's loss is `discriminator_loss`.
+    Raises ValueError as `gmi` does.
     """
     pixels = batches.pixels(images)
     shape = epoch_loop.square(pixels, recipe.batch_size, recipe.epochs)

@@ -1,4 +1,4 @@
-"""GANs with their discriminators: losses by hand, GMI's generator as the DCGAN that it is, KEDMI's target in the loop, and the same bits
+"""GANs with their discriminators: losses by hand, how bright images are, KEDMI's target in the loop, and the same bits
 after an interruption."""
 
 import copy
@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from privlab import training
+from privlab import compute, training
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import dcgan, gans, generator_files
+from privlab.attacks.model_inversion import gans, generator_files
 from privlab.data import Normalise
 from privlab.training import epoch_loop
 
@@ -83,8 +83,16 @@ def test_realism_is_the_log_sum_exp_of_the_classes_and_the_one_logit_without(who
 # -- training --------------------------------------------------------------------------------------------------------------
 
 
-def test_gmis_generator_is_the_dcgan_to_the_bit(whole, tmp_path):
-    assert same(whole["gmi"].generator, dcgan.dcgan(DARK, SMALL, root=tmp_path, progress=False))
+def test_bytes_and_floats_and_a_set_are_the_same_images(whole, tmp_path):
+    for images in (DARK.float() / 255, (DARK, torch.zeros(64, dtype=torch.long))):
+        made = gans.gmi(images, SMALL, root=tmp_path / type(images).__name__, progress=False)
+        assert same(made, whole["gmi"])
+
+
+def test_it_learns_how_bright_images_are(tmp_path):
+    for name, images, bright in (("dark", DARK, 0.1), ("light", 255 - DARK, 0.9)):
+        made = gans.gmi(images, replace(SMALL, epochs=25), root=tmp_path / name, progress=False)
+        assert made.synthesise(made.sample(64, 5)).mean().item() == pytest.approx(bright, abs=0.08)
 
 
 @pytest.mark.parametrize("kind", TRAIN)
@@ -141,6 +149,25 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(kind, epoch, whole, tm
     assert seen == [*range(1, epoch + 2), *range(epoch + 1, 4)]  # what was kept was not trained again
     again = TRAIN[kind](tmp_path, watch=watch)
     assert same(again, whole[kind]) and len(seen) == 4 and not again.training
+
+
+@pytest.mark.parametrize("dies", ["save", "finish"])
+def test_killed_between_the_last_epoch_and_the_end(whole, tmp_path, monkeypatch, dies):
+    real, trained = epoch_loop.train, []
+    monkeypatch.setattr(epoch_loop, "train", lambda *a, **b: trained.append(1) or real(*a, **b))
+    with monkeypatch.context() as patched:
+        save = compute.Run.save
+        if dies == "finish":
+            patched.setattr(compute.Run, "finish", lambda self: 1 / 0)
+        else:
+            patched.setattr(compute.Run, "save", lambda self, n, t: save(self, n, t) if t else 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            gmi(tmp_path)
+    assert same(gmi(tmp_path), whole["gmi"]) and trained == [1]
+
+
+def test_the_seed_decides(whole, tmp_path):
+    assert not same(gmi(tmp_path, seed=2), whole["gmi"])
 
 
 def test_a_watcher_changes_nothing(whole, tmp_path):

@@ -1,4 +1,4 @@
-"""Generators: eigenfaces against linear algebra by hand, a DCGAN that is trained once and resumes to the bit, both kept as they are."""
+"""Generators: eigenfaces against linear algebra by hand, the shapes of a DCGAN, both kept as they are."""
 
 import math
 from pathlib import Path
@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from privlab import compute
-from privlab.attacks.model_inversion import GANRecipe, dcgan, generator_files, generators
-from privlab.training import epoch_loop
+from privlab.attacks.model_inversion import dcgan, generator_files, generators
 
 
 def faces(n=12, shape=(1, 6, 5), seed=0, spread=0.1):
@@ -166,7 +164,8 @@ def test_what_is_kept_comes_back_to_the_bit_and_is_kept_once(kind, tmp_path):
         )
         assert torch.equal(back.latent(faces()), made.latent(faces()))
     else:
-        assert same(back, made) and not back.training and not any(p.requires_grad for p in back.parameters())
+        assert all(torch.equal(back.state_dict()[name], tensor) for name, tensor in made.state_dict().items())
+        assert not back.training and not any(p.requires_grad for p in back.parameters())
     assert generator_files.save(back, tmp_path) == folder
     assert {path: path.stat().st_mtime_ns for path in Path(folder).iterdir()} == written
 
@@ -208,96 +207,3 @@ def test_shapes_of_both_networks(side, channels):
         channels
     ]  # the last map has `channels`, here 4
     assert 4 * 2 ** (len(widths) - 1) == side
-
-
-DARK = (torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(0)) * 50).to(torch.uint8)  # brightness .1
-
-
-def train(root, images=DARK, **changes):
-    recipe = GANRecipe(**(dict(epochs=3, seed=1, width=8, channels=4, batch_size=16, lr=2e-3) | changes))
-    return dcgan.dcgan(images, recipe, root=root, progress=False)
-
-
-def same(one, other):
-    a, b = one.state_dict(), other.state_dict()
-    return all(torch.equal(a[name], b[name]) for name in a)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return train(tmp_path_factory.mktemp("whole"))
-
-
-def test_the_seed_decides_and_the_callers_random_state_stays(whole, tmp_path):
-    torch.manual_seed(99)
-    state = torch.get_rng_state()
-    again = train(tmp_path)
-    assert torch.equal(state, torch.get_rng_state())
-    assert same(again, whole) and not same(train(tmp_path, seed=2), whole)
-    assert not again.training and not any(p.requires_grad for p in again.parameters())
-
-
-def test_bytes_and_floats_and_a_set_are_the_same_images(whole, tmp_path):
-    assert same(train(tmp_path / "floats", DARK.float() / 255), whole)
-    assert same(train(tmp_path / "pair", (DARK, torch.zeros(64, dtype=torch.long))), whole)
-
-
-def test_it_learns_how_bright_images_are(tmp_path):
-    def brightness(made):
-        return made.synthesise(made.sample(64, 5)).mean().item()
-
-    assert brightness(network()) == pytest.approx(0.5, abs=0.1)
-    assert brightness(train(tmp_path, epochs=25)) == pytest.approx(0.1, abs=0.08)
-    assert brightness(train(tmp_path, 255 - DARK, epochs=25)) == pytest.approx(0.9, abs=0.08)
-
-
-@pytest.mark.parametrize("epoch", [1, 2])
-def test_an_interrupted_training_goes_on_to_the_same_bits(whole, tmp_path, stop_behind_save, epoch):
-    saved = stop_behind_save(epoch)
-    with pytest.raises(KeyboardInterrupt):
-        train(tmp_path)
-    assert same(train(tmp_path), whole)
-    assert saved == ["checkpoint"] * 3 + ["generator", "checkpoint"]  # no epoch was trained twice
-
-
-@pytest.mark.parametrize("dies", ["save", "finish"])
-def test_killed_between_the_last_epoch_and_the_end(whole, tmp_path, monkeypatch, dies):
-    real, trained = epoch_loop.train, []
-    monkeypatch.setattr(epoch_loop, "train", lambda *a, **b: trained.append(1) or real(*a, **b))
-    with monkeypatch.context() as patched:
-        save = compute.Run.save
-        if dies == "finish":
-            patched.setattr(compute.Run, "finish", lambda self: 1 / 0)
-        else:
-            patched.setattr(compute.Run, "save", lambda self, n, t: save(self, n, t) if t else 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            train(tmp_path)
-    assert same(train(tmp_path), whole) and trained == [1]
-
-
-def test_it_is_trained_once(whole, tmp_path, monkeypatch):
-    train(tmp_path)
-    monkeypatch.setattr(epoch_loop, "train", lambda *_, **__: pytest.fail("trained again"))
-    assert same(train(tmp_path), whole)
-    for change in (dict(seed=2), dict(epochs=4), dict(lr=1e-3), dict(width=9), dict(images=255 - DARK)):
-        with pytest.raises(pytest.fail.Exception, match="trained again"):
-            train(tmp_path, **change)
-
-
-@pytest.mark.parametrize(
-    ("images", "more", "says"),
-    [
-        (DARK[:, :, :, :8], {}, "images: 16x8 pixels are not square; give sides of 16, 32, 64 or 128"),
-        (
-            torch.rand(64, 1, 28, 28),
-            {},
-            r"shape=\(1, 28, 28\): a DCGAN makes square images with a side of 16, 32, 64 or",
-        ),
-        (DARK[:15], {}, "15 images: give one epoch or more, and 16 images"),
-        (DARK, dict(epochs=0), "epochs=0, 64 images: give one epoch or more"),
-    ],
-)
-def test_what_no_dcgan_is_trained_on(images, more, says, tmp_path):
-    with pytest.raises(ValueError, match=says):
-        train(tmp_path, images, **more)
-    assert not any(tmp_path.iterdir())
