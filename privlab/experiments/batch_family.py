@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab import data, metrics
+from privlab import data
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import (
     GaussNewton,
@@ -21,6 +21,7 @@ from privlab.attacks.gradient_inversion import (
     search_spaces,
 )
 from privlab.attacks.gradient_inversion.results import Result
+from privlab.experiments import reconstruction
 from privlab.experiments.batch_inversion import (
     fresh_number,
     gradvit,
@@ -77,10 +78,6 @@ def _shrunk(images: Tensor, side: int) -> Tensor:
     return F.interpolate(images, side, mode="bilinear", antialias=True).clamp(0, 1)
 
 
-def _psnr(images: Tensor, truth: Tensor) -> float:
-    return metrics.psnr(images, truth).mean().item()
-
-
 @experiment(
     data=("cifar10",),
     smoke=Size(
@@ -118,7 +115,7 @@ def ways(
         leak = observe(model, truth, classes)
         space, start, known = family(model, leak, truth, number)
         for name, answer in known.items():
-            yield f"psnr[family, {name}, {key}]", _psnr(answer, truth)
+            yield f"psnr[family, {name}, {key}]", reconstruction.psnr(answer, truth)
         inside = search(lbfgs(steps), model, leak, number, space, start)
         equal, newton = inside.evaluations, gauss_newton(passes or inside)
         found = {
@@ -132,7 +129,7 @@ def ways(
             found["gauss_newton, pixels"] = search(newton, model, leak, number)
             found["lbfgs_same_terms, pixels"] = search(lbfgs(steps, CURVED), model, leak, number)
         for way, result in found.items():
-            yield f"psnr[{way}, {key}]", _psnr(result.images, truth)
+            yield f"psnr[{way}, {key}]", reconstruction.psnr(result.images, truth)
         yield f"picture[photographs_and_ways, {key}]", tiled([truth, *(result.images for result in found.values())])
 
 
@@ -166,7 +163,7 @@ def harder_victims(
         leak = observe(model, truth, classes)
         space, start, known = family(model, leak, truth, number)
         for name, answer in known.items():
-            yield f"psnr[family, {name}, {case}]", _psnr(answer, truth)
+            yield f"psnr[family, {name}, {case}]", reconstruction.psnr(answer, truth)
         found = {"lbfgs": search(lbfgs(steps), model, leak, number, space, start)}
         attacks = {
             "adam": replace(GradientMatching(ADAM, 20 * steps, schedule=matching.cosine), boxed=False),
@@ -176,4 +173,4 @@ def harder_victims(
         for way, attack in attacks.items():
             found[way] = search(attack, model, leak, number, space, start)
         for way, result in found.items():
-            yield f"psnr[family, {way}, {case}]", _psnr(result.images, truth)
+            yield f"psnr[family, {way}, {case}]", reconstruction.psnr(result.images, truth)

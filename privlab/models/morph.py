@@ -18,7 +18,6 @@ in, and the outputs agree. Where Table 9 is silent, this is what we chose, mostl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -40,7 +39,6 @@ __all__ = [
     "Morph",
     "Step",
     "build",
-    "carry",
     "diff",
     "outline",
     "variant",
@@ -187,51 +185,6 @@ class Morph(nn.Module):
         _check_side(self.step, x)
         pooled = self.norm(self.forward_features(x).mean((2, 3), keepdim=True)).flatten(1)
         return self.fc(pooled)
-
-
-def carry(model: Morph, stock: nn.Module) -> Morph:
-    """Put the weights of timm's resnet50 or convnext_tiny into step 1 or 14, by name; returns the model.
-
-    Any members of those families fit whose dimensions do. Raises RuntimeError, as PyTorch does, where names or shapes do not.
-    """
-    renamed = {_renamed(name): value for name, value in stock.state_dict().items()}
-    own = model.state_dict()
-    model.load_state_dict(
-        {n: v.reshape(own[n].shape) if n in own and v.numel() == own[n].numel() else v for n, v in renamed.items()}
-    )
-    return model
-
-
-_RENAMES = tuple(
-    (re.compile(rf"^{old}"), new)
-    for old, new in (
-        (r"conv1\.", "stem.conv."),  # ResNet
-        (r"bn1\.", "stem.norm."),
-        (r"layer1\.(\d+)\.", r"stages.0.blocks.\1."),
-        (r"layer2\.(\d+)\.", r"stages.1.blocks.\1."),
-        (r"layer3\.(\d+)\.", r"stages.2.blocks.\1."),
-        (r"layer4\.(\d+)\.", r"stages.3.blocks.\1."),
-        (r"(stages.*)\.bn(\d)\.", r"\1.norm\2."),
-        (r"(stages.*blocks.*)\.downsample\.0\.", r"\1.shortcut.conv."),
-        (r"(stages.*blocks.*)\.downsample\.1\.", r"\1.shortcut.norm."),
-        (r"stem\.0\.", "stem.conv."),  # ConvNeXt
-        (r"stem\.1\.", "stem.norm."),
-        (r"(stages\.\d+)\.downsample\.0\.", r"\1.downsample.norm."),
-        (r"(stages\.\d+)\.downsample\.1\.", r"\1.downsample.conv."),
-        (r"(.*)\.conv_dw\.", r"\1.conv1."),
-        (r"(.*blocks\.\d+)\.norm\.", r"\1.norm1."),
-        (r"(.*)\.mlp\.fc1\.", r"\1.conv2."),
-        (r"(.*)\.mlp\.fc2\.", r"\1.conv3."),
-        (r"(.*)\.gamma$", r"\1.scale"),
-        (r"head\.(norm|fc)\.", r"\1."),
-    )
-)
-
-
-def _renamed(name: str) -> str:
-    for old, new in _RENAMES:
-        name = old.sub(new, name)
-    return name
 
 
 def outline(model: Morph, stage: int = 1, block: int = 1) -> list[str]:

@@ -2,84 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import ipywidgets
 import torch
 from torch import Tensor
 
 from privlab.notebook import plots, sheet
-from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.flipbook import Control
-from privlab.notebook.stills import Stills, turned
-from privlab.notebook.widgets import WRAP, button
+from privlab.notebook.rounds import Rounds
 
 PHOTOGRAPHS = 6
 
 
-class LineUp(Stills):
+class LineUp(Rounds):
     """Round by round a face and six photographs with a button each; at the end the score, beside that of guessing and of a judge.
 
-    `said` holds the reader's answers, `rounds` (person, people in the line-up) of each round.
+    `said` holds the reader's answers, places 0 to 5; `rounds` (person, people in the line-up) of each round.
     """
+
+    question = "Who is it?"
+    note = "Say who it is, then look it up. The notebook keeps the score."
 
     def __init__(self, found: Tensor, photographs: Tensor, judge: Tensor | None, rounds: int, seed: int) -> None:
         self.found, self.photographs, self.judge = found, photographs, judge
         draw = torch.Generator().manual_seed(seed)
         order = torch.randperm(len(found), generator=draw)[:rounds].tolist()
-        self.rounds = [(person, _line(person, len(found), draw)) for person in order]
-        self.said: list[int] = []
-        self.words, self.sheet = ipywidgets.HTML(), ipywidgets.HTML()
-        self.buttons = [self._button(place) for place in range(PHOTOGRAPHS)]
-        self.again = button("Play again", "The same rounds from the beginning", self.restart)
-        for each in (*self.buttons, self.again):
-            each.add_class(SKIP)  # a sweep of the controls must not play: the page is to show the first round
-        self.row = ipywidgets.HBox(self.buttons, layout=WRAP)
-        super().__init__([self.words, self.sheet, self.row, self.again])
-        self._show()
+        answers = {place: (str(place + 1), f"It is photograph {place + 1}") for place in range(PHOTOGRAPHS)}
+        lines = [(person, _line(person, len(found), draw)) for person in order]
+        super().__init__(lines, answers, "The same rounds from the beginning", width="3.5em")
 
     def __repr__(self) -> str:  # what a page shows that can show no widget
         return f"A line-up of {len(self.rounds)} rounds, {PHOTOGRAPHS} photographs each; it needs a running kernel."
 
     @property
     def right(self) -> list[bool]:
-        """Whether each answer so far was right."""
         return [who[at] == person for (person, who), at in zip(self.rounds, self.said, strict=False)]
 
-    def answer(self, place: int) -> None:
-        """Say that it is the photograph in this place, 0 to 5. Nothing once all rounds are played."""
-        if len(self.said) < len(self.rounds):
-            self.said.append(place)
-            self._show()
-
-    def restart(self) -> None:
-        """Forget all answers."""
-        self.said = []
-        self._show()
-
-    # -- what is to be seen --------------------------------------------------------------------------------------------
-
-    def _button(self, place: int) -> ipywidgets.Button:
-        look = {"width": "3.5em"}
-        return button(str(place + 1), f"It is photograph {place + 1}", lambda: self.answer(place), **look)
-
-    def _show(self) -> None:
-        over = len(self.said) == len(self.rounds)
-        self.row.layout.display = "none" if over else None
-        self.again.layout.display = None if self.said else "none"
-        last = ""
-        if self.said:
-            person, who = self.rounds[len(self.said) - 1]
-            was = "Right." if self.right[-1] else f"No, it was number {who.index(person) + 1}."
-            last = f"Your last answer was number {self.said[-1] + 1}. {was} "
-        asked = self.score if over else f"<b>Round {len(self.said) + 1} of {len(self.rounds)}.</b> Who is it?"
-        self.words.value = sheet.paragraph(last + asked, status=True)
-        self.sheet.value = self._played() if over else self._asked(len(self.said))
-
-    def stills(self) -> dict[str, Any]:
-        """Round by round, with the answer folded."""
-        slider = Control.counted("round", len(self.rounds))
-        return turned([slider], self._asked, "Say who it is, then look it up. The notebook keeps the score.")
+    def _told(self) -> str:
+        person, who = self.rounds[len(self.said) - 1]
+        was = "Right." if self.right[-1] else f"No, it was number {who.index(person) + 1}."
+        return f"Your last answer was number {self.said[-1] + 1}. {was} "
 
     def _asked(self, done: int) -> str:
         person, who = self.rounds[done]
@@ -105,7 +64,6 @@ class LineUp(Stills):
 
     @property
     def score(self) -> str:
-        """The result in a sentence or two."""
         count = len(self.rounds)
         told = f"You named {sum(self.right)} of {count}. Random guessing names {count / PHOTOGRAPHS:.1f} of {count} on average."
         if self.judge is None:

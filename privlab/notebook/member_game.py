@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import Any
 
-import ipywidgets
 import torch
 from torch import Tensor
 
 from privlab.notebook import plots, sheet
-from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.flipbook import Control
 from privlab.notebook.plots.picture import COLOURS
-from privlab.notebook.stills import Stills, turned
-from privlab.notebook.widgets import WRAP, button
+from privlab.notebook.rounds import Rounds
 
 SIDE, SMALL = 160, 100  # CSS pixels of a picture that is asked about, and of one at the end
 FIRST = 3  # classes of which the victim's confidence is shown, beside the right one
 WORDS = {True: "a member", False: "not a member"}
 
 
-class MemberGame(Stills):
+class MemberGame(Rounds):
     """In the first half of the rounds the reader sees the picture alone, in the second the victim's confidences, too.
 
     `said` holds the reader's answers, True for member; `rounds` the places of the pictures, as many members as non-members.
     """
+
+    question = "Was the victim trained on it?"
+    note = "Was the victim trained on it? Say it, then look it up. The notebook keeps the score."
 
     def __init__(
         self, pictures: Tensor, labels: Tensor, logits: Tensor, classes: Sequence[str], members: Tensor, attack: Tensor,
@@ -35,18 +33,9 @@ class MemberGame(Stills):
         self.pictures, self.labels, self.classes = pictures, labels, classes
         self.confidences = logits.double().softmax(1)
         self.members, self.attack = members, attack
-        self.rounds, self.said = _rounds(members, rounds, seed), list[bool]()
-        self.words, self.sheet = ipywidgets.HTML(), ipywidgets.HTML()
-        self.buttons = {
-            says: button(WORDS[says].capitalize(), f"The victim was {'' if says else 'not '}trained on it", act)
-            for says, act in ((True, lambda: self.answer(True)), (False, lambda: self.answer(False)))
-        }
-        self.again = button("Play again", "The same pictures from the beginning", self.restart)
-        for each in (*self.buttons.values(), self.again):
-            each.add_class(SKIP)  # a sweep of the controls must not play: the page is to show the first round
-        self.row = ipywidgets.HBox([*self.buttons.values()], layout=WRAP)
-        super().__init__([self.words, self.sheet, self.row, self.again])
-        self._show()
+        tips = {True: "The victim was trained on it", False: "The victim was not trained on it"}
+        answers = {says: (WORDS[says].capitalize(), tip) for says, tip in tips.items()}
+        super().__init__(_rounds(members, rounds, seed), answers, "The same pictures from the beginning")
 
     def __repr__(self) -> str:  # what a page shows that can show no widget
         return f"Member or not, in {len(self.rounds)} rounds; it needs a running kernel."
@@ -58,7 +47,6 @@ class MemberGame(Stills):
 
     @property
     def right(self) -> list[bool]:
-        """Whether each answer so far was right."""
         return [says == bool(self.members[at]) for says, at in zip(self.said, self.rounds, strict=False)]
 
     @property
@@ -66,40 +54,12 @@ class MemberGame(Stills):
         """Whether the attack is right, in every round."""
         return [bool(self.attack[at] == self.members[at]) for at in self.rounds]
 
-    def answer(self, member: bool) -> None:
-        """Say that the picture of this round is a member, or is not. Nothing once all rounds are played."""
-        if len(self.said) < len(self.rounds):
-            self.said.append(member)
-            self._show()
-
-    def restart(self) -> None:
-        """Forget all answers."""
-        self.said = []
-        self._show()
-
-    # -- what is to be seen --------------------------------------------------------------------------------------------
-
-    def _show(self) -> None:
-        over, done = len(self.said) == len(self.rounds), len(self.said)
-        self.row.layout.display = "none" if over else None
-        self.again.layout.display = None if self.said else "none"
-        asked = self.score if over else f"<b>Round {done + 1} of {len(self.rounds)}.</b> Was the victim trained on it?"
-        self.words.value = sheet.paragraph(self._last() + asked, status=True)
-        self.sheet.value = self._played() if over else self._asked(done)
-
-    def _last(self) -> str:
-        if not self.said:
-            return ""
+    def _told(self) -> str:
         at = self.rounds[len(self.said) - 1]
         return (
             f"You said: {WORDS[self.said[-1]]}. {'Right' if self.right[-1] else 'Wrong'}. "
             f"The attack said: {WORDS[bool(self.attack[at])]}. "
         )
-
-    def stills(self) -> dict[str, Any]:
-        """Round by round, with the truth and the attack's answer folded."""
-        note = "Was the victim trained on it? Say it, then look it up. The notebook keeps the score."
-        return turned([Control.counted("round", len(self.rounds))], self._asked, note)
 
     def _asked(self, done: int) -> str:
         at, number = self.rounds[done], done + 1
@@ -142,7 +102,6 @@ class MemberGame(Stills):
 
     @property
     def score(self) -> str:
-        """The result in a few sentences."""
         half, rest = self.blind, len(self.rounds) - self.blind
         mine, theirs = self.right, self.attack_right
         return (

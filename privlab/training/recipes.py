@@ -122,9 +122,6 @@ RECIPES: dict[str, Recipe] = {
     "identities_smoke": Recipe(
         epochs=8, batch_size=10, lr=2e-3, warmup_epochs=1, augment="crop_flip", source="ours: the same, in seconds"
     ),
-    "digits_smoke": Recipe(
-        epochs=3, batch_size=20, lr=2e-3, warmup_epochs=0.5, source="ours: some hundred digits in seconds"
-    ),
     "digits": Recipe(
         epochs=6, batch_size=64, lr=2e-3, warmup_epochs=0.5, source="ours: thousands of digits in half a minute"
     ),

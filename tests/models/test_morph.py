@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import timm
@@ -31,10 +32,55 @@ def shaken(model: nn.Module, seed: int = 0) -> nn.Module:
     return model
 
 
+def carry(model: morph.Morph, stock: nn.Module) -> morph.Morph:
+    """Put the weights of timm's resnet50 or convnext_tiny into step 1 or 14, by name; returns the model.
+
+    Any members of those families fit whose dimensions do. Raises RuntimeError, as PyTorch does, where names or shapes do not.
+    """
+    renamed = {_renamed(name): value for name, value in stock.state_dict().items()}
+    own = model.state_dict()
+    model.load_state_dict(
+        {n: v.reshape(own[n].shape) if n in own and v.numel() == own[n].numel() else v for n, v in renamed.items()}
+    )
+    return model
+
+
+_RENAMES = tuple(
+    (re.compile(rf"^{old}"), new)
+    for old, new in (
+        (r"conv1\.", "stem.conv."),  # ResNet
+        (r"bn1\.", "stem.norm."),
+        (r"layer1\.(\d+)\.", r"stages.0.blocks.\1."),
+        (r"layer2\.(\d+)\.", r"stages.1.blocks.\1."),
+        (r"layer3\.(\d+)\.", r"stages.2.blocks.\1."),
+        (r"layer4\.(\d+)\.", r"stages.3.blocks.\1."),
+        (r"(stages.*)\.bn(\d)\.", r"\1.norm\2."),
+        (r"(stages.*blocks.*)\.downsample\.0\.", r"\1.shortcut.conv."),
+        (r"(stages.*blocks.*)\.downsample\.1\.", r"\1.shortcut.norm."),
+        (r"stem\.0\.", "stem.conv."),  # ConvNeXt
+        (r"stem\.1\.", "stem.norm."),
+        (r"(stages\.\d+)\.downsample\.0\.", r"\1.downsample.norm."),
+        (r"(stages\.\d+)\.downsample\.1\.", r"\1.downsample.conv."),
+        (r"(.*)\.conv_dw\.", r"\1.conv1."),
+        (r"(.*blocks\.\d+)\.norm\.", r"\1.norm1."),
+        (r"(.*)\.mlp\.fc1\.", r"\1.conv2."),
+        (r"(.*)\.mlp\.fc2\.", r"\1.conv3."),
+        (r"(.*)\.gamma$", r"\1.scale"),
+        (r"head\.(norm|fc)\.", r"\1."),
+    )
+)
+
+
+def _renamed(name: str) -> str:
+    for old, new in _RENAMES:
+        name = old.sub(new, name)
+    return name
+
+
 @pytest.mark.parametrize("step, name", [(1, "resnet50"), (14, "convnext_tiny")])
 def test_both_ends_are_timms_in_output_and_in_gradients(step, name):
     stock = shaken(timm.create_model(name, num_classes=10)).eval()
-    ours = morph.carry(morph.build(step), stock)
+    ours = carry(morph.build(step), stock)
     images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     assert stock(images).std() > 1e-3
     torch.testing.assert_close(ours(images), stock(images), rtol=1e-5, atol=1e-5)
@@ -47,7 +93,7 @@ def test_both_ends_are_timms_in_output_and_in_gradients(step, name):
 @pytest.mark.parametrize("step, name", [(1, "resnet50"), (14, "convnext_tiny")])
 def test_in_train_mode_as_well(step, name):
     stock = shaken(timm.create_model(name, num_classes=10))
-    ours = morph.carry(morph.build(step, **(dict(layer_scale=1.0) if step == 14 else {})), stock).train()
+    ours = carry(morph.build(step, **(dict(layer_scale=1.0) if step == 14 else {})), stock).train()
     for module in ours.modules():  # timm's convnext_tiny drops no path unless asked
         if hasattr(module, "drop_prob"):
             module.drop_prob = 0.0
@@ -57,7 +103,7 @@ def test_in_train_mode_as_well(step, name):
 
 def test_carry_refuses_weights_of_another_step():
     with pytest.raises(RuntimeError, match=r"size mismatch|Missing key|Unexpected key"):
-        morph.carry(morph.build(2), timm.create_model("resnet50", num_classes=10))
+        carry(morph.build(2), timm.create_model("resnet50", num_classes=10))
 
 
 COUNTS = (23.528522, 52.88, 59.78, 59.77, 30.72, 25.09, 25.10, 25.10, 25.10, 25.10, 25.04, 25.08, 27.82, 27.827818)

@@ -94,8 +94,9 @@ def test_the_pictures_are_those_of_the_round():
 
 def test_a_sweep_leaves_it_at_its_first_round_and_keys_reach_every_button():
     game = play(*people())
-    assert all(SKIP in each._dom_classes for each in (*game.buttons, game.again))
-    assert [b.description for b in game.buttons] == list("123456") and all(b.tooltip for b in game.buttons)
+    assert all(SKIP in each._dom_classes for each in (*game.buttons.values(), game.again))
+    assert [b.description for b in game.buttons.values()] == list("123456")
+    assert all(b.tooltip for b in game.buttons.values())
     assert isinstance(game, LineUp) and "needs a running kernel" in repr(game)
 
 

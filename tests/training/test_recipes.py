@@ -115,7 +115,7 @@ def test_recipes_by_name():
     assert named("smoke") is RECIPES["smoke"] and named(RECIPES["smoke"]) is RECIPES["smoke"]
     with pytest.raises(
         ValueError,
-        match=r"recipe='laptp' is not known; did you mean 'laptop'\? Known: digits, digits_smoke",
+        match=r"recipe='laptp' is not known; did you mean 'laptop'\? Known: digits, identities",
     ):
         named("laptp")
 

@@ -686,7 +686,6 @@ def test_our_own_recipes_are_for_small_models():
         "identities_laptop",
         "identities_smoke",
         "digits",
-        "digits_smoke",
     }
     papers = {"zhang2024_membership", "zhang2024_attribute", "koh2024_ppa", "koh2024_ir152"}
     assert set(RECIPES) == papers | ours
