@@ -443,5 +443,5 @@ ledger.show("02")
 #
 # ## Read on
 #
-# Carlini et al. 2022 is the paper behind the attack, and section 4.2 of Zhang et al. 2024 is behind the question. Lab 03 asks what a representation knows. Lab 10 asks
-# which part of an architecture moves these numbers, and lab 13 what to do about it.
+# Carlini et al. 2022 is the paper behind the attack, and section 4.2 of Zhang et al. 2024 is behind the question. Lab 03 asks what a representation knows. A deeper notebook of
+# lab 10 asks which part of an architecture moves these numbers, and one of lab 13 what to do about it.

@@ -440,8 +440,8 @@ ledger.show("04", first=3)
 # ## What would change our mind
 #
 # A search that recovers the photograph from the ResNet would show that the ResNet's gradient contains it, and that our search was too weak.
-# [A deeper notebook](deeper/04_gauss_newton.ipynb) gives the attacker a stronger optimiser. At full size neither that
-# search nor the paper's found the photograph behind a ResNet-50. All weights there were random; a trained ResNet-50 could turn out otherwise.
+# [A deeper notebook](deeper/04_gauss_newton.ipynb) gives the attacker a stronger optimiser. At full size neither search
+# found the photograph behind a fresh ResNet-50; a trained one could turn out otherwise.
 
 # %% [markdown]
 # ## Read on

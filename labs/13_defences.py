@@ -388,7 +388,7 @@ plots.heat(
 # %% [markdown]
 # ## Choose
 #
-# Put the strongest attack beside the cost. A defence is better if it lies further to the right and further down. Those that no other beats in both form the *Pareto front*.
+# Put the strongest attack beside the cost. A defence is better if it lies further to the right and further down. Those that no other beats (as good in both, and better in one) form the *Pareto front*.
 
 # %%
 drawings.plane(leakage="strongest attack")

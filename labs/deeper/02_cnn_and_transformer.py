@@ -124,4 +124,4 @@ for a, (scores, members) in first.items():
 #
 # ## Read on
 #
-# Zhang et al. 2024, section 4.2. Lab 10 asks which part of an architecture moves these numbers.
+# Zhang et al. 2024, section 4.2. A deeper notebook of lab 10 asks which part of an architecture moves these numbers.

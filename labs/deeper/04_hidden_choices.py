@@ -182,4 +182,4 @@ guess.against(
 # %% [markdown]
 # ## Read on
 #
-# Lab 10 compares norms, in both modes, on larger images. Lab 06 attacks trained ViTs.
+# Deeper notebooks of lab 10 compare norms in both modes, and one of lab 06 attacks trained ViTs.

@@ -180,7 +180,8 @@ text(
 # ### ImageNet
 #
 # An ImageNet photograph has 224 x 224 pixels, which a ViT-B turns into 197 tokens for twelve blocks. A search of 5,000 steps needs a GPU. Run the experiment
-# `april_by_optimisation.imagenet` at the size `gpu` for it. (In the paper all four attacks fail on ImageNet.)
+# `april_by_optimisation.imagenet` at the size `gpu` for it. (The paper shows what its attack found
+# there behind architecture A, and calls only the other three nearly unrecognisable. In its Table 1, behind B, all four have large errors.)
 
 # %% [markdown]
 # ### How soon? (Figure 3)
@@ -253,7 +254,8 @@ plots.side_by_side(
 )
 
 # %% [markdown]
-# In a few steps no search recovers anything from A. The closed form recovers everything. So a model can be hard to search and still leak its whole input.
+# In so few steps no search recovers anything from A, and as few recover nothing from B. The closed form recovers everything. Whether A is harder to search in the long run is not
+# measured yet.
 
 # %% [markdown]
 # ### Batches (Figure 4)
@@ -288,11 +290,11 @@ plots.side_by_side(
 )
 
 # %% [markdown]
-# Batches of four fail for another reason: their labels. In our trials (eight batches, width 384) the row minimum missed some labels with the large position embedding, and
-# none with one of standard deviation 0.02. A large embedding makes the features of all images similar, and then the rows are similar too.
+# So few steps would not find one image either. Batches have one more difficulty: their labels. A large position embedding makes the features of all images similar, and then the rows
+# are similar too.
 #
-# A search with wrong labels cannot succeed. The gradient of the last layer's *bias* does not depend on the features (`label_recovery.bias_counts`, lab 04). In our trials it gave
-# all labels at either scale. Here are both rules on the batches above:
+# A search with wrong labels cannot succeed. The gradient of the last layer's *bias* does not depend on the features (`label_recovery.bias_counts`, lab 04).
+# Here are both rules on the batches above:
 
 # %%
 rows = {"row minimum": "row_minimum", "bias": "bias_counts"}

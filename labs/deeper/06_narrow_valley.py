@@ -197,7 +197,7 @@ plots.evidence_lines(
 #
 # - **Too small**: the gradient hardly depends on which patch stands where. A search finds the set of patches first, and has no steps left to find their places.
 # - **Too large**: the sense of place stays. But a LayerNorm divides by the size of the token, so the *whole* image becomes small beside the embedding. The figure shows how near the
-#   gradient of noise is then. The smoothness has the same weight as before, so now it flattens the picture: compare the line without it above. And a squared distance or a cosine
+#   gradient of noise is then. The smoothness has the same weight as before, so now it counts for more. The line without it above ends lower still, so it is not what hides the picture. And a squared distance or a cosine
 #   has few digits left in float32.
 
 # %% [markdown]

@@ -176,7 +176,8 @@ text(
 plots.evidence(kept_hard, mine_hard, harder(*answers), xlabel="PSNR in dB")
 
 # %% [markdown]
-# Gauss-Newton takes back a step that makes things worse. That keeps it from falling, and does not find a way.
+# Gauss-Newton takes back a step that makes things worse. That keeps it from falling. Behind the small embedding
+# it ends above the guess, behind the trained victim beside it.
 
 # %% [markdown]
 # ### Exercise 1: one damped step *(difficulty 2, 15 minutes)*

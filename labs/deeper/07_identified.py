@@ -104,7 +104,7 @@ guess_iip.against(shown.mean("iip[lpips, batch_4]"))
 # ## A generator behind it
 #
 # The paper sends the faces that it recovered through StyleGAN2, a *generator* (a network that makes faces), and identifies the nearest image that it can make. With faces it gains: 87.5% against 75% at a batch size of 8.
-# Here is the same step with a linear generator, the first components of public photographs. Lab 11 has trained generators.
+# Here is the same step with a linear generator, the first components of public photographs. A deeper notebook of lab 11 trains one.
 
 # %%
 rows = {

@@ -6,7 +6,7 @@
 # %% [markdown]
 # # 07, deeper · Is GradViT ahead of other attacks?
 #
-# You come from [lab 07](../07_gradvit.ipynb). Table 1 of the paper compares GradViT with four earlier attacks. What does such a table need before you can read it?
+# You come from [lab 07](../07_gradvit.ipynb). Table 1 of the paper compares GradViT with five earlier attacks, of which four run here. What does such a table need before you can read it?
 #
 # After this notebook you can
 # - say what each rival assumes about images;

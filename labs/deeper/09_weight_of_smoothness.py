@@ -85,7 +85,7 @@ printed = {label[a, b]: in_print[a] - in_print[b] for a, b in pairs}
 plots.evidence(kept, mine, rows, xlabel="difference of PSNR in dB", published=printed)
 
 # %% [markdown]
-# These networks were small and the searches short. The committed evidence also has the paper's own, on eleven of the steps. Three metrics, ours and the paper's in brackets:
+# These networks were small and the searches short. The committed evidence also has the paper's own, on eleven of the steps. Every metric, ours and the paper's in brackets:
 
 # %%
 full = experiments.load("fourteen_steps.steps")

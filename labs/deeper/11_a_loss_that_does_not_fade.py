@@ -193,4 +193,4 @@ text(
 # ## Read on
 #
 # Struppek et al. 2022 introduced this loss for model inversion. Nguyen et al. 2023 argue for the logit with a regularisation (LOMMA), Yuan et al. 2023 for
-# the margin (PLG-MI). Lab 12 has their attacks.
+# the margin (PLG-MI). A deeper notebook of lab 12 has their attacks.

@@ -174,8 +174,8 @@ text(
 )
 
 # %% [markdown]
-# Where the attack is no better than chance, a comparison of two victims says nothing about them. It says that the generator was the limit. Lab 12 has
-# attacks that ask the victim while they train their generator.
+# Where the attack is no better than chance, a comparison of two victims says nothing about them. It says that the generator was the limit. A deeper notebook of
+# lab 12 has attacks that ask the victim while they train their generator.
 
 # %% [markdown]
 # ## Read on

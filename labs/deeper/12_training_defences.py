@@ -178,7 +178,7 @@ text(
 # %% [markdown] tags=["printed"]
 # ## What differs from the papers
 #
-# - **Weights.** BiDO's (2, 20) and MID's 0.05 were chosen at a first look at one draw. The published weights, 0.05 and 0.5, did nothing here that could be
+# - **Weights.** BiDO's (2, 20) and MID's 0.05 were chosen on one draw of people that is not judged here: the best of five pairs, and of three. The published weights, 0.05 and 0.5, did nothing here that could be
 #   seen, and larger ones destroyed the task. A fair comparison would search all weights alike. The paper does not say how its rivals were tuned.
 # - **DP-SGD.** Opacus clips and counts. We take the gradients of single images with `torch.func`, because timm's in-place additions break Opacus' hooks.
 # - **GroupNorm.** At `night` it is also trained three times as long, beside a BatchNorm network that is trained as long. It looks like the best defence of

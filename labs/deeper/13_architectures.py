@@ -94,7 +94,7 @@ text(
 # ## Change a design instead
 #
 # The paper's other advice costs no noise (Figure 11). Take step 12 of lab 09, a ConvNeXt in all except the name. Go back to three ReLUs a block, to BatchNorm, to
-# the stem of a ResNet, or to all three. A search that is best for one design is bad for another (lab 10), so the better of two searches counts.
+# the stem of a ResNet, or to all three (at `class` the first and the last). A search that is best for one design is bad for another (lab 10), so the better of two searches counts.
 #
 # ### Predict
 

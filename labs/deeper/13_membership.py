@@ -185,5 +185,5 @@ needs.against(max(means, key=means.get))
 # %% [markdown]
 # ## Read on
 #
-# Abadi et al. 2016; Zhang et al. 2024, section 7.2. Lab 02's likelihood ratio asks about each picture by itself, and needs dozens of models for
+# Abadi et al. 2016; Zhang et al. 2024, section 7.2. Lab 02's likelihood ratio asks about each picture by itself, and needs several models for
 # each row of the table.

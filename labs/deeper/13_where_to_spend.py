@@ -154,7 +154,7 @@ widgets.explore(look, start, **controls)
 # %% [markdown]
 # ## All of it on attention
 #
-# Attention has about a third of the numbers, and tells most. Spend noise of the length of the whole gradient there.
+# Attention has about a third of the numbers. Spend noise of the length of the whole gradient there.
 #
 # ### Predict
 
