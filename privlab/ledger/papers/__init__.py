@@ -158,6 +158,7 @@ class Explanation:
 
     @property
     def rests_on(self) -> tuple[str, ...]:
+        """Every claim that it needs, one way or the other."""
         return (*self.evidence, *self.refuted)
 
     def standing(self, verdicts: Mapping[str, str]) -> str:
