@@ -141,6 +141,25 @@ def test_float32_leaves_a_family_that_is_right_to_its_rounding(photos):
     assert noisy.hidden > space.hidden  # what the noise drowns is not known
 
 
+def test_a_patch_that_nobody_looks_at_is_not_in_the_gradient(photos):
+    """Queries and keys times s make attention sharp. Then some tokens send nothing, and the family is not that of the photographs."""
+    x = photos.take([0, 1])[0].double()
+    ranks, errors = [], []
+    for sharper in (1, 100):
+        model = victim(position_std=1.0)
+        with torch.no_grad():
+            model.blocks[0].attn.qkv.weight[: 2 * 384] *= sharper
+        leak = observe(model, x, torch.zeros(2, dtype=torch.int64), names=FIRST)
+        spectrum = torch.linalg.svdvals(leak[FIRST[0]])
+        ranks.append(int((spectrum > 1e-12 * spectrum[0]).sum()))
+        space = search_spaces.family(model, leak)
+        target = leak.normalise(x)
+        errors.append((space.images(space.begin(target)) - target).abs().max().item())
+    tokens = 2 * 16 + 1
+    assert ranks[0] == tokens and errors[0] < 1e-6
+    assert ranks[1] < tokens and errors[1] > 0.1
+
+
 @pytest.mark.parametrize(("noise", "grows", "most"), [(1e-5, False, 0.1), (1e-2, True, math.inf)])
 def test_noise_makes_a_family_larger_where_it_drowns_a_direction(photos, noise, grows, most):
     """Noise that is there, and told: 1e-5 of each row's size drowns nothing (all 176 directions come back, to 5e-5 of a deviation), so
