@@ -132,7 +132,7 @@ text(
 # Where that point is exact, a search has only to find it. How well it does depends on how smooth the loss is between the start and the photographs.
 
 # %% [markdown]
-# Where it is not, a part of the photographs has left this gradient. Training makes attention sharp, until a patch may be looked at by no other. Such a patch sends nothing through
+# Where it is not, a part of the photographs has left this gradient. A long training can make attention so sharp that a patch is looked at by no other. Such a patch sends nothing through
 # the first attention's weight.
 
 # %% [markdown]
