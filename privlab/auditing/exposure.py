@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,47 +83,79 @@ def expose(model: nn.Module, leak: Leak, image: Tensor, level: Level, seed: int 
     """
     computed, needs = word(leak.precision), dict(FORMS)
     why: dict[str, str] = {}
-    readers: dict[str, Reader] = {}
+    ways: dict[
+        str, dict[tuple[str, ...], Reader]
+    ] = {}  # form -> the gradients that it reads -> all readers that show, else the best
     recoveries: dict[str, dict[str, tuple[Recovery, str]]] = {computed: {}}  # how -> form -> what came back
     likenesses: dict[str, Likeness] = {}
 
-    def showing(form: str) -> bool:
-        return form in readers and (likenesses[form].psnr > level.psnr or level.nearer(likenesses[form]))
+    def shows_it(like: Likeness) -> bool:
+        return like.psnr > level.psnr or level.nearer(like)
 
     for form, (required, read) in _readers(model, leak):
-        if form in readers and likenesses[form].psnr > level.psnr:
-            continue  # another way to the same picture
+        if required in ways.get(form, {}) and shows_it(likenesses[form]):
+            continue  # another way from the same gradients to the same picture
         try:
             recovery, note = read(leak, None)
         except ValueError as error:
             why.setdefault(form, str(error))
             continue
-        like = likeness(recovery.clamped, image)
-        if form not in readers or like.psnr > likenesses[form].psnr:
-            recoveries[computed][form], likenesses[form] = (recovery, note), like
-            readers[form], needs[form] = read, required
-    alive = [form for form in FORMS if form in readers]
-    why = {form: why[form] for form in FORMS if form not in readers}
-    rounded = leak.rounded(SHORT)
-    recoveries[word(SHORT)] = _read_all(readers, alive, rounded, None)
+        like, best = likeness(recovery.clamped, image), likenesses.get(form)
+        if best is None or like.psnr > best.psnr:
+            recoveries[computed][form], likenesses[form], needs[form] = (recovery, note), like, required
+            ways[form] = (ways[form] if best and shows_it(best) else {}) | {required: read}
+        elif shows_it(like):
+            ways[form][required] = read
+    alive = [form for form in FORMS if form in ways]
+    why = {form: why[form] for form in FORMS if form not in ways}
 
-    leaking = [form for form in alive if showing(form)]
-    names = {name for form in leaking for name in needs[form]}
+    def read_all(forms: Sequence[str], sent: Leak, noise: float | None) -> dict[str, tuple[Recovery, str]]:
+        """Form -> the best that it makes of a changed leak; without those of which the change leaves nothing to solve."""
+        found = {form: _read_each(ways[form].values(), sent, noise) for form in forms}
+        return {
+            form: max(each, key=lambda got: likeness(got[0].clamped, image).psnr)
+            for form, each in found.items()
+            if each
+        }
+
+    rounded = leak.rounded(SHORT)
+    recoveries[word(SHORT)] = read_all(alive, rounded, None)
+    leaking = [form for form in alive if shows_it(likenesses[form])]
+    names = {name for form in leaking for required in ways[form] for name in required}
     energies = {word(SHORT): _energy(leak, rounded, names)} if leaking else {}
     for relative in NOISE if leaking else ():
         noisy, how = perturbation.gaussian(leak.only(names), relative, seed=seed), f"gaussian {relative:g}"
-        recoveries[how] = _read_all(readers, leaking, noisy, relative)
+        recoveries[how] = read_all(leaking, noisy, relative)
         energies[how] = _energy(leak, noisy, names)
 
-    def solve(form: str, how: str, got: Recovery, note: str) -> Solve:
-        like = likeness(got.clamped, image)
-        rank = (got.condition, got.rank, got.unknowns)
-        return Solve(form, index, how, like.psnr, *rank, note, like.ssim, like.lpips, level.nearer(like))
-
-    solves = tuple(solve(form, how, *got) for how, forms in recoveries.items() for form, got in forms.items())
-    best = max(alive, key=lambda form: likenesses[form].psnr, default="")
-    pictures = {how: forms[best][0].clamped.cpu().float() for how, forms in recoveries.items() if best in forms}
+    solves = tuple(
+        _solve(form, index, how, *got, image, level) for how, forms in recoveries.items() for form, got in forms.items()
+    )
+    first = max(alive, key=lambda form: likenesses[form].psnr, default="")
+    pictures = {how: forms[first][0].clamped.cpu().float() for how, forms in recoveries.items() if first in forms}
     return Exposure(solves, why, needs, energies, pictures)
+
+
+def showing(
+    model: nn.Module, leak: Leak, image: Tensor, level: Level, index: int = 0
+) -> list[tuple[frozenset[str], Solve]]:
+    """Every way in which a closed form shows the image, from gradients as sent: the gradients that it reads, and what it solves.
+
+    leak, image, level, index: see `expose`; gradients that are withheld from the leak are not read.
+    """
+    found = []
+    for form, (names, read) in _readers(model, leak):
+        for got in _read_each([read], leak, None):
+            solve = _solve(form, index, word(leak.precision), *got, image, level)
+            if solve.psnr > level.psnr or solve.nearer:
+                found.append((frozenset(names), solve))
+    return found
+
+
+def _solve(form: str, index: int, how: str, got: Recovery, note: str, image: Tensor, level: Level) -> Solve:
+    like = likeness(got.clamped, image)
+    system = (got.condition, got.rank, got.unknowns)
+    return Solve(form, index, how, like.psnr, *system, note, like.ssim, like.lpips, level.nearer(like))
 
 
 Reader = Callable[[Leak, float | None], tuple[Recovery, str]]
@@ -181,15 +213,13 @@ def _heard(form: Callable[..., Recovery], *arguments: Any) -> tuple[Recovery, st
     return recovery, note
 
 
-def _read_all(
-    readers: Mapping[str, Reader], forms: Sequence[str], leak: Leak, noise: float | None
-) -> dict[str, tuple[Recovery, str]]:
-    """Form -> what it makes of a changed leak; without those of which the change leaves nothing to solve."""
-    recoveries = {}
-    for form in forms:
+def _read_each(readers: Iterable[Reader], leak: Leak, noise: float | None) -> list[tuple[Recovery, str]]:
+    """What each makes of a leak; without those that find nothing to solve."""
+    found = []
+    for read in readers:
         with contextlib.suppress(ValueError):
-            recoveries[form] = readers[form](leak, noise)
-    return recoveries
+            found.append(read(leak, noise))
+    return found
 
 
 def _energy(leak: Leak, changed: Leak, names: set[str]) -> float:
@@ -205,7 +235,8 @@ class Defence:
     """A way to send less, and what the closed forms still make of it.
 
     energy: squared norm of what it changes over the gradient's own, mean over the images.  withheld: names of gradients that it keeps back.
-    numbers: how many that are.  psnr, ssim, lpips: the most that is left over forms and images; None where no form can run.
+    numbers: how many that are.  psnr, ssim, lpips: the most that is left over forms and images; None where no form can run, and where
+    nothing shows without what is withheld.
     holds: whether no image shows, see `shows`.
     """
 
@@ -230,34 +261,61 @@ def shows(solve: Solve, levels: Sequence[float]) -> bool:
 
 
 def defences(
-    exposures: Sequence[Exposure], computed: str, levels: Sequence[float], sizes: Mapping[str, int]
+    exposures: Sequence[Exposure],
+    computed: str,
+    levels: Sequence[float],
+    sizes: Mapping[str, int],
+    read: Callable[[frozenset[str]], list[tuple[frozenset[str], Solve]]],
 ) -> list[Defence]:
     """What each defence leaves of the forms that leak; nothing where none does.
 
     computed: the word for gradients as computed.  levels: one an image, in dB.  sizes: parameter -> its numbers.
-    Noise and rounding first, then the gradients that could be withheld: each alone, and the least sets that stop every form.
+    read: names of gradients that are kept back -> what still shows an image, each with the gradients that it reads; see `showing`.
+    Noise and rounding first, then the gradients that could be withheld: each alone, and the least sets without which nothing shows.
     """
     solves = [s for exposure in exposures for s in exposure.solves]
     bare = leaking(solves, computed, levels)
     if not bare:
         return []
-    pairs, needs = {(s.form, s.image) for s in bare}, exposures[0].needs
+    pairs = {(s.form, s.image) for s in bare}
     rows = []
     for how in [word(SHORT), *(f"gaussian {relative:g}" for relative in NOISE)]:
         left = [s for s in solves if s.how == how and (s.form, s.image) in pairs]
         spent = [e.energies[how] for e in exposures if how in e.energies]
         holds = not any(shows(s, levels) for s in left)
         rows.append(Defence(how, sum(spent) / len(spent), (), 0, *_most(left), holds))
-    names = sorted({name for form, _ in pairs for name in needs[form]}, key=lambda name: sizes[name])
-    hits: list[set[str]] = []
-    for count in range(1, len(names) + 1):
-        for some in itertools.combinations(names, count):
-            left = [s for s in bare if not set(some) & set(needs[s.form])]
-            if any(hit <= set(some) for hit in hits) or (left and count > 1):
-                continue
-            hits += [] if left else [set(some)]
-            rows.append(Defence("withheld", 0.0, some, sum(sizes[n] for n in some), *_most(left), not left))
-    return rows
+    return rows + _withheld(sizes, read)
+
+
+def _withheld(
+    sizes: Mapping[str, int], read: Callable[[frozenset[str]], list[tuple[frozenset[str], Solve]]]
+) -> list[Defence]:
+    """Each gradient alone, and the least sets without which nothing shows.
+
+    A form that goes without what is kept back may read the image from others, so no set is said to hold that was not tried, and what
+    reads then is one more way to stop.
+    """
+    ways = {names for names, _ in read(frozenset())}
+    rows: dict[frozenset[str], Defence] = {}
+
+    def untried() -> Iterator[frozenset[str]]:
+        names = sorted({name for way in ways for name in way}, key=lambda name: (sizes[name], name))
+        for count in range(1, len(names) + 1):
+            for some in map(frozenset, itertools.combinations(names, count)):
+                stops = all(some & way for way in ways)
+                if (
+                    some not in rows
+                    and (count == 1 or stops)
+                    and not any(r.holds and kept <= some for kept, r in rows.items())
+                ):
+                    yield some
+
+    while (some := next(untried(), None)) is not None:
+        left = read(some)
+        ways |= {names for names, _ in left}
+        kept = tuple(sorted(some, key=lambda name: (sizes[name], name)))
+        rows[some] = Defence("withheld", 0.0, kept, sum(sizes[n] for n in kept), *_most([s for _, s in left]), not left)
+    return sorted(rows.values(), key=lambda row: (len(row.withheld), row.numbers))
 
 
 def _most(solves: Sequence[Solve]) -> tuple[float | None, float | None, float | None]:

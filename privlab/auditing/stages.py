@@ -21,7 +21,7 @@ from privlab.attacks.gradient_inversion import sensitivity
 from privlab.attacks.gradient_inversion.closed_form import first_layer
 from privlab.attacks.gradient_inversion.descent import State
 from privlab.auditing import arguments, asking, validation
-from privlab.auditing.exposure import Exposure, defences, expose, leaking, word
+from privlab.auditing.exposure import Exposure, Solve, defences, expose, leaking, showing, word
 from privlab.auditing.likeness import Level, Likeness, level, likeness, without_lpips
 from privlab.auditing.report import Asked, Audit, Features, Part, Search
 from privlab.auditing.untouched import untouched
@@ -120,9 +120,15 @@ def _audited(
         worst = max(range(len(ways)), key=lambda i: (tops[i], not ways[i].random))
         exposures, shares, features = asked[worst]
         sizes = {n: p.numel() for n, p in learnable.items()}
-        stopping = defences(exposures, word(first.dtype), [each.psnr for each in levels], sizes)
-        seconds["closed forms and defences"] = time.perf_counter() - began
         with asking.asked(model, ways[worst], seed):
+
+            def read(withheld: frozenset[str]) -> list[tuple[frozenset[str], Solve]]:
+                each = enumerate(zip(images.split(1), labels.split(1), levels, strict=True))
+                leaks = ((validation.observed(model, x, y).without(withheld), x, level, i) for i, (x, y, level) in each)
+                return [found for leak, x, level, i in leaks for found in showing(model, leak, x, level, i)]
+
+            stopping = defences(exposures, word(first.dtype), [each.psnr for each in levels], sizes, read)
+            seconds["closed forms and defences"] = time.perf_counter() - began
             bar.set_description("parts")
             by_part = _parts(model, images[:1], labels[:1], groups, sizes, shares, seed, bar)
             seconds["parts"] = time.perf_counter() - began - sum(seconds.values())
@@ -151,7 +157,7 @@ def _audited(
         blind=tuple(levels),
         without_lpips=without_lpips(images),
         solves=tuple(s for e in exposures for s in e.solves),
-        needs=exposures[0].needs,
+        needs=_needs(exposures),
         why={form: why for form, why in exposures[0].why.items() if all(form in e.why for e in exposures)},
         features=features,
         defences=tuple(stopping),
@@ -168,6 +174,12 @@ def _top(exposures: Sequence[Exposure], computed: str, levels: Sequence[Level]) 
     solves = [s for e in exposures for s in e.solves if s.how == computed]
     shown = {s.image for s in leaking(solves, computed, [each.psnr for each in levels])}
     return len(shown), max((s.psnr for s in solves), default=-math.inf)
+
+
+def _needs(exposures: Sequence[Exposure]) -> dict[str, tuple[str, ...]]:
+    """Form -> the gradients that it reads, of the first image that it reads at all."""
+    read = {s.form: e.needs[s.form] for e in reversed(exposures) for s in e.solves}
+    return exposures[0].needs | read
 
 
 def _groups(model: nn.Module) -> dict[str, list[str]]:
@@ -234,7 +246,8 @@ def _parts(
             yield edited
             bar.update()
 
-    speaking = {part: names for part, names in groups.items() if shares[part] > 0}
+    sent = validation.observed(model, image, label)
+    speaking = {part: names for part, names in groups.items() if any(sent.grads[n].any() for n in names)}
     singular = sensitivity.told_apart(model, image, label, edits(), speaking, seed)
     rows = []
     for part, names in groups.items():
