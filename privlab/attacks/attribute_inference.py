@@ -130,9 +130,10 @@ def probe(
         raise ValueError(f"kind={kind!r} is not known; try {' or '.join(map(repr, KINDS))}")
     first = [StandardScaler()]
     if width is not None:
-        if isinstance(width, bool) or not isinstance(width, int) or not 1 <= width <= min(x.shape):
+        most = min(len(x) - 1, x.shape[1])  # their mean is taken off
+        if isinstance(width, bool) or not isinstance(width, int) or not 1 <= width <= most:
             raise ValueError(
-                f"width={width!r}: {len(x)} images with {x.shape[1]} features each have 1 to {min(x.shape)} principal components"
+                f"width={width!r}: {len(x)} images with {x.shape[1]} features each have 1 to {most} principal components"
             )
         first += [PCA(width, svd_solver="full"), StandardScaler()]
     classifiers: dict[str, Any] = {
@@ -143,6 +144,13 @@ def probe(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stopping after so many epochs is meant
         pipeline.fit(x, truth.numpy())
+    if (
+        width is not None
+        and (rank := int((pipeline[1].explained_variance_ > 1e-18 * pipeline[1].explained_variance_[0]).sum())) < width
+    ):
+        raise ValueError(
+            f"width={width}: these features span {rank} directions, and the rest is rounding; give {rank} or less"
+        )
     return Probe(pipeline, kind, x.shape[1], int(values[counts.argmax()]), seed)
 
 

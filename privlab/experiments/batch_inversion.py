@@ -103,7 +103,7 @@ def search(
         attack = replace(attack, derivative="auto")
     run = None
     if attack.steps >= LONG:
-        given = [] if space is None else [space.origin, space.basis, *([] if start is None else [start])]
+        given = [*([] if space is None else [space.origin, space.basis]), *([] if start is None else [start])]
         about = {
             "weights": store.digest(*model.state_dict().values()),
             "sent": store.digest(*leak.grads.values(), *([] if leak.labels is None else [leak.labels]), *given),

@@ -161,3 +161,15 @@ def test_features_of_another_layer_are_told():
     fitted = attribute_inference.probe(*drawn())
     with pytest.raises(ValueError, match="got width 5, and the probe was fitted on 6"):
         fitted(torch.zeros(2, 5))
+
+
+def test_a_probe_is_given_no_more_components_than_there_are():
+    draw = torch.Generator().manual_seed(0)
+    features, attribute = torch.randn(20, 30, generator=draw), torch.arange(20) % 2
+    with pytest.raises(ValueError, match="width=20: 20 images with 30 features each have 1 to 19 principal components"):
+        attribute_inference.probe(features, attribute, width=20)
+    features = features[:, :6].clone()
+    features[:, 2] = 0.5  # a dead channel
+    with pytest.raises(ValueError, match="width=6: these features span 5 directions"):
+        attribute_inference.probe(features, attribute, width=6)
+    attribute_inference.probe(features, attribute, width=5)

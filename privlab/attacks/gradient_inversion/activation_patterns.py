@@ -186,7 +186,8 @@ def _extreme(func: Function, input: Tensor, *args: Any, **how: Any) -> tuple[Any
         at = input.detach().clone().requires_grad_()
         value = func(at, *args, **how)
         (share,) = torch.autograd.grad(value, at, torch.ones_like(value))
-    dim = how.get("dim", args[0] if args else ()) or tuple(range(input.ndim))
+    dim = how.get("dim", args[0] if args else None)
+    dim = tuple(range(input.ndim)) if dim is None or dim == () else dim
     keep = value.ndim == input.ndim
 
     def replay(x: Tensor, *_: Any, **__: Any) -> Tensor:

@@ -44,10 +44,13 @@ class Difference:
     model: nn.Module
     parameters: Mapping[str, Tensor]
     gain: float | None = None
-    plain: bool | None = None  # whether a pass may go without the care of `stateless`; None before the first
+    plain: bool | None = None  # whether this pass may go without the care of `stateless`; None before the first
     push_gain: float | None = None
     chooses: bool = True  # a model whose first pass has no pattern is not asked again
     _shifted: Gradients = field(default_factory=dict, repr=False)
+    _may: dict[tuple[torch.Size, ...], bool] = field(
+        default_factory=dict, repr=False
+    )  # shapes of the inputs -> the same
 
     def __post_init__(self) -> None:
         self._careful = (stateless(self.model), functional(self.model))
@@ -78,8 +81,10 @@ class Difference:
 
     def first(self, task: Task, inputs: Sequence[Tensor]) -> Gradients:
         """The update dL/d(weights), without a graph; dL/d(inputs) and the pattern are noted for `pull`."""
-        if self.plain is None:
-            self.plain = self._may_be_plain(task, inputs)
+        shapes = tuple(x.shape for x in inputs)  # a last chunk of one image may go another way through a kernel
+        if shapes not in self._may:
+            self._may[shapes] = self._may_be_plain(task, inputs)
+        self.plain = self._may[shapes]
         self._pattern = Recorded()
 
         def forward(x: Tensor) -> Tensor:

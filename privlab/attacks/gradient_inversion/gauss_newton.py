@@ -79,7 +79,7 @@ class GaussNewton:
 
     def __post_init__(self) -> None:
         for term in self.terms:
-            if term.value not in SQUARES:
+            if not any(term.value is square for square in SQUARES):
                 names = ", ".join(value.__name__ for value in SQUARES)
                 raise ValueError(f"terms: {term!r} is no sum of squares, which Gauss-Newton needs; there are {names}")
         if not any(t.of == "gradients" and t.active(1.0) and t.weight for t in self.terms):
@@ -101,8 +101,10 @@ class GaussNewton:
             )
         if self.derivative not in KINDS:
             raise ValueError(f"derivative={self.derivative!r} is not known here; try {', '.join(map(repr, KINDS))}")
-        if self.passes is not None and self.passes < LEAST:
-            raise ValueError(f"passes={self.passes} are not enough for a single step; give {LEAST} or more, or None")
+        if self.passes is not None and self.passes < self.least:
+            raise ValueError(
+                f"passes={self.passes} are not enough for a single step; give {self.least} or more, or None"
+            )
 
     def __repr__(self) -> str:
         limit = f" or {self.passes:,} passes" if self.passes else ""
@@ -111,7 +113,14 @@ class GaussNewton:
             f"damping {self.damping:g}, {self.recycle} pairs recycled, preconditioned by {self.precondition}, "
             f"{'fading' if self.fading else 'not fading'}, {'boxed' if self.boxed else 'unboxed'}"
             + (f", derivative {self.derivative}" if self.derivative != "exact" else "")
+            + (f", tolerance {self.tolerance:g}" if self.tolerance != GaussNewton.tolerance else "")
+            + (f", labels by {self.labels.__name__}" if self.labels is not GaussNewton.labels else "")
         )
+
+    @property
+    def least(self) -> int:
+        """Passes of the shortest step: a look, the graph, downhill, the unit, one inner iteration, what is promised, a look; and probes."""
+        return 8 + 2 * PROBES * (self.precondition == "diagonal")
 
     def search(
         self,
@@ -168,9 +177,6 @@ class GaussNewton:
         """Follow the search to its end; see `matching.GradientMatching.run`."""
         begin = partial(self.search, model, leak, seed, restarts, start, space=space)
         return record(begin, self.steps, restarts, snapshots, store, budget, progress)
-
-
-LEAST = 8  # passes of the shortest step: a look, the graph, downhill, the unit, one inner iteration, what is promised, a look
 
 
 class _Walk:
@@ -267,7 +273,7 @@ class _Walk:
             return "not finite"
         if self.step == self.attack.steps:
             return "steps"
-        if self.attack.passes is not None and self.bend.passes + LEAST - 1 > self.attack.passes:
+        if self.attack.passes is not None and self.bend.passes + self.attack.least - 1 > self.attack.passes:
             return "passes"
         if self.attack.enough is not None and score <= self.attack.enough:
             return "enough"

@@ -104,7 +104,7 @@ class GradientMatching:
         if self.optimiser == "lbfgs" and self.signed:
             raise ValueError("signed=True hides the curvature that L-BFGS learns from; try signed=False, or 'adam'")
         if not callable(self.labels) and self.labels != "search":
-            raise ValueError(f"labels={self.labels!r} is no rule; give one of attacks.labels, or 'search'")
+            raise ValueError(f"labels={self.labels!r} is no rule; give one of label_recovery, or 'search'")
         if self.derivative not in KINDS:
             raise ValueError(f"derivative={self.derivative!r} is not known here; try {', '.join(map(repr, KINDS))}")
         if self.patience is not None and self.patience < 1:
@@ -138,7 +138,7 @@ class GradientMatching:
 
     def unscheduled(self) -> GradientMatching:
         """The same attack with every term at its full weight all along."""
-        return replace(self, terms=tuple(replace(t, stages=ALWAYS) for t in self.terms))
+        return replace(self, terms=tuple(replace(t, stages=ALWAYS, end=None) for t in self.terms))
 
     def search(
         self,
@@ -156,7 +156,8 @@ class GradientMatching:
 
         model: in the mode and with the weights that the client had.  leak: what the client sent.
         seed: of the noise that each restart begins with; it is drawn on the CPU, so that every device begins alike. The same seed
-            gives the same images to the bit on a CPU; a GPU may add numbers in another order each time.
+            gives the same images to the bit on a CPU, unless the model itself draws at random; a GPU may add numbers in another
+            order each time.
         start: images to begin with in place of noise, (batch, channels, height, width) in [0, 1]; for a group, that many batches.
         resume: go on from `State.checkpoint()` of the same search; that state comes first, once more.
         space: look among the images of this space only, see `search_spaces`; among all if not given. A box holds for pixels alone.
@@ -243,7 +244,7 @@ def _check_compiled(
     if compiled and leak.labels is None and rule == "search":
         raise ValueError(
             "compiled=True needs labels that are known, and labels='search' looks for them; give them with the leak, or a rule of "
-            "attacks.labels to the attack, or compiled=False"
+            "label_recovery to the attack, or compiled=False"
         )
     if compiled and chunk is not None and chunk < leak.batch_size:
         raise ValueError(

@@ -19,6 +19,7 @@ from torch.linalg import vector_norm
 
 from privlab.leak import Leak
 from privlab.models.forward import preprocessing, stateless
+from privlab.models.memory_layout import RightGradients
 
 # -- smooth, short, inside the range ---------------------------------------------------------------------------------------
 
@@ -160,7 +161,8 @@ class BatchNormStatistics:
 
         hooks = [layer.register_forward_pre_hook(compare) for layer in self._layers()]
         try:
-            self.network(x)
+            with RightGradients():
+                self.network(x)
         finally:
             for hook in hooks:
                 hook.remove()

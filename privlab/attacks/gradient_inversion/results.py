@@ -190,8 +190,12 @@ def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:
     """Where a search is kept in the run store, under a name made of all that it depends on.
 
     attack: known by its repr.  about: which victim, photographs and leak, as `compute.store.key` takes settings.
+    Raises ValueError for an attack with a function that has no name, since others without one would have the same run.
     """
-    return keyed("gradient_inversion", dict(attack=repr(attack), seed=seed, **about), format=FORMAT, device=device)
+    known = repr(attack)
+    if "<lambda>" in known:
+        raise ValueError(f"attack={known}: a lambda has no name to keep a search by; write it as a function with def")
+    return keyed("gradient_inversion", dict(attack=known, seed=seed, **about), format=FORMAT, device=device)
 
 
 def _steps(snapshots: int | Sequence[int], steps: int) -> set[int]:

@@ -43,6 +43,8 @@ def spectrum(model: nn.Module, image: Tensor, label: Tensor, block: int = 2, see
     """
     directions = _squares(image, label, block)
     parameters = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
+    if not parameters:
+        raise ValueError("model: all its parameters are frozen, so it sends no update; call model.requires_grad_(True)")
     x = preprocessing(model)(image.to(next(iter(parameters.values()))))
     label = label.to(x.device)
 
@@ -106,6 +108,9 @@ def told_apart(
     """
     check_range("image", image, "give values in [0, 1]")
     before = observe(model, image, label).grads
+    if missing := [(part, n) for part, names in groups.items() for n in names if n not in before]:
+        part, name = missing[0]
+        raise ValueError(f"groups: {name!r} of {part!r} has no gradient; leave it out")
     draw = torch.Generator().manual_seed(seed)
     places = {n: torch.randint(2 * ROWS, (g.numel(),), generator=draw, dtype=torch.int16) for n, g in before.items()}
     norms = {

@@ -51,6 +51,15 @@ def attacked(model: nn.Module, leak: Leak, rule: Rule | Literal["search"]) -> tu
             f"leak.labels: shape {tuple(leak.labels.shape)} for a batch of {leak.batch_size}; give one label an image, or None"
         )
     parameters: Gradients = {n: p for n, p in model.named_parameters() if n in leak.grads}
+    for name, weight in parameters.items():
+        if torch.finfo(weight.dtype).bits < 32:
+            raise ValueError(
+                f"model: {name!r} is {weight.dtype}, and a search needs differences that it cannot hold; give model.float()"
+            )
+        if not weight.requires_grad:
+            raise ValueError(
+                f"model: {name!r} is frozen, so its gradient cannot be matched; call model.requires_grad_(True) on the attacker's copy"
+            )
     like = next(iter(parameters.values()))
     leak = leak.to(like)
     if leak.labels is None and callable(rule):

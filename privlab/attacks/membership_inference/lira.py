@@ -75,8 +75,8 @@ def score(
     target: (n, queries), the victim's margins.  shadows: (models, n, queries), the shadow models'.
     keep: (models, n) bool, which shadow was trained on which sample.
     Returns (n,), float64, higher = member.
-    Raises ValueError for shapes and types that do not fit, NaN or infinite margins, unknown options, a side whose scores are all the
-    same, and a sample without a shadow on a side that the attack looks at (with fewer than 2, where variance="per-example").
+    Raises ValueError for shapes and types that do not fit, NaN or infinite margins, unknown options, and a sample without a shadow on a
+    side that the attack looks at (with fewer than 2, where variance="per-example").
     """
     fit = gaussians(shadows, keep, variance, protocol, online=online)
     victim = torch.as_tensor(target).double()

@@ -75,6 +75,8 @@ class EvaluationModel:
                 f"target_model: this {type(target_model).__name__} is the evaluation model itself, and would call any search a success; "
                 "train an evaluation model of another architecture"
             )
+        if len(images) != len(targets):
+            raise ValueError(f"targets: {len(targets)} classes for {len(images)} pictures; give one for each")
         with torch.no_grad():
             logits = training.logits(self.model, images).cpu()
         if (out := targets[(targets < 0) | (targets >= logits.shape[1])]).numel():

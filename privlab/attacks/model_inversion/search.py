@@ -263,6 +263,11 @@ def _checked(
     model.eval()
     with torch.no_grad():
         image = _one(generator)
+        kept = next(model.parameters(), image).dtype
+        if kept != image.dtype:
+            raise ValueError(
+                f"model: its weights are {kept}, and the generator's images {image.dtype}; give model.float()"
+            )
         try:
             logits = model(preprocessing(model)(image))
         except (RuntimeError, ValueError, AssertionError) as error:

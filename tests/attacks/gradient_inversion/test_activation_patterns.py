@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.func import functional_call
 
+from privlab.attacks.gradient_inversion import activation_patterns
 from privlab.attacks.gradient_inversion.activation_patterns import CHOICES, OtherPattern, Recorded, Replayed
 
 MODULES = [
@@ -149,3 +150,11 @@ def test_passes_that_are_not_alike():
     with pytest.raises(OtherPattern, match="where the first pass had nothing more"), Replayed(pattern):
         F.relu(torch.randn(2, 3))
         F.relu(torch.randn(2, 3))
+
+
+@pytest.mark.parametrize("function", [torch.amax, torch.amin])
+@pytest.mark.parametrize("how", [{"dim": 0}, {"dim": 1}, {"dim": ()}, {"dim": (0, 1)}, {}, {"dim": 0, "keepdim": True}])
+def test_an_extreme_along_the_first_axis_is_replayed_along_it(function, how):
+    x = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
+    value, replay = activation_patterns._extreme(function, x, **how)
+    torch.testing.assert_close(replay(x, **how), value)

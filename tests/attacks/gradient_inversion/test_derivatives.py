@@ -591,3 +591,26 @@ def test_in_float32_auto_goes_by_differences(name):
     image, label = data.load("cifar10_samples").one(0)
     *_, last = by(gradient_inversion.annealed(60), "auto").search(model, observe(model, image, label))
     assert last.derivatives == {"exact": 2, "difference": 59}
+
+
+class NormedTokens(nn.Module):
+    """BatchNorm on tokens, as XCiT has it: torch's kernel gives a wrong gradient for one image."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.norm, self.head = nn.Conv2d(3, 8, 2, 2), nn.BatchNorm2d(8), nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.head(self.norm(self.stem(x).sigmoid()).flatten(2).transpose(1, 2).mean(1))
+
+
+def test_a_last_chunk_of_one_image_is_asked_by_itself_whether_it_may_be_plain():
+    torch.manual_seed(0)
+    model = NormedTokens().eval()
+    images = torch.rand(3, 3, 8, 8)
+    leak = observe(model, images, torch.arange(3))
+    slopes = {}
+    for derivative in ("exact", "difference"):
+        states = GradientMatching((COSINE,), 1, derivative=derivative).search(model, leak, chunk=2)
+        slopes[derivative] = next(s.images for s in states if s.step == 1)
+    torch.testing.assert_close(slopes["difference"], slopes["exact"], rtol=1e-3, atol=1e-3)

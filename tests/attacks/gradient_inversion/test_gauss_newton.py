@@ -415,7 +415,7 @@ def test_terms_of_the_images_fade_with_what_the_gradients_are_worth():
 def test_passes_are_a_limit():
     model = smooth()
     leak = observe(model, photo(1), LABEL)
-    for passes in range(gauss_newton.LEAST, 60):
+    for passes in range(GaussNewton().least, 60):
         states = list(GaussNewton(PLAIN, steps=90, passes=passes).search(model, leak))
         assert states[-1].reason == "passes" and states[-1].evaluations <= passes
         assert states[-1].step >= 1
@@ -521,3 +521,17 @@ def test_memory_is_estimated_and_refused_in_time(monkeypatch):
         match=r"leak: its batch of 1 would take about .* GB, and .* GB are free; give fewer images",
     ):
         next(GaussNewton().search(model, leaks[0]))
+
+
+def test_probes_count_among_the_passes_of_the_shortest_step():
+    with pytest.raises(ValueError, match="passes=12 are not enough for a single step; give 24 or more"):
+        GaussNewton(PLAIN, passes=12, precondition="diagonal")
+    model = smooth()
+    states = list(GaussNewton(PLAIN, passes=24, precondition="diagonal").search(model, observe(model, photo(1), LABEL)))
+    assert states[-1].reason == "passes" and states[-1].evaluations <= 24 and states[-1].step >= 1
+
+
+def test_a_value_that_cannot_be_hashed_is_named_as_no_sum_of_squares():
+    weighted = objectives.weighted(objectives.squared_distance, {"0.weight": 1.0})
+    with pytest.raises(ValueError, match="is no sum of squares"):
+        GaussNewton((Term("gradients", 1.0, weighted),))

@@ -357,3 +357,22 @@ def test_the_slope_of_a_search_is_that_of_its_loss(objective):
         step[place] = 1e-6
         by_hand = (at(images.flip(3) + step).loss - at(images.flip(3) - step).loss) / 2e-6
         assert slope[place].item() == pytest.approx(by_hand, rel=1e-5)
+
+
+# -- what a search refuses -------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_refuses_a_victim_of_short_floats_and_one_that_is_frozen():
+    model = network().float()
+    _, leak = sent(model.double())
+    model.bfloat16()
+    with pytest.raises(ValueError, match=r"model: '0.weight' is torch.bfloat16.*model.float\(\)"):
+        next(GradientMatching((COSINE,), 2).search(model, leak))
+    model.float().requires_grad_(False)
+    with pytest.raises(ValueError, match=r"model: '0.weight' is frozen.*requires_grad_\(True\)"):
+        next(GradientMatching((COSINE,), 2).search(model, leak))
+
+
+def test_a_term_without_schedule_keeps_its_weight_to_the_end():
+    falling = GradientMatching((COSINE, replace(SMOOTH, end=1e-5)), 4)
+    assert falling.unscheduled().terms[1] == SMOOTH

@@ -634,3 +634,10 @@ def test_settings_are_printed_in_words():
     assert "x0 from 0%, x1 from 50%" in repr(Term("late", 1.0, total_variation, LATE))
     assert "2 seeds together" in repr(GradientMatching((COSINE,), 5, group=2))
     assert "until 0.1; patience 5" in repr(GradientMatching((COSINE,), 5, enough=0.1, patience=5))
+
+
+def test_a_balanced_april_without_the_position_gradient_is_a_plain_one():
+    model = models.build("vit_cifar", embed_dim=64, depth=1, num_heads=1)
+    leak = observe(model, torch.rand(1, 3, 32, 32), torch.tensor([1])).without(["pos_embed"])
+    with pytest.warns(UserWarning, match="position"):
+        assert gradient_inversion.april_balanced(5, model, leak) == gradient_inversion.april(5)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from privlab import models
 from privlab.attacks.gradient_inversion import sensitivity
 from privlab.data import Normalise
 from privlab.leak import observe
@@ -248,3 +249,12 @@ def test_a_part_without_a_gradient_and_pixels_out_of_range_are_refused():
         sensitivity.told_apart(model, dark, LABEL, [], {"weight": ["1.weight"]})
     with pytest.raises(ValueError, match="image: pixels go from"):
         sensitivity.told_apart(model, dark + 2, LABEL, [], {})
+
+
+def test_a_frozen_model_and_a_part_without_a_gradient_are_named():
+    model = models.build("vit_cifar", embed_dim=64, depth=1, num_heads=1, position="random")
+    image, label = torch.rand(1, 3, 32, 32), torch.tensor([1])
+    with pytest.raises(ValueError, match="groups: 'pos_embed' of 'stem' has no gradient; leave it out"):
+        sensitivity.told_apart(model, image, label, [image], {"stem": ["pos_embed"]})
+    with pytest.raises(ValueError, match=r"model: all its parameters are frozen.*requires_grad_\(True\)"):
+        sensitivity.spectrum(model.requires_grad_(False), image, label, block=16)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from privlab import models
 from privlab.attacks.model_inversion.evaluation import evaluation_model, nearest
 from privlab.data import Normalise
 
@@ -151,3 +152,10 @@ def test_classes_without_photographs_and_pairs_that_do_not_fit():
         evaluation_model(told(), 1.0, PRIVATE).score(PRIVATE[0][:2], torch.tensor([0, 3]))
     with pytest.raises(ValueError, match=r"labels of shape \(2,\)"):
         evaluation_model(told(), 1.0, (PRIVATE[0], PRIVATE[1][:2]))
+
+
+def test_there_is_one_target_for_each_picture():
+    network = models.build("resnet_cifar", channels=(8, 8, 8, 8), num_classes=3)
+    judge = evaluation_model(network, 1.0, (torch.rand(3, 3, 32, 32), torch.arange(3)))
+    with pytest.raises(ValueError, match="targets: 1 classes for 4 pictures; give one for each"):
+        judge.score(torch.rand(4, 3, 32, 32), torch.tensor([0]))

@@ -100,6 +100,8 @@ def find(model: nn.Module, leak: Leak) -> Patches:
     Raises ValueError where no learnable parameter is added to what one layer makes of the patches, and says what stands there.
     """
     learnable = {p: n for n, p in model.named_parameters() if p.requires_grad}
+    if not learnable:
+        raise ValueError("model: all its parameters are frozen; call model.requires_grad_(True) on the attacker's copy")
     like = next(iter(learnable))
     probe = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(0)).to(like)
     with torch.random.fork_rng(), torch.enable_grad(), _Calls() as heard:
@@ -216,11 +218,16 @@ def _match(at_output: Tensor, rows: Tensor, eps: float) -> tuple[Tensor, float] 
 
 
 def _mixes(at_output: Tensor, rows: Tensor, eps: float) -> bool:
-    """Whether each row of a parameter's gradient is a mixture of those at the output, (patches, width), as behind a resize."""
+    """Whether each row of a parameter's gradient, behind those of tokens that are no patches, is a mixture of those at the output.
+
+    at_output: (patches, width).  rows: (rows, width).  So it is behind a resize.
+    """
     if not rows.any() or len(rows) < 2 or not 1 < len(at_output) < at_output.shape[1]:
         return False
     inside = torch.linalg.svd(at_output, full_matrices=False).Vh
-    return bool((rows - rows @ inside.T @ inside).norm() < 1024 * eps * rows.norm())
+    off = (rows - rows @ inside.T @ inside).square().sum(1)  # (rows,)
+    first = min(16, len(rows) - 2) if off.sqrt().norm() >= 1024 * eps * rows.norm() else 0
+    return any(off[k:].sum().sqrt() < 1024 * eps * rows[k:].norm() for k in range(first + 1))
 
 
 def _reason(model: nn.Module, passed: bool, resized: list[str]) -> str:

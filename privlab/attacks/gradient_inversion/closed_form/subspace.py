@@ -141,7 +141,8 @@ def _recovered_in_a_trial(model: VisionTransformer, leak: Leak, noise: Noise) ->
 def _equations(model: VisionTransformer, leak: Leak, noise: Noise) -> Equations:
     require_patches(model, leak, any_batch=True)
     first: Any = model.blocks[0]
-    if type(first) is not Block or not does_nothing(model.norm_pre, model):
+    between = (model.norm_pre, model.pos_drop, model.patch_drop)
+    if type(first) is not Block or not all(does_nothing(layer, model) for layer in between):
         raise ValueError(
             f"model: its first block, {type(first).__name__}, does not stand right behind the embedding with a norm before its attention; "
             "try a stock timm ViT or DeiT, or closed_form.attention for architecture A"

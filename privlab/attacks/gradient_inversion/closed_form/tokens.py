@@ -81,6 +81,12 @@ def require_patches(model: nn.Module, leak: Leak, any_batch: bool = False) -> No
         raise ValueError(
             f"model: {type(model).__name__} is no VisionTransformer of timm; try vit_base_patch16_224 or a DeiT"
         )
+    size = model.patch_embed.img_size  # of the embedding; None where it is made for each image
+    if size is not None and tuple(leak.image_shape[1:]) != tuple(size):
+        raise ValueError(
+            f"leak: its images have {leak.image_shape[1]} x {leak.image_shape[2]} pixels, and the model's embedding is one of {size[0]} x "
+            f"{size[1]}, which it resizes; this form reads one that is added as it is"
+        )
     layer = getattr(model.patch_embed, "proj", None)
     plain = isinstance(layer, nn.Conv2d) and layer.in_channels == leak.image_shape[0]
     if not plain or not does_nothing(model.patch_embed.norm, model):

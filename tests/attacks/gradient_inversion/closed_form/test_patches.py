@@ -226,3 +226,21 @@ def test_a_float16_leak_whose_numbers_vanish_is_no_worse_than_grey():
     grey = metrics.psnr(model.normalise.inverse(torch.zeros(1, 3, 64, 64)), x).item()
     assert metrics.psnr(recovery.images, x).item() > grey - 0.5
     assert recovery.rank < recovery.unknowns
+
+
+def test_a_resized_embedding_is_given_as_the_reason_behind_a_class_token_as_well():
+    for token in ("token", "avg"):
+        model = models.build(
+            "vit_cifar", img_size=48, patch_size=8, embed_dim=64, depth=1, num_heads=1, dynamic_img_size=True, global_pool=token,
+            class_token=token == "token",
+        )  # fmt: skip
+        leak = observe(model, torch.rand(1, 3, 32, 32), torch.tensor([1]))
+        with pytest.raises(ValueError, match="the embedding 'pos_embed' is resized or mixed"):
+            closed_form.patch_embedding(model, leak)
+
+
+def test_a_frozen_copy_is_named():
+    model = models.build("vit_cifar", embed_dim=64, depth=1, num_heads=1)
+    leak = observe(model, torch.rand(1, 3, 32, 32), torch.tensor([1]))
+    with pytest.raises(ValueError, match="model: all its parameters are frozen"):
+        closed_form.patch_embedding(model.requires_grad_(False), leak)

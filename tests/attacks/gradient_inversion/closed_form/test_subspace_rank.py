@@ -13,7 +13,7 @@ from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from privlab import data
+from privlab import data, models
 from privlab.attacks.gradient_inversion import closed_form, search_spaces
 from privlab.defences import perturbation
 from privlab.leak import observe
@@ -169,3 +169,19 @@ def test_stock_models_report_what_they_recover(name):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_every_number_of_prefix_tokens_that_timm_has(name, dtype):
     assert ranks(stock(name), grey_noise(64), dtype) == (0, 0, 0)
+
+
+def test_an_image_of_another_size_or_dropped_tokens_are_refused():
+    model = models.build(
+        "vit_cifar", img_size=64, patch_size=8, embed_dim=192, depth=1, num_heads=3, dynamic_img_size=True
+    )
+    small = observe(model, torch.rand(1, 3, 32, 32), torch.tensor([1]))
+    with pytest.raises(
+        ValueError, match="leak: its images have 32 x 32 pixels, and the model's embedding is one of 64 x 64"
+    ):
+        closed_form.subspace(model, small)
+    dropping = models.build("vit_cifar", embed_dim=192, depth=1, num_heads=3, pos_drop_rate=0.1)
+    leak = observe(dropping, torch.rand(1, 3, 32, 32), torch.tensor([1]))
+    closed_form.subspace(dropping, leak)
+    with pytest.raises(ValueError, match="does not stand right behind the embedding"):
+        closed_form.subspace(dropping.train(), leak)
