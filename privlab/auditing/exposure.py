@@ -174,7 +174,7 @@ def _readers(model: nn.Module, leak: Leak) -> Iterator[tuple[str, tuple[tuple[st
     for part in entrance.parts(model, leak):
         for form in (form for form in FORMS if form != "first_layer"):
             names = tuple(part.prefix + name for name in FORMS[form])
-            yield form, (names, functools.partial(_heard, part.solve, getattr(closed_form, form), model))
+            yield form, (names, _from(names, functools.partial(_heard, part.solve, getattr(closed_form, form), model)))
     try:
         name = first_layer.layer(model, leak)
         yield "first_layer", (_pair(name), _by(functools.partial(first_layer.image, model)))
@@ -189,6 +189,18 @@ def _refusal(error: ValueError) -> Reader:
         raise error
 
     return refuse
+
+
+def _from(names: Sequence[str], read: Reader) -> Reader:
+    """The same, unless it reads others than these, which are not there: a form may look behind a wrapper by itself."""
+
+    def from_these(leak: Leak, noise: float | None) -> tuple[Recovery, str]:
+        found = read(leak, noise)
+        if missing := set(names) - leak.grads.keys():
+            raise ValueError(f"leak: {min(missing)!r} is not there, so it was read from others")
+        return found
+
+    return from_these
 
 
 def _by(form: Callable[[Leak], Recovery]) -> Reader:

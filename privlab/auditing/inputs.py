@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from privlab import data, models
-from privlab.data import sources
+from privlab.data import attributes, sources
 from privlab.models import morph_steps, zoo
 from privlab.models.forward import preprocessing
 
@@ -130,7 +130,7 @@ def _opened(file: Path, shape: tuple[int, int, int]) -> Tensor:
     try:
         with Image.open(file) as image:
             return _sized(ImageOps.exif_transpose(image), shape)
-    except (OSError, Image.DecompressionBombError) as error:
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"images: {str(file)!r} cannot be read ({error}); take it out of the folder") from error
 
 
@@ -141,6 +141,7 @@ def _sized(image: Image.Image, shape: tuple[int, int, int]) -> Tensor:
         raise ValueError(
             f"images: the model takes {channels} channels; photographs have 1 or 3, so call privlab.audit from Python"
         )
-    fitted = ImageOps.fit(image.convert("L" if channels == 1 else "RGB"), (width, height), Image.Resampling.BICUBIC)
+    photo = attributes.converted(image, "L" if channels == 1 else "RGB")
+    fitted = ImageOps.fit(photo, (width, height), Image.Resampling.BICUBIC)
     values = torch.from_numpy(np.array(fitted)).float() / 255
     return (values[None] if channels == 1 else values.permute(2, 0, 1))[None]

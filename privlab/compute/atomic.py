@@ -44,7 +44,8 @@ def write_atomic(path: Path | str, content: bytes | Iterable[bytes], size: int |
             os.replace(part, path)
     except OSError as error:
         size = len(content) if isinstance(content, bytes) else size
-        why = f"cannot write {path} ({size:,} bytes): {error.strerror}; make room or choose another folder"
+        much = "" if size is None else f" ({size:,} bytes)"
+        why = f"cannot write {path}{much}: {error.strerror}; make room or choose another folder"
         raise OSError(error.errno, why) from None
     finally:
         if part is not path:

@@ -38,7 +38,7 @@ _CONFIG = "config.json"
 
 def folder() -> Path:
     """Where runs are kept: $PRIVLAB_STORE, or ~/.cache/privlab/store."""
-    return Path(os.environ.get("PRIVLAB_STORE") or Path.home() / ".cache" / "privlab" / "store")
+    return Path(os.environ.get("PRIVLAB_STORE") or Path.home() / ".cache" / "privlab" / "store").expanduser()
 
 
 def key(config: Mapping[str, Any]) -> str:
@@ -233,7 +233,7 @@ def digest(*tensors: Tensor) -> str:
     digest = hashlib.sha256()
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.cpu().contiguous().numpy().data)
+        digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:32]
 
 

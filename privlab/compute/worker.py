@@ -30,21 +30,26 @@ def call(name: str, arguments: Mapping[str, Any]) -> None:
     """Call a function by its name, "module:function", with one thread on the CPU, float32 as it is, and nothing else at the same time."""
     module, _, function = name.partition(":")
     with _ALONE, _one_thread():
-        machine.exact_float32()
         getattr(importlib.import_module(module), function)(**arguments)
 
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """Results are then the same to the bit wherever they are computed, and processes do not wait for each other's threads."""
+    """Results are then the same to the bit wherever they are computed, and processes do not wait for each other's threads.
+
+    A GPU takes float32 as it is, too; afterwards all is as the caller had it.
+    """
     import torch  # not at the top: a worker answers, and can be told to stop, before it has loaded torch
 
-    threads = torch.get_num_threads()
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    threads, before = torch.get_num_threads(), (cudnn.allow_tf32, matmul.allow_tf32)
     torch.set_num_threads(1)
+    machine.exact_float32()
     try:
         yield
     finally:
         torch.set_num_threads(threads)
+        cudnn.allow_tf32, matmul.allow_tf32 = before
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -37,6 +38,7 @@ class Process:
         self.stopped, self.lock = False, threading.Lock()
         self.process: subprocess.Popen[str] | forkserver.Forked | None = None
         self.server: forkserver.ForkServer | None = None
+        self.rested = 0.0  # when it was last put to rest
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  what it prints, for when it dies; `stop` closes it
         _made.add(self)
 
@@ -136,11 +138,12 @@ def rest(process: Process) -> None:
     if not process.alive:
         return process.stop()
     with _lock:
+        process.rested = began = time.monotonic()
         _idle.append(process)
         surplus = _idle[: -machine.cores()]
     for old in surplus:
         _end(old)
-    timer = threading.Timer(WARM, _end, [process])
+    timer = threading.Timer(WARM, _end, [process, began])
     timer.daemon = True
     timer.start()
 
@@ -162,9 +165,9 @@ def end_idle() -> None:
         _end(process)
 
 
-def _end(process: Process) -> None:
+def _end(process: Process, rested: float | None = None) -> None:
     with _lock:
-        if process not in _idle:
-            return  # at work again
+        if process not in _idle or rested not in (None, process.rested):
+            return  # at work again, or at rest again since
         _idle.remove(process)
     process.stop()

@@ -74,7 +74,7 @@ class Described:
 
     def few(self, n: int, seed: int) -> Described:
         """n of them, drawn with equal chances by this seed; all of them where there are no more."""
-        rows = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))[:n]
+        rows = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))[: count("n", n)]
         labels = {name: column[rows] for name, column in self.labels.items()}
         return Described(self.name, self.pixels[rows], labels, self.values, self.normalise)
 
@@ -136,7 +136,8 @@ def prepare(
     if name not in READERS:
         raise ValueError(f"name={name!r} is no set of faces{sources.nearest(name, list(READERS))}")
     openers, labels, values = READERS[name](Path(folder).expanduser())
-    rows = torch.randperm(len(openers), generator=torch.Generator().manual_seed(seed))[:limit].sort().values.tolist()
+    draw = torch.Generator().manual_seed(seed)
+    rows = torch.randperm(len(openers), generator=draw)[: count("limit", limit)].sort().values.tolist()
     bar = tqdm(rows, desc=name, unit="face", disable=not progress, leave=False)
     pixels = torch.from_numpy(np.stack([face(openers[row], size) for row in bar]))
     tensors = {f"label.{label}": torch.tensor(column)[rows] for label, column in labels.items()} | {"images": pixels}
@@ -222,6 +223,13 @@ def _prepared(name: str, place: Path) -> Described:
     return Described(name, pixels, labels, values, _FACE)
 
 
+def count(name: str, value: int) -> int:
+    """The value, if it is a number of photographs.  Raises ValueError that names it otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}={value!r} is not a number of photographs; give 1 or more")
+    return value
+
+
 def needs(folder: Path, paths: Iterable[Path], what: str) -> None:
     """Raise FileNotFoundError, naming the folder given, what it should hold and the first of these paths that are not there."""
     if missing := [str(path.relative_to(folder.parent)) for path in paths if not path.exists()]:
@@ -242,7 +250,21 @@ def _opener(path: Path) -> Callable[[], Image.Image]:
 def face(opener: Callable[[], Image.Image], size: int) -> np.ndarray:
     """The largest square in the middle of a photograph, resized: uint8 (3, size, size)."""
     with opener() as photo:
-        return np.asarray(ImageOps.fit(photo.convert("RGB"), (size, size))).transpose(2, 0, 1).copy()  # (3, size, size)
+        return (
+            np.asarray(ImageOps.fit(converted(photo, "RGB"), (size, size))).transpose(2, 0, 1).copy()
+        )  # (3, size, size)
+
+
+def converted(photo: Image.Image, mode: str) -> Image.Image:
+    """A photograph as "L" or "RGB", 8 bits a channel; 16 bits are scaled, where Pillow by itself would cut them off at 255.
+
+    Raises ValueError for a photograph of whole numbers or floats of an unknown range.
+    """
+    if photo.mode.startswith("I;16"):
+        photo = Image.fromarray((np.asarray(photo) / 257).round().astype(np.uint8))  # 65535 / 257 = 255
+    if photo.mode in ("I", "F"):
+        raise ValueError(f"a photograph of mode {photo.mode!r} has no known range; save it with 8 or 16 bits a channel")
+    return photo.convert(mode)
 
 
 def _squared(pixels: Tensor, size: int) -> Tensor:

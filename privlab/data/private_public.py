@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from privlab.data import identities
+from privlab.data import attributes, identities
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,6 +89,11 @@ def draw(
     Raises ValueError where nobody would be left on one side.
     """
     everybody, outside = labels.unique(), public if isinstance(public, Tensor) else None
+    for name, value in (("each", each), ("public", public)):
+        if value is not None and not isinstance(value, Tensor):
+            attributes.count(name, value)
+    if not isinstance(private, int) and len(set(private)) < len(private):
+        raise ValueError(f"private={private!r} names somebody twice; name each once")
     parts, names, draws, at = [], [], [], 0
     for seed in seeds:
         if not isinstance(private, int):

@@ -54,6 +54,13 @@ class DP(Defence):
             raise ValueError(
                 f"delta={self.delta:g} would let one of the {images:,} images be given away whole; give less than {1 / images:.2g}"
             )
+        try:
+            self.noise(recipe, images)
+        except ValueError as error:  # Opacus', which names neither
+            raise ValueError(
+                f"epsilon={self.epsilon:g} with delta={self.delta:g}: no noise keeps {recipe.epochs} epochs within it; give a "
+                "larger epsilon or delta, or train for fewer epochs"
+            ) from error
 
     def steps(self, recipe: Recipe, images: int) -> PrivateSteps:
         return PrivateSteps(self, recipe, images)

@@ -6,7 +6,7 @@
     defence.deviations(leak, model)                              # what one who knows the defence knows of the noise
 
 In a training the gradient of a whole batch is the update: that of a client with so many images, and not the mean of many noisy ones.
-It promises nothing, as no image's part is bounded; noise that does is `perturbation.dp`.
+It promises nothing, as no image's part is bounded; noise that does is `dp_sgd.dp`.
 """
 
 from __future__ import annotations

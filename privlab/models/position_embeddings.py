@@ -23,7 +23,7 @@ def draw(
 
     kind: "learnable" and "random" draw it normal; "low_rank" draws it normal but of the given rank; "sinusoid_1d" counts patches in
         reading order (Vaswani et al. 2017), "sinusoid_2d" encodes row and column apart (Chen et al. 2021, through timm); "none" is 0.
-    std: root mean square of its numbers; 0.02 where drawn and the sinusoid's own (about 0.7) if not given.
+    std: root mean square of its numbers, for "low_rank" over all draws; 0.02 where drawn and the sinusoid's own (about 0.7) if not given.
     rank: for "low_rank" alone, 1 to the number of patches.
     """
     if kind not in KINDS:
@@ -84,7 +84,7 @@ def place(
 
 
 def _low_rank(tokens: int, width: int, rank: int, std: float, generator: torch.Generator) -> Tensor:
-    """A product of factors with few bits, so that it is exact in float32 and has this rank to the last bit.
+    """A product of factors with few bits, so that it is exact in float32 and has no higher rank than this one, to the last bit.
 
     A rounded product has full rank again, 1e-8 below its size, and an attacker who solves in float64 can use that.
     """

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
+from timm.layers import LayerNorm2d
+from timm.models.maxxvit import PartitionAttentionCl
 from torch import Tensor, nn
 
 from privlab.data import sources
@@ -83,6 +85,10 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
 def listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None]:
     """Hooks that add what passes by to the lists in `parts`; off again at the end, whatever happens."""
     modules = {name: module for name, module in model.named_modules() if name}
+    channels_last = getattr(model, "output_fmt", "NCHW") == "NHWC"  # Swin's maps
+    last = {
+        m for part in modules.values() if isinstance(part, PartitionAttentionCl) for m in part.modules()
+    }  # MaxViT's windows
     for layer in parts:
         if layer != LAST and layer not in modules:
             raise ValueError(f"layers: {layer!r} is no layer of this model{sources.nearest(layer, [LAST, *modules])}")
@@ -92,7 +98,7 @@ def listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None
             raise ValueError(
                 f"layers: {layer!r} gives a {type(output).__name__}, not one tensor; name a layer inside it"
             )
-        parts[layer].append(_channels(output, module, model).float().cpu())
+        parts[layer].append(_channels(output, module, module in last or channels_last).float().cpu())
 
     hooks = []
     try:
@@ -108,12 +114,12 @@ def listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None
             hook.remove()
 
 
-def _channels(x: Tensor, module: nn.Module, model: nn.Module) -> Tensor:
+def _channels(x: Tensor, module: nn.Module, channels_last: bool) -> Tensor:
     """(n, width): an average over places, wherever the channels stand."""
     if x.ndim <= 2:
         return x.reshape(len(x), -1)
-    first = isinstance(module, (nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm))
-    last = isinstance(module, (nn.Linear, nn.LayerNorm)) or getattr(model, "output_fmt", "NCHW") == "NHWC"
-    if x.ndim == 3 or (last and not first):  # tokens (n, places, width), or Swin's maps (n, height, width, channels)
+    first = isinstance(module, (nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm, LayerNorm2d))
+    last = isinstance(module, (nn.Linear, nn.LayerNorm)) or channels_last
+    if x.ndim == 3 or (last and not first):  # tokens (n, places, width), or maps (n, height, width, channels)
         return x.flatten(1, -2).mean(1)
     return x.flatten(2).mean(2)

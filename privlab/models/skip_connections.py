@@ -168,6 +168,9 @@ class _Factor(nn.Module):
     def join(self, branch: Tensor, x: Tensor) -> Tensor:
         return branch + self.k * x if self.k else branch
 
+    def extra_repr(self) -> str:
+        return f"k={self.k}"
+
 
 class ScaledDownsample(maxxvit.Downsample2d):
     """MaxViT's projecting shortcut, times k."""
@@ -176,6 +179,9 @@ class ScaledDownsample(maxxvit.Downsample2d):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.k * super().forward(x)
+
+    def extra_repr(self) -> str:
+        return f"k={self.k}"
 
 
 class ScaledInverted(_Factor, InvertedResidual):

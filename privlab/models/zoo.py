@@ -86,8 +86,8 @@ def build(
     bottleneck: put a Linear layer with so many outputs before the last one, which then sees no more of an image than these numbers.
     skips: pairs (stage, k): the shortcuts of that stage, counted from 1, are multiplied by k in [0, 1], and removed where it is 0; a third
         entry is the fraction of the stage's last blocks in which they are removed, for k = 0 only. RoLSS is [(4, 0)], RoLSS+ is
-        [(4, 0), (3, 0, 0.1)], SSF is [(4, 0.2)] (Koh et al. 2024, section 5; see `models.skips`). The weights that remain are those of
-        the uncut model of the same seed, but for BatchNorm weights that timm sets to 0 in ResNets: see `models.skips`.
+        [(4, 0), (3, 0, 0.1)], SSF is [(4, 0.2)] (Koh et al. 2024, section 5; see `skip_connections`). The weights that remain are those of
+        the uncut model of the same seed, but for BatchNorm weights that timm sets to 0 in ResNets: see `skip_connections`.
     changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
         Those of a step of the morph are `morph.build`'s, those of an IR net `ir_resnet.build`'s.
     Gradient attacks differentiate twice, so attention is built unfused, and torch's hard sigmoid (MobileNetV3's and GhostNet's gates) is
@@ -127,7 +127,7 @@ def _uncut(
             f"embed_dim={width} does not split into num_heads={heads}; try num_heads=1, or a multiple of it"
         )
 
-    fused = use_fused_attn()
+    fused, flex = use_fused_attn(), use_fused_attn(experimental=True)
     set_fused_attn(False)
     try:
         with torch.random.fork_rng(devices=[]):
@@ -144,7 +144,7 @@ def _uncut(
             if stem != "imagenet":
                 _small_stem(model, stem)
     finally:
-        set_fused_attn(bool(fused))
+        set_fused_attn(bool(fused), experimental=bool(flex))
     if bottleneck is not None:
         _narrow(model, bottleneck, seed)
     if isinstance(model, VisionTransformer):

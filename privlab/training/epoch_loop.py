@@ -50,7 +50,7 @@ def train(
         begun = int(parts["done"]["epochs"])
         for name, net in networks.items():
             net.load_state_dict(parts[name])
-            remember(optimisers[name], parts[f"{name} optimiser"])
+            remember(optimisers[name], parts.get(f"{name} optimiser", {}))  # SGD without momentum remembers nothing
     for epoch in tqdm(
         range(begun, epochs), title, epochs, initial=begun, unit="epoch", disable=not progress, leave=False
     ):

@@ -198,7 +198,7 @@ def learning_rate(recipe: Recipe, step: int, images: int) -> float:
 
     Warm-up: lr (step + 1) / w over the first w steps. Then "cosine": lr (1 + cos(pi t)) / 2, t rising from 0 at the first step to 1 just
     behind the last (Loshchilov & Hutter 2017, eq. 5, without restarts). The papers say "cosine annealing" and leave open whether by
-    step or by epoch; here by step. "steps": a tenth from the epoch on that lies behind 75% of all, a hundredth behind 90%.
+    step or by epoch; here by step. "steps": a tenth from the epoch on that is nearest to 75% of all, a hundredth from 90%.
     """
     total = recipe.epochs * steps(recipe, images)
     warmup = round(recipe.warmup_epochs * steps(recipe, images))

@@ -355,7 +355,7 @@ def _settled(folder: Path, settings: dict[str, Any], pixels: Tensor, labels: Ten
     """Write what is not there yet, the settings first: from then on the folder belongs to them."""
     settings = json.loads(json.dumps(settings))  # as they will be read: tuples become lists
     if not (folder / _SETTINGS).exists():
-        if folder.is_dir() and (others := sorted(p.name for p in folder.glob("[!.]*"))):
+        if folder.is_dir() and (others := sorted({p.name for p in folder.glob("[!.]*")} - {_SETTINGS, _IMAGES, _KEEP})):
             raise ValueError(f"folder={str(folder)!r} holds {others[0]} and no fleet; give an empty or a new folder")
         atomic.write_atomic(folder / _SETTINGS, json.dumps(settings, indent=1).encode())
     earlier = _settings(folder)

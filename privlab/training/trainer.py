@@ -98,7 +98,7 @@ def fit(
     device = parameters[0].device
     pixels, labels = train[0].to(device), train[1].to(device)
     recipe = defence.settled(recipe, defences, device)
-    classes = _check(model, recipe, pixels, labels)
+    classes = _check(model, recipe, pixels, labels, held_out)
     defences = defence.checked(defences, model, recipe, len(labels))
     curves = {"train": batches.sample((pixels, labels), sample, seed)}
     if held_out is not None:
@@ -383,7 +383,7 @@ def _settings(
     return settings | ({"defences": [each.settings() for each in defences]} if defences else {})
 
 
-def _check(model: nn.Module, recipe: Recipe, pixels: Tensor, labels: Tensor) -> int:
+def _check(model: nn.Module, recipe: Recipe, pixels: Tensor, labels: Tensor, test: tuple[Tensor, Tensor] | None) -> int:
     """The number of the model's classes, if it can be trained on these."""
     if recipe.batch_size > len(labels):
         raise ValueError(
@@ -394,7 +394,8 @@ def _check(model: nn.Module, recipe: Recipe, pixels: Tensor, labels: Tensor) -> 
             f"batch_size=1: the BatchNorm in {type(model).__name__} takes its mean over a batch; give 2 or more images a batch"
         )
     classes = logits(model, pixels[:1]).shape[1]
-    low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= classes:
-        raise ValueError(f"labels go from {low} to {high}; this model knows the classes 0 to {classes - 1}")
+    for name, some in (("labels", labels), ("test: labels", labels if test is None else test[1])):
+        low, high = int(some.min()), int(some.max())
+        if low < 0 or high >= classes:
+            raise ValueError(f"{name} go from {low} to {high}; this model knows the classes 0 to {classes - 1}")
     return classes

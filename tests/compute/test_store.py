@@ -406,3 +406,21 @@ def test_shapes_are_read_from_the_head_of_a_file(tmp_path):
     (run.path / "checkpoint.safetensors").write_bytes(b"torn")
     with pytest.raises(ValueError, match=r"checkpoint.safetensors is corrupt"):
         run.shapes("checkpoint")
+
+
+def test_formats_that_numpy_lacks_have_digests_too():
+    bits = torch.arange(-8, 8, dtype=torch.int16)
+    assert compute.store.digest(bits.view(torch.bfloat16)) not in (
+        compute.store.digest(bits),
+        compute.store.digest(bits.view(torch.float16)),
+    )
+    assert compute.store.digest(torch.tensor(3.0)) != compute.store.digest(torch.tensor([3.0]))
+
+
+def test_the_store_may_be_named_from_home_and_pieces_need_no_size(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PRIVLAB_STORE", "~/runs")
+    assert store.folder() == tmp_path / "runs"
+    (tmp_path / "a").write_text("a file")
+    with pytest.raises(OSError, match=r"cannot write .*/a/b: .*; make room or choose another folder"):
+        atomic.write_atomic(tmp_path / "a" / "b", iter([b"1", b"2"]))

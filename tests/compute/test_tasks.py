@@ -122,7 +122,8 @@ def test_a_task_whose_files_cannot_be_read_does_not_hang_the_rest(tmp_path, jobs
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_a_timeout_without_a_budget_is_a_failure(tmp_path, monkeypatch):
+@pytest.mark.parametrize("budget", [None, 3600])
+def test_a_timeout_before_the_time_is_over_is_a_failure(tmp_path, monkeypatch, budget):
     class Slow:
         def work(self, task, budget):
             raise TimeoutError("the lock was not to be had")
@@ -132,7 +133,7 @@ def test_a_timeout_without_a_budget_is_a_failure(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tasks, "_lanes", lambda *_: ([Slow()], "a slow lane"))
     with pytest.raises(RuntimeError, match="folder a failed: the lock was not to be had"):
-        tasks.run(folders(tmp_path, "a"), progress=False)
+        tasks.run(folders(tmp_path, "a"), budget=budget, progress=False)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

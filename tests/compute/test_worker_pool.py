@@ -75,6 +75,28 @@ def test_nobody_waits_longer_than_a_minute(tmp_path, monkeypatch):
     assert not alive and worker_pool.idle() == 0
 
 
+def test_one_that_was_at_work_since_waits_its_own_minute(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        worker_pool.threading, "Timer", lambda seconds, call, given: started.append((call, given)) or Clock()
+    )
+    process = worker_pool.Process({})
+    process.ask("os:mkdir", {"path": str(tmp_path / "a")})
+    worker_pool.rest(process)
+    assert worker_pool.take({}) is process
+    worker_pool.rest(process)
+    (first, of_first), (second, of_second) = started
+    first(*of_first)  # the minute of the first rest is over
+    assert process.alive and worker_pool.idle()
+    second(*of_second)
+    assert not process.alive and not worker_pool.idle()
+
+
+class Clock:
+    def start(self):
+        pass
+
+
 def test_the_memory_of_the_idle_is_free_for_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "memory", lambda: (2.0, 1.0))
     assert tasks.default_jobs() == 1

@@ -245,3 +245,25 @@ def test_the_script_prepares_faces_or_says_what_is_missing(utk, tmp_path):
     assert len(attributes.load("utkface", 8, tmp_path / "data")) == 3
     failed = run(tmp_path / "nowhere")
     assert failed.returncode == 1 and "Traceback" not in failed.stderr and "lacks nowhere" in failed.stderr
+
+
+@pytest.mark.parametrize("mode", ["I;16", "RGB"])
+def test_a_photograph_of_sixteen_bits_keeps_its_greys(tmp_path, mode):
+    ramp = np.linspace(0, 65535, 256).round().astype(np.uint16)[None].repeat(8, 0)  # (8, 256)
+    photo = Image.fromarray(ramp) if mode == "I;16" else Image.fromarray((ramp // 257).astype(np.uint8)).convert("RGB")
+    photo.save(tmp_path / "ramp.png")
+    with Image.open(tmp_path / "ramp.png") as read:
+        assert read.mode == mode
+        np.testing.assert_array_equal(np.asarray(attributes.converted(read, "L"))[0], np.arange(256))
+    assert attributes.face(lambda: Image.open(tmp_path / "ramp.png"), 8).max() < 255
+
+
+def test_a_photograph_without_a_known_range_is_refused():
+    with pytest.raises(ValueError, match="a photograph of mode 'F' has no known range; save it with 8 or 16 bits"):
+        attributes.converted(Image.fromarray(np.zeros((4, 4), np.float32)), "RGB")
+
+
+@pytest.mark.parametrize("n", [0, -2, True, 1.5])
+def test_a_number_of_photographs_is_a_whole_one_above_zero(n):
+    with pytest.raises(ValueError, match=f"n={n!r} is not a number of photographs; give 1 or more"):
+        attributes.load("orl").few(n, seed=0)

@@ -71,3 +71,17 @@ def test_somebody_has_to_be_left(everybody):
 def test_it_says_what_it_is():
     told = "2 draws of 3 private people (12 photographs to train on, 6 to test) and 5 public ones (30 photographs)"
     assert repr(private_public.draw(PIXELS, WHO, 3, 2, range(2))) == told
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (dict(each=-1), "each=-1 is not a number of photographs"),
+        (dict(public=0), "public=0 is not a number of photographs"),
+        (dict(private=[1, 1, 2]), "names somebody twice; name each once"),
+    ],
+)
+def test_a_draw_names_what_cannot_be_drawn(given, words):
+    pixels, labels = torch.zeros(12, 1, 4, 4, dtype=torch.uint8), torch.arange(12) // 3
+    with pytest.raises(ValueError, match=words):
+        private_public.draw(pixels, labels, **{"private": 2, "held_out": 1, "seeds": [0], **given})

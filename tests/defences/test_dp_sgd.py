@@ -320,3 +320,11 @@ def test_without_opacus_it_is_named(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"needs Opacus, which is not installed here: pip install -e '\.\[dp\]'"):
         fit(build(), dp(8, 1e-5))
+
+
+def test_an_epsilon_that_no_noise_can_keep_is_told_before_the_training():
+    recipe = Recipe(epochs=50, batch_size=8)
+    with pytest.raises(
+        ValueError, match="epsilon=0.01 with delta=1e-05: no noise keeps 50 epochs within it; give a larger epsilon"
+    ):
+        dp(0.01, 1e-5).check(linear(), recipe, 20)

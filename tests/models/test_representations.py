@@ -188,3 +188,19 @@ def test_a_model_without_stages_is_told():
 def test_images_of_another_shape_or_range_are_told(pixels, words):
     with pytest.raises(ValueError, match=words):
         representations.read(models.build("vit_cifar", 4, **SMALL["vit_cifar"]), pixels)
+
+
+def test_norms_of_maps_have_their_channels_first_and_windows_of_maxvit_last():
+    image = torch.rand(2, 3, 32, 32)
+    convnext = models.build("convnext_cifar")
+    (norm,) = representations.read(convnext, image, ["stem.1"]).values()
+    outputs = []
+    handle = convnext.stem[1].register_forward_hook(lambda *given: outputs.append(given[2]))
+    convnext(convnext.normalise(image))
+    handle.remove()
+    torch.testing.assert_close(norm, outputs[0].mean((2, 3)).detach())
+    maxvit = models.build("maxvit_orl")
+    name, part = next((n, m) for n, m in maxvit.named_modules() if type(m).__name__.startswith("PartitionAttention"))
+    width = part.norm1.weight.numel()
+    for layer in (name, f"{name}.norm1", f"{name}.mlp"):
+        assert representations.read(maxvit, image, [layer])[layer].shape == (2, width), layer

@@ -15,6 +15,7 @@ from torch import nn
 
 from privlab import models
 from privlab.models import dense_connections, ir_resnet, skip_connections
+from privlab.training import epoch_loop
 
 BUILD = {  # small members of each family, and the side of their images
     "resnet18": (lambda: timm.create_model("resnet18", channels=(8, 16, 32, 64), num_classes=5), 32),
@@ -641,3 +642,12 @@ def test_models_that_cannot_be_cut(small):
         skip_connections.stages(coat)
     with pytest.raises(ValueError, match="EfficientNet has a ConvBnAct, whose skips are not known here"):
         skip_connections.stages(v2)
+
+
+@pytest.mark.parametrize("name", ["efficientnet_b0", "vit", "maxvit"])
+def test_two_factors_are_two_targets_to_an_attack_that_is_kept(name, small):
+    """What the store knows a target by, see `training.epoch_loop.fingerprint`: structure, names of weights, weights."""
+    model = small(name)
+    stage = max(skip_connections.stages(model))
+    known = [epoch_loop.fingerprint(skip_connections.scale(model, stage, k)) for k in (0.0, 0.2, 0.9, 1.0)]
+    assert len({json.dumps(each) for each in known}) == 4

@@ -5,7 +5,7 @@ import timm
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from timm.layers import Attention, use_fused_attn
+from timm.layers import Attention, set_fused_attn, use_fused_attn
 
 from privlab import models
 from privlab.attacks.gradient_inversion import label_recovery
@@ -368,3 +368,13 @@ def test_named_selectors_agree_with_the_groups():
     model = timm.create_model("vit_tiny_patch16_224")
     for part in ("stem", "attention", "mlp", "norm", "head", "conv"):
         assert getattr(parts, part)(model) == parts.group(model).get(part, [])
+
+
+def test_building_leaves_timm_s_choice_of_attention_as_it_was():
+    before = use_fused_attn(), use_fused_attn(experimental=True)
+    try:
+        set_fused_attn(True, experimental=True)
+        models.build("vit_cifar", embed_dim=24, depth=1, num_heads=1)
+        assert use_fused_attn(experimental=True)
+    finally:
+        set_fused_attn(bool(before[0]), experimental=bool(before[1]))

@@ -9,6 +9,7 @@ import random
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -270,6 +271,16 @@ def test_a_folder_with_something_else_in_it_is_refused(images, tmp_path):
     with pytest.raises(ValueError, match=r"holds thesis.tex and no fleet; give an empty or a new folder"):
         make(images, tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_that_another_process_is_just_settling_is_no_stranger_s(images, trained, tmp_path, monkeypatch):
+    (tmp_path / "settings.json").write_bytes((trained.folder / "settings.json").read_bytes())
+    exists = Path.exists
+    seen = iter([False])  # it is written between the look and the list
+    monkeypatch.setattr(
+        Path, "exists", lambda p, **how: next(seen, True) if p.name == "settings.json" else exists(p, **how)
+    )
+    assert make(images, tmp_path).settings == trained.settings
 
 
 def test_a_folder_half_made_is_finished(images, tmp_path, trained):

@@ -746,3 +746,13 @@ def test_a_budget_brings_an_epoch_to_its_end_and_the_next_call_goes_on(tmp_path)
 def test_a_budget_needs_a_run():
     with pytest.raises(ValueError, match=r"budget=3 without a run would lose what was trained"):
         fit(tiny(), BUSY, budget=3)
+
+
+@pytest.mark.parametrize("wrong", [3, -100])
+def test_labels_of_the_test_that_the_model_does_not_know_are_told_before_training(wrong):
+    test = (SET[0][:4], torch.tensor([0, 1, 2, wrong]))
+    model = tiny()
+    before = [p.clone() for p in model.parameters()]
+    with pytest.raises(ValueError, match=r"test: labels go from .* to .*; this model knows the classes 0 to 2"):
+        fit(model, Recipe(epochs=1, batch_size=8), test=test)
+    assert all(map(torch.equal, before, model.parameters()))
