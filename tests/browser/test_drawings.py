@@ -10,7 +10,7 @@ from privlab.notebook import drawings
 pytest.importorskip("selenium")
 PAGE = "<!doctype html><meta charset='utf-8'><style>body{{margin:20px;font-family:'DejaVu Sans',Verdana,sans-serif}}</style><main>{}</main>"
 DRAWN = {
-    "client": drawings.client_and_server, "listener": lambda: drawings.client_and_server("update of one epoch", "drawings", "wire"),
+    "client": drawings.client_and_server, "update": lambda: drawings.client_and_server("update of one epoch", "drawings"),
     "batch": drawings.batch, "search": drawings.search_loop, "vit": drawings.vit, "blind": lambda: drawings.vit(False, ("norm",)),
     "stage": drawings.residual_stage, "cut": lambda: drawings.residual_stage(4, ("first",)),
     "factor": lambda: drawings.residual_stage(2, factor="× 0.5"), "probe": lambda: drawings.probe("person", "glasses"),

@@ -14,7 +14,7 @@ from privlab.notebook.plots.picture import COLOURS
 SVG = "{http://www.w3.org/2000/svg}"
 ALL = {
     "client and server": drawings.client_and_server,
-    "listener": lambda: drawings.client_and_server("update of one epoch", "drawings", "wire"),
+    "update": lambda: drawings.client_and_server("update of one epoch", "drawings"),
     "batch": drawings.batch,
     "search": drawings.search_loop,
     "vit": drawings.vit,
@@ -64,15 +64,9 @@ def test_its_colours_follow_the_page_and_its_letters_can_be_read(draw):
 
 
 def test_the_attacker_is_where_it_was_said_to_be():
-    assert "Attacker: reads the gradient," in " ".join(words(drawings.client_and_server()))
-    on_the_wire = drawings.client_and_server(sent="update", attacker="wire")
-    assert (
-        "attacker" in words(on_the_wire) and "An attacker listens on the wire, and sees the update." in on_the_wire.alt
-    )
-    peace = drawings.client_and_server(attacker="nobody")
-    assert COLOURS[1] not in peace.svg and peace.alt.endswith("Nobody attacks.")
-    with pytest.raises(ValueError, match="attacker='client' is none of server, wire, nobody"):
-        drawings.client_and_server(attacker="client")
+    drawing = drawings.client_and_server(sent="update")
+    assert "Attacker: reads the update," in " ".join(words(drawing))
+    assert drawing.alt.endswith("The server is the attacker, and sees the update.")
 
 
 def test_a_picture_of_the_keep_matrix_is_in_half_of_the_shadow_models():
