@@ -43,10 +43,11 @@ def client_and_server(sent: str = "gradient", kept: str = "image") -> Drawing:
     )
 
 
-def batch(images: int = 4, sent: str = "gradient") -> Drawing:
+def batch(images: int = 4) -> Drawing:
     """Several images, a gradient of each, and their sum, which is all that is sent.
 
-    images: 2 to 4.  sent: what the sum is called.
+    images: 2 to 4.
+    Raises ValueError for another number.
     """
     if not 2 <= images <= len(GRADIENTS):
         raise ValueError(f"images={images}: give 2 to {len(GRADIENTS)}")
@@ -61,7 +62,7 @@ def batch(images: int = 4, sent: str = "gradient") -> Drawing:
     total = [sum(column) for column in zip(*GRADIENTS[:images], strict=True)]
     bars = glyphs.gradient(canvas, 250, middle - 15 * max(1, *map(abs, total)), 128, total, 15, RED)
     canvas.arrow((217, middle), (243, middle), width=2.4, colour=RED)
-    canvas.label(314, bars.y - 10, f"one {sent}", size=NAME, bold=True)
+    canvas.label(314, bars.y - 10, "one gradient", size=NAME, bold=True)
     canvas.label(314, bars.bottom[1] + 18, "the sum of all: only this is sent", width=128)
     bottom = images * row + 4
     canvas.label(20, bottom, "images")
@@ -69,7 +70,7 @@ def batch(images: int = 4, sent: str = "gradient") -> Drawing:
     return canvas.done(
         bottom + 6,
         f"{images} images at the left, each with its own gradient as bars. A plus sign joins them: their sum is one "
-        f"{sent}, and only it is sent.",
+        "gradient, and only it is sent.",
     )
 
 
