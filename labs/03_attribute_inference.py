@@ -416,7 +416,7 @@ guess_kind.against(least[2].accuracy)
 # a **bottleneck**. Here it has a width of one. It lets everything through that goes along with the task, and nothing else has a place.
 
 # %%
-drawings.bottleneck(1)
+drawings.bottleneck()
 
 # %%
 doors = {"open": "probe", "one number": "bottleneck_1", ANSWER: "the_answer_alone"}

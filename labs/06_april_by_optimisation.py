@@ -59,7 +59,7 @@ def victim(std, width=224 if quick else 384):  # two layers, fresh random weight
 # embedding is added to the tokens. After that, attention treats all tokens alike.
 
 # %%
-drawings.vit(position=True, read=["position embedding"])
+drawings.vit(read=["position embedding"])
 
 # %% [markdown]
 # ### Predict

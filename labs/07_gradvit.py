@@ -54,7 +54,7 @@ leak = observe(victim, images, labels)  # the mean gradient of both
 # The client averages over its $N$ photographs: $g = \frac1N \sum_b \nabla_\theta\, \ell(x_b, y_b)$.
 
 # %%
-drawings.batch(images=2, sent="gradient")
+drawings.batch(images=2)
 
 # %% [markdown]
 # So the server makes up $N$ images at once. It computes *their* mean gradient, and changes them until this gradient is the one that was sent. It needs the labels, too.

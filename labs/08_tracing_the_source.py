@@ -63,7 +63,7 @@ leak = observe(model, photo, label)
 # - the *head* is the final norm and the classifier.
 
 # %%
-drawings.vit(position=True, read=["patch embedding", "position embedding"])
+drawings.vit(read=["patch embedding", "position embedding"])
 
 # %% [markdown]
 # ### Predict

@@ -31,14 +31,12 @@ class Ratio:
         return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g}, n={self.n})"
 
 
-def ratio(
-    task_lost: Sequence[float] | np.ndarray, attack_lost: Sequence[float] | np.ndarray, level: float = 0.95
-) -> Ratio:
+def ratio(task_lost: Sequence[float] | np.ndarray, attack_lost: Sequence[float] | np.ndarray) -> Ratio:
     """Delta: the mean of what the attacker loses over the mean of what the task loses (Koh et al. 2024, Table 5).
 
     task_lost, attack_lost: undefended less defended, a pair for each draw, in points; both in the same unit.
-    level: of the interval, Fieller's (1954) for a ratio of means of pairs: all r for which attack_lost - r task_lost has a mean that
-        cannot be told from 0. The paper prints none for its ratios; where the task loses little the ratio says nothing, and this shows it.
+    The interval is Fieller's (1954) of 95% for a ratio of means of pairs: all r for which attack_lost - r task_lost has a mean that
+    cannot be told from 0. The paper prints none for its ratios; where the task loses little the ratio says nothing, and this shows it.
     Raises ValueError for fewer than two pairs, lengths that differ, or numbers that are not finite.
     """
     x, y = np.asarray(task_lost, dtype=np.float64), np.asarray(attack_lost, dtype=np.float64)
@@ -46,11 +44,9 @@ def ratio(
         raise ValueError(
             f"task_lost, attack_lost: got shapes {x.shape} and {y.shape}; give two finite numbers or more each, in pairs"
         )
-    if not 0 < level < 1:
-        raise ValueError(f"level={level} is no share; try 0.95")
     n, mx, my = len(x), x.mean(), y.mean()
     value = my / mx if mx != 0 else math.nan
-    covariance = np.cov(x, y) * stdtrit(n - 1, (1 + level) / 2) ** 2 / n
+    covariance = np.cov(x, y) * stdtrit(n - 1, 0.975) ** 2 / n
     a, b, c = mx**2 - covariance[0, 0], mx * my - covariance[0, 1], my**2 - covariance[1, 1]
     if a <= 0:  # the mean loss at the task is within its own interval of 0
         return Ratio(value, -math.inf, math.inf, n, proper=False)

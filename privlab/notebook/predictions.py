@@ -41,8 +41,8 @@ class _Asked:
 
     unit = ""
 
-    def __init__(self, question: str, name: str, controls: Sequence[ipywidgets.Widget]) -> None:
-        self.question, self.name = question, name or guesses.named(question)
+    def __init__(self, question: str, controls: Sequence[ipywidgets.Widget]) -> None:
+        self.question, self.name = question, guesses.named(question)
         self.moved = False
         if (kept := guesses.kept(self.name)) is not None and self._set(kept):
             self.moved = True
@@ -96,7 +96,7 @@ class _Asked:
 class Prediction(_Asked):
     """A number that the reader guesses; `against` holds it beside what was measured."""
 
-    def __init__(self, question: str, low: float, high: float, unit: str, name: str) -> None:
+    def __init__(self, question: str, low: float, high: float, unit: str) -> None:
         self.low, self.high, self.unit = low, high, unit
         self.slider = ipywidgets.FloatSlider(
             (low + high) / 2,
@@ -110,7 +110,7 @@ class Prediction(_Asked):
         )
         self.button = ipywidgets.Button(description="That is my guess", tooltip="Also where the slider stands now")
         self.button.on_click(self._move)
-        super().__init__(question, name, [self.slider])
+        super().__init__(question, [self.slider])
 
     def _rows(self) -> Sequence[ipywidgets.Widget]:
         row = [self.slider, ipywidgets.Label(self.unit), self.button]
@@ -154,14 +154,14 @@ class Prediction(_Asked):
 class Choice(_Asked):
     """One of several answers, or some of them, that the reader picks; `against` holds them beside what is right."""
 
-    def __init__(self, question: str, options: Sequence[str], many: bool, name: str) -> None:
+    def __init__(self, question: str, options: Sequence[str], many: bool) -> None:
         self.options, self.many = tuple(options), many
         layout = {"width": "auto", "max_width": "96%"}
         if many:
             self.boxes = [ipywidgets.Checkbox(description=o, indent=False, layout=layout) for o in options]
         else:
             self.boxes = [ipywidgets.RadioButtons(options=self.options, value=None, layout=layout)]
-        super().__init__(question, name, self.boxes)
+        super().__init__(question, self.boxes)
 
     def _rows(self) -> Sequence[ipywidgets.Widget]:
         return self.boxes
@@ -234,22 +234,22 @@ def _listed(options: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(options[:-1])} {last} {options[-1]}"
 
 
-def predict(question: str, low: float, high: float, unit: str = "", *, name: str = "") -> Prediction:
-    """Ask for a number between low and high before the result is shown.
+def predict(question: str, low: float, high: float, unit: str = "") -> Prediction:
+    """Ask for a number between low and high before the result is shown; the guess is kept in `guesses.json`, by its question.
 
-    name: under which the guess is kept in `guesses.json`; made out of the question if not given.
+    Raises ValueError unless low < high.
     """
     if not low < high:
         raise ValueError(f"low={low}, high={high}: there is nothing to choose between; give low < high")
-    return Prediction(question, low, high, unit, name)
+    return Prediction(question, low, high, unit)
 
 
-def choose(question: str, options: Sequence[str], many: bool = False, *, name: str = "") -> Choice:
+def choose(question: str, options: Sequence[str], many: bool = False) -> Choice:
     """Ask which of some answers is right before the result is shown: one of them, or with `many` all that apply.
 
-    name: under which the guess is kept in `guesses.json`; made out of the question if not given.
+    The guess is kept in `guesses.json`, by its question.
     Raises ValueError for fewer than two options, or one given twice.
     """
     if isinstance(options, str) or len(options) < 2 or len(set(options)) < len(options):
         raise ValueError(f"options={options!r}: give at least two, each once, such as ['ResNet', 'Swin']")
-    return Choice(question, options, many, name)
+    return Choice(question, options, many)

@@ -82,7 +82,10 @@ def add_run(commands: argparse._SubParsersAction) -> None:
         "--device", default="auto", help="device of the labs: auto, cpu, cuda or cuda:1 (default: %(default)s)"
     )
     parser.add_argument(
-        "--cluster", metavar="ADDRESS", help="train shadow models on this Dask scheduler, such as tcp://127.0.0.1:8786"
+        "--cluster",
+        metavar="ADDRESS",
+        help="at night, gpu and paper: measure the repeats of experiments on this Dask scheduler, such as tcp://127.0.0.1:8786; "
+        "everything else is computed here",
     )
     add_labs(parser)
     parser.set_defaults(call=_run)

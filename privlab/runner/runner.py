@@ -41,7 +41,8 @@ Result = dict[str, Any]
 class Plan:
     """What to run.  jobs: labs at a time, with cores // jobs threads each.  timeout: of a cell, in seconds.
 
-    cluster: address of a Dask scheduler that the labs send their shadow models to; the labs themselves run here.
+    cluster: address of a Dask scheduler on which repeats of experiments are measured at night, gpu and paper (`experiments.run`); the labs
+        themselves run here, with all that they compute at smoke and class.
     extra: parameters of the labs beside profile, seed and device, each of which every lab of the plan has.
     """
 

@@ -10,11 +10,11 @@ from privlab.notebook import drawings
 pytest.importorskip("selenium")
 PAGE = "<!doctype html><meta charset='utf-8'><style>body{{margin:20px;font-family:'DejaVu Sans',Verdana,sans-serif}}</style><main>{}</main>"
 DRAWN = {
-    "client": drawings.client_and_server, "listener": lambda: drawings.client_and_server("update of one epoch", "drawings", "wire"),
-    "batch": drawings.batch, "search": drawings.search_loop, "vit": drawings.vit, "blind": lambda: drawings.vit(False, ("norm",)),
+    "client": drawings.client_and_server, "update": lambda: drawings.client_and_server("update of one epoch", "drawings"),
+    "batch": drawings.batch, "search": drawings.search_loop, "vit": drawings.vit, "inside": lambda: drawings.vit(("norm",)),
     "stage": drawings.residual_stage, "cut": lambda: drawings.residual_stage(4, ("first",)),
     "factor": lambda: drawings.residual_stage(2, factor="× 0.5"), "probe": lambda: drawings.probe("person", "glasses"),
-    "generator": drawings.generator_inversion, "who": drawings.who_trains_on_what, "in": lambda: drawings.in_and_out(4),
+    "generator": drawings.generator_inversion, "who": drawings.who_trains_on_what, "in": drawings.in_and_out,
     "plane": drawings.plane, "verdict": drawings.verdict, "three": drawings.three_parties,
 }  # fmt: skip
 FAULTS = """

@@ -186,6 +186,18 @@ def test_a_run_at_night_measures_what_is_missing_and_goes_on(walk, tmp_path, mon
     assert len(lines) == 3 and experiments.run(sized.name, "gpu", jobs=1, progress=False).size == "night"
 
 
+def test_a_lab_asks_for_a_cluster_above_class_alone(walk, tmp_path, monkeypatch):
+    """What `run --cluster` and the researcher's page say."""
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
+    monkeypatch.setenv("PRIVLAB_CLUSTER", "nonsense://x")
+    monkeypatch.delenv("PRIVLAB_LIVE", raising=False)
+    sizes = {"smoke": Size(1, "x"), "class_": Size(1, "y"), "night": Size(1, "z")}
+    sized = experiments.experiment(**sizes)(walk.measure)
+    assert [len(experiments.run(sized.name, size, progress=False)) for size in ("smoke", "class")] == [1, 1]
+    with pytest.raises(ConnectionError, match="cluster='nonsense://x' does not answer"):
+        experiments.run(sized.name, "night", progress=False)
+
+
 def test_where_nothing_is_measured_the_evidence_is_empty(walk, tmp_path):
     there = experiments.load(walk.name, root=tmp_path)
     assert len(there) == 0 and not there.complete and there.size == "class" and math.isnan(there.mean("psnr[a]"))

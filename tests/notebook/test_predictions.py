@@ -117,12 +117,12 @@ def test_what_is_right_must_be_an_option():
 def test_a_reopened_lab_shows_the_guesses_again():
     tick(which(), "Swin")
     which(many=False, question="One of them?").boxes[0].value = "ViT"
-    widgets.predict("How far?", 0, 10, name="far").slider.value = 2.5
-    again = which(), which(many=False, question="One of them?"), widgets.predict("How far is it?", 0, 10, name="far")
+    widgets.predict("How far?", 0, 10).slider.value = 2.5
+    again = which(), which(many=False, question="One of them?"), widgets.predict("How far?", 0, 10)
     assert [guess.value for guess in again] == [["Swin"], "ViT", 2.5]
     assert [box.value for box in again[0].boxes] == [False, True, False, False] and again[1].boxes[0].value == "ViT"
     assert which(options=["ResNet", "Mamba"]).value is None  # the option is gone
-    assert widgets.predict("?", 0, 1, name="far").value is None  # out of the range
+    assert widgets.predict("How far?", 0, 1).value is None  # out of the range
 
 
 def test_another_lab_with_the_same_question_has_its_own_guess(monkeypatch):
@@ -236,7 +236,7 @@ def test_a_comparison_carries_what_a_page_needs_to_compare_another_guess():
         "result": "The answer: Swin or ViT.",
         "right": ["Swin", "ViT"],
     }
-    assert about(which(name="b").against([])) == {"name": "b", "result": "The answer: none of them.", "right": []}
+    assert about(which(question="b").against([])) == {"name": "b", "result": "The answer: none of them.", "right": []}
     number = widgets.predict("How far?", 0, 100, "dB")
     assert about(number.against(40)) == {"name": "how-far", "result": "Measured: 40 dB.", "right": 40.0}
     assert about(number.against(-math.inf)) == {"name": "how-far", "result": "Measured: −∞ dB.", "right": "-inf"}

@@ -75,8 +75,8 @@ def spectrum(model: nn.Module, image: Tensor, label: Tensor, block: int = 2, see
     return torch.linalg.eigvalsh(gram).clamp(min=0).sqrt().flip(0)
 
 
-def brightened(image: Tensor, cells: int = 4, step: float = 0.1) -> Iterator[Tensor]:
-    """The image with one square of a cells x cells grid brighter by `step`, or darker where it is bright: a copy for each square.
+def brightened(image: Tensor, cells: int = 4) -> Iterator[Tensor]:
+    """The image with one square of a cells x cells grid brighter by 0.1, or darker where it is bright: a copy for each square.
 
     image: (1, channels, height, width) in [0, 1], as are the copies.  cells: fewer where the image has fewer pixels a side.
     """
@@ -85,7 +85,7 @@ def brightened(image: Tensor, cells: int = 4, step: float = 0.1) -> Iterator[Ten
         for column in columns.unique():
             square = ((rows == row)[:, None] & (columns == column)).to(image)  # (height, width)
             dark = (image * square).sum() < 0.5 * square.sum() * image.shape[1]
-            yield (image + square * (step if dark else -step)).clamp(0, 1)
+            yield (image + square * (0.1 if dark else -0.1)).clamp(0, 1)
 
 
 def told_apart(

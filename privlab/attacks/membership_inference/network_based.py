@@ -89,21 +89,20 @@ def network(
     return Network(classifier, logits.shape[1], inside, len(members) - inside, sort, seed)
 
 
-def class_thresholds(scores: Tensor, labels: Tensor, members: Tensor, classes: int | None = None) -> Tensor:
+def class_thresholds(scores: Tensor, labels: Tensor, members: Tensor) -> Tensor:
     """For each class the score from which on to say "member": the best balanced accuracy within the class, on a shadow model.
 
     A class that is harder has higher losses, inside the training set and outside; one threshold for all calls its members
     non-members.
     scores: (n,), finite, higher = member.  labels: (n,).  members: (n,) bool.
-    classes: how many there are; the labels' largest plus 1 if not given.
-    Returns (classes,) float64, for `by_class`. A class without members or without non-members takes the threshold that is best
-    over all images, with a warning that names it.
+    Returns (classes,) float64, for `by_class`; there are as many classes as the largest label plus 1. A class without members or without
+    non-members takes the threshold that is best over all images, with a warning that names it.
     Raises ValueError for shapes that do not fit, scores that are not finite, labels out of range, members all of one kind.
     Source: Song & Mittal 2021, the attacks with class-dependent thresholds.
     """
     scores, labels = _scores(scores, labels)
     members = _members(members, len(labels))
-    classes = int(labels.max()) + 1 if classes is None else classes
+    classes = int(labels.max()) + 1
     _check_labels(labels, classes)
     thresholds = torch.full((classes,), roc.best_threshold(scores, members), dtype=torch.float64)
     absent = []

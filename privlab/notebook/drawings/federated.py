@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from privlab.notebook.drawings import glyphs
-from privlab.notebook.drawings.canvas import BLUE, NAME, PLAIN, RED, WIDTH, Canvas, Drawing
+from privlab.notebook.drawings.canvas import BLUE, NAME, RED, WIDTH, Canvas, Drawing
 
-ATTACKERS = ("server", "wire", "nobody")
 # Gradients of four images, eight numbers each, to look at.
 GRADIENTS = (
     (0.9, -0.4, 0.2, 0.7, -0.8, 0.3, -0.6, 0.5),
@@ -15,55 +14,40 @@ GRADIENTS = (
 )
 
 
-def client_and_server(sent: str = "gradient", kept: str = "image", attacker: str = "server") -> Drawing:
-    """A client that trains on its own data, a server that has the model, and what passes between them.
+def client_and_server(sent: str = "gradient", kept: str = "image") -> Drawing:
+    """A client that trains on its own data, a server that has the model and attacks, and what passes between them.
 
     sent: what the client sends, such as "gradient" or "update of one epoch".  kept: what never leaves it.
-    attacker: who reads along: "server", "wire" (somebody between them) or "nobody".
-    Raises ValueError for another attacker.
     """
-    if attacker not in ATTACKERS:
-        raise ValueError(f"attacker={attacker!r} is none of {', '.join(ATTACKERS)}")
-    canvas, watched = Canvas(), attacker == "server"
+    canvas = Canvas()
     client = canvas.box(0, 0, 128, 156, colour=BLUE)
-    server = canvas.box(WIDTH - 128, 0, 128, 156, colour=RED if watched else PLAIN)
+    server = canvas.box(WIDTH - 128, 0, 128, 156, colour=RED)
     canvas.label(client.top[0], 20, "client", size=NAME, bold=True)
     canvas.label(server.top[0], 20, "server", size=NAME, bold=True)
     glyphs.photograph(canvas, 12, 36, 46)
     glyphs.network(canvas, 76, 40, 40, 38, BLUE)
     canvas.label(client.top[0], 105, f"Keeps its {kept}.", width=118)
     glyphs.network(canvas, server.top[0] - 20, 40, 40, 38)
-    if watched:
-        glyphs.eye(canvas, server.x + 12, 9)
-    words = f"Attacker: reads the {sent}, knows the model." if watched else "Collects what clients send."
-    canvas.label(server.top[0], 105, words, width=118)
+    glyphs.eye(canvas, server.x + 12, 9)
+    canvas.label(server.top[0], 105, f"Attacker: reads the {sent}, knows the model.", width=118)
     left, right = client.right[0] + 4, server.left[0] - 4
     canvas.label(190, 26, "model", width=110)
     canvas.arrow((right, 36), (left, 36))
     end = canvas.label(190, 68, sent, size=NAME, bold=True, width=110)
     at = end - 8
-    canvas.arrow((left, at), (right, at), width=2.4, colour=RED if attacker != "nobody" else PLAIN)
-    if attacker == "wire":
-        glyphs.eye(canvas, 181, at + 14)
-        canvas.line((190, at + 3), (190, at + 15), colour=RED, dashed=True)
-        canvas.label(190, at + 48, "attacker", bold=True)
-    reads = {
-        "server": "The server is the attacker",
-        "wire": "An attacker listens on the wire",
-        "nobody": "Nobody attacks",
-    }
+    canvas.arrow((left, at), (right, at), width=2.4, colour=RED)
     return canvas.done(
         156,
         "A client on the left, a server on the right. The server sends the model to the client, the client sends "
-        f"its {sent} back. The client keeps its {kept}. "
-        f"{reads[attacker]}{'' if attacker == 'nobody' else f', and sees the {sent}'}.",
+        f"its {sent} back. The client keeps its {kept}. The server is the attacker, and sees the {sent}.",
     )
 
 
-def batch(images: int = 4, sent: str = "gradient") -> Drawing:
+def batch(images: int = 4) -> Drawing:
     """Several images, a gradient of each, and their sum, which is all that is sent.
 
-    images: 2 to 4.  sent: what the sum is called.
+    images: 2 to 4.
+    Raises ValueError for another number.
     """
     if not 2 <= images <= len(GRADIENTS):
         raise ValueError(f"images={images}: give 2 to {len(GRADIENTS)}")
@@ -78,7 +62,7 @@ def batch(images: int = 4, sent: str = "gradient") -> Drawing:
     total = [sum(column) for column in zip(*GRADIENTS[:images], strict=True)]
     bars = glyphs.gradient(canvas, 250, middle - 15 * max(1, *map(abs, total)), 128, total, 15, RED)
     canvas.arrow((217, middle), (243, middle), width=2.4, colour=RED)
-    canvas.label(314, bars.y - 10, f"one {sent}", size=NAME, bold=True)
+    canvas.label(314, bars.y - 10, "one gradient", size=NAME, bold=True)
     canvas.label(314, bars.bottom[1] + 18, "the sum of all: only this is sent", width=128)
     bottom = images * row + 4
     canvas.label(20, bottom, "images")
@@ -86,7 +70,7 @@ def batch(images: int = 4, sent: str = "gradient") -> Drawing:
     return canvas.done(
         bottom + 6,
         f"{images} images at the left, each with its own gradient as bars. A plus sign joins them: their sum is one "
-        f"{sent}, and only it is sent.",
+        "gradient, and only it is sent.",
     )
 
 

@@ -53,11 +53,12 @@ def network(canvas: Canvas, x: float, y: float, width: float, height: float, col
     return Box(x, y, width, height)
 
 
-def vector(canvas: Canvas, x: float, y: float, length: int = 5, side: float = 11, colour: str = PLAIN) -> Box:
+def vector(canvas: Canvas, x: float, y: float, length: int, colour: str) -> Box:
     """Numbers one above the other, as squares of drawn strength."""
+    side = 11
     for i, strength in enumerate(np.random.default_rng(1).uniform(0.1, 0.8, length)):
         canvas.add(
-            f'<rect x="{x:g}" y="{y + i * side:g}" width="{side:g}" height="{side:g}" fill="{colour}" fill-opacity="{strength:.2f}" '
+            f'<rect x="{x:g}" y="{y + i * side:g}" width="{side}" height="{side}" fill="{colour}" fill-opacity="{strength:.2f}" '
             f'stroke="{PLAIN}" stroke-width="1"/>'
         )
     return Box(x, y, side, length * side)
@@ -78,31 +79,31 @@ def gradient(
     return Box(x, y, width, 2 * high)
 
 
-def eye(canvas: Canvas, x: float, y: float, size: float = 18, colour: str = RED) -> Box:
-    """An eye, which reads."""
-    middle, half = y + size / 2, size / 2
+def eye(canvas: Canvas, x: float, y: float) -> Box:
+    """The attacker's eye, which reads."""
+    size, middle, half = 18, y + 9, 9
     canvas.add(
-        f'<path d="M{x:g} {middle:g} Q{x + half:g} {middle - 0.75 * size:g} {x + size:g} {middle:g} Q{x + half:g} {middle + 0.75 * size:g} '
-        f'{x:g} {middle:g}Z" fill="none" stroke="{colour}" stroke-width="1.8"/>'
+        f'<path d="M{x:g} {middle:g} Q{x + half:g} {middle - 13.5:g} {x + size:g} {middle:g} Q{x + half:g} {middle + 13.5:g} '
+        f'{x:g} {middle:g}Z" fill="none" stroke="{RED}" stroke-width="1.8"/>'
     )
-    canvas.add(f'<circle cx="{x + half:g}" cy="{middle:g}" r="{0.18 * size:.3g}" fill="{colour}"/>')
+    canvas.add(f'<circle cx="{x + half:g}" cy="{middle:g}" r="3.24" fill="{RED}"/>')
     return Box(x, y, size, size)
 
 
-def plus(canvas: Canvas, x: float, y: float, radius: float = 9) -> Box:
+def plus(canvas: Canvas, x: float, y: float) -> Box:
     """A sum, round its centre (x, y)."""
-    canvas.add(f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" fill="none" stroke="{PLAIN}" stroke-width="1.4"/>')
-    reach = 0.55 * radius
+    radius, reach = 9, 4.95
+    canvas.add(f'<circle cx="{x:g}" cy="{y:g}" r="{radius}" fill="none" stroke="{PLAIN}" stroke-width="1.4"/>')
     canvas.line((x - reach, y), (x + reach, y))
     canvas.line((x, y - reach), (x, y + reach))
     return Box(x - radius, y - radius, 2 * radius, 2 * radius)
 
 
-def cross(canvas: Canvas, at: Point, size: float = 5, colour: str = RED) -> None:
+def cross(canvas: Canvas, at: Point) -> None:
     """A small cross: what is cut."""
     x, y = at
-    canvas.line((x - size, y - size), (x + size, y + size), colour=colour, width=2.2)
-    canvas.line((x - size, y + size), (x + size, y - size), colour=colour, width=2.2)
+    canvas.line((x - 5, y - 5), (x + 5, y + 5), colour=RED, width=2.2)
+    canvas.line((x - 5, y + 5), (x + 5, y - 5), colour=RED, width=2.2)
 
 
 def bell(

@@ -8,20 +8,17 @@ from privlab.notebook.drawings import glyphs
 from privlab.notebook.drawings.canvas import BLUE, GREEN, PLAIN, RED, WIDTH, Canvas, Drawing
 
 
-def one_question(classes: tuple[str, ...] = ("cat", "dog", "frog")) -> Drawing:
-    """What an attacker sees who may only ask: a picture goes into the victim, confidences come out, and the question is what they tell.
-
-    classes: names of three classes; the first is the right one.
-    """
+def one_question() -> Drawing:
+    """What an attacker sees who may only ask: a picture goes into the victim, confidences come out, and the question is what they tell."""
     canvas = Canvas()
     picture = glyphs.photograph(canvas, 0, 24, 64)
-    canvas.label(32, 104, f"a picture of a {classes[0]}", width=90)
+    canvas.label(32, 104, "a picture of a cat", width=90)
     box = canvas.box(110, 20, 96, 72, colour=BLUE)
     glyphs.network(canvas, 136, 32, 46, 34, BLUE)
     canvas.label(158, 84, "victim", bold=True)
     canvas.arrow((picture.right[0] + 4, 56), (box.x - 4, 56))
     canvas.arrow((box.right[0] + 3, 56), (238, 56))
-    for k, (name, length) in enumerate(zip(classes, (80, 14, 5), strict=True)):
+    for k, (name, length) in enumerate((("cat", 80), ("dog", 14), ("frog", 5))):
         y = 22 + 26 * k
         canvas.label(284, y + 11, name, anchor="end")
         canvas.add(f'<rect x="290" y="{y}" width="{length}" height="14" fill="{BLUE}" fill-opacity=".8"/>')
@@ -31,21 +28,18 @@ def one_question(classes: tuple[str, ...] = ("cat", "dog", "frog")) -> Drawing:
     canvas.label(0, 162, "Its training set is not shown.", anchor="start", width=190)
     return canvas.done(
         190,
-        f"A picture of a {classes[0]} goes into the victim. Its confidences come out: one bar for each of {', '.join(classes)}. The "
+        "A picture of a cat goes into the victim. Its confidences come out: one bar for each of cat, dog, frog. The "
         "attacker sees the picture and the bars, and asks: is it a member, or not? The training set is not shown.",
     )
 
 
-def who_trains_on_what(victim: str = "victim", shadow: str = "shadow model", attack: str = "attack model") -> Drawing:
-    """Membership inference with a shadow model: four sets of pictures, two networks, and what the attacker learns from whom.
-
-    victim, shadow, attack: what the three models are called.
-    """
+def who_trains_on_what() -> Drawing:
+    """Membership inference with a shadow model: four sets of pictures, two networks, and what the attacker learns from whom."""
     canvas, half = Canvas(), 180
     models = []
     for x, name, colour, whose in (
-        (0, victim, BLUE, "The victim's pictures"),
-        (WIDTH - half, shadow, RED, "The attacker's pictures"),
+        (0, "victim", BLUE, "The victim's pictures"),
+        (WIDTH - half, "shadow model", RED, "The attacker's pictures"),
     ):
         canvas.label(x + half / 2, 12, whose)
         members = canvas.box(x, 22, 78, 84, colour=GREEN)
@@ -61,27 +55,22 @@ def who_trains_on_what(victim: str = "victim", shadow: str = "shadow model", att
         canvas.arrow((others.bottom[0], 109), (others.bottom[0], 147), dashed=True)
         canvas.label(others.bottom[0] + 6, 125, "shown later", anchor="start", width=36)
         models.append(model)
-    canvas.box(60, 250, 260, 44, attack, "member, or non-member?", colour=RED)
+    canvas.box(60, 250, 260, 44, "attack model", "member, or non-member?", colour=RED)
     canvas.arrow((models[0].bottom[0], 193), (models[0].bottom[0], 247))
     canvas.arrow((models[1].bottom[0], 193), (models[1].bottom[0], 247), colour=RED, width=2.4)
     canvas.label(models[0].bottom[0] + 8, 214, "answers: to be judged", anchor="start", width=84)
     canvas.label(models[1].bottom[0] + 8, 214, "answers: to learn from", anchor="start", width=82)
     return canvas.done(
         294,
-        f"Two columns. On the victim's side members train the {victim}, non-members are only shown to it later. On "
-        f"the attacker's side other members train the {shadow}, and other non-members are shown to it. The {attack} "
-        f"learns from the answers of the {shadow}, whose members the attacker knows, and then says of answers of the "
-        f"{victim}: member, or non-member?",
+        "Two columns. On the victim's side members train the victim, non-members are only shown to it later. On "
+        "the attacker's side other members train the shadow model, and other non-members are shown to it. The attack "
+        "model learns from the answers of the shadow model, whose members the attacker knows, and then says of answers "
+        "of the victim: member, or non-member?",
     )
 
 
-def in_and_out(models: int = 3) -> Drawing:
-    """LiRA for one picture: models trained with it and without it, and how sure each kind is of it.
-
-    models: of each kind, 2 to 4.
-    """
-    if not 2 <= models <= 4:
-        raise ValueError(f"models={models}: give 2 to 4")
+def in_and_out() -> Drawing:
+    """LiRA for one picture: three models trained with it and three without it, and how sure each kind is of it."""
     canvas, wide = Canvas(), 172
     picture = glyphs.photograph(canvas, 168, 0, 44)
     canvas.label(190, 60, "one picture")
@@ -93,8 +82,8 @@ def in_and_out(models: int = 3) -> Drawing:
         box = canvas.box(x, 76, wide, 84, colour=colour, dashed=kind == "out")
         canvas.label(box.top[0], 96, f"{kind} models", size=13, bold=True)
         canvas.label(box.top[0], 150, words)
-        for i in range(models):
-            glyphs.network(canvas, box.top[0] + (i - (models - 1) / 2) * 40 - 15, 106, 30, 26, colour)
+        for at in (-40, 0, 40):
+            glyphs.network(canvas, box.top[0] + at - 15, 106, 30, 26, colour)
         glyphs.bell(canvas, mean, 34, floor, 66, colour, dashed=kind == "out")
         canvas.arrow((box.bottom[0], 163), (mean + (14 if kind == "in" else -14), 192), colour=colour)
     canvas.arrow((picture.right[0] + 4, 22), (WIDTH - wide / 2, 22), (WIDTH - wide / 2, 73), colour=GREEN, width=2.4)
@@ -111,22 +100,18 @@ def in_and_out(models: int = 3) -> Drawing:
     canvas.label(366, floor + 14, "sure", anchor="end")
     return canvas.done(
         floor + 36,
-        f"One picture. {models} models were trained without it, {models} with it. How sure they are of it makes two "
+        "One picture. 3 models were trained without it, 3 with it. How sure they are of it makes two "
         "bell curves over one axis: that of the models trained without it lies at the left, that of the models "
         "trained with it at the right. A line marks how sure the victim is: here it lies under the right curve.",
     )
 
 
-def keep_matrix(pairs: int = 4, pictures: int = 6) -> Drawing:
-    """Who is trained on which picture: a row a model, in complementary pairs, with the target, its partner, and one picture's column.
-
-    pairs: of models, 2 to 5.  pictures: 4 to 8.
-    """
-    if not 2 <= pairs <= 5 or not 4 <= pictures <= 8:
-        raise ValueError(f"pairs={pairs}, pictures={pictures}: give 2 to 5 pairs and 4 to 8 pictures")
+def keep_matrix() -> Drawing:
+    """Who is trained on which picture: a row a model, in complementary pairs, with the target, its partner, and one picture's column."""
     canvas, cell, gap, top = Canvas(), 26, 8, 46
+    pairs, pictures = 4, 6
     left, keep = 96, np.random.default_rng(3).random((pairs, pictures)) < 0.5
-    marked = next(k for k in range(pictures) if 0 < keep[1:, k].sum() < pairs - 1 or pairs == 2)
+    marked = next(k for k in range(pictures) if 0 < keep[1:, k].sum() < pairs - 1)
     for k in range(pictures):
         glyphs.photograph(canvas, left + k * cell + 3, 20, 20)
     bottom = top + 2 * pairs * cell + (pairs - 1) * gap

@@ -20,15 +20,14 @@ PLACES = {
 }  # step of the morph -> (stage, block) that it changes; elsewhere a block of stage 1
 
 
-def vit(position: bool = True, read: Collection[str] = ("patch embedding", "position embedding")) -> Drawing:
+def vit(read: Collection[str] = ("patch embedding", "position embedding")) -> Drawing:
     """A Vision Transformer from the image to the class, with the parts marked whose gradient the attacker reads.
 
-    position: whether it has a position embedding.  read: of patch embedding, position embedding, norm, attention, MLP, head; may be ().
-    Raises ValueError for a part that is none, or the position embedding of a ViT that has none.
+    read: of patch embedding, position embedding, norm, attention, MLP, head; may be ().
+    Raises ValueError for a part that is none.
     """
-    there = [part for part in PARTS if position or part != "position embedding"]
-    if strangers := [part for part in read if part not in there]:
-        raise ValueError(f"read={strangers[0]!r} is no part of this ViT; it has {', '.join(there)}")
+    if strangers := [part for part in read if part not in PARTS]:
+        raise ValueError(f"read={strangers[0]!r} is no part of this ViT; it has {', '.join(PARTS)}")
     canvas, left, wide = Canvas(), 126, WIDTH - 126
 
     def part(x: float, y: float, width: float, height: float, name: str) -> Box:
@@ -46,17 +45,16 @@ def vit(position: bool = True, read: Collection[str] = ("patch embedding", "posi
     embedding = part(left, y, wide, 32, "patch embedding")
     canvas.arrow((middle, 70), (middle, y - 3))
     y += 54
-    if position:
-        plus = glyphs.plus(canvas, middle, y + 9)
-        place = part(0, y - 12, 108, 42, "position embedding")
-        canvas.arrow(embedding.bottom, (middle, plus.top[1] - 2))
-        canvas.arrow((place.right[0] + 2, plus.left[1]), (plus.left[0] - 2, plus.left[1]))
-        y += 42
+    plus = glyphs.plus(canvas, middle, y + 9)
+    place = part(0, y - 12, 108, 42, "position embedding")
+    canvas.arrow(embedding.bottom, (middle, plus.top[1] - 2))
+    canvas.arrow((place.right[0] + 2, plus.left[1]), (plus.left[0] - 2, plus.left[1]))
+    y += 42
     for x in cells:
         canvas.add(
             f'<rect x="{x + 6:.4g}" y="{y:g}" width="14" height="20" rx="3" fill="{BLUE}" fill-opacity=".45" stroke="{PLAIN}"/>'
         )
-    canvas.arrow((middle, plus.bottom[1] + 2 if position else embedding.bottom[1] + 2), (middle, y - 3))
+    canvas.arrow((middle, plus.bottom[1] + 2), (middle, y - 3))
     canvas.label(left - 10, y + 14, "tokens", anchor="end")
     y += 40
     canvas.box(left, y, wide, 56)
@@ -73,23 +71,23 @@ def vit(position: bool = True, read: Collection[str] = ("patch embedding", "posi
     canvas.label(left - 38, y + 20, "class", anchor="end")
     y += 32
     if read:
-        glyphs.eye(canvas, 50, y + 12, 18)
+        glyphs.eye(canvas, 50, y + 12)
         canvas.label(76, y + 25, "The attacker reads the gradient of these.", anchor="start")
         y += 34
     marked = f" Marked, as an attacker reads their gradient: {', '.join(read)}." if read else ""
-    added = "the position embedding is added, " if position else ""
     return canvas.done(
         y,
         "A Vision Transformer from top to bottom: the image is cut into nine patches, the patch embedding makes a "
-        f"token of each, {added}L blocks of norm, attention, norm and MLP follow one after the other, then the head, "
-        f"which gives the class.{marked}",
+        "token of each, the position embedding is added, L blocks of norm, attention, norm and MLP follow one after the "
+        f"other, then the head, which gives the class.{marked}",
     )
 
 
-def _patch(canvas: Canvas, x: float, y: float, number: int, side: float = 22) -> None:
+def _patch(canvas: Canvas, x: float, y: float, number: int) -> None:
     """One of nine patches of the photograph, cut out."""
+    side = 22
     row, column = divmod(number, 3)
-    view = f"{column * side:g} {row * side:g} {side} {side}"
+    view = f"{column * side} {row * side} {side} {side}"
     canvas.add(f'<svg x="{x:.4g}" y="{y:g}" width="{side}" height="{side}" viewBox="{view}">')
     glyphs.photograph(canvas, 0, 0, 3 * side)
     canvas.add(f'</svg><rect x="{x:.4g}" y="{y:g}" width="{side}" height="{side}" fill="none" stroke="{PLAIN}"/>')
@@ -157,7 +155,7 @@ def probe(task: str = "object", attribute: str = "attribute") -> Drawing:
     glyphs.network(canvas, 108, 42, 46, 30, BLUE)
     canvas.label(131, 88, f"trained to tell the {task}", width=96)
     middle = 78.0
-    code = glyphs.vector(canvas, 210, middle - 33, 6, 11, BLUE)
+    code = glyphs.vector(canvas, 210, middle - 33, 6, BLUE)
     canvas.label(216, 142, "representation")
     canvas.arrow((image.right[0] + 4, middle), (body.left[0] - 3, middle))
     canvas.arrow((body.right[0] + 3, middle), (code.left[0] - 4, middle))
@@ -180,7 +178,7 @@ def generator_inversion(target: str = "person 7", searched: str = "latent code")
     """
     canvas = Canvas()
     code = canvas.box(0, 0, 92, 92, colour=RED)
-    glyphs.vector(canvas, 41, 8, 4, 11, RED)
+    glyphs.vector(canvas, 41, 8, 4, RED)
     canvas.label(46, 68, searched, size=NAME, bold=True, width=86)
     maker = canvas.box(126, 0, 112, 92, "generator", "made from public pictures")
     picture = canvas.box(272, 0, 108, 92)

@@ -51,17 +51,16 @@ def marks(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[
     return old, new
 
 
-def blocks(
-    before: Sequence[str], after: Sequence[str], titles: Sequence[str], shortcuts: Sequence[str] = ("", "")
-) -> Picture:
+def blocks(before: Sequence[str], after: Sequence[str], titles: Sequence[str]) -> Picture:
     """Two blocks side by side, each from the top down, its shortcut as a line at the left.
 
     before, after: the layers in order, as `morph.outline` says them; "add the shortcut" is where the line ends.
-    titles: of the two.  shortcuts: what stands in the shortcut, "" for nothing.
+    titles: of the two.
     The alt text names all layers and what changed.
+    Raises ValueError for another number of titles.
     """
-    if len(titles) != 2 or len(shortcuts) != 2:
-        raise ValueError(f"titles={titles!r}, shortcuts={shortcuts!r}: give one for each of the two blocks")
+    if len(titles) != 2:
+        raise ValueError(f"titles={titles!r}: give one for each of the two blocks")
     stacks, words = (before, after), marks(before, after)
     rows = max(len(before), len(after))
     width, height = 2 * (LEFT + WIDTH + RIGHT), rows * (HEIGHT + GAP) + 0.75
@@ -83,7 +82,7 @@ def blocks(
                     0.5 + row * (HEIGHT + GAP),
                 )
         if "add the shortcut" in layers:
-            _shortcut(axes, left, layers.index("add the shortcut"), shortcuts[column])
+            _shortcut(axes, left, layers.index("add the shortcut"))
     return picture.render(figure, _alt(stacks, words, titles))
 
 
@@ -111,11 +110,11 @@ def _box(axes: Axes, left: float, top: float, layer: str, mark: str) -> None:
     axes.text(left + WIDTH + 0.07, top + HEIGHT / 2, mark, ha="left", va="center", fontsize=10, fontweight="bold")
 
 
-def _folded(layer: str, letters: int = 22) -> str:
-    """A layer in lines that are not too long, broken after its commas."""
+def _folded(layer: str) -> str:
+    """A layer in lines of some 22 letters, broken after its commas."""
     lines = [""]
     for piece in layer.split(", "):
-        if lines[-1] and len(lines[-1]) + len(piece) > letters:
+        if lines[-1] and len(lines[-1]) + len(piece) > 22:
             lines.append("")
         lines[-1] += f"{piece}, "
     return "\n".join(lines).rstrip(", ").replace(", \n", ",\n")
@@ -126,7 +125,7 @@ def _plate(mark: str, layer: str) -> dict[str, Any] | None:
     return dict(facecolor=FACES[layer], edgecolor="none", pad=1.5) if mark == "gone" else None
 
 
-def _shortcut(axes: Axes, left: float, row: int, layer: str) -> None:
+def _shortcut(axes: Axes, left: float, row: int) -> None:
     top, end, line = 0.42, 0.5 + row * (HEIGHT + GAP) + HEIGHT / 2, left - 0.3
     axes.plot(
         [left + WIDTH / 2, line, line, left - 0.06],
@@ -140,7 +139,7 @@ def _shortcut(axes: Axes, left: float, row: int, layer: str) -> None:
     axes.text(
         line - 0.12,
         (top + end) / 2,
-        f"shortcut{': ' + layer if layer else ''}",
+        "shortcut",
         rotation=90,
         ha="center",
         va="center",

@@ -154,18 +154,17 @@ def dots(
     return picture.render(figure, alt)
 
 
-def scatter(points: Mapping[str, tuple[float, float]], *, xlabel: str, ylabel: str, alt: str, log: str = "") -> Picture:
+def scatter(points: Mapping[str, tuple[float, float]], *, xlabel: str, ylabel: str, alt: str) -> Picture:
     """A dot for each point, its name beside it.
 
-    points: name -> (x, y); short names.  log: the axes that are logarithmic: "", "x", "y" or "xy".
-    Raises ValueError for no points, values that an axis cannot show, or an empty alt.
+    points: name -> (x, y); short names.
+    Raises ValueError for no points, infinite values, or an empty alt.
     """
     if not points:
         raise ValueError("points={} holds nothing to draw; give at least one")
-    figure, ax = picture.empty_chart(xlabel, ylabel, log)
+    figure, ax = picture.empty_chart(xlabel, ylabel, "")
     for name, (x, y) in points.items():
-        picture.check_showable(name, np.asarray([x]), "x" in log)
-        picture.check_showable(name, np.asarray([y]), "y" in log)
+        picture.check_showable(name, np.asarray([x, y]), False)
         ax.plot(x, y, "o", color=COLOURS[0])
         ax.annotate(name, (x, y), (5, 4), textcoords="offset points", fontsize=10)
     return picture.render(figure, alt)
@@ -180,12 +179,11 @@ def heat(
     ylabel: str,
     unit: str,
     alt: str,
-    digits: str = ".1f",
 ) -> Picture:
-    """A table of numbers, shaded from dark for the smallest to light for the largest; each cell prints its number.
+    """A table of numbers, shaded from dark for the smallest to light for the largest; each cell prints its number, with one decimal.
 
     matrix: (rows, columns). A NaN cell, for what was not measured, stays blank.
-    unit: of the numbers, which stands above them.  digits: their format.
+    unit: of the numbers, which stands above them.
     Raises ValueError for a matrix that does not fit its rows and columns, infinite values or an empty alt.
     """
     import seaborn
@@ -202,7 +200,7 @@ def heat(
         for names, room in ((columns, 44 // width), (rows, 24))
     )
     labels: dict[str, Any] = {"xticklabels": across, "yticklabels": down, "cbar": False}  # each cell has its number
-    seaborn.heatmap(values, annot=True, fmt=digits, cmap="cividis", ax=ax, **labels)
+    seaborn.heatmap(values, annot=True, fmt=".1f", cmap="cividis", ax=ax, **labels)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.set_title(unit, loc="left", fontsize=10)
     ax.tick_params(length=0, labelrotation=0)

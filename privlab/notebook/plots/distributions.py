@@ -19,39 +19,23 @@ from privlab.notebook.plots.picture import COLOURS, DASHES, MARKERS, Picture, Va
 
 IN, OUT = COLOURS[1], COLOURS[0]  # members, whoever draws them, and the others
 HATCHES = ("//", "\\\\")  # of two groups; more would be a thicket
-LINE = dict[str, Any](color="black", linestyle=(0, (1, 1)), linewidth=2)  # the one value that a figure is about
 GRID = 1_000  # points of a curve on its log axis: closer than the picture's own, so its steps show
 
 
-def histogram(
-    groups: Mapping[str, Values],
-    *,
-    xlabel: str,
-    alt: str,
-    log: bool = False,
-    bins: int = 40,
-    threshold: float | None = None,
-) -> Picture:
+def histogram(groups: Mapping[str, Values], *, xlabel: str, alt: str, log: bool = False) -> Picture:
     """How the values of up to seven groups are spread, one outline over the other: members' losses and non-members', say.
 
     groups: name -> values, of any number; each outline encloses the area 1, so groups of different size compare.
     log: whether the axis of the values is logarithmic. Its bins are then equally wide there, and heights count a decade of values.
-    bins: how many, the same for all groups, from the smallest value of all to the largest.
-    threshold: a value to mark, where an attack says "member" on one side.
-    Raises ValueError for a group without values, NaN or infinite ones, values <= 0 on a log axis, fewer than 2 bins, none or
-    more than seven groups, or an empty alt.
+    There are 40 bins, the same for all groups, from the smallest value of all to the largest.
+    Raises ValueError for a group without values, NaN or infinite ones, values <= 0 on a log axis, none or more than seven groups, or
+    an empty alt.
     Source: Zhang et al. 2024, figure 12.
     """
     import seaborn  # not at the top: it brings pandas and scipy.stats, two seconds
 
     _several("groups", groups)
     columns = picture.columns("groups", groups, log)
-    if bins < 2:
-        raise ValueError(f"bins={bins} shows no shape; give 2 or more, such as 40")
-    if threshold is not None and (not math.isfinite(threshold) or (log and threshold <= 0)):
-        raise ValueError(
-            f"threshold={threshold} has no place on {'a log' if log else 'an'} axis; give one among the values"
-        )
     figure, ax = picture.empty_chart(xlabel, "density (per decade)" if log else "density", "x" if log else "")
     pair = len(columns) == 2  # members and others, who keep their colours from figure to figure
     colours, hatches = ((IN, OUT), HATCHES) if pair else (COLOURS, [""] * len(columns))
@@ -59,11 +43,9 @@ def histogram(
     values, names = np.concatenate([*columns.values()]), np.repeat([*columns], sizes)
     shape: dict[str, Any] = {"stat": "density", "common_norm": False, "element": "step", "alpha": 0.16, "legend": False}
     palette, last_first = dict(zip(columns, colours, strict=False)), [*columns][::-1]  # as it draws them
-    seaborn.histplot(x=values, hue=names, hue_order=last_first, palette=palette, bins=bins, ax=ax, **shape)
+    seaborn.histplot(x=values, hue=names, hue_order=last_first, palette=palette, bins=40, ax=ax, **shape)
     for name, size, outline, dash, hatch in zip(columns, sizes, ax.collections, DASHES, hatches, strict=False):
         outline.set(linestyle=dash, hatch=hatch, linewidth=1.8, label=f"{name} ({size:,})")
-    if threshold is not None:
-        ax.axvline(threshold, **LINE, label=f"threshold {threshold:.3g}")
     if log:
         _decades(ax.xaxis, *ax.get_xlim(), "{:g}".format)
     picture.legend_above(figure)
@@ -156,16 +138,15 @@ def flat(features: Values) -> np.ndarray:
     return PCA(2, svd_solver="full").fit_transform(StandardScaler().fit_transform(values))
 
 
-def cloud(groups: Mapping[str, Values], *, alt: str, xlabel: str = "", ylabel: str = "") -> Picture:
-    """A dot an image on a plane, up to fourteen groups told apart by colour and marker; see `flat`.
+def cloud(groups: Mapping[str, Values], *, alt: str) -> Picture:
+    """A dot an image on a plane without units, up to fourteen groups told apart by colour and marker; see `flat`.
 
     groups: name -> places (n, 2); a group without images has a legend and no dot.
-    xlabel, ylabel: of the axes; without them the plane has no units, and no ticks.
     Raises ValueError for places of another shape, NaN or infinite ones, none or more than fourteen groups, or an empty alt.
     """
     if not 1 <= len(groups) <= 2 * len(MARKERS):
         raise ValueError(f"groups: got {len(groups)}; give 1 to {2 * len(MARKERS)}, as more cannot be told apart")
-    figure, ax = picture.empty_chart(xlabel, ylabel, "", height=3.9)
+    figure, ax = picture.empty_chart("", "", "", height=3.9)
     for n, (name, places) in enumerate(groups.items()):
         dots = np.asarray(places, dtype=np.float64)
         if dots.ndim != 2 or dots.shape[1] != 2 or not np.isfinite(dots).all():
@@ -173,9 +154,8 @@ def cloud(groups: Mapping[str, Values], *, alt: str, xlabel: str = "", ylabel: s
         colour, marker = COLOURS[n % len(COLOURS)], MARKERS[(n + n // len(COLOURS)) % len(MARKERS)]
         face = "none" if n >= len(COLOURS) else colour  # the second seven are open
         ax.plot(*dots.T, marker, color=colour, mfc=face, ms=5, alpha=0.75, linestyle="none", label=name)
-    if not xlabel and not ylabel:
-        ax.set_xticks([])
-        ax.set_yticks([])
+    ax.set_xticks([])
+    ax.set_yticks([])
     picture.legend_above(figure, most=5, handlelength=1.5)
     return picture.render(figure, alt)
 

@@ -213,7 +213,7 @@ def test_each_edit_moves_one_square_and_stays_in_range():
 def test_dark_squares_get_brighter_and_bright_ones_darker():
     image = torch.full((1, 1, 4, 4), 0.2)
     image[..., 2:, :] = 0.7
-    above, _, below, _ = sensitivity.brightened(image, cells=2, step=0.1)
+    above, _, below, _ = sensitivity.brightened(image, cells=2)
     torch.testing.assert_close((above - image)[0, 0, :2, :2], torch.full((2, 2), 0.1))
     torch.testing.assert_close((below - image)[0, 0, 2:, :2], torch.full((2, 2), -0.1))
 

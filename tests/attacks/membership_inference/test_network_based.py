@@ -165,11 +165,11 @@ def test_how_hard_a_class_is_cancels(seed, offsets):
 def test_absent_classes_are_named_and_take_the_threshold_of_all():
     scores = torch.tensor([2.0, 0.0, 9.0, 7.0, -3.0])
     labels, members = torch.tensor([0, 0, 2, 2, 3]), torch.tensor([1, 0, 1, 1, 0]).bool()
-    with pytest.warns(UserWarning, match="classes absent from a split: 1, 2, 3, 4 .* take the threshold over all"):
-        thresholds = network_based.class_thresholds(scores, labels, members, classes=5)
+    with pytest.warns(UserWarning, match="classes absent from a split: 1, 2, 3 .* take the threshold over all"):
+        thresholds = network_based.class_thresholds(scores, labels, members)
     over_all = roc.best_threshold(scores, members)
     assert over_all == 1
-    assert thresholds.tolist() == [1] + 4 * [over_all]
+    assert thresholds.tolist() == [1] + 3 * [over_all]
 
 
 # -- labels alone ------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ S = torch.randn(6)
         (lambda: network_based.class_thresholds(Z, Y, M), r"scores: got shape \(6, 5\); give \(n,\), one an image"),
         (lambda: network_based.class_thresholds(S / 0, Y, M), "scores hold NaN or an infinite value"),
         (lambda: network_based.class_thresholds(S, Y, M & False), "members are all False"),
-        (lambda: network_based.class_thresholds(S, Y * 0 + 3, M, classes=3), "labels hold 3, and there are 3 classes"),
+        (lambda: network_based.class_thresholds(S, torch.arange(6) - 1, M), "labels hold -1, and there are 5 classes"),
         (lambda: network_based.by_class(S, Y * 0 + 3, torch.zeros(3)), "labels hold 3, and there are 3 classes; give 0 to 2"),
         (lambda: network_based.by_class(S[:5], Y, torch.zeros(5)), r"labels: got shape \(6,\)"),
         (lambda: network_based.augmentation_gap(Z, Y), r"logits: got shape \(6, 5\); give \(queries, n, classes\)"),

@@ -14,16 +14,15 @@ from privlab.notebook.plots.picture import COLOURS
 SVG = "{http://www.w3.org/2000/svg}"
 ALL = {
     "client and server": drawings.client_and_server,
-    "listener": lambda: drawings.client_and_server("update of one epoch", "drawings", "wire"),
+    "update": lambda: drawings.client_and_server("update of one epoch", "drawings"),
     "batch": drawings.batch,
     "search": drawings.search_loop,
     "vit": drawings.vit,
-    "vit without positions": lambda: drawings.vit(False, ("attention", "norm")),
+    "vit read inside": lambda: drawings.vit(("attention", "norm")),
     "stage": drawings.residual_stage,
     "stage with cuts": lambda: drawings.residual_stage(4, ("first", 2)),
     "probe": drawings.probe,
     "bottleneck": drawings.bottleneck,
-    "wider bottleneck": lambda: drawings.bottleneck(3),
     "generator": drawings.generator_inversion,
     "who trains on what": drawings.who_trains_on_what,
     "one question": drawings.one_question,
@@ -64,26 +63,17 @@ def test_its_colours_follow_the_page_and_its_letters_can_be_read(draw):
 
 
 def test_the_attacker_is_where_it_was_said_to_be():
-    assert "Attacker: reads the gradient," in " ".join(words(drawings.client_and_server()))
-    on_the_wire = drawings.client_and_server(sent="update", attacker="wire")
-    assert (
-        "attacker" in words(on_the_wire) and "An attacker listens on the wire, and sees the update." in on_the_wire.alt
-    )
-    peace = drawings.client_and_server(attacker="nobody")
-    assert COLOURS[1] not in peace.svg and peace.alt.endswith("Nobody attacks.")
-    with pytest.raises(ValueError, match="attacker='client' is none of server, wire, nobody"):
-        drawings.client_and_server(attacker="client")
+    drawing = drawings.client_and_server(sent="update")
+    assert "Attacker: reads the update," in " ".join(words(drawing))
+    assert drawing.alt.endswith("The server is the attacker, and sees the update.")
 
 
 def test_a_picture_of_the_keep_matrix_is_in_half_of_the_shadow_models():
-    for pairs in (2, 4, 5):
-        drawing = drawings.keep_matrix(pairs)
-        said = words(drawing)
-        assert said.count("in") == said.count("out") == pairs - 1 and "victim" in said
-        filled = [e for e in parsed(drawing).iter(f"{SVG}rect") if e.get("fill-opacity") == ".75"]
-        assert len(filled) == pairs * 6  # of 2 * pairs * 6 squares, whatever was drawn
-    with pytest.raises(ValueError, match="pairs=1, pictures=6"):
-        drawings.keep_matrix(1)
+    drawing = drawings.keep_matrix()
+    said = words(drawing)
+    assert said.count("in") == said.count("out") == 3 and "victim" in said
+    filled = [e for e in parsed(drawing).iter(f"{SVG}rect") if e.get("fill-opacity") == ".75"]
+    assert len(filled) == 4 * 6  # of 2 * 4 * 6 squares, whatever was drawn
 
 
 def test_the_judge_gets_the_private_photographs_and_the_attacker_does_not():
@@ -144,11 +134,10 @@ def heavy(drawing):
 def test_a_vit_marks_what_is_read():
     assert heavy(drawings.vit(read=["head"])) == {"head"} and heavy(drawings.vit(read=())) == set()
     assert heavy(drawings.vit()) == {"patch embedding", "position", "embedding"}
-    assert "position embedding" not in drawings.vit(position=False, read=()).alt
     with pytest.raises(
-        ValueError, match="read='position embedding' is no part of this ViT; it has patch embedding, norm"
+        ValueError, match="read='skip' is no part of this ViT; it has patch embedding, position embedding"
     ):
-        drawings.vit(position=False)
+        drawings.vit(read=["skip"])
 
 
 @pytest.mark.parametrize(
@@ -177,7 +166,6 @@ def test_labels_are_the_readers_own():
         and "glasses" in drawings.probe("person", "glasses").alt
     )
     assert "style code" in words(drawings.generator_inversion(searched="style code"))
-    assert "target model" in words(drawings.who_trains_on_what(victim="target model"))
     assert "a &lt; b" in drawings.plane(accuracy="a < b").svg and "a < b" in unescape(
         drawings.plane(accuracy="a < b").svg
     )
@@ -187,11 +175,11 @@ def test_the_verdicts_are_those_of_the_ledger():
     assert {*judging.VERDICTS} <= {*words(drawings.verdict())}
 
 
-def test_the_models_of_a_kind_are_counted():
-    both = [drawings.in_and_out(n).svg.count("<rect") for n in (2, 3)]
-    assert both[1] - both[0] == 8  # a network of each kind, four layers each
-    with pytest.raises(ValueError, match="models=1: give 2 to 4"):
-        drawings.in_and_out(1)
+def test_there_are_as_many_models_with_a_picture_as_without():
+    drawing = drawings.in_and_out()
+    layers = [e.get("fill") for e in parsed(drawing).iter(f"{SVG}rect") if e.get("fill-opacity") == ".8"]
+    assert layers.count(COLOURS[0]) == layers.count(COLOURS[2]) == 3 * 4  # four of each network
+    assert "3 models were trained without it, 3 with it" in drawing.alt
 
 
 def test_the_block_of_a_step_stands_beside_the_one_before():

@@ -65,7 +65,7 @@ def test_kinds():
 
 
 def test_picture_and_its_words():
-    picture = plots.blocks(OLD, OLD[:4], ["step 9", "step 10"], shortcuts=("1 x 1, stride 2", ""))
+    picture = plots.blocks(OLD, OLD[:4], ["step 9", "step 10"])
     assert picture.png.startswith(b"\x89PNG") and picture.width > 300
     assert picture.alt == (
         "Two blocks as stacks of layers. step 9: 1 x 1, 8 to 4, BatchNorm, ReLU, add the shortcut, ReLU (gone). "
@@ -75,7 +75,5 @@ def test_picture_and_its_words():
 
 
 def test_titles_for_both():
-    with pytest.raises(
-        ValueError, match=r"titles=\['one'\], shortcuts=\('', ''\): give one for each of the two blocks"
-    ):
+    with pytest.raises(ValueError, match=r"titles=\['one'\]: give one for each of the two blocks"):
         plots.blocks(OLD, OLD, ["one"])
