@@ -16,7 +16,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
 from ipywidgets.widgets import widget as registry
 from jupyter_client.manager import AsyncKernelManager
 from markup import Page
@@ -459,12 +458,6 @@ def test_a_loop_that_ends_leaves_a_player_that_goes_on_elsewhere(caplog):
 
 
 # -- headless ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def shell():
-    yield InteractiveShell.instance()
-    InteractiveShell.clear_instance()
 
 
 @pytest.mark.parametrize("with_loop", [False, True])

@@ -11,7 +11,6 @@ import threading
 import numpy as np
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
 from markup import Page
 from PIL import Image
 
@@ -355,12 +354,6 @@ def test_a_bad_seed_is_named(tmp_path):
 
 
 # -- headless ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def shell():
-    yield InteractiveShell.instance()
-    InteractiveShell.clear_instance()
 
 
 def test_a_sweep_of_the_controls_does_not_play(shell, tmp_path):
