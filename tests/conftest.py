@@ -42,6 +42,24 @@ def figures(monkeypatch):
 
 
 @pytest.fixture
+def no_widgets_of_other_tests():
+    import ipywidgets  # not at the top: few tests have widgets
+
+    ipywidgets.Widget.close_all()
+    yield
+    ipywidgets.Widget.close_all()
+
+
+@pytest.fixture
+def shell():
+    """IPython's shell, as a kernel has one, for this test alone."""
+    from IPython.core.interactiveshell import InteractiveShell  # not at the top: as above
+
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
 def execute_lab(tmp_path, monkeypatch):
     """Runs the source of a lab, jupytext's, as the headless runner does: what was found, and the notebook as text."""
     from privlab.runner import execution

@@ -6,10 +6,10 @@ import dataclasses
 import json
 import subprocess
 import sys
-from html.parser import HTMLParser
 
 import pytest
 import torch
+from markup import Page
 from PIL import Image
 from safetensors.torch import save_file
 from torch import nn
@@ -365,30 +365,19 @@ def test_an_infinite_condition_is_a_word_in_json():
     assert _plain({"x": (float("inf"), 1.0)}) == {"x": ["inf", 1.0]}
 
 
-class Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[tuple[str, dict]] = []
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.append((tag, dict(attrs)))
-
-
 @pytest.mark.parametrize("which", ["of_vit", "of_resnet", "of_plain"])
 def test_the_page_stands_alone_and_every_picture_is_described(which, request, tmp_path):
     found = request.getfixturevalue(which)
     path = found.page(tmp_path / "new" / "audit.html")
     text = path.read_text()
-    tags = Tags()
-    tags.feed(text)
-    names = [name for name, _ in tags.seen]
-    assert not {"script", "link", "iframe", "object"} & set(names)
+    page = Page(text)
+    assert not {"script", "link", "iframe", "object"} & set(page.names)
     assert "@import" not in text and "url(" not in text
-    pointed = [value for _, has in tags.seen for key, value in has.items() if key in ("src", "href", "srcset", "data")]
+    pointed = [value for _, has in page.tags for key, value in has.items() if key in ("src", "href", "srcset", "data")]
     assert pointed and all(value.startswith("data:image/png;base64,") for value in pointed)
-    assert all(has.get("alt", "").strip() for name, has in tags.seen if name == "img")
-    assert names.count("img") == (1 if which == "of_resnet" else 2) and names.count("h1") == 1
-    assert dict(tags.seen)["html"]["lang"] == "en"
+    assert all(image.get("alt", "").strip() for image in page.all("img"))
+    assert len(page.all("img")) == (1 if which == "of_resnet" else 2) and page.names.count("h1") == 1
+    assert page.all("html")[-1]["lang"] == "en"
     assert f"<h3>What a gradient of {found.model['name']}" in found._repr_html_()
 
 

@@ -191,18 +191,6 @@ def test_a_corrupt_file_says_what_to_do(tmp_path, finished):
         run.read("acc")
 
 
-def test_one_flipped_bit_in_a_complete_run_is_noticed(tmp_path):
-    run = compute.Run("victim", {"seed": 0}, tmp_path)
-    run.save("weights", {"w": torch.zeros(100)})
-    run.finish()
-    file = run.path / "weights.safetensors"
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(ValueError, match="is not what the run finished with"):
-        run.load("weights")
-
-
 @pytest.mark.parametrize(
     "content", [b"", b'{"weights', b"[]", b"{}", b"null", b"3", b"NaN", b"\xff\xfe\x00", b"[" * 100_000, b'{"acc.json": []}']
 )  # fmt: skip
@@ -240,8 +228,9 @@ def test_a_run_is_read_by_its_folder_alone_and_checked(tmp_path):
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
-    with pytest.raises(ValueError, match="is not what the run finished with"):
-        again.load("weights")
+    for one in (run, again):
+        with pytest.raises(ValueError, match="is not what the run finished with"):
+            one.load("weights")
 
 
 @pytest.mark.parametrize("name", ["", "../up", "A b", "complete", "config", ".hidden"])

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -378,14 +379,24 @@ def test_one_update_after_the_other():
     assert torch.stack([move.norm() for move in moved.values()]).norm().item() == pytest.approx(0.5 * 0.2)
 
 
-def test_noise_goes_with_penalties_and_behind_dp(monkeypatch):
+def test_noise_goes_with_penalties_and_behind_dp(tmp_path, monkeypatch):
     monkeypatch.setattr(dp_sgd, "_noise", lambda *given: 1.0)  # its search for a multiplier takes seconds
+    short = replace(RECIPE, epochs=1)
     for defences in ((regularisers.bido(0.05, 0.5), EVEN), (EVEN, regularisers.bido(0.05, 0.5))):
-        fit(narrow(), *defences, recipe=replace(RECIPE, epochs=1))
-    model = models.build(
-        "resnet18", layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3, norm_layer="groupnorm1"
+        assert_all_moved(narrow, *defences, recipe=short)
+    run = compute.Run("victim", {}, tmp_path)
+    without_batchnorm = partial(
+        models.build, "resnet18", layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3, norm_layer="groupnorm1"
     )
-    fit(model, dp_sgd.dp(8, 1e-5), EVEN, recipe=replace(RECIPE, epochs=1, augment="none"))
+    assert_all_moved(without_batchnorm, dp_sgd.dp(8, 1e-5), EVEN, recipe=replace(short, augment="none"), run=run)
+    account = run.read("defences")["dp"]
+    assert account["noise"] == 1.0 and account["steps"] == 3 and account["rate"] == 8 / 24
+
+
+def assert_all_moved(build, *defences, **more):
+    model, drawn = build(), build()
+    fit(model, *defences, **more)
+    assert not any(torch.equal(p, drawn.get_parameter(name)) for name, p in model.named_parameters())
 
 
 def test_other_defences_are_other_runs(tmp_path):

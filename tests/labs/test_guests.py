@@ -41,7 +41,9 @@ def test_a_guest_is_measured_under_its_own_name_and_changes_nothing_else(smoke, 
         cells = nbformat.read(page, as_version=4).cells
         outputs = "".join(str(output) for cell in cells for output in cell.get("outputs", []))
         assert guest in outputs, f"lab {lab} says nothing of its guest"
-        assert live(tmp_path, lab) == live(smoke[0], lab) or threads(smoke[0], lab) != threads(tmp_path, lab)
+        alone = live(smoke[0], lab)
+        assert alone, f"lab {lab} has measured nothing"
+        assert live(tmp_path, lab) == alone or threads(smoke[0], lab) != threads(tmp_path, lab)
 
 
 def live(out, lab):

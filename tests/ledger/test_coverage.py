@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
+import coverage_page
 import pytest
 import yaml
 
@@ -91,17 +89,11 @@ def test_a_place_listed_twice(tmp_path):
 
 
 def test_the_page_counts_places_and_groups_claims_by_verdict():
-    spec = importlib.util.spec_from_file_location(
-        "coverage_page", Path(__file__).parents[2] / "book" / "coverage_page.py"
-    )
-    book = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(book)
-
     def judged(name, verdict, paper="lu2022"):
         claim = papers.Claim(f"{paper}.{name}", paper, "T", "05", "ordering", "S.", "psnr[a] > psnr[b]")
         return Judgement(claim, "class", verdict, "r", scope="" if verdict == MEASURING else STAND_IN)
 
-    text = book.page(
+    text = coverage_page.page(
         [
             coverage.Place("lu2022", "Table 1", "A | B.", ("lu2022.a.b", "lu2022.a.c", "lu2022.a.d"), "Not E."),
             coverage.Place("lu2022", "Figure 1", "C.", why_not="A drawing."),

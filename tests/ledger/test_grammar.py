@@ -117,21 +117,6 @@ def test_the_draft_s_expressions_parse(text, names):
     assert len(parsed) == names and all(name in text for name in parsed)
 
 
-GRID = [
-    1e-35, 1e-12, 1e-7, 1e-3, 0.05, 0.3, 0.5, 0.9, 1.0, 15.0, 30.0, 60.0, 98.0, 130.0, 250.0, 23.52, 27.83, 0.0, -1.0, -2.0, 5.0,
-]  # fmt: skip
-
-
-def test_every_claim_of_the_book_parses_and_can_go_either_way(subtests):
-    for one in papers.claims():
-        with subtests.test(one.id):
-            comparison = parse(one.compare, one.id)
-            assert comparison.names
-            rng = np.random.default_rng(0)
-            outcomes = comparison({name: rng.choice(GRID, 20_000) for name in comparison.names})
-            assert outcomes.any() and not outcomes.all()  # a claim that cannot fail, or cannot hold, decides nothing
-
-
 NO_NUMBERS = [
     "__import__('os').system('true')", "psnr.real", "psnr", "psnr[0]", "psnr['a']", "psnr[a:b]", "psnr[a, 1]", "psnr[()]",
     "psnr[a][b]", "psnr[max(a, b)]", "psnr[A]", "PSNR[a]", "psnr[a] ** 2", "psnr[a] // 2", "psnr[a] % 2", "+psnr[a]", "~psnr[a]",

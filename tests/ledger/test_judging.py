@@ -1,11 +1,10 @@
 """Verdicts from evidence, with values that were worked out by hand: needs, measuring, scope, tries, identities, exact values."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
-from privlab.ledger import evidence, judging, panel, papers, rule
+from privlab.ledger import evidence, judging, panel, papers
 from privlab.ledger.evidence import FIRST, Registration, Repeat
 from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, NOT_TESTED, OWN, REPRODUCED, STAND_IN
 
@@ -244,21 +243,3 @@ def test_every_claim_of_every_lab_has_a_judgement():
     )
     with pytest.raises(ValueError, match="lab='5'; give its two digits"):
         panel.show("5")
-
-
-CONVERTED = [c for c in papers.claims() if c.experiments]
-
-
-@pytest.mark.parametrize("asked", CONVERTED, ids=lambda c: c.id)
-def test_a_claim_with_experiments_can_be_put_to_the_rule(asked):
-    for text in (asked.compare, *asked.needs):
-        comparison = judging.parse(text, asked.id)
-        rule.chances(
-            comparison.tree, {name: rule.Sample(judging.np.array([1.0, 2.0]), ONE) for name in comparison.names}
-        )
-
-
-def test_what_is_registered_for_the_book_can_be_judged():
-    """No name is measured by two experiments of its claim, at any size that is complete."""
-    for asked in CONVERTED:
-        assert json.dumps(judging.judge(asked).reason)

@@ -8,12 +8,12 @@ import io
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markup import Page
 
 from privlab.ledger import panel, report
 from privlab.ledger.figures import Figure
@@ -132,42 +132,16 @@ def test_no_text_breaks_a_markdown_row(text):
 # -- html ----------------------------------------------------------------------------------------------------------------
 
 
-class Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
-        self.words = ""
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.append((tag, dict(attrs)))
-        if tag != "br":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words += data
-
-
-def parsed(html: str) -> Tags:
-    tags = Tags()
-    tags.feed(html)
-    assert not tags.open
-    return tags
-
-
 def test_a_panel_can_be_read_without_seeing_colours_or_layout():
-    tags = parsed(panel.Panel("The title", tuple(SEVERAL))._repr_html_())
-    assert [t for t, _ in tags.seen[:3]] == ["div", "table", "caption"] and "The title" in tags.words
-    headers = [attrs["scope"] for tag, attrs in tags.seen if tag == "th"]
+    page = Page(panel.Panel("The title", tuple(SEVERAL))._repr_html_())
+    assert page.names[:3] == ["div", "table", "caption"] and "The title" in page.text
+    headers = [th["scope"] for th in page.all("th")]
     assert headers == ["col"] * 2 + ["row"] * 3
     for verdict in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE):
-        assert f"{report.ICONS[verdict]}\u00a0{verdict}" in tags.words and f"reason for {verdict}" in tags.words
-    assert tags.words.count("more: claims/lu2022.two.html in the book") == 1
+        assert f"{report.ICONS[verdict]}\u00a0{verdict}" in page.text and f"reason for {verdict}" in page.text
+    assert page.text.count("more: claims/lu2022.two.html in the book") == 1
     # colour only edges a cell: text keeps the page's own colours and contrast
-    assert not any(re.search(r"(?<![-\w])(color|background)", attrs.get("style") or "") for _, attrs in tags.seen)
+    assert not any(re.search(r"(?<![-\w])(color|background)", attrs.get("style", "")) for _, attrs in page.tags)
 
 
 def test_a_panel_says_the_verdict_first_and_numbers_by_plain_names():
@@ -257,10 +231,8 @@ def test_every_decision_has_an_edge_of_its_own_brightness():
 
 
 def test_no_text_breaks_out_of_html():
-    tags = parsed(
-        panel.Panel(NASTY, (judged(statement=NASTY, where=NASTY, printed=NASTY, compare=NASTY),))._repr_html_()
-    )
-    assert {t for t, _ in tags.seen} == {
+    page = Page(panel.Panel(NASTY, (judged(statement=NASTY, where=NASTY, printed=NASTY, compare=NASTY),))._repr_html_())
+    assert set(page.names) == {
         "div",
         "p",
         "em",
@@ -278,7 +250,7 @@ def test_no_text_breaks_out_of_html():
         "details",
         "summary",
     }
-    assert tags.words.count("<script>") == 5
+    assert page.text.count("<script>") == 5
 
 
 def test_a_panel_reads_in_a_terminal():

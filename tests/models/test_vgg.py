@@ -1,11 +1,9 @@
 """The narrow VGG: timm's own network at other widths."""
 
-import pytest
 import torch
 from torch import nn
 
 from privlab import models
-from privlab.models import skip_connections, vgg
 
 
 def test_it_is_a_chain_of_two_convolutions_at_each_width():
@@ -25,8 +23,3 @@ def test_the_head_is_small_and_the_seed_decides_the_weights():
     for a, b, c in zip(one.parameters(), same.parameters(), other.parameters(), strict=True):
         assert torch.equal(a, b)
         assert a.ndim == 1 or not torch.equal(a, c)
-
-
-def test_there_is_nothing_to_cut():
-    with pytest.raises(ValueError, match="VGG has no skip connections"):
-        skip_connections.remove(vgg.build("vgg_narrow"), 4)

@@ -57,14 +57,6 @@ def test_attention_is_unfused_and_the_setting_restored():
     assert use_fused_attn() == before
 
 
-def test_second_derivatives_exist():
-    model = models.build("vit_cifar", depth=1, embed_dim=64, num_heads=4)
-    x = X.clone().requires_grad_()
-    (g,) = torch.autograd.grad(model(x).square().sum(), model.pos_embed, create_graph=True)
-    (second,) = torch.autograd.grad(g.square().sum(), x)
-    assert second.abs().sum() > 0
-
-
 def test_the_scale_of_the_position_embedding_is_a_knob():
     assert models.build("vit_cifar").pos_embed.std().item() == pytest.approx(0.02, rel=0.1)
     assert models.build("vit_cifar", position_std=1.0).pos_embed.std().item() == pytest.approx(1, rel=0.05)
@@ -331,25 +323,21 @@ def test_a_model_without_positions_is_named():
 # -- parts ----------------------------------------------------------------------------------------------------------------
 
 
-def test_vit_b_has_the_groups_of_zhang2024_table_6():
-    groups = parts.group(timm.create_model("vit_base_patch16_224"))
-    assert {part: len(names) for part, names in groups.items()} == dict(stem=4, attention=48, mlp=48, norm=48, head=4)
-    assert "norm.weight" in groups["head"]
-
-
 @pytest.mark.parametrize(
     ("name", "expected", "blocks"),
     [
+        ("vit_base_patch16_224", dict(stem=4, attention=48, mlp=48, norm=48, head=4), 12),  # Zhang et al. 2024, Table 6
         ("resnet50", dict(stem=3, conv=52, norm=104, head=2), 16),
         ("swin_tiny_patch4_window7_224", dict(stem=4, attention=60, mlp=48, conv=3, norm=54, head=4), 12),
         ("convnext_tiny", dict(stem=4, mlp=90, conv=42, norm=42, head=4), 18),
         ("deit_tiny_distilled_patch16_224", dict(stem=5, attention=48, mlp=48, norm=48, head=6), 12),
     ],
 )
-def test_other_families(name, expected, blocks):
+def test_a_family_has_these_groups(name, expected, blocks):
     model = timm.create_model(name)
     groups = parts.group(model)
     assert {part: len(names) for part, names in groups.items()} == expected
+    assert "norm.weight" in groups["head"] or "norm.weight" not in dict(model.named_parameters())
     assert sorted(n for names in groups.values() for n in names) == sorted(n for n, _ in model.named_parameters())
     assert len(parts.blocks(model)) == blocks
     inside = [n for n, _ in model.named_parameters() if n.startswith(tuple(f"{b}." for b in parts.blocks(model)))]

@@ -8,13 +8,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from privlab.notebook.control_sweep import sweep
 
-
-@pytest.fixture(autouse=True)
-def shell():
-    w.Widget.close_all()
-    yield InteractiveShell.instance()
-    w.Widget.close_all()
-    InteractiveShell.clear_instance()
+pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
 
 
 def visited(control, trait="value"):

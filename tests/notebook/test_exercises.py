@@ -2826,11 +2826,6 @@ def test_every_exercise_of_the_labs_has_a_check_and_the_other_way_round():
     assert sorted(name for name, _ in answers("solution")) == checks.names() == sorted(WRONG)
 
 
-def test_every_lab_has_three_exercises():
-    for lab in catalogue.labs(LABS):
-        assert lab.path.read_text().count("checks.verify(") >= 3, lab.name
-
-
 @pytest.mark.parametrize(("name", "answer"), list(answers("solution")))
 def test_the_solution_is_accepted(name, answer):
     outcome = checks.verify(name, answer)
@@ -2995,7 +2990,7 @@ def test_every_single_slip_of_the_last_labs_has_a_reason_of_its_own(name):
 
 
 def test_every_check_turns_at_least_three_wrong_answers_away():
-    assert WRONG.keys() == set(checks.names()) and min(map(len, WRONG.values())) >= 3
+    assert min(map(len, WRONG.values())) >= 3
 
 
 def test_strict_runs_raise(monkeypatch):

@@ -20,12 +20,7 @@ from privlab.notebook.flipbook import Control
 WORDS, NUMBERS = ("a", "b", "c"), tuple(range(9))
 
 
-@pytest.fixture(autouse=True)
-def shell():
-    ipywidgets.Widget.close_all()
-    yield InteractiveShell.instance()
-    ipywidgets.Widget.close_all()
-    InteractiveShell.clear_instance()
+pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
 
 
 def say(**values):

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
 from PIL import Image
 
 from privlab.notebook import pad, plots
@@ -150,12 +149,8 @@ def test_an_exception_of_the_function_is_shown_and_raised(made):
     assert made.result.outputs[0]["ename"] == "RuntimeError"
 
 
-def test_a_sweep_moves_the_inks_and_clicks_every_button(made, sent):
-    InteractiveShell.instance()
-    try:
-        example = made.text.value
-        assert list(sweep()) == ["ink", "Send", "Clear", "Example"]
-        assert len(sent) == 1 and made.text.value == example
-        assert not made.result.outputs  # so a page shows no result before its reader sends something
-    finally:
-        InteractiveShell.clear_instance()
+def test_a_sweep_moves_the_inks_and_clicks_every_button(made, sent, shell):
+    example = made.text.value
+    assert list(sweep()) == ["ink", "Send", "Clear", "Example"]
+    assert len(sent) == 1 and made.text.value == example
+    assert not made.result.outputs  # so a page shows no result before its reader sends something

@@ -11,15 +11,14 @@ import itertools
 import re
 import threading
 from contextlib import asynccontextmanager
-from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
 from ipywidgets.widgets import widget as registry
 from jupyter_client.manager import AsyncKernelManager
+from markup import Page
 from PIL import Image
 from torch import nn
 
@@ -71,27 +70,9 @@ def endless():
         step += 1
 
 
-class Page(HTMLParser):
-    """What a piece of HTML holds: the images with their alt texts, the tags, the text."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.images, self.tags, self.labels, self.text = [], [], [], ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.labels += [value for name, value in attrs if name == "aria-label"]
-        if tag == "img":
-            self.images.append(dict(attrs))
-
-    def handle_data(self, data):
-        self.text += data
-
-
 def shown(widget):
     """(height, width, 3) bytes of the image that a player's HTML shows."""
-    (image,) = Page(widget.value).images
+    (image,) = Page(widget.value).all("img")
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(image["src"].split("base64,")[1]))))
 
 
@@ -157,7 +138,7 @@ def test_psnr_by_hand():
 def test_every_image_has_an_alt_text_and_crisp_pixels():
     begin, truth = real(batch=2)
     p = player.watch(begin, truth)
-    found, true = (Page(w.value).images[0] for w in p.children[0].children)
+    found, true = (Page(w.value).all("img")[0] for w in p.children[0].children)
     assert found["alt"] == "2 images that the attack has found, at step 0." and true["alt"] == "The true images."
     assert "image-rendering:pixelated" in found["style"] and "aspect-ratio:13/6" in found["style"]
     p.step()
@@ -185,10 +166,12 @@ def test_texts_are_escaped():
     )
     p.step()
     page = Page(p.found.value + p.text.value + p.chart.value)
-    assert not {"b", "u", "i"} & set(page.tags)
+    assert not {"b", "u", "i"} & set(page.names)
     assert '"<u>s</u> 1 · ended: <i>r</i> · <b>t</b> 1 · 2 evaluations' in page.text
-    assert page.images[0]["alt"].endswith('at "<u>s</u> 1.')
-    assert page.labels == ['loss: 1 at "<u>s</u> 0, 1 at "<u>s</u> 1; from 1 to 1']
+    assert page.all("img")[0]["alt"].endswith('at "<u>s</u> 1.')
+    assert [has["aria-label"] for _, has in page.tags if "aria-label" in has] == [
+        'loss: 1 at "<u>s</u> 0, 1 at "<u>s</u> 1; from 1 to 1'
+    ]
 
 
 # -- the end -------------------------------------------------------------------------------------------------------------
@@ -475,12 +458,6 @@ def test_a_loop_that_ends_leaves_a_player_that_goes_on_elsewhere(caplog):
 
 
 # -- headless ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def shell():
-    yield InteractiveShell.instance()
-    InteractiveShell.clear_instance()
 
 
 @pytest.mark.parametrize("with_loop", [False, True])

@@ -4,12 +4,12 @@ import json
 import math
 import os
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from markup import Page
 
 from privlab.notebook import widgets
 from privlab.notebook.control_sweep import sweep
@@ -198,24 +198,16 @@ def test_a_damaged_file_stops_no_lab(content):
     assert guess.value == ["Swin"] and which().value == ["Swin"]
 
 
-class Inputs(HTMLParser):
-    def __init__(self, page):
-        super().__init__()
-        self.inputs, self.forms = [], []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        (self.inputs if tag == "input" else self.forms if tag == "form" else []).append(dict(attributes))
-
-
 def test_a_page_without_a_kernel_has_the_question_as_a_form():
     page = which(question="Is a < b?", options=["a & b", "c"])._repr_mimebundle_()["text/html"]
-    form = Inputs(page)
-    assert form.forms == [{"class": "privlab-prediction", "method": "dialog", "data-name": "is-a-b"}]  # sent nowhere
+    form = Page(page)
+    assert form.all("form") == [
+        {"class": "privlab-prediction", "method": "dialog", "data-name": "is-a-b"}
+    ]  # sent nowhere
     assert "<legend>Is a &lt; b?</legend>" in page
-    assert [(i["type"], i["value"]) for i in form.inputs] == [("checkbox", "a & b"), ("checkbox", "c")]
+    assert [(i["type"], i["value"]) for i in form.all("input")] == [("checkbox", "a & b"), ("checkbox", "c")]
     bundle = widgets.predict("How far?", -1, 1, "dB")._repr_mimebundle_()
-    (field,) = Inputs(bundle["text/html"]).inputs
+    (field,) = Page(bundle["text/html"]).all("input")
     assert (field["type"], field["min"], field["max"], field["data-unit"]) == ("number", "-1", "1", "dB")
     assert "application/vnd.jupyter.widget-view+json" in bundle
     # a page that only has the words, such as `static_pages` makes, has nothing but the question

@@ -10,7 +10,6 @@ import time
 import numpy as np
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
 from ipywidgets.widgets import widget as registry
 from torch import nn
 
@@ -214,13 +213,9 @@ def test_real_searches_race():
         player.race({"a": way([BLANK[..., :8, :8]])}, TRUTH[..., :8, :8])
 
 
-def test_a_sweep_clicks_every_button_of_a_race_and_leaves_one_that_is_over():
-    InteractiveShell.instance()
-    try:
-        race = two(steps=50)
-        assert list(sweep()) == ["Play", "Pause", "Step"]
-        assert race.states["open"].step == 4  # Play is a step where no loop runs
-        race.finish()
-        assert sweep() == {}
-    finally:
-        InteractiveShell.clear_instance()
+def test_a_sweep_clicks_every_button_of_a_race_and_leaves_one_that_is_over(shell):
+    race = two(steps=50)
+    assert list(sweep()) == ["Play", "Pause", "Step"]
+    assert race.states["open"].step == 4  # Play is a step where no loop runs
+    race.finish()
+    assert sweep() == {}

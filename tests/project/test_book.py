@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import html
-import importlib.util
 import json
 import os
 import re
@@ -17,11 +16,14 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
+import docstrings
 import ipywidgets
 import nbformat
 import pytest
 import torch
+import vendor
 from nbformat.v4 import new_output
+from pages import _BOOKKEEPING
 
 import privlab
 from privlab import leak, ledger
@@ -328,7 +330,7 @@ def test_each_lab_can_be_downloaded_and_no_button_leads_to_strangers(pages, hous
     ],
 )
 def test_bookkeeping_is_folded_and_what_a_lab_is_about_is_not(source, folds):
-    assert bool(from_file(ROOT / "book/pages.py")._BOOKKEEPING.search(source)) == folds
+    assert bool(_BOOKKEEPING.search(source)) == folds
 
 
 def test_what_goes_deeper_is_a_page_below_its_lab_and_each_leads_to_the_other(pages, house):
@@ -561,17 +563,6 @@ def test_our_own_colours_stand_out_from_the_page():
         for colour in re.findall(r"(?:color|outline|border[\w-]*):[^;]*?(#[0-9a-f]{3,6})\b", rule):
             low, high = sorted((light(colour), page))
             assert (high + 0.05) / (low + 0.05) >= 4.5, (colour, rule)
-
-
-def from_file(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-docstrings = from_file(ROOT / "book/docstrings.py")
-vendor = from_file(ROOT / "data_scripts/vendor.py")
 
 
 def test_a_vendored_file_that_was_changed_is_had_again(tmp_path, monkeypatch):

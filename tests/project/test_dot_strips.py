@@ -1,19 +1,10 @@
 """The dots of a claim's page: what they say in words, and where they stand; by hand."""
 
-import importlib.util
 import re
-import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-
-FILE = Path(__file__).parents[2] / "book/dot_strips.py"
-spec = importlib.util.spec_from_file_location("dot_strips", FILE)
-dot_strips = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = dot_strips  # which dataclasses look for
-spec.loader.exec_module(dot_strips)
-Strip, number, drawn = dot_strips.Strip, dot_strips.number, dot_strips.drawn
+from dot_strips import Strip, drawn, number
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,15 @@
 """The findings: ten short paragraphs with a figure, each resting on claims whose verdicts are those for which it was written."""
 
 import re
-import sys
 from pathlib import Path
 
+import findings_page
 import pytest
 
 from privlab.ledger import judging
 from privlab.runner import catalogue
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "book"))
-try:
-    import findings_page
-finally:
-    sys.path.pop(0)
-
 FINDINGS = findings_page.findings()
 README = (ROOT / "README.md").read_text()
 NAMES = re.compile(r"(?:DeiT-Ti|ViT-B|ResNet|ConvNeXt|float|bfloat)\W?\d+")  # digits that count nothing

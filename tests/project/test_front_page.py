@@ -1,10 +1,9 @@
 """The front page: pictures of the committed evidence, and a card for each threat model that leads to its first lab."""
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 
+import front_page
 import numpy as np
 import pytest
 from PIL import Image
@@ -13,10 +12,6 @@ from privlab.experiments import pictures
 from privlab.runner import catalogue
 
 ROOT = Path(__file__).parents[2]
-spec = importlib.util.spec_from_file_location("front_page", ROOT / "book/front_page.py")
-front_page = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = front_page  # which dataclasses look for
-spec.loader.exec_module(front_page)
 
 
 @pytest.fixture(scope="module")

@@ -2,27 +2,17 @@
 
 import dataclasses
 import html
-import importlib
 import re
-import sys
-from pathlib import Path
 
+import ledger_charts as charts
+import ledger_page
 import pytest
+from plain_names import plain
 
 from privlab import ledger
 from privlab.ledger import papers
 from privlab.ledger.figures import Figure
 from privlab.ledger.judging import VERDICTS
-
-BOOK = Path(__file__).parents[2] / "book"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def modules():
-    """The modules beside the book, which are no package."""
-    sys.path.insert(0, str(BOOK))
-    yield
-    sys.path.remove(str(BOOK))
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +20,11 @@ def judged():
     return ledger.judgements()
 
 
-@pytest.fixture(scope="module")
-def ledger_page(modules):
-    return importlib.import_module("ledger_page")
-
-
-@pytest.fixture(scope="module")
-def charts(modules):
-    return importlib.import_module("ledger_charts")
-
-
 def items(page):
     return re.findall(r"<li (data-.*?)</li>", page, re.DOTALL)
 
 
-def test_every_claim_is_there_once_with_its_verdict_first_and_what_the_menus_ask_for(ledger_page, judged):
+def test_every_claim_is_there_once_with_its_verdict_first_and_what_the_menus_ask_for(judged):
     page = ledger_page.page(judged)
     shown = {re.search(r'href="\.\./claims/(.*?)\.html"', item)[1]: item for item in items(page)}
     assert shown.keys() == {j.claim.id for j in judged} and len(items(page)) == len(judged)
@@ -61,7 +41,7 @@ def test_every_claim_is_there_once_with_its_verdict_first_and_what_the_menus_ask
         assert offered == set(re.findall(rf'data-{name}="(.*?)"', page)), name
 
 
-def test_the_counts_of_a_paper_are_its_verdicts_each_with_an_icon(charts, judged):
+def test_the_counts_of_a_paper_are_its_verdicts_each_with_an_icon(judged):
     (row,) = re.findall(r"<li>.*?</li>", charts.bars({"Lu": [j for j in judged if j.claim.paper == "lu2022"]}))
     told = {
         verdict: (icon, int(n))
@@ -73,14 +53,14 @@ def test_the_counts_of_a_paper_are_its_verdicts_each_with_an_icon(charts, judged
     assert len({icon for icon, _ in told.values()}) == len(told)
 
 
-def test_what_a_claim_says_stays_text(ledger_page, judged):
+def test_what_a_claim_says_stays_text(judged):
     nasty = '"><script>alert(1)</script>\n``````\n# no heading'
     claim = dataclasses.replace(judged[0].claim, statement=nasty, where=nasty, printed=nasty, numbers=())
     page = ledger_page.page([dataclasses.replace(judged[0], claim=claim, reason=nasty, stands_for="")])
     assert "<script" not in page and page.count("\n``````\n") == 2 and "\n# no heading" not in page
 
 
-def test_numbers_of_a_kind_are_held_against_each_other_and_equal_ones_lie_on_the_line(charts, judged):
+def test_numbers_of_a_kind_are_held_against_each_other_and_equal_ones_lie_on_the_line(judged):
     numbers = tuple(
         papers.Printed(name, mean, None, unit, "")
         for name, mean, unit in (
@@ -107,7 +87,6 @@ def test_numbers_of_a_kind_are_held_against_each_other_and_equal_ones_lie_on_the
     assert "PSNR (a): the paper 10, here 20" in drawing and "ours is below the paper&#x27;s for none of them" in drawing
 
 
-def test_names_are_plain(modules):
-    plain = importlib.import_module("plain_names").plain
+def test_names_are_plain():
     assert plain("psnr[gradvit, vit_std_0p02] is above") == "PSNR (gradvit, vit std 0.02) is above"
     assert plain("slope_share[a]") == "slope share (a)"

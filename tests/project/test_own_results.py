@@ -1,16 +1,12 @@
 """The tables of the book's own results: means and deviations of committed repeats, and what is missing is said."""
 
 import statistics
-import sys
-from pathlib import Path
 
+import own_results
 import pytest
 
 from privlab import experiments
 from privlab.ledger import evidence
-
-sys.path.append(str(Path(__file__).parents[2] / "book"))
-import own_results
 
 
 def test_a_cell_is_the_mean_and_the_deviation_of_the_repeats():

@@ -9,6 +9,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import nbformat
+import pictures
 import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_notebook, new_output
@@ -159,11 +160,6 @@ def test_the_book_has_the_pages_that_came_out_of_the_readme():
 
 
 def test_a_lab_that_a_picture_is_from_still_draws_it(smoke):
-    sys.path.insert(0, str(ROOT / "data_scripts"))
-    try:
-        import pictures
-    finally:
-        sys.path.pop(0)
     for lab, begins in pictures.PICTURES.values():
         _, alt, _, _ = pictures.found(smoke[0] / f"{lab}.ipynb", begins)  # it raises where the executed lab has none
         assert alt.startswith(begins)

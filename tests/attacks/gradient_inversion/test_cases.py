@@ -12,6 +12,7 @@ from privlab import data
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import Case, GaussNewton, adaptive, presets, results
 from privlab.attacks.gradient_inversion.cases import searched
+from privlab.compute import store
 from privlab.defences import perturbation, updates
 from privlab.leak import observe
 from privlab.models import morph
@@ -71,22 +72,24 @@ def test_what_is_kept_is_not_searched_for_again(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "key"),
     [
-        dict(images=(4,)),
-        dict(victim=6),
-        dict(settings=dict(steps=5)),
-        dict(changes=dict(SMALL, activations="111")),
-        dict(train=True),
-        dict(noise=0.1),
-        dict(side=64),
-        dict(sent=EVEN.settings()),
-        dict(rounds=2),
-        dict(derivative="auto"),
+        (dict(images=(4,)), "8a152e1d"),
+        (dict(victim=6), "ffc23528"),
+        (dict(settings=dict(steps=5)), "1235cd0e"),
+        (dict(changes=dict(SMALL, activations="111")), "4f2c3d28"),
+        (dict(train=True), "f2e4f042"),
+        (dict(noise=0.1), "ccf1d463"),
+        (dict(side=64), "09488060"),
+        (dict(sent=EVEN.settings()), "f7dfb9dd"),
+        (dict(rounds=2), "485360af"),
+        (dict(derivative="auto"), "94a235f3"),
     ],
 )
-def test_all_that_a_result_depends_on_is_in_its_name(change):
-    assert name(case()) != name(case(**change)) and name(case(**change)) == name(case(**change))
+def test_all_that_a_result_depends_on_is_in_its_name(change, key):
+    """And the key of its settings is what it was in every process before: else what is kept would be searched for again."""
+    assert name(case()) != name(case(**change))
+    assert store.key(case(**change).plain()).startswith(key)
 
 
 def name(one: Case) -> str:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import warnings
 from dataclasses import replace
 
 import pytest
@@ -57,12 +56,6 @@ def two(a, b):
     return grads, Leak({"w": torch.tensor(b[:2]), "b": torch.tensor(b[2:])}, 1, (1, 1, 1))
 
 
-def test_distances_by_hand():
-    grads, leak = two([3.0, 0.0, 4.0], [0.0, 0.0, 2.0])
-    assert squared_distance(None, grads, leak).item() == 9 + 0 + 4
-    assert cosine_distance(None, grads, leak).item() == pytest.approx(1 - 8 / (5 * 2))
-
-
 numbers = st.lists(st.floats(-10, 10).filter(lambda v: abs(v) > 1e-3), min_size=3, max_size=3)
 
 
@@ -79,12 +72,6 @@ def test_the_cosine_ignores_length_and_knows_direction(a, b, factor):
     unit = {n: g / Leak(grads, 1, (1, 1, 1)).norm for n, g in grads.items()}
     target = replace(leak, grads={n: g / leak.norm for n, g in leak.grads.items()})
     assert squared_distance(None, unit, target).item() == pytest.approx(2 * distance.item(), abs=1e-5)
-
-
-def test_total_variation_by_hand():
-    images = torch.tensor([[[[0.0, 1.0], [3.0, 3.0]]]])  # across: 1, 0; down: 3, 2
-    assert total_variation(images).item() == (1 + 0) / 2 + (3 + 2) / 2
-    assert total_variation(torch.ones(2, 3, 4, 4)).item() == 0
 
 
 def test_schedules_by_hand():
@@ -505,15 +492,6 @@ def test_fused_attention_is_switched_and_said(how):
     (first,) = torch.autograd.grad(loss, model.stem.weight, create_graph=True)
     with pytest.raises(RuntimeError, match="flash_attention"):
         torch.autograd.grad(first.square().sum(), model.stem.weight)
-
-
-def test_a_model_without_fused_attention_is_not_warned_about():
-    model = models.build("vit_cifar", embed_dim=16, depth=1, num_heads=2)
-    images = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    leak = observe(model, images, torch.tensor([1]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        next(gradient_inversion.inverting_gradients(2).search(model, leak))
 
 
 @pytest.mark.parametrize("name", ["resnet_cifar", "swin_cifar", "vit_cifar", "convnext_cifar"])

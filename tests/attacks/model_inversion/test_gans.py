@@ -203,7 +203,7 @@ def test_generator_and_discriminator_come_back_from_the_shelf(kind, whole, tmp_p
     assert torch.equal(images, whole[kind].synthesise(whole[kind].sample(4, 0)))
     assert torch.equal(back.realism(images), whole[kind].realism(images))
     assert generator_files.save(back, tmp_path) == folder
-    assert generator_files.save(TRAIN["gmi"](tmp_path, seed=7), tmp_path) != folder
+    assert generator_files.save(TRAIN[kind](tmp_path, seed=7), tmp_path) != folder
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 import torch
 from colorspacious import cspace_convert, deltaE
+from markup import Page
 from matplotlib import pyplot, rcParams, rcParamsDefault
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -45,24 +45,14 @@ def opened(picture: plots.Picture) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(picture.png)))
 
 
-class Tags(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-
-
 @pytest.mark.parametrize("name", DRAW)
 def test_the_alt_text_reaches_the_page(name: str) -> None:
     alt = 'Truth & "recovery" <side by side>, 110 dB'
     bundle = DRAW[name](alt)._repr_mimebundle_()
     assert bundle["text/plain"] == alt
-    ((tag, attributes),) = Tags(bundle["text/html"]).found
+    ((tag, attributes),) = Page(bundle["text/html"]).tags
     assert tag == "img" and attributes["alt"] == alt
-    assert attributes["src"] is not None and attributes["src"].startswith("data:image/png;base64,")
+    assert attributes["src"].startswith("data:image/png;base64,")
 
 
 @pytest.mark.parametrize("name", DRAW)

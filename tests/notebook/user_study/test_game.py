@@ -7,12 +7,11 @@ import io
 import json
 import re
 import threading
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
+from markup import Page
 from PIL import Image
 
 from privlab.notebook import user_study, widgets
@@ -56,29 +55,13 @@ def clock(monkeypatch):
     return made
 
 
-class Page(HTMLParser):
-    """What a piece of HTML holds: the images with their alt texts, and the text."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.images, self.text = [], ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        if tag == "img":
-            self.images.append(dict(attrs))
-
-    def handle_data(self, data):
-        self.text += data
-
-
 def said(g):
     return " ".join(Page(g.text.value).text.split())
 
 
 def grey(widget):
     """The level of the flat picture that a widget shows, in tenths."""
-    (image,) = Page(widget.value).images
+    (image,) = Page(widget.value).all("img")
     cell = np.asarray(Image.open(io.BytesIO(base64.b64decode(image["src"].split("base64,")[1]))))
     assert cell.shape == (192, 192, 3) and len(np.unique(cell)) == 1
     return round(cell[0, 0, 0] / 25.5)
@@ -159,7 +142,7 @@ def test_nothing_tells_which_is_which_before_the_end(tmp_path, clock):
 def test_alt_texts_say_where_a_picture_is_and_no_more(tmp_path, clock):
     g = user_study.play(three(), tmp_path)
     g.go.click()
-    alts = [Page(w.value).images[0]["alt"] for w in (g.target, g.left, g.right)]
+    alts = [Page(w.value).all("img")[0]["alt"] for w in (g.target, g.left, g.right)]
     assert alts == [
         "The target, pair 1 of 3: a picture of the person.",
         "The left reconstruction, pair 1 of 3.",
@@ -179,7 +162,7 @@ def test_the_end_shows_which_was_which(tmp_path, clock):
     for _ in range(2):
         clock.wait(2)
         g.buttons["left"].click()
-    (image,) = Page(g.text.value).images
+    (image,) = Page(g.text.value).all("img")
     words = ", ".join(a.choice or "none" for a in saved(tmp_path))
     assert image["alt"] == f"Pairs 1 to 3: the target above, then <one> and other. You chose: {words}."
     assert "<one>" not in g.text.value and words.startswith("none, ")
@@ -371,12 +354,6 @@ def test_a_bad_seed_is_named(tmp_path):
 
 
 # -- headless ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def shell():
-    yield InteractiveShell.instance()
-    InteractiveShell.clear_instance()
 
 
 def test_a_sweep_of_the_controls_does_not_play(shell, tmp_path):
