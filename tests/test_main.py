@@ -218,8 +218,8 @@ def test_report_of_what_is_not_there(tmp_path, capsys):
     assert "none' is not a folder of evidence; try book/evidence" in capsys.readouterr().err
     assert run("report", "--lab", "77") == 2
     assert "lab='77' has no claim; give the two digits of a lab" in capsys.readouterr().err
-    assert run("run", "--profile", "laptop") == 2
-    assert "privlab run: profile='laptop' is gone; its place is taken by 'class'" in capsys.readouterr().err
+    assert run("run", "--profile", "clas") == 2
+    assert "privlab run: profile='clas' is not a profile; did you mean 'class'" in capsys.readouterr().err
 
 
 def test_doctor_prints_its_findings(labs, capsys):

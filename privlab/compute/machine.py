@@ -182,11 +182,3 @@ def children_peak_gb() -> float | None:
     except ImportError:  # Windows
         return None
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
-
-
-def gpu_peak_gb() -> float | None:
-    """The most memory that torch has held on the GPUs, in GB; None where this process has used none."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return None
-    return max(torch.cuda.max_memory_allocated(i) for i in range(torch.cuda.device_count())) / 1e9

@@ -13,7 +13,7 @@ formula, this one is ours. `perturbation.gaussian` is another way to spend: each
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.func import grad, jvp
 
 from privlab.data.sources import nearest
-from privlab.defences.perturbation import KINDS, check_relative, seeded
+from privlab.defences.perturbation import check_relative, normal, seeded
 from privlab.leak import Leak
 from privlab.models import parts
 from privlab.models.forward import functional, preprocessing
@@ -37,24 +37,21 @@ def spread(
     shares: Mapping[Group, float],
     relative: float,
     seed: int | None = 0,
-    kind: str = "gaussian",
     model: nn.Module | None = None,
 ) -> Leak:
-    """Noise on an update under one budget, spent group by group.
+    """Normal noise on an update under one budget, spent group by group.
 
     shares: group -> share of the noise's energy, 0 or more, 1 together, such as {"stem": 0.5, "rest": 0.5}; `UNIFORM` is {"all": 1}. A
         group is a word of `parts.WORDS` (then `model` is needed), the name of one parameter, a tuple of names, "rest" for what no other
         key names, or "all". Only parameters that are in the update count; what is in no group gets no noise.
     relative: expected norm of the noise over the norm of the update, 0 or more, about: the root of its expected square.
-    kind: "gaussian", or "laplacian" with heavier tails at the same energy.
     seed: a tensor's noise is the same up to its size whatever the shares are, so that two ways to spend can be compared pair by pair. None
         draws from torch's own generator.
     Raises ValueError for shares that are negative or do not add up to 1, a group that does not exist or has no parameter in the update,
-    another kind, a negative `relative`.
+    a negative `relative`.
     """
-    sizes, draw = deviations(leak, shares, relative, model), _draw(kind)
-    generator = seeded(seed)
-    noise = {name: draw(g, generator).to(g) for name, g in leak.grads.items()}
+    sizes, generator = deviations(leak, shares, relative, model), seeded(seed)
+    noise = {name: normal(g, generator).to(g) for name, g in leak.grads.items()}
     return replace(leak, grads={name: g + sizes[name] * noise[name] for name, g in leak.grads.items()})
 
 
@@ -164,9 +161,3 @@ def _named(
             f"shares: {word!r} is a part of a model, which has to be looked at; give model=... too, or a tuple of names"
         )
     return [name for name in parts.names(model, word) if name in present]
-
-
-def _draw(kind: str) -> Callable[[Tensor, torch.Generator | None], Tensor]:
-    if kind not in KINDS:
-        raise ValueError(f"kind={kind!r} is no noise{nearest(kind, [*KINDS])}")
-    return KINDS[kind]

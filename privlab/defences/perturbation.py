@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -50,9 +50,6 @@ def laplace(like: Tensor, generator: torch.Generator | None) -> Tensor:
 def seeded(seed: int | None) -> torch.Generator | None:
     """A generator on the CPU, so that noise is the same on every device; None, torch's own on the device, for no seed."""
     return None if seed is None else torch.Generator().manual_seed(seed)
-
-
-KINDS: dict[str, Draw] = {"gaussian": normal, "laplacian": laplace}
 
 
 def _noisy(leak: Leak, relative: float, seed: int | None, draw: Draw) -> Leak:
@@ -100,55 +97,38 @@ def sparse(leak: Leak, share: float) -> Leak:
     return replace(leak, grads=grads)
 
 
-def low_bits(leak: Leak, bits: int, seed: int | None = None) -> Leak:
-    """Each gradient tensor rounded to 2^bits levels, evenly spread from its smallest number to its largest.
+def low_bits(leak: Leak, bits: int) -> Leak:
+    """Each gradient tensor rounded to the nearest of 2^bits levels, evenly spread from its smallest number to its largest.
 
-    bits: 1 to 16.
-    seed: None rounds to the nearest level; a whole number rounds up or down by chance, so that each number stays the same on average
-        (Alistarh et al. 2017 round like this, on other levels).
-    Rounding to the nearest errs like noise of the standard deviation (largest - smallest) / (2^bits - 1) / sqrt(12), where the levels lie
-    close; with few bits a tensor's small numbers become one level, which need not be 0.  Raises ValueError for other bits.
+    bits: 1 to 16.  Raises ValueError for others.
+    Rounding errs like noise of the standard deviation (largest - smallest) / (2^bits - 1) / sqrt(12), where the levels lie
+    close; with few bits a tensor's small numbers become one level, which need not be 0.
     Source: Zhu et al. 2019, section 5 (low precision as a defence).
     """
     if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 16:
         raise ValueError(f"bits={bits!r} is no number of bits; give 1 to 16, such as 8")
-    generator = None if seed is None else torch.Generator().manual_seed(seed)
 
     def rounded(g: Tensor) -> Tensor:
         low, high = g.double().aminmax()
         if low == high:
             return g
-        place = (g.double() - low) / (high - low) * (2**bits - 1)  # in steps from the lowest level
-        if generator is None:
-            place = place.round()
-        else:
-            place = (place + torch.rand(g.shape, generator=generator).to(place)).floor().clamp(max=2**bits - 1)
+        place = ((g.double() - low) / (high - low) * (2**bits - 1)).round()  # in steps from the lowest level
         return (low + place / (2**bits - 1) * (high - low)).to(g)
 
     return replace(leak, grads={name: rounded(g) for name, g in leak.grads.items()})
 
 
-def parameters(model: nn.Module, relative: float, seed: int = 0, only: Sequence[str] | None = None) -> nn.Module:
+def parameters(model: nn.Module, relative: float, seed: int = 0) -> nn.Module:
     """A copy of a model with normal noise on its weights, of `relative` times the norm of each tensor; a tensor of zeros stays.
 
-    relative: 0 or more.  only: names of the parameters that get noise, see `parts.names`; all if not given.
+    relative: 0 or more.  Raises ValueError for a negative share.
     The mode of the copy is the model's, and its buffers (running statistics) are.
-    Raises ValueError for a negative share, and for names that the model lacks.
     Source: Zhang et al. 2024, section 7.2, which proposes noise on parameters and leaves its scale open.
     """
     check_relative(relative, "a weight tensor's norm")
-    names = [name for name, _ in model.named_parameters()]
-    if isinstance(only, str):
-        raise ValueError(f"only={only!r} is one word; give a list of parameter names: [{only!r}]")
-    if unknown := [name for name in only or () if name not in names]:
-        raise ValueError(
-            f"only: {type(model).__name__} has no parameter {unknown[0]!r}; it has {len(names)}, such as {names[0]!r}"
-        )
     noisy = copy.deepcopy(model)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for name, p in noisy.named_parameters():
-            noise = normal(p, generator).to(p)  # drawn for all, so that a seed means the same whatever `only` is
-            if only is None or name in only:
-                p.add_(relative * p.norm() / p.numel() ** 0.5 * noise)
+        for p in noisy.parameters():
+            p.add_(relative * p.norm() / p.numel() ** 0.5 * normal(p, generator).to(p))
     return noisy

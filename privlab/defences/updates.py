@@ -39,15 +39,10 @@ def laplacian(leak: Leak, model: nn.Module, seed: int | None, relative: float) -
 
 
 def spread(
-    leak: Leak,
-    model: nn.Module,
-    seed: int | None,
-    shares: Mapping[noise_budget.Group, float],
-    relative: float,
-    kind: str = "gaussian",
+    leak: Leak, model: nn.Module, seed: int | None, shares: Mapping[noise_budget.Group, float], relative: float
 ) -> Leak:
-    """Noise of `relative` times the update's norm (0 or more), its energy in `shares` (1 together) of groups; see `noise_budget.spread`."""
-    return noise_budget.spread(leak, shares, relative, seed, kind, model)
+    """Normal noise of `relative` (0 or more) times the update's norm, its energy in `shares` (1 together); see `noise_budget.spread`."""
+    return noise_budget.spread(leak, shares, relative, seed, model)
 
 
 def clipped(leak: Leak, model: nn.Module, seed: int | None, norm: float) -> Leak:
@@ -96,9 +91,9 @@ class UpdateDefence(Defence):
             raise ValueError(
                 f"{self.by}: {sorted(unknown)[0]!r} is no setting of it; give {', '.join(p.name for p in parameters) or 'none'}"
             )
-        if lacking := [p.name for p in parameters if p.default is p.empty and p.name not in settings]:
+        if lacking := [p.name for p in parameters if p.name not in settings]:
             raise ValueError(f"{self.by}: {lacking[0]} is missing; give updates.sent({self.by!r}, {lacking[0]}=...)")
-        object.__setattr__(self, "given", tuple((p.name, settings[p.name]) for p in parameters if p.name in settings))
+        object.__setattr__(self, "given", tuple((p.name, settings[p.name]) for p in parameters))
         if self.by == "spread":
             noise_budget.check_shares(settings["shares"])
             if wrong := [group for group in settings["shares"] if not isinstance(group, str)]:
@@ -163,7 +158,7 @@ class UpdateDefence(Defence):
 def sent(by: str, **settings: Any) -> UpdateDefence:
     """A defence of updates.
 
-    by: one of `WAYS`, and its settings: "gaussian" or "laplacian" (relative); "spread" (shares, relative, kind; groups are words), see
+    by: one of `WAYS`, and its settings: "gaussian" or "laplacian" (relative); "spread" (shares, relative; groups are words), see
         `noise_budget.spread`; "clipped" (norm), "sparse" (share), "low_bits" (bits), see `perturbation`; "bfloat16"; "withheld" (words),
         see `parts.names`. In a training, what is withheld is never learnt: it stays as it was drawn.
     Raises ValueError for another way, settings that it lacks or misses, and numbers out of range; and a training with it, for groups and

@@ -19,7 +19,7 @@ from privlab.defences import perturbation
 from privlab.experiments.april_victims import batch, guesses, photographs
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.leak import Leak, observe
+from privlab.leak import observe
 from privlab.models import april
 
 QKV, POSITION, STEM = "blocks.0.attn.qkv.weight", "pos_embed", "patch_embed.proj.weight"
@@ -325,15 +325,12 @@ def subspace(repeat: int, shape: dict[str, Any]) -> Values:
             yield f"psnr[subspace, {name}, {dtype}]", metrics.psnr(answer, photo)
     model = victim(repeat, "b", torch.float64, **shape, position="random", position_std=1.0)
     images, labels = photographs("cifar10").take(batch(repeat, 2))
-    wrong = closed_form.subspace(model, _taken_for_one(observe(model, images, labels, names=[QKV]))).clamped
+    taken_for_one = dataclasses.replace(observe(model, images, labels, names=[QKV]), batch_size=1)
+    wrong = closed_form.subspace(model, taken_for_one).clamped
     yield (
         "psnr[subspace, batch_2, float64]",
         metrics.psnr(wrong.expand(2, -1, -1, -1), images).max(),
     )  # the nearer of the two
-
-
-def _taken_for_one(leak: Leak) -> Leak:
-    return dataclasses.replace(leak, batch_size=1)
 
 
 RANKS = {f"rank_{r}": dict(position="low_rank", position_rank=r, position_std=1.0) for r in (1, 3, 5, 8, 12, 15, 16)}

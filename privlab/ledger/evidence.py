@@ -82,12 +82,10 @@ class Rows:
         return tuple(r for r in self.repeats if first <= r.repeat < first + count)
 
 
-def checked(size: str, argument: str = "size") -> str:
-    """The size, if it is one.  Raises ValueError, with what took the place of `laptop`."""
-    if size == "laptop":
-        raise ValueError(f"{argument}='laptop' is gone; its place is taken by 'class'")
+def checked(size: str) -> str:
+    """The size, if it is one.  Raises ValueError otherwise."""
     if size not in SIZES:
-        raise ValueError(f"{argument}={size!r}; try one of {', '.join(SIZES)}")
+        raise ValueError(f"size={size!r}; try one of {', '.join(SIZES)}")
     return size
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from privlab.compute import reading
 
 _FIELDS = {
-    "status": str, "seconds": float, "error": str | None, "peak_gb": float | None, "gpu_peak_gb": float | None, "threads": int | None
+    "status": str, "seconds": float, "error": str | None, "peak_gb": float | None, "threads": int | None
 }  # fmt: skip
 
 

@@ -104,25 +104,21 @@ def lpips(images: Tensor, truth: Tensor, net: Literal["alex", "vgg"] = "alex") -
     return torch.cat(values).flatten().cpu().double()
 
 
-def fft2d(images: Tensor, truth: Tensor, form: Literal["complex", "magnitude"] = "complex") -> Tensor:
+def fft2d(images: Tensor, truth: Tensor) -> Tensor:
     """Cosine distance between the 2-D Fourier transforms of two images; lower is nearer, 0 is alike up to contrast.
 
     The GradViT paper names a cosine *similarity* in Fourier space, yet marks it lower-is-better: what it prints must be
-    a distance. Of what, it does not say, so name the form beside every number:
-      "complex": 1 - Re<F(x), F(y)> / (|F(x)| |F(y)|), in [0, 2]. By Parseval this is the cosine distance of the pixels.
-      "magnitude": the same of |F(x)| and |F(y)|, in [0, 1]. It drops the phases, so it is blind to circular shifts.
+    a distance. Of what, it does not say; this is that of the complex transforms, so `compare` calls it "fft2d_complex":
+    1 - Re<F(x), F(y)> / (|F(x)| |F(y)|), in [0, 2]. By Parseval this is the cosine distance of the pixels.
     The channels of an image count as one long vector. An image that is black throughout has no direction: its distance
     is 0 to another such image and 1 to any other.
 
     images, truth: (batch, channels, height, width); truth in [0, 1], images not clamped.
     Returns (batch,) float64.
-    Raises ValueError as `mse` does, or for another form.
+    Raises ValueError as `mse` does.
     Source: Hatamizadeh et al. 2022, section 4, "FFT 2D" of Tables 1 to 5.
     """
-    if form not in ("complex", "magnitude"):
-        raise ValueError(f"form={form!r} is no form of FFT2D; use 'complex' or 'magnitude'")
-    spectra = [torch.fft.fft2(x).flatten(1) for x in _checked(images, truth)]  # (batch, channels * height * width)
-    x, y = (s.abs() for s in spectra) if form == "magnitude" else spectra
+    x, y = (torch.fft.fft2(x).flatten(1) for x in _checked(images, truth))  # (batch, channels * height * width)
     lengths = [v.norm(dim=1, keepdim=True) for v in (x, y)]
     x, y = (v / length.where(length > 0, 1.0) for v, length in zip((x, y), lengths, strict=True))
     distance = (x - y).abs().square().sum(dim=1) / 2  # 1 - cosine of unit vectors, and exactly 0 for equal ones

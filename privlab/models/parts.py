@@ -57,21 +57,6 @@ def mlp(model: nn.Module) -> list[str]:
     return group(model).get("mlp", [])
 
 
-def conv(model: nn.Module) -> list[str]:
-    """Convolutions of the body, and downsampling."""
-    return group(model).get("conv", [])
-
-
-def norm(model: nn.Module) -> list[str]:
-    """Norms of the body."""
-    return group(model).get("norm", [])
-
-
-def head(model: nn.Module) -> list[str]:
-    """The classifier and the norm right before it."""
-    return group(model).get("head", [])
-
-
 def position(model: nn.Module) -> list[str]:
     """A ViT's position embedding and the tokens that it adds to the patches'; part of the stem.
 

@@ -27,7 +27,6 @@ Search = Iterator[State]
 
 REASONS = {
     "steps": "all steps are done",
-    "enough": "the loss is low enough",
     "patience": "the loss has not fallen for long enough",
     "not finite": "the loss or its gradient is no finite number",
 }

@@ -50,7 +50,7 @@ try:
     _found["controls"] = _control_sweep.sweep()
     _found["explorers"] = _frames.compute({seconds})
 finally:
-    _found |= {{"peak_gb": _machine.peak_gb(), "gpu_peak_gb": _machine.gpu_peak_gb()}}
+    _found["peak_gb"] = _machine.peak_gb()
     _display({{"{RUN_MIME}": _found, "text/plain": "the run's own notes"}}, raw=True)
 """
 
@@ -67,7 +67,7 @@ def execute(
     parameters: what goes into its cell tagged "parameters".  timeout: seconds a cell may take, None for no limit.
     started(cell, cells, heading) is called as each cell begins.
     Returns error (one line, or None), traceback, controls (seconds of each one's slowest answer), explorers (how many settings have a
-    frame), peak_gb, gpu_peak_gb.
+    frame), peak_gb.
     """
     lab = pairing.notebook(source)
     _check(lab, source, parameters)
@@ -113,7 +113,6 @@ def execute(
         "controls": probe.get("controls", {}),
         "explorers": probe.get("explorers", {}),
         "peak_gb": probe.get("peak_gb") or machine.children_peak_gb(),
-        "gpu_peak_gb": probe.get("gpu_peak_gb"),
     }
 
 
@@ -244,7 +243,6 @@ def main() -> None:
             "controls": {},
             "explorers": {},
             "peak_gb": None,
-            "gpu_peak_gb": None,
         }
     print(json.dumps({"result": result}), flush=True)
 

@@ -158,13 +158,6 @@ class History:
             f"train {self.train_accuracy[-1]:.3f} ({self.train_loss[-1]:.3g}){test}"
         )
 
-    @property
-    def gap(self) -> list[float]:
-        """Train less test accuracy, an epoch each: the overfitting level of Zhang et al. 2024, section 4.2."""
-        if len(self.test_accuracy) != len(self):
-            raise ValueError("there is no test accuracy to take a gap to; give fit() a test set")
-        return [a - b for a, b in zip(self.train_accuracy, self.test_accuracy, strict=True)]
-
 
 def named(recipe: Recipe | str, device: str | torch.device = "cpu", own_steps: bool = False) -> Recipe:
     """A recipe, or the one in RECIPES that bears this name, with its precision settled: "auto" becomes "bf16" or "full".

@@ -8,7 +8,7 @@ interruption. A model is one task: its row and its seed give weights, and the ra
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -74,7 +74,8 @@ class Fleet:
 
         The folder must be on a disk that every machine of the cluster sees under the same path.
         """
-        train_all([self], jobs=jobs, cluster=cluster, budget=budget, progress=progress)
+        gpu, title = self.settings["device"] == "cuda", f"{len(self.keep)} {self.settings['model']['name']}"
+        print(tasks.run(self.tasks(), title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress))
 
     def tasks(self) -> list[Task]:
         """The training of each model, for `tasks.run`."""
@@ -130,19 +131,6 @@ class Fleet:
             )
         return self._kept(m, f"features_{at}")[layer]
 
-    def signal(self, read: Callable[[Tensor, Tensor], Tensor], at: int | None = None) -> Tensor:
-        """A score that is read off the logits, such as `signals.margin`, for all models: (models, n, queries), float64.
-
-        read: takes logits (queries, n, classes) and labels (n,), returns (queries, n). One model's logits are held at a time.
-        """
-        return torch.stack([read(self.logits(m, at), self.labels).T for m in range(len(self.keep))])
-
-    def accuracy(self, at: int | None = None) -> tuple[Tensor, Tensor]:
-        """Each model's share of right answers on its members and on all other images, by the first query: two times (models,)."""
-        right = torch.stack([self.logits(m, at)[0].argmax(1) == self.labels for m in range(len(self.keep))]).double()
-        inside, outside = self.keep.double(), (~self.keep).double()
-        return (right * inside).sum(1) / inside.sum(1), (right * outside).sum(1) / outside.sum(1)
-
     def right(self, m: int, places: Tensor, at: int | None = None) -> float:
         """The share of the images in these places, indices or (n,) bool, that model m gets right, by the first query: 0 to 1."""
         return (self.logits(m, at)[0].argmax(1) == self.labels)[places].double().mean().item()
@@ -153,22 +141,6 @@ class Fleet:
         if not self.runs[m].complete:
             raise ValueError(f"m={m} is not trained yet; call train() first ({self!r})")
         return self.runs[m].load(name)
-
-
-def train_all(
-    fleets: Sequence[Fleet],
-    *,
-    jobs: int | None = None,
-    cluster: str | None = None,
-    budget: float | None = None,
-    progress: bool = True,
-) -> None:
-    """Train what is missing of several fleets, in one go over the same workers, and print one line; see `tasks.run`."""
-    todo = [task for each in fleets for task in each.tasks()]
-    names = list(dict.fromkeys(each.settings["model"]["name"] for each in fleets))
-    gpu = any(each.settings["device"] == "cuda" for each in fleets)
-    title = f"{len(todo)} {', '.join(names)}"
-    print(tasks.run(todo, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress))
 
 
 def make(

@@ -108,8 +108,6 @@ def search(table, net, method, image, seed, passes, batch=1, settings=None):
         images, labels = photographs(image, batch)
         leak = observe(model, images, labels)
         attack, price = METHODS[method](passes) if settings is None else gauss_newton(passes, **settings)
-        if method.startswith("gauss_newton"):
-            attack = replace(attack, enough=ENOUGH.get(net))
         began, curve, score = time.process_time(), [], math.nan
         for state in attack.search(model, leak, seed=seed):
             if price * state.evaluations > passes:
@@ -117,6 +115,8 @@ def search(table, net, method, image, seed, passes, batch=1, settings=None):
             score = state.score
             psnr = metrics.psnr(state.images.float(), images).mean().item()
             curve.append((price * state.evaluations, round(psnr, 2)))
+            if method.startswith("gauss_newton") and score <= ENOUGH.get(net, -math.inf):
+                break
         seconds = round(time.process_time() - began, 1)
         thinned = curve[:: max(1, len(curve) // 20)] + curve[-1:]
         return dict(psnr=curve[-1][1], seconds=seconds, score=score, curve=thinned)

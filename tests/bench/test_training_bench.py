@@ -84,7 +84,8 @@ def a_fleet(family, seed, precision):
         normalise=everything.normalise, seed=seed,
     )  # fmt: skip
     fleet.train(jobs=1)
-    scores = lira.every_target(fleet.signal(signals.margin), rows, pairs=True)  # (models, n)
+    margins = [signals.margin(fleet.logits(m), fleet.labels).T for m in range(MODELS)]  # (n, queries) each
+    scores = lira.every_target(torch.stack(margins), rows, pairs=True)  # (models, n)
     right = [training.evaluate(fleet.model(m), test)[1] for m in range(MODELS)]
     return dict(accuracy=fmean(right), auc=fmean(roc.auc(s, k) for s, k in zip(scores, rows, strict=True)))
 

@@ -67,16 +67,12 @@ def test_fft2d_by_hand() -> None:
     assert metrics.fft2d(one, other).item() == pytest.approx(1)  # orthogonal
     assert metrics.fft2d(-one, one).item() == pytest.approx(2)  # opposite
     assert metrics.fft2d(one, both).item() == pytest.approx(1 - math.sqrt(0.5))
-    assert metrics.fft2d(one, other, form="magnitude").item() == pytest.approx(0, abs=1e-12)  # one shifted
-    # |F(one)| = (1, 1, 1, 1), |F(both)| = (2, 0, 0, 2): cosine 4 / (2 sqrt 8)
-    assert metrics.fft2d(one, both, form="magnitude").item() == pytest.approx(1 - math.sqrt(0.5))
 
 
-@pytest.mark.parametrize("form", ["complex", "magnitude"])
-def test_fft2d_of_black_images(form: str) -> None:
+def test_fft2d_of_black_images() -> None:
     black, grey = torch.zeros(1, 3, 4, 4), torch.full((1, 3, 4, 4), 0.5)
-    assert metrics.fft2d(black, black, form).item() == 0
-    assert metrics.fft2d(black, grey, form).item() == metrics.fft2d(grey, black, form).item() == 1
+    assert metrics.fft2d(black, black).item() == 0
+    assert metrics.fft2d(black, grey).item() == metrics.fft2d(grey, black).item() == 1
 
 
 # -- laws --------------------------------------------------------------------------------------------------------------
@@ -94,7 +90,6 @@ def test_psnr_falls_as_mse_grows(images: torch.Tensor, truth: torch.Tensor) -> N
 def test_symmetric(images: torch.Tensor, truth: torch.Tensor) -> None:
     for metric in (metrics.mse, metrics.psnr, metrics.fft2d):
         assert torch.equal(metric(images, truth), metric(truth, images))
-    assert torch.equal(metrics.fft2d(images, truth, "magnitude"), metrics.fft2d(truth, images, "magnitude"))
 
 
 @given(batches, batches, st.floats(-0.5, 0.5))
@@ -113,31 +108,21 @@ def test_a_batch_in_another_order_has_its_values_in_that_order(
 
 
 @given(batches, batches)
-def test_complex_fft2d_is_the_cosine_distance_of_the_pixels(images: torch.Tensor, truth: torch.Tensor) -> None:
+def test_fft2d_is_the_cosine_distance_of_the_pixels(images: torch.Tensor, truth: torch.Tensor) -> None:
     images, truth = images + 1e-3, truth * 0.9 + 0.1  # not black
     cosine = torch.nn.functional.cosine_similarity(images.flatten(1), truth.flatten(1))
-    distance = metrics.fft2d(images, truth, form="complex")
+    distance = metrics.fft2d(images, truth)
     assert torch.allclose(distance, 1 - cosine, atol=1e-12)
     assert (distance >= 0).all() and (distance <= 2).all()
 
 
-@given(batches, batches, st.integers(0, 3), st.integers(0, 4))
-def test_magnitude_fft2d_is_blind_to_circular_shifts(
-    images: torch.Tensor, truth: torch.Tensor, down: int, right: int
-) -> None:
-    shifted = images.roll((down, right), dims=(2, 3))
-    before, after = (metrics.fft2d(x, truth, form="magnitude") for x in (images, shifted))
-    assert torch.allclose(before, after, atol=1e-9)
-    assert (before >= 0).all() and (before <= 1 + 1e-12).all()
-
-
-def test_complex_fft2d_sees_circular_shifts(photos: torch.Tensor) -> None:
+def test_fft2d_sees_circular_shifts(photos: torch.Tensor) -> None:
     assert (metrics.fft2d(photos.roll(8, dims=3), photos) > 0.01).all()
 
 
-@given(batches, batches, st.floats(0.1, 5), st.sampled_from(["complex", "magnitude"]))
-def test_fft2d_ignores_contrast(images: torch.Tensor, truth: torch.Tensor, factor: float, form: str) -> None:
-    assert torch.allclose(metrics.fft2d(images * factor, truth, form), metrics.fft2d(images, truth, form), atol=1e-9)
+@given(batches, batches, st.floats(0.1, 5))
+def test_fft2d_ignores_contrast(images: torch.Tensor, truth: torch.Tensor, factor: float) -> None:
+    assert torch.allclose(metrics.fft2d(images * factor, truth), metrics.fft2d(images, truth), atol=1e-9)
 
 
 # -- SSIM and LPIPS ----------------------------------------------------------------------------------------------------
@@ -349,8 +334,6 @@ def test_other_bad_input() -> None:
         metrics.lpips(GOOD[..., :8, :8], GOOD[..., :8, :8])
     with pytest.raises(ValueError, match="got 2 channels; LPIPS takes 3"):
         metrics.lpips(GOOD[:, :2], GOOD[:, :2])
-    with pytest.raises(ValueError, match="form='phase' is no form of FFT2D; use 'complex' or 'magnitude'"):
-        metrics.fft2d(GOOD, GOOD, form="phase")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="10 x 32 pixels are less than SSIM's 11 x 11 window; use mse or psnr"):
         metrics.ssim(GOOD[:, :, :10], GOOD[:, :, :10])
     with pytest.raises(ValueError, match=r"values: got shape \(0,\); give one value an image"):

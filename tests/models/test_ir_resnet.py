@@ -104,7 +104,7 @@ def test_the_rest_of_the_package_finds_its_parts():
     assert representations.stages(model) == ["stages.0", "stages.1", "stages.2", "stages.3", "last"]
     assert parts.blocks(model)[:3] == ["stages.0.0", "stages.0.1", "stages.1.0"] and len(parts.blocks(model)) == 8
     assert all(name.startswith("stem.") for name in parts.stem(model)) and len(parts.stem(model)) == 4
-    assert "fc.weight" in parts.head(model)
+    assert "fc.weight" in parts.group(model)["head"]
 
 
 def test_the_callers_generator_is_left_alone():

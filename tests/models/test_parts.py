@@ -86,7 +86,7 @@ def test_what_cannot_be_traced_is_told():
 
 def test_names_of_several_parts_in_the_models_order():
     model = models.build("vit_cifar", depth=1)
-    assert parts.names(model, "head", "position") == [*parts.position(model), *parts.head(model)]
+    assert parts.names(model, "head", "position") == [*parts.position(model), *parts.group(model)["head"]]
     assert set(parts.names(model, "activation")) < set(parts.names(model, "mlp"))
     for word in parts.PARTS:
         if word != "conv":

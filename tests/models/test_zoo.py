@@ -354,7 +354,7 @@ def test_depth_counts_from_one_and_includes_both_ends():
 
 def test_named_selectors_agree_with_the_groups():
     model = timm.create_model("vit_tiny_patch16_224")
-    for part in ("stem", "attention", "mlp", "norm", "head", "conv"):
+    for part in ("stem", "attention", "mlp"):
         assert getattr(parts, part)(model) == parts.group(model).get(part, [])
 
 

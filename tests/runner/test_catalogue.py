@@ -127,8 +127,6 @@ def test_profiles():
     assert [catalogue.profile(name) for name in evidence.SIZES] == list(evidence.SIZES)
     with pytest.raises(ValueError, match="profile='clas' is not a profile; did you mean 'class'"):
         catalogue.profile("clas")
-    with pytest.raises(ValueError, match="profile=.laptop. is gone; its place is taken by .class."):
-        catalogue.profile("laptop")
 
 
 def test_the_lab_of_a_claim(folder):

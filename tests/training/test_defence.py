@@ -244,7 +244,7 @@ EVERY = [
     regularisers.mid(0.01, 8),
     dp_sgd.dp(8, 1e-5, 1.0),
     updates.sent("gaussian", relative=0.1),
-    updates.sent("spread", shares={"stem": 0.5, "rest": 0.5}, relative=0.1, kind="laplacian"),
+    updates.sent("spread", shares={"stem": 0.5, "rest": 0.5}, relative=0.1),
     updates.sent("low_bits", bits=8),
     updates.sent("bfloat16"),
     updates.sent("withheld", words=("position", "head")),

@@ -128,22 +128,7 @@ def test_an_interrupted_fleet_keeps_the_early_weights(images, trained, tmp_path)
     assert torch.equal(training.logits(made.model(0, at=1), images[0]), trained.logits(0, at=1)[0])
 
 
-# -- several fleets at once ------------------------------------------------------------------------------------------------
-
-
-def test_fleets_are_trained_together(images, trained, tmp_path, capsys):
-    one = make(images, tmp_path / "one", keep=KEEP[:1])
-    few = dict(embed_dim=12, depths=(1, 1), num_heads=(1, 2))
-    keep = data.in_out(IMAGES, 2, 1)
-    other = shadow_models.make(
-        "swin_cifar", replace(RECIPE, epochs=1), images, keep, model=few, folder=tmp_path / "other"
-    )
-    shadow_models.train_all([one, other], jobs=1, progress=False)
-    shadow_models.train_all([other, one], jobs=1, progress=False)
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("3 vit_cifar, swin_cifar: 3 trained in ") and second == "3 swin_cifar, vit_cifar: 3 reused"
-    assert "1 trained, 0 to go" in repr(one) and "2 trained, 0 to go" in repr(other)
-    assert torch.equal(one.logits(0), trained.logits(0))  # company changes nothing
+# -- its tasks -------------------------------------------------------------------------------------------------------
 
 
 def test_tasks_of_a_fleet(images, trained, tmp_path):
@@ -195,14 +180,11 @@ def test_logits_of_an_early_epoch_are_those_of_then(trained, images, tmp_path):
         trained.logits(2, at=2)
 
 
-def test_signals_and_accuracies_by_hand(trained, images):
+def test_the_share_of_right_answers_by_hand(trained, images):
     _, labels = images
-    first = trained.signal(lambda logits, labels: logits[..., 0].double())
-    assert first.shape == (MODELS, IMAGES, 2)
-    assert torch.equal(first[3, :, 1], trained.logits(3)[1, :, 0].double())
-    inside, outside = trained.accuracy()
     right = trained.logits(1)[0].argmax(1) == labels
-    assert inside[1] == right[KEEP[1]].double().mean() and outside[1] == right[~KEEP[1]].double().mean()
+    for places in (KEEP[1], ~KEEP[1], KEEP[1].nonzero().flatten()):
+        assert trained.right(1, places) == right[places].double().mean().item()
 
 
 def test_the_sets_normalisation_is_the_models(tmp_path):

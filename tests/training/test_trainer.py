@@ -236,7 +236,7 @@ def test_a_tiny_set_is_learnt_by_heart():
     model = tiny(width=8)
     history = fit(model, Recipe(epochs=60, batch_size=8, lr=0.01, weight_decay=0), test=SET)
     assert history.train_accuracy[-1] == 1 and training.evaluate(model, SET)[1] == 1
-    assert history.train_accuracy[0] < 1 and history.gap[-1] == 0
+    assert history.train_accuracy[0] < 1 and history.test_accuracy[-1] == 1
 
 
 @pytest.mark.parametrize("name", ["vit_cifar", "swin_cifar", "convnext_cifar"])
@@ -498,7 +498,6 @@ def test_the_history_is_what_one_measures_afterwards():
     assert (history.test_loss[-1], history.test_accuracy[-1]) == training.evaluate(model, other)
     assert {len(curve) for curve in dataclasses.asdict(history).values()} == {5} and len(history) == 5
     assert history.lr == [recipes.learning_rate(BUSY, 4 * epoch, 24) for epoch in range(5)]
-    assert history.gap == [a - b for a, b in zip(history.train_accuracy, history.test_accuracy, strict=True)]
     assert History(**json.loads(json.dumps(dataclasses.asdict(history)))) == history
 
 
@@ -514,10 +513,7 @@ def test_a_history_says_how_it_went():
     assert repr(history) == (
         "History: 2 epochs in 2.5 s; accuracy (loss) at the end: train 0.750 (0.25), test 0.625 (0.8)"
     )
-    assert history.gap == [0.0, 0.125]
     assert repr(History()) == "History: nothing trained yet"
-    with pytest.raises(ValueError, match=r"no test accuracy to take a gap to; give fit\(\) a test set"):
-        _ = fit(tiny(), replace(BUSY, epochs=2)).gap
 
 
 # -- logits and evaluate ------------------------------------------------------------------------------------------------------
@@ -671,7 +667,7 @@ def test_a_victim_with_a_test_set_has_a_gap_and_the_normalisation_of_its_set(tmp
     model, history = victim(tmp_path, data="grey", images=12, test=5, model=grey)
     assert model.normalise == own and model.num_classes == 3
     assert (
-        len(history.gap) == 2
+        len(history.test_accuracy) == 2
         and history.test_accuracy[-1] == training.evaluate(model, (PIXELS[15:20], LABELS[15:20]))[1]
     )
     with pytest.raises(ValueError, match="indices holds 15, and there are 15 images"):

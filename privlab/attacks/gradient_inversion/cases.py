@@ -45,7 +45,6 @@ class Case:
     attack, settings: a name of `PRESETS`, and what it takes, such as dict(steps=600).  seed: of the noise it begins with.
     noise: what the client adds to its update, see `perturbation.gaussian`; drawn by the victim's seed.
     sent: a defence of the update, by its settings (`updates.sent(...).settings()`); drawn by the victim's seed.
-    rounds: updates of the same photographs, each with noise of its own, that the attacker takes the mean of.
     informed: whether they know the defence: noise is weighed (`adaptive.tempered`), zeros of a sparse update are no numbers, and a
         clipped one has no length.
     derivative: how the search takes its directions, see `matching.GradientMatching`. New experiments give "auto", which takes half to
@@ -65,7 +64,6 @@ class Case:
     train: bool = False
     noise: float = 0.0
     sent: Mapping[str, Any] = field(default_factory=dict)
-    rounds: int = 1
     informed: bool = False
     derivative: Kind = "exact"
 
@@ -76,12 +74,6 @@ class Case:
             raise ValueError(f"derivative={self.derivative!r} is not known here; try {', '.join(map(repr, KINDS))}")
         if not self.images:
             raise ValueError("images=() leaves nothing to look for; give the place of one photograph or more")
-        if self.rounds < 1:
-            raise ValueError(f"rounds={self.rounds} brings no update; give 1 or more")
-        if self.noise and self.rounds > 1:
-            raise ValueError(
-                f"rounds={self.rounds} are of a defence given as `sent`, and noise={self.noise} is drawn once; give that noise as `sent`"
-            )
         if self.informed and (not self.sent or self.noise or self.attack == "gauss_newton"):
             raise ValueError(
                 "informed=True is for a defence given as `sent`, and for searches that can weigh tensors; give those"
@@ -89,19 +81,19 @@ class Case:
 
     def plain(self) -> dict[str, Any]:
         """All of it as plain JSON, for a worker and for the name that its result is kept under."""
-        late = ("sent", "rounds", "informed", "derivative")  # left out where nothing is set, as in what was kept before
+        late = ("sent", "informed", "derivative")  # left out where nothing is set, as in what was kept before
         return {k: v for k, v in asdict(self).items() if k not in late or v != getattr(BARE, k)}
 
     def leak(self, model: nn.Module) -> tuple[Leak, dict[str, float]]:
-        """What the attacker receives, or the mean of what they receive, and what they may know of the noise in it."""
+        """What the attacker receives, and what they may know of the noise in it."""
         leak = observe(model, *self.batch())
         if self.noise:
             leak = perturbation.gaussian(leak, self.noise, self.victim)
         if not self.sent:
             return leak, {}
         send: Any = defence.opened(self.sent)
-        mean = adaptive.averaged([send(leak, model, self.victim + 1_000_003 * n) for n in range(self.rounds)])
-        return mean, send.deviations(mean, model, self.rounds)
+        received = send(leak, model, self.victim)
+        return received, send.deviations(received, model)
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """The client's photographs, (batch, channels, height, width) in [0, 1], and their labels."""

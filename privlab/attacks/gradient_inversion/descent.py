@@ -35,7 +35,7 @@ class State:
         those of the seed that stands best, and `members` holds the images of all, (group, batch, channels, height, width).
     score: the loss as it is weighted at the end of the run, by which states and restarts are compared; NaN as long as one of those
         terms does not count yet.
-    reason: why the restart ends here: "steps" (all are done), "enough", "patience", "not finite"; empty while it goes on.
+    reason: why the restart ends here: "steps" (all are done), "patience", "not finite"; empty while it goes on.
     derivatives: how often each way to take the derivative was used so far in this restart, "exact" and "difference".
     checkpoint: call it, before the next step, for tensors from which `search` can go on.
     """
@@ -77,7 +77,6 @@ class Descent:
     schedule: Callable[[float], float]
     signed: bool
     boxed: bool
-    enough: float | None
     patience: int | None
     restart: int
     x: Tensor
@@ -120,7 +119,7 @@ class Descent:
                 self._labels(lead),
                 losses[lead],
                 scores[lead],
-                self._reason(sum(sum(row.values()) for row in losses), scores[lead]),
+                self._reason(sum(sum(row.values()) for row in losses)),
                 members,
                 self.pack,
                 self.choice.counts,
@@ -362,11 +361,9 @@ class Descent:
         else:
             self.since = self.since + 1 if math.isfinite(self.best) else 0
 
-    def _reason(self, loss: float, score: float) -> str:
+    def _reason(self, loss: float) -> str:
         if not math.isfinite(loss) or not all(v.grad.isfinite().all() for v in self.variables if v.grad is not None):
             return "not finite"
         if self.step == self.steps:
             return "steps"
-        if self.enough is not None and score <= self.enough:
-            return "enough"
         return "patience" if self.patience is not None and self.since >= self.patience else ""

@@ -58,7 +58,7 @@ class GaussNewton:
     fading: terms of the images count as much as those of the gradients are worth: less and less while these are met, and no less than
         noise in the leak allows. False: as much as the terms say.
     boxed: pixels stay in [0, 1]: those at an edge that want to leave are held there while the rest is solved for, then all are clamped.
-    labels: the rule that recovers labels where the leak holds none.  enough: stop at this score, the value of the gradients' terms.
+    labels: the rule that recovers labels where the leak holds none.
     derivative: how J v and J^T u are had: "exact", by differentiating twice and thrice; "difference", each by one more first derivative,
         see `curvature_by_differences`; "auto", by differences where they agree at the first point and at every tenth.
     """
@@ -74,7 +74,6 @@ class GaussNewton:
     boxed: bool = True
     labels: Rule = label_recovery.row_minimum
     passes: int | None = None
-    enough: float | None = None
     derivative: Kind = "exact"
 
     def __post_init__(self) -> None:
@@ -137,7 +136,7 @@ class GaussNewton:
         start: images to begin with, in place of noise: what a first-order search has found, for a warm start.
         `evaluations` counts passes: one for the residuals at a point, one for the graph of J^T u there, one for each J v and each J^T u.
         (A step of a first-order search takes two: the gradient, and its derivative.)  `score` is the value of the gradients' terms.
-        A restart ends by "steps", "passes", "enough", "not finite", or "stuck": no step helps at any damping.
+        A restart ends by "steps", "passes", "not finite", or "stuck": no step helps at any damping.
         Raises ValueError for a leak without gradients, or a model with an operator that cannot be differentiated so often; MemoryError,
         with an estimate, where the batch would not fit.
         """
@@ -275,8 +274,6 @@ class _Walk:
             return "steps"
         if self.attack.passes is not None and self.bend.passes + self.attack.least - 1 > self.attack.passes:
             return "passes"
-        if self.attack.enough is not None and score <= self.attack.enough:
-            return "enough"
         return "stuck" if self.stuck else ""
 
     def pack(self) -> Checkpoint:

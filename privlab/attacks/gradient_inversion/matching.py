@@ -52,7 +52,7 @@ class GradientMatching:
     schedule: factor on `lr` over the run.  signed: step along the sign of the image gradient (Geiping et al. 2020).
     boxed: put pixels that leave [0, 1] back to its edge, at the start and after each step.
     labels: the rule that recovers labels where the leak holds none, or "search": look for them along with the images.
-    enough: stop at this score.  patience: stop after so many steps without a lower one. See `State.score`.
+    patience: stop after so many steps without a lower `State.score`.
     group: seeds that are searched for together in each restart, so that terms of the "group" can hold them to one another.
     blind: a baseline that may do without the client's gradients, for what labels and priors alone give away.
     derivative: how the direction of a step is had, see `derivatives`. "exact": by differentiating twice. "difference": by two first
@@ -69,7 +69,6 @@ class GradientMatching:
     signed: bool = False
     boxed: bool = True
     labels: Rule | Literal["search"] = label_recovery.row_minimum
-    enough: float | None = None
     patience: int | None = None
     group: int = 1
     blind: bool = False
@@ -118,8 +117,6 @@ class GradientMatching:
             "boxed" if self.boxed else "unboxed",
             f"labels by {rule} where unknown",
         ]
-        if self.enough is not None:
-            settings.append(f"until {self.enough:g}")
         if self.patience is not None:
             settings.append(f"patience {self.patience}")
         if self.group > 1:
@@ -183,7 +180,7 @@ class GradientMatching:
         for begin in starts(leak, seed, restarts, start, resume, self.group, classes):
             descent = Descent(
                 forward, parameters, leak, terms, self.steps, self.lr, self.optimiser, self.schedule, self.signed, self.boxed,
-                self.enough, self.patience, begin.restart, begin.images, leak.labels, begin.guess, space or Pixels(), chunk, step,
+                self.patience, begin.restart, begin.images, leak.labels, begin.guess, space or Pixels(), chunk, step,
                 choose(self.derivative, model, parameters),
             )  # fmt: skip
             if begin.checkpoint:

@@ -27,6 +27,8 @@ from privlab.leak import Leak
 if TYPE_CHECKING:  # timm takes seconds to import, and a player waits for searches only
     from timm.models.vision_transformer import VisionTransformer
 
+SHRINKAGE = 1e-4  # of the covariance of public patches, see `Affine.expected`
+
 
 class Space(Protocol):
     """What a search needs of a space."""
@@ -86,7 +88,7 @@ class Affine:
         patches = self.origin.to(latent) + latent @ self.basis.to(latent).T  # (batch, patches, numbers of a patch)
         return F.fold(patches.transpose(1, 2), self.shape[1:], self.patch, stride=self.patch)
 
-    def expected(self, images: Tensor, shrinkage: float = 1e-4) -> Affine:
+    def expected(self, images: Tensor) -> Affine:
         """The same family as a Gaussian over the patches of public images sees it: latent 0 is the patch to expect, given what is known.
 
         Let N(mu, C) be that Gaussian. On the family its density is a Gaussian in the latent z, of covariance (basis^T C^-1 basis)^-1; here
@@ -95,25 +97,22 @@ class Affine:
         images of the batch: on CIFAR-10 (ViT of width 384, patch 8, 8 batches) 15.6 dB for 2 images and 13.5 for 3, 2.1 and 0.8 dB above
         the point nearest to grey.
 
-        images: (n, channels, height, width) in [0, 1], as large as this family's; their patches have to be more than `hidden`, and than the
-            numbers of a patch, unless they are shrunk.
-        shrinkage: the share of the mean variance that is put in place of as much of the covariance, 0 to 1, so that no direction is left
-            without any.
-        Raises ValueError for images that do not fit, a share out of range, or a direction in which the patches do not vary.
+        A share of `SHRINKAGE` of the covariance gives way to as much of the mean variance, so that no direction is left without any.
+
+        images: (n, channels, height, width) in [0, 1], as large as this family's; their patches have to be more than `hidden`.
+        Raises ValueError for images that do not fit, or whose patches are all alike.
         """
-        patches = self._public(images, shrinkage)
+        patches = self._public(images)
         if self.hidden == 0:
             return self
-        mean, covariance = patches.mean(0), _covariance(patches, shrinkage)
+        mean, covariance = patches.mean(0), _covariance(patches)
         weights = torch.linalg.solve(covariance, self.basis)  # C^-1 basis: (numbers of a patch, hidden)
         spread = torch.linalg.inv(self.basis.T @ weights)  # (hidden, hidden): covariance of the latent
         likely = (mean - self.origin) @ weights @ spread  # (patches, hidden)
         return replace(self, origin=self.origin + likely @ self.basis.T, basis=self.basis @ _root(spread))
 
-    def _public(self, images: Tensor, shrinkage: float) -> Tensor:
+    def _public(self, images: Tensor) -> Tensor:
         """All patches of public images, normalised: (n * patches, numbers of a patch)."""
-        if not 0 <= shrinkage <= 1:
-            raise ValueError(f"shrinkage={shrinkage} is no share; give 0 to 1, such as 0.0001")
         patches = self._cut(self.normalise(images.to(self.origin))).flatten(0, 1)
         check_range("images", images, "give public images in [0, 1]; they are normalised here")
         if len(patches) <= self.hidden:
@@ -134,15 +133,12 @@ class Affine:
         return F.unfold(images, self.patch, stride=self.patch).transpose(1, 2)  # (batch, patches, numbers of a patch)
 
 
-def _covariance(rows: Tensor, shrinkage: float) -> Tensor:
+def _covariance(rows: Tensor) -> Tensor:
     covariance = torch.cov(rows.T).view(rows.shape[1], rows.shape[1])
-    covariance = (1 - shrinkage) * covariance + shrinkage * covariance.diagonal().mean() * torch.eye(
-        len(covariance)
-    ).to(covariance)
-    variances = torch.linalg.eigvalsh(covariance)
-    if variances[0] <= 1e-12 * variances[-1]:
-        raise ValueError("images: their patches do not vary in every direction; give more images, or shrinkage=0.0001")
-    return covariance
+    variance = covariance.diagonal().mean()
+    if variance == 0:
+        raise ValueError("images: their patches are all alike; give other images")
+    return (1 - SHRINKAGE) * covariance + SHRINKAGE * variance * torch.eye(len(covariance)).to(covariance)
 
 
 def _root(covariance: Tensor) -> Tensor:

@@ -25,7 +25,6 @@ from privlab.compute import store
 from privlab.models.forward import preprocessing
 from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
-from privlab.training.epoch_loop import Watch
 
 
 class ClassBatchNorm(nn.Module):
@@ -125,7 +124,6 @@ def plg_mi(
     share: tuple[float, float] = (0.8, 1.0),
     device: str | torch.device = "cpu",
     root: Any = None,
-    watch: Watch | None = None,
     progress: bool = True,
 ) -> ConditionalDCGAN:
     """PLG-MI's GAN (Yuan et al. 2023), trained on pseudo-labelled public images; kept, and resumed, as `gans.gmi` is.
@@ -135,7 +133,6 @@ def plg_mi(
         discriminator for one of the generator.
     each: images of each class, see `pseudo_labels`.  margin: weight of the target's max-margin loss on a crop of made images in the
         generator's loss, the crop being of so large a `share` of the area. Theirs also turn, mirror and colour the images.
-    watch: see `gans.gmi`.
     Raises ValueError as `gans.gmi` and `pseudo_labels` do.
     """
     pixels = batches.pixels(images)
@@ -167,6 +164,5 @@ def plg_mi(
         "images": store.digest(pixels), "target": epoch_loop.fingerprint(target), "each": each, "margin": margin, "share": list(share)
     }  # fmt: skip
     return recipe.train(
-        "plg_mi", generator, discriminator, losses, len(chosen), settings, betas=(0.0, 0.9), root=root, watch=watch,
-        progress=progress,
+        "plg_mi", generator, discriminator, losses, len(chosen), settings, betas=(0.0, 0.9), root=root, progress=progress
     )  # fmt: skip

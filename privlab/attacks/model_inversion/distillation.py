@@ -31,41 +31,35 @@ def distil(
     seed: int,
     model: Mapping[str, Any] | None = None,
     batch_size: int = 64,
-    lr: float = 1e-3,
-    temperature: float = 1.0,
     device: str | torch.device = "cpu",
     root: Any = None,
-    watch: epoch_loop.Watch | None = None,
     progress: bool = True,
 ) -> str:
     """Teach a network of the zoo to answer public images as the target does; returns its folder in the run store, for `load`.
 
     It is trained once, and goes on where it was interrupted. It takes over the target's preprocessing; its classes are the target's.
     student, model: what `zoo.build` takes: the name, and the changes.  images: public, (n, channels, height, width), bytes or in [0, 1].
-    epochs, batch_size, lr: Adam's, at a constant rate.  temperature: of both sides (Hinton et al. 2015); 1 in LOMMA.
-    watch: see `gans.gmi`.  The loss is `divergence`.
-    Raises ValueError for images that the target does not take, fewer than a batch, or a temperature that is not positive.
+    epochs, batch_size: Adam's, at a constant rate of 1e-3.  The loss is `divergence`.
+    Raises ValueError for images that the target does not take, or fewer than a batch.
     """
     pixels = batches.pixels(images)
     epoch_loop.enough(pixels, batch_size, epochs)
-    if not temperature > 0:
-        raise ValueError(f"temperature={temperature} is not positive; try 1.0")
     normalise = preprocessing(target)
     taught = training.logits(target, pixels).to(device)  # (n, classes)
     about_student: dict[str, Any] = {"name": student, "changes": {"num_classes": taught.shape[1], **(model or {})}}
     about_student |= {"mean": list(normalise.mean), "std": list(normalise.std)}
-    settings = {
+    settings: dict[str, Any] = {
         "target": epoch_loop.fingerprint(target), "student": about_student, "images": store.digest(pixels), "epochs": epochs,
-        "seed": seed, "batch_size": batch_size, "lr": lr, "temperature": temperature,
+        "seed": seed, "batch_size": batch_size, "lr": 1e-3, "temperature": 1.0,
     }  # fmt: skip
     run = store.keyed("distilled", settings, format=FORMAT, device=device, root=root)
     network = _built(about_student, seed).to(device)
-    optimiser, pixels = torch.optim.Adam(network.parameters(), lr), pixels.to(device)
+    optimiser, pixels = torch.optim.Adam(network.parameters(), settings["lr"]), pixels.to(device)
 
     def step(rows: Tensor, draw: torch.Generator) -> None:
         rows = rows.to(pixels.device)
         answers = network(normalise(batches.unit(pixels[rows], torch.float32)))
-        epoch_loop.step(optimiser, divergence(answers, taught[rows], temperature))
+        epoch_loop.step(optimiser, divergence(answers, taught[rows]))
 
     if not run.complete:
         run.note("settings", about_student)
@@ -74,21 +68,15 @@ def distil(
         {"weights": network},
         lambda: epoch_loop.train(
             {"weights": network}, {"weights": optimiser}, step, len(pixels), epochs=epochs, batch_size=batch_size, seed=seed, run=run,
-            title=f"{student}, taught by the target", watch=epoch_loop.bound(watch, network), progress=progress,
+            title=f"{student}, taught by the target", progress=progress,
         ),
     )  # fmt: skip
     return str(run.path)
 
 
-def divergence(logits: Tensor, taught: Tensor, temperature: float = 1.0) -> Tensor:
-    """KL divergence of the student's answer from the teacher's, both logits (n, classes) over the temperature; a mean over the images.
-
-    Times the square of the temperature, so that gradients keep their size (Hinton et al. 2015).
-    """
-    soft = F.log_softmax(taught / temperature, 1)
-    return (
-        F.kl_div(F.log_softmax(logits / temperature, 1), soft, reduction="batchmean", log_target=True) * temperature**2
-    )
+def divergence(logits: Tensor, taught: Tensor) -> Tensor:
+    """KL divergence of the student's answer from the teacher's, both logits (n, classes), at temperature 1; a mean over the images."""
+    return F.kl_div(F.log_softmax(logits, 1), F.log_softmax(taught, 1), reduction="batchmean", log_target=True)
 
 
 def load(folder: str) -> nn.Module:

@@ -26,13 +26,12 @@ from privlab.training.shadow_models import Fleet
 class Score:
     """What the evaluation model says of each of n pictures.
 
-    top1, top5: (n,) bool, whether the target is its first choice, or among its first five.
+    top1: (n,) bool, whether the target is its first choice.
     knn: (n,) Euclidean distance to the nearest private photograph of the target, in its features.
     delta: (n,) the square of it, as PPA prints it.  likelihood: (n,) its probability for the target.
     """
 
     top1: Tensor = field(repr=False)
-    top5: Tensor = field(repr=False)
     knn: Tensor = field(repr=False)
     likelihood: Tensor = field(repr=False)
 
@@ -46,10 +45,7 @@ class Score:
         return self.top1.double().mean().item()
 
     def __repr__(self) -> str:
-        return (
-            f"attack accuracy {self.accuracy:.3f} (top 5: {self.top5.double().mean():.3f}), KNN distance {self.knn.mean():.2f}, "
-            f"{len(self.top1)} pictures"
-        )
+        return f"attack accuracy {self.accuracy:.3f}, KNN distance {self.knn.mean():.2f}, {len(self.top1)} pictures"
 
 
 @dataclass(frozen=True)
@@ -83,11 +79,9 @@ class EvaluationModel:
             raise ValueError(
                 f"targets: class {int(out[0])} is none of the evaluation model's; it has 0 to {logits.shape[1] - 1}"
             )
-        first = logits.topk(min(5, logits.shape[1]), dim=1).indices  # (n, 5)
         features = representations.read(self.model, images)[representations.LAST]
         return Score(
-            top1=first[:, 0] == targets,
-            top5=(first == targets[:, None]).any(1),
+            top1=logits.argmax(1) == targets,
             knn=nearest(features, targets, self.features, self.labels),
             likelihood=logits.softmax(1)[torch.arange(len(targets)), targets],
         )

@@ -9,7 +9,7 @@ A generator has a `width` (numbers in a latent), a `shape` (channels, height, wi
 One that kept its discriminator has `realism(images) -> (n,)`, the logit of "real". One that is told the class to draw has
 `conditional = True` and `classes`, and takes `synthesise(w, labels)`; `shown` asks either kind.
 
-`Eigenfaces` are linear and fitted at once, `DCGAN` is trained here, `stylegan2.StyleGAN2` comes from an external checkout; the GANs of
+`Eigenfaces` are linear and fitted at once, `dcgan.DCGAN` is trained, `stylegan2.StyleGAN2` comes from an external checkout; the GANs of
 `gans` and `conditional_gan` are trained with a target model's help.
 """
 
@@ -90,10 +90,6 @@ class Eigenfaces:
     def synthesise(self, w: Tensor) -> Tensor:
         return (self.mean + ((w * self.deviations) @ self.components).view(-1, *self.shape)).clamp(0, 1)
 
-    def latent(self, images: Tensor) -> Tensor:
-        """The latent (n, width) whose image is nearest to each of these, (n, channels, height, width) in [0, 1]."""
-        return ((images - self.mean).flatten(1) @ self.components.T) / self.deviations
-
 
 def eigenfaces(images: Tensor, width: int = 100) -> Eigenfaces:
     """Fit eigenfaces to public images (n, channels, height, width) in [0, 1] or bytes; exact, and the same each time.
@@ -114,6 +110,3 @@ def eigenfaces(images: Tensor, width: int = 100) -> Eigenfaces:
         variances[:width].sqrt().float(),
         (variances[:width].sum() / variances.sum()).item(),
     )
-
-
-# -- a network trained here --------------------------------------------------------------------------------------------

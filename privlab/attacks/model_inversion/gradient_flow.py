@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from timm.models.resnet import BasicBlock, Bottleneck, ResNet
 from torch import Tensor, nn
 
@@ -42,12 +41,7 @@ class Split:
     error: float
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Cross entropy summed over images, so that each image's gradient is that of its own loss."""
-    return F.cross_entropy(logits, labels, reduction="sum")
-
-
-def split(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss = cross_entropy) -> list[Split]:
+def split(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss) -> list[Split]:
     """Both parts of equation 2, for each block of a timm ResNet or an IR net, from the first to the last.
 
     model: in the mode it is in; cut and scaled ones too. A removed shortcut gives 0.
@@ -72,7 +66,7 @@ def split(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss = cross_e
     return rows
 
 
-def norms(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss = cross_entropy) -> dict[int | str, Tensor]:
+def norms(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss) -> dict[int | str, Tensor]:
     """L2 norms of the loss's gradient at the output of each stage and at the input: {1: (n,), 2: (n,), ..., "input": (n,)}.
 
     model: of any family in `skip_connections`; its stages are those of `skip_connections.stages`, and those without skips too.

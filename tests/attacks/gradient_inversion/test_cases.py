@@ -82,7 +82,6 @@ def test_what_is_kept_is_not_searched_for_again(monkeypatch):
         (dict(noise=0.1), "ccf1d463"),
         (dict(side=64), "09488060"),
         (dict(sent=EVEN.settings()), "f7dfb9dd"),
-        (dict(rounds=2), "485360af"),
         (dict(derivative="auto"), "94a235f3"),
     ],
 )
@@ -101,10 +100,9 @@ def test_what_is_known_of_a_defence_is_in_the_name_of_a_result():
     cases = [
         case(sent=EVEN.settings()),
         case(sent=replace(EVEN, given=(*EVEN.given[:1], ("relative", 0.2))).settings()),
-        case(sent=EVEN.settings(), rounds=2),
         case(sent=EVEN.settings(), informed=True),
     ]
-    assert len({name(each) for each in cases}) == 4
+    assert len({name(each) for each in cases}) == 3
     told = json.loads(json.dumps(EVEN.settings()))
     assert name(case(sent=told)) == name(cases[0]) and case(sent=told).leak(cases[0].build())[0].norm > 0
 
@@ -124,11 +122,10 @@ def test_what_was_kept_before_there_were_defences_keeps_its_name():
         train=False,
         noise=0.0,
     )
-    assert case().plain() == case(sent={}, rounds=1, informed=False, derivative="exact").plain() == before
+    assert case().plain() == case(sent={}, informed=False, derivative="exact").plain() == before
     assert case(noise=0.1).plain() == before | dict(noise=0.1)
-    full = case(sent=EVEN.settings(), rounds=2, informed=True)
-    assert full.plain() == before | dict(sent=EVEN.settings(), rounds=2, informed=True)
-    assert case(rounds=2).plain() == before | dict(rounds=2)
+    full = case(sent=EVEN.settings(), informed=True)
+    assert full.plain() == before | dict(sent=EVEN.settings(), informed=True)
 
 
 # -- behind a defence of the update -------------------------------------------------------------------------------------------
@@ -172,43 +169,19 @@ def test_without_a_defence_nothing_is_known():
     assert equal(received, perturbation.gaussian(leak, 0.2, 5)) and known == {}
 
 
-@pytest.mark.parametrize("relative", [0.1, 3.0])
-def test_rounds_are_averaged_and_leave_as_much_noise_as_is_told(relative):
-    """A root of nine less than one update has, by the norm of the mean, in which a ninth of the noise's energy is left."""
-    model, leak = clean()
-    defence = updates.sent("spread", shares={"all": 1.0}, relative=relative)
-    several = case(sent=defence.settings(), rounds=9)
-    received, known = several.leak(model)
-    rounds = [defence(leak, model, 5 + 1_000_003 * n) for n in range(9)]
-    assert equal(received, adaptive.averaged(rounds)) and not equal(rounds[0], rounds[1])
-    errors = torch.cat([(received[n] - g).flatten() for n, g in leak.grads.items()])
-    assert len({*known.values()}) == 1 and known.keys() == leak.grads.keys()
-    assert errors.square().mean().sqrt().item() == pytest.approx(next(iter(known.values())), rel=0.03)
-    _, of_one = replace(several, rounds=1).leak(model)
-    assert next(iter(of_one.values())) == pytest.approx(3 * next(iter(known.values())), rel=0.03)
-
-
-def test_rounds_of_the_same_rounding_are_one():
-    model, _ = clean()
-    one = case(sent=updates.sent("low_bits", bits=4).settings())
-    first, known = one.leak(model)
-    mean, still = replace(one, rounds=4).leak(model)
-    assert all(torch.allclose(mean[n], g, rtol=1e-6) for n, g in first.grads.items()) and still == pytest.approx(known)
-
-
 @pytest.mark.parametrize(
-    ("attack", "defence", "rounds"),
+    ("attack", "defence"),
     [
-        (dict(attack="quasi_newton", settings=dict(steps=1)), EVEN, 3),
-        (dict(attack="quasi_newton", settings=dict(steps=1)), updates.sent("sparse", share=0.1), 1),
-        (dict(attack="annealed", settings=dict(steps=2)), updates.sent("low_bits", bits=2), 1),
-        (dict(attack="quasi_newton", settings=dict(steps=1)), updates.sent("clipped", norm=0.1), 1),
+        (dict(attack="quasi_newton", settings=dict(steps=1)), EVEN),
+        (dict(attack="quasi_newton", settings=dict(steps=1)), updates.sent("sparse", share=0.1)),
+        (dict(attack="annealed", settings=dict(steps=2)), updates.sent("low_bits", bits=2)),
+        (dict(attack="quasi_newton", settings=dict(steps=1)), updates.sent("clipped", norm=0.1)),
     ],
     ids=["spread", "sparse", "low_bits", "clipped"],
 )
-def test_an_informed_search_as_by_hand(attack, defence, rounds):
+def test_an_informed_search_as_by_hand(attack, defence):
     """Zeros of a sparse update are no numbers, and only of that; and one who is not informed searches another way."""
-    told = case(**attack, sent=defence.settings(), rounds=rounds, informed=True)
+    told = case(**attack, sent=defence.settings(), informed=True)
     naive = replace(told, informed=False)
     found = [searched(told), searched(naive)]
     model, _ = clean()
@@ -237,9 +210,6 @@ def test_batches_sizes_and_modes():
             r"attack='gradvit' is no preset that a worker knows; there are gauss_newton, dlg, idlg, inverting_gradients",
         ),
         (dict(images=()), r"images=\(\) leaves nothing to look for"),
-        (dict(rounds=0), "rounds=0 brings no update; give 1 or more"),
-        (dict(rounds=-1), "rounds=-1 brings no update"),
-        (dict(rounds=2, noise=0.1), "rounds=2 are of a defence given as `sent`, and noise=0.1 is drawn once"),
         (dict(informed=True), "informed=True is for a defence given as `sent`"),
         (dict(informed=True, noise=0.1), "informed=True is for a defence given as `sent`"),
         (dict(informed=True, noise=0.1, sent=EVEN.settings()), "informed=True is for a defence given as `sent`"),

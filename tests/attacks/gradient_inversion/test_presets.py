@@ -172,9 +172,8 @@ def test_a_state_is_of_one_moment():
 def test_the_truth_is_a_fixed_point():
     model = network()
     images, _, leak = sent(model)
-    attack = GradientMatching((Term("gradients", 1.0, squared_distance),), 3, enough=1e-20)
-    states = list(attack.search(model, leak, start=images))
-    assert len(states) == 1 and states[0].reason == "enough" and states[0].loss < 1e-20
+    attack = GradientMatching((Term("gradients", 1.0, squared_distance),), 3)
+    assert next(attack.search(model, leak, start=images)).loss < 1e-20
 
 
 def test_inverting_gradients_finds_the_image():
@@ -299,13 +298,9 @@ def test_only_what_counts_at_the_end_competes():
 # -- stopping and going on -----------------------------------------------------------------------------------------------
 
 
-def test_enough_and_patience_stop_it():
+def test_patience_stops_it():
     model = network()
     _, _, leak = sent(model)
-    long = GradientMatching((COSINE,), 200)
-    trace = [s.loss for s in long.search(model, leak)]
-    *_, last = replace(long, enough=trace[50]).search(model, leak)
-    assert last.reason == "enough" and last.step <= 50 and last.loss <= trace[50]
     stuck = GradientMatching((COSINE,), 200, lr=1e-30, patience=7)
     *_, last = stuck.search(model, leak)
     assert last.reason == "patience" and last.step == 7
@@ -611,7 +606,7 @@ def test_settings_are_printed_in_words():
     assert "0.1 to 0.001 late" in repr(Term("late", 0.1, total_variation, end=1e-3))
     assert "x0 from 0%, x1 from 50%" in repr(Term("late", 1.0, total_variation, LATE))
     assert "2 seeds together" in repr(GradientMatching((COSINE,), 5, group=2))
-    assert "until 0.1; patience 5" in repr(GradientMatching((COSINE,), 5, enough=0.1, patience=5))
+    assert "patience 5" in repr(GradientMatching((COSINE,), 5, patience=5))
 
 
 def test_a_balanced_april_without_the_position_gradient_is_a_plain_one():

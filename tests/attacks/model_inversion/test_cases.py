@@ -39,7 +39,8 @@ def fleets(tmp_path_factory):
     """Two, in folders of the same name."""
     root = tmp_path_factory.mktemp("fleets")
     made = [make(root / "one" / "fleet"), make(root / "two" / "fleet", seed=1)]
-    shadow_models.train_all(made, jobs=1, progress=False)
+    for each in made:
+        each.train(jobs=1, progress=False)
     return made
 
 

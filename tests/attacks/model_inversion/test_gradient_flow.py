@@ -17,6 +17,10 @@ from privlab.models import ir_resnet, skip_connections
 LABELS = torch.tensor([0, 3, 1])
 
 
+def summed(logits, labels):
+    return F.cross_entropy(logits, labels, reduction="sum")
+
+
 def images(dtype=torch.float64, chans=3, size=32):
     return torch.rand(3, chans, size, size, generator=torch.Generator().manual_seed(0)).to(dtype)
 
@@ -46,7 +50,7 @@ NETS = {
 @pytest.mark.parametrize("name", NETS)
 def test_both_parts_are_the_whole(name, train, dtype, bound):
     model = NETS[name]().to(dtype).train(train)
-    rows = gradient_flow.split(model, images(dtype), LABELS)
+    rows = gradient_flow.split(model, images(dtype), LABELS, summed)
     assert [row.block for row in rows] == [
         n for n, m in model.named_modules() if hasattr(m, "drop_path") or isinstance(m, ir_resnet.Block)
     ]
@@ -75,10 +79,10 @@ def test_a_resnets_block_taken_apart_by_hand(index):
 
     with torch.no_grad():
         total = branch(z) + shortcut(z)
-    arriving = torch.func.grad(lambda s: F.cross_entropy(rest(F.relu(s)), LABELS, reduction="sum"))(total)
+    arriving = torch.func.grad(lambda s: summed(rest(F.relu(s)), LABELS))(total)
     by_branch = torch.func.vjp(branch, z)[1](arriving)[0]
     by_skip = torch.func.vjp(shortcut, z)[1](arriving)[0]
-    row = next(row for row in gradient_flow.split(model, x, LABELS) if row.block == f"layer3.{index}")
+    row = next(row for row in gradient_flow.split(model, x, LABELS, summed) if row.block == f"layer3.{index}")
     for measured, by_hand in (
         (row.arriving, arriving),
         (row.skip, by_skip),
@@ -95,8 +99,8 @@ def test_an_ir_block_taken_apart_by_hand():
         z = model.stages[:2](model.stem(model.normalise(x)))
         total = block(z)
     rest = nn.Sequential(model.stages[2][1], model.stages[3], model.head, model.fc)
-    arriving = torch.func.grad(lambda s: F.cross_entropy(rest(s), LABELS, reduction="sum"))(total)
-    row = gradient_flow.split(model, x, LABELS)[4]
+    arriving = torch.func.grad(lambda s: summed(rest(s), LABELS))(total)
+    row = gradient_flow.split(model, x, LABELS, summed)[4]
     assert row.block == "stages.2.0"
     for measured, part in ((row.branch, block.body), (row.skip, block.shortcut)):
         by_hand = torch.func.vjp(part, z)[1](arriving)[0]
@@ -105,19 +109,19 @@ def test_an_ir_block_taken_apart_by_hand():
 
 def test_what_a_shortcut_returns():
     """An identity all that arrives, a scaled one k of it, a removed one nothing: then the branch is the whole."""
-    plain = {row.block: row for row in gradient_flow.split(resnet(), images(), LABELS)}
+    plain = {row.block: row for row in gradient_flow.split(resnet(), images(), LABELS, summed)}
     assert plain["layer2.1"].skip == plain["layer2.1"].arriving > 0
     assert plain["layer2.0"].skip != plain["layer2.0"].arriving
-    scaled = {row.block: row for row in gradient_flow.split(resnet(skips=[(2, 0.25)]), images(), LABELS)}
+    scaled = {row.block: row for row in gradient_flow.split(resnet(skips=[(2, 0.25)]), images(), LABELS, summed)}
     assert scaled["layer2.1"].skip == pytest.approx(0.25 * scaled["layer2.1"].arriving, rel=1e-12)
-    cut = {row.block: row for row in gradient_flow.split(resnet(skips=[(2, 0)]), images(), LABELS)}
+    cut = {row.block: row for row in gradient_flow.split(resnet(skips=[(2, 0)]), images(), LABELS, summed)}
     assert cut["layer2.1"].skip == cut["layer2.0"].skip == 0
     assert cut["layer2.1"].branch == pytest.approx(cut["layer2.1"].total, rel=1e-12)
 
 
 def test_a_block_gets_what_the_next_gives():
     """In an IR net no ReLU stands between: what arrives at a sum is the next block's total."""
-    rows = gradient_flow.split(ir18(), images(), LABELS)
+    rows = gradient_flow.split(ir18(), images(), LABELS, summed)
     for row, following in pairwise(rows):
         assert row.arriving == pytest.approx(following.total, rel=1e-10)
 
@@ -145,10 +149,10 @@ FAMILIES = {
 def test_norms_of_every_family(name):
     build, stages = FAMILIES[name]
     model = build().double()
-    found = gradient_flow.norms(model, images(), LABELS)
+    found = gradient_flow.norms(model, images(), LABELS, summed)
     assert list(found) == [*range(1, stages + 1), "input"]
     assert all(norm.shape == (3,) and norm.min() > 0 for norm in found.values())
-    alone = [gradient_flow.norms(model, images()[i : i + 1], LABELS[i : i + 1]) for i in range(3)]
+    alone = [gradient_flow.norms(model, images()[i : i + 1], LABELS[i : i + 1], summed) for i in range(3)]
     for where, norm in found.items():  # in eval mode images do not mix
         torch.testing.assert_close(norm, torch.cat([one[where] for one in alone]), rtol=1e-8, atol=0)
     x = images().requires_grad_()
@@ -163,7 +167,7 @@ def test_norms_at_stages_by_hand():
     z.requires_grad_()
     F.cross_entropy(model.fc(model.head(model.stages[2:](z))), LABELS, reduction="sum").backward()
     torch.testing.assert_close(
-        gradient_flow.norms(model, images(), LABELS)[2], z.grad.flatten(1).norm(dim=1), rtol=1e-9, atol=0
+        gradient_flow.norms(model, images(), LABELS, summed)[2], z.grad.flatten(1).norm(dim=1), rtol=1e-9, atol=0
     )
 
 
@@ -171,7 +175,10 @@ def test_cut_nets_have_norms_too():
     for name in ("densenet121", "efficientnet_b0", "maxvit", "vit", "repvgg"):
         model = FAMILIES[name][0]()
         cut = skip_connections.remove(model, 1 if name == "vit" else 3)
-        assert list(gradient_flow.norms(cut, images(torch.float32), LABELS)) == [*skip_connections.ends(model), "input"]
+        assert list(gradient_flow.norms(cut, images(torch.float32), LABELS, summed)) == [
+            *skip_connections.ends(model),
+            "input",
+        ]
 
 
 def test_pixels_are_those_before_preprocessing():
@@ -180,8 +187,8 @@ def test_pixels_are_those_before_preprocessing():
     plain.normalise = Normalise()
     mapped = model.normalise(images())
     torch.testing.assert_close(
-        gradient_flow.norms(model, images(), LABELS)["input"],
-        2 * gradient_flow.norms(plain, mapped, LABELS)["input"],
+        gradient_flow.norms(model, images(), LABELS, summed)["input"],
+        2 * gradient_flow.norms(plain, mapped, LABELS, summed)["input"],
         rtol=1e-9,
         atol=0,
     )  # std .5
@@ -191,11 +198,11 @@ def test_a_loss_of_ones_own():
     model = resnet()
     each = gradient_flow.norms(model, images(), LABELS, lambda logits, y: F.cross_entropy(logits, y, reduction="none"))
     mean = gradient_flow.norms(model, images(), LABELS, F.cross_entropy)
-    for where, norm in gradient_flow.norms(model, images(), LABELS).items():
+    for where, norm in gradient_flow.norms(model, images(), LABELS, summed).items():
         torch.testing.assert_close(each[where], norm)
         torch.testing.assert_close(3 * mean[where], norm)
-    doubled = gradient_flow.split(model, images(), LABELS, lambda logits, y: 2 * gradient_flow.cross_entropy(logits, y))
-    for one, two in zip(gradient_flow.split(model, images(), LABELS), doubled, strict=True):
+    doubled = gradient_flow.split(model, images(), LABELS, lambda logits, y: 2 * summed(logits, y))
+    for one, two in zip(gradient_flow.split(model, images(), LABELS, summed), doubled, strict=True):
         assert two.branch == pytest.approx(2 * one.branch, rel=1e-9)
 
 
@@ -212,7 +219,7 @@ def test_no_trace_is_left(measure):
         state, generator = copy.deepcopy(model.state_dict()), torch.get_rng_state()
         x = images()
         with torch.no_grad():  # a caller's setting does not matter
-            measure(model, x, LABELS)
+            measure(model, x, LABELS, summed)
         with pytest.raises(RuntimeError, match="no such loss"):
             measure(model, x, LABELS, fails)
         assert torch.equal(torch.get_rng_state(), generator)
@@ -224,15 +231,17 @@ def test_no_trace_is_left(measure):
 
 def test_frozen_weights_do_not_matter():
     model = resnet().requires_grad_(False)
-    assert gradient_flow.split(model, images(), LABELS) == gradient_flow.split(resnet(), images(), LABELS)
+    assert gradient_flow.split(model, images(), LABELS, summed) == gradient_flow.split(
+        resnet(), images(), LABELS, summed
+    )
 
 
 def test_bad_input():
     dense = timm.create_model("densenet121", growth_rate=4, block_config=(1, 1, 1, 1))
     with pytest.raises(ValueError, match="DenseNet has no residual blocks known here; give a timm ResNet or an IR net"):
-        gradient_flow.split(dense, images(torch.float32), LABELS)
+        gradient_flow.split(dense, images(torch.float32), LABELS, summed)
     with pytest.raises(ValueError, match="VGG has no skip connections"), torch.device("meta"):
-        gradient_flow.norms(timm.create_model("vgg11"), images(), LABELS)
+        gradient_flow.norms(timm.create_model("vgg11"), images(), LABELS, summed)
     for x, y in ((images()[0], LABELS), (images(), LABELS[:2]), (images()[:0], LABELS[:0]), (images().byte(), LABELS)):
         with pytest.raises(ValueError, match=r"images: got .* labels; give floats in \[0, 1\]"):
-            gradient_flow.norms(resnet(), x, y)
+            gradient_flow.norms(resnet(), x, y, summed)
