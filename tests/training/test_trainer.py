@@ -655,7 +655,7 @@ def test_an_interrupted_victim_goes_on(tmp_path, epochs, monkeypatch):
     assert epochs == [0, 1]
 
 
-def test_a_victim_with_a_test_set_has_a_gap_and_the_normalisation_of_its_set(tmp_path, monkeypatch):
+def test_a_victim_is_measured_on_a_test_set_and_has_the_normalisation_of_its_set(tmp_path, monkeypatch):
     def load(name, split="train"):
         return data.Images(
             name, split, *batches.subset(SET, range(15) if split == "train" else range(15, 24)), ("a", "b", "c"), own
