@@ -245,8 +245,9 @@ table(beyond)
 
 # %% [markdown]
 # In the deep ResNet and the DenseNet, which learn least without skip connections, every number is above zero. In the others, if any, only the last column
-# clearly is. Where the brackets are large, be careful: without its last features the DenseNet hardly learns, and a search of so poor a network finds less than
-# a mere choice of faces does on the trained one. The ledger does not test that cut. The last stage is not special. The ledger's tests are at the end.
+# clearly is. Where the brackets are large, be careful: a search of a network that hardly knows its task finds less than a mere choice of faces does on the
+# trained one. So it is in every row of the DenseNet, and in the deep ResNet without any skip connection. The last stage is not special. The ledger's tests
+# are at the end.
 
 # %% [markdown]
 # ## What differs from the paper

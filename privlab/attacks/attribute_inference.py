@@ -135,6 +135,11 @@ def probe(
             raise ValueError(
                 f"width={width!r}: {len(x)} images with {x.shape[1]} features each have 1 to {most} principal components"
             )
+        pca = PCA(width, svd_solver="full").fit(StandardScaler().fit_transform(x))
+        rank = int((pca.explained_variance_ > 1e-18 * pca.explained_variance_[0]).sum())
+        if rank < width:
+            do = f"give {rank} or less" if rank else "give some that vary"
+            raise ValueError(f"width={width}: these features span {rank} directions, and the rest is rounding; {do}")
         first += [PCA(width, svd_solver="full"), StandardScaler()]
     classifiers: dict[str, Any] = {
         "mlp": MLPClassifier((HIDDEN,), max_iter=EPOCHS, random_state=seed),
@@ -144,13 +149,6 @@ def probe(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stopping after so many epochs is meant
         pipeline.fit(x, truth.numpy())
-    if (
-        width is not None
-        and (rank := int((pipeline[1].explained_variance_ > 1e-18 * pipeline[1].explained_variance_[0]).sum())) < width
-    ):
-        raise ValueError(
-            f"width={width}: these features span {rank} directions, and the rest is rounding; give {rank} or less"
-        )
     return Probe(pipeline, kind, x.shape[1], int(values[counts.argmax()]), seed)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ FORMS: dict[str, tuple[str, ...]] = {
 }
 NOISE = (0.001, 0.01, 0.1, 1.0)  # norm of the noise over that of the gradient
 SHORT = torch.bfloat16
+SETS = 16  # of gradients to withhold, that are looked for and tried
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,9 @@ def expose(model: nn.Module, leak: Leak, image: Tensor, level: Level, seed: int 
     def shows_it(like: Likeness) -> bool:
         return like.psnr > level.psnr or level.nearer(like)
 
+    def rank(like: Likeness) -> tuple[bool, float]:
+        return shows_it(like), like.psnr
+
     for form, (required, read) in _readers(model, leak):
         if required in ways.get(form, {}) and shows_it(likenesses[form]):
             continue  # another way from the same gradients to the same picture
@@ -101,7 +104,7 @@ def expose(model: nn.Module, leak: Leak, image: Tensor, level: Level, seed: int 
             why.setdefault(form, str(error))
             continue
         like, best = likeness(recovery.clamped, image), likenesses.get(form)
-        if best is None or like.psnr > best.psnr:
+        if best is None or rank(like) > rank(best):
             recoveries[computed][form], likenesses[form], needs[form] = (recovery, note), like, required
             ways[form] = (ways[form] if best and shows_it(best) else {}) | {required: read}
         elif shows_it(like):
@@ -113,7 +116,7 @@ def expose(model: nn.Module, leak: Leak, image: Tensor, level: Level, seed: int 
         """Form -> the best that it makes of a changed leak; without those of which the change leaves nothing to solve."""
         found = {form: _read_each(ways[form].values(), sent, noise) for form in forms}
         return {
-            form: max(each, key=lambda got: likeness(got[0].clamped, image).psnr)
+            form: max(each, key=lambda got: rank(likeness(got[0].clamped, image)))
             for form, each in found.items()
             if each
         }
@@ -136,20 +139,26 @@ def expose(model: nn.Module, leak: Leak, image: Tensor, level: Level, seed: int 
     return Exposure(solves, why, needs, energies, pictures)
 
 
-def showing(
-    model: nn.Module, leak: Leak, image: Tensor, level: Level, index: int = 0
-) -> list[tuple[frozenset[str], Solve]]:
-    """Every way in which a closed form shows the image, from gradients as sent: the gradients that it reads, and what it solves.
+Shown = list[tuple[frozenset[str], Solve]]  # the gradients that a form reads, and what it solves
+
+
+def showing(model: nn.Module, leak: Leak, image: Tensor, level: Level, index: int, known: dict[int, Shown]) -> Shown:
+    """Every way in which a closed form shows the image, from gradients as sent.
 
     leak, image, level, index: see `expose`; gradients that are withheld from the leak are not read.
+    known: image -> what the forms on tokens showed; empty at first, when nothing is withheld. These read what they name and nothing else,
+        so they are not asked again; who reads a first layer may look at other gradients instead.
     """
-    found = []
-    for form, (names, read) in _readers(model, leak):
-        for got in _read_each([read], leak, None):
-            solve = _solve(form, index, word(leak.precision), *got, image, level)
-            if solve.psnr > level.psnr or solve.nearer:
-                found.append((frozenset(names), solve))
-    return found
+
+    def shown(readers: Iterable[tuple[str, Named]]) -> Shown:
+        read = ((form, names, got) for form, (names, one) in readers for got in _read_each([one], leak, None))
+        solves = ((names, _solve(form, index, word(leak.precision), *got, image, level)) for form, names, got in read)
+        return [(frozenset(names), s) for names, s in solves if s.psnr > level.psnr or s.nearer]
+
+    if index not in known:
+        known[index] = shown(_on_tokens(model, leak))
+    tokens = [(names, solve) for names, solve in known[index] if names <= leak.grads.keys()]
+    return tokens + shown(_on_first_layers(model, leak))
 
 
 def _solve(form: str, index: int, how: str, got: Recovery, note: str, image: Tensor, level: Level) -> Solve:
@@ -161,8 +170,16 @@ def _solve(form: str, index: int, how: str, got: Recovery, note: str, image: Ten
 Reader = Callable[[Leak, float | None], tuple[Recovery, str]]
 
 
-def _readers(model: nn.Module, leak: Leak) -> Iterator[tuple[str, tuple[tuple[str, ...], Reader]]]:
-    """Form -> the gradients that it needs, and what reads the image from a leak, the plain way first."""
+Named = tuple[tuple[str, ...], Reader]  # the gradients that it needs, and what reads the image from a leak
+
+
+def _readers(model: nn.Module, leak: Leak) -> Iterator[tuple[str, Named]]:
+    """Form -> all that may read the image so, the plain way first."""
+    yield from _on_tokens(model, leak)
+    yield from _on_first_layers(model, leak)
+
+
+def _on_tokens(model: nn.Module, leak: Leak) -> Iterator[tuple[str, Named]]:
     try:
         read = patches.find(model, leak)
         yield (
@@ -175,6 +192,9 @@ def _readers(model: nn.Module, leak: Leak) -> Iterator[tuple[str, tuple[tuple[st
         for form in (form for form in FORMS if form != "first_layer"):
             names = tuple(part.prefix + name for name in FORMS[form])
             yield form, (names, _from(names, functools.partial(_heard, part.solve, getattr(closed_form, form), model)))
+
+
+def _on_first_layers(model: nn.Module, leak: Leak) -> Iterator[tuple[str, Named]]:
     try:
         name = first_layer.layer(model, leak)
         yield "first_layer", (_pair(name), _by(functools.partial(first_layer.image, model)))
@@ -277,7 +297,7 @@ def defences(
     computed: str,
     levels: Sequence[float],
     sizes: Mapping[str, int],
-    read: Callable[[frozenset[str]], list[tuple[frozenset[str], Solve]]],
+    read: Callable[[frozenset[str]], Shown],
 ) -> list[Defence]:
     """What each defence leaves of the forms that leak; nothing where none does.
 
@@ -299,9 +319,7 @@ def defences(
     return rows + _withheld(sizes, read)
 
 
-def _withheld(
-    sizes: Mapping[str, int], read: Callable[[frozenset[str]], list[tuple[frozenset[str], Solve]]]
-) -> list[Defence]:
+def _withheld(sizes: Mapping[str, int], read: Callable[[frozenset[str]], Shown]) -> list[Defence]:
     """Each gradient alone, and the least sets without which nothing shows.
 
     A form that goes without what is kept back may read the image from others, so no set is said to hold that was not tried, and what
@@ -311,16 +329,9 @@ def _withheld(
     rows: dict[frozenset[str], Defence] = {}
 
     def untried() -> Iterator[frozenset[str]]:
-        names = sorted({name for way in ways for name in way}, key=lambda name: (sizes[name], name))
-        for count in range(1, len(names) + 1):
-            for some in map(frozenset, itertools.combinations(names, count)):
-                stops = all(some & way for way in ways)
-                if (
-                    some not in rows
-                    and (count == 1 or stops)
-                    and not any(r.holds and kept <= some for kept, r in rows.items())
-                ):
-                    yield some
+        for some in [*map(frozenset, zip(sorted(frozenset().union(*ways)))), *_stopping(ways, sizes)]:
+            if some not in rows and not any(row.holds and kept <= some for kept, row in rows.items()):
+                yield some
 
     while (some := next(untried(), None)) is not None:
         left = read(some)
@@ -328,6 +339,16 @@ def _withheld(
         kept = tuple(sorted(some, key=lambda name: (sizes[name], name)))
         rows[some] = Defence("withheld", 0.0, kept, sum(sizes[n] for n in kept), *_most([s for _, s in left]), not left)
     return sorted(rows.values(), key=lambda row: (len(row.withheld), row.numbers))
+
+
+def _stopping(ways: Iterable[frozenset[str]], sizes: Mapping[str, int]) -> list[frozenset[str]]:
+    """The least sets that have a name of every way, the fewest numbers first; where there are many, the first `SETS` alone."""
+    sets = [frozenset[str]()]
+    for way in sorted(ways, key=lambda way: (len(way), sorted(way))):
+        grown = {some if some & way else some | {name} for some in sets for name in way}
+        least = [some for some in grown if not any(other < some for other in grown)]
+        sets = sorted(least, key=lambda some: (sum(sizes[n] for n in some), sorted(some)))[:SETS]
+    return sets
 
 
 def _most(solves: Sequence[Solve]) -> tuple[float | None, float | None, float | None]:

@@ -209,7 +209,7 @@ def _search(audit: Audit) -> Section:
 def _parts(audit: Audit) -> Section:
     rows = []
     for p in audit.parts:
-        changes = ("its gradient is zero", "", "")
+        changes = ("its gradient of the first image is zero", "", "")
         if p.change is not None and p.rank is not None and p.condition is not None:
             changes = (percent(p.change), f"{p.rank:.1f}", short(p.condition))
         rows.append((p.name, str(p.tensors), f"{p.numbers:,}", percent(p.share), *changes))

@@ -21,7 +21,7 @@ from privlab.attacks.gradient_inversion import sensitivity
 from privlab.attacks.gradient_inversion.closed_form import first_layer
 from privlab.attacks.gradient_inversion.descent import State
 from privlab.auditing import arguments, asking, validation
-from privlab.auditing.exposure import Exposure, Solve, defences, expose, leaking, showing, word
+from privlab.auditing.exposure import Exposure, Shown, defences, expose, leaking, showing, word
 from privlab.auditing.likeness import Level, Likeness, level, likeness, without_lpips
 from privlab.auditing.report import Asked, Audit, Features, Part, Search
 from privlab.auditing.untouched import untouched
@@ -121,11 +121,13 @@ def _audited(
         exposures, shares, features = asked[worst]
         sizes = {n: p.numel() for n, p in learnable.items()}
         with asking.asked(model, ways[worst], seed):
+            known: dict[int, Shown] = {}
+            bar.set_description("defences")
 
-            def read(withheld: frozenset[str]) -> list[tuple[frozenset[str], Solve]]:
+            def read(withheld: frozenset[str]) -> Shown:
                 each = enumerate(zip(images.split(1), labels.split(1), levels, strict=True))
                 leaks = ((validation.observed(model, x, y).without(withheld), x, level, i) for i, (x, y, level) in each)
-                return [found for leak, x, level, i in leaks for found in showing(model, leak, x, level, i)]
+                return [found for leak, x, level, i in leaks for found in showing(model, leak, x, level, i, known)]
 
             stopping = defences(exposures, word(first.dtype), [each.psnr for each in levels], sizes, read)
             seconds["closed forms and defences"] = time.perf_counter() - began

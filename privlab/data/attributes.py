@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import csv
 import json
+import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import SupportsIndex
 
 import numpy as np
 import safetensors.torch
@@ -223,11 +225,11 @@ def _prepared(name: str, place: Path) -> Described:
     return Described(name, pixels, labels, values, _FACE)
 
 
-def count(name: str, value: int) -> int:
+def count(name: str, value: SupportsIndex) -> int:
     """The value, if it is a number of photographs.  Raises ValueError that names it otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 1:
         raise ValueError(f"{name}={value!r} is not a number of photographs; give 1 or more")
-    return value
+    return operator.index(value)
 
 
 def needs(folder: Path, paths: Iterable[Path], what: str) -> None:

@@ -172,8 +172,7 @@ def _spread(labels: Tensor, limit: int | None, seed: int) -> Tensor:
     """At most `limit` places, in rising order: the first drawn of each person, then the second of each, and so on."""
     if limit is None:
         return torch.arange(len(labels))
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise ValueError(f"limit={limit!r} is not a number of photographs; give 1 or more, or None for all")
+    limit = attributes.count("limit", limit)
     drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed + 1))
     return drawn[_rank(labels, seed)[drawn].argsort(stable=True)][:limit].sort().values
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-from timm.layers import LayerNorm2d
-from timm.models.maxxvit import PartitionAttentionCl
 from torch import Tensor, nn
 
 from privlab.data import sources
@@ -85,6 +83,10 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
 def listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None]:
     """Hooks that add what passes by to the lists in `parts`; off again at the end, whatever happens."""
     modules = {name: module for name, module in model.named_modules() if name}
+    from timm.models.maxxvit import (
+        PartitionAttentionCl,
+    )  # not at the top: timm takes seconds, and some that import this never read
+
     channels_last = getattr(model, "output_fmt", "NCHW") == "NHWC"  # Swin's maps
     last = {
         m for part in modules.values() if isinstance(part, PartitionAttentionCl) for m in part.modules()
@@ -118,6 +120,8 @@ def _channels(x: Tensor, module: nn.Module, channels_last: bool) -> Tensor:
     """(n, width): an average over places, wherever the channels stand."""
     if x.ndim <= 2:
         return x.reshape(len(x), -1)
+    from timm.layers import LayerNorm2d
+
     first = isinstance(module, (nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm, LayerNorm2d))
     last = isinstance(module, (nn.Linear, nn.LayerNorm)) or channels_last
     if x.ndim == 3 or (last and not first):  # tokens (n, places, width), or maps (n, height, width, channels)

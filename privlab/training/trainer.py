@@ -385,17 +385,15 @@ def _settings(
 
 def _check(model: nn.Module, recipe: Recipe, pixels: Tensor, labels: Tensor, test: tuple[Tensor, Tensor] | None) -> int:
     """The number of the model's classes, if it can be trained on these."""
-    if recipe.batch_size > len(labels):
-        raise ValueError(
-            f"batch_size={recipe.batch_size} is more than the {len(labels)} images; give {len(labels)} or less"
-        )
+    if recipe.batch_size > (n := len(labels)):
+        raise ValueError(f"batch_size={recipe.batch_size} is more than the {n} images; give {n} or less")
     if recipe.batch_size == 1 and any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules()):
         raise ValueError(
             f"batch_size=1: the BatchNorm in {type(model).__name__} takes its mean over a batch; give 2 or more images a batch"
         )
     classes = logits(model, pixels[:1]).shape[1]
     for name, some in (("labels", labels), ("test: labels", labels if test is None else test[1])):
-        low, high = int(some.min()), int(some.max())
-        if low < 0 or high >= classes:
+        if len(some) and (some.min() < 0 or some.max() >= classes):
+            low, high = int(some.min()), int(some.max())
             raise ValueError(f"{name} go from {low} to {high}; this model knows the classes 0 to {classes - 1}")
     return classes

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import subprocess
 import sys
+import types
 
 import pytest
 import torch
@@ -290,6 +292,33 @@ def test_a_way_that_opens_where_another_is_closed_is_stopped_as_well():
         ("c",): (100, False),
         ("a", "b"): (60, False),
         ("a", "b", "c"): (None, True),
+    }
+
+
+def test_of_many_ways_the_least_sets_that_stop_all_are_few_and_soon_found():
+    sizes = {f"{kind}{i}": 1 + i for i in range(20) for kind in "ab"}
+    ways = [frozenset({f"a{i}", f"b{i}"}) for i in range(20)]
+    found = exposure._stopping(ways, sizes)
+    assert len(found) == exposure.SETS and all(some & way for some in found for way in ways)
+    assert all(len(some) == 20 for some in found)
+    beside = [frozenset("a"), frozenset("ab"), frozenset("cd")]  # b is of no use beside a
+    assert exposure._stopping(beside, dict(a=5, b=1, c=3, d=2)) == [frozenset("ad"), frozenset("ac")]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_way_that_shows_is_not_hidden_by_one_of_a_higher_psnr_that_does_not(monkeypatch, order):
+    image, leak = torch.full((1, 3, 16, 16), 0.5), observe(Plain().eval(), *pictures(1, side=16))
+    level = types.SimpleNamespace(psnr=30.0, nearer=lambda like: like.psnr < 13)  # 12.4 dB is, 14 dB is not
+    readers = [
+        ("first_layer", ((name,), lambda leak, noise, found=found: (closed_form.Recovery(found, 1.0, 1, 1), "")))
+        for name, found in (("first.weight", image + 0.24), ("first.bias", image + 0.2))
+    ]
+    others = [(form, ((), exposure._refusal(ValueError("no")))) for form in exposure.FORMS if form != "first_layer"]
+    monkeypatch.setattr(exposure, "_readers", lambda model, leak: [*others, *(readers[i] for i in order)])
+    found = exposure.expose(nn.Identity(), leak, image, level)
+    assert all(s.nearer and s.psnr == pytest.approx(-20 * math.log10(0.24), abs=0.01) for s in found.solves)
+    assert found.needs["first_layer"] == ("first.weight",) and {"gaussian 0.1", "bfloat16"} < {
+        s.how for s in found.solves
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import platform
 import subprocess
 import sys
@@ -114,15 +115,15 @@ def test_a_device_is_chosen_or_refused():
         machine.device("mps")
 
 
-@pytest.mark.parametrize(
-    "begin", [lambda: machine.device("cpu"), lambda: worker.call("gc:collect", {})], ids=["a lab", "a worker"]
-)
-def test_whoever_computes_has_float32_as_it_is(begin):
+def test_whoever_computes_has_float32_as_it_is(monkeypatch):
     convolutions, products = torch.backends.cudnn, torch.backends.cuda.matmul
-    before = convolutions.allow_tf32, products.allow_tf32
+    before, seen = (convolutions.allow_tf32, products.allow_tf32), []
+    monkeypatch.setattr(gc, "collect", lambda: seen.append((convolutions.allow_tf32, products.allow_tf32)))
     try:
         convolutions.allow_tf32 = products.allow_tf32 = True
-        begin()
+        worker.call("gc:collect", {})
+        assert seen == [(False, False)] and convolutions.allow_tf32 and products.allow_tf32  # afterwards as it was
+        machine.device("cpu")  # a lab, for all that follows
         assert not convolutions.allow_tf32 and not products.allow_tf32
     finally:
         convolutions.allow_tf32, products.allow_tf32 = before

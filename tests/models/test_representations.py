@@ -199,8 +199,11 @@ def test_norms_of_maps_have_their_channels_first_and_windows_of_maxvit_last():
     convnext(convnext.normalise(image))
     handle.remove()
     torch.testing.assert_close(norm, outputs[0].mean((2, 3)).detach())
-    maxvit = models.build("maxvit_orl")
-    name, part = next((n, m) for n, m in maxvit.named_modules() if type(m).__name__.startswith("PartitionAttention"))
+    maxvit = models.build(
+        "maxvit_tiny_tf_224", img_size=64, embed_dim=(32, 32, 64, 64), depths=(1, 1, 1, 2), stem_width=16, num_classes=5
+    )
+    image = torch.rand(2, 3, 64, 64)
+    name, part = next((n, m) for n, m in maxvit.named_modules() if type(m).__name__ == "PartitionAttentionCl")
     width = part.norm1.weight.numel()
     for layer in (name, f"{name}.norm1", f"{name}.mlp"):
         assert representations.read(maxvit, image, [layer])[layer].shape == (2, width), layer

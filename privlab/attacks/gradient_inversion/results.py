@@ -17,7 +17,7 @@ from privlab.attacks.gradient_inversion.descent import Checkpoint, State
 from privlab.compute import Run
 from privlab.compute.store import from_bytes, joined, keyed, parted, to_bytes
 
-FORMAT = 2  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
+FORMAT = 3  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
 _EVERY = 20.0  # seconds between two checkpoints
 
 
@@ -193,8 +193,10 @@ def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:
     Raises ValueError for an attack with a function that has no name, since others without one would have the same run.
     """
     known = repr(attack)
-    if "<lambda>" in known:
-        raise ValueError(f"attack={known}: a lambda has no name to keep a search by; write it as a function with def")
+    if "<lambda>" in known or " at 0x" in known:
+        raise ValueError(
+            f"attack={known}: a lambda or a partial has no name to keep a search by; write a function with def"
+        )
     return keyed("gradient_inversion", dict(attack=known, seed=seed, **about), format=FORMAT, device=device)
 
 

@@ -609,8 +609,9 @@ def test_a_last_chunk_of_one_image_is_asked_by_itself_whether_it_may_be_plain():
     model = NormedTokens().eval()
     images = torch.rand(3, 3, 8, 8)
     leak = observe(model, images, torch.arange(3))
-    slopes = {}
+    ends = {}
     for derivative in ("exact", "difference"):
-        states = GradientMatching((COSINE,), 1, derivative=derivative).search(model, leak, chunk=2)
-        slopes[derivative] = next(s.images for s in states if s.step == 1)
-    torch.testing.assert_close(slopes["difference"], slopes["exact"], rtol=1e-3, atol=1e-3)
+        states = GradientMatching((COSINE,), 1, boxed=False, derivative=derivative).search(model, leak, chunk=2)
+        begin, ends[derivative] = (s.images for s in states)
+    off = (ends["difference"] - ends["exact"]).flatten(1).norm(dim=1) / (ends["exact"] - begin).flatten(1).norm(dim=1)
+    assert off.max() < 0.05, off  # through the kernel the last one's was above 1

@@ -13,7 +13,7 @@ from torch import nn
 
 from privlab import metrics, models
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import GradientMatching, Term, descent, matching, results
+from privlab.attacks.gradient_inversion import GradientMatching, Term, descent, matching, presets, results
 from privlab.attacks.gradient_inversion.objectives import cosine_distance, relative_distance, squared_distance
 from privlab.attacks.gradient_inversion.priors import squared_variation, total_variation
 from privlab.compute import Run
@@ -613,4 +613,4 @@ def test_a_balanced_april_without_the_position_gradient_is_a_plain_one():
     model = models.build("vit_cifar", embed_dim=64, depth=1, num_heads=1)
     leak = observe(model, torch.rand(1, 3, 32, 32), torch.tensor([1])).without(["pos_embed"])
     with pytest.warns(UserWarning, match="position"):
-        assert gradient_inversion.april_balanced(5, model, leak) == gradient_inversion.april(5)
+        assert presets.april_balanced(5, model, leak) == presets.april(5)

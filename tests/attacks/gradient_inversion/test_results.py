@@ -29,5 +29,5 @@ def test_searches_that_differ_are_kept_apart_and_one_without_a_name_is_refused()
     apart = [GaussNewton(), GaussNewton(tolerance=0.5), GaussNewton(labels=label_recovery.bias_counts)]
     assert len({kept_run(attack, 0, "cpu").path for attack in apart}) == 3
     nameless = replace(gradient_inversion.annealed(10), schedule=lambda progress: 1.0)
-    with pytest.raises(ValueError, match="(?s)attack=.*<lambda>.*write it as a function with def"):
+    with pytest.raises(ValueError, match="(?s)attack=.*<lambda>.*write a function with def"):
         kept_run(nameless, 0, "cpu")

@@ -146,7 +146,7 @@ def test_the_rank_is_that_of_what_comes_back_through_a_noise_of_which_the_attack
 
 
 def test_a_trial_leaves_the_model_and_the_generator_as_they_were():
-    model = built(pos_drop_rate=0.1).train()
+    model = built(proj_drop_rate=0.1).train()
     leak = observe(model, grey_noise(16), LABEL, names=QKV).rounded(torch.float16)
     model.requires_grad_(False)
     before = {name: value.clone() for name, value in model.state_dict().items()}
