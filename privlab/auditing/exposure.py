@@ -83,9 +83,8 @@ def expose(model: nn.Module, leak: Leak, image: Tensor, level: Level, seed: int 
     """
     computed, needs = word(leak.precision), dict(FORMS)
     why: dict[str, str] = {}
-    ways: dict[
-        str, dict[tuple[str, ...], Reader]
-    ] = {}  # form -> the gradients that it reads -> all readers that show, else the best
+    # form -> gradients -> who reads the image from these: all that show it, else the best
+    ways: dict[str, dict[tuple[str, ...], Reader]] = {}
     recoveries: dict[str, dict[str, tuple[Recovery, str]]] = {computed: {}}  # how -> form -> what came back
     likenesses: dict[str, Likeness] = {}
 
@@ -168,8 +167,6 @@ def _solve(form: str, index: int, how: str, got: Recovery, note: str, image: Ten
 
 
 Reader = Callable[[Leak, float | None], tuple[Recovery, str]]
-
-
 Named = tuple[tuple[str, ...], Reader]  # the gradients that it needs, and what reads the image from a leak
 
 
