@@ -140,11 +140,15 @@ text(
 
 # %% [markdown]
 # A low PSNR after a swap is only good news if the search sees something before it. Compare with the *baseline*, the mean of public photographs.
-#
-# At `night` the three swaps do not pull together. The stem of a ResNet weakens both attacks, and the network is better at its task with it. Three ReLUs bring the
-# search down to the baseline, and membership inference gains a little. BatchNorm *helps* the search: a fresh network in eval mode has no use for it, so
-# LayerNorm is gone, and nothing stands in its place. That this is the reason is a conjecture.
-#
+
+# %% [markdown]
+# At `night` the swaps do not pull together. A ResNet's stem weakens both attacks, and the task gains. Three ReLUs stop the search, and membership inference
+# gains a little.
+
+# %% [markdown]
+# BatchNorm *helps* the search. A fresh network in eval mode has no use for it, so nothing stands in LayerNorm's place. That this is the reason is a conjecture.
+
+# %% [markdown]
 # ## Read on
 #
 # Zhang et al. 2024, section 7.1 and Figure 11. Lab 10 has the designs one by one.
