@@ -135,11 +135,6 @@ def probe(
             raise ValueError(
                 f"width={width!r}: {len(x)} images with {x.shape[1]} features each have 1 to {most} principal components"
             )
-        pca = PCA(width, svd_solver="full").fit(StandardScaler().fit_transform(x))
-        rank = int((pca.explained_variance_ > 1e-18 * pca.explained_variance_[0]).sum())
-        if rank < width:
-            do = f"give {rank} or less" if rank else "give some that vary"
-            raise ValueError(f"width={width}: these features span {rank} directions, and the rest is rounding; {do}")
         first += [PCA(width, svd_solver="full"), StandardScaler()]
     classifiers: dict[str, Any] = {
         "mlp": MLPClassifier((HIDDEN,), max_iter=EPOCHS, random_state=seed),
@@ -148,7 +143,15 @@ def probe(
     pipeline = make_pipeline(*first, classifiers[kind])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stopping after so many epochs is meant
-        pipeline.fit(x, truth.numpy())
+        entering = pipeline[:-1].fit_transform(x)
+        if width is not None:
+            variances = pipeline[1].explained_variance_
+            if (rank := int((variances > 1e-18 * variances[0]).sum())) < width:
+                do = f"give {rank} or less" if rank else "give some that vary"
+                raise ValueError(
+                    f"width={width}: these features span {rank} directions, and the rest is rounding; {do}"
+                )
+        pipeline[-1].fit(entering, truth.numpy())
     return Probe(pipeline, kind, x.shape[1], int(values[counts.argmax()]), seed)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.attacks.gradient_inversion.closed_form import Recovery, first_layer, patches
 from privlab.auditing import entrance
-from privlab.auditing.likeness import Level, Likeness, likeness
+from privlab.auditing.likeness import Level, likeness
 from privlab.defences import perturbation
 from privlab.leak import Leak
 
@@ -53,11 +53,15 @@ class Solve:
     nearer: bool = False
 
 
+Shown = list[tuple[frozenset[str], Solve]]  # the gradients that a form reads, and what it solves
+
+
 @dataclass(frozen=True)
 class Exposure:
     """All closed forms on one image.
 
     why: form -> why it does not apply.  needs: form -> the gradients that it read.
+    ways: every way in which a form shows the image, from gradients as computed.
     energies: how the gradients were sent -> squared norm of what that changed over the gradient's own.
     pictures: how -> that of the form that is best as computed, (1, channels, height, width).
     """
@@ -65,6 +69,7 @@ class Exposure:
     solves: tuple[Solve, ...]
     why: dict[str, str]
     needs: dict[str, tuple[str, ...]]
+    ways: Shown
     energies: dict[str, float]
     pictures: dict[str, Tensor]
 
@@ -81,83 +86,79 @@ def expose(model: nn.Module, leak: Leak, image: Tensor, level: Level, seed: int 
     level: what a picture of it has to stay below.
     seed: of the noise, which the attacker knows the size of.  index: the image's number, for the table.
     """
-    computed, needs = word(leak.precision), dict(FORMS)
+    computed, needs, levels = word(leak.precision), dict(FORMS), {index: level.psnr}
     why: dict[str, str] = {}
+    ways: Shown = []
     # form -> gradients -> who reads the image from these: all that show it, else the best
-    ways: dict[str, dict[tuple[str, ...], Reader]] = {}
-    recoveries: dict[str, dict[str, tuple[Recovery, str]]] = {computed: {}}  # how -> form -> what came back
-    likenesses: dict[str, Likeness] = {}
+    readers: dict[str, dict[tuple[str, ...], Reader]] = {}
+    recoveries: dict[str, dict[str, tuple[Recovery, Solve]]] = {computed: {}}  # how -> form -> what came back
 
-    def shows_it(like: Likeness) -> bool:
-        return like.psnr > level.psnr or level.nearer(like)
+    def solved(form: str, how: str, read: Reader, sent: Leak, noise: float | None = None) -> tuple[Recovery, Solve]:
+        recovery, note = read(sent, noise)
+        return recovery, _solve(form, index, how, recovery, note, image, level)
 
-    def rank(like: Likeness) -> tuple[bool, float]:
-        return shows_it(like), like.psnr
+    def rank(found: tuple[Recovery, Solve]) -> tuple[bool, float]:
+        return shows(found[1], levels), found[1].psnr
 
     for form, (required, read) in _readers(model, leak):
-        if required in ways.get(form, {}) and shows_it(likenesses[form]):
+        best = recoveries[computed].get(form)
+        if best and required in readers[form] and shows(best[1], levels):
             continue  # another way from the same gradients to the same picture
         try:
-            recovery, note = read(leak, None)
+            new = solved(form, computed, read, leak)
         except ValueError as error:
             why.setdefault(form, str(error))
             continue
-        like, best = likeness(recovery.clamped, image), likenesses.get(form)
-        if best is None or rank(like) > rank(best):
-            recoveries[computed][form], likenesses[form], needs[form] = (recovery, note), like, required
-            ways[form] = (ways[form] if best and shows_it(best) else {}) | {required: read}
-        elif shows_it(like):
-            ways[form][required] = read
-    alive = [form for form in FORMS if form in ways]
-    why = {form: why[form] for form in FORMS if form not in ways}
+        if shows(new[1], levels):
+            ways.append((frozenset(required), new[1]))
+        if best is None or rank(new) > rank(best):
+            recoveries[computed][form], needs[form] = new, required
+            readers[form] = (readers[form] if best and shows(best[1], levels) else {}) | {required: read}
+        elif shows(new[1], levels):
+            readers[form][required] = read
+    alive = [form for form in FORMS if form in readers]
+    why = {form: why[form] for form in FORMS if form not in readers}
 
-    def read_all(forms: Sequence[str], sent: Leak, noise: float | None) -> dict[str, tuple[Recovery, str]]:
-        """Form -> the best that it makes of a changed leak; without those of which the change leaves nothing to solve."""
-        found = {form: _read_each(ways[form].values(), sent, noise) for form in forms}
-        return {
-            form: max(each, key=lambda got: rank(likeness(got[0].clamped, image)))
-            for form, each in found.items()
-            if each
-        }
+    def read_all(forms: Sequence[str], how: str, sent: Leak, noise: float | None) -> None:
+        """Note the best that each form makes of a changed leak, unless the change leaves nothing to solve."""
+        recoveries[how] = {}
+        for form in forms:
+            found = []
+            for read in readers[form].values():
+                with contextlib.suppress(ValueError):
+                    found.append(solved(form, how, read, sent, noise))
+            if found:
+                recoveries[how][form] = max(found, key=rank)
 
     rounded = leak.rounded(SHORT)
-    recoveries[word(SHORT)] = read_all(alive, rounded, None)
-    leaking = [form for form in alive if shows_it(likenesses[form])]
-    names = {name for form in leaking for required in ways[form] for name in required}
+    read_all(alive, word(SHORT), rounded, None)
+    leaking = [form for form in alive if shows(recoveries[computed][form][1], levels)]
+    names = {name for form in leaking for required in readers[form] for name in required}
     energies = {word(SHORT): _energy(leak, rounded, names)} if leaking else {}
     for relative in NOISE if leaking else ():
         noisy, how = perturbation.gaussian(leak.only(names), relative, seed=seed), f"gaussian {relative:g}"
-        recoveries[how] = read_all(leaking, noisy, relative)
+        read_all(leaking, how, noisy, relative)
         energies[how] = _energy(leak, noisy, names)
 
-    solves = tuple(
-        _solve(form, index, how, *got, image, level) for how, forms in recoveries.items() for form, got in forms.items()
-    )
-    first = max(alive, key=lambda form: likenesses[form].psnr, default="")
+    solves = tuple(solve for forms in recoveries.values() for _, solve in forms.values())
+    first = max(alive, key=lambda form: recoveries[computed][form][1].psnr, default="")
     pictures = {how: forms[first][0].clamped.cpu().float() for how, forms in recoveries.items() if first in forms}
-    return Exposure(solves, why, needs, energies, pictures)
+    return Exposure(solves, why, needs, ways, energies, pictures)
 
 
-Shown = list[tuple[frozenset[str], Solve]]  # the gradients that a form reads, and what it solves
+def without(exposure: Exposure, model: nn.Module, leak: Leak, image: Tensor, level: Level, index: int) -> Shown:
+    """The ways that are left where gradients are withheld.
 
-
-def showing(model: nn.Module, leak: Leak, image: Tensor, level: Level, index: int, known: dict[int, Shown]) -> Shown:
-    """Every way in which a closed form shows the image, from gradients as sent.
-
-    leak, image, level, index: see `expose`; gradients that are withheld from the leak are not read.
-    known: image -> what the forms on tokens showed; empty at first, when nothing is withheld. These read what they name and nothing else,
-        so they are not asked again; who reads a first layer may look at other gradients instead.
+    exposure: of the whole leak.  leak: without them.  image, level, index: see `expose`.
+    Forms on tokens read what they name and nothing else, so they are not asked again; who reads a first layer may look at others instead.
     """
-
-    def shown(readers: Iterable[tuple[str, Named]]) -> Shown:
-        read = ((form, names, got) for form, (names, one) in readers for got in _read_each([one], leak, None))
-        solves = ((names, _solve(form, index, word(leak.precision), *got, image, level)) for form, names, got in read)
-        return [(frozenset(names), s) for names, s in solves if s.psnr > level.psnr or s.nearer]
-
-    if index not in known:
-        known[index] = shown(_on_tokens(model, leak))
-    tokens = [(names, solve) for names, solve in known[index] if names <= leak.grads.keys()]
-    return tokens + shown(_on_first_layers(model, leak))
+    found = [(n, s) for n, s in exposure.ways if s.form != "first_layer" and n <= leak.grads.keys()]
+    for form, (names, read) in _on_first_layers(model, leak):
+        with contextlib.suppress(ValueError):
+            solve = _solve(form, index, word(leak.precision), *read(leak, None), image, level)
+            if shows(solve, {index: level.psnr}):
+                found.append((frozenset(names), solve))
+    return found
 
 
 def _solve(form: str, index: int, how: str, got: Recovery, note: str, image: Tensor, level: Level) -> Solve:
@@ -242,15 +243,6 @@ def _heard(form: Callable[..., Recovery], *arguments: Any) -> tuple[Recovery, st
     return recovery, note
 
 
-def _read_each(readers: Iterable[Reader], leak: Leak, noise: float | None) -> list[tuple[Recovery, str]]:
-    """What each makes of a leak; without those that find nothing to solve."""
-    found = []
-    for read in readers:
-        with contextlib.suppress(ValueError):
-            found.append(read(leak, noise))
-    return found
-
-
 def _energy(leak: Leak, changed: Leak, names: set[str]) -> float:
     change = sum((changed.grads[n] - leak.grads[n]).double().square().sum().item() for n in names)
     return change / sum(leak.grads[n].double().square().sum().item() for n in names)
@@ -284,7 +276,7 @@ def leaking(solves: Sequence[Solve], computed: str, levels: Sequence[float]) -> 
     return [s for s in solves if s.how == computed and shows(s, levels)]
 
 
-def shows(solve: Solve, levels: Sequence[float]) -> bool:
+def shows(solve: Solve, levels: Sequence[float] | Mapping[int, float]) -> bool:
     """Whether a solve's picture is above its image's level, or nearer than any picture that looks at no gradient."""
     return solve.psnr > levels[solve.image] or solve.nearer
 
@@ -299,7 +291,7 @@ def defences(
     """What each defence leaves of the forms that leak; nothing where none does.
 
     computed: the word for gradients as computed.  levels: one an image, in dB.  sizes: parameter -> its numbers.
-    read: names of gradients that are kept back -> what still shows an image, each with the gradients that it reads; see `showing`.
+    read: names of gradients that are kept back -> the ways that are left on all images, see `without`.
     Noise and rounding first, then the gradients that could be withheld: each alone, and the least sets without which nothing shows.
     """
     solves = [s for exposure in exposures for s in exposure.solves]
@@ -313,16 +305,17 @@ def defences(
         spent = [e.energies[how] for e in exposures if how in e.energies]
         holds = not any(shows(s, levels) for s in left)
         rows.append(Defence(how, sum(spent) / len(spent), (), 0, *_most(left), holds))
-    return rows + _withheld(sizes, read)
+    return rows + _withheld({names for exposure in exposures for names, _ in exposure.ways}, sizes, read)
 
 
-def _withheld(sizes: Mapping[str, int], read: Callable[[frozenset[str]], Shown]) -> list[Defence]:
+def _withheld(
+    ways: set[frozenset[str]], sizes: Mapping[str, int], read: Callable[[frozenset[str]], Shown]
+) -> list[Defence]:
     """Each gradient alone, and the least sets without which nothing shows.
 
     A form that goes without what is kept back may read the image from others, so no set is said to hold that was not tried, and what
     reads then is one more way to stop.
     """
-    ways = {names for names, _ in read(frozenset())}
     rows: dict[frozenset[str], Defence] = {}
 
     def untried() -> Iterator[frozenset[str]]:

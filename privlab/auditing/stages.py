@@ -8,6 +8,7 @@ import platform
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import timm
@@ -21,7 +22,7 @@ from privlab.attacks.gradient_inversion import sensitivity
 from privlab.attacks.gradient_inversion.closed_form import first_layer
 from privlab.attacks.gradient_inversion.descent import State
 from privlab.auditing import arguments, asking, validation
-from privlab.auditing.exposure import Exposure, Shown, defences, expose, leaking, showing, word
+from privlab.auditing.exposure import Exposure, Shown, defences, expose, leaking, without, word
 from privlab.auditing.likeness import Level, Likeness, level, likeness, without_lpips
 from privlab.auditing.report import Asked, Audit, Features, Part, Search
 from privlab.auditing.untouched import untouched
@@ -121,13 +122,14 @@ def _audited(
         exposures, shares, features = asked[worst]
         sizes = {n: p.numel() for n, p in learnable.items()}
         with asking.asked(model, ways[worst], seed):
-            known: dict[int, Shown] = {}
             bar.set_description("defences")
 
             def read(withheld: frozenset[str]) -> Shown:
-                each = enumerate(zip(images.split(1), labels.split(1), levels, strict=True))
-                leaks = ((validation.observed(model, x, y).without(withheld), x, level, i) for i, (x, y, level) in each)
-                return [found for leak, x, level, i in leaks for found in showing(model, leak, x, level, i, known)]
+                found = []
+                for i, (exposed, x, y) in enumerate(zip(exposures, images.split(1), labels.split(1), strict=True)):
+                    leak = validation.observed(model, x, y).without(withheld)
+                    found += without(exposed, model, leak, x, levels[i], i)
+                return found
 
             stopping = defences(exposures, word(first.dtype), [each.psnr for each in levels], sizes, read)
             seconds["closed forms and defences"] = time.perf_counter() - began
@@ -205,15 +207,15 @@ def _algebra(
     groups: Mapping[str, Sequence[str]],
     seed: int,
     bar: tqdm,
-) -> tuple[list[Exposure], dict[str, float], Features | None]:
-    """Closed forms on each image; each part's share of the squared gradient, mean over the images; what the head gives away."""
-    exposures, shares, features = [], dict.fromkeys(groups, 0.0), None
+) -> tuple[list[Exposure], dict[str, list[float]], Features | None]:
+    """Closed forms on each image; each part's share of the squared gradient, image by image; what the head gives away."""
+    exposures, shares, features = [], {part: list[float]() for part in groups}, None
     for i, (image, label) in enumerate(zip(images.split(1), labels.split(1), strict=True)):
         leak = validation.observed(model, image, label)
         squares = {n: g.double().square().sum().item() for n, g in leak.grads.items()}
         validation.gradient(sum(squares.values()), i)
         for part, names in groups.items():
-            shares[part] += sum(squares[n] for n in names) / sum(squares.values()) / len(images)
+            shares[part].append(sum(squares[n] for n in names) / sum(squares.values()))
         exposures.append(expose(model, leak, image, levels[i], seed + i, i))
         features = features or _features(model, leak, image)
         bar.update()
@@ -237,7 +239,7 @@ def _parts(
     label: Tensor,
     groups: Mapping[str, Sequence[str]],
     sizes: Mapping[str, int],
-    shares: Mapping[str, float],
+    shares: Mapping[str, Sequence[float]],
     seed: int,
     bar: tqdm,
 ) -> list[Part]:
@@ -248,8 +250,7 @@ def _parts(
             yield edited
             bar.update()
 
-    sent = validation.observed(model, image, label)
-    speaking = {part: names for part, names in groups.items() if any(sent.grads[n].any() for n in names)}
+    speaking = {part: names for part, names in groups.items() if shares[part][0] > 0}
     singular = sensitivity.told_apart(model, image, label, edits(), speaking, seed)
     rows = []
     for part, names in groups.items():
@@ -259,7 +260,7 @@ def _parts(
             change = s.square().mean().sqrt().item()
             rank, condition = sensitivity.effective_rank(s), sensitivity.condition(s)
         numbers = sum(sizes[n] for n in names)
-        rows.append(Part(part, len(names), numbers, shares[part], change, rank, condition))
+        rows.append(Part(part, len(names), numbers, fmean(shares[part]), change, rank, condition))
     return rows
 
 

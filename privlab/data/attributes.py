@@ -252,9 +252,8 @@ def _opener(path: Path) -> Callable[[], Image.Image]:
 def face(opener: Callable[[], Image.Image], size: int) -> np.ndarray:
     """The largest square in the middle of a photograph, resized: uint8 (3, size, size)."""
     with opener() as photo:
-        return (
-            np.asarray(ImageOps.fit(converted(photo, "RGB"), (size, size))).transpose(2, 0, 1).copy()
-        )  # (3, size, size)
+        square = ImageOps.fit(converted(photo, "RGB"), (size, size))
+        return np.asarray(square).transpose(2, 0, 1).copy()  # (3, size, size)
 
 
 def converted(photo: Image.Image, mode: str) -> Image.Image:

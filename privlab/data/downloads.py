@@ -28,9 +28,8 @@ from tqdm.auto import tqdm
 
 CONNECT_TIMEOUT, READ_TIMEOUT = 5, 30  # seconds
 TRIES = 4  # times that a broken transfer is taken up again
-NODE = (
-    "22.20.0"  # of the npm that is borrowed where there is none, and the SHA-256 of its wheel for each kind of machine
-)
+# Of the npm that is borrowed where there is none, and the SHA-256 of its wheel for each kind of machine.
+NODE = "22.20.0"
 NODE_WHEELS = (
     "b5c500aa4dc046333ecb0a80f183e069e5c30ce637f1c1a37166b2c0b642dc21",  # Linux, x86-64
     "7a2b0989194148f66e9295d8f11bc463bde02cbe276517f4d20a310fb84780ae",  # Linux, ARM

@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -228,17 +229,17 @@ def test_the_same_seed_gives_the_same_report(of_plain):
 # -- defences --------------------------------------------------------------------------------------------------------------
 
 
-def rows(*values: tuple[str, int, str, float]) -> list[exposure.Exposure]:
+def rows(read: Callable, *values: tuple[str, int, str, float]) -> list[exposure.Exposure]:
     needs = {"patch_embedding": ("pos", "patch"), "subspace": ("qkv",)}
     solves = tuple(exposure.Solve(form, image, how, psnr, 1.0, 1, 1) for form, image, how, psnr in values)
     energies = {how: 0.1 for _, _, how, _ in values if how != "float32"}
-    return [exposure.Exposure(solves, {}, needs, energies, {})]
+    return [exposure.Exposure(solves, {}, needs, read(frozenset()), energies, {})]
 
 
 HOWS = ["bfloat16", *(f"gaussian {relative:g}" for relative in exposure.NOISE)]
 
 
-def ways(*all_: tuple[str, float, set[str]]) -> exposure.Exposure:
+def ways(*all_: tuple[str, float, set[str]]) -> Callable:
     """What still reads where names are withheld: form, PSNR and names of each way."""
 
     def read(withheld: frozenset[str]) -> list[tuple[frozenset[str], exposure.Solve]]:
@@ -250,13 +251,14 @@ def ways(*all_: tuple[str, float, set[str]]) -> exposure.Exposure:
 
 def test_defences_by_hand():
     left = {"bfloat16": 40.0, "gaussian 0.001": 20.0, "gaussian 0.01": 16.0, "gaussian 0.1": 14.0, "gaussian 1": 9.0}
+    read = ways(("patch_embedding", 100.0, {"pos", "patch"}), ("subspace", 80.0, {"qkv"}))
     made = rows(
+        read,
         ("patch_embedding", 0, "float32", 100.0),
         ("subspace", 0, "float32", 80.0),
         *(("patch_embedding", 0, how, left[how]) for how in HOWS),
         *(("subspace", 0, how, 12.0) for how in HOWS),
     )
-    read = ways(("patch_embedding", 100.0, {"pos", "patch"}), ("subspace", 80.0, {"qkv"}))
     found = exposure.defences(made, "float32", [15.0], {"pos": 10, "patch": 30, "qkv": 50}, read)
     told = {d.withheld or d.name: (d.psnr, d.holds, d.numbers) for d in found}
     assert told["bfloat16"] == (40.0, False, 0) and told["gaussian 0.1"] == (14.0, True, 0)
@@ -268,8 +270,8 @@ def test_defences_by_hand():
 
 
 def test_a_form_that_is_below_the_level_is_no_leak_and_an_image_has_its_own_level():
-    made = rows(("subspace", 0, "float32", 14.0), *(("subspace", 0, how, 14.0) for how in HOWS))
     read = ways(("subspace", 14.0, {"qkv"}))
+    made = rows(read, ("subspace", 0, "float32", 14.0), *(("subspace", 0, how, 14.0) for how in HOWS))
     assert exposure.defences(made, "float32", [15.0], {"qkv": 50}, read) == []
     assert exposure.cheapest([]) == (None, None)
     assert exposure.defences(made, "float32", [13.0], {"qkv": 50}, read)[-1].withheld == ("qkv",)
@@ -277,13 +279,13 @@ def test_a_form_that_is_below_the_level_is_no_leak_and_an_image_has_its_own_leve
 
 def test_a_way_that_opens_where_another_is_closed_is_stopped_as_well():
     """A form that would read b where a is withheld, and c where both are: nothing holds that was not tried."""
-    made = rows(("first_layer", 0, "float32", 100.0), *(("first_layer", 0, how, 90.0) for how in HOWS))
     order = [("a", 100.0), ("b", 80.0), ("c", 60.0)]
 
     def read(withheld: frozenset[str]) -> list[tuple[frozenset[str], exposure.Solve]]:
         left = [(name, psnr) for name, psnr in order if name not in withheld][:1]
         return [(frozenset(name), exposure.Solve("first_layer", 0, "float32", psnr, 1.0, 1, 1)) for name, psnr in left]
 
+    made = rows(read, ("first_layer", 0, "float32", 100.0), *(("first_layer", 0, how, 90.0) for how in HOWS))
     found = exposure.defences(made, "float32", [15.0], dict(a=1, b=2, c=3), read)
     told = {d.withheld: (d.psnr, d.holds) for d in found if d.withheld}
     assert told == {

@@ -48,9 +48,7 @@ class Difference:
     push_gain: float | None = None
     chooses: bool = True  # a model whose first pass has no pattern is not asked again
     _shifted: Gradients = field(default_factory=dict, repr=False)
-    _may: dict[tuple[torch.Size, ...], bool] = field(
-        default_factory=dict, repr=False
-    )  # shapes of the inputs -> the same
+    _may: dict[tuple[torch.Size, ...], bool] = field(default_factory=dict, repr=False)  # `plain`, by shapes of inputs
 
     def __post_init__(self) -> None:
         self._careful = (stateless(self.model), functional(self.model))

@@ -226,8 +226,8 @@ def _mixes(at_output: Tensor, rows: Tensor, eps: float) -> bool:
         return False
     inside = torch.linalg.svd(at_output, full_matrices=False).Vh
     off = (rows - rows @ inside.T @ inside).square().sum(1)  # (rows,)
-    first = min(16, len(rows) - 2) if off.sqrt().norm() >= 1024 * eps * rows.norm() else 0
-    return any(off[k:].sum().sqrt() < 1024 * eps * rows[k:].norm() for k in range(first + 1))
+    behind = range(min(16, len(rows) - 2) + 1)  # so many tokens
+    return any(off[k:].sum().sqrt() < 1024 * eps * rows[k:].norm() for k in behind)
 
 
 def _reason(model: nn.Module, passed: bool, resized: list[str]) -> str:
