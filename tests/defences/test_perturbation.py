@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from weights import same
 
 from privlab import models
 from privlab.defences import perturbation
@@ -131,7 +132,7 @@ def test_noise_on_weights_is_relative_tensor_by_tensor_and_leaves_all_else():
     model.bn1.running_mean += 0.5
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     noisy = perturbation.parameters(model, 0.2, seed=1)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert same(model, before)
     assert not noisy.training and noisy.normalise == model.normalise
     assert all(torch.equal(b, before[name]) for name, b in noisy.named_buffers())
     for name, p in noisy.named_parameters():

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from colours import luminance
 from hypothesis import given
 from hypothesis import strategies as st
 from markup import Page
@@ -212,14 +213,6 @@ def test_needs_are_shown_with_their_state_and_without_one_while_measuring(form):
     plain = html.unescape(text).replace("\\", "")
     assert "needs: psnr[a] > 20 holds; psnr[b] > 20 is undecided" in plain
     assert "needs: psnr[a] > 20; psnr[b] > 20" in plain
-
-
-def luminance(colour: str) -> float:
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    return sum(
-        w * (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4)
-        for w, c in zip((0.2126, 0.7152, 0.0722), channels, strict=True)
-    )
 
 
 def test_every_decision_has_an_edge_of_its_own_brightness():

@@ -6,6 +6,7 @@ import pytest
 import timm
 import torch
 from torch import nn
+from weights import same
 
 from privlab import models
 from privlab.models import repvgg, skip_connections
@@ -67,7 +68,7 @@ def test_folding_leaves_the_model_and_fits_evaluation_only(stirred):
     state = copy.deepcopy(model.state_dict())
     folded = repvgg.fold(model)
     assert model.training and not folded.training
-    assert all(torch.equal(a, b) for a, b in zip(state.values(), model.state_dict().values(), strict=True))
+    assert same(state, model)
     assert all(p.requires_grad for p in model.parameters())
     x = torch.rand(4, 3, 32, 32, dtype=torch.float64)
     assert not torch.allclose(model(x), folded(x))  # batch statistics are no part of the kernels

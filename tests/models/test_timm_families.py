@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import timm
 import torch
+from weights import same
 
 import privlab
 from privlab.attacks import gradient_inversion
@@ -57,7 +58,7 @@ def walk(model, side):
         return torch.stack([g.norm() for g in grads.values()]).norm()
 
     first, again = (observe(model, image, label).grads for _ in range(2))
-    assert all(torch.equal(first[n], again[n]) for n in first)
+    assert same(first, again)
     two = observe(model, image.repeat(2, 1, 1, 1), label.repeat(2)).grads
     apart = (length({n: two[n] - g for n, g in first.items()}) / length(first)).item()
     try:

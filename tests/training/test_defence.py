@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from weights import same
 
 from privlab import compute, data, models, training
 from privlab.compute import store
@@ -40,11 +41,6 @@ def linear():
 
 def fit(model, recipe=RECIPE, images=SET, seed=0, **more):
     return training.fit(model, images, recipe, seed=seed, progress=False, **more)
-
-
-def same(a, b):
-    a, b = a.state_dict(), b.state_dict()
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def curves(history):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from weights import same
 
 from privlab import data
 from privlab.attacks import gradient_inversion
@@ -138,7 +139,7 @@ def clean():
 
 
 def equal(one, other) -> bool:
-    return [*one.grads] == [*other.grads] and all(torch.equal(g, other.grads[n]) for n, g in one.grads.items())
+    return [*one.grads] == [*other.grads] and same(one.grads, other.grads)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torchvision
+from awkward_networks import Sine
 from torch import nn
 
 from privlab import compute, metrics
@@ -153,25 +154,6 @@ def test_auto_turns_differences_down_that_miss_a_pattern(monkeypatch):
     assert all(
         torch.equal(a.images, b.images) and a.evaluations == b.evaluations for a, b in zip(exact, auto, strict=True)
     )
-
-
-class Once(torch.autograd.Function):
-    """Sine, to be differentiated once only."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.sin()
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, slope):
-        return slope * ctx.saved_tensors[0].cos()
-
-
-class Sine(nn.Module):
-    def forward(self, x):
-        return Once.apply(x)
 
 
 def test_by_differences_what_cannot_be_differentiated_twice():

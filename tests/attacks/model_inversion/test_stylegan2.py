@@ -16,6 +16,7 @@ import pytest
 import torch
 import torchvision.transforms.functional as TF
 from safetensors.torch import save_file
+from weights import same
 
 from privlab.attacks.model_inversion import generator_files, stylegan2
 
@@ -148,7 +149,7 @@ def test_a_pickle_becomes_tensors_and_settings(pickled, checkout, tmp_path):
     assert json.loads((tmp_path / "out/ffhq.json").read_text()) == SETTINGS | {"synthesis_kwargs": {"num_fp16_res": 4}}
     made = stylegan2.StyleGAN2(checkout, place)
     state = made.network.state_dict()
-    assert state.keys() == drawn().keys() and all(torch.equal(state[name], tensor) for name, tensor in drawn().items())
+    assert same(state, drawn())
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".json"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
+from weights import same
 
 from privlab import data, models
 from privlab.attacks.gradient_inversion import closed_form, search_spaces
@@ -155,7 +156,7 @@ def test_a_trial_leaves_the_model_and_the_generator_as_they_were():
         closed_form.subspace(model, leak)
     assert torch.equal(torch.get_rng_state(), state)
     assert not any(p.requires_grad or p.grad is not None for p in model.parameters()) and model.training
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert same(model, before)
 
 
 @pytest.mark.check
