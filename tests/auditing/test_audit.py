@@ -16,6 +16,7 @@ from markup import Page
 from PIL import Image
 from safetensors.torch import save_file
 from torch import nn
+from weights import same
 
 import privlab
 from privlab import __main__ as cli
@@ -212,7 +213,7 @@ def test_the_model_and_the_generator_stay_as_they_were(build):
     before = {n: v.clone() for n, v in model.state_dict().items()}
     modes = [m.training for m in model.modules()]
     privlab.audit(model, *pictures(1), steps=1, progress=False)
-    assert all(torch.equal(v, before[n]) for n, v in model.state_dict().items())
+    assert same(model, before)
     assert [m.training for m in model.modules()] == modes and torch.equal(torch.get_rng_state(), state)
     assert all(p.grad is None and p.requires_grad for p in model.parameters())
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
@@ -570,7 +571,7 @@ def test_the_command_takes_a_folder_weights_and_classes(tiny, tmp_path):
     assert found["settings"]["labels"].count(1) == 2 and found["settings"]["labels"].count(0) == 1
     assert found["search"]["baseline"] == "a grey image"  # no photograph is left over
     loaded = inputs.named("vit_cifar", 3, tmp_path / "mine.safetensors")
-    assert all(torch.equal(v, model.state_dict()[n]) for n, v in loaded.state_dict().items())
+    assert same(loaded, model)
 
 
 def test_images_without_folders_get_the_models_own_answers(tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from weights import same
 
 from privlab import models, training
 from privlab.defences import architecture
@@ -30,11 +31,6 @@ def shaped(defence, name="resnet18", epoch=0):
     model = build(name)
     assert defence.shape(model, epoch)
     return model
-
-
-def same(a, b):
-    a, b = a.state_dict(), b.state_dict()
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def fit(model, *defences, recipe=RECIPE):

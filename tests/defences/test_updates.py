@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from weights import same
 
 from privlab import compute, models, training
 from privlab.attacks.gradient_inversion.adaptive import averaged
@@ -225,10 +226,6 @@ def narrow():
 
 def fit(model, *defences, recipe=RECIPE, seed=0, **more):
     return training.fit(model, SET, recipe, seed=seed, defences=defences, progress=False, **more)
-
-
-def same(one, other):
-    return all(torch.equal(t, other.state_dict()[name]) for name, t in one.state_dict().items())
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import random
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import torch.nn.functional as F
 from timm.data import Mixup
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+from weights import same
 
 from privlab import compute, data, models, training
 from privlab.data import Normalise
@@ -55,10 +57,6 @@ def linear(dtype=torch.float64, seed=0):
 
 def fit(model, recipe, images=SET, seed=0, **more):
     return training.fit(model, images, recipe, seed=seed, progress=False, **more)
-
-
-def same(a, b):
-    return all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
 
 
 def curves(history):
@@ -356,7 +354,7 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path, epochs, opti
     assert curves(history) == curves(expected)
     if forward_pass > 4:
         assert same(resumed, whole)
-    assert run.complete and all(torch.equal(t, whole.state_dict()[n]) for n, t in run.load("weights").items())
+    assert run.complete and same(run.load("weights"), whole)
 
 
 def test_the_cell_can_be_run_again_with_the_same_model(tmp_path):
@@ -411,20 +409,21 @@ def test_an_optimiser_that_remembers_nothing():
 
 KILLED = """
 import sys
-sys.path.insert(0, sys.argv[1])
 from test_trainer import LONG, compute, fit, tiny
 class Telling(compute.Run):
     def save(self, *arguments):
         super().save(*arguments)
         print("saved", flush=True)
-fit(tiny(), LONG, run=Telling("victim", {}, sys.argv[2]))
+fit(tiny(), LONG, run=Telling("victim", {}, sys.argv[1]))
 """
 LONG = replace(BUSY, epochs=60)
 
 
 def test_a_killed_process_loses_an_epoch_at_most(tmp_path, epochs):
-    folder = str(Path(__file__).parent)
-    process = subprocess.Popen([sys.executable, "-c", KILLED, folder, str(tmp_path)], stdout=subprocess.PIPE)
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)], env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
     for _ in range(5):
         process.stdout.readline()

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from awkward_networks import Once, Sine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -408,26 +409,6 @@ def test_a_pass_that_cannot_be_repeated_is_taken_exactly(kind, what):
         f"derivative='difference' needs a forward pass that can be repeated, and {why}; the search differentiates twice"
     ] * (kind == "difference")
     assert all(torch.equal(b, before[n]) for n, b in model.named_buffers())
-
-
-class Once(torch.autograd.Function):
-    """Sine, to be differentiated once only."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.sin()
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, slope):
-        (x,) = ctx.saved_tensors
-        return slope * x.cos()
-
-
-class Sine(nn.Module):
-    def forward(self, x):
-        return Once.apply(x)
 
 
 @pytest.mark.parametrize("kind", ["difference", "auto"])

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 import pytest
 import torch
 from torch import nn
+from weights import same
 
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import GANRecipe, generator_files
@@ -47,11 +48,6 @@ def train(root, target, images=None, **changes):
     recipe = {each.name: changes.pop(each.name) for each in fields(GANRecipe) if each.name in changes}
     settings = dict(each=32, root=root, progress=False) | changes
     return plg_mi(halves() if images is None else images, target, replace(SMALL, **recipe), **settings)
-
-
-def same(one, other):
-    a, b = one.state_dict(), other.state_dict()
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +148,7 @@ def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(target,
     state = torch.get_rng_state()
     train(tmp_path, target.train())
     assert torch.equal(state, torch.get_rng_state())
-    assert all(torch.equal(t, before[name]) for name, t in target.state_dict().items())
+    assert same(target, before)
     assert target.training and all(p.grad is None and p.requires_grad for p in target.parameters())
 
 

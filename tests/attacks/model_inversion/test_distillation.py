@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from weights import same
 
 from privlab import training
 from privlab.attacks.model_inversion.distillation import distil, divergence, load
@@ -30,11 +31,6 @@ def target():
         model[1].bias.zero_()
     model.normalise = Normalise((0.5,), (0.25,))
     return model
-
-
-def same(one, other):
-    a, b = one.state_dict(), other.state_dict()
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def test_divergence_by_hand():

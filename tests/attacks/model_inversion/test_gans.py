@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from weights import same
 
 from privlab import compute, training
 from privlab.attacks import model_inversion
@@ -39,11 +40,6 @@ def kedmi(root, images=DARK, target=None, watch=None, entropy=0.0064, **changes)
 
 
 TRAIN = {"gmi": gmi, "kedmi": kedmi}
-
-
-def same(one, other):
-    a, b = one.state_dict(), other.state_dict()
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +125,7 @@ def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(tmp_pat
     state = torch.get_rng_state()
     kedmi(tmp_path, target=target)
     assert torch.equal(state, torch.get_rng_state())
-    assert all(torch.equal(t, before[name]) for name, t in target.state_dict().items())
+    assert same(target, before)
     assert target.training and all(p.grad is None and p.requires_grad for p in target.parameters())
 
 

@@ -8,6 +8,7 @@ import timm
 import torch
 import torch.nn.functional as F
 from torch import nn
+from weights import same
 
 from privlab import models
 from privlab.attacks.model_inversion import gradient_flow
@@ -226,7 +227,7 @@ def test_no_trace_is_left(measure):
         assert not any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules())
         assert [m.training for m in model.modules()] == modes
         assert model.conv1.weight.grad.eq(1).all() and model.fc.weight.grad is None and not x.requires_grad
-        assert all(torch.equal(a, b) for a, b in zip(state.values(), model.state_dict().values(), strict=True))
+        assert same(state, model)
 
 
 def test_frozen_weights_do_not_matter():
