@@ -7,7 +7,7 @@
 # # 09 · What made ConvNeXt leak?
 #
 # In lab 04 a ResNet and a ConvNeXt sent a gradient of the same photograph. A search recovered much more of it from one than from the other.
-# Fourteen architectures lie between the two, each one small step away from the last. Which change lets the photograph out?
+# Thirteen small changes turn the one into the other. Which of them lets the photograph out?
 #
 # After this lab you can
 # - read an architecture as data, and say what one step changes;
@@ -75,8 +75,8 @@ drawings.morph_block(14, before=1)
 # %% [markdown]
 # ## Fourteen steps
 #
-# Liu et al. 2022 walked from one network to the other for a better accuracy. Zhang et al. 2024 attack each network on the way. `privlab` has
-# the fourteen as data:
+# Liu et al. 2022 walked from one network to the other for a better accuracy. Zhang et al. 2024 attack each network on the way. They call the networks steps: with both
+# ends there are fourteen. `privlab` has them as data:
 
 # %%
 for number in range(2, 15):
@@ -89,23 +89,6 @@ for number in range(2, 15):
 
 # %%
 widgets.explore(drawings.morph_block, start={"step": 7}, step=tuple(range(2, 15)))
-
-# %% [markdown]
-# ### Exercise 1: make a step yourself *(difficulty 1, 4 minutes)*
-#
-# Start from step 9, and take away what step 10 takes away. `models.morph.variant(9, activations="...")` makes such a step. Put three digits in place of
-# the dots: 1 keeps an activation, 0 takes it away. They stand for the activations behind the first convolution, behind the second, and behind the addition.
-#
-# <details><summary>Hint</summary>Put the slider above on 10. One activation of three is left. Between which two convolutions does it stand?</details>
-
-# %% tags=["exercise"]
-variant = ...
-
-# %% tags=["solution"]
-variant = models.morph.variant(9, activations="010")
-
-# %%
-checks.verify("09.variant", variant)
 
 # %% [markdown]
 # ## The same attack on all of them
@@ -179,6 +162,23 @@ display(
         "run of the profile `class` may answer otherwise." * quick,
     ),
 )
+
+# %% [markdown]
+# ### Exercise 1: make a step yourself *(difficulty 1, 4 minutes)*
+#
+# Start from step 9, and take away what step 10 takes away. `models.morph.variant(9, activations="...")` makes such a step. Put three digits in place of
+# the dots: 1 keeps an activation, 0 takes it away. They stand for the activations behind the first convolution, behind the second, and behind the addition.
+#
+# <details><summary>Hint</summary>Put the slider on 10. One activation of three is left. Between which two convolutions does it stand?</details>
+
+# %% tags=["exercise"]
+variant = ...
+
+# %% tags=["solution"]
+variant = models.morph.variant(9, activations="010")
+
+# %%
+checks.verify("09.variant", variant)
 
 # %% [markdown]
 # ## Was that luck?

@@ -152,9 +152,10 @@ controls = {"noise": (0.001, 0.01, 0.1, 1.0), "rounds": (1, 16), **sliders}
 widgets.explore(look, start, **controls)
 
 # %% [markdown]
-# ## All of it on attention
+# ## All of it on the stem
 #
-# Attention has about a third of the numbers. Spend noise of the length of the whole gradient there.
+# Algebra reads the patch embedding and the position embedding, which are in the *stem*. In lab 13 the noise was on attention. Now spend noise of the length of the whole gradient
+# on the stem alone.
 #
 # ### Predict
 
@@ -166,8 +167,8 @@ guess
 SEARCH, BEST = "psnr[budget, search, {}]", "psnr[budget, relative_1, {}]"
 shown = kept or mine
 ways = [way for way in defended_client.WAYS if SEARCH.format(way) in shown]
-attention = defended_client.spent("attention", 1.0)
-display(guess.against(round(client.solved(attention, informed=True), 1)))
+stem = defended_client.spent("stem", 1.0)
+display(guess.against(round(client.solved(stem, informed=True), 1)))
 rows = {way: SEARCH.format(way) for way in ways}
 rows |= {"no noise": "psnr[matrix, none, search]", "baseline": "psnr[guess]"}
 plots.evidence(kept, mine, rows, xlabel="PSNR of the informed search in dB")

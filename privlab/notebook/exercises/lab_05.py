@@ -82,18 +82,18 @@ def noise(answer: object) -> Iterator[str]:
 
 
 def rank(answer: object) -> Iterator[str]:
-    why = "Rows sum to zero and columns sum to zero: how many free entries does an n x n table then have?"
-    for (n, patch), right in {(4, 8): 9, (2, 16): 1, (8, 4): 48, (14, 16): 169}.items():
+    why = "Rows sum to zero and columns sum to zero: how many free entries does the table then have?"
+    for (side, patch), right in {(4, 8): 9, (2, 16): 1, (8, 4): 48, (14, 16): 169}.items():
         mistakes = {
-            float(n * n): "That many combinations exist in all; most of them the embedding does see.",
-            float(n * n - 1): "That is the count for no embedding at all.",
-            float(2 * n - 1): "That is the rank, what the embedding shows; the question is what it hides.",
-            float((n - 1) ** 2): "A patch has only 3 p^2 pixels, so no more than that can be hidden.",
+            float(side * side): "That many combinations exist in all; most of them the embedding does see.",
+            float(side * side - 1): "That is the count for no embedding at all.",
+            float(2 * side - 1): "That is the rank, what the embedding shows; the question is what it hides.",
+            float((side - 1) ** 2): "A patch has only 3 p^2 numbers, so no more than that can be hidden.",
             0.0: "A random embedding hides nothing; this one is a function of the row plus a function of the column.",
         }
         mistakes.pop(float(right), None)
-        for reason in _number(answer, (n, patch), float(right), mistakes):
-            yield f"hidden_2d(n={n}, patch={patch}): {reason} {why}"
+        for reason in _number(answer, (side, patch), float(right), mistakes):
+            yield f"hidden_2d(side={side}, patch={patch}): {reason} {why}"
 
 
 @a_function

@@ -84,7 +84,9 @@ def spectrum(values: Mapping[str, Values], *, alt: str, cutoffs: Mapping[str, fl
         positive = ordered[ordered > 0]
         zeros = f" ({len(ordered) - len(positive)} exact zeros not shown)" if len(positive) < len(ordered) else ""
         series[name + zeros] = (np.arange(1, len(positive) + 1), positive)
-    return lines(series, xlabel="rank", ylabel="singular value", log="y", thresholds=cutoffs, alt=alt)
+    return lines(
+        series, xlabel="number, from the largest", ylabel="singular value", log="y", thresholds=cutoffs, alt=alt
+    )
 
 
 def dots(
