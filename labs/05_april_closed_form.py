@@ -284,7 +284,8 @@ plots.evidence(kept_fixed, mine_fixed, rows, xlabel="PSNR in dB")
 # %% [markdown]
 # Where float64 breaks what float32 does not break, the system is badly conditioned, and more digits would break it as well. Where even float64 fails, an equation is
 # *missing*. Which one?
-#
+
+# %% [markdown]
 # ## Which embedding hides the photograph?
 #
 # Take numbers $a_i$, one for each patch, with $\sum_i a_i = 0$ and $\sum_i a_i e_i = 0$. Combine the tokens with them. Bias and embeddings cancel:

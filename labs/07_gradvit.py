@@ -275,7 +275,7 @@ text(
 
 # %% [markdown]
 # The mean photograph is the *baseline*: what anyone can make without the gradient. In the second row the prior counts from the start. Compare it with the editor: when did a prior help there, and when did it hold the search back?
-# Above the baseline is not yet a photograph: at the end a picture may have little more than the right mean colour.
+# A picture above the baseline need not show the photograph: it may have little more than the right mean colour.
 # [A deeper notebook](deeper/07_image_prior.ipynb) has the same rows with a small position embedding, and with LPIPS.
 
 # %% [markdown]

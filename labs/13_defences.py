@@ -207,7 +207,7 @@ text(
 # %%
 LITTLE, SOME, MUCH = "less than 2 points", "2 to 8 points", "more than 8 points"
 guess_cost = widgets.choose(
-    "How much accuracy does even noise cost that is as long as the gradient?",
+    "Even noise as long as the gradient: how much accuracy does it cost?",
     [LITTLE, SOME, MUCH],
 )
 guess_cost

@@ -102,7 +102,7 @@ def count(judgements: Iterable[Judgement]) -> str:
 
 
 def answer(claims: Sequence[Judgement]) -> str:
-    """What these verdicts answer, as a sentence: such as "No, it does not appear in a stand-in (2 not reproduced); open: 1 measuring."."""
+    """What these verdicts answer, as a sentence: such as "No, in a stand-in (2 not reproduced); open: 1 measuring."."""
     asked = [j for j in claims if not j.exploratory]
     if not asked:
         return "No claim asks this yet."
@@ -112,7 +112,7 @@ def answer(claims: Sequence[Judgement]) -> str:
     counts = {scope: " and ".join(f"{found[scope, v]} {v}" for v in decided if found[scope, v]) for scope in SCOPES}
     where = " and ".join(f"in {scope} ({count})" for scope, count in counts.items() if count)
     left = ", ".join(f"{every[v]} {v}" for v in (INCONCLUSIVE, NOT_TESTED, MEASURING) if every[v])
-    words = said.capitalize() + (f", {'it does not appear ' * (said == NO)}{where}" if where else "")
+    words = said.capitalize() + (f", {where}" if where else "")
     return f"{words}; open: {left}." if left and said != MEASURING else f"{words}."
 
 

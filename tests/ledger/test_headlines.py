@@ -31,7 +31,7 @@ SIZE = judged(compare="abs(psnr[a] - psnr[b] - 20) < 1")
     ([judged()], "yes", "Yes, in a stand-in (1 reproduced)."),
     ([judged(), judged(scope=OWN), judged(MEASURING)], "yes",
      "Yes, in the paper's own setting (1 reproduced) and in a stand-in (1 reproduced); open: 1 measuring."),
-    ([judged(NOT_REPRODUCED)], "no", "No, it does not appear in a stand-in (1 not reproduced)."),
+    ([judged(NOT_REPRODUCED)], "no", "No, in a stand-in (1 not reproduced)."),
     ([judged(NOT_REPRODUCED), judged()], "mixed", "Mixed, in a stand-in (1 reproduced and 1 not reproduced)."),
     ([judged(INCONCLUSIVE), judged()], "undecided", "Undecided, in a stand-in (1 reproduced); open: 1 inconclusive."),
     ([judged(NOT_TESTED), judged(MEASURING)], "undecided", "Undecided; open: 1 not tested, 1 measuring."),
