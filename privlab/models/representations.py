@@ -51,7 +51,8 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
     images: (n, channels, height, width), bytes or floats in [0, 1].
     layers: `LAST` for what enters the last Linear layer (Zhang et al. 2024 say "the representation" and no more), or names as in
         `model.named_modules()` for what leaves them. A map or a row of tokens is averaged over its places, so that a feature is a channel.
-    Raises ValueError for a layer that does not exist (with the nearest), that gives several tensors, or that runs never or twice in a pass.
+    Raises ValueError for a layer that does not exist (with the nearest), that gives several tensors or a row for each window of an image,
+    or that runs never or twice in a pass.
     """
     if images.ndim != 4 or len(images) == 0:
         raise ValueError(
@@ -73,6 +74,11 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
                     raise ValueError(
                         f"layers: {odd[0]!r} ran {times} times in one pass, so it has no single output; name a layer around or inside it"
                     )
+                if odd := [layer for layer, rows in parts.items() if len(rows[-1]) != len(batch)]:
+                    raise ValueError(
+                        f"layers: {odd[0]!r} gives {len(parts[odd[0]][-1])} rows for {len(batch)} images, as what works on windows does; "
+                        "name a layer around it"
+                    )
     finally:
         for module, mode in modes.items():
             module.training = mode
@@ -83,14 +89,7 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
 def listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None]:
     """Hooks that add what passes by to the lists in `parts`; off again at the end, whatever happens."""
     modules = {name: module for name, module in model.named_modules() if name}
-    from timm.models.maxxvit import (
-        PartitionAttentionCl,
-    )  # not at the top: timm takes seconds, and some that import this never read
-
-    channels_last = getattr(model, "output_fmt", "NCHW") == "NHWC"  # Swin's maps
-    last = {
-        m for part in modules.values() if isinstance(part, PartitionAttentionCl) for m in part.modules()
-    }  # MaxViT's windows
+    last = _channels_last(model)
     for layer in parts:
         if layer != LAST and layer not in modules:
             raise ValueError(f"layers: {layer!r} is no layer of this model{sources.nearest(layer, [LAST, *modules])}")
@@ -100,7 +99,7 @@ def listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None
             raise ValueError(
                 f"layers: {layer!r} gives a {type(output).__name__}, not one tensor; name a layer inside it"
             )
-        parts[layer].append(_channels(output, module, module in last or channels_last).float().cpu())
+        parts[layer].append(_channels(output, module, module in last).float().cpu())
 
     hooks = []
     try:
@@ -114,6 +113,19 @@ def listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _channels_last(model: nn.Module) -> set[nn.Module]:
+    """Where maps are (n, height, width, channels) and the layer's kind does not say so: Swin's, MaxViT's windows, MLPs of Linear layers."""
+    # not at the top: timm takes seconds, and some that import this never read
+    from timm.layers import GlobalResponseNormMlp, Mlp
+    from timm.models.maxxvit import PartitionAttentionCl
+
+    if getattr(model, "output_fmt", "NCHW") == "NHWC":
+        return set(model.modules())
+    mlps = [m for m in model.modules() if isinstance(m, Mlp | GlobalResponseNormMlp) and isinstance(m.fc1, nn.Linear)]
+    windows = [m for m in model.modules() if isinstance(m, PartitionAttentionCl)]
+    return {inside for part in [*mlps, *windows] for inside in part.modules()}
 
 
 def _channels(x: Tensor, module: nn.Module, channels_last: bool) -> Tensor:

@@ -208,3 +208,31 @@ def test_norms_of_maps_have_their_channels_first_and_windows_of_maxvit_last():
     width = part.norm1.weight.numel()
     for layer in (name, f"{name}.norm1", f"{name}.mlp"):
         assert representations.read(maxvit, image, [layer])[layer].shape == (2, width), layer
+
+
+@pytest.mark.parametrize(("use_grn", "conv_mlp"), [(False, False), (True, False), (False, True), (True, True)])
+def test_the_mlp_of_a_convnext_has_its_channels_last_unless_it_is_of_convolutions(use_grn, conv_mlp):
+    model = models.build("convnext_cifar", 4, **SMALL["convnext_cifar"], use_grn=use_grn, conv_mlp=conv_mlp)
+    block, x = model.stages[0].blocks[0], torch.rand(2, 3, 32, 32)
+    outputs = []
+    handles = [
+        each.register_forward_hook(lambda *given: outputs.append(given[2])) for each in (block.mlp.act, block.mlp)
+    ]
+    model(model.normalise(x))
+    for handle in handles:
+        handle.remove()
+    layers = [f"stages.0.blocks.0.mlp{part}" for part in (".act", "")]
+    for feature, output in zip(representations.read(model, x, layers).values(), outputs, strict=True):
+        torch.testing.assert_close(feature, output.detach().mean((2, 3) if conv_mlp else (1, 2)))
+    assert feature.shape == (2, 8)
+
+
+def test_a_layer_on_windows_is_told_unless_one_window_is_the_image():
+    swin, layer = models.build("swin_cifar", 4, **SMALL["swin_cifar"]), "layers.{}.blocks.0.attn"
+    with pytest.raises(
+        ValueError, match=r"'layers.0.blocks.0.attn' gives 20 rows for 5 images, .* name a layer around"
+    ):
+        representations.read(swin, images(), [layer.format(0)])
+    assert representations.read(swin, images(), [layer.format(1)])[layer.format(1)].shape == (5, 32)
+    assert representations.read(swin, images(), ["layers.0.blocks.0"])["layers.0.blocks.0"].shape == (5, 16)
+    assert hooks_of(swin) == 0
