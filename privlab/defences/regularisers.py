@@ -152,12 +152,12 @@ class MID(Defence):
             raise ValueError(f"width={self.width!r} is no number of channels; give 1 or more, such as 64")
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
-        representations.last_linear(model)
+        representations.only_head(model)
 
     def shape(self, model: nn.Module, epoch: int) -> bool:
         if _channel(model) is not None:
             return False
-        name = representations.last_linear(model)
+        name = representations.only_head(model)
         head: Any = model.get_submodule(name)
         new = nn.Sequential(Channel(head.in_features, self.width), nn.Linear(self.width, head.out_features))
         model.set_submodule(name, new.to(head.weight).train(head.training))
@@ -181,7 +181,7 @@ def mid(weight: float, width: int) -> MID:
     The KL bounds what z tells of the image, from above. mu and sigma are a linear map of the last features; in evaluation the mean is used,
     so that a victim answers the same twice. Head and channel are drawn anew.
     weight: positive, a nat of the mean image against a nat of cross-entropy.  width: numbers in z.
-    Raises ValueError for a weight that is no defence, and for a model without a Linear head.
+    Raises ValueError for a weight that is no defence, and for a model without a Linear head, or with two.
     Source: Wang et al. 2021, section 4, after the deep variational information bottleneck of Alemi et al. 2017.
     """
     return MID(weight, width)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,28 @@ def last_linear(model: nn.Module) -> str:
             f"{', '.join([name for name, _ in model.named_modules() if name][:5])}"
         )
     return names[-1]
+
+
+def only_head(model: nn.Module) -> str:
+    """The name of `last_linear`, if whatever the model answers comes out of it.
+
+    Raises ValueError for a model with several heads (timm's distilled ones), or with no Linear layer in its head (num_classes=0).
+    """
+    name = last_linear(model)
+    head: Any = getattr(model, "get_classifier", lambda: model.get_submodule(name))()
+    heads = [*head] if isinstance(head, tuple | nn.ModuleList) else [head]
+    heads += [extra] if (extra := getattr(model, "aux_head", None)) is not None else []  # VOLO's
+    if len(heads) > 1:
+        raise ValueError(
+            f"model: {type(model).__name__} answers with {len(heads)} heads, of which {name!r} is one; give a model with one, such as the "
+            "same without distillation"
+        )
+    if model.get_submodule(name) not in heads[0].modules():
+        raise ValueError(
+            f"model: the head of this {type(model).__name__} has no Linear layer (the last one is {name!r}); build it with num_classes, "
+            "1 or more"
+        )
+    return name
 
 
 def stages(model: nn.Module) -> list[str]:

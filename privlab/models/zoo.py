@@ -83,7 +83,8 @@ def build(
     num_classes: rows of the head; the model's own number if not given.
     position, position_std, position_rank: kind, scale and rank of a ViT's position embedding (see `position_embeddings.draw`);
         timm's own learnable one, with standard deviation 0.02, if nothing is given.
-    bottleneck: put a Linear layer with so many outputs before the last one, which then sees no more of an image than these numbers.
+    bottleneck: put a Linear layer with so many outputs before the last one, which then sees no more of an image than these numbers; for
+        models with one Linear head.
     skips: pairs (stage, k): the shortcuts of that stage, counted from 1, are multiplied by k in [0, 1], and removed where it is 0; a third
         entry is the fraction of the stage's last blocks in which they are removed, for k = 0 only. RoLSS is [(4, 0)], RoLSS+ is
         [(4, 0), (3, 0, 0.1)], SSF is [(4, 0.2)] (Koh et al. 2024, section 5; see `skip_connections`). The weights that remain are those of
@@ -207,7 +208,7 @@ def _small_stem(model: Any, stem: object) -> None:
 
 def _narrow(model: nn.Module, width: int, seed: int) -> nn.Module:
     """Put a Linear layer of so many outputs before the head; both are drawn anew from `seed`, as torch draws them."""
-    name = representations.last_linear(model)
+    name = representations.only_head(model)
     head: Any = model.get_submodule(name)
     if isinstance(width, bool) or not isinstance(width, int) or not 1 <= width < head.in_features:
         raise ValueError(

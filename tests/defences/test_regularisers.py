@@ -316,6 +316,14 @@ def test_more_weight_lets_less_through():
         (lambda: fit(nn.Sequential(nn.Flatten(), nn.Linear(3072, 3)), bido(1, 1)), "does not say where its stages end"),
         (lambda: fit(nn.Sequential(nn.Conv2d(3, 3, 32), nn.Flatten()), mid(1, 4)), "has no Linear layer"),
         (
+            lambda: fit(models.build("deit_tiny_distilled_patch16_224", img_size=32, depth=1), mid(1, 4)),
+            "VisionTransformerDistilled answers with 2 heads",
+        ),
+        (
+            lambda: fit(models.build("vit_cifar", num_classes=0, depth=1), mid(1, 4)),
+            "no Linear layer .*build it with num_classes",
+        ),
+        (
             lambda: fit(build("vit_cifar"), bido(1, 1), recipe=Recipe(epochs=1, batch_size=1)),
             "batch_size=1: dependence shows between images",
         ),

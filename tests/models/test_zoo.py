@@ -203,6 +203,29 @@ def test_bottlenecks_that_are_none(width):
         models.build("vit_cifar", bottleneck=width)
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "says"),
+    [
+        (
+            "deit_tiny_distilled_patch16_224",
+            dict(img_size=32, depth=1),
+            "answers with 2 heads, of which 'head_dist' is one",
+        ),
+        ("levit_128s", {}, "answers with 2 heads"),
+        ("crossvit_9_240", {}, "answers with 2 heads"),
+        ("volo_d1_224", {}, "answers with 2 heads"),
+        (
+            "vit_cifar",
+            dict(num_classes=0),
+            r"has no Linear layer \(the last one is 'blocks.3.mlp.fc2'\); build it with num_classes",
+        ),
+    ],
+)
+def test_a_bottleneck_is_for_models_with_one_head(name, changes, says):
+    with torch.device("meta"), pytest.raises(ValueError, match=says):
+        models.build(name, bottleneck=3, **changes)
+
+
 def test_widths_that_the_heads_do_not_divide():
     with pytest.raises(ValueError, match="embed_dim=65 does not split into num_heads=4"):
         models.build("vit_cifar", embed_dim=65)
