@@ -90,7 +90,8 @@ def build(
         [(4, 0), (3, 0, 0.1)], SSF is [(4, 0.2)] (Koh et al. 2024, section 5; see `skip_connections`). The weights that remain are those of
         the uncut model of the same seed, but for BatchNorm weights that timm sets to 0 in ResNets: see `skip_connections`.
     changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
-        Those of a step of the morph are `morph.build`'s, those of an IR net `ir_resnet.build`'s.
+        Those of a step of the morph are `morph.build`'s, those of an IR net `ir_resnet.build`'s. Where in_chans does not fit the model's
+        preprocessing, the victim has none; set `model.normalise` to that of the images.
     Gradient attacks differentiate twice, so attention is built unfused, and torch's hard sigmoid (MobileNetV3's and GhostNet's gates) is
     exchanged for timm's, which computes the same: torch's fused kernels of both have no second derivative.
     Raises ValueError for a name that is not there (with the nearest), an image size that the patch does not divide, or skips that the
@@ -114,8 +115,12 @@ def _uncut(
     **changes: object,
 ) -> Any:
     """`build` without `skip_connections`."""
-    if name in morph_steps.NAMES and position == "learnable" and position_std is None and position_rank is None:
-        step = morph.build(morph_steps.NAMES[name], 10 if num_classes is None else num_classes, seed=seed, **changes)  # type: ignore[arg-type]
+    placed = position != "learnable" or position_std is not None or position_rank is not None
+    if name in morph_steps.NAMES:
+        classes = 10 if num_classes is None else num_classes
+        step: Any = morph.build(morph_steps.NAMES[name], classes, seed=seed, **changes)  # type: ignore[arg-type]
+        if placed:
+            position_embeddings.place(step, position, position_std, position_rank, seed)  # which says that it has none
         return step if bottleneck is None else _narrow(step, bottleneck, seed).eval()
     _check_name(name)
     timm_name, settings = _NAMED.get(name, (name, {}))
@@ -154,8 +159,10 @@ def _uncut(
     if name in FACES or name in ir_resnet.LAYERS:
         model.normalise = Normalise((0.5,), (0.5,))
     else:
-        model.normalise = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
-    if position != "learnable" or position_std is not None or position_rank is not None:
+        own = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
+        fits = len(own.mean) in (1, settings.get("in_chans", len(own.mean)))
+        model.normalise = own if fits else Normalise()
+    if placed:
         position_embeddings.place(model, position, position_std, position_rank, seed)
     return model.eval()
 

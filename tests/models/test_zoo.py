@@ -163,6 +163,13 @@ def test_the_face_transformer_takes_grey_faces_and_colour():
     assert grey(grey.normalise(x[:, :1])).shape == (1, 40)
 
 
+@pytest.mark.parametrize("name", ["resnet18", "convnext_cifar"])
+def test_images_of_another_number_of_channels_pass_as_they_are(name):
+    grey, x = models.build(name, 4, in_chans=1), torch.rand(1, 1, 64, 64)
+    assert torch.equal(grey.normalise(x), x) and grey(grey.normalise(x)).shape == (1, 4)
+    assert models.build(name, 4, in_chans=3).normalise == models.build(name, 4).normalise != grey.normalise
+
+
 @pytest.mark.parametrize("size", ["tiny", "small", "base"])
 def test_distilled_models_give_one_gradient_of_two_heads(size):
     """In eval mode the logits are the mean of both heads, so a client can step, and each head gets half the slope."""
@@ -338,9 +345,11 @@ def test_ranks_that_do_not_exist(change, says):
         position_embeddings.draw("low_rank", (4, 4), 48, **change)
 
 
-def test_a_model_without_positions_is_named():
-    with pytest.raises(ValueError, match="ResNet has no position embedding"):
-        models.build("resnet18", position="random")
+@pytest.mark.parametrize(("name", "kind"), [("resnet18", "ResNet"), ("morph_1", "Morph")])
+@pytest.mark.parametrize("change", [dict(position="random"), dict(position_std=1.0), dict(position_rank=3)])
+def test_a_model_without_positions_is_named(name, kind, change):
+    with pytest.raises(ValueError, match=f"model: {kind} has no position embedding .*try a ViT"):
+        models.build(name, **change)
 
 
 # -- parts ----------------------------------------------------------------------------------------------------------------
