@@ -208,6 +208,8 @@ def outline(model: Morph, stage: int = 1, block: int = 1) -> list[str]:
 def _layer(layer: Any) -> str:
     if isinstance(layer, nn.MaxPool2d):
         return "maximum of 3 x 3, stride 2"
+    if isinstance(layer, nn.Softplus):
+        return f"softplus of sharpness {layer.beta:g}"
     if not isinstance(layer, nn.Conv2d):
         return {nn.BatchNorm2d: "BatchNorm", LayerNorm2d: "LayerNorm", nn.ReLU: "ReLU", nn.GELU: "GELU"}[type(layer)]
     side, deep = layer.kernel_size[0], " depthwise" if layer.groups > 1 else ""

@@ -170,11 +170,11 @@ def _told(name: str, step: Step) -> str:
         present = [place for place, there in zip(places, value, strict=True) if there == "1"]
         return "behind " + ", ".join(present) if present else "none"
     if name in ("activation", "norm"):
-        return {"relu": "ReLU", "gelu": "GELU", "bn": "BatchNorm", "ln": "LayerNorm"}[value]
+        return {"relu": "ReLU", "gelu": "GELU", "softplus": "softplus", "bn": "BatchNorm", "ln": "LayerNorm"}[value]
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name in ("drop_path", "layer_scale"):
-        return f"{value:g}" if value else "none"
+        return "none" if value is None or (name == "drop_path" and value == 0) else f"{value:g}"  # a scale of 0 is one
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

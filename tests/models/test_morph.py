@@ -279,6 +279,19 @@ def test_diff_in_words_and_as_a_table():
     assert len(morph_steps.diff(1, 14).table) == 16  # every field but number and name
 
 
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        (dict(activation="softplus"), "kind of activation: ReLU becomes softplus."),
+        (dict(activation="softplus", sharpness=8.0), "softplus; sharpness of softplus: 1.0 becomes 8.0."),
+        (dict(layer_scale=0), "layer scale: none becomes 0."),
+        (dict(layer_scale=1e-6), "layer scale: none becomes 1e-06."),
+    ],
+)
+def test_diff_of_variants(changes, words):
+    assert str(morph_steps.diff(8, morph_steps.variant(8, **changes))).endswith(words)
+
+
 @pytest.mark.parametrize("step", list(morph_steps.STEPS)[1:])
 def test_each_step_changes_what_table_9_marks(step):
     marked = set(printed(step, 3)["changed"].split()) | set(printed(step, 0)["changed"].split())
@@ -308,6 +321,9 @@ def test_outline_reads_the_built_network():
         "ReLU",
         "maximum of 3 x 3, stride 2",
     ]
+    soft = morph.build(1, width=0.1, activation="softplus", sharpness=8.0)
+    assert [layer for layer in morph.outline(soft) if "softplus" in layer] == ["softplus of sharpness 8"] * 3
+    assert "softplus of sharpness 8" in morph.outline(soft, stage=-1)
     assert morph.outline(last, stage=-1) == ["4 x 4, 3 to 96, stride 4, bias", "LayerNorm"]
 
 
