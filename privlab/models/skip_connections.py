@@ -242,7 +242,8 @@ def _operate(model: Model, stage: int, k: float, fraction: float) -> Model:
 
 
 def _cut(block: Any, k: float) -> None:
-    """Multiply the shortcuts of one block by k, in place."""
+    """Multiply the shortcuts of one block by k, in place; what is new in it is in the block's mode."""
+    before = set(block.modules())
     if isinstance(block, BasicBlock | Bottleneck):
         block.downsample = times(block.downsample, k)
         last: Any = block.bn2 if isinstance(block, BasicBlock) else block.bn3
@@ -262,6 +263,8 @@ def _cut(block: Any, k: float) -> None:
         block.__class__ = _SCALED[type(block)]
         if hasattr(block, "has_skip"):
             block.has_skip = False
+    for part in set(block.modules()) - before:
+        part.training = block.training
 
 
 def times(shortcut: nn.Module | None, k: float) -> nn.Module:

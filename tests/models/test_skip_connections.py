@@ -107,6 +107,18 @@ def test_k_1_is_the_stock_model_bit_for_bit(family):
         assert list(same.state_dict()) == list(model.state_dict())
 
 
+@pytest.mark.parametrize("train", [False, True])
+def test_what_is_new_is_in_the_models_mode(family, train):
+    name, model, _ = family
+    model = copy.deepcopy(model).train(train)
+    for part in model.modules():
+        part.training = train and not isinstance(part, nn.BatchNorm2d)  # frozen norms stay frozen
+    for k in (0,) if name == "repvgg_a0" else (0, 0.5):
+        for stage in skip_connections.stages(model):
+            cut = skip_connections.scale(model, stage, k)
+            assert all(part.training == (train and not isinstance(part, nn.BatchNorm2d)) for part in cut.modules())
+
+
 @pytest.mark.parametrize("k", [0, 1])
 def test_the_argument_stays_as_it_is(family, k):
     _, model, x = family
