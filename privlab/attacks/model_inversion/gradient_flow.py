@@ -44,7 +44,7 @@ class Split:
 def split(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss) -> list[Split]:
     """Both parts of equation 2, for each block of a timm ResNet or an IR net, from the first to the last.
 
-    model: in the mode it is in; cut and scaled ones too. A removed shortcut gives 0.
+    model: in the mode and the float type it is in; cut and scaled ones too. A removed shortcut gives 0.
     images: (n, channels, height, width) in [0, 1], put through the model's own preprocessing.  labels: (n,).
     loss: (logits, labels) -> one number, or one an image, which are summed.
     Raises ValueError for other families, whose blocks have no such sum.
@@ -159,8 +159,8 @@ def _measured(
     try:
         handles = [register(hook) for register, hook in hooks]
         with torch.enable_grad(), torch.random.fork_rng(devices=devices):
-            pixels = images.detach().clone().requires_grad_()
-            value = loss(stateless(model)(preprocessing(model)(pixels)), labels).sum()
+            pixels, like = images.detach().clone().requires_grad_(), next(model.parameters())
+            value = loss(stateless(model)(preprocessing(model)(pixels.to(like.dtype))), labels).sum()
     finally:
         for handle in handles:
             handle.remove()

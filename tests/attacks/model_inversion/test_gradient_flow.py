@@ -237,6 +237,19 @@ def test_frozen_weights_do_not_matter():
     )
 
 
+@pytest.mark.parametrize("kept", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_images_and_weights_may_be_of_two_float_types(dtype, kept):
+    model, x = resnet(), images(kept)
+    expected = gradient_flow.norms(model, x.double(), LABELS, summed)
+    measured = gradient_flow.norms(model.to(dtype), x, LABELS, summed)
+    assert measured["input"].dtype == kept and measured[1].dtype == dtype
+    exact = dtype != torch.bfloat16  # the deviations of bfloat16 add up over the layers
+    for stage, norm in expected.items():
+        torch.testing.assert_close(measured[stage].double(), norm, rtol=1e-2 if exact else 0.3, atol=0)
+    assert gradient_flow.split(model, x, LABELS, summed)[0].error < (1e-5 if exact else 0.1)
+
+
 def test_bad_input():
     dense = timm.create_model("densenet121", growth_rate=4, block_config=(1, 1, 1, 1))
     with pytest.raises(ValueError, match="DenseNet has no residual blocks known here; give a timm ResNet or an IR net"):
