@@ -54,8 +54,13 @@ class Draw:
 def draw(repeat: int, images: int, models: int, name: str = "cifar10", unseen: int = 0) -> Draw:
     """A repeat's own images: two repeats share none until the set is used up, as each takes the next block of one shuffled order.
 
-    images: that may be members.  models: an even number.  unseen: further images that no model is trained on.
+    images: that may be members.  models: an even number, 4 or more.  unseen: further images that no model is trained on.
+    Raises ValueError for fewer models, where a victim would be its own shadow (see `Answers.shadow`), or an odd number.
     """
+    if models < 4:
+        raise ValueError(
+            f"models={models} leaves no second pair for a victim's shadow to come from; give 4 or more, even"
+        )
     everything, size = data.load(name), images + unseen
     shuffled = torch.randperm(len(everything), generator=torch.Generator().manual_seed(0))
     places = shuffled[repeat % (len(everything) // size) * size :][:size]

@@ -38,6 +38,12 @@ def test_the_shadow_model_is_of_another_pair():
     assert [said.shadow(m) for m in range(6)] == [2, 3, 4, 5, 0, 1]
 
 
+@pytest.mark.parametrize("models", [0, 2])
+def test_a_victim_is_not_its_own_shadow(models):
+    with pytest.raises(ValueError, match=f"models={models} leaves no second pair .*give 4 or more"):
+        shadow_fleets.draw(0, 40, models)
+
+
 def test_a_level_is_train_less_test_accuracy():
     said = invented(3.0)
     train, test = said.accuracies()
