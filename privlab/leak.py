@@ -57,7 +57,9 @@ class Leak:
 
     @cached_property
     def norm(self) -> Tensor:
-        """The Euclidean norm of all gradients taken as one long vector; a scalar."""
+        """The Euclidean norm of all gradients taken as one long vector; a scalar.  ValueError where there is none."""
+        if not self.grads:
+            raise ValueError("leak holds no gradient, so it has no norm; withhold fewer names")
         return torch.stack([g.norm() for g in self.grads.values()]).norm()
 
     def to(self, like: Tensor) -> Leak:

@@ -71,7 +71,7 @@ def check_relative(relative: float, of: str) -> None:
 def clipped(leak: Leak, norm: float) -> Leak:
     """The whole update cut to a norm: all gradients times one factor where they are longer together, as they are otherwise.
 
-    norm: a positive number, in the units of the gradients.  Raises ValueError for any other.
+    norm: a positive number, in the units of the gradients.  Raises ValueError for any other, and where the update is empty.
     Source: Abadi et al. 2016, algorithm 1, where the gradient of each single image is cut like this.
     """
     if not 0 < norm < math.inf:
@@ -84,11 +84,14 @@ def clipped(leak: Leak, norm: float) -> Leak:
 def sparse(leak: Leak, share: float) -> Leak:
     """The largest numbers of the whole update, by magnitude, and 0 for all others.
 
-    share: of the numbers that are kept, above 0 and at most 1; rounded to whole numbers, one at least.  Raises ValueError outside.
+    share: of the numbers that are kept, above 0 and at most 1; rounded to whole numbers, one at least.
+    Raises ValueError outside, and where the update is empty.
     Source: Zhu et al. 2019, section 5 (gradient compression as a defence).
     """
     if not 0 < share <= 1:
         raise ValueError(f"share={share} of the numbers cannot be kept; give one above 0 and at most 1, such as 0.1")
+    if not leak.grads:
+        raise ValueError("leak holds no gradient, so there is no number to keep; withhold fewer names")
     sizes = torch.cat([g.abs().flatten() for g in leak.grads.values()])  # (numbers,)
     mask = torch.zeros_like(sizes, dtype=torch.bool)
     mask[sizes.topk(max(1, round(share * len(sizes)))).indices] = True

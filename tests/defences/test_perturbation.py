@@ -96,6 +96,12 @@ def test_shares_that_cannot_be_kept(share):
         perturbation.sparse(update(1, 2, 3), share)
 
 
+def test_of_an_empty_update_nothing_can_be_kept():
+    for defence in (perturbation.clipped, perturbation.sparse):
+        with pytest.raises(ValueError, match="leak holds no gradient, so .*; withhold fewer names"):
+            defence(update(1, 2, 3).only([]), 0.5)
+
+
 def test_low_bits_by_hand():
     """Two bits: four levels over each tensor's own range; 0 and 3 of w stay, b has the levels -6, -2, 2, 6."""
     sent = update(0, 3, -6, -3, 1, 5, 6)
