@@ -56,12 +56,13 @@ def only_head(model: nn.Module) -> str:
 def stages(model: nn.Module) -> list[str]:
     """The layers after which an image has come one stage further, from the first to the last, then `LAST`.
 
-    They are timm's own, from `model.feature_info`.  Raises ValueError for a model that has none.
+    They are timm's own, from `model.feature_info`, which a model of another origin may be given.  Raises ValueError for one that has none.
     """
     ends = [info["module"] for info in getattr(model, "feature_info", [])]
     if not ends:
         raise ValueError(
-            f"model: {type(model).__name__} does not say where its stages end (timm's feature_info); give the names of layers yourself"
+            f"model: {type(model).__name__} does not say where its stages end, as timm's models do; set model.feature_info to the "
+            'layers that end them, such as [{"module": "layer1"}]'
         )
     return [*ends, LAST]
 

@@ -178,8 +178,11 @@ def test_a_model_without_a_linear_layer_is_told():
 
 
 def test_a_model_without_stages_is_told():
-    with pytest.raises(ValueError, match="feature_info"):
-        representations.stages(nn.Linear(3, 2))
+    model = nn.Sequential(nn.Conv2d(3, 2, 1), nn.Flatten(), nn.Linear(2, 2))
+    with pytest.raises(ValueError, match=r'set model.feature_info to .*such as \[{"module": "layer1"}\]'):
+        representations.stages(model)
+    model.feature_info = [{"module": "0"}]
+    assert representations.stages(model) == ["0", LAST]
 
 
 @pytest.mark.parametrize(
