@@ -161,6 +161,8 @@ def over_epochs(
     """Accuracy of the MLP probe on the attacked images after each epoch of its own training (Zhang et al. 2024, Figure 3b).
 
     auxiliary, attacked: pairs of features (n, width) and attribute (n,).
+    Its batches come in another order than those of `probe`: scikit-learn's `partial_fit` begins from `seed` in each call, so every epoch
+    but the first takes the images in one and the same order.
     """
     scale = StandardScaler().fit(_features(auxiliary[0]))
     x, y = (scale.transform(_features(features)) for features, _ in (auxiliary, attacked))

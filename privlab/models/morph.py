@@ -1,7 +1,7 @@
 """From ResNet-50 to ConvNeXt-T in the fourteen steps of Zhang et al. 2024 (section 5.2, Table 9): each step as data, one network for all.
 
-A `Step` says all that differs; `Morph` builds it. Step 1 is timm's `resnet50` and step 14 its `convnext_tiny`: `carry` puts their weights
-in, and the outputs agree. Where Table 9 is silent, this is what we chose, mostly after the paper that it follows (Liu et al. 2022):
+A `Step` says all that differs; `Morph` builds it. Step 1 is timm's `resnet50` and step 14 its `convnext_tiny`: with their weights the
+outputs agree. Where Table 9 is silent, this is what we chose, mostly after the paper that it follows (Liu et al. 2022):
 
 - Stride: in the 3 x 3 convolution of a stage's first block (as torchvision and timm have it; the first ResNet paper had it in the 1 x 1
   before), and so in the depthwise one from step 5 to 12. A block that changes stride or width has a 1 x 1 convolution and a norm in its

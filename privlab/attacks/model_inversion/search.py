@@ -38,7 +38,7 @@ class ModelInversion:
     kept: how many of them the last choice keeps.
     at_once: pictures in one pass; a class's candidates stay together as long as they are not more. It changes memory and not the result.
     loss: a name in LOSSES.  steps, lr, betas: Adam's.  drops: the rate falls to a tenth after these shares of the steps.
-    share: of a picture that each step looks at, see `view`.
+    share: of a picture that each step looks at, see `random_window`.
     views, view_share: how many views of each candidate the last choice takes the mean over; 0 takes the picture as it is.
     realism: weight of -log D, D being how real the generator's own discriminator finds the picture.
     fitted: search for a Gaussian around each candidate, its mean and its log-variance, from a fresh draw each step; a picture is one draw.
