@@ -6,7 +6,6 @@ import warnings
 from dataclasses import replace
 
 import pytest
-import timm
 import torch
 import torch.nn.functional as F
 from hypothesis import given
@@ -312,61 +311,6 @@ def test_efficientnet_lite0_knows_photographs():
     with torch.no_grad():
         seen, unseen, empty = (prior(norm(x), {}, leak).item() for x in (images, random, flat))
     assert seen < 0.5 * min(unseen, empty), "real photographs are nearest to what it was trained on"
-
-
-@pytest.fixture(scope="module")
-def moco(tmp_path_factory):
-    """A file laid out as the official one, of a random ResNet-50, with projection head, key encoder, queue and optimiser."""
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        network = timm.create_model("resnet50", num_classes=0)
-    for layer in network.modules():
-        if isinstance(layer, nn.BatchNorm2d):
-            layer.running_mean.fill_(0.25)
-    state = {f"module.encoder_q.{n}": t for n, t in network.state_dict().items()}
-    state |= {f"module.encoder_q.fc.{i}.{n}": torch.zeros(2) for i in (0, 2) for n in ("weight", "bias")}
-    state |= {"module.encoder_k.conv1.weight": torch.zeros(1), "module.queue": torch.zeros(128, 4)}
-    state |= {"module.queue_ptr": torch.zeros(1, dtype=torch.long)}
-    path = tmp_path_factory.mktemp("moco") / "moco.pth.tar"
-    content = {"epoch": 800, "arch": "resnet50", "state_dict": state, "optimizer": {"state": {}, "param_groups": []}}
-    torch.save(content, path)
-    return network.eval(), path, state
-
-
-def test_moco_v2_reads_the_query_encoder(moco):
-    expected, path, _ = moco
-    before = torch.get_rng_state()
-    network = pretrained_networks.moco_v2(path)
-    assert torch.equal(torch.get_rng_state(), before)
-    x = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(network(x), expected(x)) and network(x).shape == (1, 2048)
-    assert not network.training and not any(p.requires_grad for p in network.parameters())
-    assert network.normalise == Normalise((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    assert "of 53 layers" in repr(BatchNormStatistics(network))
-
-
-def test_moco_v2_says_what_is_wrong_with_a_file(moco, tmp_path):
-    _, _, state = moco
-    path = tmp_path / "other.pth"
-    with pytest.raises(FileNotFoundError, match=r"path='.*other\.pth' is no file; give .*facebookresearch/moco"):
-        pretrained_networks.moco_v2(path)
-    small = {n: t for n, t in state.items() if t.numel() < 100}
-    contents = [
-        small,
-        {"state_dict": small},
-        {"state_dict": {}},
-        [1, 2],
-        {"state_dict": [1]},
-        {"state_dict": Normalise()},
-    ]
-    for content in contents:
-        torch.save(content, path)
-        with pytest.raises(ValueError, match=r"path='.*' is laid out otherwise; give .*MoCo v2"):
-            pretrained_networks.moco_v2(path)
-    for content in (b"", b"<html>not found</html>"):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="is laid out otherwise"):
-            pretrained_networks.moco_v2(path)
 
 
 # -- the victim's own opinion ------------------------------------------------------------------------------------------------------
