@@ -93,7 +93,7 @@ drawings.vit(read=("patch embedding", "position embedding"))
 #
 # ### Predict
 #
-# The client computes in float32, as everybody does. How near does the server come? (From 50 dB on, nobody sees a difference.)
+# The client computes in float32. How near does the server come? (From 50 dB on, nobody sees a difference.)
 
 # %%
 guess = widgets.predict("PSNR from float32 gradients:", low=0, high=300, unit="dB")
@@ -392,9 +392,7 @@ keys = {f"rank {r}": f"rank_{r}" for r in (12, 8, 5, 3, 1)}
 keys |= {"2-D sinusoid": "sinusoid_2d", "no embedding": "none"}
 rows = {name: f"psnr[subspace, {key}]" for name, key in keys.items()}
 rows = {name: key for name, key in rows.items() if key in ruled}
-plots.evidence(kept_rank, mine_rank, rows, xlabel="PSNR in dB, from float64")
-
-# %%
+display(plots.evidence(kept_rank, mine_rank, rows, xlabel="PSNR in dB, from float64"))
 answers = {rank: behind(rank) for rank in range(16, 0, -1)}
 display(one_hidden.against(round(scores(answers[14])[0].item(), 1)))
 gone = next((r for r in answers if scores(answers[r])[1] < 0.5), 1)
@@ -409,8 +407,7 @@ text(
 
 # %% [markdown] tags=["printed"]
 # One direction costs so much because $d$ is made of the photograph's own patches. What is hidden is how one patch differs from another.
-
-# %% [markdown] tags=["printed"]
+#
 # ## The defender's desk
 #
 # You are the client. Set the position embedding, the noise and the number format. The server solves both systems with the ridge for your noise, and with one for noise of 0.01 where yours
