@@ -258,8 +258,7 @@ strongest
 # %%
 kinds = {NETWORK: "network", LOSS: "loss_threshold", BIT: "right_or_wrong"}
 rows = {
-    f"{a}: {label}": f"attack_acc[cifar10, {family[a]}, {kind}]"
-    for a in ("ResNet", "Swin")
+    f"Swin: {label}": f"attack_acc[cifar10, {family['Swin']}, {kind}]"
     for label, kind in kinds.items()
 }
 plots.evidence(kept, mine, rows, xlabel="attack accuracy (0.5 is random guessing)")
@@ -287,7 +286,9 @@ text(
 
 # %%
 ALIKE = "all alike, within 0.02"
-most = widgets.choose("Behind which is the attack right most often?", [*family, ALIKE])
+most = widgets.choose(
+    "Behind which is the network-based attack right most often?", [*family, ALIKE]
+)
 most
 
 # %%
@@ -319,8 +320,8 @@ if victim:
     print(f"{victim}: accuracy of the network {accuracy:.3f}")
 
 # %% [markdown]
-# Look back at the overfitting levels. Networks that memorise all their pictures have a high one. So the question is rather: what does an architecture give away
-# *at the same* overfitting level? [A deeper notebook](deeper/01_same_overfitting.ipynb) looks at the networks while they are trained.
+# Look back at the overfitting levels. Is the network with the highest level the one that is attacked best? The level does not put the architectures into the order of the attack. So
+# what does an architecture give away *at the same* overfitting level? [A deeper notebook](deeper/01_same_overfitting.ipynb) looks at the networks while they are trained.
 
 # %% [markdown] tags=["printed"]
 # ## Who is harmed?

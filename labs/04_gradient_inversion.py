@@ -378,8 +378,8 @@ says = f"Reconstructions behind a ViT with position embedding {', '.join(titles)
 plots.side_by_side(*pair.values(), titles=titles, alt=says)
 
 # %% [markdown]
-# With a small embedding all patches look alike to the network. If two swap places, the gradient hardly changes (lab 06 measures this), and the search
-# cannot tell them apart. A Swin has windows, biases and merging instead. We have not measured whether it leaks *for that reason*. The closed form of lab 00
+# With a small embedding all *places* look alike to the network. If two patches swap places, the gradient hardly changes (lab 06 measures this), and the search
+# cannot tell the two images apart. A Swin has windows, biases and merging instead. We have not measured whether it leaks *for that reason*. The closed form of lab 00
 # recovers the photograph with *either* embedding.
 
 # %%
@@ -440,8 +440,8 @@ ledger.show("04", first=3)
 # ## What would change our mind
 #
 # A search that recovers the photograph from the ResNet would show that the ResNet's gradient contains it, and that our search was too weak.
-# [A deeper notebook](deeper/04_gauss_newton.ipynb) gives the attacker a stronger optimiser. At full size neither search
-# found the photograph behind a fresh ResNet-50; a trained one could turn out otherwise.
+# [A deeper notebook](deeper/04_gauss_newton.ipynb) gives the attacker a stronger optimiser, at full size
+# too. All networks here were fresh; a trained one could turn out otherwise.
 
 # %% [markdown]
 # ## Read on

@@ -79,7 +79,7 @@ def modified_entropy(p, y):
 checks.verify("01.modified_entropy", modified_entropy)
 
 # %% [markdown]
-# ## Five scores
+# ## Which score?
 #
 # The *oracle* takes the best threshold for the victim itself. It needs the truth, so it is no attack, and an upper bound for one. What does each score
 # reach? In all of them a higher score means "member".

@@ -125,7 +125,7 @@ pd.DataFrame(rows).set_index(["online", "variance", "protocol"]).round(3)
 # %%
 FIXED, POOLED, RMIA = "ratio, fixed", "ratio, pooled", "RMIA"
 rival = widgets.choose(
-    "With six networks, which attack has the highest AUC on the ResNet?",
+    "With six networks, which attack has the highest AUC on the ResNet, to 0.002?",
     [FIXED, POOLED, RMIA],
 )
 rival
@@ -150,7 +150,7 @@ six = {
     kind: shown.mean(f"auc[cifar10, resnet, {k}, models_6]")
     for kind, k in KINDS.items()
 }
-display(rival.against(max(six, key=six.get)))
+display(rival.against([k for k in six if six[k] > max(six.values()) - 0.002]))
 text(
     "With six ResNets the AUC is {:.3f} (fixed), {:.3f} (pooled) and {:.3f} (RMIA).",
     *six.values(),

@@ -91,7 +91,8 @@ text(
 # fits its own side a little worse, whichever that is: members look like non-members. With few networks the effect is large. In pairs, with the partner left out, both sides have
 # three networks, always.
 #
-# A real attack has the same error in it, on top of what it knows. It makes the attack look weaker than it is.
+# A real attack has the same error in it, on top of what it knows. It makes the attack look weaker than it is. The authors' public code escapes it: it uses equally many networks on both
+# sides.
 
 # %% [markdown]
 # ## Read on

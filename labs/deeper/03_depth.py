@@ -80,7 +80,8 @@ for name in names:
 # ### Predict
 
 # %%
-FIRST, MIDDLE, LAST = "behind the first stage", "somewhere in the middle", "at the end"
+FIRST, MIDDLE = "behind the stem or the first stage", "in the middle"
+LAST = "at the end"
 guess = widgets.choose(
     "Where does a linear probe read the kind best, in the ResNet?",
     [FIRST, MIDDLE, LAST],
@@ -89,8 +90,8 @@ guess
 
 # %%
 STAGE = "attack_acc[cifar10, {}, linear, stage_{}]"
-count = {
-    a: sum(STAGE.format(key, n) in mine for n in range(1, 9))
+count = {  # the last stage of a ResNet is its representation
+    a: sum(STAGE.format(key, n) in mine for n in range(1, 9)) - (a == "ResNet")
     for a, key in names.items()
 }
 series = {
@@ -109,17 +110,15 @@ plots.evidence_lines(
 shown = kept or mine
 depths = {x: shown.mean(name) for x, name in series["ResNet"].items()}
 top = max(depths, key=depths.get)
-display_of = {min(depths): FIRST, 1.0: LAST}
-guess.against(display_of.get(top, MIDDLE))
+stem, first = sorted(depths)[:2]  # the ResNet's stem has a place of its own
+guess.against(FIRST if top in (stem, first) else LAST if top == 1.0 else MIDDLE)
 
 # %%
 text(
-    "In the ResNet the accuracy is {:.3f} behind the first stage, {:.3f} at its best, "
-    "and {:.3f} at the end. In the Swin it is {:.3f} behind the first stage and {:.3f} "
-    "at the end.",
-    depths[min(depths)],
-    depths[top],
-    depths[1.0],
+    "In the ResNet the accuracy is {:.3f} behind the stem, {:.3f} behind the first "
+    "stage, and {:.3f} at the end. In the Swin it is {:.3f} behind the first stage and "
+    "{:.3f} at the end.",
+    *(depths[x] for x in (stem, first, 1.0)),
     *(shown.mean(n) for n in (STAGE.format("swin", 1), series["Swin"][1.0])),
 )
 

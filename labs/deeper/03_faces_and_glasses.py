@@ -10,7 +10,7 @@
 # and a probe looks for glasses.
 #
 # After this notebook you can
-# - see how a probe seems to work because it meets the same people again;
+# - say what it changes whether a probe is judged on the same people or on others;
 # - choose between accuracy, macro-F1 and skill when one value is rare.
 #
 # | profile | minutes | peak memory |
@@ -115,8 +115,8 @@ text(
 )
 
 # %% [markdown]
-# For people whom it has met, a probe need not see any glasses. It can find out *who* it is, which the network was trained to say. Who it is mostly says whether there
-# are glasses. For other people this way is closed. Which number to print depends on the claim: that the representation *shows* glasses, or that it helps
+# For people whom it has met, a probe need not see any glasses. It can find out *who* it is, and who it is mostly says whether there are glasses. No training is needed for that: look at the
+# row of the pixels. For other people this way is closed. Which number to print depends on the claim: that the representation *shows* glasses, or that it helps
 # somebody who already knows these people.
 
 # %% [markdown]

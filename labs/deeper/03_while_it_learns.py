@@ -46,15 +46,6 @@ names = {"ResNet": "resnet", "Swin": "swin"}
 #
 # Figure 3 of Zhang et al. follows 100 epochs. Are these the victim's epochs (its part a shows the accuracy at the task), or those of the probe (the text
 # speaks of the attack's training)? Here are both.
-#
-# ### Predict
-
-# %%
-UP, DOWN, FLAT = "rises", "falls", "stays, within 0.02"
-guess = widgets.choose(
-    "While the Swin learns its task, what a probe reads from it", [UP, DOWN, FLAT]
-)
-guess
 
 
 # %%
@@ -77,15 +68,19 @@ for whose, label in axes.items():
     )
     display(chart)
 
-# %%
-shown = kept or mine
-epochs = {e: n for e, n in along("victim")["Swin"].items() if n in shown}
-change = shown.mean(f"{epochs[max(epochs)]} - {epochs[0]}")
-guess.against(UP if change > 0.02 else DOWN if change < -0.02 else FLAT)
-
 # %% [markdown]
-# The paper says that the Swin is ahead at nearly every epoch. Here is the share of the epochs at which that is so: as it is, and after what the
+# The paper says that the Swin is ahead at nearly every epoch. Below is the share of the epochs at which that is so: as it is, and after what the
 # *untrained* networks give is taken off both.
+#
+# ### Predict
+
+# %%
+ahead = widgets.predict(
+    "Beyond the untrained networks, the Swin is ahead at this share of its epochs:",
+    0,
+    1,
+)
+ahead
 
 # %%
 SHARE = "share_of_epochs_ahead[cifar10, {}, swin_less_resnet{}]"
@@ -95,6 +90,9 @@ rows = {
     for words, key in (("", ""), (", beyond untrained", ", beyond_untrained"))
 }
 label = "share of the epochs at which the Swin gives more away"
+shown = kept or mine
+share = shown.mean(SHARE.format("victim", ", beyond_untrained"))
+display(ahead.against(round(share, 2)))
 plots.evidence(kept, mine, rows, xlabel=label)
 
 # %% [markdown]

@@ -97,7 +97,7 @@ guess.against(min(rows, key=lambda name: shown.mean(rows[name])))
 # ## The label, without a search
 #
 # Lab 04 *gave* the label to the search. Row $i$ of the last layer's weight gradient is $(p_i - [i = y])\, f$, with $f$ the features of the
-# image, $p_i$ the model's probability of class $i$, and $y$ the label. The attacker can compute with these rows. The papers disagree on how.
+# image, $p_i$ the model's probability of class $i$, and $y$ the label. The attacker can compute with these rows. Papers and code disagree on how.
 
 # %%
 kept = experiments.load("gradient_inversion.labels")
@@ -112,7 +112,7 @@ share = {
 pd.DataFrame(share, index=list(rules)).round(2)
 
 # %% [markdown]
-# The table has the share of labels that each rule reads right. iDLG's rule takes the row with the smallest *sum*. Its idea: only the label's factor is negative,
+# The table has the share of labels that each rule reads right. iDLG's rule, as it is mostly coded, takes the row with the smallest *sum*. The idea: only the label's factor is negative,
 # so its row has a negative sum, if the features have a positive one. A fresh Swin or ViT ends in a *LayerNorm*, which subtracts from the
 # features their mean. Then every sum is zero up to rounding.
 
@@ -141,7 +141,7 @@ def label_of(rows):
 checks.verify("04.label", label_of)
 
 # %% [markdown]
-# APRIL's rule compares rows like this, and so does not depend on the sign of the features. With two classes the rows are opposite
+# The rule that APRIL prints, and calls iDLG's trick, compares rows like this, and so does not depend on the sign of the features. With two classes the rows are opposite
 # to each other, and only the gradient of the bias can tell them apart. `privlab.attacks.gradient_inversion.label_recovery` derives each rule.
 
 # %% [markdown]

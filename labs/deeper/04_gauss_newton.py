@@ -165,13 +165,13 @@ plots.evidence(kept, mine, residuals, xlabel="residual of Gauss-Newton", log=Tru
 #
 # - *Poor picture, large residual.* The search stopped early. This is what a network with ReLU does to it: the gradient jumps where a unit turns on
 #   or off, and a linear model is wrong beyond the jump.
-# - *Poor picture, small residual.* The equations are solved, and they are ill-conditioned: very different images have almost the same gradient. A
+# - *Poor picture, small residual.* The equations are nearly solved, and they are ill-conditioned: very different images have almost the same gradient. A
 #   position embedding that is nearly zero has this effect, because the gradient then hardly depends on where a patch stands.
 
 # %% [markdown] tags=["printed"]
 # ## At the paper's size
 #
-# Is this an accident of small networks and short searches? Here are the networks of lab 04's last chart: ResNet-50, Swin-T and ConvNeXt-T, with the same
+# Is this an accident of small networks and short searches? Here are the networks that lab 04 attacks at the paper's size: ResNet-50, Swin-T and ConvNeXt-T, with the same
 # photographs and weights. One photograph takes a CPU core a quarter of an hour, so they were measured at `night`: the paper's search with Adam, 1,000 steps,
 # and as many passes of Gauss-Newton. (Your own run tries the lines on small networks.)
 #
@@ -222,7 +222,8 @@ text(
 # ## The answer
 #
 # On smooth networks Adam was too weak: at the paper's size the stronger optimiser brings most photographs back behind Swin-T and ConvNeXt-T without a
-# visible error. It helps neither against ReLU, where it cannot solve the equations, nor against the small embedding, where many images solve them.
+# visible error. It helps neither against ReLU, where it cannot solve the equations, nor against the small embedding. There it leaves a small residual and still a poor picture, so
+# the equations are badly conditioned at least; they were not solved to the end.
 
 # %% [markdown]
 # ## What would change our mind
