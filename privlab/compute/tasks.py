@@ -31,8 +31,9 @@ _TICK = 1.0  # seconds between two looks at how far the tasks are
 class Task:
     """One piece of work that leaves its result in files.
 
-    name: for messages.  call: "module:function" of this package.  arguments: plain JSON, handed over by name; a budget in seconds
-    comes on top where one is given.  finished: whether the result is there.  steps: how many of `total` steps are done.
+    name: for messages.  call: "module:function" of this package; it may raise `worker.Taken`.  arguments: plain JSON, handed over by
+    name; a budget in seconds comes on top where one is given.  finished: whether the result is there.  steps: how many of `total` steps
+    are done.
     """
 
     name: str
@@ -175,6 +176,10 @@ class _Crew:
             if self.deadline is None or time.monotonic() < self.deadline:  # a network disk may give one as well
                 raise
             self.out_of_time = True
+        except worker.Taken:
+            self.waiting.put((task, fruitless))  # behind the others
+            self.over.wait(_TICK)
+            return False
         except Died as death:
             with self.lock:
                 self.deaths += 1

@@ -23,6 +23,11 @@ from typing import Any
 
 from privlab.compute import machine
 
+
+class Taken(Exception):
+    """What a task raises that another process is at: it is tried again once there is nothing better to do."""
+
+
 _ALONE = threading.Lock()  # training draws from the process's own generators, so two at once would disturb each other
 
 

@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from privlab.compute import forkserver, machine
+from privlab.compute import forkserver, machine, worker
 
 WARM = 60.0  # seconds that a process without work is kept; it holds some 50 MB, its server 450, and one without a server that much itself
 _POOLS = ("OMP", "MKL", "OPENBLAS")  # of threads
@@ -43,7 +43,7 @@ class Process:
         _made.add(self)
 
     def ask(self, call: str, arguments: Mapping[str, Any]) -> None:
-        """Have it call a function, "module:function", and wait.  Raises Died, or what the function raised as text."""
+        """Have it call a function, "module:function", and wait.  Raises Died, TimeoutError, Taken, or as text what else it raised."""
         process = self._started(call.partition(":")[0])
         assert process.stdin and process.stdout
         try:
@@ -60,8 +60,9 @@ class Process:
             code = process.wait()
             raise Died(f"signal {-code}" if code < 0 else f"exit status {code}: {self._last_words()}")
         answer = json.loads(line)
-        if answer.get("type") == "TimeoutError":
-            raise TimeoutError(answer["error"])
+        for kind in (TimeoutError, worker.Taken):
+            if answer.get("type") == kind.__name__:
+                raise kind(answer["error"])
         if "error" in answer:
             raise RuntimeError(f"{answer['type']}: {answer['error']}\n{answer['traceback']}")
 

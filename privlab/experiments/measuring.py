@@ -6,17 +6,20 @@ checkpoints in the store, and go on from there.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 
 from privlab.compute import machine, store, tasks
+from privlab.compute.worker import Taken
 from privlab.experiments import pictures
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence, papers
@@ -153,13 +156,31 @@ def repeat(
 ) -> None:
     """Measure one repeat and write its line: what a worker is told to do.  A repeat that began is brought to its end, whatever the budget.
 
-    Raises ValueError for a value that is no number, or a name that is yielded twice.
+    Raises ValueError for a value that is no number, or a name that is yielded twice; Taken where another process measures this repeat.
     """
     chosen, where, began = find(experiment), Path(root), time.process_time()
-    values, images = chosen.collected(repeat, size, device)
-    if repeat - chosen.first(size) in range(pictures.SHOWN):
-        pictures.save(experiment, size, repeat, images, where)
-    evidence.append(experiment, size, row(chosen, size, repeat, values, time.process_time() - began, device), where)
+    with _alone(evidence.path(experiment, size, where), repeat):
+        if _there(experiment, size, repeat, where):  # another process has measured it since
+            return
+        values, images = chosen.collected(repeat, size, device)
+        if repeat - chosen.first(size) in range(pictures.SHOWN):
+            pictures.save(experiment, size, repeat, images, where)
+        evidence.append(experiment, size, row(chosen, size, repeat, values, time.process_time() - began, device), where)
+
+
+@contextlib.contextmanager
+def _alone(file: Path, repeat: int) -> Iterator[None]:
+    """Hold a repeat of this file of evidence; the system lets go of it when this process ends, however it does."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    place = file.with_name(f".{file.name}.{repeat}.lock")
+    try:
+        held = FileLock(place).acquire(blocking=False)
+    except Timeout:
+        raise Taken(f"repeat {repeat} of {file.stem} is being measured by another process") from None
+    with held:
+        yield
+        with contextlib.suppress(OSError):  # who holds it from now on finds the repeat there
+            place.unlink()
 
 
 def row(

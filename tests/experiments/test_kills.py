@@ -99,3 +99,11 @@ def test_kills_lose_nothing_but_the_repeats_in_the_making(kills, jobs, repeats, 
     assert sorted(row["repeat"] for row in disturbed) == list(range(repeats))  # each of them once
     values = [{row["repeat"]: (row["digest"], row["values"]) for row in each} for each in (disturbed, undisturbed)]
     assert values[0] == values[1]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("repeats", [12])
+def test_two_processes_share_the_repeats(measure, tmp_path, repeats):
+    both = [measure(tmp_path / "shared", jobs) for jobs in (1, 2)]
+    assert [process.wait(300) for process in both] == [0, 0]
+    assert sorted(row["repeat"] for row in lines(tmp_path / "shared")) == list(range(repeats))

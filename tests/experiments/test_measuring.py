@@ -1,5 +1,6 @@
 """From the decorated function to the committed line: what is missing is measured, once, and what is killed goes on."""
 
+import json
 import math
 import statistics
 from functools import partial
@@ -9,6 +10,7 @@ import torch
 
 from privlab import experiments
 from privlab.__main__ import main
+from privlab.compute.worker import Taken
 from privlab.experiments import Size, measuring, protocol
 from privlab.ledger import evidence
 
@@ -77,6 +79,19 @@ def test_what_is_missing_is_measured_once(walk, tmp_path):
     assert there.above("psnr[a]", 0.0) == sum(v > 0 for v in expected) and there.above("psnr[b] - psnr[b]", 0.0) == 0
     with pytest.raises(KeyError, match=r"it has psnr\[a\], psnr\[b\]"):
         there["psnr[c]"]
+
+
+def test_a_repeat_that_another_process_is_at_is_left_to_it_and_tried_again(walk, tmp_path):
+    file, measure = evidence.path(walk.name, "class", tmp_path), partial(experiments.measure, [walk.name], "class")
+    with measuring._alone(file, 1):
+        with pytest.raises(Taken, match="repeat 1 of .*walk is being measured by another process"):
+            measuring.repeat(walk.name, "class", 1, str(tmp_path))
+        report = measure(jobs=1, minutes=2 / 60, root=tmp_path, progress=False)
+        assert (report.done, report.left) == (5, 1)
+    assert measure(jobs=1, root=tmp_path, progress=False).done == 1  # the other was killed without a line
+    measuring.repeat(walk.name, "class", 1, str(tmp_path))  # and one that comes late finds it there
+    assert [json.loads(line)["repeat"] for line in file.read_text().splitlines()] == [0, 2, 3, 4, 5, 1]
+    assert not [*file.parent.glob(".*.[0-9].lock")]
 
 
 def test_what_is_measured_is_registered_first_and_once(walk, tmp_path):
