@@ -51,7 +51,8 @@ def _measure(options: argparse.Namespace) -> int:
     from privlab.ledger import evidence
 
     evidence.checked(options.size)
-    names = [name for pattern in options.experiments or ["*"] for name in _named(protocol, pattern)]
+    listed = [name for pattern in options.experiments or ["*"] for name in _named(protocol, pattern)]
+    names = list(dict.fromkeys(listed))  # patterns may overlap
     for name in set(names) & set(options.experiments):
         protocol.find(name).size(options.size)  # who names an experiment learns that it has no such size
     if options.list:

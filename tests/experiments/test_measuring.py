@@ -114,6 +114,14 @@ def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, tmp_path
     assert main(["measure", "tests_of*", "--size", "night"]) == 0  # of many those are meant that have the size
 
 
+def test_patterns_may_overlap(walk, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
+    assert main(["measure", "tests_of*", walk.name, "--size", "smoke", "--jobs", "1"]) == 0
+    assert "2 repeats at smoke: 2 measured in" in capsys.readouterr().out
+    assert main(["measure", walk.name, "*.walk", "--size", "smoke", "--list"]) == 0
+    assert capsys.readouterr().out.count(walk.name) == 1
+
+
 def test_a_further_try_says_where_it_may_begin(walk, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
     register = ["measure", walk.name, "--size", "class", "--register"]
