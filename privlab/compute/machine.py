@@ -6,8 +6,9 @@ import contextlib
 import importlib.metadata
 import os
 import platform
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import psutil
 
 _CGROUP = Path("/sys/fs/cgroup")
 _CPUINFO = Path("/proc/cpuinfo")
+_DEVICE = re.compile(r"auto|cpu|(cuda)(?::([0-9]{1,4}))?")
 
 
 @dataclass(frozen=True)
@@ -70,18 +72,34 @@ def cores() -> int:
     return allowed
 
 
-def device(name: str = "auto") -> str:
+def device(name: str = "auto", here: bool = True) -> str:
     """The torch device to compute on: "auto" is CUDA where there is a card, and the CPU elsewhere. See `exact_float32`, which it calls.
 
-    Raises ValueError for Apple's MPS, which has no float64, and the proofs need it.
+    here: whether this machine computes, and not others, whose cards it does not see.
+    Raises ValueError as `checked_device` does.
     """
     import torch  # here, since who asks for cores need not wait for it
 
+    checked_device(name, torch.cuda.device_count if here else None)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    exact_float32()
+    return name
+
+
+def checked_device(name: str, cards: Callable[[], int] | None) -> str:
+    """The name of a device that the labs can compute on: auto, cpu, cuda, cuda:N.
+
+    cards: says how many GPUs there are; asked for a GPU alone.
+    Raises ValueError for another name, for a GPU that is not there, and for Apple's MPS, which has no float64, and the proofs need it.
+    """
     if name.startswith("mps"):
         raise ValueError(f"device={name!r} has no float64, which the labs need; try 'cpu'")
-    exact_float32()
+    if not (match := _DEVICE.fullmatch(name)):
+        raise ValueError(f"device={name!r} is not a device of the labs; try auto, cpu, cuda, or one of several: cuda:1")
+    if match[1] and cards and int(match[2] or 0) >= (count := cards()):
+        there = f"cuda:0 to cuda:{count - 1}" if count > 1 else "cuda:0 alone" if count else "no GPU"
+        raise ValueError(f"device={name!r} is not on this machine, where torch sees {there}; try auto or cpu")
     return name
 
 

@@ -101,7 +101,7 @@ def run(
     missing = [task for task in tasks if not task.finished()]
     if not missing:
         return Report(title, reused=len(tasks), done=0, left=0, deaths=0, seconds=0.0, where="", verb=verb)
-    cluster = cluster or (os.environ.get("PRIVLAB_CLUSTER") if jobs is None else None)
+    cluster = address(cluster, jobs)
     lanes, where = _lanes(len(missing), jobs, cluster, gpu, budget)
     deadline = None if budget is None else began + budget
     crew = _Crew(missing, deadline)
@@ -212,13 +212,23 @@ def _lanes(
             tasks if budget is None else min(tasks, _places(client, gpu))
         )  # or a budget would run while a task waits
         return [_OnCluster(client, gpu) for _ in range(places)], f"the cluster at {cluster}"
-    jobs = default_jobs(gpu) if jobs is None else jobs
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ValueError(f"jobs={jobs!r} processes do no work; give 1 or more")
-    jobs = min(jobs, tasks)
+    jobs = min(processes(jobs, gpu), tasks)
     if jobs == 1:
         return [_Here()], "one process"
     return [_Apart(number, gpu) for number in range(jobs)], f"{jobs} processes"
+
+
+def address(cluster: str | None, jobs: int | None) -> str | None:
+    """Of the cluster that is used, where one is: this one, or $PRIVLAB_CLUSTER unless jobs are given."""
+    return cluster or (os.environ.get("PRIVLAB_CLUSTER") if jobs is None else None)
+
+
+def processes(jobs: int | None, gpu: bool = False) -> int:
+    """How many processes are used: these, or `default_jobs`.  Raises ValueError for fewer than 1."""
+    jobs = default_jobs(gpu) if jobs is None else jobs
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ValueError(f"jobs={jobs!r} processes do no work; give 1 or more")
+    return jobs
 
 
 def default_jobs(gpu: bool = False) -> int:

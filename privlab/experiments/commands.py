@@ -42,7 +42,9 @@ def add_measure(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--cluster", metavar="ADDRESS", help="address of a Dask scheduler whose workers can read this folder"
     )
-    parser.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu or cuda (default: %(default)s)")
+    parser.add_argument(
+        "--device", default="cpu", metavar="DEVICE", help="cpu, cuda, cuda:1 or auto (default: %(default)s)"
+    )
     parser.set_defaults(call=_measure)
 
 

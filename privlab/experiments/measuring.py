@@ -115,10 +115,13 @@ def measure(
 
     What is not registered yet is registered before its first repeat; smoke, which is never judged, need not be.
     names: of experiments, see `names`.  size: one of smoke, class, night, gpu, paper.  minutes: no repeat begins after so many.
-    jobs, cluster: see `tasks.run`.  device: "cpu" or "cuda".  root: folder of the evidence; the book's if not given.
-    Raises ValueError for an unknown experiment or size, RuntimeError for a repeat that failed, behind all others.
+    jobs, cluster: see `tasks.run`.  device: "cpu", "cuda" or "auto".  root: folder of the evidence; the book's if not given.
+    Raises ValueError for an unknown experiment, size or device, RuntimeError for a repeat that failed, behind all others.
     """
     root = (root or evidence.folder()).absolute()  # the workers of a cluster may have another current folder
+    device = machine.device(device, here=not tasks.address(cluster, jobs))
+    gpu = device == "cuda"
+    tasks.processes(jobs, gpu)  # what cannot be done is told before it is registered
     there = [name for name in names if size in find(name).sizes]
     if size != "smoke":
         unknown = [name for name in there if not _registered(find(name), size, root)]
@@ -140,7 +143,6 @@ def measure(
     title = (
         f"{len(work)} repeats at {size}" if work else f"all {sum(p.there for p in listed)} repeats at {size} are there"
     )
-    gpu = device == "cuda"
     return tasks.run(
         work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress, verb="measured"
     )
@@ -186,7 +188,8 @@ def _alone(file: Path, repeat: int) -> Iterator[None]:
 def row(
     chosen: Experiment, size: str, repeat: int, values: Mapping[str, float], seconds: float, device: str
 ) -> evidence.Repeat:
-    """The line of a repeat, with what it was measured on."""
+    """The line of a repeat, with what it was measured on: the CPU where the experiment takes no device."""
+    device = device if chosen.takes_device else "cpu"
     on = store.versions() | {
         "processor": machine.processor(),
         "threads": str(torch.get_num_threads()),

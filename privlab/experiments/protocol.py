@@ -72,6 +72,11 @@ class Experiment:
     sizes: Mapping[str, Size]
     data: tuple[str, ...] = ()
 
+    @property
+    def takes_device(self) -> bool:
+        """Whether it computes where it is told to; on the CPU otherwise."""
+        return "device" in inspect.signature(self.measure).parameters
+
     def size(self, name: str) -> Size:
         """Raises ValueError for a size that this experiment does not have."""
         if name not in self.sizes:
@@ -94,7 +99,7 @@ class Experiment:
 
     def __call__(self, repeat: int, size: str, device: str = "cpu") -> Values:
         """The values of one repeat, as they are measured."""
-        more = {"device": device} if "device" in inspect.signature(self.measure).parameters else {}
+        more = {"device": device} if self.takes_device else {}
         return self.measure(repeat, **self.size(size).settings, **more)
 
     def collected(

@@ -113,6 +113,12 @@ def test_a_device_is_chosen_or_refused():
     assert machine.device("cpu") == "cpu" and machine.device("auto") in ("cpu", "cuda")
     with pytest.raises(ValueError, match="device='mps' has no float64"):
         machine.device("mps")
+    for name in ("banana", "cpu:1", ""):
+        with pytest.raises(ValueError, match=f"device={name!r} is not a device of the labs"):
+            machine.device(name)
+    with pytest.raises(ValueError, match="device='cuda:9999' is not on this machine"):
+        machine.device("cuda:9999")
+    assert machine.device("cuda:9999", here=False) == "cuda:9999"  # of a cluster's machine
 
 
 def test_whoever_computes_has_float32_as_it_is(monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -101,6 +102,30 @@ def test_what_is_measured_is_registered_first_and_once(walk, tmp_path):
     assert (entry.experiment, entry.size, entry.first, entry.repeats, entry.attempt) == (walk.name, "class", 0, 6, 0)
     experiments.measure([walk.name], "smoke", jobs=1, root=tmp_path, progress=False)
     assert len(evidence.registrations(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (dict(device="banana"), "device='banana' is not a device of the labs"),
+        (dict(device="cuda:9999"), "device='cuda:9999' is not on this machine"),
+        (dict(jobs=0), "jobs=0 processes do no work"),
+    ],
+)
+def test_what_cannot_be_done_registers_nothing(asked, says, walk, tmp_path):
+    with pytest.raises(ValueError, match=says):
+        experiments.measure([walk.name], "class", root=tmp_path, progress=False, **asked)
+    assert not evidence.registrations(tmp_path)
+
+
+def test_a_line_names_the_device_that_computed_it(walk, tmp_path, monkeypatch):
+    experiments.measure([walk.name], "smoke", jobs=1, device="auto", root=tmp_path, progress=False)
+    there = evidence.read(walk.name, "smoke", None, tmp_path).repeats
+    assert {row.device for row in there} == {"cuda" if torch.cuda.is_available() else "cpu"}
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a card")
+    blind = replace(walk, measure=lambda repeat: walk.measure(repeat))
+    lines = [measuring.row(each, "smoke", 0, {"psnr[a]": 1.0}, 1.0, "cuda") for each in (walk, blind)]
+    assert [(line.device, line.versions.get("card")) for line in lines] == [("cuda", "a card"), ("cpu", None)]
 
 
 def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, tmp_path, monkeypatch, capsys):
