@@ -90,6 +90,12 @@ def _registered(experiment: Experiment, size: str, root: Path | None) -> list[ev
     return [entry for entry in evidence.registrations(root) if (entry.experiment, entry.size, entry.digest) == now]
 
 
+def _known(experiment: Experiment, size: str, root: Path) -> bool:
+    """Whether the repeats that its decorator names are registered: where `first` moved on they are a further try."""
+    now = (experiment.first(size), experiment.size(size).repeats)
+    return any((entry.first, entry.repeats) == now for entry in _registered(experiment, size, root))
+
+
 def registration(name: str, size: str) -> evidence.Registration:
     """The registration of an experiment at one size, as its decorator has it. Raises ValueError where it does not have this size."""
     experiment = find(name)
@@ -123,8 +129,10 @@ def measure(
     gpu = device == "cuda"
     tasks.processes(jobs, gpu)  # what cannot be done is told before it is registered
     there = [name for name in names if size in find(name).sizes]
-    if size != "smoke":
-        unknown = [name for name in there if not _registered(find(name), size, root)]
+    unknown = [] if size == "smoke" else [name for name in there if not _known(find(name), size, root)]
+    if unknown or any(plan.missing for plan in plans(there, size, root)):
+        evidence.make_writable(root)  # not found out after hours
+    if unknown:
         evidence.register((registration(name, size) for name in unknown), root)
     listed = plans(there, size, root)
     work = [

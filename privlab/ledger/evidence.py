@@ -14,6 +14,7 @@ import json
 import math
 import os
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -152,6 +153,17 @@ def _rows(file: Path, state: tuple[int, int, int] | None) -> tuple[Repeat | None
         except (ValueError, TypeError, AttributeError):  # torn by a kill, merged by hand, or written by another format
             rows.append(None)
     return tuple(rows)
+
+
+def make_writable(root: Path) -> None:
+    """A folder of evidence that can be added to, made where it is missing.  Raises OSError, in one line, for one that cannot."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=root).close()
+    except OSError as error:
+        raise type(error)(
+            f"evidence in {root} cannot be added to ({error.strerror}); set PRIVLAB_EVIDENCE to a folder of your own"
+        ) from None
 
 
 def append(experiment: str, size: str, row: Repeat, root: Path | None = None) -> None:

@@ -1,8 +1,10 @@
 """From the decorated function to the committed line: what is missing is measured, once, and what is killed goes on."""
 
+import errno
 import json
 import math
 import statistics
+import tempfile
 from dataclasses import replace
 from functools import partial
 
@@ -156,6 +158,31 @@ def test_a_further_try_says_where_it_may_begin(walk, tmp_path, monkeypatch, caps
     assert main(register) == 2 and "Size(..., first=6)" in capsys.readouterr().err
     again(class_=Size(6, "y", first=6))(walk.measure)
     assert main(register) == 0 and "walk at class, repeats 6 to 11" in capsys.readouterr().out
+
+
+def test_a_further_try_is_registered_and_measured_beside_the_first(walk, tmp_path):
+    measure = partial(experiments.measure, [walk.name], "class", jobs=1, root=tmp_path, progress=False)
+    assert measure().done == 6
+    more = Size(4, "invented", settings=dict(seconds=0.05), first=6)
+    further = experiments.experiment(smoke=Size(2, "invented"), class_=more)(walk.measure)
+    assert further.digest("class") == walk.digest("class") and measure().done == 4
+    tries = evidence.registrations(tmp_path)
+    assert [(entry.first, entry.repeats, entry.attempt) for entry in tries] == [(0, 6, 0), (6, 4, 1)]
+    assert measure().done == 0 and len(evidence.registrations(tmp_path)) == 2
+
+
+def test_evidence_that_cannot_be_written_is_read_or_told_before_anything_is_measured(walk, tmp_path, monkeypatch):
+    experiments.measure([walk.name], "class", jobs=1, root=tmp_path, progress=False)
+
+    def closed(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(evidence, "FileLock", closed)
+    monkeypatch.setattr(tempfile, "TemporaryFile", closed)
+    assert experiments.measure([walk.name], "class", jobs=1, root=tmp_path, progress=False).done == 0
+    monkeypatch.setattr(experiments.Experiment, "collected", None)
+    with pytest.raises(OSError, match="cannot be added to .Read-only file system.; set PRIVLAB_EVIDENCE"):
+        experiments.measure([walk.name], "smoke", jobs=1, root=tmp_path, progress=False)
 
 
 @pytest.mark.check
