@@ -10,13 +10,14 @@ of the asked digest is never mixed in and always told (`Rows.aside`).
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +33,7 @@ __all__ = [
     "Rows",
     "append",
     "checked",
+    "digest",
     "folder",
     "lines",
     "read",
@@ -164,6 +166,20 @@ def make_writable(root: Path) -> None:
         raise type(error)(
             f"evidence in {root} cannot be added to ({error.strerror}); set PRIVLAB_EVIDENCE to a folder of your own"
         ) from None
+
+
+def digest(of: Callable[[str], bool], root: Path | None = None) -> str:
+    """SHA-256 over what is registered and measured now, of the experiments that `of` says yes to."""
+    root, whole = root or folder(), hashlib.sha256()
+    for file in sorted(root.glob("*/*.jsonl")):
+        if of(file.stem):
+            whole.update(f"{file.relative_to(root)}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+    registered = root / "registered.jsonl"
+    for line in registered.read_bytes().splitlines() if registered.exists() else ():
+        named = re.search(rb'"experiment": "([\w.]+)"', line)
+        if named is None or of(named[1].decode()):
+            whole.update(line + b"\n")
+    return whole.hexdigest()
 
 
 def append(experiment: str, size: str, row: Repeat, root: Path | None = None) -> None:

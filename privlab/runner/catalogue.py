@@ -9,6 +9,7 @@ import ast
 import hashlib
 import itertools
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -57,7 +58,7 @@ class Lab:
 
     @cached_property
     def package(self) -> str:
-        """SHA-256 over the modules of privlab that the lab imports, and those that they import, and so on."""
+        """SHA-256 over the modules of privlab that the lab imports, and those that they import, and so on, with the tables beside them."""
         reached, waiting = {}, {"privlab", f"privlab.notebook.exercises.lab_{self.number}", *_imports(self.path)}
         while waiting:
             name = waiting.pop()
@@ -69,8 +70,22 @@ class Lab:
                 waiting |= {"privlab.auditing.stages"}
         whole = hashlib.sha256()
         for name, path in sorted(reached.items()):
-            whole.update(f"{name}\n".encode() + hashlib.sha256(path.read_bytes()).digest())
+            beside = path.parent.iterdir() if path.name == "__init__.py" else ()
+            for file in (path, *sorted(table for table in beside if table.suffix in _TABLES)):
+                whole.update(f"{name}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
         return whole.hexdigest()
+
+    def evidence(self) -> str:
+        """SHA-256 over what is registered and measured now of the experiments that the lab and its claims name, or of all."""
+        text, claimed = self.path.read_text(encoding="utf-8"), _claimed()[self.number]
+
+        def shown(experiment: str) -> bool:
+            module = experiment.partition(".")[0]
+            return experiment in claimed or any(
+                word in text for word in (experiment, f"{module}.{{", "ledger.judgements()")
+            )
+
+        return evidence.digest(shown)
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
@@ -162,7 +177,17 @@ def with_deeper(shelf: list[Lab], chosen: list[Lab]) -> list[Lab]:
     return [lab for lab in shelf if lab in chosen or lab.number in numbers]
 
 
+@cache
+def _claimed() -> dict[str, set[str]]:
+    """Number of a lab -> the experiments that its claims need."""
+    named: dict[str, set[str]] = defaultdict(set)
+    for claim in papers.claims():
+        named[claim.lab].update(claim.experiments)
+    return named
+
+
 _HOUSE = Path(__file__).parents[1]
+_TABLES = (".csv", ".toml", ".yaml")
 
 
 def _module(name: str) -> Path | None:

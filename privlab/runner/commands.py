@@ -55,7 +55,7 @@ def add_run(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="skip labs that succeeded in --out with the same source, modules of privlab, versions and parameters",
+        help="skip labs that succeeded in --out with the same source, modules of privlab, evidence, claims, versions and parameters",
     )
     parser.add_argument(
         "-p",

@@ -90,6 +90,7 @@ class Plan:
         return {
             "source": lab.digest,
             "package": lab.package,
+            "evidence": lab.evidence(),
             "versions": _versions(),
             "profile": self.profile,
             "seed": self.seed,
@@ -275,6 +276,8 @@ def _one(
     if outcome is None:
         return None
     seconds = round(time.monotonic() - began, 1)
+    if plan.profile not in ("smoke", "class"):
+        key["evidence"] = lab.evidence()  # to which the lab has added itself
     result = {
         "lab": lab.name,
         "status": "failed" if outcome["error"] else "ok",

@@ -145,6 +145,7 @@ HOUSE = {
     "__init__.py": "from privlab import offered\n",  # what the package offers counts for those who ask for it
     "direct.py": "from __future__ import annotations\nimport privlab.deep.leaf as leaf\n",
     "deep/__init__.py": "",
+    "deep/claims.yaml": "",
     "deep/leaf.py": "def late():\n    from privlab.last import value\n",
     "last.py": "value = 1\n",
     "room/__init__.py": "import lazy_loader\n",

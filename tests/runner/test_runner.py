@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from privlab.compute import machine
+from privlab.ledger import evidence
 from privlab.runner import catalogue, runner
 from privlab.runner.progress import Board
 from privlab.runner.runner import Plan
@@ -207,6 +208,46 @@ def test_resume_runs_what_was_made_by_other_code_or_other_versions(tmp_path, mon
     assert again() == [False, True]  # only the lab that uses it
     monkeypatch.setattr(runner, "_versions", lambda: {"torch": "9"})
     assert again() == [False, False]
+
+
+def test_resume_runs_what_shows_evidence_that_grew(tmp_path, monkeypatch):
+    labs, out = tmp_path / "labs", tmp_path / "run"
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path / "evidence"))
+    write(labs, "97_named", "'walks.short'")
+    write(labs, "98_made", "f'walks.{1}'")
+    write(labs, "99_every", "'ledger.judgements()'")
+    runner.run(plan(labs, out, jobs=2), Lines())
+
+    def again() -> list[bool]:
+        return [runner.saved(made, lab, "ok") is not None for made in [plan(labs, out)] for lab in made.labs]
+
+    def measured(experiment: str) -> None:
+        evidence.append(experiment, "class", evidence.Repeat(0, "d", {"psnr[a]": 1.0}, 1.0, 1.0))
+
+    assert again() == [True, True, True]
+    measured("runs.short")
+    assert again() == [True, True, False]
+    measured("walks.long")
+    assert again() == [True, False, False]
+    evidence.register([evidence.Registration("walks.short", "class", 1, "d", 0, 1, "invented", False, "2026-01-01")])
+    assert again() == [False, False, False]
+
+
+def test_a_lab_that_measures_has_seen_what_it_added(tmp_path, monkeypatch):
+    labs, out, root = tmp_path / "labs", tmp_path / "run", tmp_path / "evidence"
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(root))
+    file = evidence.path("walks.short", "night", root)
+    write(
+        labs,
+        "97_named",
+        f"from pathlib import Path\nPath({str(file.parent)!r}).mkdir(parents=True)",
+        f"open({str(file)!r}, 'w').write('a line')",
+    )
+    made = plan(labs, out, profile="night")
+    assert runner.run(made, Lines())["97_named"]["status"] == "ok"
+    assert runner.saved(made, made.labs[0], "ok")
+    file.write_text("another")
+    assert not runner.saved(made, made.labs[0], "ok")
 
 
 def test_a_lab_whose_cell_of_parameters_is_missing_says_so_in_one_line(tmp_path):
