@@ -171,13 +171,10 @@ def _difference(left: ast.expr, right: ast.expr, used: Mapping[str, Sample]) -> 
     """left - right as a function of the values by name; of the logs of both sides where all that is named is an error."""
     a, b = number(left), number(right)
     if used and all(sample.logs for sample in used.values()):
-        everything = {name: sample.values for name, sample in used.items()}
+        fewest = min(sample.values.size for sample in used.values())  # one experiment may have more repeats
+        everything = {name: sample.values[:fewest] for name, sample in used.items()}
         with np.errstate(all="ignore"):
-            positive = (
-                all(np.all(side(everything) > 0) for side in (a, b))
-                if len({s.values.size for s in used.values()}) == 1
-                else True
-            )
+            positive = all(np.all(side(everything) > 0) for side in (a, b))
         if positive:
             return lambda values: np.log(a(values)) - np.log(b(values))
     return lambda values: a(values) - b(values)

@@ -54,6 +54,13 @@ def test_errors_are_tested_in_logs():
     )
 
 
+@pytest.mark.parametrize("n", [8, 9])
+def test_errors_with_a_side_below_0_are_tested_as_they_are(n):
+    a, (b, c) = np.exp(RNG.normal(0, 0.1, n)), np.exp(RNG.normal([[0], [1]], 0.1, (2, 8)))
+    where = {"mse": "one", "b": "other", "c": "other"}
+    assert decided("mse[x] > b[x] - c[x]", where, (), where, mse=a, b=b, c=c) == "holds"
+
+
 def test_compounds_by_hand():
     a, b, c = RNG.normal(1, 1, (3, 6))
     p, q, r = (chance(f"{n}[x] > 0", **{n: v}) for n, v in (("a", a), ("b", b), ("c", c)))
