@@ -17,7 +17,7 @@ from privlab.ledger.figures import exact
 
 __all__ = ["ALIKE", "Move", "alike", "live", "moved", "moves", "nearest"]
 
-ALIKE = ("torch", "timm", "processor", "threads")  # where these are the same, the values are
+ALIKE = ("torch", "timm", "processor", "threads", "card")  # where these are the same, the values are
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
 
 
@@ -34,8 +34,9 @@ class Move:
 
 
 def alike(now: Repeat, before: Repeat) -> bool:
-    """Whether both were measured by the same releases on the same kind of processor."""
-    return all(now.versions.get(key) == before.versions.get(key) for key in ALIKE)
+    """Whether both were measured by the same releases on the same kind of processor, and of card where one computed."""
+    one, other = ([row.device.partition(":")[0], *map(row.versions.get, ALIKE)] for row in (now, before))
+    return one == other
 
 
 def nearest(now: Repeat, lines: Sequence[Repeat]) -> Repeat:

@@ -44,6 +44,15 @@ def test_of_the_lines_of_a_repeat_that_of_the_same_processor_is_asked(tmp_path):
         assert len(canaries.moves(run / processor, [], book)[1]) == moves
 
 
+def test_a_line_of_another_device_is_not_alike():
+    cpu = repeat({"acc[a]": 30.0})
+    gpu = replace(repeat({"acc[a]": 31.0}, card="one"), device="cuda")
+    second, other = replace(gpu, device="cuda:1"), replace(repeat({"acc[a]": 32.0}, card="other"), device="cuda")
+    assert not canaries.moved(gpu, cpu) and not canaries.moved(other, gpu)
+    assert not canaries.alike(replace(cpu, device="cuda"), cpu)
+    assert canaries.nearest(second, [cpu, other, gpu]) == gpu and canaries.nearest(cpu, [other, cpu]) == cpu
+
+
 def identity(compare):
     about = ("lu2022.x", "lu2022", "Theorem 1", "05", "identity", "S.", compare)
     return papers.Claim(*about, experiments=(ONE, "lab.other"))
