@@ -53,6 +53,7 @@ EXACT_PSNR = 320.0  # dB, stands for the infinite PSNR of an image without any e
 LEVEL = 0.05  # of the first try of a claim; the k-th further try is judged at .05 / 2**k
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\[[a-z][a-z0-9_]*(, [a-z][a-z0-9_]*)*\]")
+_UNREADABLE = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)  # a corrupt line's
 _EXPERIMENT = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 
 
@@ -152,7 +153,7 @@ def _rows(file: Path, state: tuple[int, int, int] | None) -> tuple[Repeat | None
     for line in filter(None, file.read_bytes().split(b"\n") if state else ()):
         try:
             rows.append(_checked(Repeat(**json.loads(line))))
-        except (ValueError, TypeError, AttributeError):  # torn by a kill, merged by hand, or written by another format
+        except _UNREADABLE:  # torn by a kill, merged by hand, or written by another format
             rows.append(None)
     return tuple(rows)
 
@@ -261,7 +262,7 @@ def registrations(root: Path | None = None) -> tuple[Registration, ...]:
     try:
         lines = file.read_text().splitlines() if file.exists() else []
         return tuple(Registration(**json.loads(line)) for line in dict.fromkeys(lines) if line)
-    except (ValueError, TypeError) as error:
+    except _UNREADABLE as error:
         raise ValueError(f"{file} cannot be read ({error}); take it from the last commit that has it whole") from None
 
 

@@ -17,6 +17,7 @@ EXACT_ERROR = 1e-32  # the mean squared error that goes with it
 # Errors and distances, which spread over decades. One bad repeat would be all there is to their mean, so they are averaged in logs, as
 # PSNR has always done with MSE; centre and spread are then the geometric mean and a factor.
 IN_LOGS = frozenset({"mse", "relative_error", "relative_residual", "max_abs_error", "from_grey"})
+_HIGHEST = 700.0  # a log, above which there is no float
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Figure:
             return None
         half = float(stdtrit(self.n - 1, 0.975)) / math.sqrt(self.n)
         if self.logs:
-            return self.centre / self.spread**half, self.centre * self.spread**half
+            factor = self.spread**half if half * math.log(self.spread) < _HIGHEST else math.exp(_HIGHEST)
+            return self.centre / factor, self.centre * factor
         return self.centre - half * self.spread, self.centre + half * self.spread
 
     @classmethod
@@ -57,7 +59,7 @@ class Figure:
         centre = statistics.fmean(rows)
         spread = statistics.stdev(rows) if len(rows) > 1 else None
         if logs:
-            centre, spread = math.exp(centre), None if spread is None else math.exp(min(spread, 700))
+            centre, spread = math.exp(centre), None if spread is None else math.exp(min(spread, _HIGHEST))
         return cls(name, centre, spread, len(rows), sum(exact(name, value) for value in values), logs)
 
 

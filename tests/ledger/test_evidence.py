@@ -107,7 +107,16 @@ def test_ranges_of_sizes_do_not_overlap(change):
         replace(TWELVE, **change)
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", "1", '{"experiment": "a.b"}', "<<<<<<< HEAD"])
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "[" * 100_000], ids=["beyond every float", "too deep"])
+def test_a_corrupt_number_is_a_line_that_cannot_be_read(number, tmp_path):
+    evidence.append(NAME, "night", ROW, tmp_path)
+    with open(evidence.path(NAME, "night", tmp_path), "a") as file:
+        file.write(f'{{"repeat": 1001, "digest": "abc", "values": {{"psnr[a]": {number}}}, "seconds": 1, "when": 1}}\n')
+    rows = evidence.read(NAME, "night", "abc", tmp_path)
+    assert len(rows.repeats) == 1 and rows.aside == {"lines that cannot be read": 1}
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "1", "[" * 100_000, '{"experiment": "a.b"}', "<<<<<<< HEAD"])
 def test_a_broken_registration_is_named(content, tmp_path):
     (tmp_path / "registered.jsonl").write_text(content)
     with pytest.raises(ValueError, match=r"registered\.jsonl cannot be read"):

@@ -61,3 +61,5 @@ def test_the_interval_of_a_mean_and_of_a_geometric_mean():
     assert figure.interval == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
     assert Figure.of("mse[b] / mse[a]", [math.e, math.e**3], logs=True).centre == pytest.approx(math.e**2)
     assert Figure.of("psnr[a]", [1.0]).interval is None
+    low, high = Figure.of("mse[a]", [0.0, 1e30]).interval
+    assert low < 1e-200 and high > 1e200
