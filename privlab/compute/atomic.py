@@ -23,13 +23,15 @@ def make_folder(path: Path) -> None:
 def write_atomic(path: Path | str, content: bytes | Iterable[bytes], size: int | None = None) -> None:
     """Write a file whole or not at all, folders included: a reader sees the old content or the new, never a part.
 
+    path: a link stays one, and what it points to is written.
     content: all of it, or its pieces in order, so that a large file need not be in memory; `size` is then its length, for the message.
     Raises OSError with one line that names the file, its size and what would do, when the disk is full or not writable.
     """
     path = Path(path)
-    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}")  # beside it, as a rename must not cross disks
+    target = Path(os.path.realpath(path))
+    part = target.with_name(f".{target.name}.{secrets.token_hex(6)}")  # beside it, as a rename must not cross disks
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not (
             path.is_file() or path.is_dir()
         ):  # a device or a pipe, such as /dev/null, stays what it is
@@ -41,7 +43,7 @@ def write_atomic(path: Path | str, content: bytes | Iterable[bytes], size: int |
             if part is not path:
                 os.fsync(file.fileno())
         if part is not path:
-            os.replace(part, path)
+            os.replace(part, target)
     except OSError as error:
         size = len(content) if isinstance(content, bytes) else size
         much = "" if size is None else f" ({size:,} bytes)"

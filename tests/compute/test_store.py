@@ -298,6 +298,17 @@ def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path):
     os.close(reader)
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_a_link_and_what_it_points_to_is_written(tmp_path, there):
+    link, target = tmp_path / "link", tmp_path / "elsewhere" / "file"
+    link.symlink_to(Path("elsewhere") / "file")
+    if there:
+        atomic.write_atomic(target, b"old")
+    atomic.write_atomic(link, b"new")
+    assert link.is_symlink() and not target.is_symlink() and target.read_bytes() == b"new"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "file", "link"]
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match=r"cannot write .*file/run/x \(1 bytes\)"):
