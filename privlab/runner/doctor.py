@@ -169,6 +169,12 @@ def _evidence() -> Iterator[Finding]:
     """How many registered repeats are there, and what their files hold beside whole lines of a registered protocol."""
     from privlab.ledger import evidence
 
+    root, cure = evidence.folder(), "unset PRIVLAB_EVIDENCE, or copy book/evidence there"
+    if not root.is_dir():
+        yield Finding(
+            "evidence", NOTE, f"{root} is no folder; labs have nothing to show, and no claim is judged: {cure}"
+        )
+        return
     there, asked, aside = 0, 0, Counter[str]()
     for (name, size), entries in groupby(
         sorted(evidence.registrations(), key=attrgetter("experiment", "size")), attrgetter("experiment", "size")
@@ -178,7 +184,10 @@ def _evidence() -> Iterator[Finding]:
         there += sum(len(evidence.read(name, size, e.digest).of(e.first, e.repeats)) for e in listed)
         told = evidence.read(name, size, listed[-1].digest).aside
         aside.update({what: count for what, count in told.items() if "another protocol" not in what})
-    yield Finding("evidence", OK, f"in {evidence.folder()}: {there:,} of {asked:,} registered repeats")
+    if asked:
+        yield Finding("evidence", OK, f"in {root}: {there:,} of {asked:,} registered repeats")
+    else:
+        yield Finding("evidence", NOTE, f"in {root} nothing is registered, so no claim is judged: {cure}")
     if aside:
         kinds = ", ".join(f"{count} {what}" for what, count in aside.items())
         yield Finding(

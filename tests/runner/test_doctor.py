@@ -116,6 +116,15 @@ def test_evidence_that_was_merged_or_torn_is_told(torch_says, tmp_path, monkeypa
     assert "1 lines that cannot be read" in found(tmp_path, "evidence")[1].text
 
 
+def test_a_folder_without_evidence_is_told(torch_says, tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path / "gone"))
+    (finding,) = found(tmp_path, "evidence")
+    assert finding.state == "note" and f"{tmp_path / 'gone'} is no folder" in finding.text
+    (tmp_path / "gone").mkdir()
+    (finding,) = found(tmp_path, "evidence")
+    assert finding.state == "note" and "nothing is registered" in finding.text
+
+
 def test_a_check_that_raises_becomes_a_finding(torch_says, tmp_path, monkeypatch):
     def fails():
         raise OSError("the disk is on fire")
