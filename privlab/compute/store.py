@@ -24,7 +24,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from privlab.compute import reading
+from privlab.compute import places, reading
 from privlab.compute.atomic import write_atomic
 
 __all__ = [
@@ -38,7 +38,7 @@ _CONFIG = "config.json"
 
 def folder() -> Path:
     """Where runs are kept: $PRIVLAB_STORE, or ~/.cache/privlab/store."""
-    return Path(os.environ.get("PRIVLAB_STORE") or Path.home() / ".cache" / "privlab" / "store").expanduser()
+    return places.cached("PRIVLAB_STORE", "store")
 
 
 def key(config: Mapping[str, Any]) -> str:

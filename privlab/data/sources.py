@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from privlab.compute import places
 from privlab.data import downloads, integrity
 from privlab.data.downloads import File, Origin
 
@@ -91,7 +92,7 @@ def nearest(name: str, choices: list[str]) -> str:
 
 def folder(to: Where = None) -> Path:
     """Where the sources are kept: `to`, or $PRIVLAB_DATA, or the user's cache. It need not exist yet."""
-    return Path(to or os.environ.get("PRIVLAB_DATA") or Path.home() / ".cache" / "privlab" / "data").expanduser()
+    return Path(to).expanduser() if to else places.cached("PRIVLAB_DATA", "data")
 
 
 def complete(name: str, to: Where = None) -> bool:
@@ -175,7 +176,8 @@ def fingerprint(path: Path) -> str:
 
 def _nameless(path: Path) -> str:
     """A path without the user's own folder, and so without a name, in it: notebooks keep what is printed, and are published."""
-    return str(Path("~") / path.relative_to(Path.home())) if path.is_relative_to(Path.home()) else str(path)
+    home = os.path.expanduser("~")  # itself where there is no home
+    return str(Path("~") / path.relative_to(home)) if path.is_relative_to(home) else str(path)
 
 
 # -- preparing ---------------------------------------------------------------------------------------------------------

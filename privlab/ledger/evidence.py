@@ -24,7 +24,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from privlab.compute import atomic
+from privlab.compute import atomic, places
 
 __all__ = [
     "SIZES",
@@ -95,8 +95,8 @@ def checked(size: str) -> str:
 
 def folder() -> Path:
     """The book's evidence: $PRIVLAB_EVIDENCE, that of a checkout, or that of an installed wheel."""
-    if place := os.environ.get("PRIVLAB_EVIDENCE"):
-        return Path(place)
+    if place := places.named("PRIVLAB_EVIDENCE"):
+        return place
     package = Path(__file__).parents[1]
     checkout = package.parent / "book" / "evidence"
     return checkout if checkout.is_dir() else package / "evidence"

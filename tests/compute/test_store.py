@@ -21,6 +21,8 @@ from weights import same
 
 from privlab import compute
 from privlab.compute import atomic, store
+from privlab.data import sources
+from privlab.ledger import evidence
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 configs = st.dictionaries(
@@ -416,6 +418,24 @@ def test_formats_that_numpy_lacks_have_digests_too():
         compute.store.digest(bits.view(torch.float16)),
     )
     assert compute.store.digest(torch.tensor(3.0)) != compute.store.digest(torch.tensor([3.0]))
+
+
+def test_an_account_without_a_home_is_told_which_variable_helps(monkeypatch, tmp_path):
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for an account without an entry
+    for variable, folder in (
+        ("PRIVLAB_STORE", store.folder),
+        ("PRIVLAB_DATA", sources.folder),
+        ("PRIVLAB_EVIDENCE", evidence.folder),
+    ):
+        monkeypatch.setenv(variable, "~/place")
+        with pytest.raises(OSError, match=f"~/place is in no home: HOME is not set; set {variable} to the whole path"):
+            folder()
+        monkeypatch.setenv(variable, str(tmp_path))
+        assert folder() == tmp_path
+    monkeypatch.delenv("PRIVLAB_STORE")
+    with pytest.raises(OSError, match=r"~/.cache/privlab/store is in no home"):
+        store.folder()
 
 
 def test_the_store_may_be_named_from_home_and_pieces_need_no_size(monkeypatch, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -121,6 +122,11 @@ def test_a_broken_registration_is_named(content, tmp_path):
     (tmp_path / "registered.jsonl").write_text(content)
     with pytest.raises(ValueError, match=r"registered\.jsonl cannot be read"):
         evidence.registrations(tmp_path)
+
+
+def test_the_folder_may_be_named_from_home(monkeypatch):
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", "~/evidence")
+    assert evidence.folder() == Path.home() / "evidence"
 
 
 def test_an_installed_wheel_has_its_evidence_in_the_package(tmp_path, monkeypatch):
