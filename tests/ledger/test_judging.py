@@ -184,6 +184,14 @@ def test_exact_values_decide_though_they_have_no_spread(measured):
     )
 
 
+@pytest.mark.parametrize("compare", ["psnr[a] < psnr[b] + 2", "psnr[a] > 0 and count[a] > 2", "psnr[a] == psnr[b]"])
+def test_a_part_without_spread_leaves_a_claim_open_and_has_no_chance(compare, measured):
+    shelf = measured("class", {"psnr[a]": STEPS, "psnr[b]": [v + 1 for v in STEPS], "count[a]": [3.0] * 4})
+    judged = judging.judge(claim(compare), shelf)
+    assert (judged.verdict, judged.p) == (INCONCLUSIVE, None)
+    assert judged.reason == "a part has the same value in every repeat, which decides identities alone"
+
+
 def test_errors_are_judged_in_logs_and_one_without_error_among_them(measured):
     # logs to base 10: -2, -3, -4, and -32 for the exact one; mean -10.25, standard error 7.26; below -1 by t = 1.274
     judged = judging.judge(claim("mse[a] < 0.1"), measured("class", {"mse[a]": [1e-2, 1e-3, 1e-4, 0.0]}))
