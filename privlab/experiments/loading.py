@@ -71,7 +71,12 @@ class Evidence:
         return float("nan") if not len(self) else int((self[name] > bar).sum())
 
     def picture(self, name: str, repeat: int | None = None) -> np.ndarray:
-        """A picture that the experiment keeps, uint8 (height, width[, 3]): of the first repeat if not given."""
+        """A picture that the experiment keeps, uint8 (height, width[, 3]): of the first repeat if not given.
+
+        Raises KeyError where there is none.
+        """
+        if not len(self) and repeat is None:
+            raise KeyError(f"there is no picture {name}: {self!r}")
         number = self.repeats[0] if repeat is None else repeat
         image = self.images.get((number, name))
         image = pictures.load(self.experiment, self.size, number, name) if image is None else image

@@ -32,7 +32,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from privlab.ledger.evidence import EXACT_PSNR, FIRST, SIZES
+from privlab.ledger.evidence import EXACT_PSNR, FIRST, SIZES, checked
 
 __all__ = ["Experiment", "Size", "experiment", "find", "names"]
 
@@ -84,8 +84,8 @@ class Experiment:
         return self.sizes[name]
 
     def nearest(self, size: str) -> str:
-        """This size, or the largest below it that the experiment has."""
-        return [name for name in SIZES[: SIZES.index(size) + 1] if name in self.sizes][-1]
+        """This size, or the largest below it that the experiment has.  Raises ValueError for what is no size."""
+        return [name for name in SIZES[: SIZES.index(checked(size)) + 1] if name in self.sizes][-1]
 
     def first(self, size: str) -> int:
         """Number of the first repeat at this size."""

@@ -67,6 +67,8 @@ def test_an_unknown_name_has_a_nearest(walk):
         experiments.find(f"{MODULE}.walks")
     with pytest.raises(ValueError, match="can be measured at smoke, class"):
         walk.digest("paper")
+    with pytest.raises(ValueError, match="size='banana'; try one of smoke, class"):
+        experiments.run(walk.name, "banana")
 
 
 def test_what_is_missing_is_measured_once(walk, tmp_path):
@@ -278,6 +280,8 @@ def test_where_nothing_is_measured_the_evidence_is_empty(walk, tmp_path):
     assert len(there) == 0 and not there.complete and there.size == "class" and math.isnan(there.mean("psnr[a]"))
     assert math.isnan(there.spread("psnr[a]")) and math.isnan(there.above("psnr[a]", 0.0))
     assert "nothing is measured yet" in repr(there)
+    with pytest.raises(KeyError, match=r"there is no picture picture\[a\]: .*nothing is measured yet"):
+        there.picture("picture[a]")
 
 
 def test_an_exact_image_has_a_psnr_that_json_can_hold(walk, monkeypatch):
