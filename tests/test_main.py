@@ -95,12 +95,9 @@ def test_other_parameters_reach_the_lab_and_stay_out_of_the_usual_run(labs, tmp_
         PARAMETERS.rstrip() + '\nvictim = ""\nwidths = ()\n\n# %%\nprint(victim, widths)\n'
     )
     assert run("run", "--labs", labs, "-p", "victim", "vit_tiny_patch16_224", "-p", "widths", "[8, None, 2.5]") == 0
-    assert (
-        capsys.readouterr()
-        .out.rstrip()
-        .endswith("all labs succeeded; see runs/smoke-victim-vit_tiny_patch16_224-widths-_8_None_2.5_")
-    )
     (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("smoke-victim-vit_tiny_patch16_224-widths-_8_None_2.5_-")
+    assert capsys.readouterr().out.rstrip().endswith(f"all labs succeeded; see runs/{folder.name}")
     kept = json.loads((folder / "00_start.json").read_text())
     assert kept["parameters"] == {"victim": "vit_tiny_patch16_224", "widths": [8, None, 2.5]}
     assert "vit_tiny_patch16_224 [8, None, 2.5]" in (folder / "00_start.ipynb").read_text()

@@ -84,7 +84,7 @@ def execute(
         try:
             papermill.execute_notebook(
                 lab,
-                out,
+                str(out).replace("{", "{{").replace("}", "}}"),  # papermill takes it for a format
                 parameters=parameters,
                 kernel_name=kernel.NAME,
                 cwd=source.parent,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -119,7 +120,11 @@ def value(name: str, text: str) -> Any:
 def folder(profile: str, extra: Mapping[str, Any]) -> Path:
     """Where the results go if nothing is said; with other parameters elsewhere, as they must not stand in for the usual ones."""
     words = [profile, *(str(word) for pair in extra.items() for word in pair)]
-    return Path("runs") / "-".join(re.sub(r"[^\w.]+", "_", word) for word in words)[:120]
+    plain = [re.sub(r"[^\w.]+", "_", word) for word in words]
+    name = "-".join(plain)[:120]
+    if plain != words or name != "-".join(plain):  # others would have the same
+        name += f"-{hashlib.sha256(json.dumps(words).encode()).hexdigest()[:8]}"
+    return Path("runs") / name
 
 
 def cost(plan: Plan) -> str:

@@ -50,6 +50,15 @@ def text_of(cell) -> str:
     return "".join(output.get("text", "") for output in cell.outputs)
 
 
+def test_a_folder_of_results_may_have_braces_in_its_name(tmp_path, monkeypatch):
+    for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, "")
+    source, out = tmp_path / "01_lab.py", tmp_path / "{seed} of {weeks}" / "out.ipynb"
+    source.write_text(HEAD)
+    out.parent.mkdir()
+    assert execution.execute(source, out, PARAMETERS)["error"] is None and out.exists()
+
+
 def test_a_green_lab(lab, tmp_path):
     seen = []
     found, kept = lab(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -392,6 +393,16 @@ def test_a_folder_in_the_place_of_a_result_is_one_line(tmp_path):
         OSError, match=r"00_any.json is a folder, where a file of the run goes; remove it and run the lab"
     ):
         runner.run(plan(tmp_path / "labs", tmp_path / "run"), Lines())
+
+
+def test_other_parameters_have_a_folder_of_their_own():
+    """Where a name had to be changed for it, others could have the same."""
+    assert runner.folder("gpu", {"part_minutes": 30}) == Path("runs/gpu-part_minutes-30")
+    long = ["x" * 200, "x" * 201]
+    values = ["a/b", "a_b", "a b", [8], "", *long]
+    places = [runner.folder("smoke", {"victim": value}) for value in values]
+    assert len({*places}) == len(values)
+    assert all(re.fullmatch(r"runs/[\w.-]{,130}", str(place)) for place in places)
 
 
 def test_the_rough_cost(tmp_path, monkeypatch):
