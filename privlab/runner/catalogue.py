@@ -52,9 +52,14 @@ class Lab:
         return self.name.startswith(f"{pairing.DEEPER}/")
 
     @cached_property
+    def source(self) -> bytes:
+        """The source, as it was when first read."""
+        return self.path.read_bytes()
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the source."""
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+        return hashlib.sha256(self.source).hexdigest()
 
     @cached_property
     def package(self) -> str:
@@ -77,7 +82,7 @@ class Lab:
 
     def evidence(self) -> str:
         """SHA-256 over what is registered and measured now of the experiments that the lab and its claims name, or of all."""
-        text, claimed = self.path.read_text(encoding="utf-8"), _claimed()[self.number]
+        text, claimed = self.source.decode(errors="replace"), _claimed()[self.number]
 
         def shown(experiment: str) -> bool:
             module = experiment.partition(".")[0]
