@@ -270,8 +270,8 @@ LAST_LAYERS = [  # label, probabilities of five classes, the features of the ima
 
 # fmt: off
 LABEL_SLIPS = {
-    "The smallest row sum (or mean) is iDLG's rule as it is mostly coded, right behind a ReLU, where no feature is negative. One image here has features that "
-    "sum to less than 0: that turns the sign of every row's sum, and the label's is the only *positive* one.":
+    "The smallest row sum (or mean) is iDLG's rule as it is mostly coded, right behind a ReLU, where no feature is negative. One image "
+    "here has features that sum to less than 0: that turns the sign of every row's sum, and the label's is the only *positive* one.":
         lambda rows: rows.sum(1).argmin(),
     "The largest row sum? The label's row points away from the others, so behind a ReLU its sum is the smallest; and with features of both "
     "signs sums tell nothing.":
