@@ -379,8 +379,8 @@ plots.side_by_side(*pair.values(), titles=titles, alt=says)
 
 # %% [markdown]
 # With a small embedding all *places* look alike to the network. If two patches swap places, the gradient hardly changes (lab 06 measures this), and the search
-# cannot tell the two images apart. A Swin has windows, biases and merging instead. We have not measured whether it leaks *for that reason*. The closed form of lab 00
-# recovers the photograph with *either* embedding.
+# cannot tell the images apart. A Swin has windows, biases and merging instead; whether it leaks *for that reason* we have not measured. The closed form of lab 00
+# recovers the photograph anyway.
 
 # %%
 shown = kept_scale or mine_scale

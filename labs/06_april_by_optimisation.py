@@ -139,7 +139,7 @@ def shuffle(position_std, patches):
     return plots.images(pair, alt=alt), plots.dots(dots, xlabel=xlabel, alt=alt)
 
 
-start = dict(position_std=0.0, patches="as sent")
+start = dict(position_std=1.0, patches="shuffled")
 sizes = (0.0, 0.02, 1.0)
 widgets.explore(shuffle, start=start, position_std=sizes, patches=tuple(orders))
 
@@ -201,9 +201,9 @@ guess_sense.against(
 # ### Predict
 
 # %%
-LARGE, SMALL, NEITHER = "the large one, 1", "the small one, 0.02", "neither"
+MEAN, REST, BOTH, NEITHER = "their mean", "how they differ", "both", "neither"
 guess_search = widgets.choose(
-    "Which embedding gives the photograph away?", [LARGE, SMALL, NEITHER]
+    "What comes back of the patches at 0.02?", [MEAN, REST, BOTH, NEITHER]
 )
 guess_search
 
@@ -232,8 +232,11 @@ plots.evidence_lines(
 )
 
 # %%
-gain = shown.mean("psnr[fresh, std_1] - psnr[fresh, std_0p02]")
-guess_search.against(LARGE if gain > 1 else SMALL if gain < -1 else NEITHER)
+mean = shown.mean("psnr[mean_patch, std_0p02]") > 20
+rest = shown.mean("correlation[differences_between_patches, std_0p02]") > 0.5
+guess_search.against(
+    BOTH if mean and rest else MEAN if mean else REST if rest else NEITHER
+)
 
 # %%
 parts = {std: sense_of_place.parts(image, photo) for std, image in found.items()}

@@ -275,7 +275,7 @@ checks.verify("10.confounded", differs)
 
 # %% [markdown]
 # Between the two stems lie others, which are not in the paper. First the mean takes the place of the maximum. Then the pooling goes, and the 7 x 7 convolution has stride 4. Then
-# come patches of 4 x 4. Each differs from the one before in one thing. Which change *hurts* the attacker?
+# come patches of 4 x 4. Each step is smaller than the whole. Which one *hurts* the attacker?
 
 # %%
 hurts = widgets.choose(

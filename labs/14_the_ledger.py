@@ -194,15 +194,7 @@ checks.verify("14.repeats", repeats)
 # %% [markdown]
 # ## What no rule can repair
 #
-# A rule can only use the dots that it is given. It cannot see that the dots answer another question.
-#
-# ### Predict
-#
-# Four made-up studies each end with the verdict *reproduced*. How many of them deserve it?
-
-# %%
-guess_flaws = widgets.choose("How many deserve their verdict?", ["0", "1", "2", "3"])
-guess_flaws
+# A rule can only use the dots that it is given. It cannot see that the dots answer another question. Here are four made-up studies.
 
 # %%
 STUDIES = {
@@ -212,10 +204,21 @@ STUDIES = {
     "one photograph, 16 seeds of the search. The mean photograph reaches 12 dB.",
     "C": "A defence helps. After 4 repeats the test was open, so 4 more were added, "
     "and then 4 more. After 12 repeats it was decided.",
-    "D": "LayerNorm leaks more than BatchNorm: 19 against 14 dB, 12 repeats, each with "
-    "its own photograph and weights, registered before. The mean photograph: 12 dB.",
+    "D": "GELU leaks more than ReLU: 19 against 15 dB, 12 repeats, each with its own "
+    "photograph and weights, registered before. The mean photograph reaches 12 dB.",
 }
 pd.DataFrame({"study": STUDIES.keys(), "says": STUDIES.values()})
+
+# %% [markdown]
+# ### Predict
+#
+# All four end with the verdict *reproduced*.
+
+# %%
+guess_flaws = widgets.choose(
+    "How many deserve their verdict?", ["0", "1", "2", "3", "4"]
+)
+guess_flaws
 
 # %% [markdown]
 # ### Exercise 3: find the flaw *(difficulty 2, 10 minutes)*

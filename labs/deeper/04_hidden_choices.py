@@ -176,7 +176,7 @@ guess.against(
 # %% [markdown]
 # ## The answer
 #
-# Mode, first weights and training are choices of whoever sets up the training or the experiment. A figure that does not name them cannot be compared with another. The ledger at the end of
+# Mode, first weights and training are choices of the one who sets up the training or the experiment. A figure that does not name them cannot be compared with another. The ledger at the end of
 # [lab 04](../04_gradient_inversion.ipynb) has our claims on all three, and their verdicts.
 
 # %% [markdown]

@@ -82,14 +82,6 @@ rows = {
 plots.evidence(kept_rule, mine_rule, rows, xlabel="share of labels that are read right")
 
 # %% [markdown]
-# ## Watch it
-#
-# Press *Play*, *Pause* or *Step*. Only you see the photograph on the right, the attack does not.
-
-# %%
-player.watch(lambda: four["april"].search(victim(), leak, seed=seed), truth=photo)
-
-# %% [markdown]
 # ## What does the position term do?
 #
 # The search raises the cosine of the two position gradients towards 1. (The player shows minus this cosine as "position".) The search starts from pure noise. Which cosine does
@@ -105,6 +97,14 @@ guess
 start = next(gradient_inversion.april(steps).search(victim(), leak, seed=seed))
 print("the losses at the start:", start.losses)
 guess.against(-start.losses["position"])
+
+# %% [markdown]
+# ### Watch it
+#
+# Press *Play*, *Pause* or *Step*. Only you see the photograph on the right, the attack does not.
+
+# %%
+player.watch(lambda: four["april"].search(victim(), leak, seed=seed), truth=photo)
 
 # %% [markdown]
 # With an embedding of this size the position gradient hardly depends on the image, so even noise has almost the right one. A search follows the *gradient* of its loss, not the

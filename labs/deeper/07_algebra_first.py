@@ -59,10 +59,10 @@ shown = kept or mine
 # %% [markdown]
 # ### Predict
 #
-# Two photographs. The search inside the family may ask for as many gradients of the network as GradViT.
+# Four photographs. The search inside the family may ask for as many gradients of the network as GradViT.
 
 # %%
-guess = widgets.predict("PSNR inside the family, batches of two:", 5, 60, "dB")
+guess = widgets.predict("PSNR inside the family, batches of four:", 5, 60, "dB")
 guess
 
 # %%
@@ -83,7 +83,7 @@ rows = {label: name for label, name in rows.items() if name in shown.table}
 plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 
 # %%
-guess.against(round(shown.mean("psnr[family, batch_2]"), 1))
+guess.against(round(shown.mean("psnr[family, batch_4]"), 1))
 
 # %%
 strip = plots.tiles(shown.picture("picture[photographs_and_ways, batch_2]"), 32)

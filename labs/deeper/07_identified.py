@@ -85,7 +85,9 @@ plots.side_by_side(*strip.split(1), titles=titles, alt=alt)
 # ### Predict
 
 # %%
-guess_iip = widgets.predict("Which share is identified by LPIPS, batches of 4?", 0, 1)
+guess_iip = widgets.predict(
+    "Standard deviation 1: which share does LPIPS identify, batches of 4?", 0, 1
+)
 guess_iip
 
 # %%

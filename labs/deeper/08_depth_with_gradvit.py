@@ -118,7 +118,10 @@ ahead = {name: shown.mean(over.format(key)) for name, key in settings.items()}
 text(
     "The baseline, the mean photograph, has {:.1f} dB. Attention against MLP: {}.",
     shown.mean("psnr[depth, mean_photograph]"),
-    "; ".join(f"{name} {value:+.1f} dB" for name, value in ahead.items()),
+    "; ".join(
+        f"{name} {value:+.1f} ± {shown.spread(over.format(settings[name])):.1f} dB"
+        for name, value in ahead.items()
+    ),
 )
 
 # %% [markdown]
@@ -193,7 +196,7 @@ plots.evidence(kept_two, mine_two, two, xlabel="PSNR in dB, two images")
 # ## What is different here
 #
 # Tables 4 and 5 have batches of 8 photographs of ImageNet, a trained ViT-B/16, and an image prior. The experiment of the three settings has one image, a ViT of three blocks, no prior, and takes from GradViT the distance
-# alone. So it does not refute the paper's tables. It can show that their order is no property of the gradients by themselves.
+# alone. So it does not refute the paper's tables, and it cannot test their order either.
 
 # %% [markdown]
 # ## Read on

@@ -12,7 +12,7 @@
 # After this notebook you can
 # - say what BiDO, MID and DP-SGD change in a training;
 # - compute how much a noisy feature can tell about its image;
-# - say why DP-SGD cannot work with BatchNorm.
+# - say what DP-SGD asks of the layers of a network.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|

@@ -75,15 +75,19 @@ rows |= {"baseline": "psnr[noise, mean_photograph]"}
 plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 
 # %%
-needed = {n: shown.mean(f"relative_noise_to_15db[{n}]") for n in ("swin", "resnet")}
+needed = {}  # the least noise at which the mean PSNR is below 15 dB
+for n in ("swin", "resnet"):
+    means = {s: f"psnr[noise, {n}, {key}]" for s, key in noises.items()}
+    means = {s: shown.mean(name) for s, name in means.items() if name in shown}
+    needed[n] = min((s for s, mean in means.items() if mean < 15), default=10.0)
 both = needed["swin"] - needed["resnet"]
 display(
     more.against(NONE if not any(needed.values()) else SWIN if both > 0 else RESNET)
 )
 text(
     "Without noise the search ends {:+.1f} dB from the baseline for the Swin, and "
-    "{:+.1f} dB for the ResNet. A search that does not beat the baseline can say "
-    "nothing about noise.",
+    "{:+.1f} dB for the ResNet. Where it finds little, there is little for noise to "
+    "take: a lower bar for the ResNet is no proof that it hides more.",
     *(
         shown.mean(f"psnr[noise, {n}, relative_0] - psnr[noise, mean_photograph]")
         for n in needed
