@@ -424,8 +424,8 @@ elsewhere = [kept.mean(name) for name in others if name in kept]
 text(
     "In this ResNet none of our five defences gives much less away than the network"
     " that is stopped at the same accuracy (RoLSS, SSF and TTS: {:.0f} ± {:.0f} points"
-    " less, over {} draws){}. What comes out mostly follows how well a network knows the"
-    " people, from {:.0f} of 100 faces after a few epochs to {:.0f} in a VGG.",
+    " less, over {} draws){}. What comes out mostly follows how well a network knows"
+    " the people, from {:.0f} of 100 faces after a few epochs to {:.0f} in a VGG.",
     cuts.mean(),
     cuts.std(ddof=1),
     len(kept),
