@@ -106,8 +106,8 @@ guess_iip.against(shown.mean("iip[lpips, batch_4]"))
 ahead = shown.mean("psnr[first_photograph, batch_1, std_1] - psnr[mean_photograph]")
 text(
     "Even alone, an image is identified in {:.0%} of the cases by pixels and in {:.0%} "
-    "by LPIPS: this search ends {:+.1f} dB from the mean photograph. So the chart cannot "
-    "say at which batch size a search that works would lose them.",
+    "by LPIPS: this search ends {:+.1f} dB from the mean photograph. So the chart "
+    "cannot say at which batch size a search that works would lose them.",
     *(shown.mean(f"iip[{by}, batch_1]") for by in ("pixels", "lpips")),
     ahead,
 )
