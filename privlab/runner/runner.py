@@ -228,11 +228,16 @@ def damage(plan: Plan, lab: Lab) -> str | None:
     return None
 
 
+# Two threads of Python 3.11 that parse at once may end in a SystemError (CPython's issue 106905), and a key parses modules and claims.
+_PARSING = threading.Lock()
+
+
 def _one(
     plan: Plan, lab: Lab, workers: dict[str, subprocess.Popen[str]], board: Board, stop: threading.Event
 ) -> Result | None:
     """Run one lab in a process of its own and write its result; None where it was stopped."""
-    key = plan.key(lab)  # now: whoever edits while it runs has changed it
+    with _PARSING:
+        key = plan.key(lab)  # now: whoever edits while it runs has changed it
     note, notebook = plan.out / f"{lab.name}.json", plan.out / f"{lab.name}.ipynb"
     note.parent.mkdir(parents=True, exist_ok=True)
     for old in (note, notebook):
