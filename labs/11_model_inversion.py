@@ -502,7 +502,7 @@ text(
     " {:.0f}; but the judge learned from the victim's photographs, too, and one that"
     " learned from others was not asked. In this ResNet skip connections help the"
     " attacker: without any, it gives away {:.0f} of 100, and a whole one that is as"
-    " accurate {:.0f}. Those of the last stage are not what matters most, and in a"
+    " accurate {:.0f}; those of the last stage are not what matters most, and in a"
     " shallower ResNet the difference is {:+.0f} ± {:.0f} points.",
     kept.mean("attacc[orl, vgg, full]"),
     kept.mean("attacc[orl, random_face]"),

@@ -470,16 +470,16 @@ harm = {n: max(0.0, min(20.0, leak[n])) + cost[n] for n in leak}
 pick = min(harm, key=harm.get)
 apart = f"{rows[pick]} - {rows['even noise']}"
 text(
-    "Under the strongest attack {}: each leaves at least {:.1f} dB above the baseline. "
-    "The least loss, decibels and points together, is that of *{}*, which leaves "
-    "{:.1f} dB where even noise leaves {:.1f}. In accuracy it is {:+.1f} ± {:.1f} "
-    "points from even noise (mean and standard error of {} repeats). Deploy it with "
-    "care: this is about a small network, and our searches are so short that without "
-    "any defence they end only {:.1f} dB above the baseline.",
+    "Under the strongest attack on this small network {}: each leaves at least {:.1f} "
+    "dB above the baseline, and with no defence our short searches end only {:.1f} dB "
+    "above it. The least loss, decibels and points together, is that of *{}*, which "
+    "leaves {:.1f} dB where even noise leaves {:.1f}; in accuracy it is {:+.1f} ± "
+    "{:.1f} points from even noise (mean and standard error of {} repeats).",
     f"only {', '.join(held)} holds" if held else "none of these defences holds",
-    *(min(leak.values()), pick, leak[pick], leak["even noise"]),
-    *(known.mean(apart), known.spread(apart) / len(known) ** 0.5, len(known)),
+    min(leak.values()),
     shown.mean("psnr[matrix, none, search] - psnr[guess]"),
+    *(pick, leak[pick], leak["even noise"]),
+    *(known.mean(apart), known.spread(apart) / len(known) ** 0.5, len(known)),
 )
 
 # %% [markdown]
