@@ -510,7 +510,7 @@ def test_what_is_printed_names_no_user(site, monkeypatch, tmp_path, capsys):
     site.files["good.zip"] = content
     file = File("faces.zip", digest(content), len(content), (f"{site.url}/good.zip",))
     known(monkeypatch, source("faces", Origin("official", "orl", (file,)), classes=PEOPLE))
-    monkeypatch.setattr(sources.Path, "home", lambda: tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
     sources.fetch("faces", tmp_path / "cache")
     said = capsys.readouterr().out
     assert f"faces: ready in {sources.Path('~/cache/faces')}, from" in said and str(tmp_path) not in said
