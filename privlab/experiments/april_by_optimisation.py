@@ -1,6 +1,6 @@
 """Lab 06: the four searches of Lu et al. 2022, Table 1, on its architectures A and B; and what it hangs on whether a search sees the image.
 
-At night `cifar10`, `mnist`, `architecture_a` and `batches` have the paper's own networks and steps.
+At night `cifar10`, `mnist`, `architecture_a`, `batches` and `labels_of_a_batch` have the paper's own networks and steps.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from privlab import metrics, training
 from privlab.attacks.gradient_inversion import closed_form, label_recovery
@@ -195,14 +196,36 @@ def batches(repeat: int, steps: int, sizes: list[int], shape: dict[str, Any], de
         right = label_recovery.overlap(label_recovery.bias_counts(model, leak).cpu(), wanted)
         yield f"label_accuracy[bias_counts, batch_{size}]", right
         result = invert("april", repeat, steps, size, device=device, victim=victim)
-        read = result.labels.tolist()
         yield f"label_accuracy[row_minimum, batch_{size}]", label_recovery.overlap(result.labels, wanted)
-        order = [read.index(y) if y in read else k for k, y in enumerate(wanted.tolist())]
-        found = final(result)[order]
+        found = _in_order(result, wanted)
         yield from scores(found, truth, "cifar10", "april", f"batch_{size}")
         for name, value in guesses("cifar10", truth):
             yield name.replace("]", f", batch_{size}]"), value
         yield f"picture[batch_{size}, truth_above_found]", tiled([truth, found])
+
+
+def _in_order(result: Result, wanted: Tensor) -> Tensor:
+    """The images found, (batch, 3, height, width), in the order of the wanted labels; where a label was not read, the image at its place."""
+    read = result.labels.tolist()
+    return final(result)[[read.index(y) if y in read else k for k, y in enumerate(wanted.tolist())]]
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
+    night=Size(8, OWN.format("B"), own=True, first=1100, settings=dict(steps=1500, shape={})),
+)
+def labels_of_a_batch(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
+    """Ours: APRIL on a batch of four classes, once with its labels by the row minimum and once by the last layer's bias."""
+    truth, wanted = photographs("cifar10").take(batch(repeat, 4))
+    yield from guesses("cifar10", truth)
+    rows = [truth]
+    for rule, by in (("row_minimum", "april"), ("bias_counts", "april_by_the_bias")):
+        result = invert(by, repeat, steps, 4, device=device, victim={**shape, "position_std": 1.0})
+        rows.append(_in_order(result, wanted))
+        yield f"label_accuracy[{rule}]", label_recovery.overlap(result.labels, wanted)
+        yield from scores(rows[-1], truth, "cifar10", "april", rule)
+    yield "picture[photographs_row_minimum_bias_counts]", tiled(rows)
 
 
 @experiment(

@@ -30,6 +30,7 @@ HEAD = ["head.weight", "head.bias"]
 BEGIN = 100_000  # added to the number of a repeat for the noise that a search begins with; another one than that of the weights
 BALANCED = {  # April with alpha by rule -> what it compares gradients by
     "april": objectives.squared_distance,
+    "april_by_the_bias": objectives.squared_distance,
     "april_tag": objectives.tag(),
     "april_relative": objectives.relative_distance,
 }
@@ -116,7 +117,8 @@ def observed(
 def attack(by: str, steps: int, model: nn.Module, leak: Leak, seed: int) -> GradientMatching:
     """A search by its name: one of Table 1, "april" with alpha by rule, "april_alpha_1", or ours.
 
-    Ours are "annealed", and April's or DLG's with another distance: "april_tag", "relative", "april_relative".
+    Ours are "annealed", April with labels by the last layer's bias, "april_by_the_bias", and April's or DLG's with another distance:
+    "april_tag", "relative", "april_relative".
     """
     if by in BALANCED:
         return presets.april_balanced(steps, model, leak, seed, BALANCED[by])
@@ -170,6 +172,8 @@ def invert(
         model, leak = trained[0], observe(trained[0], *photographs(name).one(repeat))
     received = altered(sent, replace(leak, labels=None), repeat)
     server = another_embedding(model, repeat) if private else model
+    if by == "april_by_the_bias":
+        received = replace(received, labels=label_recovery.bias_counts(server, received))
     search = attack(by, steps, server, received, repeat + BEGIN)
     shots = min(SNAPSHOTS, steps)
     return search.run(server, received, seed=repeat + BEGIN, snapshots=shots, store=run, progress=False)
