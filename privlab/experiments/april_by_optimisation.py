@@ -205,7 +205,7 @@ def batches(repeat: int, steps: int, sizes: list[int], shape: dict[str, Any], de
 
 
 def _in_order(result: Result, wanted: Tensor) -> Tensor:
-    """The images found, (batch, 3, height, width), in the order of the wanted labels; where a label was not read, the image at its place."""
+    """The images found, (batch, 3, height, width), in the order of the labels; where one was not read, the image at its place."""
     read = result.labels.tolist()
     return final(result)[[read.index(y) if y in read else k for k, y in enumerate(wanted.tolist())]]
 
