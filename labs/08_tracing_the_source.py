@@ -482,7 +482,7 @@ ledger.show("08")
 # ## What would change our mind
 #
 # - A search that runs to its end. Ours are short. With enough steps, all gradients should not do worse than a part of them.
-# - A part that no attack can use. For the head there is a reason: its gradient is made of one vector, the class token. For the others we know of none, and a redaction that
+# - A part that no attack can use. The head comes nearest: its gradient is made of one vector, the class token. Yet our search finds more in it than the mean photograph shows. A redaction that
 #   hides the photograph from our search may not hide it from a better one.
 # - Trained networks at full size. The networks here are small and fresh.
 #

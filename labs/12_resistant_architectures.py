@@ -419,8 +419,8 @@ checks.verify("12.players", flaw)
 
 # %%
 ahead = "attacc_if_stopped[orl, {0}, bido] - attacc[orl, {0}, bido]"
-others = [ahead.format(name) for name in ("resnet_shallow", "resnet_wide")]
-elsewhere = [kept.mean(name) for name in others if name in kept]
+others = {name: ahead.format(f"resnet_{name}") for name in ("shallow", "wide")}
+elsewhere = [(a, kept.mean(less)) for a, less in others.items() if less in kept]
 text(
     "In this ResNet none of our five defences gives much less away than the network"
     " that is stopped at the same accuracy (RoLSS, SSF and TTS: {:.0f} ± {:.0f} points"
@@ -429,7 +429,7 @@ text(
     cuts.mean(),
     cuts.std(ddof=1),
     len(kept),
-    "".join(f"; in another, BiDO gives {less:.0f} less" for less in elsewhere),
+    "".join(f"; in a {name} one BiDO {less:.0f} less" for name, less in elsewhere),
     *(points[k][:, 1].mean() for k in (min(stopped, default="MID"), "VGG")),
 )
 

@@ -166,14 +166,20 @@ plots.evidence(alone, tried, found, xlabel="PSNR in dB")
 gain = alone.mean("psnr[distance, april_tag] - psnr[distance, tag]")
 far = alone.mean("psnr[distance, april_tag] - psnr[distance, april]")
 together.against(BOTH[0] if far < 5 else BOTH[2] if gain > 3 else BOTH[1])
+worth = {
+    "APRIL's term beside squares": ("april", "dlg"),
+    "beside TAG's distance": ("april_tag", "tag"),
+    "TAG's distance alone": ("tag", "dlg"),
+    "each tensor alike": ("relative", "dlg"),
+}
 text(
-    "APRIL's term is worth {:+.1f} dB beside squares, and {:+.1f} dB beside TAG's "
-    "distance; TAG's distance alone is worth {:+.0f} dB. Counting each tensor alike "
-    "brings {:+.1f} dB.",
-    alone.mean("psnr[distance, april] - psnr[distance, dlg]"),
-    gain,
-    alone.mean("psnr[distance, tag] - psnr[distance, dlg]"),
-    alone.mean("psnr[distance, relative] - psnr[distance, dlg]"),
+    "What each brings, over {} photographs: {}.",
+    len(alone),
+    "; ".join(
+        f"{name} {alone.mean(gap):+.1f} ± {alone.spread(gap):.1f} dB"
+        for name, pair in worth.items()
+        for gap in ["psnr[distance, {}] - psnr[distance, {}]".format(*pair)]
+    ),
 )
 
 # %% [markdown]

@@ -184,6 +184,12 @@ withheld.against(round(shown.mean(lost), 2))
 # ## A batch
 #
 # GradViT attacks eight images at once. Here are two, on a fresh network, with the cosine. Is the order of attention and MLP that of a single image?
+#
+# ### Predict
+
+# %%
+order = widgets.predict("Two images, attention minus MLP:", -5, 5, "dB")
+order
 
 # %%
 kept_two = experiments.load("tracing_the_source.batch")
@@ -191,6 +197,10 @@ mine_two = experiments.run("tracing_the_source.batch", profile, device=device)
 two = {part: f"psnr[batch_2, {part}]" for part in ("all", "attention", "mlp")}
 two |= {"mean photograph": "psnr[batch_2, mean_photograph]"}
 plots.evidence(kept_two, mine_two, two, xlabel="PSNR in dB, two images")
+
+# %%
+ahead = "psnr[batch_2, attention] - psnr[batch_2, mlp]"
+order.against(round((kept_two or mine_two).mean(ahead), 2))
 
 # %% [markdown]
 # ## What is different here

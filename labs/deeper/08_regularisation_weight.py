@@ -134,12 +134,24 @@ gain = of.mean("psnr[stem_layers, std_0p02] - psnr[stem_layers, std_1]")
 found = MORE if gain > 1 else LESS if gain < -1 else SAME
 scale.against(None if of.size == "smoke" else found)  # too short to say
 
+# %% [markdown]
+# The closed form reads the stem of the same networks, and has no weight to choose.
+#
+# ### Predict
+
+# %%
+linear = widgets.predict("Closed form, stem, standard deviation 0.02:", 0, 160, "dB")
+linear
+
 # %%
 forms = {f"std {std}": f"psnr[stem_closed_form, {key}]" for std, key in scales.items()}
 plots.evidence(kept_scale, mine_scale, forms, xlabel="PSNR in dB, by linear equations")
 
+# %%
+linear.against(round(of.mean("psnr[stem_closed_form, std_0p02]")))
+
 # %% [markdown]
-# The last chart has the closed form, on the stem of the same networks. Compare the two charts: such a table tells what one search could see.
+# Compare the two charts: a table of searches tells what one search could see.
 #
 # ## Read on
 #
