@@ -347,7 +347,7 @@ checks.verify("05.design", largest_rank)
 # %% [markdown]
 # ### Predict
 #
-# At rank 15 nothing is hidden, and float64 gives the whole photograph, as you have seen. At rank 14 *one* direction of each patch is hidden, of 192. What comes back
+# At rank 15 nothing is hidden, and float64 gives the whole photograph, as behind the random one. At rank 14 *one* direction of each patch is hidden, of 192. What comes back
 # then?
 
 # %%
@@ -382,7 +382,7 @@ def at_rank(rank):
 widgets.explore(at_rank, start=dict(rank=16), rank=range(1, 17))
 
 # %% [markdown]
-# Move the slider down from 16, step by step. Which step costs most decibels? From which on would you not recognise the photograph? Below is the same over many photographs.
+# Move the slider down from 16, step by step. Which step costs most decibels? From which on would you not recognise the photograph? Below are lower ranks over many photographs.
 
 # %%
 kept_rank = experiments.load("april_closed_form.rank_rule")

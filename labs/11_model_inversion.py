@@ -503,7 +503,7 @@ text(
     " learned from others was not asked. In this ResNet skip connections help the"
     " attacker: without any, it gives away {:.0f} of 100, and a whole one that is as"
     " accurate {:.0f}; those of the last stage are not what matters most, and in a"
-    " shallower ResNet the difference is {:+.0f} ± {:.0f} points.",
+    " shallower ResNet the difference is {:+.0f} points (standard error {:.0f}).",
     kept.mean("attacc[orl, vgg, full]"),
     kept.mean("attacc[orl, random_face]"),
     kept.mean("attacc[orl, resnet, none_left]"),

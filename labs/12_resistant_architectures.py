@@ -423,9 +423,10 @@ others = {name: ahead.format(f"resnet_{name}") for name in ("shallow", "wide")}
 elsewhere = [(a, kept.mean(less)) for a, less in others.items() if less in kept]
 text(
     "In this ResNet none of our five defences gives much less away than the network"
-    " that is stopped at the same accuracy (RoLSS, SSF and TTS: {:.0f} ± {:.0f} points"
-    " less, over {} draws){}. What comes out mostly follows how well a network knows"
-    " the people, from {:.0f} of 100 faces after a few epochs to {:.0f} in a VGG.",
+    " that is stopped at the same accuracy (RoLSS, SSF and TTS: {:.0f} points less,"
+    " standard deviation {:.0f} over {} draws){}. What comes out mostly follows how"
+    " well a network knows the people, from {:.0f} of 100 faces after a few epochs to"
+    " {:.0f} in a VGG.",
     cuts.mean(),
     cuts.std(ddof=1),
     len(kept),

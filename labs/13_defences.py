@@ -447,7 +447,9 @@ def guide(points_to_spend, decibels_to_bear):
         if cost[name] <= points_to_spend and leak[name] <= decibels_to_bear
     ]
     told = [f"{n}: costs {cost[n]:.1f} points, leaves {leak[n]:.1f} dB" for n in fits]
-    nothing = f"No defence leaves so little: the least is {min(leak.values()):.1f} dB."
+    nothing = (
+        f"Of these none leaves so little: the least is {min(leak.values()):.1f} dB."
+    )
     if min(leak.values()) <= decibels_to_bear:
         nothing = "What leaves so little costs more. Pay more, or bear more."
     return widgets.Sentence("; ".join(told) or nothing)
@@ -470,12 +472,13 @@ harm = {n: max(0.0, min(20.0, leak[n])) + cost[n] for n in leak}
 pick = min(harm, key=harm.get)
 apart = f"{rows[pick]} - {rows['even noise']}"
 text(
-    "Under the strongest attack on this small network {}: each leaves at least {:.1f} "
-    "dB above the baseline, and with no defence our short searches end only {:.1f} dB "
-    "above it. The least loss, decibels and points together, is that of *{}*, which "
-    "leaves {:.1f} dB where even noise leaves {:.1f}; in accuracy it is {:+.1f} ± "
-    "{:.1f} points from even noise (mean and standard error of {} repeats).",
-    f"only {', '.join(held)} holds" if held else "none of these defences holds",
+    "Of the defences whose cost was measured {} under the strongest attack on this "
+    "small network: the least that any leaves is {:.1f} dB above the baseline, and "
+    "undefended our short searches end only {:.1f} dB above it. The least loss, "
+    "decibels and points together, is that of *{}*, which leaves {:.1f} dB where even "
+    "noise leaves {:.1f}; in accuracy it is {:+.1f} ± {:.1f} points from even noise "
+    "(mean and standard error of {} repeats).",
+    f"only {', '.join(held)} holds" if held else "none holds",
     min(leak.values()),
     shown.mean("psnr[matrix, none, search] - psnr[guess]"),
     *(pick, leak[pick], leak["even noise"]),

@@ -94,7 +94,7 @@ text(
 )
 
 # %% [markdown]
-# Our networks were never shown moved pictures while they were trained. So one of them may change its mind about moved members, too. Networks that are trained
+# Our networks were never shown moved pictures while they were trained. This may be why the ResNet changes its mind about moved members, too. Networks that are trained
 # with random crops are another case, which we did not measure.
 
 # %% [markdown]

@@ -143,8 +143,8 @@ label = "rank correlation with the overfitting level"
 display(plots.evidence(kept, mine, ranks, xlabel=label))
 text(
     "The correlation is {:.2f} for the network and {:.2f} for the ratio. Once nearly "
-    "all training pictures are known the level stands still, while the attacks move "
-    "on. And the largest level is not that of the network which is attacked best.",
+    "all training pictures are known the level stands still, while the attacks still "
+    "change.",
     *(shown.mean(name) for name in ranks.values()),
 )
 

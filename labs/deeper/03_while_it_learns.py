@@ -76,7 +76,7 @@ for whose, label in axes.items():
 
 # %%
 ahead = widgets.predict(
-    "Beyond the untrained networks, the Swin is ahead at this share of its epochs:",
+    "Over the probe's epochs, beyond the untrained networks, the Swin is ahead at:",
     0,
     1,
 )
@@ -91,7 +91,7 @@ rows = {
 }
 label = "share of the epochs at which the Swin gives more away"
 shown = kept or mine
-share = shown.mean(SHARE.format("victim", ", beyond_untrained"))
+share = shown.mean(SHARE.format("probe", ", beyond_untrained"))
 display(ahead.against(round(share, 2)))
 plots.evidence(kept, mine, rows, xlabel=label)
 

@@ -60,7 +60,7 @@ def measured(name):  # the committed evidence, and what is measured here and now
 #
 # ## Before you go on: predict
 #
-# Lab 06 withheld this gradient. Now the client freezes a 2-D sinusoid in place of the learned embedding. How many decibels does the annealed search lose?
+# Lab 06 withheld this gradient. Now the client freezes a 1-D sinusoid in place of the learned embedding. How many decibels does the annealed search lose?
 
 # %%
 guess = widgets.predict(
@@ -71,7 +71,7 @@ guess
 # %%
 kept_kinds, mine_kinds = measured("embeddings")
 shown = kept_kinds or mine_kinds
-guess.against(shown.mean("psnr[search, shared] - psnr[search, sinusoid_2d]"))
+guess.against(shown.mean("psnr[search, shared] - psnr[search, sinusoid_1d]"))
 
 # %%
 kinds = {

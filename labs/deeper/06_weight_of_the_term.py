@@ -84,7 +84,7 @@ plots.evidence(kept_rule, mine_rule, rows, xlabel="share of labels that are read
 # %% [markdown]
 # ## What does the position term do?
 #
-# The search raises the cosine of the two position gradients towards 1. (The player shows minus this cosine as "position".) The search starts from pure noise. Which cosine does
+# The search raises the cosine of the two position gradients towards 1. (The player below will show minus this cosine as "position".) The search starts from pure noise. Which cosine does
 # it have there? Predict it first.
 
 # %%

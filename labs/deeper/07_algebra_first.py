@@ -59,7 +59,7 @@ shown = kept or mine
 # %% [markdown]
 # ### Predict
 #
-# Four photographs. The search inside the family may ask for as many gradients of the network as GradViT.
+# Four photographs. The search inside the family may ask for as many gradients of the network as the other searches.
 
 # %%
 guess = widgets.predict("PSNR inside the family, batches of four:", 5, 60, "dB")

@@ -116,7 +116,8 @@ guess.against(round(shown.mean(late), 2))
 over = "psnr[{0}, attention] - psnr[{0}, mlp]"
 ahead = {name: shown.mean(over.format(key)) for name, key in settings.items()}
 text(
-    "The baseline, the mean photograph, has {:.1f} dB. Attention against MLP: {}.",
+    "The baseline, the mean photograph, has {:.1f} dB. Attention less MLP, ± standard "
+    "deviation: {}.",
     shown.mean("psnr[depth, mean_photograph]"),
     "; ".join(
         f"{name} {value:+.1f} ± {shown.spread(over.format(settings[name])):.1f} dB"

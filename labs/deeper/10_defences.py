@@ -144,7 +144,7 @@ left = {n: shown.mean(rows[f"step 9, {n}, Adam"]) for n in guard.options}
 guard.against(min(left, key=left.get))
 
 # %% [markdown]
-# At step 9 neither search is ahead of the mean photograph without any guard. So this chart cannot say what a guard takes from a search that works. Training mode
+# At step 9 neither search is clearly ahead of the mean photograph without any guard. So this chart cannot say what a guard takes from a search that works. Training mode
 # leaves both of them *behind* it.
 
 # %% [markdown]

@@ -113,7 +113,7 @@ checks.verify("10.matched", matched)
 
 # %%
 vanishes = widgets.choose(
-    "At an equal gap the difference of LayerNorm (within two standard errors: keeps)",
+    "At an equal gap LayerNorm's difference (below two standard errors: no change)",
     ["shrinks", "grows", "keeps its size"],
 )
 vanishes

@@ -94,7 +94,7 @@ judges = {
     for norm in ("BatchNorm", "GroupNorm")
 }
 guess = widgets.choose(
-    "Within ten points of the smallest, a judge that is a", [*judges]
+    "Smallest, or within ten points of it: before a judge that is a", [*judges]
 )
 guess
 

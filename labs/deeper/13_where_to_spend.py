@@ -147,14 +147,14 @@ def look(noise, rounds, **weights):
 
 
 sliders = {part: (0, 1, 2, 4) for part in models.parts.group(client.network)}
-start = {"noise": 0.01, "stem": 1}
+start = {"noise": 0.01, "mlp": 1}
 controls = {"noise": (0.001, 0.01, 0.1, 1.0), "rounds": (1, 16), **sliders}
 widgets.explore(look, start, **controls)
 
 # %% [markdown]
 # ## All of it on the stem
 #
-# Algebra reads the patch embedding and the position embedding, which are in the *stem*. In lab 13 the noise was on attention. Now spend noise of the length of the whole gradient
+# One closed form reads the patch embedding and the position embedding, both in the *stem*. In lab 13 the noise was on attention. Now spend noise of the length of the whole gradient
 # on the stem alone.
 #
 # ### Predict
