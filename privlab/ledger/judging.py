@@ -306,8 +306,7 @@ def _means(comparison: Comparison, samples: Mapping[str, rule.Sample], level: fl
     }
     chances = rule.chances(comparison.tree, used)
     if chances == rule.OPEN:
-        part = "" if all(np.ptp(sample.values) == 0 for sample in used.values()) else "a part has "
-        return INCONCLUSIVE, f"{part}the same value in every repeat, which decides identities alone", None
+        return INCONCLUSIVE, chances.why, None
     if chances.holds < level:
         return REPRODUCED, f"p = {chances.holds:.2g}", chances.holds
     if chances.fails < level:

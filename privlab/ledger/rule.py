@@ -24,7 +24,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -42,13 +42,17 @@ Value = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 
 @dataclass(frozen=True)
 class Chances:
-    """Of values as clear as these, were the truth on the border: for the comparison, and against it; 1 where nothing can be said."""
+    """Of values as clear as these, were the truth on the border: for the comparison, and against it; 1 where nothing can be said.
+
+    why: of a part of which nothing can be said, the reason.
+    """
 
     holds: float
     fails: float
+    why: str = field(default="", compare=False)
 
     def turned(self) -> Chances:
-        return Chances(self.fails, self.holds)
+        return Chances(self.fails, self.holds, self.why)
 
 
 OPEN: Final = Chances(1.0, 1.0)
@@ -90,12 +94,13 @@ def _joined(parts: Sequence[Chances], every: bool) -> Chances:
     """Of all of these together (every), or of one of them at least."""
     if not every:
         return _joined([part.turned() for part in parts], every=True).turned()
-    return Chances(max(part.holds for part in parts), min(1.0, len(parts) * min(part.fails for part in parts)))
+    why = next((part.why for part in parts if part.why), "")
+    return Chances(max(part.holds for part in parts), min(1.0, len(parts) * min(part.fails for part in parts)), why)
 
 
 def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, samples: Mapping[str, Sample]) -> Chances:
     if isinstance(op, ast.Eq | ast.NotEq):
-        return OPEN  # a matter of identities, which hold in every repeat
+        return replace(OPEN, why="== is for identities, which have to hold in every repeat")
     if isinstance(op, ast.Lt | ast.LtE):
         left, right = right, left
     return _above(left, right, samples)
@@ -130,23 +135,30 @@ def _tested(left: ast.expr, right: ast.expr, samples: Mapping[str, Sample]) -> C
     if missing := {*names_in(left), *names_in(right)} - {*names}:
         raise KeyError(min(missing))
     used = {name: samples[name] for name in names}
-    value = _difference(left, right, used)
     groups: dict[str, list[str]] = {}
     for name, sample in used.items():
         groups.setdefault(sample.experiment, []).append(name)
+    counts = [_count(members, used) for members in groups.values()]
+    a, b = number(left), number(right)
+    logs = bool(used) and all(sample.logs for sample in used.values())
+    centre, alone = _by_experiment(groups, used, logs)
+    with np.errstate(all="ignore"):
+        if logs and not all(np.all(side(values) > 0) for side in (a, b) for values in alone):
+            logs, (centre, alone) = False, _by_experiment(groups, used, False)
+
+    def value(values: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.log(a(values)) - np.log(b(values)) if logs else a(values) - b(values)
+
     if not used:
         return Chances(0.0, 1.0) if value({}) > 0 else Chances(1.0, 0.0)
-    centre = {name: np.asarray(_middle(sample)) for name, sample in used.items()}
     means, errors, degrees = [], [], []
-    for members in groups.values():
-        counts = {len(used[name].values) for name in members}
-        if len(counts) > 1:
-            raise ValueError(
-                f"{', '.join(members)} have {' and '.join(map(str, sorted(counts)))} repeats; they are measured together"
-            )
-        rows = np.broadcast_to(value({**centre, **{name: used[name].values for name in members}}), (counts.pop(),))
-        if not np.isfinite(rows).all() or len(rows) < 2:
-            return OPEN
+    for count, values in zip(counts, alone, strict=True):
+        with np.errstate(all="ignore"):
+            rows = np.broadcast_to(value(values), (count,))
+        if not np.isfinite(rows).all():
+            return replace(OPEN, why="a part is not finite in every repeat")
+        if count < 2:
+            return replace(OPEN, why="one repeat has no spread")
         spread, size = rows.std(ddof=1), max(1.0, float(np.abs(rows).max()))
         means.append(float(rows.mean()))
         errors.append(0.0 if spread <= _TINY * size else float(spread / math.sqrt(len(rows))))
@@ -155,29 +167,32 @@ def _tested(left: ast.expr, right: ast.expr, samples: Mapping[str, Sample]) -> C
     mean, error = (means[0] if len(means) == 1 else float(value(centre))), math.hypot(*errors)
     if error == 0:
         exact = all(sample.exact for sample in used.values())
-        return OPEN if not exact or mean == 0 else Chances(0.0, 1.0) if mean > 0 else Chances(1.0, 0.0)
+        if not exact or mean == 0:
+            return replace(OPEN, why="a part has the same value in every repeat, which decides identities alone")
+        return Chances(0.0, 1.0) if mean > 0 else Chances(1.0, 0.0)
     freedom = error**4 / sum(
         e**4 / d for e, d in zip(errors, degrees, strict=True)
     )  # Welch and Satterthwaite; n - 1 for one group
     return Chances(float(stdtr(freedom, -mean / error)), float(stdtr(freedom, mean / error)))
 
 
-def _middle(sample: Sample) -> float:
-    values = sample.values
-    return float(np.exp(np.log(values).mean())) if sample.logs and (values > 0).all() else float(values.mean())
+def _count(members: Sequence[str], used: Mapping[str, Sample]) -> int:
+    """How many repeats these names of one experiment have."""
+    if len(counts := {len(used[name].values) for name in members}) > 1:
+        raise ValueError(
+            f"{', '.join(members)} have {' and '.join(map(str, sorted(counts)))} repeats; they are measured together"
+        )
+    return counts.pop()
 
 
-def _difference(left: ast.expr, right: ast.expr, used: Mapping[str, Sample]) -> Value:
-    """left - right as a function of the values by name; of the logs of both sides where all that is named is an error."""
-    a, b = number(left), number(right)
-    if used and all(sample.logs for sample in used.values()):
-        fewest = min(sample.values.size for sample in used.values())  # one experiment may have more repeats
-        everything = {name: sample.values[:fewest] for name, sample in used.items()}
-        with np.errstate(all="ignore"):
-            positive = all(np.all(side(everything) > 0) for side in (a, b))
-        if positive:
-            return lambda values: np.log(a(values)) - np.log(b(values))
-    return lambda values: a(values) - b(values)
+def _by_experiment(
+    groups: Mapping[str, Sequence[str]], used: Mapping[str, Sample], logs: bool
+) -> tuple[dict[str, np.ndarray], list[dict[str, np.ndarray]]]:
+    """The middle of each name, of its logs if so; and for each experiment its repeats, with the names of the others at their middle."""
+    centre = {
+        name: np.exp(np.log(sample.values).mean()) if logs else sample.values.mean() for name, sample in used.items()
+    }
+    return centre, [{**centre, **{name: used[name].values for name in members}} for members in groups.values()]
 
 
 def number(node: ast.expr) -> Value:

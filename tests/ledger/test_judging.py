@@ -178,18 +178,31 @@ def test_exact_values_decide_though_they_have_no_spread(measured):
     assert judging.judge(claim("psnr[a] > 60 and mse[a] < 1e-6"), shelf).verdict == REPRODUCED
     assert judging.judge(claim("mse[a] > 1e-6"), shelf).verdict == NOT_REPRODUCED
     judged = judging.judge(claim("ssim[a] > 0.9"), shelf)
-    assert (judged.verdict, judged.reason) == (
-        INCONCLUSIVE,
-        "the same value in every repeat, which decides identities alone",
+    assert (judged.verdict, judged.reason) == (INCONCLUSIVE, f"a part has {SAME}")
+
+
+SAME = "the same value in every repeat, which decides identities alone"
+
+
+@pytest.mark.parametrize(
+    ("compare", "why"),
+    [
+        ("psnr[a] < psnr[b] + 2", f"a part has {SAME}"),
+        ("psnr[a] > 0 and count[a] > 2", f"a part has {SAME}"),
+        ("psnr[a] == psnr[b]", "== is for identities, which have to hold in every repeat"),
+        ("psnr[a] / count[none] > 1", "a part is not finite in every repeat"),
+    ],
+)
+def test_a_part_of_which_no_mean_speaks_leaves_a_claim_open_and_has_no_chance(compare, why, measured):
+    values = {"psnr[a]": STEPS, "psnr[b]": [v + 1 for v in STEPS], "count[a]": [3.0] * 4, "count[none]": [0.0] * 4}
+    judged = judging.judge(claim(compare), measured("class", values))
+    assert (judged.verdict, judged.p, judged.reason) == (INCONCLUSIVE, None, why)
+
+
+def test_one_repeat_has_no_spread(measured):
+    assert (
+        judging.judge(claim("psnr[a] > 0"), measured("class", {"psnr[a]": [3.0]})).reason == "one repeat has no spread"
     )
-
-
-@pytest.mark.parametrize("compare", ["psnr[a] < psnr[b] + 2", "psnr[a] > 0 and count[a] > 2", "psnr[a] == psnr[b]"])
-def test_a_part_without_spread_leaves_a_claim_open_and_has_no_chance(compare, measured):
-    shelf = measured("class", {"psnr[a]": STEPS, "psnr[b]": [v + 1 for v in STEPS], "count[a]": [3.0] * 4})
-    judged = judging.judge(claim(compare), shelf)
-    assert (judged.verdict, judged.p) == (INCONCLUSIVE, None)
-    assert judged.reason == "a part has the same value in every repeat, which decides identities alone"
 
 
 def test_errors_are_judged_in_logs_and_one_without_error_among_them(measured):

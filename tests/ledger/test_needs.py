@@ -35,7 +35,7 @@ WITHOUT_NEEDS = {
     "one side of the comparison is the guess, or says that the attack works": [
         "privlab.gradvit.below_the_mean_photograph", "privlab.gradvit.above_the_mean_photograph_in_lpips",
         "privlab.family.guess_over_mean", "privlab.source.rows_cliff",
-        "privlab.families.float32", "privlab.families.bfloat16",
+        "privlab.families.float32", "privlab.families.bfloat16", "privlab.april.batch_by_the_bias",
         "privlab.defence.leaky_tensors_stop_algebra_alone", "privlab.defence.sparse_is_searched", "privlab.defence.vit_b_16",
     ],
     "the comparison holds the attack against a bar above what a guess has on average, which the claim's note names": [
