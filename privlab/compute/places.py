@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 __all__ = ["cached", "named"]
@@ -23,6 +24,5 @@ def _from_home(place: str, variable: str) -> Path:
     try:
         return Path(place).expanduser()
     except RuntimeError:  # an account without an entry, as containers have, and no HOME
-        raise FileNotFoundError(
-            f"{place} is in no home: HOME is not set; set {variable} to the whole path of a folder"
-        ) from None
+        why = "HOME is not set" if re.match(r"~(/|$)", place) else "there is no such user"
+        raise FileNotFoundError(f"{place} is in no home: {why}; set {variable} to the whole path of a folder") from None

@@ -27,7 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from privlab.compute import machine
+from privlab.compute import machine, places
 from privlab.compute.atomic import write_atomic
 from privlab.ledger import lab_notes
 from privlab.runner.catalogue import Lab
@@ -117,13 +117,22 @@ def value(name: str, text: str) -> Any:
         ) from None
 
 
+def _looks_typed(word: Any) -> bool:
+    """Whether this is text that looks like something else: "8"."""
+    with contextlib.suppress(ValueError):
+        return isinstance(word, str) and value("", word) != word
+    return True
+
+
 def folder(profile: str, extra: Mapping[str, Any]) -> Path:
     """Where the results go if nothing is said; with other parameters elsewhere, as they must not stand in for the usual ones."""
     words = [profile, *(str(word) for pair in extra.items() for word in pair)]
     plain = [re.sub(r"[^\w.]+", "_", word) for word in words]
     name = "-".join(plain)[:120]
-    if plain != words or name != "-".join(plain):  # others would have the same
-        name += f"-{hashlib.sha256(json.dumps(words).encode()).hexdigest()[:8]}"
+    if (
+        plain != words or name != "-".join(plain) or any(map(_looks_typed, extra.values()))
+    ):  # others would have the same
+        name += f"-{hashlib.sha256(json.dumps([profile, *extra.items()]).encode()).hexdigest()[:8]}"
     return Path("runs") / name
 
 
@@ -287,7 +296,7 @@ def _one(
         return None
     seconds = round(time.monotonic() - began, 1)
     if plan.profile not in ("smoke", "class"):
-        key["evidence"] = lab.evidence()  # to which the lab has added itself
+        key["evidence"] = lab.evidence()  # to which the lab has added itself, and so may others have by now
     result = {
         "lab": lab.name,
         "status": "failed" if outcome["error"] else "ok",
@@ -306,10 +315,10 @@ def _environment(plan: Plan, live: Path) -> dict[str, str]:
     pools = ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "NUMEXPR_NUM", "VECLIB_MAXIMUM")
     # a lab runs in its own folder, from where a relative place would be another
     names = ("PRIVLAB_DATA", "PRIVLAB_STORE", "PRIVLAB_EVIDENCE")
-    places = {name: os.environ[name] for name in names if os.environ.get(name)}
+    folders = {name: place for name in names if (place := places.named(name))}
     return (
         os.environ
-        | {name: str(Path(place).expanduser().absolute()) for name, place in places.items()}
+        | {name: str(place.absolute()) for name, place in folders.items()}
         | {f"{pool}_THREADS": str(plan.threads) for pool in pools}
         | ({"PRIVLAB_CLUSTER": plan.cluster} if plan.cluster else {})
         | {

@@ -433,6 +433,9 @@ def test_an_account_without_a_home_is_told_which_variable_helps(monkeypatch, tmp
             folder()
         monkeypatch.setenv(variable, str(tmp_path))
         assert folder() == tmp_path
+    monkeypatch.setenv("PRIVLAB_STORE", "~nobodyatall/place")
+    with pytest.raises(OSError, match="~nobodyatall/place is in no home: there is no such user; set PRIVLAB_STORE"):
+        store.folder()
     monkeypatch.delenv("PRIVLAB_STORE")
     with pytest.raises(OSError, match=r"~/.cache/privlab/store is in no home"):
         store.folder()

@@ -399,7 +399,7 @@ def test_other_parameters_have_a_folder_of_their_own():
     """Where a name had to be changed for it, others could have the same."""
     assert runner.folder("gpu", {"part_minutes": 30}) == Path("runs/gpu-part_minutes-30")
     long = ["x" * 200, "x" * 201]
-    values = ["a/b", "a_b", "a b", [8], "", *long]
+    values = ["a/b", "a_b", "a b", [8], "[8]", "", 8, "8", None, "None", {"a": 1}, "{1}", *long]
     places = [runner.folder("smoke", {"victim": value}) for value in values]
     assert len({*places}) == len(values)
     assert all(re.fullmatch(r"runs/[\w.-]{,130}", str(place)) for place in places)
