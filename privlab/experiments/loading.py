@@ -125,11 +125,12 @@ def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, p
     have this size, the largest below it.
     device: "cpu", "cuda", or "auto".  jobs: processes, where registered repeats are measured, see `measure`.
     """
-    experiment, device = find(name), compute.device(device)
+    experiment = find(name)
     size = experiment.nearest(size)
     if size not in ("smoke", "class"):
         measure([name], size, jobs=jobs, device=device, progress=progress)
         return load(name, size)
+    device = compute.device(device)
     plan, began = experiment.size(size), time.perf_counter()
     number = 0 if size == "smoke" else experiment.first(size) + plan.repeats
     total = len(_loaded(experiment, size, None).table) or None

@@ -121,11 +121,18 @@ def measure(
 
     What is not registered yet is registered before its first repeat; smoke, which is never judged, need not be.
     names: of experiments, see `names`.  size: one of smoke, class, night, gpu, paper.  minutes: no repeat begins after so many.
-    jobs, cluster: see `tasks.run`.  device: "cpu", "cuda" or "auto".  root: folder of the evidence; the book's if not given.
-    Raises ValueError for an unknown experiment, size or device, RuntimeError for a repeat that failed, behind all others.
+    jobs, cluster: see `tasks.run`.  device: "cpu", "cuda" (all cards), "cuda:1" (that one) or "auto".  root: folder of the evidence; the
+        book's if not given.
+    Raises ValueError for an unknown experiment, size or device, or a registration that says something else; OSError for a folder that
+    cannot be written; RuntimeError for a repeat that failed, behind all others.
     """
     root = (root or evidence.folder()).absolute()  # the workers of a cluster may have another current folder
-    device = machine.device(device, here=not tasks.address(cluster, jobs))
+    elsewhere = tasks.address(cluster, jobs)
+    device = machine.device(device, here=not elsewhere)
+    if device.startswith("cuda:"):
+        if elsewhere:
+            raise ValueError(f"device={device!r} is a card of one machine, and a cluster has several; give 'cuda'")
+        jobs = jobs or 1  # of one card
     gpu = device == "cuda"
     tasks.processes(jobs, gpu)  # what cannot be done is told before it is registered
     there = [name for name in names if size in find(name).sizes]

@@ -122,6 +122,21 @@ def test_what_cannot_be_done_registers_nothing(asked, says, walk, tmp_path):
     assert not evidence.registrations(tmp_path)
 
 
+def test_one_of_several_cards_is_for_one_process_and_no_cluster(walk, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    asked = {}
+    monkeypatch.setattr(measuring.tasks, "run", lambda work, title, **options: asked.update(options))
+    experiments.measure([walk.name], "smoke", device="cuda:1", root=tmp_path)
+    assert (asked["jobs"], asked["gpu"]) == (1, False)
+    experiments.measure([walk.name], "smoke", device="cuda:1", jobs=3, root=tmp_path)
+    assert asked["jobs"] == 3
+    with pytest.raises(
+        ValueError, match="device='cuda:1' is a card of one machine, and a cluster has several; give 'cuda'"
+    ):
+        experiments.measure([walk.name], "class", device="cuda:1", cluster="tcp://x", root=tmp_path)
+    assert not evidence.registrations(tmp_path)
+
+
 def test_a_line_names_the_device_that_computed_it(walk, tmp_path, monkeypatch):
     experiments.measure([walk.name], "smoke", jobs=1, device="auto", root=tmp_path, progress=False)
     there = evidence.read(walk.name, "smoke", None, tmp_path).repeats
