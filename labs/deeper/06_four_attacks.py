@@ -317,6 +317,10 @@ text(
     of.mean("psnr[april, bias_counts]"),
     shown.mean("psnr[cifar10, april]"),
 )
+for many in sorted({*of["label_accuracy[row_minimum]"]}):
+    there = of["label_accuracy[row_minimum]"] == many
+    what = f"Row minimum right in {many:.0%}, {there.sum()} batches: the bias brings"
+    print(f"{what} {of[gain][there].mean():+.1f} dB")
 
 # %%
 grid = plots.tiles(of.picture("picture[photographs_row_minimum_bias_counts]"), 32)
