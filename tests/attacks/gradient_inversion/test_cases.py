@@ -57,11 +57,12 @@ def test_gauss_newton_against_noise_as_by_hand():
 @pytest.mark.parametrize("attack", ["annealed", "gauss_newton"])
 def test_a_case_by_differences(attack):
     by_auto = searched(case(attack=attack, settings=dict(steps=2), derivative="auto"))
-    exact = searched(case(attack=attack, settings=dict(steps=2)))
+    exact = searched(case(attack=attack, settings=dict(steps=2)), snapshots=[0])
     if attack == "annealed":
         assert (by_auto.derivatives, exact.derivatives) == ({"exact": 1, "difference": 2}, {"exact": 3})
     assert not torch.equal(by_auto.images, exact.images)
-    assert (by_auto.images - exact.images).abs().mean() < 0.01  # a sign that turned is a whole step, in few pixels
+    way = (exact.images - exact.snapshots[0].images).abs().mean()
+    assert (by_auto.images - exact.images).abs().mean() < 0.1 * way  # a sign that turned is a whole step, in few pixels
     with pytest.raises(ValueError, match="derivative='central' is not known here; try 'exact'"):
         case(derivative="central")
 
