@@ -129,9 +129,8 @@ def folder(profile: str, extra: Mapping[str, Any]) -> Path:
     words = [profile, *(str(word) for pair in extra.items() for word in pair)]
     plain = [re.sub(r"[^\w.]+", "_", word) for word in words]
     name = "-".join(plain)[:120]
-    if (
-        plain != words or name != "-".join(plain) or any(map(_looks_typed, extra.values()))
-    ):  # others would have the same
+    changed = plain != words or name != "-".join(plain)
+    if changed or any(map(_looks_typed, extra.values())):  # others would have the same
         name += f"-{hashlib.sha256(json.dumps([profile, *extra.items()]).encode()).hexdigest()[:8]}"
     return Path("runs") / name
 
