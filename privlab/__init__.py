@@ -11,11 +11,15 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from privlab.compute import threads
+
 if TYPE_CHECKING:
     from privlab.auditing import audit
 
 __all__ = ["audit"]
 __version__ = "0.2.0"
+
+threads.settle()  # before anything brings torch: import privlab first
 
 
 def __getattr__(name: str) -> Any:

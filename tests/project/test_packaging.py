@@ -1,5 +1,6 @@
 """One list of dependencies: environment.yml, postBuild, the lock and the Makefile say what pyproject.toml says."""
 
+import os
 import re
 import shlex
 import shutil
@@ -69,6 +70,15 @@ def test_binder_fetches_every_set_that_labs_00_to_05_use_at_smoke():
 
 def test_binder_builds_fail_loudly_if_pip_brought_a_torch_of_its_own():
     assert "torch.version.cuda is None" in (ROOT / "postBuild").read_text()
+
+
+def test_binder_has_one_thread_unless_somebody_says_otherwise():
+    for mine, threads in ({}, "1"), ({"OMP_NUM_THREADS": "3"}, "3"):
+        said = subprocess.run(
+            [ROOT / "start", "printenv", "OMP_NUM_THREADS"],
+            env={"PATH": os.environ["PATH"]} | mine, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert said.stdout.strip() == threads
 
 
 def test_conda_comes_from_one_channel_and_leaves_the_package_to_postbuild():
@@ -203,7 +213,7 @@ def test_the_setup_says_the_disk_it_needs_first():
 
 def test_nothing_else_at_the_top():
     allowed = {
-        "README.md", "environment.yml", "pyproject.toml", "requirements.lock", "Makefile", "postBuild", "LICENSE", "CITATION.cff",
+        "README.md", "environment.yml", "pyproject.toml", "requirements.lock", "Makefile", "postBuild", "start", "LICENSE", "CITATION.cff",
         "book", "labs", "privlab", "data_scripts", "tests",
     }  # fmt: skip
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
