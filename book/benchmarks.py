@@ -16,6 +16,9 @@ _BENCHES = {  # the files of `make bench`, and what a reader should know of each
     "start is moved by a millionth; *width* is how far six of these lie apart, photograph by photograph.",
     "bench_training": "Training under bf16 autocast beside float32: seconds of an epoch on one thread, and five fleets of shadow models "
     "each way, with photographs and weights of their own.",
+    "bench_threads": "The rule for OpenMP's threads (privlab/compute/threads.py) on a quiet machine, beside what torch does by itself, and "
+    "in a crowd of as many programs as there are cores, beside one thread: medians of ten alternating pairs. *Two threads* is a kernel "
+    "that started before the crowd came.",
     "bench_import": "What a reader waits for before anything happens, each in a process of its own. torch, timm and the drawing library "
     "take nearly all of it: they stand beside.",
     "bench_gradient": "Our search for images beside the package `breaching`, on the same models and gradients, and one architecture beside "
