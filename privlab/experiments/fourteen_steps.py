@@ -26,6 +26,7 @@ ALL = [*morph.STEPS]
 CURVED = [1, 4, 8, 9, 10, 12, 14]  # what takes longer is asked of these
 NIGHT = [1, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14]
 AROUND_GELU = [8, 9, 10]
+JUMPS = [3, 4, 11, 12]  # before and behind each
 PATIENT = (8, 9, 10)  # searched for longer, where the search is short
 QUARTER: dict[str, Any] = dict(attack="annealed", width=0.25, depths=[1, 1, 1, 1])
 SMALL = "a quarter of the channels, one block a stage"
@@ -72,6 +73,24 @@ def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device:
     yield "picture[steps]", tiled([[search.photograph, *(result.images for result in results.values())]])
     shown = [results[n] for n in CURVED if n in results]
     yield "picture[way]", tiled([[s.images for s in result.snapshots] for result in shown])
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
+    night=Size(
+        8, "the paper's networks and search, steps 3, 4, 11 and 12, one photograph and one draw of weights each", own=True,
+        first=1200, settings=FULL,
+    ),
+)  # fmt: skip
+def jumps(repeat: int, device: str = "cpu", **how: Any) -> Values:
+    """Table 8 once more, at two of the three jumps that the paper names: to patches (steps 3 and 4), and to LayerNorm (11 and 12)."""
+    search = searching(repeat, device=device, **how)
+    yield from search.guesses()
+    images = [search.result(n).images for n in JUMPS]
+    for n, image in zip(JUMPS, images, strict=True):
+        yield from search.scores(f"step_{n}", image)
+    yield "picture[photograph_and_steps]", tiled([[search.photograph, *images]])
 
 
 @experiment(
