@@ -55,14 +55,15 @@ def gauss_newton(like: Result | int) -> GaussNewton:
 
 
 def family(
-    model: nn.Module, leak: Leak, truth: Tensor, number: int
+    model: nn.Module, leak: Leak, truth: Tensor, number: int, noise: float | None = None
 ) -> tuple[search_spaces.Affine, Tensor, dict[str, Tensor]]:
     """The family of a batch in the coordinates of public patches, a start inside it, and what it says without a search.
 
+    noise: how much the gradient errs beyond its format, as `closed_form.subspace` takes it.
     nearest_point: of the family to the truth, which only we can know.  guess: the likeliest point, the same for all images of the batch.
     """
     public = _shrunk(data.load("cifar10").take(range(500))[0], leak.image_shape[-1])
-    exact = search_spaces.family(model, leak)  # type: ignore[arg-type]
+    exact = search_spaces.family(model, leak, noise)  # type: ignore[arg-type]
     nearest = leak.normalise.inverse(exact.images(exact.begin(leak.normalise(truth.double()))))
     space = exact.expected(public)
     draw = torch.Generator().manual_seed(number)
