@@ -98,7 +98,7 @@ def observe(
     normalise: Normalise | None = None,
     names: Iterable[str] | None = None,
 ) -> Leak:
-    """Run one client step and return what leaves the client. The model keeps its mode, weights, running statistics and caches.
+    """Run one client step and return what leaves the client. The model keeps its mode, weights, buffers and caches.
 
     A parameter that the forward pass leaves alone sends zeros (GoogLeNet's auxiliary heads in eval mode): that is its gradient, and a
     server receives it from a client that adds up. The first time that a model sees one image of a size, the gradient is held against that

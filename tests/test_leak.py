@@ -1,5 +1,6 @@
 """The line between client and attacker: what crosses it, and what the errors say."""
 
+from dataclasses import replace
 from functools import cached_property
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from privlab import models
+from privlab.attacks import gradient_inversion
 from privlab.data import Normalise
 from privlab.leak import Leak, observe
 from privlab.models.forward import preprocessing
@@ -81,6 +83,35 @@ def test_a_part_in_train_mode_counts_nowhere_either():
     before = model.bn1.running_mean.clone()
     observe(model, images(2), torch.tensor([0, 1]))
     assert torch.equal(model.bn1.running_mean, before)
+
+
+class Observed(nn.Module):
+    """A linear model with buffers that a pass writes in any mode: the largest pixel so far, and the first batch's mean."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3 * 32 * 32, 10)
+        self.register_buffer("largest", torch.zeros(()))
+        self.register_buffer("mean", None)
+
+    def forward(self, x):
+        self.largest.copy_(torch.maximum(self.largest, x.detach().max()))
+        if self.mean is None:
+            self.mean = x.detach().mean((0, 2, 3), keepdim=True)
+        return self.fc((x - self.mean).flatten(1))
+
+
+@pytest.mark.parametrize("derivative", ["exact", "auto"])
+def test_neither_a_client_nor_a_search_writes_into_a_models_buffers(derivative):
+    model = Observed().eval()
+    before = {n: (b, b.clone()) for n, b in model.named_buffers()}
+    leak = observe(model, images(), torch.tensor([0]))
+    attack = gradient_inversion.inverting_gradients(steps=60)  # so many that it would do without care if it could
+    replace(attack, derivative=derivative).run(model, leak, progress=False)
+    assert model.mean is None
+    assert all(b is before[n][0] and torch.equal(b, before[n][1]) for n, b in model.named_buffers())
+    model(images())
+    assert model.largest > 0  # a plain pass does write
 
 
 def test_the_norm_is_that_of_one_long_vector():

@@ -30,18 +30,16 @@ def preprocessing(model: nn.Module) -> Normalise:
 
 
 def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The forward pass of a model as it is now, leaving no trace: in train mode, BatchNorm counts into copies of its buffers.
+    """The forward pass of a model as it is now, leaving no trace: layers write into copies of their buffers, BatchNorm among them.
 
     What layers keep between calls they neither find nor leave, see `forgetful`; and gradients through it are right, see `RightGradients`.
     Raises ValueError, when called, where BatchNorm in train mode has a single value a channel to take the variance of.
     """
-    training = any(m.training for m in model.modules())  # a part may be in train mode while the whole is not
-    buffers = {n: b.clone() for n, b in model.named_buffers()} if training else {}
 
     def forward(x: Tensor) -> Tensor:
         try:
             with RightGradients(), forgetful(model):
-                return functional_call(model, buffers, (x,)) if buffers else model(x)
+                return model(x)
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
@@ -54,28 +52,30 @@ def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 def functional(model: nn.Module) -> Callable[[Gradients, Tensor], Tensor]:
-    """The forward pass as a function of parameters and images, leaving no trace: BatchNorm in train mode counts into copies."""
+    """The forward pass as a function of parameters and images, leaving no trace, as that of `stateless`."""
 
     def forward(parameters: Gradients, x: Tensor) -> Tensor:
-        buffers = {n: b.clone() for n, b in model.named_buffers()}
         with RightGradients(), forgetful(model):
-            return functional_call(model, {**parameters, **buffers}, (x,))
+            return functional_call(model, parameters, (x,))
 
     return forward
 
 
 @contextmanager
 def forgetful(model: nn.Module) -> Iterator[None]:
-    """Inside, each layer computes anew what it would keep between calls; afterwards its attributes are what they were.
+    """Inside, each layer computes anew what it would keep between calls, and has copies of its buffers; afterwards all is what it was.
 
     A tensor that a layer keeps (timm's LeViT its attention biases) belongs to the weights and the graph of the call that made it: with
     the graph freed, or made without one, it gives the next call an error, or no gradient. Put aside are tensors with a graph, alone or in
     a dict or list, `cached_property`s, and dicts with "cache" in their name. A tensor that was kept without a graph under another name
     cannot be told from a constant, and stays.
     """
-    copies: dict[int, Any] = {}  # two layers may share a dict
-    attributes = []
+    copies: dict[int, Any] = {}  # two layers may share a dict, or a buffer
+    attributes, buffers = [], []
     for module in model.modules():
+        buffers.append((own := module._buffers, held := dict(own.items())))
+        for name, buffer in held.items():
+            own[name] = None if buffer is None else copies.setdefault(id(buffer), buffer.clone())
         now = vars(module)
         before = {name: now[name] for name in now.keys() - OF_A_MODULE}
         attributes.append((now, before))
@@ -93,12 +93,18 @@ def forgetful(model: nn.Module) -> Iterator[None]:
             for name in now.keys() - before.keys() - OF_A_MODULE:
                 del now[name]
             now.update(before)
+        for own, held in buffers:
+            for name in set(own.keys()) - held.keys():
+                del own[name]
+            for name, buffer in held.items():
+                own[name] = buffer
 
 
 def kept(model: nn.Module) -> list[dict[str, tuple[int, int]]]:
     """What each layer holds, by identity, and how much is in it: equal before and after a pass that leaves no trace."""
     return [
         {name: (id(v), len(v) if isinstance(v, dict | list | set) else 0) for name, v in vars(module).items()}
+        | {name: (id(b), b._version) for name, b in module._buffers.items() if b is not None}
         for module in model.modules()
     ]
 
