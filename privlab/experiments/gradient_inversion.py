@@ -206,7 +206,7 @@ def labels(repeat: int, photographs: int, narrow: bool = False, device: str = "c
     some = [photos.one((first + i) % len(photos)) for i in range(photographs)]
     for name in ("resnet", "swin", "vit"):
         model = victim(SMALL[name], repeat, device, narrow)
-        head = [f"{label_recovery.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
+        head = [f"{label_recovery.classifier(model, some[0][0].shape[1:])}.{leaf}" for leaf in ("weight", "bias")]
         leaks = [replace(observe(model, *one, names=head), labels=None) for one in some]
         for rule, read in label_recovery.RULES.items():
             right = [read(model, leak).cpu().equal(label) for leak, (_, label) in zip(leaks, some, strict=True)]

@@ -81,7 +81,7 @@ def labels(repeat: int, batches: int, images: int, epochs: int, width: int = 384
 
 def _read_off(model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> dict[str, float]:
     """Rule -> share of the labels that it finds, over all batches."""
-    head = [f"{label_recovery.classifier(model)}.{leaf}" for leaf in ("weight", "bias")]
+    head = [f"{label_recovery.classifier(model, batches[0][0].shape[1:])}.{leaf}" for leaf in ("weight", "bias")]
     shares: dict[str, list[float]] = {rule: [] for rule in RULES}
     for images, classes in batches:
         leak = replace(observe(model, images, classes, names=head), labels=None)

@@ -23,13 +23,14 @@ Only `bias_counts` returns a label twice; in a batch that repeats labels at leas
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.leak import Leak
+from privlab.models.forward import preprocessing, stateless
 
 
 def row_sum(model: nn.Module, leak: Leak) -> Tensor:
@@ -168,28 +169,60 @@ def overlap(labels: Tensor, truth: Tensor) -> float:
     return (Counter(labels.tolist()) & Counter(truth.tolist())).total() / len(truth)
 
 
-def classifier(model: nn.Module) -> str:
+def classifier(model: nn.Module, image_shape: Sequence[int]) -> str:
     """The name of the layer that makes the logits: "fc", "head", "head.fc", "classifier.linear", ...
 
-    model: one of timm's (asked for its classifier, of which a distilled model has two: the first), or any whose last layer with
-    parameters is an nn.Linear, in the order in which the layers were added.
-    Raises ValueError where that layer is not linear: a model built without classes, or one that ends in another layer.
+    model: one of timm's, which is asked for its classifier (a distilled model has two: the first), or any other. Of that it is the
+    nn.Linear whose output the model answers with, as it is or shifted, as by a LogSoftmax: it is run once, on noise, to see.
+    image_shape: (channels, height, width) of what the model takes.
+    Raises ValueError where there is no such layer: a model built without classes, or one that does more to what its last layer gives.
     """
-    owner = model.get_classifier() if hasattr(model, "get_classifier") else model  # type: ignore[operator]
-    if isinstance(owner, tuple | list):
-        owner = owner[0]
-    layers = [m for m in owner.modules() if any(True for _ in m.parameters(recurse=False))]
-    last = layers[-1] if layers else None
-    pointwise = (
-        isinstance(last, nn.Conv2d) and last is owner and last.kernel_size == (1, 1)
-    )  # a few of timm's, behind pooling
-    if not isinstance(last, nn.Linear) and not pointwise:
-        last_layer = "no layer with parameters" if last is None else type(last).__name__
+    if not hasattr(model, "get_classifier"):
+        layer: nn.Module = _answering(model, image_shape)
+    else:
+        owner = model.get_classifier()  # type: ignore[operator]
+        owner = owner[0] if isinstance(owner, tuple | list) else owner
+        layers = [m for m in owner.modules() if any(True for _ in m.parameters(recurse=False))]
+        layer = layers[-1] if layers else owner
+        pointwise = (
+            isinstance(layer, nn.Conv2d) and layer is owner and layer.kernel_size == (1, 1)
+        )  # a few, behind pooling
+        if not isinstance(layer, nn.Linear) and not pointwise:
+            last = type(layer).__name__ if layers else "no layer with parameters"
+            raise ValueError(
+                f"model: {type(model).__name__} ends in {last}, and the rules for labels read a final nn.Linear; "
+                "build it with num_classes=10, say, or give the attack its labels"
+            )
+    return next(name for name, module in model.named_modules() if module is layer)
+
+
+def _answering(model: nn.Module, image_shape: Sequence[int]) -> nn.Linear:
+    """The layer whose output is the answer, but for what a softmax does not see."""
+    outputs: dict[nn.Linear, Tensor] = {}
+    linear = [m for m in model.modules() if isinstance(m, nn.Linear)]
+    hooks = [m.register_forward_hook(lambda layer, _, output: outputs.update({layer: output})) for m in linear]
+    probe = torch.rand(2, *image_shape, generator=torch.Generator().manual_seed(0))
+    like = next((p for p in model.parameters() if p.requires_grad), probe)
+    try:
+        with torch.no_grad(), torch.random.fork_rng([like.device] if like.is_cuda else []):
+            logits = stateless(model)(preprocessing(model)(probe.to(like)))
+    except RuntimeError as error:
         raise ValueError(
-            f"model: {type(model).__name__} ends in {last_layer}, and the rules for labels read a final nn.Linear; "
-            "build it with num_classes=10, say, or give the attack its labels"
-        )
-    return next(name for name, module in model.named_modules() if module is last)
+            f"model: this {type(model).__name__} does not take images of {tuple(image_shape)} ({error}); "
+            "give the model that the client trained"
+        ) from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for layer, output in outputs.items():
+        if isinstance(logits, Tensor) and output.shape == logits.shape:
+            near = 64 * torch.finfo(logits.dtype).eps
+            if torch.allclose(output.softmax(1), logits.softmax(1), near, 0):
+                return layer
+    raise ValueError(
+        f"model: {type(model).__name__} answers with the output of no nn.Linear, and the rules for labels read one; "
+        "give the attack its labels"
+    )
 
 
 def _heads(model: nn.Module) -> int:
@@ -204,7 +237,7 @@ def _rows(model: nn.Module, leak: Leak) -> Tensor:
 
 def _gradient(model: nn.Module, leak: Leak, leaf: str) -> Tensor:
     """The classifier's gradient, in float32 at least; ValueError where it is missing, broken, zero, or of another model."""
-    layer = classifier(model)
+    layer = classifier(model, leak.image_shape)
     name = f"{layer}.{leaf}".lstrip(".")
     parameter = getattr(model.get_submodule(layer), leaf)
     if parameter is None:
