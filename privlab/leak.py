@@ -91,6 +91,7 @@ class Leak:
         return set(names)
 
 
+@torch.enable_grad()
 def observe(
     model: nn.Module,
     images: Tensor,

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from privlab import models
-from privlab.attacks import gradient_inversion
+from privlab.attacks import gradient_inversion, model_inversion
+from privlab.attacks.model_inversion import generators
 from privlab.data import Normalise
 from privlab.leak import Leak, observe
 from privlab.models.forward import preprocessing
@@ -112,6 +113,19 @@ def test_neither_a_client_nor_a_search_writes_into_a_models_buffers(derivative):
     assert all(b is before[n][0] and torch.equal(b, before[n][1]) for n, b in model.named_buffers())
     model(images())
     assert model.largest > 0  # a plain pass does write
+
+
+def test_client_and_searches_differentiate_whatever_the_caller_has_switched_off(small):
+    public, x = generators.eigenfaces(images(20), width=5), images()
+    found = []
+    for mode in (torch.enable_grad, torch.no_grad):
+        with mode():
+            leak = observe(small, x, torch.tensor([0]))
+            first = gradient_inversion.inverting_gradients(steps=2).run(small, leak, progress=False)
+            second = gradient_inversion.GaussNewton(steps=1, inner=1).run(small, leak, progress=False)
+            people = model_inversion.ppa(pool=8, candidates=2, kept=1, views=0, steps=1).run(small, public, [0])
+        found.append((leak["head.weight"], first.images, second.images, people.images))
+    assert all(map(torch.equal, *found))
 
 
 def test_the_norm_is_that_of_one_long_vector():

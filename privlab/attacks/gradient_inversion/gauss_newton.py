@@ -121,6 +121,7 @@ class GaussNewton:
         """Passes of the shortest step: a look, the graph, downhill, the unit, one inner iteration, what is promised, a look; and probes."""
         return 8 + 2 * PROBES * (self.precondition == "diagonal")
 
+    @torch.enable_grad()
     def search(
         self,
         model: nn.Module,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import label_recovery
@@ -137,6 +138,7 @@ class GradientMatching:
         """The same attack with every term at its full weight all along."""
         return replace(self, terms=tuple(replace(t, stages=ALWAYS, end=None) for t in self.terms))
 
+    @torch.enable_grad()
     def search(
         self,
         model: nn.Module,

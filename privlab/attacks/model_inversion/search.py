@@ -83,6 +83,7 @@ class ModelInversion:
             if not 0 < low <= high <= 1:
                 raise ValueError(f"{name}={(low, high)} are no shares of a picture; try (0.9, 1.0)")
 
+    @torch.enable_grad()
     def search(
         self,
         model: nn.Module,
