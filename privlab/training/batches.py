@@ -47,11 +47,16 @@ def pair(images: Labelled) -> tuple[Tensor, Tensor]:
             f"images: got pixels of shape {tuple(pixels.shape)} with labels of shape {tuple(labels.shape)} and type {labels.dtype}; "
             "give (n, channels, height, width) and one whole number each"
         )
-    if pixels.is_floating_point():
-        check_range("images", pixels, "give values in [0, 1], or bytes")
-    elif pixels.dtype != torch.uint8:
+    check_unit(pixels)
+    if not pixels.is_floating_point() and pixels.dtype != torch.uint8:
         raise ValueError(f"images: pixels are {pixels.dtype}; give uint8, or floats in [0, 1]")
     return pixels, labels.long()
+
+
+def check_unit(pixels: Tensor) -> None:
+    """Raise ValueError for floats that leave [0, 1]."""
+    if pixels.is_floating_point():
+        check_range("images", pixels, "give values in [0, 1], or bytes; of values in [-1, 1], (images + 1) / 2")
 
 
 def pixels(images: Labelled | Tensor) -> Tensor:

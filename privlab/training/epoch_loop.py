@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 from privlab import compute
 from privlab.compute import store
 from privlab.models.forward import preprocessing
+from privlab.training import batches
 from privlab.training.optimisers import memory, remember
 
 Networks = Mapping[str, nn.Module]
@@ -107,9 +108,10 @@ def square(pixels: Tensor, batch_size: int, epochs: int) -> tuple[int, int, int]
 
 
 def enough(pixels: Tensor, batch_size: int, epochs: int) -> None:
-    """Raise ValueError where there is nothing to train: no epoch, or not one whole batch."""
+    """Raise ValueError where there is nothing to train, no epoch or not one whole batch, and for pixels out of [0, 1]."""
     if len(pixels) < batch_size or epochs < 1:
         raise ValueError(f"epochs={epochs}, {len(pixels)} images: give one epoch or more, and {batch_size} images")
+    batches.check_unit(pixels)
 
 
 def fingerprint(model: nn.Module) -> list[Any]:

@@ -94,8 +94,9 @@ class Eigenfaces:
 def eigenfaces(images: Tensor, width: int = 100) -> Eigenfaces:
     """Fit eigenfaces to public images (n, channels, height, width) in [0, 1] or bytes; exact, and the same each time.
 
-    width: components to keep, at most n - 1.  Raises ValueError for more.
+    width: components to keep, at most n - 1.  Raises ValueError for more, and for pixels out of [0, 1].
     """
+    batches.check_unit(images)
     rows = batches.unit(images, torch.float64).flatten(1)  # (n, pixels)
     if not 1 <= width < len(rows):
         raise ValueError(f"width={width}: {len(rows)} images have {len(rows) - 1} principal components; give 1 to that")

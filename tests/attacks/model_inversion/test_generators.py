@@ -8,7 +8,7 @@ import pytest
 import torch
 from weights import same
 
-from privlab.attacks.model_inversion import dcgan, generator_files, generators
+from privlab.attacks.model_inversion import GANRecipe, dcgan, gans, generator_files, generators
 
 
 def faces(n=12, shape=(1, 6, 5), seed=0, spread=0.1):
@@ -110,6 +110,12 @@ def test_bytes_are_the_images_that_they_stand_for():
 def test_a_width_that_the_images_do_not_have(images, width, says):
     with pytest.raises(ValueError, match=says):
         generators.eigenfaces(images, width)
+
+
+@pytest.mark.parametrize("fit", [generators.eigenfaces, lambda images: gans.gmi(images, GANRecipe(1, 0))])
+def test_public_images_that_leave_the_unit_interval(fit):
+    with pytest.raises(ValueError, match=r"images: pixels go from -.*of values in \[-1, 1\], \(images \+ 1\) / 2"):
+        fit(2 * faces(64, (1, 16, 16)) - 1)
 
 
 # -- what all have in common -----------------------------------------------------------------------------------------------
