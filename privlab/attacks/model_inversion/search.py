@@ -147,7 +147,8 @@ class ModelInversion:
 
         model: the target, in eval mode from here on; its weights are not touched.  generator: see `generators`.
         beside: models that have learnt the target's answers, see `distillation`; the loss is the mean over the target and them.
-        Raises ValueError for a class that the model does not have, or a generator whose images do not fit it.
+        Raises ValueError for a model that does not answer with finite logits, a class that it does not have, or a generator whose images
+        do not fit it.
         """
         trace = []
         for state in self.search(model, generator, targets, seed, beside):
@@ -274,8 +275,15 @@ def _checked(
         except (RuntimeError, ValueError, AssertionError) as error:
             raise ValueError(
                 f"generator: its images are {tuple(generator.shape)}, which this {type(model).__name__} does not take ({error}); "
-                "give a generator of the target's own input size"
+                "the two have to agree in size, in channels and in their device"
             ) from None
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or not logits.isfinite().all():
+        got = type(logits).__name__
+        if isinstance(logits, Tensor):
+            got = f"shape {tuple(logits.shape)}, {int((~logits.isfinite()).sum())} values NaN or infinite"
+        raise ValueError(
+            f"model: {type(model).__name__} answers with {got}; give one that answers with finite logits (batch, classes)"
+        )
     image_shape = getattr(model, "image_shape", None)
     if image_shape and tuple(image_shape) != tuple(generator.shape):
         raise ValueError(

@@ -637,8 +637,24 @@ def test_a_generator_of_another_size_is_named(target):
     ):
         QUICK.run(target, larger, [0])
     colour = generators.eigenfaces(pictures(12, 0, channels=3), 5)
-    with pytest.raises(ValueError, match=r"images are \(3, 8, 8\), .* give a generator of the target's own input size"):
+    with pytest.raises(ValueError, match=r"images are \(3, 8, 8\), .* agree in size, in channels"):
         QUICK.run(network(), colour, [0])
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda x: (x.flatten(1), x), r"with tuple; give one that answers with finite logits \(batch, classes\)"),
+        (lambda x: x.flatten(1) * torch.nan, r"with shape \(1, 64\), 64 values NaN or infinite; give one"),
+    ],
+)
+def test_a_model_that_answers_with_no_finite_logits(prior, answer, says):
+    class Answering(nn.Module):
+        def forward(self, x):
+            return answer(x)
+
+    with pytest.raises(ValueError, match="model: Answering answers " + says):
+        QUICK.run(Answering(), prior, [0])
 
 
 def test_a_network_that_takes_any_size_tells_what_it_was_trained_on(prior):
