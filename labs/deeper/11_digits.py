@@ -97,7 +97,7 @@ def trained(name, size, keep):
     )
 
 
-victim = trained("resnet18", private_people.NARROW, numbers.keep()).model(0)
+victim = trained("resnet18", private_people.NARROW, numbers.keep()).model(0).to(device)
 
 # %%
 small = dict(growth_rate=12, block_config=(2, 2, 2))
