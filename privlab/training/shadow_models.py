@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ class Fleet:
 
     folder: where it lives.  settings: as in its settings.json.  keep: (models, n) bool.
     pixels, labels: the n images that are asked about, members or not.
+    device: what trains them, a certain card if `make` was given one; it is not kept, as its kind is among the settings.
     """
 
     folder: Path
@@ -48,6 +49,7 @@ class Fleet:
     keep: Tensor
     pixels: Tensor
     labels: Tensor
+    device: str
 
     def __repr__(self) -> str:
         trained = sum(run.complete for run in self.runs)
@@ -74,7 +76,8 @@ class Fleet:
 
         The folder must be on a disk that every machine of the cluster sees under the same path.
         """
-        gpu, title = self.settings["device"] == "cuda", f"{len(self.keep)} {self.settings['model']['name']}"
+        gpu, title = self.device == "cuda", f"{len(self.keep)} {self.settings['model']['name']}"
+        jobs = jobs or (1 if self.device.startswith("cuda:") else None)  # of one card
         print(tasks.run(self.tasks(), title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress))
 
     def tasks(self) -> list[Task]:
@@ -83,7 +86,7 @@ class Fleet:
             Task(
                 name=f"{self.settings['model']['name']} {m}",
                 call="privlab.training.shadow_models:train",
-                arguments={"folder": str(self.folder), "model": m},
+                arguments={"folder": str(self.folder), "model": m, "device": self.device},
                 finished=partial(getattr, run, "complete"),
                 steps=partial(trainer.epochs_done, run),
                 total=self.settings["recipe"]["epochs"],
@@ -173,7 +176,8 @@ def make(
         first query, which has to be "image"; see `representations.read`.
     weights: whether the model itself is kept after these epochs, too; of the last one it always is.
     defences: of all models, see `training.fit`.
-    device: "cpu" or "cuda".  folder: where the fleet shall live; by default one in the store that is named by its settings.
+    device: "cpu", "cuda" (all cards), or "cuda:1" (that one).
+    folder: where the fleet shall live; by default one in the store that is named by its settings.
     Raises ValueError for a keep matrix that does not fit, a model without members, an epoch outside the recipe, defences that do not
     fit the training, and for a folder that holds a fleet of other settings: it names the first that differs, and touches nothing.
     """
@@ -215,7 +219,7 @@ def make(
         if layers and (changed or epoch == epochs[0]):
             representations.read(built, pixels[:1], layers)
     path = Path(folder) if folder else compute.Run("fleet", settings).path
-    return _settled(path.absolute(), settings, pixels, labels, keep)
+    return replace(_settled(path.absolute(), settings, pixels, labels, keep), device=str(device))
 
 
 def load(folder: Path | str) -> Fleet:
@@ -236,7 +240,7 @@ def load(folder: Path | str) -> Fleet:
     with reading.guarded(folder / _KEEP, "and the settings beside it are no fleet", cure):
         keep = safetensors.torch.load_file(folder / _KEEP)["keep"]
     with reading.guarded(folder / _SETTINGS, "and the images beside it are no fleet", cure):
-        fleet = Fleet(folder, settings, keep, images["pixels"], images["labels"])
+        fleet = Fleet(folder, settings, keep, images["pixels"], images["labels"], settings["device"])
         digests = {name: str(settings[name][1]) for name in ("images", "keep")}
     for name, tensors in (("images", (fleet.pixels, fleet.labels)), ("keep", (keep,))):
         if store.digest(*tensors) != digests[name]:
@@ -244,9 +248,10 @@ def load(folder: Path | str) -> Fleet:
     return fleet
 
 
-def train(folder: str, model: int, budget: float | None = None) -> None:
+def train(folder: str, model: int, budget: float | None = None, device: str = "") -> None:
     """Train one model of the fleet in a folder, from where it stands, and keep its logits: what a worker is told to do.
 
+    device: a certain card; the fleet's kind of device if not given.
     Raises TimeoutError when the budget, in seconds, is over.
     """
     fleet = load(folder)
@@ -258,7 +263,7 @@ def train(folder: str, model: int, budget: float | None = None) -> None:
             f"this worker has {store.versions()}, and the fleet was made with {settings['versions']}; "
             "install the same versions everywhere"
         )
-    built = _build(settings, model).to(settings["device"])
+    built = _build(settings, model).to(device or settings["device"])
 
     def watch(epoch: int) -> None:
         if epoch in fleet.at:

@@ -433,3 +433,12 @@ def test_a_cluster_of_two_gives_the_same_bits_and_outlives_a_kill(cluster, train
     bad = make(images, tmp_path / "bad", recipe=replace(RECIPE, lr=1e30))
     with pytest.raises(RuntimeError, match=r"vit_cifar \d failed: .*training diverged at lr=1e\+30"):
         bad.train(cluster=cluster, progress=False)
+
+
+def test_one_of_several_cards_is_the_one_that_trains(images, tmp_path, monkeypatch):
+    made = make(images, tmp_path / "fleet", device="cuda:1")
+    moved = []
+    monkeypatch.setattr(torch.nn.Module, "to", lambda self, *to, **_: moved.extend(to) or self)
+    monkeypatch.setattr(trainer, "fit", lambda *_, **__: None)
+    shadow_models.train(**made.tasks()[0].arguments)
+    assert made.settings["device"] == "cuda" and moved == ["cuda:1"]

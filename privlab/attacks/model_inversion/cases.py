@@ -57,7 +57,7 @@ def searched(case: Case) -> Result:
     """What one attack brings back: from the store if it is kept there. It takes seconds."""
     run = case.run
     if not run.complete:
-        device = case.fleet.settings["device"]
+        device = case.fleet.device
         model, prior = case.fleet.model(case.m, case.at).to(device), generator_files.load(case.generator).to(device)
         others = [distillation.load(each).to(device) for each in case.beside]
         result = case.attack.run(model, prior, case.targets, case.seed, others)

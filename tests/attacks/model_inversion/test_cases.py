@@ -1,5 +1,7 @@
 """Attacks on fleets of real, tiny models: once, and each kept under all that it depends on."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -162,3 +164,12 @@ def test_a_generator_of_another_size_fails_by_the_size_of_the_fleet(fleets, here
     large = generator_files.save(generators.eigenfaces(torch.rand(5, 1, 20, 20), 2))
     with pytest.raises(ValueError, match=r"generator: its images are \(1, 20, 20\)"):
         searched(Case(fleets[0], 0, None, large, [0], ATTACK, 0))
+
+
+def test_the_attack_is_where_the_fleet_is(fleets, prior, here, monkeypatch):
+    def attacked(self, model, generator, *_):
+        raise KeyboardInterrupt(next(model.parameters()).device.type, generator.mean.device.type)
+
+    monkeypatch.setattr(ModelInversion, "run", attacked)
+    with pytest.raises(KeyboardInterrupt, match=r"'meta', 'meta'"):
+        searched(Case(replace(fleets[0], device="meta"), 0, None, prior, [2, 0], ATTACK, 3))
