@@ -202,7 +202,7 @@ def _without_each(
     whole = leave_one_out.moments(phi, sides)
     if protocol == "reference":
         middle = leave_one_out.middle(phi, sides)
-        last = (sides * torch.arange(len(phi), dtype=torch.int16)[:, None]).amax(1).long()  # (sides, n)
+        last = len(phi) - 1 - sides.flip(1).byte().argmax(1)  # (sides, n)
         last_phi = torch.stack([leave_one_out.at(phi, who) for who in last])  # (sides, queries, n)
     other: int | Tensor
     for t in range(len(phi)):

@@ -455,3 +455,13 @@ def test_errors_of_the_target(target, message):
         lira.score(target, bad()["phi"], bad()["keep"])
     with pytest.raises(ValueError, match=r"shadows: got shape \(5, 2\)"):
         lira.score(target, torch.zeros(5, 2), bad()["keep"])
+
+
+@pytest.mark.parametrize("protocol", lira.PROTOCOLS)
+def test_what_margins_meet_is_made_on_their_device(protocol):
+    keep = torch.cat([torch.stack([half, ~half]) for half in (torch.arange(6).roll(k) < 3 for k in range(4))])
+    phi, member = lira._checked("phi", margins(keep), keep, True, "fixed", protocol, True)
+    wanted = list(lira._without_each(phi, member, True, protocol, True))
+    with torch.device("meta"):  # for what is told no device
+        made = list(lira._without_each(phi, member, True, protocol, True))
+    assert all(torch.equal(a, b) for (_, a), (_, b) in zip(made, wanted, strict=True))
