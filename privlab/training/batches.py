@@ -53,6 +53,13 @@ def pair(images: Labelled) -> tuple[Tensor, Tensor]:
     return pixels, labels.long()
 
 
+def seed_dropout(device: torch.device, seed: int) -> None:
+    """Seed the global generators that a model on this device draws from."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index].manual_seed(seed)
+
+
 def check_unit(pixels: Tensor) -> None:
     """Raise ValueError for floats that leave [0, 1]."""
     if pixels.is_floating_point():

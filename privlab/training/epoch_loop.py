@@ -45,7 +45,7 @@ def train(
     step: one step of all networks.  run: keeps a checkpoint each epoch; from there a second call goes on.
     watch: called after each epoch with how many are done, the networks in eval mode, before the epoch is kept. It may raise to stop.
     """
-    begun = 0
+    begun, device = 0, next(parameter.device for net in networks.values() for parameter in net.parameters())
     if "checkpoint" in run.names():
         parts = store.parted(run.load("checkpoint"))
         begun = int(parts["done"]["epochs"])
@@ -58,8 +58,8 @@ def train(
         draw = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
         for net in networks.values():
             net.train()
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed * 1_000_003 + epoch)  # for dropout
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            batches.seed_dropout(device, seed * 1_000_003 + epoch)
             order = torch.randperm(n, generator=draw)
             for rows in order[: n // batch_size * batch_size].split(batch_size):
                 step(rows, draw)

@@ -313,9 +313,7 @@ def _seed(device: torch.device, seed: int, epoch: int) -> torch.Generator:
     """Seed the global generators, which dropout (torch) and mixup (NumPy) draw from, and return one for order and augmentation."""
     words = np.random.SeedSequence([seed, epoch]).generate_state(3, np.uint64)
     np.random.seed(words[:1].view(np.uint32))
-    torch.default_generator.manual_seed(int(words[1]))
-    if device.type == "cuda":
-        torch.cuda.default_generators[device.index].manual_seed(int(words[1]))
+    batches.seed_dropout(device, int(words[1]))
     return torch.Generator().manual_seed(int(words[2]))
 
 
