@@ -104,7 +104,7 @@ def find(model: nn.Module, leak: Leak) -> Patches:
         raise ValueError("model: all its parameters are frozen; call model.requires_grad_(True) on the attacker's copy")
     like = next(iter(learnable))
     probe = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(0)).to(like)
-    with torch.random.fork_rng(), torch.enable_grad(), _Calls() as heard:
+    with torch.random.fork_rng([like.device] if like.is_cuda else []), torch.enable_grad(), _Calls() as heard:
         logits = stateless(model)(probe)
         if not isinstance(logits, Tensor):
             raise ValueError(
@@ -174,7 +174,7 @@ def _entering(model: nn.Module, weight: Tensor) -> Callable[[Tensor], Tensor]:
     forward = stateless(model)
 
     def entering(image: Tensor) -> Tensor:
-        with torch.random.fork_rng(), _Calls(weight):
+        with torch.random.fork_rng([weight.device] if weight.is_cuda else []), _Calls(weight):
             try:
                 forward(image)
             except _Reached as reached:

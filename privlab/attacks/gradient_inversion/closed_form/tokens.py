@@ -54,16 +54,16 @@ def known(model: VisionTransformer) -> Tensor:
 
 
 def gradient(leak: Leak, model: nn.Module, name: str) -> Tensor:
-    """One gradient in float64; ValueError where it is missing, broken, zero, or of another model."""
-    gradient, shape = leak[name].double(), model.get_parameter(name).shape
-    if gradient.shape != shape:
+    """One gradient in float64, on the model's device; ValueError where it is missing, broken, zero, or of another model."""
+    gradient, parameter = leak[name], model.get_parameter(name)
+    if gradient.shape != parameter.shape:
         raise ValueError(
-            f"leak: the gradient of {name!r} has shape {tuple(gradient.shape)} and the model's parameter {tuple(shape)}; "
+            f"leak: the gradient of {name!r} has shape {tuple(gradient.shape)} and the model's parameter {tuple(parameter.shape)}; "
             "give the model that the client trained"
         )
     if not gradient.any():
         raise ValueError(f"leak: the gradient of {name!r} is zero everywhere, so it says nothing about the image")
-    return gradient
+    return gradient.to(parameter.device, torch.float64)
 
 
 def require_one(leak: Leak) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 
 from privlab import data, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
-from privlab.attacks.gradient_inversion.closed_form import errors, patches
+from privlab.attacks.gradient_inversion.closed_form import errors, patches, tokens
 from privlab.leak import observe
 
 LABEL = torch.tensor([3])
@@ -244,3 +244,16 @@ def test_a_frozen_copy_is_named():
     leak = observe(model, torch.rand(1, 3, 32, 32), torch.tensor([1]))
     with pytest.raises(ValueError, match="model: all its parameters are frozen"):
         closed_form.patch_embedding(model.requires_grad_(False), leak)
+
+
+def test_a_closed_form_on_a_cpu_asks_no_card_for_its_random_state(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda *_: pytest.fail("a card was initialised"))
+    model = Hand()
+    closed_form.patch_embedding(model, observe(model, picture(), LABEL))
+
+
+def test_a_gradient_goes_where_the_model_is():
+    model = Hand()
+    leak = observe(model, picture(), LABEL)
+    assert tokens.gradient(leak, model.to("meta"), "embed.weight").device.type == "meta"
