@@ -278,11 +278,17 @@ def memory(model: nn.Module, leak: Leak) -> int | None:
 VECTORS = 6  # as long as the update, which a product holds beside the graphs; so the estimate is within a fifth of what was measured
 
 
+def available(device: torch.device) -> float:
+    """Bytes that are free there; on a card with what torch keeps for itself and does not use."""
+    if device.type != "cuda":
+        return machine.memory()[1] * 1e9
+    return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
 def check_memory(model: nn.Module, leak: Leak) -> None:
     """MemoryError, with an estimate, where a Gauss-Newton step would not fit."""
     device = next(model.parameters()).device
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else machine.memory()[1] * 1e9
-    needed = memory(model, leak)
+    free, needed = available(device), memory(model, leak)
     if needed is not None and needed > free:
         raise MemoryError(
             f"leak: its batch of {leak.batch_size} would take about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; "

@@ -517,3 +517,9 @@ def test_a_value_that_cannot_be_hashed_is_named_as_no_sum_of_squares():
     weighted = objectives.weighted(objectives.squared_distance, {"0.weight": 1.0})
     with pytest.raises(ValueError, match="is no sum of squares"):
         GaussNewton((Term("gradients", 1.0, weighted),))
+
+
+def test_memory_that_torch_keeps_on_a_card_and_does_not_use_is_free(monkeypatch):
+    for name, value in dict(mem_get_info=(2, 16), memory_reserved=10, memory_allocated=3).items():
+        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
+    assert curvature.available(torch.device("cuda", 1)) == 2 + 10 - 3
