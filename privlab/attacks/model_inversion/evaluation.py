@@ -73,8 +73,7 @@ class EvaluationModel:
             )
         if len(images) != len(targets):
             raise ValueError(f"targets: {len(targets)} classes for {len(images)} pictures; give one for each")
-        with torch.no_grad():
-            logits = training.logits(self.model, images).cpu()
+        logits, targets = training.logits(self.model, images).cpu(), targets.cpu()
         if (out := targets[(targets < 0) | (targets >= logits.shape[1])]).numel():
             raise ValueError(
                 f"targets: class {int(out[0])} is none of the evaluation model's; it has 0 to {logits.shape[1] - 1}"

@@ -153,3 +153,20 @@ def test_there_is_one_target_for_each_picture():
     judge = evaluation_model(network, 1.0, (torch.rand(3, 3, 32, 32), torch.arange(3)))
     with pytest.raises(ValueError, match="targets: 1 classes for 4 pictures; give one for each"):
         judge.score(torch.rand(4, 3, 32, 32), torch.tensor([0]))
+
+
+class OnCard(torch.Tensor):
+    """It meets no tensor that is elsewhere; `cpu` fetches it."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.cpu:
+            return args[0].as_subclass(torch.Tensor)
+        assert all(type(each) is not torch.Tensor for each in args), f"{func.__name__}: tensors of two devices"
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def test_targets_may_be_on_a_card():
+    judge = evaluation_model(told(), 1.0, PRIVATE)
+    score = judge.score(PRIVATE[0], PRIVATE[1].as_subclass(OnCard))
+    assert score.top1.all() and score.knn.tolist() == [0.0] * 4
