@@ -45,7 +45,7 @@ def split(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss) -> list[
     """Both parts of equation 2, for each block of a timm ResNet or an IR net, from the first to the last.
 
     model: in the mode and the float type it is in; cut and scaled ones too. A removed shortcut gives 0.
-    images: (n, channels, height, width) in [0, 1], put through the model's own preprocessing.  labels: (n,).
+    images: (n, channels, height, width) in [0, 1], moved to the model and put through its own preprocessing.  labels: (n,).
     loss: (logits, labels) -> one number, or one an image, which are summed.
     Raises ValueError for other families, whose blocks have no such sum.
     Source: Koh et al. 2024, section 3.1, equation 2.
@@ -155,12 +155,12 @@ def _measured(
             "(n, channels, height, width), with a label each"
         )
     handles = []
-    devices = [images.device] if images.is_cuda else []
+    like = next(model.parameters())
     try:
         handles = [register(hook) for register, hook in hooks]
-        with torch.enable_grad(), torch.random.fork_rng(devices=devices):
-            pixels, like = images.detach().clone().requires_grad_(), next(model.parameters())
-            value = loss(stateless(model)(preprocessing(model)(pixels.to(like.dtype))), labels).sum()
+        with torch.enable_grad(), torch.random.fork_rng([like.device] if like.is_cuda else []):
+            pixels = images.detach().clone().to(like.device).requires_grad_()
+            value = loss(stateless(model)(preprocessing(model)(pixels.to(like))), labels.to(like.device)).sum()
     finally:
         for handle in handles:
             handle.remove()

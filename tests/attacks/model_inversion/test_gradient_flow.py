@@ -259,3 +259,12 @@ def test_bad_input():
     for x, y in ((images()[0], LABELS), (images(), LABELS[:2]), (images()[:0], LABELS[:0]), (images().byte(), LABELS)):
         with pytest.raises(ValueError, match=r"images: got .* labels; give floats in \[0, 1\]"):
             gradient_flow.norms(resnet(), x, y, summed)
+
+
+def test_images_and_labels_are_moved_to_the_model():
+    def loss(logits, labels):
+        assert logits.device == labels.device
+        return summed(logits, labels)
+
+    found = gradient_flow.norms(resnet().to("meta"), images(), LABELS, loss)
+    assert {each.device.type for each in found.values()} == {"meta"}
