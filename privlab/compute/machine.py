@@ -72,8 +72,22 @@ def cores() -> int:
     return allowed
 
 
+def has_kernels(capability: Sequence[int], built_for: Sequence[str]) -> bool:
+    """Whether a torch computes on a card of this capability, such as (7, 5).
+
+    built_for: torch.cuda.get_arch_list(). Code for sm_80 runs on 8.0 to 8.9, and compute_80 is compiled for any later card.
+    """
+    matches = [match for match in map(re.compile(r"(sm|compute)_(\d+)(\d)").match, built_for) if match]
+    built = [(kind, [int(major), int(minor)]) for kind, major, minor in (match.groups() for match in matches)]
+    return not built or any(  # AMD's cards have other names
+        own <= [*capability] and (kind == "compute" or own[0] == capability[0]) for kind, own in built
+    )
+
+
 def device(name: str = "auto", here: bool = True) -> str:
-    """The torch device to compute on: "auto" is CUDA where there is a card, and the CPU elsewhere. See `exact_float32`, which it calls.
+    """The torch device to compute on: "auto" is CUDA where there is a card that torch has kernels for, and the CPU elsewhere.
+
+    See `exact_float32`, which it calls.
 
     here: whether this machine computes, and not others, whose cards it does not see.
     Raises ValueError as `checked_device` does.
@@ -82,7 +96,9 @@ def device(name: str = "auto", here: bool = True) -> str:
 
     checked_device(name, torch.cuda.device_count if here else None)
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+        cuda = torch.cuda
+        fits = cuda.is_available() and has_kernels(cuda.get_device_capability(), cuda.get_arch_list())
+        name = "cuda" if fits else "cpu"
     exact_float32()
     return name
 

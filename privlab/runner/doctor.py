@@ -23,11 +23,15 @@ OK, NOTE, BROKEN = "ok", "note", "broken"
 # GB of memory and of GPU memory that a profile is made for; the labs' own tables say more precisely what each takes.
 _NEEDS = {"smoke": (2.0, 0.0), "class": (8.0, 0.0), "night": (8.0, 0.0), "gpu": (12.0, 15.0), "paper": (12.0, 15.0)}
 _TORCH = """
-import json, torch
+import json, torch, warnings
 found = {"torch": str(torch.__version__), "cuda": [], "mps": torch.backends.mps.is_available()}
-if torch.cuda.is_available():
-    cards = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    found["cuda"] = [[card.name, card.total_memory / 1e9] for card in cards]
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    if torch.cuda.is_available():
+        cards = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+        found["cuda"] = [[card.name, card.total_memory / 1e9, [card.major, card.minor]] for card in cards]
+        found["built_for"] = torch.cuda.get_arch_list()
+found["said"] = [str(each.message) for each in said]
 print(json.dumps(found), flush=True)
 import torchvision
 torchvision.ops.nms
@@ -139,9 +143,15 @@ def _torch(versions: dict) -> Iterator[Finding]:
         )
     else:
         yield Finding("torch", BROKEN, f"torch {versions['torch']} works, torchvision does not: {lines[-1]}")
-    devices = [f"{name} with {gb:.0f} GB" for name, gb in versions["cuda"]]
+    cards = versions["cuda"]
+    versions["cuda"] = [card for card in cards if machine.has_kernels(card[2], versions["built_for"])]
+    devices = [f"{name} with {gb:.0f} GB" for name, gb, _ in versions["cuda"]]
     why = "a Mac's GPU has no float64, which the proofs need" if versions["mps"] else "torch sees no GPU"
+    if cards:
+        why = f"this torch has no kernels for {', '.join(name for name, *_ in cards)}"
     yield Finding("device", OK, f"device='auto' uses {', '.join(devices) or f'the CPU: {why}'}")
+    for warning in versions["said"]:
+        yield Finding("device", NOTE, f"torch says: {' '.join(warning.split())}")
 
 
 def _version(package: str) -> str:
@@ -197,7 +207,7 @@ def _evidence() -> Iterator[Finding]:
 
 def _profiles(labs: Path, torch: dict) -> Iterator[Finding]:
     total, _ = machine.memory()
-    gpu = max((gb for _, gb in torch.get("cuda", [])), default=0.0)
+    gpu = max((gb for _, gb, _ in torch.get("cuda", [])), default=0.0)
     for profile, (gb, gpu_gb) in _NEEDS.items():
         costs = _costs(labs, profile)
         gb = max(costs.values(), default=gb)

@@ -109,6 +109,24 @@ print(before, with_one, machine.peak_gb())
     assert after == pytest.approx(with_one, abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("capability", "built_for", "chosen"),
+    [
+        ((6, 0), ["sm_75", "sm_80"], "cpu"),  # a P100
+        ((7, 5), ["sm_75", "sm_80"], "cuda"),
+        ((8, 9), ["sm_75", "sm_80"], "cuda"),
+        ((9, 0), ["sm_75", "sm_80"], "cpu"),
+        ((12, 1), ["sm_75", "compute_90"], "cuda"),
+        ((8, 0), ["sm_75", "sm_86", "compute_90"], "cpu"),
+        ((9, 0), ["gfx90a"], "cuda"),
+    ],
+)
+def test_a_card_is_chosen_where_torch_has_kernels_for_it(monkeypatch, capability, built_for, chosen):
+    for name, value in dict(is_available=True, get_device_capability=capability, get_arch_list=built_for).items():
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    assert machine.device("auto") == chosen
+
+
 def test_a_device_is_chosen_or_refused():
     assert machine.device("cpu") == "cpu" and machine.device("auto") in ("cpu", "cuda")
     with pytest.raises(ValueError, match="device='mps' has no float64"):

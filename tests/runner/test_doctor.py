@@ -12,9 +12,9 @@ from privlab.data import sources
 from privlab.ledger import evidence
 from privlab.runner import doctor
 
-WORKS = '{"torch": "2.15.0", "cuda": [], "mps": false}\n{"torchvision": "0.29.2"}\n'
-CARD = '{"torch": "2.15.0", "cuda": [["Some Card", 24.0]], "mps": false}\n{"torchvision": "0.29.2"}\n'
-NMS = '{"torch": "2.13.0", "cuda": [], "mps": false}\n'
+WORKS = '{"torch": "2.15.0", "cuda": [], "mps": false, "said": []}\n{"torchvision": "0.29.2"}\n'
+CARD = WORKS.replace('"cuda": []', '"cuda": [["Some Card", 24.0, [8, 6]]], "built_for": ["sm_80"]')
+NMS = '{"torch": "2.13.0", "cuda": [], "mps": false, "said": []}\n'
 
 
 @pytest.fixture
@@ -75,6 +75,15 @@ def test_profiles_follow_memory_gpu_and_what_the_labs_say(torch_says, tmp_path, 
         found(tmp_path, "smoke")[0].text
         == "needs 40.0 GB of memory (lab 03 needs the most): no, this machine has 32.0 GB of memory"
     )
+
+
+def test_a_card_without_kernels_is_no_gpu_and_torchs_warnings_are_passed_on(torch_says, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "memory", lambda: (32.0, 30.0))
+    torch_says(CARD.replace("[8, 6]", "[6, 0]").replace('"said": []', '"said": ["The driver is\\ntoo old"]'))
+    device, warning = found(tmp_path, "device")
+    assert device.text == "device='auto' uses the CPU: this torch has no kernels for Some Card"
+    assert (warning.state, warning.text) == ("note", "torch says: The driver is too old")
+    assert found(tmp_path, "gpu")[0].text.endswith("no, there is no GPU")
 
 
 def test_packages_missing_or_too_old(torch_says, tmp_path, monkeypatch):
