@@ -182,7 +182,7 @@ def named(recipe: Recipe | str, device: str | torch.device = "cpu", own_steps: b
 def computes_bf16(device: str | torch.device) -> bool:
     """Whether this kind of device has instructions for bfloat16; where it has none, autocast works and is slower than float32."""
     if torch.device(device).type == "cuda":
-        return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8
+        return torch.cuda.is_available() and torch.cuda.get_device_capability(device)[0] >= 8
     return torch.device(device).type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 

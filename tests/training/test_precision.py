@@ -117,3 +117,10 @@ def test_defended_networks_train_in_bf16(defence):
         model = build("resnet18", seed=0, num_classes=3, stem="cifar")
         curves[precision] = training.fit(model, images, recipe, seed=0, defences=(defence,), progress=False).objective
     assert curves["bf16"] == pytest.approx(curves["full"], rel=0.05) and curves["bf16"] != curves["full"]
+
+
+def test_the_card_that_is_asked_about_is_the_one_that_computes(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    cards = {torch.device("cuda:0"): (7, 5), torch.device("cuda:1"): (9, 0)}
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device="cuda:0": cards[torch.device(device)])
+    assert [recipes.computes_bf16(card) for card in cards] == [False, True]
