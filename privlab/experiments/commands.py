@@ -37,7 +37,10 @@ def add_measure(commands: argparse._SubParsersAction) -> None:
         "--minutes", type=float, metavar="N", help="start no repeat after this many minutes (default: measure all)"
     )
     parser.add_argument(
-        "--jobs", type=int, metavar="N", help="processes, one thread each (default: as many as there are cores)"
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="processes, one thread each (default: as many as there are cores; on a GPU, 1)",
     )
     parser.add_argument(
         "--cluster", metavar="ADDRESS", help="address of a Dask scheduler whose workers can read this folder"
