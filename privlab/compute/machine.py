@@ -72,16 +72,16 @@ def cores() -> int:
     return allowed
 
 
-def has_kernels(capability: Sequence[int], built_for: Sequence[str]) -> bool:
+def has_kernels(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
     """Whether a torch computes on a card of this capability, such as (7, 5).
 
     built_for: torch.cuda.get_arch_list(). Code for sm_80 runs on 8.0 to 8.9, and compute_80 is compiled for any later card.
     """
-    matches = [match for match in map(re.compile(r"(sm|compute)_(\d+)(\d)").match, built_for) if match]
-    built = [(kind, [int(major), int(minor)]) for kind, major, minor in (match.groups() for match in matches)]
-    return not built or any(  # AMD's cards have other names
-        own <= [*capability] and (kind == "compute" or own[0] == capability[0]) for kind, own in built
-    )
+    named = [match for match in map(re.compile(r"(sm|compute)_(\d+)(\d)").match, built_for) if match]
+    built = [(match[1], (int(match[2]), int(match[3]))) for match in named]
+    if not built:  # AMD's have other names
+        return True
+    return any(own <= capability and (kind == "compute" or own[0] == capability[0]) for kind, own in built)
 
 
 def device(name: str = "auto", here: bool = True) -> str:

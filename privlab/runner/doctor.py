@@ -144,7 +144,7 @@ def _torch(versions: dict) -> Iterator[Finding]:
     else:
         yield Finding("torch", BROKEN, f"torch {versions['torch']} works, torchvision does not: {lines[-1]}")
     cards = versions["cuda"]
-    versions["cuda"] = [card for card in cards if machine.has_kernels(card[2], versions["built_for"])]
+    versions["cuda"] = [card for card in cards if machine.has_kernels(tuple(card[2]), versions["built_for"])]
     devices = [f"{name} with {gb:.0f} GB" for name, gb, _ in versions["cuda"]]
     why = "a Mac's GPU has no float64, which the proofs need" if versions["mps"] else "torch sees no GPU"
     if cards:

@@ -2,7 +2,8 @@
 
 Every epoch draws from generators seeded by (seed, epoch) alone. So a checkpoint at the end of an epoch needs no generator's state,
 what is measured between two epochs cannot change the next one, and an interrupted training that goes on ends as the uninterrupted
-one does, to the bit, on the same device with the same number of threads.
+one does: to the bit on a CPU with the same number of threads, and up to rounding on a GPU, where the backward passes of attention and
+of pooling may add in another order each time.
 """
 
 from __future__ import annotations

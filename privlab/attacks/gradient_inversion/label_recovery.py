@@ -184,9 +184,7 @@ def classifier(model: nn.Module, image_shape: Sequence[int]) -> str:
         owner = owner[0] if isinstance(owner, tuple | list) else owner
         layers = [m for m in owner.modules() if any(True for _ in m.parameters(recurse=False))]
         layer = layers[-1] if layers else owner
-        pointwise = (
-            isinstance(layer, nn.Conv2d) and layer is owner and layer.kernel_size == (1, 1)
-        )  # a few, behind pooling
+        pointwise = isinstance(layer, nn.Conv2d) and layer is owner and layer.kernel_size == (1, 1)  # behind pooling
         if not isinstance(layer, nn.Linear) and not pointwise:
             last = type(layer).__name__ if layers else "no layer with parameters"
             raise ValueError(
@@ -208,7 +206,7 @@ def _answering(model: nn.Module, image_shape: Sequence[int]) -> nn.Linear:
             logits = stateless(model)(preprocessing(model)(probe.to(like)))
     except RuntimeError as error:
         raise ValueError(
-            f"model: this {type(model).__name__} does not take images of {tuple(image_shape)} ({error}); "
+            f"model: this {type(model).__name__} answers images of {tuple(image_shape)} with an error ({error}); "
             "give the model that the client trained"
         ) from error
     finally:
