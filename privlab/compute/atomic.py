@@ -1,20 +1,53 @@
-"""Files that appear whole or not at all. Apart from `store`: who only writes text need not load torch."""
+"""Files that appear whole or not at all, in folders that several people may share. Apart from `store`: who only writes text need not load
+torch."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["make_folder", "write_atomic"]
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+__all__ = ["make_folder", "share", "shared_folder", "shared_lock", "write_atomic"]
+
+
+def share(path: Path) -> None:
+    """Let whoever may write in its folder write to what was made there, so that several people can use one store."""
+    with contextlib.suppress(OSError):  # it is another's, who has shared it
+        path.chmod(path.stat().st_mode | _writers(path.parent))
+
+
+def shared_folder(path: Path) -> None:
+    """Make a folder, and those above it, where they are missing; each is shared with those who may write where it was made."""
+    if not path.is_dir():
+        shared_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        share(path)
+
+
+def shared_lock(path: Path) -> FileLock:
+    """A lock that whoever may write in its folder can take, in turn."""
+    from filelock import FileLock
+
+    return FileLock(path, mode=0o644 | _writers(path.parent))
+
+
+def _writers(folder: Path) -> int:
+    """Who beside its owner may write in a folder, as bits of its mode; nobody in one that is everybody's, such as /tmp."""
+    mode = folder.stat().st_mode
+    return 0 if mode & stat.S_ISVTX else mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def make_folder(path: Path) -> None:
     """A folder to write in, made where it is missing.  Raises OSError in one line: a file may stand there, or the disk be closed."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        shared_folder(path)
     except OSError as error:
         why = "it is a file" if path.is_file() else error.strerror
         raise type(error)(f"out={str(path)!r} cannot be a folder to write in: {why}; give another") from None
@@ -31,7 +64,7 @@ def write_atomic(path: Path | str, content: bytes | Iterable[bytes], size: int |
     target = Path(os.path.realpath(path))
     part = target.with_name(f".{target.name}.{secrets.token_hex(6)}")  # beside it, as a rename must not cross disks
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        shared_folder(target.parent)
         if path.exists() and not (
             path.is_file() or path.is_dir()
         ):  # a device or a pipe, such as /dev/null, stays what it is

@@ -16,16 +16,18 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import safetensors
 import safetensors.torch
 import torch
-from filelock import FileLock
 from torch import Tensor
 
 from privlab.compute import places, reading
-from privlab.compute.atomic import write_atomic
+from privlab.compute.atomic import shared_lock, write_atomic
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 __all__ = [
     "Run", "digest", "environment", "folder", "from_bytes", "joined", "key", "keyed", "parted", "to_bytes", "versions", "write_atomic"
@@ -187,7 +189,7 @@ class Run:
         """Keeps a late writer from replacing a file between its hash and the end of `finish`."""
         if not (self.path / _CONFIG).exists():
             write_atomic(self.path / _CONFIG, json.dumps(self.config, indent=1).encode())
-        return FileLock(self.path / ".lock")
+        return shared_lock(self.path / ".lock")
 
     def _read(self, name: str) -> tuple[bytes, Path]:
         path = self.path / name

@@ -22,8 +22,6 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from filelock import FileLock
-
 from privlab.compute import atomic, places
 
 __all__ = [
@@ -161,7 +159,7 @@ def _rows(file: Path, state: tuple[int, int, int] | None) -> tuple[Repeat | None
 def make_writable(root: Path) -> None:
     """A folder of evidence that can be added to, made where it is missing.  Raises OSError, in one line, for one that cannot."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        atomic.shared_folder(root)
         tempfile.TemporaryFile(dir=root).close()
     except OSError as error:
         raise type(error)(
@@ -190,8 +188,9 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
     """
     line = json.dumps(asdict(_checked(row)), allow_nan=False).encode() + b"\n"
     file = path(experiment, size, root)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(file.with_name(f".{file.name}.lock")), open(file, "ab+") as out:
+    atomic.shared_folder(file.parent)
+    with atomic.shared_lock(file.with_name(f".{file.name}.lock")), open(file, "ab+") as out:
+        atomic.share(file)
         if out.tell():
             out.seek(-1, os.SEEK_END)
             if out.read(1) != b"\n":
@@ -274,8 +273,8 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> tuple
     """
     root = root or folder()
     file = root / "registered.jsonl"
-    root.mkdir(parents=True, exist_ok=True)
-    with FileLock(root / ".registered.jsonl.lock"):
+    atomic.shared_folder(root)
+    with atomic.shared_lock(root / ".registered.jsonl.lock"):
         kept, new = list(registrations(root)), []
         for entry in entries:
             earlier = [r for r in kept if (r.experiment, r.size) == (entry.experiment, entry.size)]

@@ -448,3 +448,20 @@ def test_the_store_may_be_named_from_home_and_pieces_need_no_size(monkeypatch, t
     (tmp_path / "a").write_text("a file")
     with pytest.raises(OSError, match=r"cannot write .*/a/b: .*; make room or choose another folder"):
         atomic.write_atomic(tmp_path / "a" / "b", iter([b"1", b"2"]))
+
+
+@pytest.mark.parametrize(("mode", "shared"), [(0o777, 0o022), (0o775, 0o020), (0o755, 0), (0o1777, 0)])
+def test_who_may_write_in_a_folder_may_use_what_is_made_in_it(tmp_path, mode, shared):
+    tmp_path.chmod(mode)
+    before = os.umask(0o022)
+    try:
+        store.Run("victim", {"lr": 1}, tmp_path).note("trace", [1])
+        row = evidence.Repeat(1, "abc", {"psnr[a]": 1.0}, 1.0, 1.0)
+        evidence.append("april.architectures", "class", row, tmp_path)
+        with sources._alone(tmp_path, "faces"):
+            made = [
+                path for path in tmp_path.rglob("*") if path.name not in ("config.json", "trace.json")
+            ]  # replaced whole
+    finally:
+        os.umask(before)
+    assert len(made) == 8 and {path.stat().st_mode & 0o022 for path in made} == {shared}
