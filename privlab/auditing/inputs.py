@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from privlab import data, models
+from privlab.compute import reading
 from privlab.data import attributes, sources
 from privlab.models import morph_steps, zoo
 from privlab.models.forward import preprocessing
@@ -91,13 +92,13 @@ def photographs(
         labels = dataset.labels[rows]
     else:
         folder = Path(where)
-        files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES) if folder.is_dir() else []
+        files = [f for f in reading.visible(folder, "**/*") if f.suffix.lower() in SUFFIXES]
         if not files:
             lacks = "holds no image" if folder.is_dir() else "is neither a folder nor a known set"
             raise ValueError(f"images={where!r} {lacks}{sources.nearest(where, data.names())}")
         files = [files[i] for i in torch.randperm(len(files), generator=order)[: COUNT + PUBLIC].tolist()]
         pixels = [_opened(file, shape) for file in files]
-        classes = sorted({f.name for f in folder.iterdir() if f.is_dir()})
+        classes = [f.name for f in reading.visible(folder) if f.is_dir()]
         tops = [file.relative_to(folder).parts[0] for file in files]
         labels = torch.tensor([classes.index(top) if top in classes else -1 for top in tops])
     images = torch.cat(pixels)  # (up to COUNT + PUBLIC, channels, height, width)

@@ -1,4 +1,4 @@
-"""Files read back: what lies in them in its type, or one line that names the path, what is wrong, and what would do.
+"""Files read back: which of a folder, what lies in them in its type, or one line that names the path, what is wrong, and what would do.
 
 A file may have been cut, edited, swapped for another or closed to us since it was written. Without torch, as `atomic`.
 """
@@ -15,7 +15,19 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 
-__all__ = ["guarded", "json_file", "typed"]
+__all__ = ["guarded", "json_file", "typed", "visible"]
+
+
+def visible(folder: Path | str, pattern: str = "*") -> list[Path]:
+    """What a person has put into a folder, sorted: nothing in or behind a hidden name, such as Jupyter's .ipynb_checkpoints.
+
+    pattern: of pathlib's `glob`.  __MACOSX, which macOS adds to an archive, counts as hidden.
+    """
+    folder = Path(folder)
+    inside = {path: path.relative_to(folder).parts for path in folder.glob(pattern)}
+    return sorted(
+        path for path, parts in inside.items() if not any(p.startswith(".") or p == "__MACOSX" for p in parts)
+    )
 
 
 @contextmanager

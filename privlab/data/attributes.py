@@ -30,6 +30,7 @@ from torch import Tensor
 from torchvision.datasets import CelebA
 from tqdm.auto import tqdm
 
+from privlab.compute import reading
 from privlab.data import integrity, sources
 from privlab.data.images import NORMALISE, Normalise
 from privlab.data.images import load as load_images
@@ -154,7 +155,7 @@ def utkface(folder: Path) -> Rows:
     gender 0 male, 1 female; race 0 to 4. The few files whose names lack a part, and the race "Others", are left out.
     """
     needs(folder, [folder], "photographs such as 25_0_2_20170116174525125.jpg.chip.jpg")
-    named = [(path, re.match(r"(\d+)_([01])_([0-4])_\d+\.", path.name)) for path in sorted(folder.glob("*.jpg"))]
+    named = [(path, re.match(r"(\d+)_([01])_([0-4])_\d+\.", path.name)) for path in reading.visible(folder, "*.jpg")]
     labelled = [(path, match) for path, match in named if match and int(match[3]) < len(UTK_RACES)]
     if not labelled:
         raise ValueError(

@@ -27,6 +27,7 @@ from safetensors import safe_open
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from privlab.compute import reading
 from privlab.data import attributes, integrity, sources
 from privlab.data.attributes import needs
 from privlab.data.images import Images, Normalise
@@ -187,7 +188,7 @@ def facescrub(folder: Path) -> Rows:
     """
     halves = [folder / "actors" / "faces", folder / "actresses" / "faces"]
     needs(folder, halves, "FaceScrub's cropped faces, in folders such as actors/faces/Aaron_Eckhart")
-    people = [person for half in halves for person in sorted(half.iterdir()) if person.is_dir()]
+    people = [person for half in halves for person in reading.visible(half) if person.is_dir()]
     names = [person.name for person in people]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"folder={str(folder)!r} has {twice[0]!r} among actors and actresses; one person is one class")
@@ -226,7 +227,7 @@ def stanford_dogs(folder: Path) -> Rows:
     """
     images, boxes = folder / "Images", folder / "Annotation"
     needs(folder, [images], "Stanford Dogs, in folders such as Images/n02085620-Chihuahua")
-    breeds = sorted(breed for breed in images.iterdir() if breed.is_dir())
+    breeds = [breed for breed in reading.visible(images) if breed.is_dir()]
     photos, labels, classes = _by_folder(folder, breeds, [breed.name.split("-", 1)[-1] for breed in breeds])
     if boxes.is_dir():
         files = [boxes / photo.path.parent.name / photo.path.stem for photo in photos]
@@ -244,7 +245,7 @@ def ffhq(folder: Path) -> Rows:
     large, small = folder / "images1024x1024", folder / "thumbnails128x128"
     photos = large if large.exists() else small
     needs(folder, [photos], "FFHQ's photographs, in folders such as thumbnails128x128/00000 or images1024x1024/00000")
-    paths = sorted(path for path in photos.glob("*/*.png") if re.fullmatch(r"\d{5}", path.stem))
+    paths = [path for path in reading.visible(photos, "*/*.png") if re.fullmatch(r"\d{5}", path.stem)]
     if not paths:
         raise ValueError(f"{photos} holds no photographs such as 00000/00000.png, in the authors' folders")
     last = {path.parent: int(path.stem) for path in paths}
@@ -268,7 +269,7 @@ HOMES = {
 def _by_folder(folder: Path, people: list[Path], names: list[str]) -> Rows:
     """One class a folder, its photographs in order of name; an empty folder is told."""
     by_person = [
-        sorted(path for path in person.iterdir() if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
+        [path for path in reading.visible(person) if path.suffix.lower() in (".jpg", ".jpeg", ".png")]
         for person in people
     ]
     if empty := [person for person, photos in zip(people, by_person, strict=True) if not photos]:

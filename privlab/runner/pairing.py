@@ -18,6 +18,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
+from privlab.compute import reading
 from privlab.compute.atomic import write_atomic
 from privlab.runner import launch_buttons
 
@@ -80,7 +81,7 @@ def text(source: Path, place: launch_buttons.Repository | None = None) -> str:
 
 def _found(folder: Path, suffix: str) -> list[Path]:
     """The files of a suffix among the labs, and among what goes deeper."""
-    return [path for here in (folder, folder / DEEPER) for path in sorted(here.glob(f"*{suffix}"))]
+    return [path for here in (folder, folder / DEEPER) for path in reading.visible(here, f"*{suffix}")]
 
 
 def stale(folder: Path) -> list[Path]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 import math
-import os
 import re
 import stat
 from collections import Counter, defaultdict
@@ -88,17 +87,12 @@ def _student(name: str) -> str:
     return name if _GUESSES.match(name) else by_file(name).casefold() or name
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    count = 0
-    for place, folders, names in os.walk(folder, followlinks=False):
-        folders.sort()
-        for name in sorted(names):
-            if is_one(name):
-                if (count := count + 1) > FILES:
-                    raise ValueError(
-                        f"{str(folder)!r} holds more than {FILES:,} files of guesses; give a smaller folder"
-                    )
-                yield Path(place, name)
+def _files(folder: Path) -> list[Path]:
+    found = [path for path in reading.visible(folder, "**/*") if is_one(path.name)]
+    files = sorted(found, key=lambda path: (path.parent, path.name))  # what lies deeper comes later, and counts
+    if len(files) > FILES:
+        raise ValueError(f"{str(folder)!r} holds more than {FILES:,} files of guesses; give a smaller folder")
+    return files
 
 
 def _checked(content: Any) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -112,3 +112,14 @@ def test_an_object_of_some_fields_keeps_its_others_and_may_lack_those_that_may_b
     assert reading.typed(fields, {"status": "ok", "more": []}) == {"status": "ok", "more": [], "peak": None}
     with pytest.raises(ValueError, match=r"it has no field 'status'"):
         reading.typed(fields, {"peak": 1})
+
+
+def test_of_a_strangers_folder_nothing_hidden_is_read(tmp_path):
+    hidden = (".ipynb_checkpoints/a.png", "cat/.ipynb_checkpoints/a-checkpoint.png", "__MACOSX/a.png", "cat/._a.png")
+    for name in ("dog/a.png", "cat/a.png", *hidden):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    home = tmp_path / ".ipynb_checkpoints"  # where the folder itself lies does not matter
+    assert [path.name for path in reading.visible(tmp_path)] == ["cat", "dog"]
+    assert reading.visible(tmp_path, "**/*.png") == [tmp_path / "cat/a.png", tmp_path / "dog/a.png"]
+    assert reading.visible(home) == [home / "a.png"] and reading.visible(tmp_path / "none") == []

@@ -263,7 +263,7 @@ def read(path: Path | str) -> Played:
 
 def files(folder: Path | str) -> list[Path]:
     """Every file in a folder that may hold answers, in the order of the names."""
-    return sorted(path for path in Path(folder).glob("*.json") if path.is_file())
+    return [path for path in reading.visible(folder, "*.json") if path.is_file()]
 
 
 def _of_this_format(content: Any) -> None:

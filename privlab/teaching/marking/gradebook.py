@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import privlab
+from privlab.compute import reading
 from privlab.compute.atomic import write_atomic
 from privlab.teaching.marking import sandbox
 
@@ -73,8 +74,8 @@ def notebooks(folder: Path) -> tuple[list[Path], list[Path]]:
     """
     if not folder.is_dir():
         raise NotADirectoryError(f"{str(folder)!r} is not a folder; give the one that the returned notebooks are in")
-    files = sorted(p for p in folder.rglob("*") if not p.is_dir() or p.is_symlink() or ".ipynb" in p.name.lower())
-    files = [p for p in files if not {".ipynb_checkpoints", "__MACOSX"} & set(p.parts) and not p.name.startswith(".")]
+    every = reading.visible(folder, "**/*")
+    files = [p for p in every if not p.is_dir() or p.is_symlink() or ".ipynb" in p.name.lower()]
     paths = [p for p in files if ".ipynb" in p.name.lower()]
     if not paths:
         raise FileNotFoundError(f"{str(folder)!r} holds no notebook (*.ipynb)")
