@@ -54,9 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status of a command line; what is wrong with it, in one line on standard error."""
     if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _stop)  # this process is ours, and not deaf in the background
-    options = _parser().parse_args(arguments)
     try:
-        return options.call(options)
+        try:
+            options = _parser().parse_args(arguments)
+            return options.call(options)
+        finally:
+            sys.stdout.flush()  # here, since at Python's end a closed pipe can no longer be caught
+    except BrokenPipeError:  # who reads has gone, as in `| head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141  # what a shell says of a program that a closed pipe ended
     except (ValueError, OSError, ImportError) as error:
         print(f"privlab {options.command}: {error}", file=sys.stderr)
         return 2

@@ -262,3 +262,12 @@ def test_the_command_line_says_what_it_can_do_without_torch():
     code = "import sys\nfrom privlab import __main__\n__main__._parser()\nprint({'torch', 'jupytext'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_a_closed_pipe_ends_a_command_quietly():
+    """As in `python -m privlab report | head -1`: with the status that a shell gives such a program, and no traceback."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run([sys.executable, "-m", "privlab", "report"], stdout=writes, stderr=subprocess.PIPE, text=True)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, "")
