@@ -172,7 +172,7 @@ def fairface(folder: Path) -> Rows:
     needs(folder, tables, "FairFace's labels")
     rows: list[Mapping[str, str]] = []
     for table in tables:
-        with table.open(newline="", encoding="utf-8") as file:
+        with table.open(newline="", encoding="utf-8-sig") as file:
             rows += csv.DictReader(file)
     if lacking := [name for name in ("file", "age", "gender", "race") if rows and name not in rows[0]]:
         raise ValueError(f"{tables[0].name} has no column {lacking[0]!r}; it has {', '.join(rows[0])}")

@@ -205,7 +205,7 @@ def celeba_people(folder: Path, people: int = CELEBA_PEOPLE) -> Rows:
     table, photos = inside / "identity_CelebA.txt", inside / "img_align_celeba"
     needs(folder, [table, photos], "CelebA, as torchvision lays it out, with the list of its identities")
     by_person: dict[str, list[Photo]] = {}
-    for number, line in enumerate(table.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(table.read_text(encoding="utf-8-sig").splitlines(), 1):
         if not (match := re.fullmatch(r"(\d+\.(?:jpg|png)) +(\d+)\s*", line)):
             raise ValueError(
                 f"{table}, line {number}: {line[:60]!r} is not a file and an identity, as in '000001.jpg 2880'"

@@ -61,7 +61,7 @@ def checked(path: Path, cure: str, adopt: bool = True) -> Iterator[None]:
     recorded = beside.exists()
     if recorded:
         try:
-            digest, name = beside.read_text(encoding="utf-8").split()
+            digest, name = beside.read_text(encoding="utf-8-sig").split()
             if len(digest) != 64 or name != path.name:
                 raise ValueError(f"it says {name!r}")
         except (OSError, ValueError) as error:

@@ -36,7 +36,7 @@ def repository(root: Path, environment: Mapping[str, str] = os.environ) -> Repos
     Raises ValueError for an address that git could not take, or that would end a string in a notebook.
     """
     try:
-        settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+        settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         settings = {}
     table = settings.get("tool", {}).get("privlab", {})

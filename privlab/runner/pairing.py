@@ -39,7 +39,7 @@ def notebook(source: Path) -> NotebookNode:
 
     Raises ValueError, naming the file, where the source is not a py:percent lab.
     """
-    text = source.read_text(encoding="utf-8")
+    text = source.read_text(encoding="utf-8-sig")
     if "# %%" not in text:
         raise ValueError(f"{source} has no cell; a lab is py:percent, its cells begin with '# %%'")
     lab = jupytext.reads(text, fmt="py:percent")

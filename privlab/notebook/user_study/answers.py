@@ -250,7 +250,7 @@ def read(path: Path | str) -> Played:
     try:
         if path.stat().st_size > LARGEST:
             raise ValueError(f"it has {path.stat().st_size:,} bytes, a game has less than {LARGEST:,}")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_bytes())
         _of_this_format(content)
         del content["format"]
         answers = tuple(Answer(**a) for a in content["answers"])

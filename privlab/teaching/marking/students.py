@@ -74,7 +74,7 @@ class Student:
 def scheme(path: Path) -> Scheme:
     """What a marks.toml says.  Raises OSError, and ValueError that names the entry for what is wrong in it."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Notepad puts a mark of byte order first
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no TOML ({error})") from error
     asked = content.get("student", {})

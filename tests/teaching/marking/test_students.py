@@ -302,3 +302,8 @@ def test_the_command_follows_a_class_until_it_is_interrupted(tmp_path):
     rows = {one["student"]: one for one in csv.DictReader(book.read_text().splitlines())}
     assert float(rows["ada"]["total"]) > float(rows["ben"]["total"]) == 0
     assert sorted(path.name for path in (tmp_path / "told").iterdir()) == ["ada.txt", "ben.txt"]
+
+
+def test_a_scheme_that_notepad_saved_is_read(tmp_path):
+    (tmp_path / "marks.toml").write_text("total = 20\n", encoding="utf-8-sig")
+    assert marking.scheme(tmp_path / "marks.toml").total == 20
