@@ -26,12 +26,12 @@
 # **repeat**, **ledger**.
 
 # %%
-import torch
-
 from privlab import compute, data, experiments, ledger, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import observe
 from privlab.notebook import checks, drawings, pad, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

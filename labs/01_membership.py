@@ -28,13 +28,13 @@
 # %%
 import warnings
 
-from IPython.display import display
-
 from privlab import compute, data, experiments, ledger, models
 from privlab.attacks import membership_inference
 from privlab.experiments import membership, shadow_fleets
 from privlab.metrics import roc
 from privlab.notebook import checks, drawings, member_game, plots, text, widgets
+
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

@@ -25,14 +25,14 @@
 # *About 65 minutes. You need* lab 01. *New words*: **keep matrix**, **fleet**, **margin**, **likelihood ratio**.
 
 # %%
-import torch
-from IPython.display import display
-
 from privlab import compute, data, experiments, ledger, models
 from privlab.attacks.membership_inference import lira
 from privlab.experiments import shadow_fleets
 from privlab.metrics import roc
 from privlab.notebook import checks, drawings, plots, text, two_bells, widgets
+
+import torch
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

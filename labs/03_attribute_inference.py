@@ -26,15 +26,15 @@
 # **auxiliary set**, **majority guess**, **bottleneck**.
 
 # %%
-import torch
-from IPython.display import display
-
 from privlab import compute, data, experiments, ledger
 from privlab.attacks import attribute_inference
 from privlab.experiments import attribute_inference as measured
 from privlab.experiments.shadow_fleets import FAMILIES
 from privlab.models import representations
 from privlab.notebook import checks, drawings, plots, text, widgets
+
+import torch
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

@@ -28,14 +28,14 @@
 # %%
 from dataclasses import replace
 
-import pandas as pd
-import torch
-from IPython.display import display
-
 from privlab import compute, data, experiments, ledger, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.leak import observe
 from privlab.notebook import checks, drawings, player, plots, text, widgets
+
+import pandas as pd
+import torch
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

@@ -29,16 +29,16 @@
 import functools
 import warnings
 
-import torch
-from IPython.display import display
-from scipy.stats import t
-
 from privlab import compute, data, experiments, ledger, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.defences import perturbation
 from privlab.experiments.defended_client import guess as mean_photograph
 from privlab.leak import observe
 from privlab.notebook import checks, drawings, flipbook, plots, text, widgets
+
+import torch
+from IPython.display import display
+from scipy.stats import t
 
 # %% tags=["parameters"]
 profile = "class"

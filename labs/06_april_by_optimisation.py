@@ -27,14 +27,14 @@
 # %%
 from dataclasses import replace
 
-import torch
-
 from privlab import compute, data, experiments, ledger, metrics
 from privlab.attacks import gradient_inversion
 from privlab.experiments import sense_of_place
 from privlab.leak import observe
 from privlab.models import april
 from privlab.notebook import checks, drawings, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

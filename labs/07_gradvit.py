@@ -28,13 +28,13 @@
 from dataclasses import replace
 from itertools import pairwise
 
-from IPython.display import display
-
 from privlab import compute, experiments, ledger, metrics
 from privlab.attacks.gradient_inversion import Term, priors, quasi_newton
 from privlab.experiments.batch_inversion import guesses, photographs, prior, vit
 from privlab.leak import observe
 from privlab.notebook import checks, drawings, plots, schedule_editor, text, widgets
+
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

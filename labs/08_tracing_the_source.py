@@ -28,13 +28,13 @@
 from dataclasses import replace
 from functools import cache
 
-from IPython.display import display
-
 from privlab import compute, data, experiments, ledger, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import observe
 from privlab.notebook import checks, drawings, plots, redaction, text, widgets
+
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

@@ -25,14 +25,14 @@
 # *About 75 minutes. You need* lab 04. *New words*: **stage**, **patchify**, **depthwise**, **inverted bottleneck**, **calibrated weight**.
 
 # %%
+from privlab import compute, experiments, ledger, models
+from privlab.experiments import designs, fourteen_steps
+from privlab.notebook import checks, drawings, morphing, plots, text, widgets
+
 import pandas as pd
 import torch
 from IPython.display import display
 from tqdm.auto import tqdm
-
-from privlab import compute, experiments, ledger, models
-from privlab.experiments import designs, fourteen_steps
-from privlab.notebook import checks, drawings, morphing, plots, text, widgets
 
 # %% tags=["parameters"]
 profile = "class"

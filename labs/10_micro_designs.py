@@ -28,12 +28,12 @@
 # %%
 import itertools
 
-import torch
-from IPython.display import display
-
 from privlab import compute, experiments, ledger
 from privlab.experiments import designs, micro_designs
 from privlab.notebook import checks, drawings, plots, switchboard, text, widgets
+
+import torch
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

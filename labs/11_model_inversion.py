@@ -29,9 +29,6 @@
 # on them. These people agreed to be in a research data set. Never show a reconstruction of a person to somebody who may take it for a photograph.
 
 # %%
-import torch
-from IPython.display import display
-
 from privlab import compute, experiments, ledger, models
 from privlab.attacks.model_inversion import losses
 from privlab.experiments import private_people
@@ -44,6 +41,9 @@ from privlab.notebook import (
     text,
     widgets,
 )
+
+import torch
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

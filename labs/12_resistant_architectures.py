@@ -27,14 +27,14 @@
 # The people are those of the ORL set again, who were photographed for science. Do not show what you reconstruct where it is taken for a photograph.
 
 # %%
-import numpy as np
-import pandas as pd
-from IPython.display import display
-
 from privlab import compute, experiments, ledger
 from privlab.experiments import private_people, resistant_architectures
 from privlab.metrics import tradeoff
 from privlab.notebook import checks, drawings, plots, text, user_study, widgets
+
+import numpy as np
+import pandas as pd
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

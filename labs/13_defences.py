@@ -27,13 +27,13 @@
 # %%
 import math
 
-from IPython.display import display
-
 from privlab import compute, experiments, ledger, models
 from privlab.experiments import defended_client
 from privlab.experiments.defended_client import guess, size, spent
 from privlab.leak import observe
 from privlab.notebook import checks, drawings, plots, red_blue, text, widgets
+
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

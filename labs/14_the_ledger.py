@@ -26,13 +26,13 @@
 # *Words that are new here*: **power**.
 
 # %%
+from privlab import experiments, ledger
+from privlab.notebook import checks, drawings, plots, referee, text, widgets
+
 import numpy as np
 import pandas as pd
 from IPython.display import display
 from scipy.stats import t
-
-from privlab import experiments, ledger
-from privlab.notebook import checks, drawings, plots, referee, text, widgets
 
 pd.set_option("display.max_colwidth", None)  # no sentence is cut
 

@@ -25,14 +25,14 @@
 # *About 25 minutes. You need* lab 01.
 
 # %%
-import pandas as pd
-import torch
-
 from privlab import compute, data, experiments
 from privlab.attacks import membership_inference
 from privlab.experiments import shadow_fleets
 from privlab.metrics import roc
 from privlab.notebook import checks, plots, text, widgets
+
+import pandas as pd
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

@@ -26,10 +26,10 @@
 # %%
 from inspect import getsource
 
-import torch
-
 from privlab.attacks import membership_inference
 from privlab.notebook import checks, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

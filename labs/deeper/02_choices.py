@@ -26,13 +26,13 @@
 # %%
 from inspect import getsource
 
-import pandas as pd
-from IPython.display import display
-
 from privlab import compute, experiments
 from privlab.attacks.membership_inference import lira
 from privlab.experiments import shadow_fleets
 from privlab.notebook import plots, text, widgets
+
+import pandas as pd
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

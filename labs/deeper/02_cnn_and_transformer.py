@@ -26,12 +26,12 @@
 # %%
 import warnings
 
-from IPython.display import display
-
 from privlab import compute, experiments
 from privlab.experiments import shadow_fleets
 from privlab.metrics import roc
 from privlab.notebook import plots, text, widgets
+
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

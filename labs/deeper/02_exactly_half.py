@@ -25,10 +25,10 @@
 # %%
 from inspect import getsource
 
-from IPython.display import display
-
 from privlab import compute, data, experiments
 from privlab.notebook import plots, text, widgets
+
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

@@ -24,10 +24,10 @@
 # *About 25 minutes. You need* lab 03. *New words*: **macro-F1**.
 
 # %%
-from IPython.display import display
-
 from privlab import compute, data, experiments
 from privlab.notebook import checks, plots, text, widgets
+
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

@@ -24,10 +24,10 @@
 # *About 15 minutes. You need* lab 03.
 
 # %%
-from IPython.display import display
-
 from privlab import compute, experiments
 from privlab.notebook import plots, text, widgets
+
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

@@ -25,12 +25,12 @@
 # *About 50 minutes. You need* lab 04.
 
 # %%
-import pandas as pd
-import torch
-
 from privlab import compute, experiments
 from privlab.attacks import gradient_inversion
 from privlab.notebook import checks, plots, widgets
+
+import pandas as pd
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

@@ -26,11 +26,11 @@
 # **conjugate gradients**.
 
 # %%
-import torch
-
 from privlab import compute, experiments
 from privlab.attacks import gradient_inversion
 from privlab.notebook import checks, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

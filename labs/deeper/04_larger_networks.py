@@ -25,10 +25,10 @@
 # *About 25 minutes. You need* lab 04.
 
 # %%
-import pandas as pd
-
 from privlab import compute, experiments, ledger
 from privlab.notebook import plots, text, widgets
+
+import pandas as pd
 
 # %% tags=["parameters"]
 profile = "class"

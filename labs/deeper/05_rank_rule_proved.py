@@ -24,12 +24,12 @@
 # *About 25 minutes. You need* lab 05, and linear algebra with row spaces.
 
 # %%
-import torch
-
 from privlab import compute, data, experiments, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import observe
 from privlab.notebook import plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

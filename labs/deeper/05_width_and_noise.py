@@ -28,13 +28,13 @@
 import functools
 import warnings
 
-import torch
-
 from privlab import compute, data, experiments, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.defences import perturbation
 from privlab.leak import observe
 from privlab.notebook import checks, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

@@ -24,10 +24,10 @@
 # *About 50 minutes. You need* lab 06.
 
 # %%
-import torch
-
 from privlab import compute, data, experiments, ledger, metrics
 from privlab.notebook import checks, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

@@ -25,14 +25,14 @@
 # %%
 import warnings
 
-import torch
-
 from privlab import compute, data, experiments, metrics
 from privlab.attacks import gradient_inversion
 from privlab.experiments import sense_of_place
 from privlab.leak import observe
 from privlab.models import april
 from privlab.notebook import player, plots, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

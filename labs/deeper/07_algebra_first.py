@@ -23,12 +23,12 @@
 # *About 45 minutes. You need* labs 05 and 07.
 
 # %%
-import torch
-from IPython.display import display
-
 from privlab import compute, experiments
 from privlab.experiments.batch_family import CURVED, gauss_newton, lbfgs
 from privlab.notebook import checks, plots, text, widgets
+
+import torch
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

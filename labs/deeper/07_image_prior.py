@@ -26,15 +26,15 @@
 # %%
 from inspect import getsource
 
-import torch
-import torch.nn.functional as F
-
 from privlab import compute, experiments, metrics
 from privlab.attacks import gradient_inversion
 from privlab.experiments.batch_inversion import STDS, gradvit, photographs, prior, vit
 from privlab.experiments.gradvit import ablation_rows
 from privlab.leak import observe
 from privlab.notebook import player, plots, widgets
+
+import torch
+import torch.nn.functional as F
 
 # %% tags=["parameters"]
 profile = "class"

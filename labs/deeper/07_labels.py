@@ -23,11 +23,11 @@
 # *About 25 minutes. You need* lab 07.
 
 # %%
-import torch
-
 from privlab import compute, experiments
 from privlab.experiments.batch_inversion import STDS, photographs, vit
 from privlab.notebook import checks, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

@@ -26,12 +26,12 @@
 # %%
 from dataclasses import replace
 
-import torch
-
 from privlab import data, experiments, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import observe
 from privlab.notebook import checks, flipbook, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

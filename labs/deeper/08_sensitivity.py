@@ -25,15 +25,15 @@
 # *About 25 minutes. You need* lab 08, and from linear algebra eigenvalues. *New words*: **sensitivity**, **pull**.
 
 # %%
+from privlab import data, models
+from privlab.leak import observe
+from privlab.notebook import plots, text, widgets
+
 import pandas as pd
 import torch
 import torch.nn.functional as F
 from IPython.display import display
 from torch import func
-
-from privlab import data, models
-from privlab.leak import observe
-from privlab.notebook import plots, text, widgets
 
 # %% tags=["parameters"]
 profile = "class"

@@ -26,13 +26,13 @@
 # %%
 from inspect import getsource
 
-import torch
-from IPython.display import display
-
 from privlab import data, experiments, models
 from privlab.attacks.gradient_inversion import sensitivity
 from privlab.experiments import fourteen_steps
 from privlab.notebook import checks, plots, text, widgets
+
+import torch
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

@@ -24,11 +24,11 @@
 # *About 20 minutes. You need* lab 09. There is no new word. How Gauss-Newton works is in [a deeper notebook of lab 04](04_gauss_newton.ipynb); you can do without it.
 
 # %%
-import torch
-
 from privlab import experiments, models
 from privlab.experiments import fourteen_steps
 from privlab.notebook import checks, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

@@ -25,13 +25,13 @@
 # *About 25 minutes. You need* lab 09. There is no new word.
 
 # %%
-import pandas as pd
-import torch
-from IPython.display import display
-
 from privlab import experiments, ledger, models
 from privlab.experiments import fourteen_steps
 from privlab.notebook import flipbook, plots, text, widgets
+
+import pandas as pd
+import torch
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

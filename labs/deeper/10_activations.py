@@ -26,13 +26,13 @@
 # %%
 from inspect import getsource
 
-import pandas as pd
-import torch
-
 from privlab import data, experiments
 from privlab.experiments import designs, micro_designs
 from privlab.models import morph
 from privlab.notebook import plots, text, widgets
+
+import pandas as pd
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

@@ -23,10 +23,10 @@
 # *About 25 minutes. You need* lab 10. [A deeper notebook of lab 09](09_second_order.ipynb) compares the two searches on seven of the steps. There is no new word.
 
 # %%
-import torch
-
 from privlab import experiments
 from privlab.notebook import checks, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

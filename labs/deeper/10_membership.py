@@ -24,12 +24,12 @@
 # *About 30 minutes. You need* labs 01, 02 and 10. There is no new word.
 
 # %%
-import pandas as pd
-import torch
-
 from privlab import experiments
 from privlab.experiments import micro_designs
 from privlab.notebook import checks, plots, text, widgets
+
+import pandas as pd
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

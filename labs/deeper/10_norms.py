@@ -27,12 +27,12 @@
 # %%
 from copy import deepcopy
 
-import torch
-
 from privlab import data, experiments
 from privlab.leak import observe
 from privlab.models import morph
 from privlab.notebook import checks, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

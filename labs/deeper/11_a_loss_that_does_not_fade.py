@@ -25,12 +25,12 @@
 # *About 35 minutes. You need* lab 11. *New words*: **Poincaré distance**.
 
 # %%
-import torch
-
 from privlab import compute, experiments
 from privlab.attacks.model_inversion import losses
 from privlab.experiments import private_people
 from privlab.notebook import checks, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

@@ -25,11 +25,11 @@
 # *About 40 minutes. You need* lab 11. *New words*: **reparameterisation**.
 
 # %%
-import pandas as pd
-
 from privlab import compute, experiments, models
 from privlab.experiments import private_people
 from privlab.notebook import checks, plots, text, widgets
+
+import pandas as pd
 
 # %% tags=["parameters"]
 profile = "class"

@@ -25,13 +25,13 @@
 # *About 35 minutes. You need* lab 11. There is no new word.
 
 # %%
-import pandas as pd
-from IPython.display import display
-
 from privlab import compute, experiments, ledger, models
 from privlab.attacks.model_inversion import gradient_flow, losses
 from privlab.experiments import private_people
 from privlab.notebook import drawings, plots, text, widgets
+
+import pandas as pd
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

@@ -25,14 +25,14 @@
 # *About 35 minutes. You need* lab 12. *New words*: **distillation**.
 
 # %%
-import pandas as pd
-from IPython.display import display
-
 from privlab import compute, data, experiments, training
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import conditional_gan, evaluation, gans
 from privlab.experiments import private_people
 from privlab.notebook import checks, plots, text, widgets
+
+import pandas as pd
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

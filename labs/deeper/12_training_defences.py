@@ -25,12 +25,12 @@
 # *About 35 minutes. You need* lab 12. *New words*: **HSIC**, **information bottleneck**, **differential privacy**.
 
 # %%
-import torch
-
 from privlab import compute, experiments
 from privlab.defences import dp_sgd, regularisers
 from privlab.experiments import private_people, resistant_architectures
 from privlab.notebook import checks, plots, text, widgets
+
+import torch
 
 # %% tags=["parameters"]
 profile = "class"

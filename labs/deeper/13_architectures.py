@@ -24,13 +24,13 @@
 # *About 15 minutes. You need* labs 09 and 13.
 
 # %%
-import numpy as np
-import pandas as pd
-from IPython.display import display
-
 from privlab import compute, experiments
 from privlab.experiments.defended_client import size
 from privlab.notebook import plots, text, widgets
+
+import numpy as np
+import pandas as pd
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

@@ -26,14 +26,14 @@
 # %%
 from inspect import getsource
 
-import numpy as np
-import pandas as pd
-from IPython.display import display
-
 from privlab import compute, experiments, models
 from privlab.defences import dp_sgd
 from privlab.experiments import defended_client
 from privlab.notebook import plots, text, widgets
+
+import numpy as np
+import pandas as pd
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

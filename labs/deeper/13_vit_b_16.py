@@ -24,11 +24,11 @@
 # *About 10 minutes. You need* labs 05 and 13.
 
 # %%
-import numpy as np
-from IPython.display import display
-
 from privlab import compute, experiments
 from privlab.notebook import plots, text, widgets
+
+import numpy as np
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"

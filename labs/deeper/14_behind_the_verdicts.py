@@ -27,10 +27,10 @@
 # %%
 from collections import Counter
 
-import pandas as pd
-
 from privlab import experiments, ledger
 from privlab.notebook import widgets
+
+import pandas as pd
 
 # %% tags=["parameters"]
 profile = "class"
