@@ -40,6 +40,7 @@ device = "auto"
 victim = ""  # another plain ViT of timm in place of ours: "vit_base_patch32_224"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 ours = "vit_small_patch32_224" if profile == "smoke" else "vit_small_patch16_224"
 total, free = compute.machine.memory()

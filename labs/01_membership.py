@@ -43,6 +43,7 @@ device = "auto"
 victim = ""  # one more model to attack, by its timm name: "mobilenetv3_small_050"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "membership.architectures"
 kept = experiments.load(NAME)  # what was measured and committed

@@ -41,6 +41,7 @@ device = "auto"
 victim = ""  # one more model to attack, by its timm name: "mobilenetv3_small_050"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "likelihood_ratio.fleet"
 kept = experiments.load(NAME)  # what was measured and committed

@@ -44,6 +44,7 @@ victim = ""  # one more model to attack, by its timm name: "mobilenetv3_small_05
 faces = ""  # "utkface", "fairface" or "celeba", prepared with data_scripts/prepare.py
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "attribute_inference.architectures"
 kept = experiments.load(NAME)  # what was measured and committed

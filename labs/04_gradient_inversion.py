@@ -75,6 +75,7 @@ drawings.search_loop()
 device = compute.device(device)
 photos = data.load("cifar10_samples")
 photo, label = photos.one(0)  # (1, 3, 32, 32) in [0, 1], and its class
+profile = experiments.profile(profile)
 quick = profile == "smoke"  # narrower networks and fewer steps, to try the code
 steps = 32 if quick else 120
 # "auto": a faster derivative, which checks itself against the exact one

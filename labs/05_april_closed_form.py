@@ -47,6 +47,7 @@ device = "auto"
 victim = ""  # one more stock ViT of timm to attack: "vit_tiny_patch16_224"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 photo, label = data.load("cifar10_samples").one(2)  # (1, 3, 32, 32) in [0, 1]
 

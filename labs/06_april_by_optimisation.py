@@ -42,6 +42,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 quick = profile == "smoke"  # a narrower network and fewer steps, to try the code
 photo, label = data.load("cifar10_samples").one(0)  # (1, 3, 32, 32) in [0, 1]

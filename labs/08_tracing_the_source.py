@@ -42,6 +42,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 quick = profile == "smoke"  # fewer steps, to try the code
 photos = data.load("cifar10_samples")

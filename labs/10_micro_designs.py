@@ -42,6 +42,7 @@ device = "auto"
 
 # %%
 torch.set_num_threads(1)  # networks as small as these are no faster with two
+profile = experiments.profile(profile)
 device = compute.device(device)
 quick = profile == "smoke"  # fewer steps of the search, to try the code
 

@@ -52,6 +52,7 @@ device = "auto"
 faces = ""  # "facescrub" or "celeba_people", prepared with data_scripts/prepare.py
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 kept = experiments.load("model_inversion.skips")  # what was measured and committed
 # Now your machine trains the lab's networks, and attacks them. The bar says how far it

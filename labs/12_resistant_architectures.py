@@ -43,6 +43,7 @@ device = "auto"
 faces = ""  # "facescrub" or "celeba_people", prepared with data_scripts/prepare.py
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "resistant_architectures.defences"
 kept = experiments.load(NAME)  # what was measured and committed

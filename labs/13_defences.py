@@ -41,6 +41,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 kept = experiments.load("defences.one_update")  # what was measured and committed
 kept_cost = experiments.load("defences.training_cost")

@@ -41,6 +41,9 @@ profile = "class"
 seed = 0
 device = "auto"
 
+# %%
+profile = experiments.profile(profile)
+
 # %% [markdown]
 # ## From a claim to a verdict
 #

@@ -36,6 +36,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "membership.architectures"
 kept = experiments.load(NAME)

@@ -26,6 +26,7 @@
 # %%
 from inspect import getsource
 
+from privlab import experiments
 from privlab.attacks import membership_inference
 from privlab.notebook import checks, text, widgets
 
@@ -35,6 +36,9 @@ import torch
 profile = "class"
 seed = 0
 device = "auto"
+
+# %%
+profile = experiments.profile(profile)
 
 # %% [markdown]
 # ## The margin

@@ -40,6 +40,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "likelihood_ratio.fleet"
 kept = experiments.load(NAME)

@@ -39,6 +39,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 pair = experiments.load("membership.architectures")  # both on one draw, four of each
 NAME = "likelihood_ratio.fleet"

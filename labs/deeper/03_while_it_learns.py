@@ -35,6 +35,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "attribute_inference.architectures"
 kept = experiments.load(NAME)

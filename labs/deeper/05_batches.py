@@ -36,6 +36,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 photos = data.load("cifar10_samples")
 pair, labels = photos.take([2, 5])  # (2, 3, 32, 32) in [0, 1]

@@ -37,6 +37,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 photo, label = data.load("cifar10_samples").one(2)  # (1, 3, 32, 32) in [0, 1]
 QKV = "blocks.0.attn.qkv.weight"

@@ -38,6 +38,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 photo, label = data.load("cifar10_samples").one(2)  # (1, 3, 32, 32) in [0, 1]
 model = models.april.build("a", seed=seed).double()

@@ -35,6 +35,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 photos = data.load("cifar10_samples")
 

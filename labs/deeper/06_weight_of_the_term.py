@@ -40,6 +40,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 steps = {"smoke": 3, "class": 40}.get(profile, 1500)  # of what is searched live
 shape = {"smoke": dict(width=224, depth=2), "class": dict(depth=2)}.get(profile, {})

@@ -36,6 +36,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 kept = experiments.load("batch_family.ways")
 mine = experiments.run("batch_family.ways", profile, device=device)

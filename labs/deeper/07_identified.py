@@ -33,6 +33,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 kept = experiments.load("gradvit.batches")
 mine = experiments.run("gradvit.batches", profile, device=device)

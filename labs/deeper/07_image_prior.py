@@ -42,6 +42,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 quick = profile == "smoke"
 width, steps = (128, 20) if quick else (384, 40)

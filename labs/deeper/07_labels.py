@@ -35,6 +35,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 kept = experiments.load("gradvit.labels")
 mine = experiments.run("gradvit.labels", profile, device=device)

@@ -33,6 +33,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 kept = experiments.load("gradvit.attacks")
 mine = experiments.run("gradvit.attacks", profile, device=device)

@@ -33,6 +33,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 model = models.build("vit_cifar", embed_dim=224, depth=3, seed=seed)
 rows = ("all", "without_first", "without_middle", "without_last", "attention", "mlp")

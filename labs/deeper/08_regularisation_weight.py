@@ -34,6 +34,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 kept = experiments.load("tracing_the_source.parts")
 mine = experiments.run("tracing_the_source.parts", profile, device=device)

@@ -39,6 +39,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 photos = data.load("cifar10_samples")
 photo, label = photos.one(0)  # (1, 3, 32, 32) in [0, 1], and its class
 shape = dict(embed_dim=224, depth=3, position_std=1.0, seed=seed)

@@ -25,7 +25,7 @@
 # *About 25 minutes. You need* lab 08, and from linear algebra eigenvalues. *New words*: **sensitivity**, **pull**.
 
 # %%
-from privlab import data, models
+from privlab import data, experiments, models
 from privlab.leak import observe
 from privlab.notebook import plots, text, widgets
 
@@ -39,6 +39,9 @@ from torch import func
 profile = "class"
 seed = 0
 device = "auto"
+
+# %%
+profile = experiments.profile(profile)
 
 # %%
 photos = data.load("cifar10_samples")

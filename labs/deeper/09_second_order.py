@@ -36,6 +36,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 torch.set_num_threads(1)  # networks as small as these are no faster with two
 asked = fourteen_steps.CURVED  # seven of the fourteen steps
 name_of = {n: f"{n}: {models.morph.STEPS[n].name}" for n in asked}

@@ -39,6 +39,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 torch.set_num_threads(1)  # networks as small as these are no faster with two
 STEPS = models.morph.STEPS
 name_of = {n: f"{n}: {STEPS[n].name}" for n in STEPS}

@@ -40,6 +40,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 torch.set_num_threads(1)  # networks as small as these are no faster with two
 KINDS, PATTERNS = micro_designs.KINDS, micro_designs.PATTERNS
 called = {"relu": "ReLU", "gelu": "GELU"}

@@ -34,6 +34,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 torch.set_num_threads(1)  # networks as small as these are no faster with two
 WAYS = (("Adam", "adam"), ("Gauss-Newton", "gauss_newton"))
 BASELINE = {"mean photograph": "psnr[cifar10, mean_photograph]"}  # without a gradient

@@ -37,6 +37,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 torch.set_num_threads(1)  # networks as small as these are no faster with two
 DESIGNS = [*micro_designs.MEMBERS]
 

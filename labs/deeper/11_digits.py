@@ -37,6 +37,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 short = profile == "smoke"
 numbers = private_people.numbers(

@@ -37,6 +37,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 size = experiments.find("model_inversion.identities").size(
     "smoke" if profile == "smoke" else "class"

@@ -40,6 +40,7 @@ device = "auto"
 victim = ""  # another model of timm to attack beside ours: "mobilenetv3_small_050"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 kept = experiments.load("model_inversion.skips")
 mine = experiments.run("model_inversion.skips", profile, device=device)

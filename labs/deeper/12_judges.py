@@ -33,6 +33,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "resistant_architectures.judges"
 kept = experiments.load(NAME)

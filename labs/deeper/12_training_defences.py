@@ -38,6 +38,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "resistant_architectures.defences"
 kept = experiments.load(NAME)

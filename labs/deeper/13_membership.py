@@ -41,6 +41,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "defences.training_cost"
 kept = experiments.load(NAME)

@@ -35,6 +35,9 @@ profile = "class"
 seed = 0
 device = "auto"
 
+# %%
+profile = experiments.profile(profile)
+
 # %% [markdown]
 # ## Rounding and noise
 #

@@ -43,6 +43,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "defences.one_update"
 kept = experiments.load(NAME)

@@ -38,6 +38,7 @@ seed = 0
 device = "auto"
 
 # %%
+profile = experiments.profile(profile)
 pd.set_option("display.max_colwidth", None)  # claims are sentences
 FAILED = "not reproduced"
 judged = ledger.judgements()

@@ -33,6 +33,9 @@ profile = "class"
 seed = 0
 device = "auto"
 
+# %%
+profile = experiments.profile(profile)
+
 # %% [markdown] tags=["printed"]
 # ## All of them together
 #

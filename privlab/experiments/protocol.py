@@ -32,9 +32,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from privlab.ledger.evidence import EXACT_PSNR, FIRST, SIZES, checked
+from privlab.ledger.evidence import EXACT_PSNR, FIRST, SIZES, checked, profile
 
-__all__ = ["Experiment", "Size", "experiment", "find", "names"]
+__all__ = ["Experiment", "Size", "experiment", "find", "names", "profile"]
 
 Values = Iterator[tuple[str, Any]]  # a number, or a picture as uint8 (height, width[, 3])
 

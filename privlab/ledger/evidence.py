@@ -23,6 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from privlab.compute import atomic, places
+from privlab.data.sources import nearest
 
 __all__ = [
     "SIZES",
@@ -34,6 +35,7 @@ __all__ = [
     "digest",
     "folder",
     "lines",
+    "profile",
     "read",
     "register",
     "registrations",
@@ -89,6 +91,13 @@ def checked(size: str) -> str:
     if size not in SIZES:
         raise ValueError(f"size={size!r}; try one of {', '.join(SIZES)}")
     return size
+
+
+def profile(name: str) -> str:
+    """The name of a profile, by which a lab chooses sizes, checked.  Raises ValueError with the nearest for an unknown one."""
+    if name not in SIZES:
+        raise ValueError(f"profile={name!r} is not a profile{nearest(name, list(SIZES))}")
+    return name
 
 
 def folder() -> Path:

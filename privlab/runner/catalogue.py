@@ -240,13 +240,6 @@ def _imports(path: Path) -> frozenset[str]:
     return frozenset(".".join(parts[:i]) for parts in ours for i in range(1, len(parts) + 1))
 
 
-def profile(name: str) -> str:
-    """The name of a profile, checked.  Raises ValueError with the nearest for an unknown one."""
-    if name not in evidence.SIZES:
-        raise ValueError(f"profile={name!r} is not a profile{nearest(name, list(evidence.SIZES))}")
-    return name
-
-
 def labs_of_claim(shelf: list[Lab], claim_id: str) -> list[Lab]:
     """The labs that measure what one claim needs.
 

@@ -93,10 +93,11 @@ def add_run(commands: argparse._SubParsersAction) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from privlab.compute import tasks
+    from privlab.ledger import evidence
     from privlab.runner import catalogue, device, occupancy, runner
 
     shelf = catalogue.everything(options.labs)
-    profile = catalogue.profile(options.profile)
+    profile = evidence.profile(options.profile)
     if options.claim and options.labs_wanted:
         raise ValueError(
             f"claim={options.claim!r} and lab={options.labs_wanted[0]!r} both say what to run; give one of them"

@@ -88,6 +88,10 @@ def test_anatomy(notebook):
     text = "\n".join(notebook.markdown)
     assert "you can" in text and re.search(r"\bpredict\b", text, re.IGNORECASE)
     assert {"smoke", "class"} <= set(notebook.lab.costs) <= set(evidence.SIZES)
+    uses = [line for code in notebook.code for line in code.splitlines() if re.search(r"\bprofile\b", line)]
+    assert uses[:2] == ['profile = "class"', "profile = experiments.profile(profile)"], (
+        "what is no profile is told first"
+    )
     lengths = [notebook.lines_of(c) for c in notebook.code]
     assert statistics.median(lengths) <= 7 and max(lengths) <= 25
     exercises = [i for i, c in enumerate(notebook.cells) if "exercise" in c.metadata.get("tags", [])]
