@@ -86,7 +86,7 @@ def test_peak_is_not_inherited_from_the_parent():
     held = bytearray(300_000_000)
     held[::4096] = b"x" * len(held[::4096])
     before, _ = in_a_process("pass")
-    assert before < 0.2
+    assert before < machine.peak_gb() - 0.3
 
 
 def test_the_workers_of_a_fleet_are_counted_at_their_peak():

@@ -6,6 +6,7 @@ prints it, to as many digits, and the paragraph says so (names a table, a figure
 `printed`, for what is no measurement of ours: a setting, a law, what an exercise makes up.
 """
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -60,6 +61,13 @@ def typed(text, lab):
             if not (SOURCE.search(one) and is_printed(number, lab)):
                 found.append(match[0])
     return found
+
+
+def test_minutes_and_memory_are_those_of_make_bench(notebook):
+    """tests/bench/test_labs_bench.py measures them, and writes them into the heads."""
+    took = json.loads((ROOT / "book/baselines/labs.json").read_text())["labs"][notebook.lab.name]
+    assert {name: [cost.minutes, cost.gb] for name, cost in notebook.lab.costs.items()} == took
+    assert notebook.lab.goes_deeper or took["smoke"][1] <= 2, "Binder gives no more"
 
 
 def test_no_result_is_typed_by_hand(notebook):

@@ -317,7 +317,7 @@ def test_what_the_search_refuses_comes_straight_through():
 # -- playing -------------------------------------------------------------------------------------------------------------
 
 
-async def until(condition, seconds=5.0):
+async def until(condition, seconds=60):
     for _ in range(round(seconds / 0.005)):
         if condition():
             return

@@ -126,7 +126,7 @@ def test_each_result_is_written_beside_its_notebook(two_at_once):
             7,
             "auto",
         )
-        assert written["seconds"] > 0 and 0.03 < written["peak_gb"] < 2
+        assert written["seconds"] > 0 and written["peak_gb"] > 0
         assert (
             written["versions"]["python"] == ".".join(map(str, sys.version_info[:3])) and "torch" in written["versions"]
         )

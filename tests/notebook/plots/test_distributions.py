@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
@@ -127,21 +126,6 @@ def test_names_of_any_length_keep_their_legend_on_the_figure(name: str, figures:
     for figure in figures:
         box = figure.legends[0].get_window_extent()
         assert box.x1 <= figure.bbox.x1 and box.y0 > figure.axes[0].bbox.y0
-
-
-def test_quick_enough_for_a_slider() -> None:
-    """A twentieth of a second on a free core; the bound is for a busy one."""
-    margins = np.random.default_rng(0).normal(size=20_000)
-    members = np.arange(20_000) < 10_000
-    curves = {"LiRA": [curve(margins + shift * members, members) for shift in np.linspace(0.3, 0.6, 16)]}
-    big = {"members": margins[members] ** 2, "non-members": margins[~members] ** 2}
-    for draw in (lambda: plots.roc(curves, alt="x"), lambda: plots.histogram(big, xlabel="x", alt="x")):
-        spent = []
-        for _ in range(3):
-            began = time.process_time()
-            draw()
-            spent.append(time.process_time() - began)
-        assert min(spent) < 0.4
 
 
 # -- histograms --------------------------------------------------------------------------------------------------------
