@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from privlab import experiments
-from privlab.runner import catalogue
+from privlab.runner import catalogue, pairing
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -219,6 +219,13 @@ def test_nothing_else_at_the_top():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
     top = {name.split("/")[0] for name in listed} - {".ci", ".github", ".gitignore", ".gitattributes"}
     assert top <= allowed
+
+
+def test_a_clone_with_the_line_ends_of_windows_is_the_same(tmp_path):
+    command = ["git", "clone", "--quiet", "--shared", "--config", "core.autocrlf=true", ROOT, tmp_path / "clone"]
+    subprocess.run(command, check=True)
+    assert b"\r" not in (tmp_path / "clone/data_scripts/environment.sh").read_bytes()
+    assert pairing.stale(tmp_path / "clone/labs") == []
 
 
 def test_no_registry_host_and_no_large_file_is_tracked():
