@@ -15,9 +15,9 @@ from privlab.compute import machine
 
 __all__ = ["settle"]
 
-# Looks of a waiting thread before it sleeps, a fifth of a millisecond. libgomp's own 300,000 last 10 ms and make a crowd slow; 1,000
-# leave a thread asleep between two small operations, and make a quiet machine slow.
-SPINS = "10000"
+# Looks of a waiting thread before it sleeps, some half a millisecond. libgomp's own 300,000 make a crowd slow; 1,000 leave a thread
+# asleep between two small operations, and make a quiet machine slow.
+SPINS = "20000"
 LOOK = 0.1  # seconds
 
 

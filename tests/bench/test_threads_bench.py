@@ -45,6 +45,7 @@ def epoch():
     shape = dict(seed=0, channels=(16, 32, 64, 128))
     return lambda: training.fit(models.build("resnet_cifar", **shape), images, recipe, seed=0, sample=64, progress=False)
 
+print("ready", flush=True)
 made = {"closed form": closed, "step, ResNet": lambda: steps("resnet_cifar"), "step, Swin": lambda: steps("swin_cifar"), "epoch": epoch}
 ready = {}
 for line in sys.stdin:
@@ -69,13 +70,13 @@ WAYS = {
 def workers(*ways):
     """Processes that do a piece of work when they are asked, by the name of their way: ask(way, work) -> seconds."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
-    started = {
-        way: subprocess.Popen(
+    started = {}
+    for way in ways:  # one after the other: the rule looks at what else is running when it is imported
+        started[way] = subprocess.Popen(
             [sys.executable, "-c", WORKER],
             env=plain | WAYS[way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )
-        for way in ways
-    }  # fmt: skip
+        )  # fmt: skip
+        started[way].stdout.readline()
 
     def ask(way, work):
         started[way].stdin.write(f"{work}\n")
