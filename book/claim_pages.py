@@ -114,13 +114,13 @@ def every(root: Path | None = None) -> Iterator[dict[str, Any]]:
             "printed": report.printed(claim),
             "question": questions.get(claim.headline),
             "size": size,
-            "setting": settings(registered, size),
+            "setting": settings(claim, registered, size),
             "charts": charts(claim, samples),
             "table": table(claim, samples),
             "why": why,
             "rests_on": [judged[name] for name in why.rests_on] if why else [],
             "explains": [judged[name] for name, e in explained.items() if claim.id in e.rests_on],
-            "registered": [(entry, there, setting(entry)) for entry, there in registered],
+            "registered": [(entry, there, setting(claim, entry)) for entry, there in registered],
             "history": earlier[claim.id],
             "others": [judged[n] for n in beside[claim.paper, claim.where.partition(";")[0]] if n != claim.id],
             "icons": report.ICONS,
@@ -143,14 +143,16 @@ def link(j: Judgement, root: str = "") -> str:
     return f'<a href="{root}{papers.page(j.claim.id)}">{html.escape(j.claim.statement)}</a>'
 
 
-def setting(entry: evidence.Registration) -> str:
-    """Whether what was registered is the paper's own setting or a stand-in, and what it stands for."""
-    return f"{judging.OWN if entry.own else judging.STAND_IN}: {entry.stands_for}"
+def setting(claim: Claim, entry: evidence.Registration) -> str:
+    """The scope of a claim by what was registered, and what that stands for."""
+    return f"{judging.scope(entry.own, claim.reading)}: {entry.stands_for}"
 
 
-def settings(registered: Iterable[tuple[evidence.Registration, int]], size: str) -> str:
+def settings(claim: Claim, registered: Iterable[tuple[evidence.Registration, int]], size: str) -> str:
     """The settings at a size of what is registered, with how many repeats are there; of those that have some."""
-    return "; ".join(dict.fromkeys(setting(entry) for entry, there in registered if entry.size == size and there))
+    return "; ".join(
+        dict.fromkeys(setting(claim, entry) for entry, there in registered if entry.size == size and there)
+    )
 
 
 def measured(j: Judgement, shelf: judging.Shelf) -> tuple[str, dict[str, Sample]]:

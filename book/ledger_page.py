@@ -114,7 +114,10 @@ def _item(j: Judgement) -> str:
 def _why(j: Judgement) -> str:
     """What the numbers stand for, and what the rule said of them."""
     reason = plain(j.reason.removeprefix(f"does not appear in {j.stands_for}: "))
-    return f" In {j.stands_for}: {reason}." if j.stands_for else f" {reason[:1].upper()}{reason[1:]}." * bool(reason)
+    reading = f" Our reading: {j.reading}" if j.reading else ""
+    if j.stands_for:
+        return f" In {j.stands_for}: {reason}.{reading}"
+    return f" {reason[:1].upper()}{reason[1:]}." * bool(reason)
 
 
 def _unit(unit: str | None) -> str:

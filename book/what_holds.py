@@ -50,8 +50,9 @@ def _figure(shown: Judgement, shelf: judging.Shelf) -> str:
     size, samples = claim_pages.measured(shown, shelf)
     if not samples:
         return "<p>Nothing is measured yet that a figure could show.</p>"
-    setting = claim_pages.settings(history.registered(shown.claim), size)
-    about = f"<p>{escape(shown.claim.statement)} Measured at size <code>{size}</code>: {escape(setting)}.</p>"
+    setting = claim_pages.settings(shown.claim, history.registered(shown.claim), size)
+    reading = f" {escape(shown.reading)}" if shown.reading else ""
+    about = f"<p>{escape(shown.claim.statement)} Measured at size <code>{size}</code>: {escape(setting)}.{reading}</p>"
     pieces = _TEMPLATES.get_template("measured.html").module
     if charts := claim_pages.charts(shown.claim, samples):
         return f"{about}{pieces.legend()}{pieces.drawn(charts[0], needs=False)}"

@@ -11,12 +11,13 @@ from scipy.special import stdtrit
 
 from privlab.ledger.evidence import EXACT_PSNR
 
-__all__ = ["EXACT_ERROR", "IN_LOGS", "Figure", "exact"]
+__all__ = ["EXACT_ERROR", "IN_LOGS", "IN_PERCENT", "Figure", "exact"]
 
 EXACT_ERROR = 1e-32  # the mean squared error that goes with it
 # Errors and distances, which spread over decades. One bad repeat would be all there is to their mean, so they are averaged in logs, as
 # PSNR has always done with MSE; centre and spread are then the geometric mean and a factor.
 IN_LOGS = frozenset({"mse", "relative_error", "relative_residual", "max_abs_error", "from_grey"})
+IN_PERCENT = frozenset({"acc", "attacc"})  # shares of people or of their photographs
 _HIGHEST = 700.0  # a log, above which there is no float
 
 

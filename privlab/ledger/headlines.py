@@ -1,8 +1,7 @@
 """The questions that a reader wants answered first, and what the verdicts of their claims answer so far.
 
 The papers answer each question with yes. So a claim that reproduced speaks for yes, one that did not for no, and only in its scope: a
-stand-in never answers for the paper's own size. Claims whose comparison was chosen after a look at the data answer nothing. Of the claims
-that are judged,
+stand-in never answers for the paper's own size. Of the claims that are judged,
 
     yes          all are reproduced
     no           all are not reproduced
@@ -10,6 +9,9 @@ that are judged,
     equal        none is reproduced but those that say that two things differ by less than a margin, and these all are
     undecided    none of these: a claim is inconclusive, or not tested since a need of it fails
     measuring    no claim is judged yet
+
+A claim whose comparison was chosen after a look at the data gives no answer. It can take one away: a question that only such claims ask is
+undecided, and one of which they show the other half, beside claims that decide it, is mixed. They are counted apart in the words.
 """
 
 from __future__ import annotations
@@ -103,29 +105,36 @@ def count(judgements: Iterable[Judgement]) -> str:
 
 def answer(claims: Sequence[Judgement]) -> str:
     """What these verdicts answer, as a sentence: such as "No, in a stand-in (2 not reproduced); open: 1 measuring."."""
-    asked = [j for j in claims if not j.exploratory]
-    if not asked:
+    if not claims:
         return "No claim asks this yet."
-    found, every = Counter((j.scope, j.verdict) for j in asked), Counter(j.verdict for j in asked)
-    said = _answer(claims)
+    said, looked = _answer(claims), [j for j in claims if j.exploratory]
+    where, left = _counted([j for j in claims if not j.exploratory])
+    words = [", ".join(filter(None, [said.capitalize(), where]))]
+    words += [f"open: {left}"] if left and said != MEASURING else []
+    words += [f"chosen after a look: {', '.join(filter(None, _counted(looked)))}"] if looked else []
+    return f"{'; '.join(words)}."
+
+
+def _counted(claims: Sequence[Judgement]) -> tuple[str, str]:
+    """In which scope how many of these are decided, and how many are open, in words."""
+    found, every = Counter((j.scope, j.verdict) for j in claims), Counter(j.verdict for j in claims)
     decided = (REPRODUCED, NOT_REPRODUCED)
     counts = {scope: " and ".join(f"{found[scope, v]} {v}" for v in decided if found[scope, v]) for scope in SCOPES}
     where = " and ".join(f"in {scope} ({count})" for scope, count in counts.items() if count)
-    left = ", ".join(f"{every[v]} {v}" for v in (INCONCLUSIVE, NOT_TESTED, MEASURING) if every[v])
-    words = said.capitalize() + (f", {where}" if where else "")
-    return f"{words}; open: {left}." if left and said != MEASURING else f"{words}."
+    return where, ", ".join(f"{every[v]} {v}" for v in (INCONCLUSIVE, NOT_TESTED, MEASURING) if every[v])
 
 
 def _answer(claims: Sequence[Judgement]) -> str:
-    judged = [j for j in claims if not j.exploratory and j.verdict != MEASURING]
-    orders = [j.verdict for j in judged if not _of_equality(j.claim)]
-    equals = [j.verdict for j in judged if _of_equality(j.claim)]
-    if not judged:
-        return MEASURING
+    judged = [j for j in claims if j.verdict != MEASURING]
+    firm = [j for j in judged if not j.exploratory]
+    orders = [j.verdict for j in firm if not _of_equality(j.claim)]
+    equals = [j.verdict for j in firm if _of_equality(j.claim)]
+    if not firm:
+        return UNDECIDED if judged else MEASURING
     if orders and equals and set(equals) == {REPRODUCED} and REPRODUCED not in orders:
         return EQUAL
-    every = set(orders or equals)
-    if {REPRODUCED, NOT_REPRODUCED} <= every:
+    every, decided = set(orders or equals), {REPRODUCED, NOT_REPRODUCED}
+    if every & decided and decided <= every | {j.verdict for j in judged if j.exploratory}:
         return MIXED
     return {frozenset({REPRODUCED}): YES, frozenset({NOT_REPRODUCED}): NO}.get(frozenset(every), UNDECIDED)
 

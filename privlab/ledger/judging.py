@@ -11,6 +11,9 @@ counts, at the level of its registration; earlier tries and other sizes stand be
 
 Of the needs, one about the accuracy of victims on their training data holds in every repeat, or fails. An identity must hold in every
 repeat too. All else is about means. The ledger knows of an experiment only what stands in its registration and its lines.
+
+A registration says whether a size is the paper's own setting. Where the paper leaves something open that may matter, the claim says how it
+is read here (`reading`), and such a verdict is one of that reading: a scope of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import numpy as np
 
 from privlab.ledger import evidence, papers, rule
 from privlab.ledger.evidence import SIZES, Registration, Repeat
-from privlab.ledger.figures import EXACT_ERROR, IN_LOGS, Figure, exact
+from privlab.ledger.figures import EXACT_ERROR, IN_LOGS, IN_PERCENT, Figure, exact
 from privlab.ledger.grammar import Comparison, parse
 from privlab.ledger.papers import Claim
 
@@ -38,13 +41,16 @@ __all__ = [
     "judge",
     "judgements",
     "repeats",
+    "scope",
 ]
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
 NOT_TESTED, MEASURING = "not tested", "measuring"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_TESTED, MEASURING)
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "is undecided"  # of a need
-OWN, STAND_IN = SCOPES = ("the paper's own setting", "a stand-in")
+OWN, READING, STAND_IN = SCOPES = (
+    "the paper's own setting", "the paper's networks, our reading of what it leaves open", "a stand-in"
+)  # fmt: skip
 EVERY_REPEAT = frozenset(
     {"train_acc", "train_accuracy", "training_accuracy"}
 )  # needs about these hold in every repeat or fail
@@ -80,6 +86,11 @@ class Judgement:
     beside: tuple[str, ...] = ()
     when: float = 0.0
     needs: tuple[Need, ...] = ()
+
+    @property
+    def reading(self) -> str:
+        """What the paper leaves open, and how it is read here, where the verdict speaks of this reading; else ""."""
+        return self.claim.reading if self.scope == READING else ""
 
     @property
     def exploratory(self) -> bool:
@@ -138,6 +149,11 @@ class Shelf:
             rows = evidence.read(entry.experiment, entry.size, entry.digest, self.root)
             self._rows[entry] = rows.of(entry.first, entry.repeats)
         return self._rows[entry]
+
+
+def scope(own: bool, reading: str) -> str:
+    """Of what is registered as the paper's own setting, or is not, for a claim with this reading of it."""
+    return STAND_IN if not own else READING if reading else OWN
 
 
 def judgements(lab: str | None = None, root: Path | None = None) -> list[Judgement]:
@@ -244,8 +260,11 @@ def _samples(claim: Claim, one: _Try, names: Sequence[str]) -> tuple[dict[str, r
         values = np.array([row.values[name] for row in rows if name in row.values])
         if len(values) < len(rows):
             short.append(f"{name} is measured in {len(values)} of {len(rows)} repeats")
-        logs = name.partition("[")[0] in IN_LOGS
-        samples[name] = rule.Sample(values, entry.experiment, logs, all(exact(name, v) for v in values))
+        metric = name.partition("[")[0]
+        people = claim.people if metric in IN_PERCENT else 0
+        samples[name] = rule.Sample(
+            values, entry.experiment, metric in IN_LOGS, all(exact(name, v) for v in values), people
+        )
     return samples, short
 
 
@@ -261,7 +280,7 @@ def _judged(claim: Claim, one: _Try) -> Judgement:
         INCONCLUSIVE,
         "; ".join(short),
         ours=tuple(Figure.of(name, sample.values.tolist()) for name, sample in samples.items()),
-        scope=OWN if own else STAND_IN,
+        scope=scope(own, claim.reading),
         stands_for="; ".join(dict.fromkeys(entry.stands_for for entry in one.entries)),
         when=max(row.when for rows in one.rows for row in rows),
     )

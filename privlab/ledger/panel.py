@@ -77,7 +77,9 @@ class Panel:
         for j in judgements:
             c, edge = j.claim, f";border-left:.5em solid {EDGES[j.verdict]}"
             about = [
-                f"the paper ({c.where}): {plain(printed(c))}" if c.paper != "privlab" else "a claim of this book",
+                f"the paper ({c.where}): {plain(printed(c))}"
+                if c.paper != "privlab" or c.numbers
+                else "a claim of this book",
                 f"here: {plain(_compared(j))}",
             ]
             why = [*map(html.escape, reasons(j)), f"compared: <code>{html.escape(c.compare)}</code>"]

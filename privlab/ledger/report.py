@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 FORMS = ("md", "json", "csv", "tex")
-_COLUMNS = "id paper where lab kind statement compare printed ours size scope stands_for verdict reason p needs"
+_COLUMNS = "id paper where lab kind statement compare printed ours size scope stands_for reading verdict reason p needs"
 EXPLORATORY = "chosen after a look"
 
 # Okabe and Ito's colours, told apart by colour-blind readers. They only edge what says the verdict in words.
@@ -119,7 +119,8 @@ def verdict(judgement: Judgement) -> str:
 def reasons(judgement: Judgement) -> list[str]:
     """Why the verdict is as it is, under which needs, at which size, and what other sizes say; a text each."""
     setting = f"{judgement.profile}: {judgement.stands_for}" if judgement.stands_for else judgement.profile
-    return [text for text in (judgement.reason, _needs(judgement), setting, *judgement.beside) if text]
+    reading = f"our reading: {judgement.reading}" if judgement.reading else ""
+    return [text for text in (judgement.reason, _needs(judgement), setting, reading, *judgement.beside) if text]
 
 
 def _needs(judgement: Judgement) -> str:
@@ -206,7 +207,8 @@ def _csv(judgements: Sequence[Judgement]) -> str:
     for j in judgements:
         c, p = j.claim, "" if j.p is None else f"{j.p:.3g}"
         about = [c.id, c.paper, c.where, c.lab, c.kind, c.statement, c.compare, printed(c), ours(j)]
-        writer.writerow([*about, j.profile, _scope(j), j.stands_for, j.verdict, j.reason, p, _needs(j)])
+        setting = [j.profile, _scope(j), j.stands_for, j.reading]
+        writer.writerow([*about, *setting, j.verdict, j.reason, p, _needs(j)])
     return out.getvalue()
 
 
@@ -217,7 +219,8 @@ def _latex(judgements: Sequence[Judgement]) -> str:
     for name, mine in _of_paper(judgements):
         lines += [r"\midrule", rf"\multicolumn{{4}}{{l}}{{\emph{{{in_latex(name)}}}}} \\", r"\midrule"]
         for j in mine:
-            cells = [f"{j.claim.statement} ({j.claim.where})", printed(j.claim), ours(j), verdict(j)]
+            told = ": ".join(filter(None, [verdict(j), j.reading]))
+            cells = [f"{j.claim.statement} ({j.claim.where})", printed(j.claim), ours(j), told]
             lines.append(" & ".join(map(in_latex, cells)) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 

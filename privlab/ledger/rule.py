@@ -16,7 +16,9 @@ more than about 5% each way. Drawing the means and counting how often a compound
 in 74%.
 
 Errors spread over decades, so an atom all of whose names are in `figures.IN_LOGS` is tested on the logarithms of its two sides. Values
-without any spread decide nothing, unless every one of them is exact (`exact`): an image that came back without an error.
+without any spread decide nothing, unless every one of them is exact (`exact`): an image that came back without an error. Of a share of
+people that is the same in every repeat, 100% say, the claim may name how many different people were asked (`people`): then an atom about it
+alone is tested exactly, by the binomial distribution (Clopper and Pearson), as if each of them had been asked once.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import betainc, stdtr
 
 from privlab.ledger import grammar
 from privlab.ledger.evidence import LEVEL
@@ -62,13 +64,14 @@ OPEN: Final = Chances(1.0, 1.0)
 class Sample:
     """The values of one name, one a repeat.  experiment: names of one experiment are paired.  logs: whether they are judged in logs.
 
-    exact: whether every value is exact: the infinite PSNR, the error of 0.
+    exact: whether every value is exact: the infinite PSNR, the error of 0.  people: of how many a share in percent is; 0 if of none.
     """
 
     values: np.ndarray
     experiment: str = ""
     logs: bool = False
     exact: bool = False
+    people: int = 0
 
 
 def chances(comparison: ast.expr, samples: Mapping[str, Sample]) -> Chances:
@@ -165,6 +168,9 @@ def _tested(left: ast.expr, right: ast.expr, samples: Mapping[str, Sample]) -> C
         degrees.append(len(rows) - 1)
     # a group's mean is that of the whole atom with the others at their middle: in a sum all of these are the same
     mean, error = (means[0] if len(means) == 1 else float(value(centre))), math.hypot(*errors)
+    if error == 0 and len(names) == 1 and (people := used[names[0]].people):
+        ends = (float(value({names[0]: np.float64(share)})) for share in (0.0, 100.0))
+        return _of_people(*ends, float(used[names[0]].values[0]), people)
     if error == 0:
         exact = all(sample.exact for sample in used.values())
         if not exact or mean == 0:
@@ -174,6 +180,17 @@ def _tested(left: ast.expr, right: ast.expr, samples: Mapping[str, Sample]) -> C
         e**4 / d for e, d in zip(errors, degrees, strict=True)
     )  # Welch and Satterthwaite; n - 1 for one group
     return Chances(float(stdtr(freedom, -mean / error)), float(stdtr(freedom, mean / error)))
+
+
+def _of_people(at_none: float, at_all: float, share: float, people: int) -> Chances:
+    """One atom about a share of people, in percent, that is the same in every repeat.  at_none, at_all: the atom at shares of 0 and 100."""
+    if at_none * at_all >= 0:
+        return replace(OPEN, why="a share is held against something that no share reaches")
+    bound, count = at_none / (at_none - at_all), share * people / 100
+    low, high = math.floor(count + _TINY), math.ceil(count - _TINY)  # whole people, to the side that says less
+    above = 1.0 if low <= 0 else float(betainc(low, people - low + 1, bound))  # chance of so many or more
+    below = 1.0 if high >= people else float(1 - betainc(high + 1, people - high, bound))  # of so many or fewer
+    return Chances(above, below) if at_all > at_none else Chances(below, above)
 
 
 def _count(members: Sequence[str], used: Mapping[str, Sample]) -> int:

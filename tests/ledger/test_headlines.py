@@ -11,6 +11,7 @@ from privlab.ledger.judging import (
     NOT_REPRODUCED,
     NOT_TESTED,
     OWN,
+    READING,
     REPRODUCED,
     STAND_IN,
     Judgement,
@@ -25,6 +26,7 @@ def judged(verdict=REPRODUCED, scope=STAND_IN, compare="psnr[a] > psnr[b]", **mo
 
 ALIKE = judged(compare="abs(psnr[a] - psnr[b]) < 1")
 SIZE = judged(compare="abs(psnr[a] - psnr[b] - 20) < 1")
+LOOKED = judged(exploratory="class")
 
 
 @pytest.mark.parametrize("verdicts, answer, words", [
@@ -40,7 +42,16 @@ SIZE = judged(compare="abs(psnr[a] - psnr[b] - 20) < 1")
     ([judged(), ALIKE], "yes", "Yes, in a stand-in (2 reproduced)."),
     ([judged(INCONCLUSIVE), SIZE], "undecided", "Undecided, in a stand-in (1 reproduced); open: 1 inconclusive."),
     ([ALIKE], "yes", "Yes, in a stand-in (1 reproduced)."),
-    ([judged(exploratory="class")], "measuring", "No claim asks this yet."),
+    ([judged(scope=READING)], "yes", "Yes, in the paper's networks, our reading of what it leaves open (1 reproduced)."),
+    ([LOOKED], "undecided", "Undecided; chosen after a look: in a stand-in (1 reproduced)."),
+    ([judged(MEASURING, exploratory="class")], "measuring", "Measuring; chosen after a look: 1 measuring."),
+    ([judged(), LOOKED], "yes", "Yes, in a stand-in (1 reproduced); chosen after a look: in a stand-in (1 reproduced)."),
+    ([judged(NOT_REPRODUCED), LOOKED], "mixed",
+     "Mixed, in a stand-in (1 not reproduced); chosen after a look: in a stand-in (1 reproduced)."),
+    ([judged(NOT_REPRODUCED), judged(NOT_TESTED, exploratory="class")], "no",
+     "No, in a stand-in (1 not reproduced); chosen after a look: 1 not tested."),
+    ([judged(INCONCLUSIVE), LOOKED], "undecided",
+     "Undecided; open: 1 inconclusive; chosen after a look: in a stand-in (1 reproduced)."),
 ])  # fmt: skip
 def test_verdicts_make_an_answer_with_its_scope(verdicts, answer, words):
     (one,) = headlines.headlines(verdicts)

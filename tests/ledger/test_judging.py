@@ -6,7 +6,16 @@ import pytest
 
 from privlab.ledger import evidence, judging, panel, papers
 from privlab.ledger.evidence import FIRST, Registration, Repeat
-from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, NOT_TESTED, OWN, REPRODUCED, STAND_IN
+from privlab.ledger.judging import (
+    INCONCLUSIVE,
+    MEASURING,
+    NOT_REPRODUCED,
+    NOT_TESTED,
+    OWN,
+    READING,
+    REPRODUCED,
+    STAND_IN,
+)
 
 ONE = "lab.one"
 # 1, 2, 3, 4: mean 2.5, standard deviation 1.291, standard error 0.6455; t of 3 degrees of freedom has 0.05 above 2.353, 0.025 above 3.182
@@ -53,6 +62,23 @@ def test_the_repeats_own_differences_decide(measured):
     assert judged.reason.startswith("does not appear in small networks: p = 0.05 against it")
     assert [(f.name, f.centre, f.n) for f in judged.ours] == [("psnr[a]", 27.5, 4), ("psnr[b]", 25.0, 4)]
     assert 0.94 < judged.p < 1
+
+
+@pytest.mark.parametrize("own, reading, scope", [
+    (True, "", OWN), (True, "It names no mode; here it is eval.", READING), (False, "It names no mode; here it is eval.", STAND_IN),
+])  # fmt: skip
+def test_the_paper_s_networks_as_we_read_them_are_a_scope_of_their_own(measured, own, reading, scope):
+    shelf = measured("night", {"psnr[a]": STEPS}, own=own)
+    judged = judging.judge(claim("psnr[a] > 0", reading=reading), shelf)
+    assert (judged.verdict, judged.scope, judged.reading) == (REPRODUCED, scope, reading if scope == READING else "")
+    assert repr(panel.Panel("Lab", (judged,))).count("our reading: It names no mode") == (scope == READING)
+
+
+def test_a_share_of_people_that_is_the_same_in_every_repeat_is_judged_where_the_claim_counts_them(measured):
+    shelf = measured("class", {"attacc[a]": [100.0] * 4, "psnr[a]": [30.0] * 4})
+    for people, verdict in ((0, INCONCLUSIVE), (20, INCONCLUSIVE), (40, REPRODUCED)):  # .9**20 = .12, .9**40 = .015
+        assert judging.judge(claim("attacc[a] > 90", people=people), shelf).verdict == verdict
+    assert judging.judge(claim("psnr[a] > 20", people=40), shelf).verdict == INCONCLUSIVE
 
 
 def test_nothing_is_judged_before_all_registered_repeats_are_there_nor_by_others(measured, tmp_path):

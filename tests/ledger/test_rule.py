@@ -13,9 +13,11 @@ from privlab.ledger.rule import LEVEL, OPEN, Sample, chances
 RNG = np.random.default_rng(0)
 
 
-def chance(text, logs=(), exact=(), experiments=None, **values):
+def chance(text, logs=(), exact=(), experiments=None, people=0, **values):
     samples = {
-        f"{name}[x]": Sample(np.asarray(v, float), (experiments or {}).get(name, ""), name in logs, name in exact)
+        f"{name}[x]": Sample(
+            np.asarray(v, float), (experiments or {}).get(name, ""), name in logs, name in exact, people
+        )
         for name, v in values.items()
     }
     tree = ast.parse(text, mode="eval").body
@@ -106,6 +108,18 @@ def test_values_without_spread_decide_only_where_they_are_exact():
     assert decided("mse[x] > 0.1", logs=("mse",), exact=("mse",), mse=[1e-32, 1e-32]) == "fails"
     assert chance("a[x] == 1", a=[1.0, 1, 1]) == OPEN and chance("a[x] > 0", a=[3.0]) == OPEN
     assert chance("a[x] > 0", a=[3.0, float("inf")]) == OPEN
+
+
+@pytest.mark.parametrize("count", [0, 1, 20, 39, 40])
+def test_a_share_that_is_the_same_in_every_repeat_is_tested_exactly_where_people_are_counted(count):
+    share = [100 * count / 40] * 8
+    for alternative, text in (("greater", "a[x] > 90"), ("less", "a[x] < 90"), ("less", "2 * a[x] < 180")):
+        result = chance(text, people=40, a=share)
+        assert result.holds == pytest.approx(stats.binomtest(count, 40, 0.9, alternative=alternative).pvalue, abs=1e-12)
+    assert chance("not a[x] > 90", people=40, a=share) == chance("a[x] > 90", people=40, a=share).turned()
+    assert chance("a[x] > 90", a=share) == chance("a[x] > b[x]", people=40, a=share, b=[50] * 8) == OPEN
+    assert chance("a[x] > 100", people=40, a=share) == OPEN
+    assert chance("a[x] > 90", people=40, a=[88, 91, 95]) == chance("a[x] > 90", a=[88, 91, 95])
 
 
 def test_what_does_not_fit_is_named():

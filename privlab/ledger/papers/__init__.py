@@ -104,6 +104,8 @@ class Claim:
     compare was chosen, "" if none was; a larger size has repeats of its own, which nobody had seen.
     headline: number of the question, of those that a reader wants answered first.
     numbers: the printed values behind `compare`.  printed: what the paper shows where it prints no number.  note: ours.
+    reading: what the paper leaves open, and how it is read here; a verdict on the paper's own networks then speaks of this reading.
+    people: how many different people the shares in percent are of, see `rule`; 0 where the repeats alone are counted.
     holds_on_printed_numbers: whether `compare` holds on `numbers`; None where some name has no printed value. Worked out, as is the paper.
     """
 
@@ -121,6 +123,8 @@ class Claim:
     numbers: tuple[Printed, ...] = ()
     printed: str = ""
     note: str = ""
+    reading: str = ""
+    people: int = 0
     holds_on_printed_numbers: bool | None = None
 
 
@@ -230,6 +234,8 @@ def _claim(entry: dict[str, Any]) -> Claim:
         raise ValueError(
             f"claim {name}: headline={headline!r}; give the number of a question in headlines.yaml, 1 to 18"
         )
+    if not isinstance(people := entry.get("people", 0), int) or people < 0:
+        raise ValueError(f"claim {name}: people={people!r}; give how many there are")
     numbers = tuple(_printed(name, number) for number in entry.get("numbers", ()))
     made = Claim(
         **{"printed": "not in the papers" * (paper == "privlab"), **entry, **lists, "paper": paper, "numbers": numbers}
