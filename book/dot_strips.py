@@ -59,6 +59,12 @@ class Strip:
         return number(self.figure.centre, 10 * self._half if self._half else None)
 
     @property
+    def error(self) -> str:
+        """The standard error of the mean, with one digit; nothing for a single repeat."""
+        one = None if self.figure.spread is None else self.figure.spread / self.figure.n**0.5
+        return "" if one is None else number(one, 10 * one)
+
+    @property
     def _half(self) -> float | None:
         interval = self.figure.interval
         return (interval[1] - interval[0]) / 2 if interval and not self.logs else None

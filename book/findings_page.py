@@ -24,7 +24,7 @@ from markupsafe import Markup
 from PIL import Image
 
 from privlab.experiments import Evidence, load
-from privlab.ledger import judging
+from privlab.ledger import judging, papers
 from privlab.ledger.judging import Judgement
 from privlab.runner.catalogue import Lab
 
@@ -60,9 +60,11 @@ class Finding:
         return load(other[0] if other else self.of)
 
     def filled(self, words: str) -> str:
-        """Words of this finding with its numbers in them, each a mean."""
-        means = {key: self.strip(key).mean for key in (*self.numbers, *self.rows)}
-        return jinja2.Template(words, undefined=jinja2.StrictUndefined).render(means)
+        """Words of this finding with its numbers in them, each a mean or its standard error."""
+        values = {key: self.strip(key) for key in (*self.numbers, *self.rows)}
+        errors = {f"{key}_error": strip.error for key, strip in values.items()}
+        means = {key: strip.mean for key, strip in values.items()}
+        return jinja2.Template(words, undefined=jinja2.StrictUndefined).render(means | errors)
 
 
 def findings(path: Path = WORDS) -> list[Finding]:
@@ -122,12 +124,14 @@ def _figure(one: Finding) -> str:
 
 
 def _caption(one: Finding) -> str:
-    """How many repeats there are of what, at which size, and whether that is the paper's own setting."""
+    """How many repeats there are of what, at which size, and in which scope."""
+    readings = {name: c.reading for c in papers.claims() if c.reading for name in c.experiments}
     about: dict[str, list[int]] = {}
     for row, key in enumerate(one.rows, 1):
         e = one.evidence(key)
-        scope = judging.OWN if e.own else judging.STAND_IN
-        about.setdefault(f"{len(e)} repeats at size {e.size}, {scope}: {e.stands_for}", []).append(row)
+        scope = judging.scope(e.own, readings.get(e.experiment, ""))
+        reading = f". {readings[e.experiment]}" if scope == judging.READING else ""
+        about.setdefault(f"{len(e)} repeats at size {e.size}, {scope}: {e.stands_for}{reading}", []).append(row)
     line = "Dashed: no difference. " if one.mark == 0 else ""
     each = [f"Rows {rows[0]} to {rows[-1]}, {text}." if len(about) > 1 else f"{text}." for text, rows in about.items()]
     return f"Each dot is a repeat; the cross is their mean with its 95% interval. {line}{' '.join(each)}"

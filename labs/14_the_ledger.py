@@ -266,8 +266,8 @@ guess_held
 guess_held.against(100 * np.mean([j.verdict == "reproduced" for j in tried]))
 
 # %% [markdown]
-# The table counts the verdicts by paper. It keeps two scopes apart. In *the paper's own setting* a verdict speaks about the paper.
-# In *a stand-in* it speaks about smaller networks or fewer images only.
+# The table counts the verdicts by paper. It keeps three scopes apart. In *the paper's own setting* a verdict speaks about the paper. Where the paper leaves
+# something open that may matter, it speaks about *our reading* of it. In *a stand-in* it speaks about smaller networks or fewer images only.
 
 # %%
 head, *rows = ledger.report.counts(judged)
