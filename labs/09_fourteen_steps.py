@@ -396,13 +396,13 @@ checks.verify("09.moved", moved)
 # %%
 rise = "psnr[fair, step_{1}] - psnr[fair, step_{0}]"
 text(
-    "In the paper's networks, as we read them, the attacker gains {:.1f} dB from step 1 "
-    "to 14, over {} repeats, and the largest changes are those of the new stem (step 8, "
-    "{:+.1f} dB, with a change of resolution), of GELU (step 9, {:+.1f} dB) and of fewer "
-    "activations (step 10, {:+.1f} dB). Where the leak opens depends on size and search: "
-    "in our small networks, with calibrated weights, GELU brings {:+.1f} dB, and {:.0%} "
-    "of the {:.1f} dB from step 8 to 14 come at steps 13 and 14 (downsampling between "
-    "the stages, layer scale).",
+    "In the paper's networks, as we read them, the attacker gains {:.1f} dB from "
+    "step 1 to 14, over {} repeats, and the largest changes are those of the new "
+    "stem (step 8, {:+.1f} dB, with a change of resolution), of GELU (step 9, "
+    "{:+.1f} dB) and of fewer activations (step 10, {:+.1f} dB). Where the leak "
+    "opens depends on size and search: in our small networks, with calibrated "
+    "weights, GELU brings {:+.1f} dB, and {:.0%} of the {:.1f} dB from step 8 to 14 "
+    "come at steps 13 and 14 (downsampling between the stages, layer scale).",
     *(full.mean("psnr[step_14] - psnr[step_1]"), len(full), *change_of.values()),
     kept.mean(rise.format(8, 9)),
     kept.mean(rise.format(12, 14)) / kept.mean(rise.format(8, 14)),

@@ -502,12 +502,11 @@ cuts = {"stage 1": "skip_1", "2": "skip_2", "the last": "skip_4", "all": "none_l
 
 def saved(cut):  # faces of 100, beyond a whole network that is as accurate
     name = f"attacc_if_stopped[orl, {cut}] - attacc[orl, {cut}]"
-    there = name in kept
-    return f"{kept.mean(name):+.1f} ± {kept.spread(name):.1f}" if there else "…"
+    return f"{kept.mean(name):+.1f} ± {kept.spread(name):.1f}" if name in kept else "…"
 
 
 rows = [[saved(f"{net}, {cut}") for cut in cuts.values()] for net in nets]
-called = "18 layers, 34 layers, 10 layers, 18 wide layers, DenseNet".split(", ")
+called = ["18 layers", "34 layers", "10 layers", "18 wide layers", "DenseNet"]
 display(pd.DataFrame(rows, called, list(cuts)))
 text(
     "By this evidence yes: of 100 faces found in a VGG, a judge that the attacker never"
@@ -515,10 +514,9 @@ text(
     " {:.0f}; but the judge learned from the victim's photographs, too, and one that"
     " learned from others was not asked. What skip connections add depends on the"
     " network. The table has the faces of 100 that a cut saves, beyond a whole network"
-    " that is as accurate (mean ± standard deviation over {} draws of people). Without"
-    " any, our ResNet gives away {:.0f}, and the whole one {:.0f}. In a ResNet with 34"
-    " layers and the DenseNet each cut saves some, that of the last stage too; with 10"
-    " layers, where the last stage has a projection for its only skip, none does.",
+    " that is as accurate (mean ± standard deviation, {} draws of people). Cut at all"
+    " stages, our ResNet gives away {:.0f}; whole, {:.0f}. With 34 layers, and in a"
+    " DenseNet, each cut saves some; with 10, and a projection for last skip, none.",
     kept.mean("attacc[orl, vgg, full]"),
     kept.mean("attacc[orl, random_face]"),
     len(kept),

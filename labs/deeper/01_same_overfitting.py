@@ -141,11 +141,11 @@ epochs = list(known["ResNet"])
 part = next((e for e in epochs if shown.mean(known["ResNet"][e]) > 0.95), epochs[-1])
 text(
     "After {} epochs the ResNet knows {:.1f}% of its training pictures, and the Swin "
-    "{:.1f}%. At lower levels the lines lie together, and between this look and the one "
-    "before there is one straight line. So where the lines part, two things differ: the "
-    "architecture, and how many pictures are known. Which of the two gives more away "
-    "at the same level is undecided. It takes networks that all know their pictures, "
-    "with a level that is set by how many pictures they have.",
+    "{:.1f}%. At lower levels the lines lie together, and between this look and the "
+    "one before there is one straight line. So where the lines part, two things "
+    "differ: the architecture, and how many pictures are known. Which of the two "
+    "gives more away at the same level is undecided. It takes networks that all know "
+    "their pictures, with a level that is set by how many pictures they have.",
     part,
     *(100 * shown.mean(known[a][part]) for a in ("ResNet", "Swin")),
 )

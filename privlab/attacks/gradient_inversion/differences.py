@@ -5,9 +5,10 @@ differentiating twice. But mixed derivatives commute, so J^T u is also the deriv
 
     J^T u  =  lim  [ dL/dx (weights + e u) - dL/dx (weights) ] / e,
 
-one more first derivative, at shifted weights. (Liu et al. 2019, DARTS, take their second-order term so; of gradient attacks breaching does, in
-its Pearlmutter losses.) No graph of a graph is kept: less time, less memory, and layers need be differentiable once only.  What is ours: the
-second pass replays the pattern of ReLUs and max pooling of the first, see `activation_patterns`. The forward pass has to be deterministic.
+one more first derivative, at shifted weights. (Liu et al. 2019, DARTS, take their second-order term so; of gradient attacks breaching does,
+in its Pearlmutter losses.) No graph of a graph is kept: less time, less memory, and layers need be differentiable once only.  What is ours:
+the second pass replays the pattern of ReLUs and max pooling of the first, see `activation_patterns`. The forward
+pass has to be deterministic.
 """
 
 from __future__ import annotations
