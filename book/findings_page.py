@@ -127,14 +127,20 @@ def _caption(one: Finding) -> str:
     """How many repeats there are of what, at which size, and in which scope."""
     readings = {name: c.reading for c in papers.claims() if c.reading for name in c.experiments}
     about: dict[str, list[int]] = {}
+    read: dict[str, None] = {}
     for row, key in enumerate(one.rows, 1):
         e = one.evidence(key)
         scope = judging.scope(e.own, readings.get(e.experiment, ""))
-        reading = f". {readings[e.experiment]}" if scope == judging.READING else ""
-        about.setdefault(f"{len(e)} repeats at size {e.size}, {scope}: {e.stands_for}{reading}", []).append(row)
+        if scope == judging.READING:
+            read[readings[e.experiment]] = None
+        about.setdefault(f"{len(e)} repeats at size {e.size}, {scope}: {e.stands_for}", []).append(row)
     line = "Dashed: no difference. " if one.mark == 0 else ""
-    each = [f"Rows {rows[0]} to {rows[-1]}, {text}." if len(about) > 1 else f"{text}." for text, rows in about.items()]
-    return f"Each dot is a repeat; the cross is their mean with its 95% interval. {line}{' '.join(each)}"
+    each = [f"{_rows(rows)}, {text}." if len(about) > 1 else f"{text}." for text, rows in about.items()]
+    return f"Each dot is a repeat; the cross is their mean with its 95% interval. {line}{' '.join([*each, *read])}"
+
+
+def _rows(rows: Sequence[int]) -> str:
+    return f"Row {rows[0]}" if len(rows) == 1 else f"Rows {rows[0]} to {rows[-1]}"
 
 
 def _tiles(of: str, name: str, size: int, tiles: Sequence[Sequence[Any]], repeat: int = 0) -> list[tuple[str, str]]:

@@ -55,9 +55,9 @@ def test_the_page_says_n_and_scope_and_where_a_verdict_moved(judged):
     labs = catalogue.labs(ROOT / "labs")
     text = findings_page.page(judged, labs)
     assert text.count("<figure ") == text.count("<figcaption>") == 11 and "This was written when" not in text
-    scopes = "|".join(re.escape(html.escape(scope)) for scope in judging.SCOPES)
+    scopes = "|".join(map(re.escape, judging.SCOPES))
     for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text, re.DOTALL):
-        assert re.search(rf"\d+ repeats at size \w+, ({scopes}): \w", caption)
+        assert re.search(rf"\d+ repeats at size \w+, ({scopes}): \w", html.unescape(caption))
     for place in re.findall(r"</_generated/(labs/\w+)>", text):
         assert (ROOT / f"{place}.py").exists(), place
     other = [j for j in judged if j.claim.id == "privlab.search.position_scale"]
