@@ -8,7 +8,7 @@ accuracy less theirs. Draws of CIFAR-10's 50,000 training images overlap, so thi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from privlab.training.shadow_models import Fleet
 
 SMOKE: dict[str, Any] = dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1)
 CLASS: dict[str, Any] = dict(epochs=36, batch_size=32, lr=2e-3, warmup_epochs=1)
+LONGER: dict[str, Any] = CLASS | dict(epochs=45)
 NIGHT: dict[str, Any] = dict(epochs=40, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto")
 PAPER: dict[str, Any] = RECIPES["zhang2024_attribute"].settings()
 FACES_SMOKE: dict[str, Any] = dict(epochs=3, batch_size=20, lr=2e-3, warmup_epochs=1)
@@ -186,6 +187,59 @@ def architectures(
             if epoch % 5 == 0:
                 yield f"attack_acc[{of}, probe, probe_epoch_{epoch}]", value
     yield from compared(courses)
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(
+        1, "0.3 M parameters, 100 images a part, 2 epochs: it proves the code",
+        settings=dict(families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5),
+    ),
+    class_=Size(
+        8, "networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; the kind of thing, behind animal or vehicle",
+        first=100, settings=dict(families="small", images=1_920, recipe=LONGER, every=5, probe_epochs=30),
+    ),
+)  # fmt: skip
+def longer(repeat: int, device: str = "cpu", **how: Any) -> Values:
+    """`architectures` with a quarter more epochs, so that a Swin of 0.3 M parameters knows its training images; without a bottleneck."""
+    yield from architectures.measure(repeat, widths=(), device=device, **how)
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(
+        1, "0.3 M parameters, 100 images a part, 2 epochs: it proves the code",
+        settings=dict(families="small", images=400, recipe=SMOKE),
+    ),
+    class_=Size(
+        8, "networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; a mark on half of the images, behind animal or vehicle",
+        first=200, settings=dict(families="small", images=1_920, recipe=LONGER),
+    ),
+)  # fmt: skip
+def mark(repeat: int, families: str, images: int, recipe: dict[str, Any], device: str = "cpu") -> Values:
+    """An attribute that does not follow from the task: a white square in the corner of half of the images, whatever they show."""
+    drawn = stamped(data.attributes.load("cifar10").few(images, repeat % 2**31), 1_000_000 + repeat % 2**31)
+    this = game(repeat, drawn, images, "animal", "mark")
+    pixels = this.probed(eye(this.photos.pixels), "linear")
+    yield "attack_acc[mark, pixels]", pixels.accuracy
+    yield "attack_acc[mark, majority]", pixels.majority
+    made = {
+        name: victim(each, this.photos, this.task, this.parts.victim_train, recipe, this.seed, device=device)
+        for name, each in FAMILIES[families].items()
+        if name in ("resnet", "swin")
+    }
+    width = min(fleet.features(0).shape[1] for fleet in made.values()) // 2
+    for name, fleet in made.items():
+        yield from at_the_end(this, fleet, f"mark, {name}", width)
+
+
+def stamped(photos: Described, seed: int, side: int = 4) -> Described:
+    """The same photographs, half of them, drawn by chance, with a white square of so many pixels in the upper left corner."""
+    worn = torch.rand(len(photos), generator=torch.Generator().manual_seed(seed)) < 0.5
+    pixels = photos.pixels.clone()
+    pixels[worn, :, :side, :side] = 255
+    labels, values = {**photos.labels, "mark": worn.long()}, {**photos.values, "mark": ("no", "yes")}
+    return replace(photos, pixels=pixels, labels=labels, values=values)
 
 
 @experiment(
