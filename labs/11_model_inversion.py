@@ -32,15 +32,7 @@
 from privlab import compute, experiments, ledger, models
 from privlab.attacks.model_inversion import losses
 from privlab.experiments import private_people
-from privlab.notebook import (
-    checks,
-    drawings,
-    flipbook,
-    line_up,
-    plots,
-    text,
-    widgets,
-)
+from privlab.notebook import checks, drawings, flipbook, line_up, plots, text, widgets
 
 import pandas as pd
 import torch
