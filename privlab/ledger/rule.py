@@ -169,8 +169,8 @@ def _tested(left: ast.expr, right: ast.expr, samples: Mapping[str, Sample]) -> C
     # a group's mean is that of the whole atom with the others at their middle: in a sum all of these are the same
     mean, error = (means[0] if len(means) == 1 else float(value(centre))), math.hypot(*errors)
     if error == 0 and len(names) == 1 and (people := used[names[0]].people):
-        ends = (float(value({names[0]: np.float64(share)})) for share in (0.0, 100.0))
-        return _of_people(*ends, float(used[names[0]].values[0]), people)
+        at_none, at_all = map(float, value({names[0]: np.array([0.0, 100.0])}))
+        return _of_people(at_none, at_all, float(used[names[0]].values[0]), people)
     if error == 0:
         exact = all(sample.exact for sample in used.values())
         if not exact or mean == 0:
