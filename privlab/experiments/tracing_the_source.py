@@ -84,10 +84,15 @@ def by_layer_norms(search: GradientMatching, model: nn.Module, leak: Leak) -> Gr
 
 
 def inverted(
-    model: nn.Module, places: Sequence[int], chosen: str, search: GradientMatching, how: Change | None = None
+    model: nn.Module,
+    places: Sequence[int],
+    chosen: str,
+    search: GradientMatching,
+    how: Change | None = None,
+    split: str = "test",
 ) -> Tensor:
     """What a search finds in a selection of the gradient of these photographs, (batch, 3, 32, 32)."""
-    leak = observe(model, *data.load("cifar10", "test").take(places), names=selections(model)[chosen])
+    leak = observe(model, *data.load("cifar10", split).take(places), names=selections(model)[chosen])
     search = how(search, model, leak) if how else search
     return reconstruction.search(search, model, leak, places[0]).images.cpu()
 
@@ -159,6 +164,37 @@ def parts(repeat: int, shape: str, attack: str, steps: int, weights: Sequence[fl
         image = form(model, leak.only(selections(model)[part])).clamped
         yield f"psnr[{part}_closed_form]", reconstruction.psnr(image, photograph)
     yield "picture[photograph_all_and_parts]", tiled([images])
+
+
+@experiment(
+    data=("cifar10",),
+    smoke=Size(1, FEW, settings=dict(shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"])),
+    night=Size(
+        4,
+        "an untrained ViT-S with patches of 4 pixels, 300 steps of a shorter attack, position embedding of standard deviation 1",
+        first=1100,
+        settings=dict(shape="vit_s", steps=300, weights=[1.0, 0.1, 10.0], chosen=["attention", "mlp", "norm"]),
+    ),
+)
+def best_weights(
+    repeat: int, shape: str, steps: int, weights: Sequence[float], chosen: Sequence[str], device: str = "cpu"
+) -> Values:
+    """Parts of a ViT, each at the weight on smoothness that suits it: the best by the truth, and that which does best on a photograph of
+    the attacker's own, whose gradient they compute on the same network."""
+    photograph, _ = reconstruction.photograph(repeat)
+    yield from reconstruction.psnr_of_baselines("", photograph)
+    model, place = victim(shape, repeat, 1.0, device), reconstruction.number(repeat)
+    own, _ = data.load("cifar10").take([place])
+    for part in chosen:
+        theirs, mine = {}, {}
+        for times in weights:
+            search = attack_of("annealed", steps, times)
+            theirs[times] = reconstruction.psnr(inverted(model, [place], part, search), photograph)
+            mine[times] = reconstruction.psnr(inverted(model, [place], part, search, split="train"), own)
+            yield f"psnr[{part}_layers{TIMES[times]}]", theirs[times]
+            yield f"psnr[{part}_layers, own_photograph{TIMES[times]}]", mine[times]
+        yield f"psnr[{part}_layers, best_weight]", max(theirs.values())
+        yield f"psnr[{part}_layers, chosen_weight]", theirs[max(mine, key=mine.__getitem__)]
 
 
 @experiment(
