@@ -142,8 +142,8 @@ DECAYS: dict[str, Callable[[float], float]] = {"falling": matching.cosine, "cons
     data=("cifar10",),
     smoke=Size(1, "two narrow layers, 2 steps", settings=dict(steps=2, lengths=[0.1, 0.01], shape=TINY)),
     night=Size(
-        4, "architecture B in its paper's size, fresh, 800 of 1,500 steps, by two step lengths that fall or stay",
-        first=1200, settings=dict(steps=800, lengths=[0.1, 0.01], shape={}),
+        4, "architecture B in its paper's size, fresh, 500 of 1,500 steps, by two step lengths that fall or stay",
+        first=1200, settings=dict(steps=500, lengths=[0.1, 0.01], shape={}),
     ),
 )  # fmt: skip
 def step_lengths(repeat: int, steps: int, lengths: list[float], shape: dict[str, Any], device: str = "cpu") -> Values:
