@@ -37,6 +37,7 @@ NOT_AT_A_COMMITTED_SIZE = {
         "koh2024.table9.rolss_plus_over_rolss_small", "koh2024.table9.best_of_ours_small",
         "koh2024.figure7.vit_small", "privlab.defence.groupnorm", "privlab.defence.longer_training",
     ],
+    "night has one more part of a ViT": ["zhang2024.table6.attention_over_norm.best_of_three"],
     "class has more ways to spend a budget, and more swaps; test_defences.py measures them": [
         "zhang2024.figure11.batchnorm", "zhang2024.figure11.resnets_stem",
     ],
