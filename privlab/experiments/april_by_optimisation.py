@@ -361,18 +361,14 @@ def embeddings(repeat: int, steps: int, shape: dict[str, Any], device: str = "cp
     yield "picture[photograph_and_embeddings]", tiled([rows])
 
 
-BEHIND: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {  # embedding -> of the victim, formats of its gradient
+# embedding -> of the victim, formats of its gradient; one of low rank hides 9 directions, as the sinusoid in two dimensions does
+BEHIND: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "sinusoid_1d": (dict(position="sinusoid_1d"), ("float32", "float64")),
     "sinusoid_2d": (dict(position="sinusoid_2d"), ("float32", "float64")),
-    "low_rank": (
-        dict(position="low_rank", position_rank=6, position_std=1.0),
-        ("float32",),
-    ),  # hides 9 directions, as in two dimensions
+    "low_rank": (dict(position="low_rank", position_rank=6, position_std=1.0), ("float32",)),
 }
-ROUNDED = {
-    "float32": 1e-6,
-    "float64": None,
-}  # some last places, as the client adds up in float32; else the family misses the photograph
+# some last places beyond the format, as the client adds up in float32; without them the family misses the photograph
+ROUNDED = {"float32": 1e-6, "float64": None}
 
 
 @experiment(
