@@ -378,7 +378,7 @@ ledger.show("06")
 # ## What would change our mind
 #
 # A search that recovers the photograph behind the small embedding, with more steps, would show that the sense of place decides only how *fast* a
-# search is. The paper's four searches, on its network and with all of its steps, did not. Trained networks may behave differently: the searches here attack fresh ones.
+# search is. The paper's four searches, on its network, with all of its steps and at our step length, did not. Trained networks may behave differently: the searches here attack fresh ones.
 
 # %% [markdown]
 # ## Read on

@@ -70,6 +70,7 @@ drawings.morph_block(14, before=1)
 #
 # - *ResNeXtify*: ResNeXt is a ResNet whose filters look at some of the channels only. Step 5 goes on to depthwise.
 # - *GELU* is a smooth function close to ReLU. *LayerNorm* normalises each image by its own values, while *BatchNorm* uses one mean for all images.
+#   In our networks, which are fresh and in eval mode, it does nothing yet: step 12 compares LayerNorm with no norm.
 # - *Layer scale* multiplies what a block adds to its shortcut by a factor, which training changes. It starts at 1e-06.
 # - *Stochastic depth* leaves whole blocks out at random, in training only. In our attack all of them are there.
 

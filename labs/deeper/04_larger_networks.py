@@ -132,7 +132,7 @@ text(
 # %% [markdown]
 # ## What the paper does not say, and what we did
 #
-# - **Size and steps.** At `class` the victims are small and the attack is `annealed`. `night` and `gpu` have the paper's networks and settings.
+# - **Size and steps.** At `class` the victims are small and the attack is `annealed`. `night` and `gpu` have the paper's networks, as we read it.
 # - **The attack.** Table 1 names the cost, Adam, the rate, the steps and the regularisation weight. The sign, the falling step length and the box are those of
 #   Inverting Gradients.
 # - **Fresh weights, evaluation mode.** The paper states neither. The ledger notes both beside every number.

@@ -149,7 +149,7 @@ text(
 )
 
 # %% [markdown]
-# Where a difference at equal epochs is gone at an equal gap, the design only changed how soon the network overfits. Our networks are small, with few members and no mixup. Whether the paper's networks, with
+# Where a difference at equal epochs is gone at an equal gap, the design, by this comparison, only changed how soon the network overfits. An equal gap does not mean that equally many pictures are known. Our networks are small, with few members and no mixup. Whether the paper's networks, with
 # mixup and 300 epochs, behave in the same way is for `gpu` to say.
 
 # %% [markdown]

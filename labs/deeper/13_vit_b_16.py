@@ -96,7 +96,7 @@ plots.images({"recovered": found}, alt=says, captions={"recovered": titles})
 #
 # If the position embedding is withheld or fixed, it sends no gradient, and this closed form has nothing to solve. The other one, `subspace` of lab 05, needs
 # $3p^2 \le$ width $- n - 1$, where $p$ is the side of a patch and $n$ the number of patches. A ViT-B/16 does not have that, with 768 on both sides. So for *this* network the
-# advice of Lu et al. stops all algebra that we know of, at hardly any cost. For a ViT with small patches it stops nothing, see the row *position gradient withheld* of the
+# advice of Lu et al. stops all algebra that we know of, at hardly any cost. For a ViT with small patches it stops nothing where the embedding is withheld, or random and fixed; a fixed sinusoid in two dimensions, and an embedding of low rank, withstand that algebra so far. See the row *position gradient withheld* of the
 # lab's matrix: the closed form goes through attention.
 #
 # A search at 224 pixels finds nothing in the time that we gave it. Try `python -m privlab audit vit_base_patch16_224`.
