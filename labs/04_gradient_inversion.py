@@ -285,12 +285,13 @@ display(chart(larger, None, "ssim", "SSIM, the paper's networks, 3,000 steps"))
 text(
     "Of {} photographs {} were recognised behind Swin-T, {} behind ConvNeXt-T and {} "
     "behind ResNet-50. On average Swin-T ends at {:.1f} dB, ConvNeXt-T at {:.1f} dB, "
-    "ResNet-50 at {:.1f} dB, and the mean photograph has {:.1f} dB. (This ResNet-50 has "
-    "a 3x3 stem and timm's draw of weights. Another that can be the paper's, with a 7x7 "
-    "stem and PyTorch's draw, ends at 16.2 dB.)",
+    "ResNet-50 at {:.1f} dB, and the mean photograph has {:.1f} dB. (Two networks can "
+    "be the paper's ResNet-50. This one begins with 3x3 filters and has timm's draw of "
+    "weights; the other, with 7x7 and PyTorch's draw, ends at {:.1f} dB.)",
     len(larger),
     *(larger.above(f"ssim[cifar10, {n}]", 0.5) for n in names),
     *(larger.mean(f"psnr[cifar10, {n}]") for n in (*names, "mean_photograph")),
+    experiments.load("fourteen_steps.steps", "night").mean("psnr[step_1]"),
 )
 
 # %% [markdown]
@@ -420,9 +421,9 @@ text(
     "One can search for the picture, and find it behind some architectures: it was "
     "recognised on {swin} of {} photographs behind the Swin, on {convnext} behind the "
     "ConvNeXt, and on {resnet} behind the ResNet, and it is the same at the paper's "
-    "size, by either of two readings of its ResNet-50. A failed search does not prove that a picture is safe: behind the ViT it "
-    "reached {:.1f} dB, where the mean photograph has {:.1f} dB, and {:.1f} dB when "
-    "only the scale of the position embedding was changed.",
+    "size, by either of two readings of its ResNet-50. A failed search does not prove "
+    "that a picture is safe: behind the ViT it reached {:.1f} dB, where the mean "
+    "photograph has {:.1f} dB, and {:.1f} dB when only the scale of the position embedding was changed.",
     len(kept),
     shown.mean("psnr[vit, std_0p02]"),
     shown.mean("psnr[vit, mean_photograph]"),

@@ -281,8 +281,8 @@ told = text(
     "In the {} repeats the victim is a ResNet. It names {:.0f} of 100 such pictures "
     "as the person asked for. If the victim were the judge, noise would count as a "
     "face. The judge names {:.0f} of 100, and random guessing would name {:.0f}. The "
-    "victim's row has no spread over repeats, so the ledger's usual test cannot decide. "
-    "An exact test that counts people does, in a claim of its own (`.exact`).",
+    "victim's row has no spread over repeats, so the ledger's usual test is "
+    "inconclusive. An exact test over people decides, in a second claim (`.exact`).",
     *(len(kept), kept.mean(rows["victim"]), kept.mean(rows["judge"]), 100 / 20),
 )
 verdict = CHANCE if kept.mean(rows["judge"]) > 1 else NEVER

@@ -449,9 +449,9 @@ text(
     "It depends on the network. The table has the faces of 100 that a defence keeps"
     " from the attacker, beyond what the same ResNet keeps if it is stopped where it is"
     " as accurate (mean ± standard deviation of {} draws). With 34 layers the cuts are"
-    " ahead: RoLSS keeps {:.0f}, RoLSS+ {:.0f} and TTS {:.0f}, BiDO {:.0f}, MID {:.0f}."
-    " With ten layers, or wide ones, it is BiDO, with {:.0f} and {:.0f}; with ten, whose"
-    " only last skip is a projection, the attacker gets *more* by RoLSS+, SSF and TTS. In"
+    " ahead: RoLSS keeps {:.0f}, RoLSS+ {:.0f} and TTS {:.0f}; BiDO {:.0f}, MID {:.0f}."
+    " With ten layers, or wide ones, it is BiDO, with {:.0f} and {:.0f}; with ten (the"
+    " last skip is a projection) the attacker gets *more* by RoLSS+, SSF and TTS. In"
     " the ResNet of this lab none of the six keeps much. More tends to come out of a"
     " network that knows the people better: {:.0f} of 100 faces after a few epochs, and"
     " {:.0f} in a VGG.",

@@ -126,8 +126,8 @@ display(guess.against(SWIN if gap > 0.01 else RESNET if gap < -0.01 else ALIKE))
 text(
     "AUC is the probability that a member has a higher score than a non-member. "
     "That of the Swin is {:+.3f} away from that of the ResNet, with a standard "
-    "deviation of {:.3f} over {} repeats. Of the ResNet's lead 80 to 100% lies above "
-    "a level of 0.35, where the two do not know equally many of their pictures.",
+    "deviation of {:.3f} over {} repeats. Of the ResNet's lead 80 to 100% lies at "
+    "levels where the two do not know equally many of their pictures.",
     gap,
     shown.spread(f"{area['Swin']} - {area['ResNet']}"),
     len(shown),

@@ -172,7 +172,7 @@ plots.evidence(kept, mine, residuals, xlabel="residual of Gauss-Newton", log=Tru
 # %% [markdown] tags=["printed"]
 # ## At the paper's size
 #
-# Is this an accident of small networks and short searches? Here are the networks that lab 04 attacks at the paper's size: ResNet-50 (one of two that can be the paper's, with a 3x3 stem and timm's draw), Swin-T and ConvNeXt-T, with the same
+# Is this an accident of small networks and short searches? Here are the networks that lab 04 attacks at the paper's size: ResNet-50 (one of two that can be the paper's), Swin-T and ConvNeXt-T, with the same
 # photographs and weights. One photograph takes a CPU core a quarter of an hour, so they were measured at `night`: the paper's search with Adam, 1,000 steps,
 # and as many passes of Gauss-Newton. (Your own run tries the lines on small networks.)
 #
@@ -210,9 +210,9 @@ plots.images(
 # %%
 text(
     "Gauss-Newton has {} of {} photographs above 50 dB behind Swin-T, {} behind "
-    "ConvNeXt-T and {} behind ResNet-50. Behind this ResNet-50, one of two, Adam ends at {:.1f} dB on "
-    "average, Gauss-Newton at {:.1f} dB, and the mean photograph has {:.1f} dB. The "
-    "residual that Gauss-Newton leaves there is {:.2f}.",
+    "ConvNeXt-T and {} behind ResNet-50. Behind this ResNet-50 (one of two) Adam ends "
+    "at {:.1f} dB on average, Gauss-Newton at {:.1f} dB, and the mean photograph has "
+    "{:.1f} dB. The residual that Gauss-Newton leaves there is {:.2f}.",
     *(clear["Swin-T"], len(full), clear["ConvNeXt-T"], clear["ResNet-50"]),
     *(full.mean(f"psnr[{method}, resnet_50]") for method in methods.values()),
     full.mean("psnr[second_order_full, mean_photograph]"),

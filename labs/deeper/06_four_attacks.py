@@ -119,14 +119,12 @@ plots.evidence(
 
 # %%
 text(
-    "Our TAG has a typical error of {:.1e} (geometric mean), and {:.0e} is printed. Where "
-    "they lie orders of magnitude apart, our step length and alpha are not the "
+    "Our TAG ends at an error of {:.1e} (geometric mean), and {:.0e} is printed. "
+    "Where orders of magnitude lie between them, our step length and alpha are not the "
     "paper's, and with its own the order of the attacks may be another.",
     np.exp(np.log(shown["mse[cifar10, tag]"]).mean()),
     in_print["TAG"],
 )
-
-# %%
 kept_digits, mine_digits = measured("mnist")
 in_print = {
     name: printed.loc[("MNIST", name), "mse"] for name in ("APRIL", "DLG", "IG", "TAG")

@@ -175,7 +175,8 @@ others = {"ResNet-10": "shallow", "wide ResNet-18": "wide", "ResNet-34": "deep"}
 text(
     "Beyond a network that is stopped at the same accuracy, BiDO keeps {} points from "
     "the attacker in this ResNet-18, and MID {} (mean ± standard deviation of {} "
-    "repeats; a minus means more given away). It depends on the network: BiDO keeps {}.",
+    "repeats; a minus means more given away). It depends on the network: BiDO keeps "
+    "{}.",
     *(less("resnet", kind) for kind in ("bido", "mid")),
     len(kept),
     ", ".join(f"{less(f'resnet_{n}', 'bido')} in the {k}" for k, n in others.items()),
