@@ -423,7 +423,8 @@ text(
     "ConvNeXt, and on {resnet} behind the ResNet, and it is the same at the paper's "
     "size, by either of two readings of its ResNet-50. A failed search does not prove "
     "that a picture is safe: behind the ViT it reached {:.1f} dB, where the mean "
-    "photograph has {:.1f} dB, and {:.1f} dB when only the scale of the position embedding was changed.",
+    "photograph has {:.1f} dB, and {:.1f} dB when only the scale of the position "
+    "embedding was changed.",
     len(kept),
     shown.mean("psnr[vit, std_0p02]"),
     shown.mean("psnr[vit, mean_photograph]"),
