@@ -25,10 +25,12 @@ def share(path: Path) -> None:
 
 def shared_folder(path: Path) -> None:
     """Make a folder, and those above it, where they are missing; each is shared with those who may write where it was made."""
-    if not path.is_dir():
+    if path.is_dir():
+        return
+    if not path.parent.exists():
         shared_folder(path.parent)
-        path.mkdir(exist_ok=True)
-        share(path)
+    path.mkdir(exist_ok=True)
+    share(path)
 
 
 def shared_lock(path: Path) -> FileLock:

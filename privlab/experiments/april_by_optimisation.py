@@ -6,18 +6,16 @@ At night `cifar10`, `mnist`, `architecture_a`, `batches` and `labels_of_a_batch`
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from privlab import metrics, training
 from privlab.attacks.gradient_inversion import closed_form, label_recovery, matching
-from privlab.attacks.gradient_inversion.results import Result
 from privlab.experiments import april_victims, batch_family, reconstruction, sense_of_place
+from privlab.experiments.april_searches import FOUR, fall, four_attacks, in_order, without_a_search
 from privlab.experiments.april_victims import (
     BEGIN,
     TINY,
@@ -38,46 +36,10 @@ from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import observe
 
-FOUR = ("april", "dlg", "ig", "tag")
 OWN = "architecture {} in the paper's size, fresh; Adam's step length and alpha, which it does not name, are ours"
 SHORT = "two layers, a fraction of the paper's steps"
 TWO: dict[str, Any] = dict(depth=2)
 QKV = "blocks.0.attn.qkv.weight"
-
-
-def fall(result: Result) -> float:
-    """How far the squared distance of the gradients fell from the start to its least, in powers of ten."""
-    least = min(step["gradients"] for step in result.trace)
-    return math.log10(result.trace[0]["gradients"] / max(least, 1e-9))
-
-
-def _four(repeat: int, data: str, steps: int, stds: Sequence[float], shape: Mapping[str, Any], device: str) -> Values:
-    """The four attacks, and APRIL once more with alpha = 1, at each scale of the position embedding; scale 1 bears no key of its own."""
-    truth, _ = photographs(data).one(repeat)
-    yield from guesses(data, truth)
-    rows, ways = [truth], {}
-    for std in stds:
-        for attack in (*FOUR, "april_alpha_1"):
-            victim = {**shape, "position_std": std}
-            result = invert(attack, repeat, steps, name=data, device=device, victim=victim)
-            yield from scores(final(result), truth, data, data, attack, *([] if std == 1 else [word(std)]))
-            if std == 1:
-                rows.append(final(result))
-                ways[attack] = [(s.step, metrics.psnr(s.images, truth).item()) for s in result.snapshots]
-            if std == 1 and attack == "april":
-                yield "log10_grad_loss_drop[position_shared]", fall(result)
-    yield from _how_soon({name: ways[name] for name in ("april", "dlg", "tag")}, steps)
-    yield "picture[photograph_april_dlg_ig_tag]", tiled([rows[:5]])
-
-
-def _how_soon(ways: Mapping[str, Sequence[tuple[int, float]]], steps: int) -> Values:
-    """Figure 3: steps until the PSNR with which the worst of three ends, and where each stands after a tenth, two tenths, ..."""
-    bar = min(way[-1][1] for way in ways.values())
-    for name, way in ways.items():
-        yield f"steps_to_threshold[{name}]", next(step for step, dB in way if dB >= bar)
-        for tenth in range(11):
-            near = min(way, key=lambda shot: abs(shot[0] - tenth * steps / 10))
-            yield f"psnr[{name}, tenth_{tenth}]", near[1]
 
 
 @experiment(
@@ -89,7 +51,7 @@ def _how_soon(ways: Mapping[str, Sequence[tuple[int, float]]], steps: int) -> Va
 )
 def cifar10(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], device: str = "cpu") -> Values:
     """Table 1, Figures 3, 7 and 8, section 4.2: the four attacks, and what is left of them without the position embedding's gradient."""
-    yield from _four(repeat, "cifar10", steps, stds, shape, device)
+    yield from four_attacks(repeat, "cifar10", steps, stds, shape, device)
     truth, _ = photographs("cifar10").one(repeat)
     rows = [truth]
     for std in stds:
@@ -115,7 +77,7 @@ def cifar10(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], d
 )
 def mnist(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], device: str = "cpu") -> Values:
     """Table 1: the four attacks on a digit."""
-    yield from _four(repeat, "mnist", steps, stds, shape, device)
+    yield from four_attacks(repeat, "mnist", steps, stds, shape, device)
 
 
 @experiment(
@@ -228,17 +190,11 @@ def batches(repeat: int, steps: int, sizes: list[int], shape: dict[str, Any], de
         yield f"label_accuracy[bias_counts, batch_{size}]", right
         result = invert("april", repeat, steps, size, device=device, victim=victim)
         yield f"label_accuracy[row_minimum, batch_{size}]", label_recovery.overlap(result.labels, wanted)
-        found = _in_order(result, wanted)
+        found = in_order(result, wanted)
         yield from scores(found, truth, "cifar10", "april", f"batch_{size}")
         for name, value in guesses("cifar10", truth):
             yield name.replace("]", f", batch_{size}]"), value
         yield f"picture[batch_{size}, truth_above_found]", tiled([truth, found])
-
-
-def _in_order(result: Result, wanted: Tensor) -> Tensor:
-    """The images found, (batch, 3, height, width), in the order of the labels; where one was not read, the image at its place."""
-    read = result.labels.tolist()
-    return final(result)[[read.index(y) if y in read else k for k, y in enumerate(wanted.tolist())]]
 
 
 @experiment(
@@ -255,7 +211,7 @@ def labels_of_a_batch(repeat: int, steps: int, shape: dict[str, Any], device: st
     rows = [truth]
     for rule, by in (("row_minimum", "april"), ("bias_counts", "april_by_the_bias")):
         result = invert(by, repeat, steps, 4, device=device, victim={**shape, "position_std": 1.0})
-        rows.append(_in_order(result, wanted))
+        rows.append(in_order(result, wanted))
         yield f"label_accuracy[{rule}]", label_recovery.overlap(result.labels, wanted)
         yield from scores(rows[-1], truth, "cifar10", "april", rule)
     yield "picture[photographs_row_minimum_bias_counts]", tiled(rows)
@@ -301,27 +257,12 @@ def scale(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], dev
         if std in (stds[0], 1.0, stds[-1]):
             bare = final(invert("annealed_bare", repeat, steps, victim=victim, device=device))
             yield f"psnr[gradients_alone, {word(std)}]", metrics.psnr(bare, truth)
-        yield from _without_a_search(repeat, std, victim, device)
+        yield from without_a_search(repeat, std, victim, device)
     for std, class_std in ((1.0, 0.02), (0.02, 1.0)):
         victim = {**shape, "position_std": std, "class_std": class_std}
         found = final(invert("annealed", repeat, steps, victim=victim, device=device))
         yield f"psnr[patches_{word(std)}, class_{word(class_std)}]", metrics.psnr(found, truth)
     yield "picture[photograph_and_scales]", tiled([rows])
-
-
-def _without_a_search(repeat: int, std: float, victim: dict[str, Any], device: str) -> Values:
-    """What the gradients themselves say at one scale."""
-    truth, label = photographs("cifar10").one(repeat)
-    model, leak = observed(repeat, victim=victim, device=device)
-    solved = closed_form.patch_embedding(model, leak)
-    yield f"psnr[patch_embedding, {word(std)}]", metrics.psnr(solved.images.cpu(), truth)
-    yield f"log10_condition[fresh, {word(std)}]", math.log10(solved.condition)
-    yield f"row_cosine[position_gradient, {word(std)}]", sense_of_place.rows_alike(leak)
-    sense, far = sense_of_place.measured(model, truth, label, seed=repeat + BEGIN)
-    yield f"log10_sense_of_place[{word(std)}]", math.log10(sense)
-    yield f"log10_distance_of_noise[{word(std)}]", math.log10(far)
-    if std == 1:
-        yield "slope_share[position, alpha_1]", sense_of_place.gradient_share(model, leak, seed=repeat + BEGIN)
 
 
 KINDS: dict[
@@ -392,21 +333,12 @@ def fixed_sinusoid(repeat: int, steps: int, restarts: int, shape: dict[str, Any]
         for sent in formats:
             model = build(repeat, **shape, **embedding).to(device, getattr(torch, sent))
             leak = replace(observe(model, truth, label), labels=None)
-            found = []
-            for k in range(restarts):
-                space, start, known = batch_family.family(model, leak, truth, (k + 1) * BEGIN + repeat, ROUNDED[sent])
-                if space.hidden:
-                    search = batch_family.lbfgs(steps, batch_family.CURVED)
-                    found.append(search.run(model, leak, start=start, space=space, snapshots=0, progress=False))
-            best = min(found, key=lambda result: result.score).images if found else known["guess"]
-            rows.append(best.cpu().float().clamp(0, 1))
-            yield f"hidden[{kind}, {sent}]", space.hidden
-            for name, images in {
-                "nearest_point": known["nearest_point"],
-                "guess": known["guess"],
-                "inside": best,
-            }.items():
-                yield f"psnr[{name}, {kind}, {sent}]", metrics.psnr(images.cpu().clamp(0, 1), truth.to(images.dtype))
+            seeds = [(k + 1) * BEGIN + repeat for k in range(restarts)]
+            hidden, images = batch_family.inside(model, leak, truth, seeds, steps, ROUNDED[sent])
+            rows.append(images["inside"].cpu().float().clamp(0, 1))
+            yield f"hidden[{kind}, {sent}]", hidden
+            for name, found in images.items():
+                yield f"psnr[{name}, {kind}, {sent}]", metrics.psnr(found.cpu().clamp(0, 1), truth.to(found.dtype))
     yield "picture[photograph_and_inside]", tiled([rows])
 
 

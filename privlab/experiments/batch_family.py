@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -71,6 +72,23 @@ def family(
     guess, start = (leak.normalise.inverse(space.images(z.to(space.origin))) for z in (0 * latent, latent))
     known = {"nearest_point": nearest, "guess": guess, "mean_photograph": guesses(truth)["mean_photograph"]}
     return space.to(next(model.parameters())), start.clamp(0, 1).float(), known
+
+
+def inside(
+    model: nn.Module, leak: Leak, truth: Tensor, seeds: Sequence[int], steps: int, noise: float | None
+) -> tuple[int, dict[str, Tensor]]:
+    """How many numbers of each patch the family hides; and beside what `family` says the best of a search inside from each start.
+
+    The best is that of the lowest score, which the attacker sees. Where nothing is hidden algebra's own answer is all there is.
+    """
+    found = []
+    for seed in seeds:
+        space, start, known = family(model, leak, truth, seed, noise)
+        if space.hidden:
+            search = lbfgs(steps, CURVED)
+            found.append(search.run(model, leak, start=start, space=space, snapshots=0, progress=False))
+    best = min(found, key=lambda result: result.score).images if found else known["guess"]
+    return space.hidden, {"nearest_point": known["nearest_point"], "guess": known["guess"], "inside": best}
 
 
 def _shrunk(images: Tensor, side: int) -> Tensor:

@@ -35,7 +35,6 @@ __all__ = [
     "digest",
     "folder",
     "lines",
-    "profile",
     "read",
     "register",
     "registrations",

@@ -8,7 +8,7 @@ import torch
 
 from privlab import data, experiments, metrics
 from privlab.attacks.gradient_inversion import presets
-from privlab.experiments import april_by_optimisation, april_victims, pictures, sense_of_place
+from privlab.experiments import april_searches, april_victims, pictures, sense_of_place
 
 TINY = dict(april_victims.TINY, position_std=1.0)
 
@@ -37,7 +37,7 @@ def test_the_guesses_look_at_no_gradient_and_at_no_photograph_under_attack():
 def test_all_attacks_begin_with_the_same_noise_and_differ_at_the_end():
     values, _ = yielded("april_by_optimisation.cifar10")
     assert len({values[f"psnr[{name}, tenth_0]"] for name in ("april", "dlg", "tag")}) == 1
-    assert len({values[f"psnr[cifar10, {name}]"] for name in april_by_optimisation.FOUR}) == 4
+    assert len({values[f"psnr[cifar10, {name}]"] for name in april_searches.FOUR}) == 4
 
 
 def test_a_repeat_has_its_own_photograph_weights_and_noise():
