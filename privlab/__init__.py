@@ -1,7 +1,7 @@
 """privlab: how does a vision model's architecture change what it leaks about its training data?
 
-The rooms, from the ground up: compute, data, models, metrics and leak, training, defences, ledger, attacks, notebook, auditing, runner,
-teaching. A module imports from its own room or from below it; pyproject.toml has the contracts.
+The rooms, from the ground up: compute, data, models, metrics and leak, training, defences, ledger, attacks, experiments, notebook,
+course, auditing, runner, teaching. A module imports from its own room or from below it; pyproject.toml has the contracts.
 
 `privlab.audit(model, images, labels)` turns the whole book on one model of yours; see `privlab.auditing.stages`.
 """

@@ -61,10 +61,15 @@ class Lab:
         """SHA-256 of the source."""
         return hashlib.sha256(self.source).hexdigest()
 
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The modules that hold its checks, of which one is there."""
+        return f"privlab.course.lab_{self.number}.checks", f"privlab.notebook.exercises.lab_{self.number}"
+
     @cached_property
     def package(self) -> str:
         """SHA-256 over the modules of privlab that the lab imports, and those that they import, and so on, with the tables beside them."""
-        reached, waiting = {}, {"privlab", f"privlab.notebook.exercises.lab_{self.number}", *_imports(self.path)}
+        reached, waiting = {}, {"privlab", *self.own, *_imports(self.path)}
         while waiting:
             name = waiting.pop()
             if name not in reached and (path := _module(name)):

@@ -231,7 +231,7 @@ def test_a_lab_that_does_not_parse_has_a_digest_all_the_same(house):
 
 def test_every_lab_of_the_book_reaches_its_own_exercises_and_not_the_whole_house():
     for lab in catalogue.everything(Path(__file__).parents[2] / "labs"):
-        assert catalogue._module(f"privlab.notebook.exercises.lab_{lab.number}"), lab.name
+        assert any(map(catalogue._module, lab.own)), lab.name
         reached, asks = catalogue._imports(lab.path), "checks.verify(" in lab.path.read_text()
         assert ("privlab.notebook.checks" in reached) == asks and "privlab.runner.runner" not in reached
 

@@ -1,22 +1,26 @@
-"""The checks of the labs, a file lab_NN.py for each. A check takes an answer and yields what is wrong with it; nothing means right.
+"""The checks of the labs. A check takes an answer and yields what is wrong with it; nothing means right.
 
-CHECKS of such a file has them by the names of their exercises. Where some of these stand in notebooks that go deeper, DEEPER says which:
-the topic of labs/deeper/NN_topic.py -> names. BECAUSE, where a file has it, says of an exercise why what is right is right.
+Those of lab 04 lie in privlab/course/lab_04/checks.py, or, until they are on the kit, in lab_04.py here. CHECKS of such a file has them by
+the names of their exercises. Where some of these stand in notebooks that go deeper, DEEPER says which: the topic of
+labs/deeper/NN_topic.py -> names. BECAUSE, where a file has it, says of an exercise why what is right is right.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
+
+_COURSE = Path(__file__).parents[2] / "course"
 
 Check = Callable[[object], Iterator[str]]
 
 
 def labs() -> list[str]:
     """The numbers of the labs that have exercises, such as "00"."""
-    return sorted(name[4:] for _, name, _ in pkgutil.iter_modules(__path__) if name.startswith("lab_"))
+    return sorted({name[4:] for _, name, _ in pkgutil.iter_modules([*__path__, str(_COURSE)]) if name[:4] == "lab_"})
 
 
 def of(lab: str) -> dict[str, Check]:
@@ -37,4 +41,5 @@ def parts(lab: str) -> list[list[str]]:
 
 
 def _file(lab: str) -> ModuleType:
-    return importlib.import_module(f"privlab.notebook.exercises.lab_{lab}")
+    moved = f"privlab.course.lab_{lab}.checks"
+    return importlib.import_module(moved if importlib.util.find_spec(moved) else f"{__name__}.lab_{lab}")
