@@ -39,7 +39,7 @@ import reference  # noqa: E402
 import what_holds  # noqa: E402
 
 from privlab import __version__, ledger  # noqa: E402
-from privlab.ledger.papers import coverage  # noqa: E402
+from privlab.ledger import papers  # noqa: E402
 from privlab.runner import catalogue, launch_buttons  # noqa: E402
 from privlab.teaching import kit, lesson_plans, question_bank  # noqa: E402
 
@@ -115,7 +115,7 @@ def write_pages(app: Sphinx) -> None:
     judged = ledger.judgements()
     for name, text in (
         ("ledger", _WIDE + ledger_page.page(judged)),
-        ("coverage", _WIDE + coverage_page.page(coverage.places(), judged)),
+        ("coverage", _WIDE + coverage_page.page(papers.places(), judged)),
         ("own_results", _WIDE + own_results.page()),
         ("benchmarks", _WIDE + benchmarks.page(BOOK / "baselines")),
         ("findings", findings_page.page(judged, shelf)),

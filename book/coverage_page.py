@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from privlab.ledger.judging import Judgement
-from privlab.ledger.papers import PAPERS
-from privlab.ledger.papers.coverage import Place
+from privlab.ledger.papers import PAPERS, Place
 from privlab.ledger.report import id_in_markdown, in_markdown, verdict
 
 _TABLE = "```{table}\n:class: privlab-coverage\n:widths: 12 30 58"  # the stylesheet stacks its cells on a narrow screen

@@ -34,7 +34,6 @@ def _parser() -> argparse.ArgumentParser:
         teaching.add_teacher,
         teaching.add_slides,
         ledger.add_report,
-        ledger.add_history,
         runner.add_doctor,
         runner.add_labs_command,
         runner.add_address,

@@ -7,7 +7,7 @@
 # # 14, deeper · What stands behind the verdicts?
 #
 # You come from [lab 14](../14_the_ledger.ipynb). A verdict that cannot be checked is an opinion.
-# Here is everything that stands behind ours: the evidence, every claim, the explanations, the history and the machines.
+# Here is everything that stands behind ours: the evidence, every claim, the explanations, what other sizes say and the machines.
 #
 # After this notebook you can
 # - find any claim, and the repeats that it was judged by;
@@ -54,8 +54,9 @@ registered = ledger.evidence.registrations()
 
 
 def lines_of(entry):
-    rows = ledger.evidence.read(entry.experiment, entry.size, entry.digest)
-    return rows.of(entry.first, entry.repeats)
+    return ledger.evidence.read(
+        entry.experiment, entry.size, entry.digest, within=entry.range
+    )
 
 
 shelf = [
@@ -171,13 +172,16 @@ pd.DataFrame(
 # ## Since last time
 #
 # Evidence is only ever added. If more repeats are registered after a look, they are judged alone and at half the level.
-# The earlier verdict stays in the history.
+# The earlier verdict stands beside the new one, as do those of other sizes.
 
 # %%
-pd.DataFrame([vars(line) for line in ledger.history.lines()]).tail(20)
+pd.DataFrame(
+    [(j.claim.id, j.verdict, told) for j in judged for told in j.beside],
+    columns=["claim", "verdict", "beside it"],
+).tail(20)
 
 # %% [markdown]
-# In a terminal: `python -m privlab history`, and `python -m privlab report --before FOLDER` against earlier evidence.
+# In a terminal: `python -m privlab report --before FOLDER` against earlier evidence.
 
 # %% [markdown]
 # ## Where the numbers come from

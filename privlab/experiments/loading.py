@@ -108,7 +108,8 @@ def load(name: str, size: str | None = None, root: Path | None = None) -> Eviden
 def _loaded(experiment: Experiment, size: str, root: Path | None) -> Evidence:
     """What there is at one size: of the registered repeats, those names that all of them have."""
     plan, first = experiment.size(size), experiment.first(size)
-    rows = evidence.read(experiment.name, size, experiment.digest(size), root).of(first, plan.repeats)
+    asked = range(first, first + plan.repeats)
+    rows = evidence.read(experiment.name, size, experiment.digest(size), root, asked)
     names = [name for name in (rows[0].values if rows else ()) if all(name in row.values for row in rows)]
     table = {name: np.array([row.values[name] for row in rows]) for name in names}
     numbers, seconds = tuple(row.repeat for row in rows), math.fsum(row.seconds for row in rows)

@@ -57,7 +57,7 @@ def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Pla
         if size in experiment.sizes:
             rows = evidence.read(experiment.name, size, experiment.digest(size), root)
             wanted = _wanted(experiment, size, root)
-            done = {row.repeat: row.seconds for row in rows.repeats}
+            done = {row.repeat: row.seconds for row in rows}
             missing = tuple(n for n in wanted if n not in done)
             each = sum(done.values()) / len(done) / 3600 if done else None
             hours = None if each is None else each * len(missing)
@@ -165,7 +165,7 @@ def measure(
 
 def _there(experiment: str, size: str, number: int, root: Path) -> bool:
     digest = find(experiment).digest(size)
-    return any(row.repeat == number for row in evidence.read(experiment, size, digest, root).repeats)
+    return number in evidence.lines(experiment, size, digest, root)
 
 
 def repeat(

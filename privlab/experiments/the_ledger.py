@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import tempfile
 from dataclasses import asdict
@@ -11,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.ledger import evidence, judging, rule
+from privlab.ledger import comparison, evidence, judging, rule
 from privlab.ledger.papers import Claim
 
 COMPOUNDS = {
@@ -28,10 +27,10 @@ def decision(compare: str, values: dict[str, np.ndarray], apart: bool = False) -
 
     values: name -> one number a repeat.  apart: whether the repeats of two names have nothing to do with each other (Welch).
     """
-    tree = ast.parse(compare, mode="eval").body
-    samples = {f"{name}[x]": rule.Sample(of, name if apart else "") for name, of in values.items()}
-    chances = rule.chances(tree, samples)
-    return "holds" if chances.holds < rule.LEVEL else "fails" if chances.fails < rule.LEVEL else ""
+    named = {f"{name}[x]": of for name, of in values.items()}
+    tables = [{name: of} for name, of in named.items()] if apart else [named]
+    chances = rule.chances(comparison.parse(compare), tables)
+    return "holds" if chances.holds < evidence.LEVEL else "fails" if chances.fails < evidence.LEVEL else ""
 
 
 @experiment(
@@ -81,7 +80,7 @@ def judged_again(repeat: int, claims: int) -> Values:
     draw = np.random.default_rng(repeat % 2**32)
     names = [f"psnr[of_{i}]" for i in range(claims)]
     asked = [
-        Claim(f"privlab.invented.{i}", "privlab", "lab 14", "14", "ordering", "S.", f"{name} > 0", ("invented.one",))
+        Claim(f"privlab.invented.{i}", "lab 14", "14", "ordering", "S.", f"{name} > 0", ("invented.one",))
         for i, name in enumerate(names)
     ]
     values = draw.normal(draw.normal(0, 1, claims), 1, (8, claims))

@@ -1,16 +1,17 @@
-from . import canaries, evidence, headlines, history, judging, panel, papers, report
+from . import canaries, comparison, evidence, headlines, judging, panel, papers, report, rule
 from .judging import judgements
 from .panel import show
 
 __all__ = [
     "canaries",
+    "comparison",
     "evidence",
     "headlines",
-    "history",
     "judgements",
     "judging",
     "panel",
     "papers",
     "report",
+    "rule",
     "show",
 ]

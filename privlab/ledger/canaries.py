@@ -7,9 +7,11 @@ search or a training may go another way; then only identities and exact values a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import pandas as pd
 
 from privlab.ledger import evidence, judging, papers
 from privlab.ledger.evidence import Repeat
@@ -63,7 +65,7 @@ def live(folder: Path) -> dict[str, list[Repeat]]:
     """What labs measured live at smoke in a run: experiment -> its repeats.  folder: of the run."""
     found: dict[str, list[Repeat]] = {}
     for file in sorted(folder.glob("live/**/smoke/*.jsonl")):
-        rows = evidence.read(file.stem, "smoke", None, file.parents[1]).repeats
+        rows = evidence.read(file.stem, "smoke", root=file.parents[1])
         found.setdefault(file.stem, []).extend(rows)
     return found
 
@@ -90,9 +92,11 @@ def moves(
     for claim in papers.claims() if claims is None else claims:
         if claim.kind != "identity" or not claim.experiments:
             continue
-        why = judging.breaks(claim, measured)
-        if why and not judging.breaks(
-            claim, committed
-        ):  # what the committed line breaks too did not move: smoke is short
+        why, broken = (judging.breaks(claim, _tables(rows)) for rows in (measured, committed))
+        if why and not broken:  # what the committed line breaks too did not move: smoke is short
             found.insert(0, Move("identity", claim.id, f"{why} ({papers.page(claim.id)} in the book)"))
     return compared, found
+
+
+def _tables(measured: Mapping[str, Sequence[Repeat]]) -> dict[str, pd.DataFrame]:
+    return {name: pd.DataFrame([row.values for row in rows]) for name, rows in measured.items()}

@@ -1,22 +1,9 @@
-"""The commands report and history. What each needs is imported when it is called: `--help` waits for no torch."""
+"""The command report. What it needs is imported when it is called: `--help` waits for no torch."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-
-
-def _add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format",
-        choices=["md", "json", "csv", "latex"],
-        default="md",
-        help="format of the output (default: %(default)s)",
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the output to this file (default: print it)")
-    parser.add_argument(
-        "--evidence", type=Path, metavar="FOLDER", help="judge by the evidence in this folder (default: book/evidence)"
-    )
 
 
 def add_report(commands: argparse._SubParsersAction) -> None:
@@ -29,58 +16,39 @@ def add_report(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--lab", metavar="NN", help="show the claims of one lab only, such as 04 (default: all)")
     parser.add_argument(
-        "--before",
-        type=Path,
-        metavar="FOLDER",
-        help="compare with earlier evidence, such as book/evidence of another checkout",
+        "--before", type=Path, metavar="FOLDER", help="compare with earlier evidence, such as another book/evidence"
     )
-    _add_format(parser)
+    parser.add_argument(
+        "--evidence", type=Path, metavar="FOLDER", help="judge by this evidence (default: book/evidence)"
+    )
+    parser.add_argument(
+        "--format", choices=["md", "csv"], default="md", help="Markdown or a row a claim (default: %(default)s)"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the output to this file (default: print it)")
     parser.set_defaults(call=_report)
 
 
 def _report(options: argparse.Namespace) -> int:
     import sys
 
+    from privlab.compute.atomic import write_atomic
     from privlab.ledger import judging, report
 
-    judged = judging.judgements(options.lab, _folder(options.evidence, "evidence"))
+    for argument in ("evidence", "before"):
+        path = getattr(options, argument)
+        if path and not path.is_dir():
+            raise FileNotFoundError(f"{argument}={str(path)!r} is not a folder of evidence; try book/evidence")
+    judged = judging.judgements(options.lab, options.evidence)
     if not judged:
         raise ValueError(f"lab={options.lab!r} has no claim; give the two digits of a lab, such as 04")
     worse = False
     if options.before:
-        moved = report.changes(judged, judging.judgements(options.lab, _folder(options.before, "before")))
+        moved = report.changes(judged, judging.judgements(options.lab, options.before))
         worse = any(row[0] == "worse" for row in moved)
         text = "\n".join(report.grid(moved)) if moved[1:] else "No verdict changed."
         print(text, file=sys.stdout if options.out else sys.stderr)
-    _put(report.render(judged, "tex" if options.format == "latex" else options.format), options.out)
+    text = report.render(judged, options.format)
+    if options.out:
+        write_atomic(options.out, text.encode())
+    print(f"wrote {options.out}\n" if options.out else text, end="")
     return int(worse)
-
-
-def add_history(commands: argparse._SubParsersAction) -> None:
-    short = "list every verdict that was ever due, by date: at all sizes, and those that were replaced too"
-    parser = commands.add_parser("history", help=short, description=f"{short}.")
-    _add_format(parser)
-    parser.set_defaults(call=_history)
-
-
-def _history(options: argparse.Namespace) -> int:
-    from privlab.ledger import history
-
-    lines = history.lines(root=_folder(options.evidence, "evidence"))
-    _put(history.render(lines, "tex" if options.format == "latex" else options.format), options.out)
-    return 0
-
-
-def _folder(path: Path | None, argument: str) -> Path | None:
-    if path and not path.is_dir():
-        raise FileNotFoundError(f"{argument}={str(path)!r} is not a folder of evidence; try book/evidence")
-    return path
-
-
-def _put(text: str, out: Path | None) -> None:
-    """Print a text, or write it to a file and say so."""
-    from privlab.compute.atomic import write_atomic
-
-    if out:
-        write_atomic(out, text.encode())
-    print(f"wrote {out}\n" if out else text, end="")

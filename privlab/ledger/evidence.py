@@ -4,54 +4,33 @@
     book/evidence/night/MODULE.NAME.jsonl    a line a repeat, good or bad, in the order in which they were measured
     book/evidence/night/MODULE.NAME/         pictures that a reader should see
 
-The file is the memory: it is committed, and whoever has it goes on from it. It is only ever appended to. What it holds beside whole lines
-of the asked digest is never mixed in and always told (`Rows.aside`).
+The file is the memory: it is committed, and whoever has it goes on from it. It is only ever appended to.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
 import math
 import os
 import re
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from privlab.compute import atomic, places
 from privlab.data.sources import nearest
+from privlab.ledger.comparison import NAME
+from privlab.ledger.figures import EXACT_PSNR
 
-__all__ = [
-    "SIZES",
-    "Registration",
-    "Repeat",
-    "Rows",
-    "append",
-    "checked",
-    "digest",
-    "folder",
-    "lines",
-    "read",
-    "register",
-    "registrations",
-]
+__all__ = ["EXACT_PSNR", "FIRST", "LEVEL", "SIZES", "Registration", "Repeat", "append", "lines", "read", "register"]
 
 SIZES = ("smoke", "class", "night", "gpu", "paper")  # from the cheapest up
-FIRST = {
-    "smoke": 0,
-    "class": 0,
-    "night": 1_000,
-    "gpu": 2_000,
-    "paper": 3_000,
-}  # repeats of a size begin here; none has seen another's
-EXACT_PSNR = 320.0  # dB, stands for the infinite PSNR of an image without any error; float64 reaches about 310
+# repeats of a size begin here; none has seen another's
+FIRST = {"smoke": 0, "class": 0, "night": 1_000, "gpu": 2_000, "paper": 3_000}
 LEVEL = 0.05  # of the first try of a claim; the k-th further try is judged at .05 / 2**k
-
-_NAME = re.compile(r"[a-z][a-z0-9_]*\[[a-z][a-z0-9_]*(, [a-z][a-z0-9_]*)*\]")
 _UNREADABLE = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)  # a corrupt line's
 _EXPERIMENT = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 
@@ -73,94 +52,60 @@ class Repeat:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What a file holds for one digest.  repeats: in the order of their numbers.  aside: what was left out and why -> how often."""
-
-    repeats: tuple[Repeat, ...]
-    aside: Mapping[str, int]
-
-    def of(self, first: int, count: int) -> tuple[Repeat, ...]:
-        """The repeats that a registration asks for, as far as they are there."""
-        return tuple(r for r in self.repeats if first <= r.repeat < first + count)
-
-
-def checked(size: str) -> str:
-    """The size, if it is one.  Raises ValueError otherwise."""
+def checked(size: str, argument: str = "size") -> str:
+    """The name of a size, if it is one.  argument: what it was given as.  Raises ValueError with the nearest otherwise."""
     if size not in SIZES:
-        raise ValueError(f"size={size!r}; try one of {', '.join(SIZES)}")
+        raise ValueError(f"{argument}={size!r} is not a {argument}{nearest(size, list(SIZES))}")
     return size
-
-
-def profile(name: str) -> str:
-    """The name of a profile, by which a lab chooses sizes, checked.  Raises ValueError with the nearest for an unknown one."""
-    if name not in SIZES:
-        raise ValueError(f"profile={name!r} is not a profile{nearest(name, list(SIZES))}")
-    return name
 
 
 def folder() -> Path:
     """The book's evidence: $PRIVLAB_EVIDENCE, that of a checkout, or that of an installed wheel."""
-    if place := places.named("PRIVLAB_EVIDENCE"):
-        return place
     package = Path(__file__).parents[1]
     checkout = package.parent / "book" / "evidence"
-    return checkout if checkout.is_dir() else package / "evidence"
+    return places.named("PRIVLAB_EVIDENCE") or (checkout if checkout.is_dir() else package / "evidence")
 
 
 def path(experiment: str, size: str, root: Path | None = None) -> Path:
     """Where the lines of an experiment at one size lie.  Raises ValueError for a name or a size out of form."""
     if not _EXPERIMENT.fullmatch(experiment):
-        raise ValueError(
-            f"experiment={experiment!r} is no name; give module.function, such as gradient_inversion.architectures"
-        )
+        example = "module.function, such as gradient_inversion.architectures"
+        raise ValueError(f"experiment={experiment!r} is no name; give {example}")
     return (root or folder()) / checked(size) / f"{experiment}.jsonl"
 
 
-def read(experiment: str, size: str, digest: str | None, root: Path | None = None) -> Rows:
-    """The repeats that are there for this digest, or for any where it is None. Of two lines for one repeat the earlier counts."""
-    found, aside = _sorted_out(path(experiment, size, root), digest)
-    if again := sum(map(len, found.values())) - len(found):
-        aside["second lines for a repeat"] = again
-    return Rows(tuple(min(found[n], key=lambda r: r.when) for n in sorted(found)), dict(aside))
+def read(
+    experiment: str, size: str, digest: str | None = None, root: Path | None = None, within: range | None = None
+) -> tuple[Repeat, ...]:
+    """The repeats that are there, in the order of their numbers. Of two lines for one repeat the earlier counts.
+
+    digest: of what they depend on; any if not given.  within: their numbers; any if not given.
+    """
+    found = lines(experiment, size, digest, root)
+    asked = sorted(n for n in found if within is None or n in within)
+    return tuple(min(found[n], key=lambda row: row.when) for n in asked)
 
 
-def lines(experiment: str, size: str, digest: str, root: Path | None = None) -> dict[int, list[Repeat]]:
+def lines(experiment: str, size: str, digest: str | None = None, root: Path | None = None) -> dict[int, list[Repeat]]:
     """Every line of this digest, by repeat: at smoke a repeat may have one for each kind of processor."""
-    return _sorted_out(path(experiment, size, root), digest)[0]
-
-
-def _sorted_out(file: Path, digest: str | None) -> tuple[dict[int, list[Repeat]], Counter[str]]:
-    """The lines of a file for a digest, by repeat; and why others were left out -> how often."""
-    found, aside = dict[int, list[Repeat]](), Counter[str]()
-    for row in _rows(file, _state(file)):
-        if row is None:
-            aside["lines that cannot be read"] += 1
-        elif digest is not None and row.digest != digest:
-            aside[f"lines of another protocol ({row.digest})"] += 1
-        else:
+    file, found = path(experiment, size, root), dict[int, list[Repeat]]()
+    about = file.stat() if file.exists() else None
+    for row in _rows(file, about.st_size, about.st_mtime_ns) if about else ():
+        if digest in (None, row.digest):
             found.setdefault(row.repeat, []).append(row)
-    return found, aside
-
-
-def _state(file: Path) -> tuple[int, int, int] | None:
-    """What is another once a file has changed; None where there is none."""
-    try:
-        about = file.stat()
-    except FileNotFoundError:
-        return None
-    return about.st_ino, about.st_size, about.st_mtime_ns
+    return found
 
 
 @lru_cache(maxsize=512)
-def _rows(file: Path, state: tuple[int, int, int] | None) -> tuple[Repeat | None, ...]:
-    """A file's lines, None for one that is no repeat: parsed once, as `measure` asks of every repeat each second whether it is there."""
-    rows: list[Repeat | None] = []
-    for line in filter(None, file.read_bytes().split(b"\n") if state else ()):
-        try:
+def _rows(file: Path, size: int, changed: int) -> tuple[Repeat, ...]:
+    """A file's lines: parsed once, as `measure` asks of every repeat each second whether it is there.
+
+    What is no repeat is left out: a line torn by a kill, merged by hand, or written in another format. Its repeat is measured again.
+    """
+    rows = []
+    for line in filter(None, file.read_bytes().split(b"\n")):
+        with contextlib.suppress(*_UNREADABLE):
             rows.append(_checked(Repeat(**json.loads(line))))
-        except _UNREADABLE:  # torn by a kill, merged by hand, or written by another format
-            rows.append(None)
     return tuple(rows)
 
 
@@ -170,23 +115,8 @@ def make_writable(root: Path) -> None:
         atomic.shared_folder(root)
         tempfile.TemporaryFile(dir=root).close()
     except OSError as error:
-        raise type(error)(
-            f"evidence in {root} cannot be added to ({error.strerror}); set PRIVLAB_EVIDENCE to a folder of your own"
-        ) from None
-
-
-def digest(of: Callable[[str], bool], root: Path | None = None) -> str:
-    """SHA-256 over what is registered and measured now, of the experiments that `of` says yes to."""
-    root, whole = root or folder(), hashlib.sha256()
-    for file in sorted(root.glob("*/*.jsonl")):
-        if of(file.stem):
-            whole.update(f"{file.relative_to(root)}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
-    registered = root / "registered.jsonl"
-    for line in registered.read_bytes().splitlines() if registered.exists() else ():
-        named = re.search(rb'"experiment": "([\w.]+)"', line)
-        if named is None or of(named[1].decode()):
-            whole.update(line + b"\n")
-    return whole.hexdigest()
+        cure = "set PRIVLAB_EVIDENCE to a folder of your own"
+        raise type(error)(f"evidence in {root} cannot be added to ({error.strerror}); {cure}") from None
 
 
 def append(experiment: str, size: str, row: Repeat, root: Path | None = None) -> None:
@@ -201,8 +131,7 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
         atomic.share(file)
         if out.tell():
             out.seek(-1, os.SEEK_END)
-            if out.read(1) != b"\n":
-                line = b"\n" + line
+            line = line if out.read(1) == b"\n" else b"\n" + line
         out.write(line)  # in append mode, so at the end
         out.flush()
         os.fsync(out.fileno())
@@ -210,16 +139,14 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
 
 def _checked(row: Repeat) -> Repeat:
     """The row, if it is one.  Raises ValueError, TypeError."""
-    if isinstance(row.repeat, bool) or not isinstance(row.repeat, int) or not isinstance(row.digest, str):
-        raise ValueError(f"repeat={row.repeat!r}, digest={row.digest!r}; give a whole number and a text")
-    if not row.values:
-        raise ValueError(f"repeat {row.repeat} measured nothing")
+    if type(row.repeat) is not int or not isinstance(row.digest, str) or not row.values:
+        raise ValueError(f"repeat={row.repeat!r}, digest={row.digest!r}, {len(row.values)} values: no repeat")
     for name, value in {**row.values, "seconds[cpu]": row.seconds, "when[utc]": row.when}.items():
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a value; write metric[key, ...] in snake case")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if type(value) not in (int, float) or not math.isfinite(value):
             raise ValueError(
-                f"{name}={value!r} of repeat {row.repeat} is no number; find out why before it becomes evidence"
+                f"{name}={value!r} of repeat {row.repeat} is no number; find out why before it is evidence"
             )
     return row
 
@@ -249,16 +176,20 @@ class Registration:
     attempt: int = 0
 
     @property
+    def range(self) -> range:
+        return range(self.first, self.first + self.repeats)
+
+    @property
     def level(self) -> float:
         return LEVEL / 2**self.attempt
 
     def __post_init__(self) -> None:
         path(self.experiment, self.size)
         low = FIRST[self.size]
-        high = min((n for n in FIRST.values() if n > low), default=low + 1_000) if low else FIRST["night"]
-        if not (low <= self.first and self.repeats >= 1 and self.first + self.repeats <= high):
+        high = FIRST["night"] if low == 0 else low + 1_000
+        if not low <= self.first < self.range.stop <= high:
             raise ValueError(
-                f"{self.experiment} at {self.size}: repeats {self.first} to {self.first + self.repeats - 1} leave the range of this "
+                f"{self.experiment} at {self.size}: repeats {self.first} to {self.range.stop - 1} leave the range of this "
                 f"size, which is {low} to {high - 1}"
             )
 
@@ -267,8 +198,8 @@ def registrations(root: Path | None = None) -> tuple[Registration, ...]:
     """All that was registered, in its order.  Raises ValueError, with the file and the entry, for what is no registration."""
     file = (root or folder()) / "registered.jsonl"
     try:
-        lines = file.read_text().splitlines() if file.exists() else []
-        return tuple(Registration(**json.loads(line)) for line in dict.fromkeys(lines) if line)
+        texts = file.read_text().splitlines() if file.exists() else []
+        return tuple(Registration(**json.loads(text)) for text in dict.fromkeys(texts) if text)
     except _UNREADABLE as error:
         raise ValueError(f"{file} cannot be read ({error}); take it from the last commit that has it whole") from None
 
@@ -280,7 +211,6 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> tuple
     Raises ValueError for a range that another one of this experiment and size touches.
     """
     root = root or folder()
-    file = root / "registered.jsonl"
     atomic.shared_folder(root)
     with atomic.shared_lock(root / ".registered.jsonl.lock"):
         kept, new = list(registrations(root)), []
@@ -288,16 +218,16 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> tuple
             earlier = [r for r in kept if (r.experiment, r.size) == (entry.experiment, entry.size)]
             if any((r.digest, r.first, r.repeats) == (entry.digest, entry.first, entry.repeats) for r in earlier):
                 continue
-            measured = [row.repeat for row in read(entry.experiment, entry.size, None, root).repeats] if earlier else []
-            taken = max([*measured, *(r.first + r.repeats - 1 for r in earlier)], default=-1)
+            measured = lines(entry.experiment, entry.size, root=root) if earlier else ()
+            taken = max([*measured, *(r.range[-1] for r in earlier)], default=-1)
             if entry.first <= taken:
                 raise ValueError(
                     f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured; "
                     f"a further try begins at {taken + 1} or behind it: Size(..., first={taken + 1})"
                 )
-            new.append(Registration(**{**asdict(entry), "attempt": len(earlier)}))
+            new.append(replace(entry, attempt=len(earlier)))
             kept.append(new[-1])
         if new:
             text = "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in kept)
-            atomic.write_atomic(file, text.encode())
+            atomic.write_atomic(root / "registered.jsonl", text.encode())
     return tuple(new)

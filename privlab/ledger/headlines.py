@@ -16,13 +16,11 @@ undecided, and one of which they show the other half, beside claims that decide 
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from privlab.ledger.grammar import parse
+from privlab.ledger.comparison import each, names, parse
 from privlab.ledger.judging import (
     INCONCLUSIVE,
     MEASURING,
@@ -32,7 +30,7 @@ from privlab.ledger.judging import (
     SCOPES,
     Judgement,
 )
-from privlab.ledger.papers import PAPERS, Claim, entries
+from privlab.ledger.papers import Claim, entries
 
 __all__ = ["ANSWERS", "Headline", "Question", "answer", "count", "headlines", "questions"]
 
@@ -48,10 +46,13 @@ class Question:
     """
 
     number: int
-    paper: str
     asks: str
     figure: str
     about: str
+
+    @property
+    def paper(self) -> str:
+        return self.figure.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -68,26 +69,9 @@ class Headline:
     judgements: tuple[Judgement, ...]
 
 
-def questions(path: Path | None = None) -> list[Question]:
-    """The questions in their order.
-
-    path: another list in the same format; the package's own if not given.
-    Raises ValueError for an entry that asks nothing, or has no figure of a paper's or no paragraph, with its number.
-    """
-    file = path or Path(__file__).parent / "papers" / "headlines.yaml"
-    asked = entries(file)["headlines"]
-    for number, entry in asked.items():
-        if not str(entry.get("asks") or "").endswith("?"):
-            raise ValueError(
-                f"headline {number}: asks={entry.get('asks')!r} is no question; give a sentence that ends in ?"
-            )
-        if missing := [field for field in ("figure", "about") if not str(entry.get(field) or "").strip()]:
-            raise ValueError(f"headline {number}: {missing[0]}={entry.get(missing[0])!r}; give it as text")
-        if entry["figure"].partition(".")[0] not in PAPERS:
-            raise ValueError(
-                f"headline {number}: figure={entry['figure']!r}; its id begins with one of {', '.join(PAPERS)}"
-            )
-    return [Question(number, entry["figure"].partition(".")[0], **entry) for number, entry in sorted(asked.items())]
+def questions() -> list[Question]:
+    """The questions in their order."""
+    return [Question(number, **entry) for number, entry in sorted(entries("headlines").items())]
 
 
 def headlines(judgements: Iterable[Judgement]) -> list[Headline]:
@@ -141,8 +125,6 @@ def _answer(claims: Sequence[Judgement]) -> str:
 
 def _of_equality(claim: Claim) -> bool:
     """Whether it says that two things differ by less than a margin: `abs(difference) < margin`, which holds where all are alike."""
-    compare = parse(claim.compare, claim.id)
-    match compare.tree:
-        case ast.Compare(left=ast.Call(func=ast.Name(id="abs")), ops=[ast.Lt() | ast.LtE()]):
-            return all(compare(dict.fromkeys(compare.names, value)) for value in (0.0, 1e3))
-    return False
+    compare = parse(claim.compare)
+    alike = (dict.fromkeys(names(claim.compare), value) for value in (0.0, 1e3))
+    return claim.compare.startswith("abs(") and all(bool(each(compare, values)) for values in alike)

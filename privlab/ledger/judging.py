@@ -10,7 +10,7 @@ counts, at the level of its registration; earlier tries and other sizes stand be
     measuring                     registered repeats are missing, or nothing is registered yet
 
 Of the needs, one about the accuracy of victims on their training data holds in every repeat, or fails. An identity must hold in every
-repeat too. All else is about means. The ledger knows of an experiment only what stands in its registration and its lines.
+repeat too, of several experiments in every pair of theirs. All else is about means.
 
 A registration says whether a size is the paper's own setting. Where the paper leaves something open that may matter, the claim says how it
 is read here (`reading`), and such a verdict is one of that reading: a scope of its own.
@@ -18,31 +18,20 @@ is read here (`reading`), and such a verdict is one of that reading: a scope of 
 
 from __future__ import annotations
 
-import difflib
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
 
 from privlab.ledger import evidence, papers, rule
-from privlab.ledger.evidence import SIZES, Registration, Repeat
-from privlab.ledger.figures import EXACT_ERROR, IN_LOGS, IN_PERCENT, Figure, exact
-from privlab.ledger.grammar import Comparison, parse
+from privlab.ledger.comparison import each, names, parse
+from privlab.ledger.evidence import SIZES, Registration
+from privlab.ledger.figures import Figure
 from privlab.ledger.papers import Claim
 
-__all__ = [
-    "EVERY_REPEAT",
-    "SCOPES",
-    "VERDICTS",
-    "Judgement",
-    "Need",
-    "Shelf",
-    "judge",
-    "judgements",
-    "repeats",
-    "scope",
-]
+__all__ = ["SCOPES", "VERDICTS", "Judgement", "Need", "Shelf", "Try", "breaks", "judge", "judgements", "scope", "tries"]
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
 NOT_TESTED, MEASURING = "not tested", "measuring"
@@ -51,9 +40,7 @@ HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "is undecided"  # of a need
 OWN, READING, STAND_IN = SCOPES = (
     "the paper's own setting", "the paper's networks, our reading of what it leaves open", "a stand-in"
 )  # fmt: skip
-EVERY_REPEAT = frozenset(
-    {"train_acc", "train_accuracy", "training_accuracy"}
-)  # needs about these hold in every repeat or fail
+EVERY_REPEAT = {"train_acc", "train_accuracy", "training_accuracy"}  # needs about these hold in every repeat, or fail
 
 
 @dataclass(frozen=True)
@@ -71,8 +58,8 @@ class Judgement:
 
     profile: the size that decides, or that is waited for.  ours: what it was judged by.  scope: one of SCOPES, "" where nothing was
     measured.  stands_for: what a reader must know to place the numbers.  p: chance of values as clear as these, were the claim just false;
-    None where no mean was tested.  beside: what other sizes and earlier tries say.  when: its last repeat was measured, seconds since 1970,
-    UTC.  needs: of the claim, each with its state; empty while measuring.
+    None where no mean was tested.  beside: what other sizes and earlier tries say.  needs: of the claim, each with its state; empty while
+    measuring.
     """
 
     claim: Claim
@@ -84,7 +71,6 @@ class Judgement:
     stands_for: str = ""
     p: float | None = None
     beside: tuple[str, ...] = ()
-    when: float = 0.0
     needs: tuple[Need, ...] = ()
 
     @property
@@ -100,25 +86,21 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class _Try:
-    """Registrations that are judged together, one an experiment, and the repeats that are there of each."""
+class Try:
+    """Registrations that are judged together, one an experiment.  tables: of each, a row a repeat that is there, a column a name."""
 
     entries: tuple[Registration, ...]
-    rows: tuple[tuple[Repeat, ...], ...]
+    tables: tuple[pd.DataFrame, ...]
     number: int
 
     @property
     def complete(self) -> bool:
-        return all(len(rows) == entry.repeats for entry, rows in zip(self.entries, self.rows, strict=True))
-
-    @property
-    def level(self) -> float:
-        return min(entry.level for entry in self.entries)
+        return all(len(table) == entry.repeats for entry, table in zip(self.entries, self.tables, strict=True))
 
     def __str__(self) -> str:
         counts = " and ".join(
-            f"{len(rows)} of {entry.repeats} repeats of {entry.experiment}"
-            for entry, rows in zip(self.entries, self.rows, strict=True)
+            f"{len(table)} of {entry.repeats} repeats of {entry.experiment}"
+            for entry, table in zip(self.entries, self.tables, strict=True)
         )
         return f"{counts} at {self.entries[0].size}"
 
@@ -131,9 +113,9 @@ class Shelf:
         self._registered: dict[tuple[str, str], list[Registration]] = {}
         for entry in evidence.registrations(root):
             self._registered.setdefault((entry.experiment, entry.size), []).append(entry)
-        self._rows: dict[Registration, tuple[Repeat, ...]] = {}
+        self._table = functools.cache(self._read)
 
-    def tries(self, experiments: Sequence[str], size: str) -> list[_Try]:
+    def tries(self, experiments: Sequence[str], size: str) -> list[Try]:
         """Of these experiments at one size, the first try first; none where one of them is not registered.
 
         In the k-th try each experiment has its k-th registration, or its last.
@@ -141,14 +123,12 @@ class Shelf:
         listed = [self._registered.get((name, size), []) for name in experiments]
         if not listed or not all(listed):
             return []
-        tries = [tuple(every[min(k, len(every) - 1)] for every in listed) for k in range(max(map(len, listed)))]
-        return [_Try(entries, tuple(map(self._of, entries)), k) for k, entries in enumerate(tries)]
+        lined_up = [tuple(every[min(k, len(every) - 1)] for every in listed) for k in range(max(map(len, listed)))]
+        return [Try(entries, tuple(map(self._table, entries)), k) for k, entries in enumerate(lined_up)]
 
-    def _of(self, entry: Registration) -> tuple[Repeat, ...]:
-        if entry not in self._rows:
-            rows = evidence.read(entry.experiment, entry.size, entry.digest, self.root)
-            self._rows[entry] = rows.of(entry.first, entry.repeats)
-        return self._rows[entry]
+    def _read(self, entry: Registration) -> pd.DataFrame:
+        rows = evidence.read(entry.experiment, entry.size, entry.digest, self.root, entry.range)
+        return pd.DataFrame([row.values for row in rows], index=[row.repeat for row in rows])
 
 
 def scope(own: bool, reading: str) -> str:
@@ -166,172 +146,107 @@ def judgements(lab: str | None = None, root: Path | None = None) -> list[Judgeme
 
 
 def judge(claim: Claim, shelf: Shelf | None = None) -> Judgement:
-    """A claim's verdict from the evidence.
-
-    Raises ValueError for a comparison outside of the grammar, and for a name that two of the claim's experiments measure.
-    """
+    """A claim's verdict from the evidence."""
     if not claim.experiments:
         return Judgement(claim, "", NOT_TESTED, "nothing in this book can measure it")
-    judged, waiting = tries(claim, shelf or Shelf())
-    if not judged:
-        why = (
-            "; ".join(lacks for _, lacks in waiting)
-            or f"nothing is registered of {' and '.join(claim.experiments)} yet"
-        )
+    complete, waiting = tries(claim, shelf or Shelf())
+    if not complete:
+        nothing = f"nothing is registered of {' and '.join(claim.experiments)} yet"
+        why = "; ".join(lacks for _, lacks in waiting) or nothing
         return Judgement(claim, waiting[0][0] if waiting else "", MEASURING, why)
-    first, *others = judged
+    first, *others = (_judged(claim, one) for one in complete)
     beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in others] + [f"to come: {lacks}" for _, lacks in waiting]
     return replace(first, beside=tuple(beside))
 
 
-def tries(claim: Claim, shelf: Shelf) -> tuple[list[Judgement], list[tuple[str, str]]]:
-    """What every complete try says, the one that counts first; and of the others the size, and what is missing, in words."""
-    judged: list[Judgement] = []
+def tries(claim: Claim, shelf: Shelf) -> tuple[list[Try], list[tuple[str, str]]]:
+    """The complete tries of a claim, the one that counts first; and of the others the size, and what is missing, in words."""
+    complete: list[Try] = []
     waiting: list[tuple[str, str]] = []
-    for size in reversed(evidence.SIZES[1:]):
+    for size in reversed(SIZES[1:]):
         for one in reversed(shelf.tries(claim.experiments, size)):
             lacks = _lacks(claim, one) if one.complete else str(one)
             if lacks:
                 waiting.append((size, lacks))
             else:
-                judged.append(_judged(claim, one))
-    return judged, waiting
+                complete.append(one)
+    return complete, waiting
 
 
-def repeats(claim: Claim, size: str, shelf: Shelf) -> dict[str, rule.Sample]:
-    """What is measured of a claim's names at one size, comparison first: what its verdict rests on, or as many repeats as are there yet."""
-    tries = shelf.tries(claim.experiments, size) if size else []
-    one = next((t for t in reversed(tries) if t.complete and not _lacks(claim, t)), tries[-1] if tries else None)
-    if not one:
-        return {}
-    every = {name for rows in one.rows for row in rows for name in row.values}
-    names = dict.fromkeys(n for comparison in _comparisons(claim) for n in comparison.names if n in every)
-    return _samples(claim, one, list(names))[0]
-
-
-def breaks(claim: Claim, measured: Mapping[str, Sequence[Repeat]]) -> str:
+def breaks(claim: Claim, measured: Mapping[str, pd.DataFrame]) -> str:
     """How repeats of any size break an identity, in words; nothing where it holds, or its names are not all there.
 
-    measured: experiment -> its repeats.
+    measured: experiment -> a row a repeat.
     """
-    compare = parse(claim.compare, claim.id)
-    samples = {}
-    for experiment in claim.experiments:
-        for name in compare.names:
-            rows = [row.values[name] for row in measured.get(experiment, ()) if name in row.values]
-            if rows:
-                samples[name] = rule.Sample(np.array(rows), experiment)
-    if samples.keys() < set(compare.names):
+    tables = [measured[name] for name in claim.experiments if name in measured]
+    if not {*names(claim.compare)} <= {name for table in tables for name in table}:
         return ""
-    verdict, why, _ = _each_repeat(compare, samples)
+    verdict, why, _ = _each_repeat(claim.compare, tables)
     return why if verdict == NOT_REPRODUCED else ""
 
 
-def _comparisons(claim: Claim) -> list[Comparison]:
-    return [parse(text, claim.id) for text in (claim.compare, *claim.needs)]
-
-
-def _lacks(claim: Claim, one: _Try) -> str:
+def _lacks(claim: Claim, one: Try) -> str:
     """What a complete try does not measure of a claim's names, in words; nothing where all is there."""
-    every = {name for rows in one.rows for row in rows for name in row.values}
-    missing = dict.fromkeys(n for comparison in _comparisons(claim) for n in comparison.names if n not in every)
-    near = difflib.get_close_matches(next(iter(missing)), every, n=1) if missing else []
-    hint = f"; there is {near[0]}" if near else ""
-    first, more = ", ".join([*missing][:3]), f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    return f"{first}{more} not measured at {one.entries[0].size}{hint}" if missing else ""
+    there = {name for table in one.tables for name in table.dropna(axis="columns")}
+    missing = [name for name in names(claim.compare, *claim.needs) if name not in there]
+    first, more = ", ".join(missing[:3]), f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return f"{first}{more} not measured at {one.entries[0].size}" if missing else ""
 
 
-def _samples(claim: Claim, one: _Try, names: Sequence[str]) -> tuple[dict[str, rule.Sample], list[str]]:
-    """The repeats of each name, and the names that some repeats lack."""
-    samples, short = {}, []
-    for name in names:
-        owners = [
-            (entry, rows)
-            for entry, rows in zip(one.entries, one.rows, strict=True)
-            if any(name in row.values for row in rows)
-        ]
-        if len(owners) > 1:
-            both = " and ".join(entry.experiment for entry, _ in owners)
-            raise ValueError(
-                f"claim {claim.id}: {name} is measured by {both}; of a claim's experiments one measures a name "
-                f"({papers.page(claim.id)} in the book)"
-            )
-        ((entry, rows),) = owners
-        values = np.array([row.values[name] for row in rows if name in row.values])
-        if len(values) < len(rows):
-            short.append(f"{name} is measured in {len(values)} of {len(rows)} repeats")
-        metric = name.partition("[")[0]
-        people = claim.people if metric in IN_PERCENT else 0
-        samples[name] = rule.Sample(
-            values, entry.experiment, metric in IN_LOGS, all(exact(name, v) for v in values), people
-        )
-    return samples, short
-
-
-def _judged(claim: Claim, one: _Try) -> Judgement:
+def _judged(claim: Claim, one: Try) -> Judgement:
     """A claim judged by one complete try."""
-    compare, *needs = _comparisons(claim)
-    names = list(dict.fromkeys(n for comparison in (compare, *needs) for n in comparison.names))
-    samples, short = _samples(claim, one, names)
     own = all(entry.own for entry in one.entries)
     made = Judgement(
         claim,
         one.entries[0].size,
         INCONCLUSIVE,
-        "; ".join(short),
-        ours=tuple(Figure.of(name, sample.values.tolist()) for name, sample in samples.items()),
+        "",
+        ours=tuple(Figure.of(n, t[n]) for n in names(claim.compare, *claim.needs) for t in one.tables if n in t),
         scope=scope(own, claim.reading),
         stands_for="; ".join(dict.fromkeys(entry.stands_for for entry in one.entries)),
-        when=max(row.when for rows in one.rows for row in rows),
     )
-    if short:
-        return made
-    made = replace(made, needs=tuple(_need(need, samples, one.level) for need in needs))
+    level = min(entry.level for entry in one.entries)
+    figures = {figure.name: figure for figure in made.ours}
+    states = []
+    for need in claim.needs:
+        every = all(name.partition("[")[0] in EVERY_REPEAT for name in names(need))
+        verdict, why, _ = _each_repeat(need, one.tables) if every else _means(need, one.tables, level, claim.people)
+        state = {REPRODUCED: HOLDS, NOT_REPRODUCED: FAILS}.get(verdict, UNDECIDED)
+        states.append(Need(need, state, f"{'; '.join(str(figures[name]) for name in names(need))}: {why}"))
+    made = replace(made, needs=tuple(states))
     for state, verdict in ((FAILS, NOT_TESTED), (UNDECIDED, INCONCLUSIVE)):
-        if stuck := [f"{need.text} {state} ({need.why})" for need in made.needs if need.state == state]:
-            return replace(made, verdict=verdict, reason=f"needs {stuck[0]}")
+        if stuck := [need for need in states if need.state == state]:
+            return replace(made, verdict=verdict, reason=f"needs {stuck[0].text} {state} ({stuck[0].why})")
     identity = claim.kind == "identity"
-    verdict, why, p = _each_repeat(compare, samples) if identity else _means(compare, samples, one.level)
+    verdict, why, p = (
+        _each_repeat(claim.compare, one.tables) if identity else _means(claim.compare, one.tables, level, claim.people)
+    )
     if verdict == NOT_REPRODUCED and not own:
         why = f"does not appear in {made.stands_for}: {why}"
-    again = f"try {one.number + 1}, judged at {one.level:g}: " if one.number else ""
+    again = f"try {one.number + 1}, judged at {level:g}: " if one.number else ""
     return replace(made, verdict=verdict, reason=f"{again}{why}", p=p)
 
 
-def _need(need: Comparison, samples: Mapping[str, rule.Sample], level: float) -> Need:
-    every = all(name.partition("[")[0] in EVERY_REPEAT for name in need.names)
-    verdict, why, _ = _each_repeat(need, samples) if every else _means(need, samples, level)
-    figures = "; ".join(str(Figure.of(name, samples[name].values.tolist())) for name in need.names)
-    return Need(need.text, {REPRODUCED: HOLDS, NOT_REPRODUCED: FAILS}.get(verdict, UNDECIDED), f"{figures}: {why}")
-
-
-def _each_repeat(comparison: Comparison, samples: Mapping[str, rule.Sample]) -> tuple[str, str, None]:
+def _each_repeat(compare: str, tables: Sequence[pd.DataFrame]) -> tuple[str, str, None]:
     """Verdict and reason by every repeat; of several experiments, by every pair of theirs."""
-    used = {name: samples[name] for name in comparison.names}
-    experiments = list(dict.fromkeys(sample.experiment for sample in used.values()))
-    axes = {name: (-1, *[1] * (len(experiments) - 1 - experiments.index(s.experiment))) for name, s in used.items()}
-    holds = np.asarray(comparison({name: sample.values.reshape(axes[name]) for name, sample in used.items()}))
-    what = "repeats" if len(experiments) == 1 else "pairs of repeats"
+    asked = names(compare)
+    used = [mine for table in tables if not (mine := table[[n for n in asked if n in table]]).columns.empty]
+    pairs = functools.reduce(lambda one, other: one.merge(other, how="cross"), used)
+    holds = each(parse(compare), pairs)
+    what = "repeats" if len(used) == 1 else "pairs of repeats"
     if holds.all():
         return REPRODUCED, f"holds in all {holds.size} {what}", None
     return NOT_REPRODUCED, f"fails in {int((~holds).sum())} of {holds.size} {what}", None
 
 
-def _means(comparison: Comparison, samples: Mapping[str, rule.Sample], level: float) -> tuple[str, str, float | None]:
+def _means(compare: str, tables: Sequence[pd.DataFrame], level: float, people: int) -> tuple[str, str, float | None]:
     """Verdict and reason by Student's t, see `rule`."""
-    used = {
-        name: replace(sample, values=sample.values.clip(EXACT_ERROR) if sample.logs else sample.values)
-        for name, sample in ((name, samples[name]) for name in comparison.names)
-    }
-    chances = rule.chances(comparison.tree, used)
-    if chances == rule.OPEN:
-        return INCONCLUSIVE, chances.why, None
-    if chances.holds < level:
-        return REPRODUCED, f"p = {chances.holds:.2g}", chances.holds
-    if chances.fails < level:
-        return NOT_REPRODUCED, f"p = {chances.fails:.2g} against it", chances.holds
-    return (
-        INCONCLUSIVE,
-        f"the spread covers the difference, p = {chances.holds:.2g} for it and {chances.fails:.2g} against it",
-        chances.holds,
-    )
+    found = rule.chances(parse(compare), tables, people)
+    if found == rule.Chances(1.0, 1.0):
+        return INCONCLUSIVE, found.why, None
+    if found.holds < level:
+        return REPRODUCED, f"p = {found.holds:.2g}", found.holds
+    if found.fails < level:
+        return NOT_REPRODUCED, f"p = {found.fails:.2g} against it", found.holds
+    why = f"the spread covers the difference, p = {found.holds:.2g} for it and {found.fails:.2g} against it"
+    return INCONCLUSIVE, why, found.holds

@@ -1,17 +1,13 @@
-"""Verdicts as a page, a table for a paper or a spreadsheet; their counts; and what moved since other evidence.
+"""Verdicts as a page, or as a table for a spreadsheet; their counts; and what moved since other evidence.
 
 Every function here takes judgements and returns text, or rows of it. No page says "not reproduced" without the scope beside it.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 
 from privlab.ledger import headlines
 from privlab.ledger.evidence import LEVEL
@@ -27,17 +23,13 @@ __all__ = [
     "grid",
     "holm",
     "id_in_markdown",
-    "in_latex",
     "in_markdown",
     "ours",
     "printed",
-    "reasons",
-    "render",
-    "verdict",
 ]
+__all__ += ["reasons", "render", "verdict"]
 
-FORMS = ("md", "json", "csv", "tex")
-_COLUMNS = "id paper where lab kind statement compare printed ours size scope stands_for reading verdict reason p needs"
+FORMS = ("md", "csv")
 EXPLORATORY = "chosen after a look"
 
 # Okabe and Ito's colours, told apart by colour-blind readers. They only edge what says the verdict in words.
@@ -133,17 +125,9 @@ def _needs(judgement: Judgement) -> str:
 # -- the formats ---------------------------------------------------------------------------------------------------------
 
 
-def render(judgements: Sequence[Judgement], form: str = "md", book: str | None = None) -> str:
-    """The ledger as a page ("md"), as "json", as "csv" with a row a claim, or as a tabular ("tex"); the headlines with the first two.
-
-    book: of a page inside of the book, the way from there to its root, such as "../"; each claim's id is then a link to its page.
-    Raises ValueError for another form.
-    """
-    if form not in FORMS:
-        raise ValueError(f"form={form!r}; try one of {', '.join(FORMS)}")
-    if form == "md":
-        return _markdown(judgements, book)
-    return {"json": _json, "csv": _csv, "tex": _latex}[form](judgements)
+def render(judgements: Sequence[Judgement], form: str = "md") -> str:
+    """The ledger as a page ("md"), the questions first, or as "csv" with a row a claim."""
+    return _csv(judgements) if form == "csv" else _markdown(judgements)
 
 
 def grid(rows: Sequence[Sequence[str]], escape: bool = True) -> list[str]:
@@ -156,12 +140,7 @@ def grid(rows: Sequence[Sequence[str]], escape: bool = True) -> list[str]:
     ]
 
 
-def _of_paper(judgements: Sequence[Judgement]) -> list[tuple[str, list[Judgement]]]:
-    listed = [(name, [j for j in judgements if j.claim.paper == key]) for key, name in PAPERS.items()]
-    return [(name, mine) for name, mine in listed if mine]
-
-
-def _markdown(judgements: Sequence[Judgement], book: str | None) -> str:
+def _markdown(judgements: Sequence[Judgement]) -> str:
     tested, reproduced, certain = holm(judgements)
     lines = ["# The ledger", "", *grid(counts(judgements)), ""]
     lines += [
@@ -171,15 +150,15 @@ def _markdown(judgements: Sequence[Judgement], book: str | None) -> str:
     if answered := headlines.headlines(judgements):
         rows = [["", "question", "answer"], *([str(h.question.number), h.question.asks, h.words] for h in answered)]
         lines += ["", "## What a reader wants answered first", "", *grid(rows)]
-    for name, mine in _of_paper(judgements):
+    for paper, name in PAPERS.items():
         rows = [["statement", "the paper's number", "ours", "verdict"]]
-        for j in mine:
+        for j in (j for j in judgements if j.claim.paper == paper):
             c = j.claim
             place = "; ".join(dict.fromkeys([in_markdown(c.where), f"lab {c.lab}"]))  # of ours the lab is the place
-            about = f"{in_markdown(c.statement)} <br>{place}; {id_in_markdown(c, book)}"
+            about = f"{in_markdown(c.statement)} <br>{place}; `{c.id}`"
             why = " <br>".join([f"**{in_markdown(verdict(j))}**", *map(in_markdown, reasons(j))])
             rows.append([about, in_markdown(printed(c)), in_markdown(ours(j)), why])
-        lines += ["", f"## {in_markdown(name)}", "", *grid(rows, escape=False)]
+        lines += ["", f"## {in_markdown(name)}", "", *grid(rows, escape=False)] if rows[1:] else []
     return "\n".join(lines) + "\n"
 
 
@@ -191,52 +170,21 @@ def id_in_markdown(claim: Claim, book: str | None) -> str:
     return f"`{claim.id}`" if book is None else f'<a href="{book}{page(claim.id)}"><code>{claim.id}</code></a>'
 
 
-def _json(judgements: Sequence[Judgement]) -> str:
-    answered = [
-        {**asdict(h.question), "answer": h.answer, "words": h.words, "claims": [j.claim.id for j in h.judgements]}
-        for h in headlines.headlines(judgements)
-    ]
-    both = {"headlines": answered, "claims": [asdict(j) for j in judgements]}
-    return json.dumps(both, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 def _csv(judgements: Sequence[Judgement]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_COLUMNS.split())
+    import pandas as pd
+
+    rows = []
     for j in judgements:
-        c, p = j.claim, "" if j.p is None else f"{j.p:.3g}"
-        about = [c.id, c.paper, c.where, c.lab, c.kind, c.statement, c.compare, printed(c), ours(j)]
-        setting = [j.profile, _scope(j), j.stands_for, j.reading]
-        writer.writerow([*about, *setting, j.verdict, j.reason, p, _needs(j)])
-    return out.getvalue()
-
-
-def _latex(judgements: Sequence[Judgement]) -> str:
-    """For the booktabs package, to be put into a table or longtable; every text is escaped."""
-    lines = [r"\begin{tabular}{p{.4\linewidth}p{.2\linewidth}p{.2\linewidth}l}", r"\toprule"]
-    lines.append(r"claim & in print & ours & verdict \\")
-    for name, mine in _of_paper(judgements):
-        lines += [r"\midrule", rf"\multicolumn{{4}}{{l}}{{\emph{{{in_latex(name)}}}}} \\", r"\midrule"]
-        for j in mine:
-            told = ": ".join(filter(None, [verdict(j), j.reading]))
-            cells = [f"{j.claim.statement} ({j.claim.where})", printed(j.claim), ours(j), told]
-            lines.append(" & ".join(map(in_latex, cells)) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+        told = {
+            name: getattr(j.claim, name) for name in ["id", "paper", "where", "lab", "kind", "statement", "compare"]
+        }
+        told |= {"printed": printed(j.claim), "ours": ours(j), "size": j.profile, "scope": _scope(j)}
+        told |= {name: getattr(j, name) for name in ["stands_for", "reading", "verdict", "reason", "p"]}
+        rows.append(told | {"needs": _needs(j)})
+    return pd.DataFrame(rows).to_csv(index=False, float_format="%.3g")
 
 
 # -- escaping ------------------------------------------------------------------------------------------------------------
-
-_TEX = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "±": r"$\pm$", "×": r"$\times$", "÷": r"$\div$",
-    **{c: rf"\{c}" for c in "&%$#_{}"},
-}  # fmt: skip
-
-
-def in_latex(text: str) -> str:
-    """Text as LaTeX sets it, on one line."""
-    return "".join(_TEX.get(c, c) for c in " ".join(text.split()))
 
 
 def in_markdown(text: str) -> str:

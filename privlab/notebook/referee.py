@@ -12,7 +12,7 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from privlab.ledger import grammar, judging, margins
+from privlab.ledger import comparison, judging
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Judgement
 from privlab.notebook import plots
 from privlab.notebook.flipbook import Control
@@ -75,15 +75,17 @@ def cases(judgements: Sequence[Judgement], number: int = 8, seed: int = 0) -> li
 
 
 def _case(judgement: Judgement, shelf: judging.Shelf) -> list[Case]:
-    about = margins.margins(grammar.parse(judgement.claim.compare))
-    if len(about) != 1 or about[0].factor:
+    compare = comparison.parse(judgement.claim.compare)
+    about = comparison.ranges(compare)
+    (one, *_), _ = judging.tries(judgement.claim, shelf)
+    if len(about) != 1 or len(one.tables) != 1 or any(atom.logs for atom in comparison.atoms(compare)):
         return []
-    values = about[0].repeats(judging.repeats(judgement.claim, judgement.profile, shelf))
+    text, low, high = about[0]
+    values = comparison.value(text, one.tables[0]).to_numpy()
     if len(values) < 3 or not np.isfinite(values).all() or np.ptp(values) == 0:
         return []
-    bars = [bar for bar in (about[0].low, about[0].high) if math.isfinite(bar)]
-    far = min(abs(values.mean() - bar) for bar in bars) / values.std(ddof=1)
-    return [Case(judgement, about[0].text, values, about[0].low, about[0].high)] if far < MOST else []
+    far = min(abs(values.mean() - bar) for bar in (low, high) if math.isfinite(bar)) / values.std(ddof=1)
+    return [Case(judgement, text, values, low, high)] if far < MOST else []
 
 
 class Referee(Stills):

@@ -95,7 +95,12 @@ class Lab:
                 word in text for word in (experiment, f"{module}.{{", "ledger.judgements()")
             )
 
-        return evidence.digest(shown)
+        root, whole = evidence.folder(), hashlib.sha256()
+        for file in sorted(root.glob("*/*.jsonl")):
+            if shown(file.stem):
+                whole.update(f"{file.relative_to(root)}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+        whole.update("".join(str(entry) for entry in evidence.registrations() if shown(entry.experiment)).encode())
+        return whole.hexdigest()
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:

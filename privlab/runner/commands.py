@@ -97,7 +97,7 @@ def _run(options: argparse.Namespace) -> int:
     from privlab.runner import catalogue, device, occupancy, runner
 
     shelf = catalogue.everything(options.labs)
-    profile = evidence.profile(options.profile)
+    profile = evidence.checked(options.profile, "profile")
     if options.claim and options.labs_wanted:
         raise ValueError(
             f"claim={options.claim!r} and lab={options.labs_wanted[0]!r} both say what to run; give one of them"

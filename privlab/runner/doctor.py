@@ -10,11 +10,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 
 from privlab.compute import machine
@@ -176,33 +173,17 @@ def _data() -> Iterator[Finding]:
 
 
 def _evidence() -> Iterator[Finding]:
-    """How many registered repeats are there, and what their files hold beside whole lines of a registered protocol."""
+    """How many registered repeats are there."""
     from privlab.ledger import evidence
 
     root, cure = evidence.folder(), "unset PRIVLAB_EVIDENCE, or copy book/evidence there"
-    if not root.is_dir():
-        yield Finding(
-            "evidence", NOTE, f"{root} is no folder; labs have nothing to show, and no claim is judged: {cure}"
-        )
-        return
-    there, asked, aside = 0, 0, Counter[str]()
-    for (name, size), entries in groupby(
-        sorted(evidence.registrations(), key=attrgetter("experiment", "size")), attrgetter("experiment", "size")
-    ):
-        listed = list(entries)
-        asked += sum(entry.repeats for entry in listed)
-        there += sum(len(evidence.read(name, size, e.digest).of(e.first, e.repeats)) for e in listed)
-        told = evidence.read(name, size, listed[-1].digest).aside
-        aside.update({what: count for what, count in told.items() if "another protocol" not in what})
-    if asked:
+    entries = evidence.registrations()
+    there = sum(len(evidence.read(e.experiment, e.size, e.digest, within=e.range)) for e in entries)
+    if entries:
+        asked = sum(entry.repeats for entry in entries)
         yield Finding("evidence", OK, f"in {root}: {there:,} of {asked:,} registered repeats")
     else:
-        yield Finding("evidence", NOTE, f"in {root} nothing is registered, so no claim is judged: {cure}")
-    if aside:
-        kinds = ", ".join(f"{count} {what}" for what, count in aside.items())
-        yield Finding(
-            "evidence", NOTE, f"no verdict uses these lines: {kinds}; if a repeat has two lines, the earlier counts"
-        )
+        yield Finding("evidence", NOTE, f"in {root} nothing is registered, so labs have nothing to show: {cure}")
 
 
 def _profiles(labs: Path, torch: dict) -> Iterator[Finding]:

@@ -36,7 +36,7 @@ def measured(place, jobs):
     done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=True)
     seconds = time.perf_counter() - began
     (alone,) = re.findall(rf"{REPEATS} measured in (\S+) s", done.stdout)
-    rows = evidence.read(EXPERIMENT, "class", plan.digest, place / "evidence").repeats
+    rows = evidence.read(EXPERIMENT, "class", plan.digest, place / "evidence")
     assert [row.repeat for row in rows] == list(range(REPEATS))
     return dict(
         seconds=seconds, alone=float(alone), values=store.key({str(row.repeat): dict(row.values) for row in rows})

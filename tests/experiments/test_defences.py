@@ -6,7 +6,7 @@ import torch
 from privlab.experiments import defences
 from privlab.experiments.defended_client import ROWS, WAYS, Client, Pair, spent
 from privlab.ledger import papers
-from privlab.ledger.grammar import parse
+from privlab.ledger.comparison import names
 
 TINY = dict(model="vit_cifar", changes=dict(embed_dim=64, depth=1, num_heads=2, position_std=1.0))
 QUICK = dict(attack="annealed", steps=1)
@@ -34,7 +34,7 @@ def uncovered(experiment, values):
         for claim in papers.claims("13")
         if experiment.name in claim.experiments
         for text in (claim.compare, *claim.needs)
-        for name in parse(text, claim.id).names
+        for name in names(text)
     }
     other = ("task_acc", "auc") if experiment is defences.one_update else ("psnr",)
     return sorted(name for name in names - values.keys() if len(values) and not name.startswith(other))

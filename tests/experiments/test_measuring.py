@@ -139,7 +139,7 @@ def test_one_of_several_cards_is_for_one_process_and_no_cluster(walk, tmp_path, 
 
 def test_a_line_names_the_device_that_computed_it(walk, tmp_path, monkeypatch):
     experiments.measure([walk.name], "smoke", jobs=1, device="auto", root=tmp_path, progress=False)
-    there = evidence.read(walk.name, "smoke", None, tmp_path).repeats
+    there = evidence.read(walk.name, "smoke", None, tmp_path)
     assert {row.device for row in there} == {"cuda" if torch.cuda.is_available() else "cpu"}
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a card")
     blind = replace(walk, measure=lambda repeat: walk.measure(repeat))
@@ -210,7 +210,7 @@ def test_a_cluster_measures_what_this_machine_does(cluster, tmp_path, monkeypatc
     far = experiments.measure([name], "smoke", cluster=cluster, progress=False)
     experiments.measure([name], "smoke", jobs=1, root=tmp_path / "here", progress=False)
     assert far.done > 0 and far.where == f"the cluster at {cluster}"
-    both = [evidence.read(name, "smoke", None, tmp_path / root).repeats for root in ("far", "here")]
+    both = [evidence.read(name, "smoke", None, tmp_path / root) for root in ("far", "here")]
     assert [row.values for row in both[0]] == [row.values for row in both[1]]
 
 
@@ -264,8 +264,8 @@ def test_a_run_at_smoke_is_the_canary(walk, tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVLAB_LIVE", str(tmp_path / "live"))
     experiments.measure([walk.name], "smoke", jobs=1, progress=False)
     assert experiments.run(walk.name, "smoke", progress=False).repeats == (0,)
-    (live,) = evidence.read(walk.name, "smoke", walk.digest("smoke"), tmp_path / "live").repeats
-    assert live.values == evidence.read(walk.name, "smoke", walk.digest("smoke")).repeats[0].values
+    (live,) = evidence.read(walk.name, "smoke", walk.digest("smoke"), tmp_path / "live")
+    assert live.values == evidence.read(walk.name, "smoke", walk.digest("smoke"))[0].values
 
 
 def test_a_run_at_night_measures_what_is_missing_and_goes_on(walk, tmp_path, monkeypatch):
@@ -312,4 +312,4 @@ def test_a_value_that_is_no_number_and_a_name_yielded_twice_are_told(walk, tmp_p
         monkeypatch.setattr(experiments.Experiment, "__call__", lambda *_, values=values: iter(values))
         with pytest.raises(RuntimeError, match=says):
             experiments.measure([walk.name], "smoke", jobs=1, root=tmp_path, progress=False)
-    assert not evidence.read(walk.name, "smoke", walk.digest("smoke"), tmp_path).repeats
+    assert not evidence.read(walk.name, "smoke", walk.digest("smoke"), tmp_path)

@@ -8,7 +8,7 @@ from privlab.data import attributes
 from privlab.experiments import model_inversion, private_people, resistant_architectures
 from privlab.experiments.private_people import People, if_stopped
 from privlab.ledger import papers
-from privlab.ledger.grammar import parse
+from privlab.ledger.comparison import names
 
 ATTACK = dict(lr=0.1, pool=20, candidates=1, kept=1, steps=1, views=1)
 STAGE = dict(people=4, recipe="identities_smoke", epochs=2, attack=ATTACK, shown=1, little=True)
@@ -60,7 +60,7 @@ def uncovered(lab, measured):
         for claim in papers.claims(lab)
         if claim.experiments and measured.keys() >= {*claim.experiments}
         for text in (claim.compare, *claim.needs)
-        for name in parse(text, claim.id).names
+        for name in names(text)
     }
     return sorted(name for name in names if name.split("[")[1].split(",")[0].rstrip("]") in sets and name not in every)
 

@@ -19,7 +19,7 @@ from scipy.stats import betabinom
 
 from privlab import experiments
 from privlab.ledger import judging, papers
-from privlab.ledger.grammar import parse
+from privlab.ledger.comparison import each, names, parse
 from privlab.runner import catalogue
 
 SEEDS = 3  # the repeat that a reader measures, the first behind the registered ones, and the next two
@@ -58,7 +58,7 @@ class Held:
 
     def is_met(self, values):
         """Whether values (numbers or arrays by name) are on the side of the verdict."""
-        return np.asarray(parse(self.claim.compare)(values)) == (self.verdict == judging.REPRODUCED)
+        return each(parse(self.claim.compare), values) == (self.verdict == judging.REPRODUCED)
 
     def chances(self, repeats):
         """(repeats + 1,): how probable it is that none, one, ... of the next repeats differ."""
@@ -106,7 +106,7 @@ def differs(lab, experiment, seed):
     expected = held(lab, experiment)
     if expected.is_met(values):
         return False
-    shown = ", ".join(f"{name} = {values[name]:.4g}" for name in parse(expected.claim.compare).names)
+    shown = ", ".join(f"{name} = {values[name]:.4g}" for name in names(expected.claim.compare))
     committed = f"{expected.differs.sum()} of {expected.differs.size} committed repeats do so, too"
     warnings.warn(
         f"lab {lab}, live repeat {seed + 1} of {experiment}: {shown}, where {expected.claim.id} "

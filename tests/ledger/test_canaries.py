@@ -1,11 +1,11 @@
-"""What moved against the committed evidence: identities, exact values, and first repeats at smoke; and the history of verdicts."""
+"""What moved against the committed evidence: identities, exact values, and first repeats at smoke."""
 
 from dataclasses import replace
 
 import pytest
 
-from privlab.ledger import canaries, evidence, history, papers
-from privlab.ledger.evidence import FIRST, Registration, Repeat
+from privlab.ledger import canaries, evidence, papers
+from privlab.ledger.evidence import Repeat
 
 HERE = {"torch": "2", "timm": "1", "processor": "A", "threads": "1"}
 ONE = "lab.one"
@@ -54,7 +54,7 @@ def test_a_line_of_another_device_is_not_alike():
 
 
 def identity(compare):
-    about = ("lu2022.x", "lu2022", "Theorem 1", "05", "identity", "S.", compare)
+    about = ("lu2022.x", "Theorem 1", "05", "identity", "S.", compare)
     return papers.Claim(*about, experiments=(ONE, "lab.other"))
 
 
@@ -73,25 +73,3 @@ def test_a_run_is_held_against_the_committed_line_of_its_protocol(tmp_path):
     ]
     # an identity that asks for more than smoke can show is broken by the committed line too, and did not move
     assert canaries.moves(run, [identity("psnr[a] > 31")], book)[1][:-1] == []
-
-
-def test_the_history_has_every_complete_try_in_the_order_of_its_days(tmp_path):
-    for size, days, sign in (("class", 2.0, 1), ("night", 1.0, -1)):
-        entry = Registration(ONE, size, 1, "it", FIRST[size], 3, "small networks", False, "2026-11-24")
-        evidence.register([entry], tmp_path)
-        for i in range(3):
-            row = Repeat(FIRST[size] + i, "it", {"psnr[a]": sign * (10.0 + i)}, 1.0, 86_400 * days + i)
-            evidence.append(ONE, size, row, tmp_path)
-    asked = papers.Claim("lu2022.x", "lu2022", "T", "05", "ordering", "S.", "psnr[a] > 0", (ONE,))
-    lines = history.lines([asked], tmp_path)
-    assert [(line.when, line.size, line.verdict) for line in lines] == [
-        ("1970-01-02", "night", "not reproduced"),
-        ("1970-01-03", "class", "reproduced"),
-    ]
-    assert "| 1970-01-02 | lu2022.x | night | not reproduced | a stand-in | does not appear in small" in history.render(
-        lines
-    )
-    assert [(entry.size, there) for entry, there in history.registered(asked, tmp_path)] == [("class", 3), ("night", 3)]
-    assert history.registered(replace(asked, experiments=("lab.another",)), tmp_path) == []
-    with pytest.raises(ValueError, match="form='pdf'; try one of md"):
-        history.render(lines, "pdf")

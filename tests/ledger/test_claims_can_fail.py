@@ -15,10 +15,11 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from privlab.ledger import evidence, judging, papers
-from privlab.ledger.grammar import Comparison, parse
+from privlab.ledger.comparison import each, names, parse
 from privlab.ledger.judging import NOT_REPRODUCED, NOT_TESTED, REPRODUCED
 
 DRAWS, ROUNDS, REPEATS = 4000, 12, 8
@@ -48,9 +49,7 @@ IN_PERCENT = {"attacc", "acc", "user_preference"}  # where nothing is committed 
 @cache
 def committed(metric: str, experiments: tuple[str, ...]) -> float:
     """The largest value of a metric that some experiments have at smoke or class; NaN where nothing is committed."""
-    rows = [
-        row for name in experiments for size in ("smoke", "class") for row in evidence.read(name, size, None).repeats
-    ]
+    rows = [row for name in experiments for size in ("smoke", "class") for row in evidence.read(name, size)]
     return max(
         (v for row in rows for name, v in row.values.items() if name.partition("[")[0] == metric), default=math.nan
     )
@@ -60,16 +59,15 @@ def scale(metric: str, claim: papers.Claim) -> tuple[float, float]:
     """Of what is drawn: the share or the percent that an experiment counts in, and where algebra is exact all that float64 can tell."""
     assert metric in RANGES or metric in DECADES, f"give {metric} of {claim.id} its range in RANGES or DECADES above"
     low, high = RANGES.get(metric) or DECADES[metric]
-    largest = committed(metric, claim.experiments)
+    largest = committed(metric, tuple(claim.experiments))
     if (low, high) == SHARE and (largest > 1 or (math.isnan(largest) and metric in IN_PERCENT)):
         return 0.0, 100.0
     return (low, 310.0) if metric == "psnr" and largest > 50 else (low, high)
 
 
-def draws(claim: papers.Claim, comparisons: Sequence[Comparison], rng: np.random.Generator) -> dict[str, np.ndarray]:
+def draws(claim: papers.Claim, comparisons: Sequence[str], rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Means of each name, DRAWS of them; in a draw a metric has a middle and a spread, and each key of a name adds something to it."""
-    names = list(dict.fromkeys(name for comparison in comparisons for name in comparison.names))
-    constants = [n.value for c in comparisons for n in ast.walk(c.tree) if isinstance(n, ast.Constant)]
+    constants = [n.value for c in comparisons for n in ast.walk(ast.parse(c.strip())) if isinstance(n, ast.Constant)]
     numbers = [float(value) for value in constants if not isinstance(value, str)]
 
     def anywhere() -> np.ndarray:  # most often at the ends of the range
@@ -80,7 +78,7 @@ def draws(claim: papers.Claim, comparisons: Sequence[Comparison], rng: np.random
     spread = defaultdict(lambda: 10 ** rng.uniform(-4, 0, DRAWS))
     effects = defaultdict(lambda: rng.standard_normal(DRAWS))
     own = 10 ** rng.uniform(-3, 1, DRAWS)
-    for name in names:
+    for name in names(*comparisons):
         metric, keys = name.removesuffix("]").split("[")
         low, high = scale(metric, claim)
         sway = sum(effects[metric, key] for key in keys.split(", ")) + own * rng.standard_normal(DRAWS)
@@ -100,31 +98,29 @@ class Drawn(judging.Shelf):
     def __init__(self, means: Mapping[str, float], still: Collection[str]) -> None:
         rng = np.random.default_rng(0)
         sway = [{n: 1 + 1e-6 * rng.standard_normal() * (n not in still) for n in means} for _ in range(REPEATS)]
-        self.rows = tuple(
-            evidence.Repeat(k, "", {n: v * each[n] for n, v in means.items()}, 0, 0) for k, each in enumerate(sway)
-        )
+        self.rows = pd.DataFrame([{n: v * one[n] for n, v in means.items()} for one in sway])
 
-    def tries(self, experiments: Sequence[str], size: str) -> list[judging._Try]:
+    def tries(self, experiments: Sequence[str], size: str) -> list[judging.Try]:
         if size != "class":
             return []
         entry = evidence.Registration(
             "drawn.at_random", size, 1, "drawn", 0, REPEATS, "values drawn at random", False, "2026-01-01"
         )
-        return [judging._Try((entry,), (self.rows,), 0)]
+        return [judging.Try((entry,), (self.rows,), 0)]
 
 
 def judged(claim: papers.Claim, means: Mapping[str, float]) -> str:
-    still = parse(claim.compare).names if claim.kind == "identity" else ()
+    still = names(claim.compare) if claim.kind == "identity" else ()
     return judging.judge(replace(claim, experiments=("drawn.at_random",)), Drawn(means, still)).verdict
 
 
 def found(claim: papers.Claim) -> dict[str, Mapping[str, float]]:
     """Means with which a claim comes out reproduced, not reproduced, and, where it has needs, not tested."""
-    comparisons = [parse(text, claim.id) for text in (claim.compare, *claim.needs)]
+    comparisons = [claim.compare, *claim.needs]
     wanted, seen = {REPRODUCED, NOT_REPRODUCED} | ({NOT_TESTED} if claim.needs else set()), {}
     for seed in range(ROUNDS):
         means = draws(claim, comparisons, np.random.default_rng(seed))
-        holds, *needs = (np.broadcast_to(comparison(means), DRAWS) for comparison in comparisons)
+        holds, *needs = (np.broadcast_to(each(parse(text), means), DRAWS) for text in comparisons)
         met = np.logical_and.reduce([np.ones(DRAWS, bool), *needs])
         for verdict, where in ((REPRODUCED, met & holds), (NOT_REPRODUCED, met & ~holds), (NOT_TESTED, ~met)):
             for at in np.flatnonzero(where)[:20] if verdict in wanted - seen.keys() else ():
@@ -156,5 +152,5 @@ def test_every_claim_can_come_out_each_way(claim):
     ("psnr[a] > psnr[b]", ("psnr[a] > psnr[b] or psnr[b] > 1",), NOT_TESTED),
 ])  # fmt: skip
 def test_a_claim_that_can_come_out_one_way_alone_is_caught(compare, needs, never):
-    claim = papers.Claim("lu2022.x.y", "lu2022", "T", "05", "ordering", "S.", compare, needs=needs)
+    claim = papers.Claim("lu2022.x.y", "T", "05", "ordering", "S.", compare, needs=needs)
     assert found(claim).keys() == {REPRODUCED, NOT_REPRODUCED, *([NOT_TESTED] if needs else [])} - {never}

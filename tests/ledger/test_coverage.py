@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import coverage_page
 import pytest
-import yaml
 
 from privlab.ledger import papers
 from privlab.ledger.judging import INCONCLUSIVE, MEASURING, REPRODUCED, STAND_IN, Judgement
-from privlab.ledger.papers import coverage
 
 # How many of each the papers have; the supplements' S.1 and so on are counted with the others.
 NUMBERED = {
@@ -33,7 +31,7 @@ NUMBERED = {
     ("Sections 3.2 and 3.3", set()),
 ])  # fmt: skip
 def test_what_a_where_names(where, places):
-    assert coverage.named(where) == places
+    assert papers.named(where) == places
 
 
 def test_each_number_is_listed_once_and_nothing_else():
@@ -43,61 +41,28 @@ def test_each_number_is_listed_once_and_nothing_else():
         for kind, count in kinds.items()
         for number in range(1, count + 1)
     ]
-    assert sorted((place.paper, place.place) for place in coverage.places()) == sorted(expected)
+    assert sorted((place.paper, place.place) for place in papers.places()) == sorted(expected)
 
 
 def test_each_transcribed_table_is_listed():
-    listed = {f"{p.paper}_{p.place.lower().replace(' ', '').replace('s.', 'S')}" for p in coverage.places()}
+    listed = {f"{p.paper}_{p.place.lower().replace(' ', '').replace('s.', 'S')}" for p in papers.places()}
     assert set(papers.tables()) - listed == set()
 
 
-GOOD = {"paper": "lu2022", "place": "Theorem 1", "shows": "A linear system."}
-
-
-def places(tmp_path, *entries) -> list[coverage.Place]:
-    (tmp_path / "places.yaml").write_text(yaml.safe_dump({"coverage": entries}))
-    return coverage.places(tmp_path / "places.yaml")
-
-
-def test_a_list_of_ones_own(tmp_path):
-    reason = {"paper": "koh2024", "place": "Figure 11", "shows": "A drawing.", "why_not": "It has no result."}
-    assert places(tmp_path, GOOD, reason) == [
-        coverage.Place("lu2022", "Theorem 1", "A linear system.", ("lu2022.theorem1.linear_system",)),
-        coverage.Place("koh2024", "Figure 11", "A drawing.", why_not="It has no result."),
-    ]
-
-
-@pytest.mark.parametrize("entry, message", [
-    ({"paper": "lu2023"}, r"Theorem 1: paper='lu2023'; try one of zhang2024, koh2024, lu2022, hatamizadeh2022$"),
-    ({"paper": "privlab"}, "paper='privlab'; try one of"),
-    ({"paper": None}, "paper=None; try one of"),
-    ({"why": "so"}, "coverage of lu2022, Theorem 1 has a field 'why'; the fields are paper, place, shows, why_not"),
-    ({"place": ""}, "coverage of lu2022, : place=''; give it as text"),
-    ({"shows": None}, "Theorem 1: shows=None; give it as text"),
-    ({"place": "Theorem 9"}, "Theorem 9 has neither claims nor a reason; say in why_not why nothing of it is tested"),
-    ({"place": "Theorem 9", "why_not": ""}, "Theorem 9 has neither claims nor a reason"),
-    ({"claims": []}, "Theorem 1 has a field 'claims'"),
-])  # fmt: skip
-def test_an_entry_out_of_form(tmp_path, entry, message):
-    with pytest.raises(ValueError, match=message):
-        places(tmp_path, GOOD | entry)
-
-
-def test_a_place_listed_twice(tmp_path):
-    with pytest.raises(ValueError, match="coverage of lu2022, Theorem 1 is listed twice; join the two"):
-        places(tmp_path, GOOD, GOOD | {"shows": "Again."})
+def test_a_place_has_claims_or_says_why_not():
+    assert all(place.shows and (place.claims or place.why_not) for place in papers.places())
 
 
 def test_the_page_counts_places_and_groups_claims_by_verdict():
     def judged(name, verdict, paper="lu2022"):
-        claim = papers.Claim(f"{paper}.{name}", paper, "T", "05", "ordering", "S.", "psnr[a] > psnr[b]")
+        claim = papers.Claim(f"{paper}.{name}", "T", "05", "ordering", "S.", "psnr[a] > psnr[b]")
         return Judgement(claim, "class", verdict, "r", scope="" if verdict == MEASURING else STAND_IN)
 
     text = coverage_page.page(
         [
-            coverage.Place("lu2022", "Table 1", "A | B.", ("lu2022.a.b", "lu2022.a.c", "lu2022.a.d"), "Not E."),
-            coverage.Place("lu2022", "Figure 1", "C.", why_not="A drawing."),
-            coverage.Place("koh2024", "Table 3", "D.", why_not="Settings only."),
+            papers.Place("lu2022", "Table 1", "A | B.", ("lu2022.a.b", "lu2022.a.c", "lu2022.a.d"), "Not E."),
+            papers.Place("lu2022", "Figure 1", "C.", why_not="A drawing."),
+            papers.Place("koh2024", "Table 3", "D.", why_not="Settings only."),
         ],
         [
             judged("a.b", REPRODUCED),

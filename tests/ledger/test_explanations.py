@@ -4,9 +4,6 @@ import json
 import statistics
 from pathlib import Path
 
-import pytest
-import yaml
-
 from privlab.ledger import judging, papers
 from privlab.runner import catalogue
 
@@ -26,22 +23,10 @@ def test_the_soak_that_is_committed_was_green():
         assert all(one["labs"][name]["error"] is None for one in rounds)
 
 
-KNOWN = "lu2022.theorem1.linear_system"
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({"nobody.says.so": {"because": "it is"}}, "there is no claim 'nobody.says.so'"),
-        ({KNOWN: {"because": "it is", "evidence": ["no.such.claim"]}}, "there is no claim 'no.such.claim'"),
-        ({KNOWN: {"because": "it is", "refuted": ["no.such.claim"]}}, "there is no claim 'no.such.claim'"),
-        ({KNOWN: {"evidence": [KNOWN]}}, "because=None says nothing; give a sentence"),
-    ],
-)
-def test_an_explanation_out_of_form(tmp_path, entry, message):
-    (tmp_path / "why.yaml").write_text(yaml.safe_dump({"explanations": entry}))
-    with pytest.raises(ValueError, match=message):
-        papers.explanations(tmp_path / "why.yaml")
+def test_explanations_name_claims_that_are_there():
+    ids = {claim.id for claim in papers.claims()}
+    for name, one in papers.explanations().items():
+        assert {name, *one.rests_on} <= ids and one.because, name
 
 
 def test_how_an_explanation_stands():

@@ -12,7 +12,7 @@ import pytest
 
 from privlab import experiments
 from privlab.ledger import evidence, papers
-from privlab.ledger.grammar import parse
+from privlab.ledger.comparison import names
 
 STAND_INS = {"vit_base_patch16_224": "vit_small_patch32_224"}  # at smoke an experiment may have a smaller network
 
@@ -50,18 +50,14 @@ MEASURED = [claim for claim in papers.claims() if claim.experiments]
 def yielded(experiment: str, size: str) -> frozenset[str]:
     """Names of the first committed repeat of the protocol as it is now; none where the size has no line."""
     one = experiments.find(experiment)
-    rows = evidence.read(experiment, size, one.digest(size)).repeats if size in one.sizes else ()
+    rows = evidence.read(experiment, size, one.digest(size)) if size in one.sizes else ()
     return frozenset(rows[0].values) if rows else frozenset()
-
-
-def names(text: str) -> set[str]:
-    return set(parse(text).names)
 
 
 def missing(claim: papers.Claim, there: Mapping[str, frozenset[str]]) -> tuple[set[str], set[str]]:
     """Names that are compared, and names that are needed, of which no experiment yields one."""
     known = frozenset().union(*there.values())
-    wants = (names(claim.compare), set().union(*map(names, claim.needs)))
+    wants = (names(claim.compare), names(*claim.needs))
     compared, needed = ({n for n in each if n not in known and _small(n) not in known} for each in wants)
     return compared, needed
 
@@ -89,7 +85,7 @@ def test_what_a_claim_names_is_yielded(claim):
 
 @pytest.mark.parametrize("claim", [c for c in MEASURED if len(c.experiments) > 1], ids=lambda c: c.id)
 def test_of_several_experiments_one_yields_a_name(claim):
-    wanted = names(claim.compare).union(*map(names, claim.needs))
+    wanted = {*names(claim.compare, *claim.needs)}
     for there in sizes(claim).values():
         assert all(sum(name in each for each in there.values()) <= 1 for name in wanted)
         assert claim.id in ELSEWHERE or all(each & wanted for each in there.values()), (
@@ -105,5 +101,5 @@ def test_of_several_experiments_one_yields_a_name(claim):
     ],
 )
 def test_a_name_that_no_experiment_yields_is_caught(compare, needs, lacks):
-    claim = papers.Claim("lu2022.x.y", "lu2022", "T", "05", "ordering", "S.", compare, needs=needs)
+    claim = papers.Claim("lu2022.x.y", "T", "05", "ordering", "S.", compare, needs=needs)
     assert missing(claim, {"one": frozenset({"psnr[a]", "psnr[a, vit_small_patch32_224]"})}) == lacks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from privlab.ledger import papers
-from privlab.ledger.grammar import parse
+from privlab.ledger.comparison import names
 
 # what an attack achieves, what a trained victim does, and orders over either
 MEASURED_ON_ATTACKS = {
@@ -51,7 +51,7 @@ EXCEPTIONS = {name for names in WITHOUT_NEEDS.values() for name in names}
 
 
 def compares_attacks(claim: papers.Claim) -> bool:
-    metrics = {name.partition("[")[0] for name in parse(claim.compare, claim.id).names}
+    metrics = {name.partition("[")[0] for name in names(claim.compare)}
     return claim.kind != "identity" and bool(metrics & MEASURED_ON_ATTACKS)
 
 
@@ -65,5 +65,5 @@ def test_an_exception_is_a_claim_that_compares_attacks():
 
 
 def test_every_metric_of_a_claim_is_known_to_be_one_of_attacks_or_not():
-    metrics = {name.partition("[")[0] for c in papers.claims() for name in parse(c.compare, c.id).names}
+    metrics = {name.partition("[")[0] for c in papers.claims() for name in names(c.compare)}
     assert metrics <= MEASURED_ON_ATTACKS | OF_ALGEBRA_AND_COUNTS

@@ -77,7 +77,7 @@ def test_no_claim_went_without_a_word():
 @pytest.mark.parametrize(("name", "size"), ALL)
 def test_what_is_measured_was_registered(name, size):
     experiment = experiments.find(name)
-    rows = evidence.read(name, size, experiment.digest(size)).repeats
+    rows = evidence.read(name, size, experiment.digest(size))
     ranges = [
         range(entry.first, entry.first + entry.repeats)
         for entry in evidence.registrations()

@@ -470,7 +470,7 @@ def test_a_claims_page_has_a_dot_for_every_repeat_of_the_evidence(pages, name):
     (j,) = (j for j in ledger.judgements(CLAIMS[name].lab) if j.claim.id == name)
     (experiment,) = j.claim.experiments
     entry = [e for e in evidence.registrations() if (e.experiment, e.size) == (experiment, j.profile)][-1]
-    rows = evidence.read(experiment, j.profile, entry.digest).of(entry.first, entry.repeats)
+    rows = evidence.read(experiment, j.profile, entry.digest, within=entry.range)
     drawn = strips(pages / papers.page(name))
     measured = {figure.name for figure in j.ours}
     assert len(rows) == entry.repeats and measured <= drawn.keys()

@@ -11,7 +11,7 @@ from privlab.ledger import evidence
 
 def test_a_cell_is_the_mean_and_the_deviation_of_the_repeats():
     digest = experiments.find("gradient_inversion.second_order").digest("class")
-    lines = evidence.read("gradient_inversion.second_order", "class", digest).of(0, 8)
+    lines = evidence.read("gradient_inversion.second_order", "class", digest, within=range(8))
     values = [line.values["psnr[adam, swin]"] for line in lines]
     cell = f"{statistics.mean(values):.3g} ± {statistics.stdev(values):.2g}"
     kept = experiments.load("gradient_inversion.second_order", "class")

@@ -124,9 +124,9 @@ def test_the_digest_follows_the_source(folder):
 
 
 def test_profiles():
-    assert [evidence.profile(name) for name in evidence.SIZES] == list(evidence.SIZES)
+    assert [evidence.checked(name) for name in evidence.SIZES] == list(evidence.SIZES)
     with pytest.raises(ValueError, match="profile='clas' is not a profile; did you mean 'class'"):
-        evidence.profile("clas")
+        evidence.checked("clas", "profile")
 
 
 def test_the_lab_of_a_claim(folder):
