@@ -359,5 +359,5 @@ ledger.show("00")
 # %% [markdown]
 # ## Read on
 #
-# Lab 05 proves why this works, finds where it ends, and breaks the defence that the paper recommends. Lab 04 takes models that have no such
+# Lab 05 proves why this works, finds where it ends, and asks which forms of the paper's defence hold. Lab 04 takes models that have no such
 # system, and searches. Lab 07 attacks batches of images. Lu et al. 2022, sections 3.1 to 3.3, is the paper on APRIL.

@@ -19,7 +19,7 @@
 # | smoke | 0.4 | 1.4 GB |
 # | class | 0.9 | 1.5 GB |
 #
-# (Measured on two CPU cores. `night` attacks the paper's own networks, which takes one core half an hour, and continues where it was stopped.)
+# (Measured on two CPU cores. `night` attacks the paper's networks, as we read them, which takes one core half an hour, and continues where it was stopped.)
 
 # %% [markdown]
 # *About 65 minutes. You need* lab 00, and what an optimiser does. *New words*: **gradient matching**, **total variation**, **box**, **restart**,

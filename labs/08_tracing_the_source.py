@@ -153,8 +153,8 @@ text(
     "The experiment's search finds more in the stem alone than in all gradients on {} "
     "of {} photographs; the mean difference is {:+.1f} dB. In the paper it is {:+.1f} "
     "dB. With your stronger search, on your photograph, it is {:+.1f} dB. The part in "
-    "which the experiment's search finds most is {}: {:+.1f} dB against all gradients. "
-    "For your search the order is {}, by SSIM.",
+    "which the experiment's search finds most is {}: {:+.1f} dB against all gradients; "
+    "no picture comes back from any. For your search the order is {}, by SSIM.",
     kept.above(gap, 0),
     len(kept),
     shown.mean(gap),
@@ -463,11 +463,14 @@ text(
     "photograph to linear equations ({:.0f} and {:.0f} dB), your search reached an "
     "SSIM of {:.2f} from a single block, and what comes first depends on the attack. A "
     "client who withholds the stem and the whole first block stops the closed forms, "
-    "and costs the experiment's search {:.1f} dB.",
+    "and costs the experiment's search {:.1f} dB; with all gradients it ends at {:.1f} "
+    "dB, where the mean photograph has {:.1f}.",
     shown.mean("psnr[stem_closed_form]"),
     shown.mean("psnr[attention_closed_form]"),
     max(like.values()),
     deep.mean(withheld),
+    deep.mean("psnr[fresh_cosine, all]"),
+    deep.mean("psnr[depth, mean_photograph]"),
 )
 
 # %% [markdown]

@@ -19,7 +19,7 @@
 # | smoke | 0.5 | 1.6 GB |
 # | class | 1 | 1.6 GB |
 #
-# (Measured on two CPU cores. `night` and `gpu` measure the paper's own networks, for hours, and continue where they were stopped.)
+# (Measured on two CPU cores. `night` and `gpu` measure the paper's networks, as we read them, for hours, and continue where they were stopped.)
 
 # %% [markdown]
 # *About 25 minutes. You need* lab 04.

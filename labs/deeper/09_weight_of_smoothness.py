@@ -19,7 +19,7 @@
 # | smoke | 0.5 | 1.3 GB |
 # | class | 2 | 1.3 GB |
 #
-# (Measured on two CPU cores. `night` and `gpu` measure the paper's own networks for hours.)
+# (Measured on two CPU cores. `night` and `gpu` measure the paper's networks, as we read them, for hours.)
 
 # %% [markdown]
 # *About 25 minutes. You need* lab 09. There is no new word.
@@ -86,7 +86,7 @@ printed = {label[a, b]: in_print[a] - in_print[b] for a, b in pairs}
 plots.evidence(kept, mine, rows, xlabel="difference of PSNR in dB", published=printed)
 
 # %% [markdown]
-# These networks were small and the searches short. The committed evidence also has the paper's own, on eleven of the steps. Every metric, ours and the paper's in brackets:
+# These networks were small and the searches short. The committed evidence also has the paper's, as we read them, on eleven of the steps. Every metric, ours and the paper's in brackets:
 
 # %%
 full = experiments.load("fourteen_steps.steps")

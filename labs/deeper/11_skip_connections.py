@@ -247,7 +247,7 @@ table(beyond)
 
 # %% [markdown]
 # In the deep ResNet and the DenseNet, which learn least without skip connections, every number is above zero. In two of the others only the last column clearly
-# is, and in the shallow ResNet none. Where the brackets are large, be careful: a cut network can know so little that the search finds less in it than a mere choice of
+# is, and in the shallow ResNet none; its last stage has one skip, a projection and no identity, so that column asks something else of it. Where the brackets are large, be careful: a cut network can know so little that the search finds less in it than a mere choice of
 # faces finds in the whole one. This is so for every cut of the DenseNet, in the deep ResNet for all but that of stage 1, and in lab 11's ResNet without any. The last stage is not special here, where it sees one pixel in three of the ResNets. The ledger's tests are at
 # the end.
 
