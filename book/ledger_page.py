@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 
 import ledger_charts
 from dot_strips import number
@@ -18,6 +19,7 @@ from privlab.ledger.judging import SCOPES, VERDICTS, Judgement
 
 ANSWERS = dict(zip(headlines.ANSWERS, "✓✗±=?…", strict=True))  # the icon of each answer
 NO_SCOPE = "nothing measured yet"
+RETIRED = Path(__file__).parent / "evidence" / "retired.yaml"
 FILTERS: dict[str, Callable[[Judgement], str]] = {
     "paper": lambda j: _short(papers.PAPERS[j.claim.paper]),
     "lab": lambda j: j.claim.lab,
@@ -44,7 +46,9 @@ def page(judgements: Sequence[Judgement]) -> str:
         "# The ledger",
         f"{len(judgements)} claims of four papers and of this book, each judged by the committed evidence alone. "
         "A stand-in speaks of its own size, and not of the paper's. "
-        '<a href="../ledger_guide.html">How to read the ledger</a> says what a verdict is worth.',
+        '<a href="../ledger_guide.html">How to read the ledger</a> says what a verdict is worth. '
+        f"{len(papers.entries(RETIRED)['claims'])} more are asked no longer: "
+        "{download}`each with its last verdict and the reason <../evidence/retired.yaml>`.",
         _raw(ledger_charts.bars(grouped) + _questions(judgements)),
         f"Of {tested} claims about means {reproduced} reproduced; {certain} of them do if all are asked together (Holm's correction).",
         *(charts if panels else []),

@@ -282,7 +282,7 @@ told = text(
     "as the person asked for. If the victim were the judge, noise would count as a "
     "face. The judge names {:.0f} of 100, and random guessing would name {:.0f}. The "
     "victim's row has no spread over repeats, so the ledger's usual test is "
-    "inconclusive. An exact test over people decides, in a second claim (`.exact`).",
+    "inconclusive. An exact test over people decides.",
     *(len(kept), kept.mean(rows["victim"]), kept.mean(rows["judge"]), 100 / 20),
 )
 verdict = CHANCE if kept.mean(rows["judge"]) > 1 else NEVER
