@@ -43,8 +43,8 @@ from privlab.ledger import papers  # noqa: E402
 from privlab.runner import catalogue, launch_buttons  # noqa: E402
 from privlab.teaching import kit, lesson_plans, question_bank  # noqa: E402
 
-MATHJAX, MANAGER = "vendor/mathjax/tex-svg-full.js", "vendor/widgets/embed.js"
-HAVE = {script: (BOOK / "_static" / script).is_file() for script in (MATHJAX, MANAGER)}
+MATHJAX = "vendor/mathjax/tex-svg-full.js"
+HAVE_MATHJAX = (BOOK / "_static" / MATHJAX).is_file()
 
 project = "privlab"
 author = copyright = "the privlab authors"
@@ -77,13 +77,13 @@ html_js_files = [("book.js", {"defer": "defer"})]
 html_context = {
     "default_mode": "auto"
 }  # light or dark, as the reader's system is; empty, the theme complains in the console
-html_math_renderer = "mathjax" if HAVE[MATHJAX] else "tex"
+html_math_renderer = "mathjax" if HAVE_MATHJAX else "tex"
 mathjax_path = MATHJAX
 mathjax3_config = {"options": {"enableMenu": False}}  # its menu can load more scripts, from outside
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # the runner executes, and judges what came out; the book only shows it
-nb_ipywidgets_js = {MANAGER: {"defer": "defer"}} if HAVE[MANAGER] else {}
+nb_ipywidgets_js: dict = {}  # no page asks for a widget: each is HTML
 bibtex_bibfiles = ["references.bib"]
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
@@ -110,7 +110,7 @@ def write_pages(app: Sphinx) -> None:
     for lab in shelf:
         below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
         run = ROOT / RUN if RUN else kit.best_run(lab, RUNS) or RUNS
-        nbformat.write(pages.page(lab, run, place, HAVE[MANAGER], below), generated / "labs" / f"{lab.name}.ipynb")
+        nbformat.write(pages.page(lab, run, place, below), generated / "labs" / f"{lab.name}.ipynb")
     front_page.write(generated / "front", shelf)
     judged = ledger.judgements()
     for name, text in (
@@ -177,8 +177,8 @@ def mend_markup(app: Sphinx, page: str, template: str, context: dict, doctree: n
 
 
 def setup(app: Sphinx) -> None:
-    if not all(HAVE.values()):
-        says = "Built without the scripts that the pages need: formulas stand here as TeX, controls as text."
+    if not HAVE_MATHJAX:
+        says = "Built without the script that the pages need: formulas stand here as TeX."
         app.config.html_theme_options["announcement"] = says
         log.info("%s For them: python data_scripts/vendor.py", says)
     app.add_config_value("privlab_reference", True, "env", bool)  # 0 for a book without it, half a minute sooner

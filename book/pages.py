@@ -9,7 +9,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from privlab.notebook import frames
+from privlab.notebook.pages import smaller
 from privlab.runner import catalogue, launch_buttons, pairing, static_pages
 
 _FOLD = re.compile(r"(<details><summary>.*?</summary>)(.*?)(</details>)", re.DOTALL)
@@ -26,17 +26,16 @@ def page(
     lab: catalogue.Lab,
     run: Path,
     place: launch_buttons.Repository | None,
-    manager: bool,
     deeper: Sequence[catalogue.Lab] = (),
 ) -> NotebookNode:
-    """A lab, or what goes deeper, for readers: solutions and bookkeeping folded away, controls at rest, no traces of the runner.
+    """A lab, or what goes deeper, for readers: solutions and bookkeeping folded away, no traces of the runner.
 
-    place: the repository, for the buttons.  manager: whether the page may ask for the widget manager.
+    place: the repository, for the buttons.
     deeper: what goes deeper into this lab; it is listed at the end of the page, and so below the lab in the table of contents.
     """
     made = static_pages.executed(lab, run)
     was_run, made = made is not None, made or pairing.notebook(lab.path)
-    kept = static_pages.rest(made)
+    static_pages.rest(made)
     _for_a_page(made, "../" * (2 + lab.name.count("/")))
     begun = False
     for cell in made.cells:
@@ -48,8 +47,6 @@ def page(
             _fold(cell, "hide-cell", "the solution")
         elif "exercise" not in tags and (not begun or _BOOKKEEPING.search(cell.source)):
             _fold(cell, "hide-input", "the code")
-    if kept and manager:
-        made.metadata.widgets = {static_pages.STATE: {"version_major": 2, "version_minor": 0, "state": kept}}
     made.cells[:1] = _head(made.cells[0], lab, place)
     if not was_run:
         note = "> The lab as it is before it runs: open it in Jupyter, or `make run` and build the book again."
@@ -84,7 +81,7 @@ def _for_a_page(notebook: NotebookNode, root: str) -> None:
     for output in (output for cell in cells for output in cell.outputs):
         if "text/html" in (data := output.get("data", {})):
             linked = _PAGE.sub(rf'<a href="{root}\1"><code>\1</code></a>', data["text/html"])
-            data["text/html"] = frames.smaller(linked)
+            data["text/html"] = smaller(linked)
 
 
 def _head(first: NotebookNode, lab: catalogue.Lab, place: launch_buttons.Repository | None) -> list[NotebookNode]:

@@ -34,7 +34,7 @@ from privlab.attacks.gradient_inversion import closed_form
 from privlab.defences import perturbation
 from privlab.experiments.defended_client import guess as mean_photograph
 from privlab.leak import observe
-from privlab.notebook import checks, drawings, flipbook, plots, text, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 import torch
 from IPython.display import display
@@ -207,16 +207,22 @@ smallest = widgets.choose(
 smallest
 
 # %%
-frames, captions, ssim = [], [], {}
+recovered, ssim = {}, {}
 for level in (*levels, 0.0):
     noisy = perturbation.gaussian(leaks["float32"], level, seed=seed)
-    answer = closed_form.patch_embedding(client(), noisy, noise=level).clamped
-    ssim[level] = metrics.ssim(answer, photo).item()
-    frames.append(answer)
-    captions.append(f"noise {level:g}: SSIM {ssim[level]:.2f}")
-alts = [f"The recovered image at {caption}." for caption in captions]
+    recovered[level] = closed_form.patch_embedding(client(), noisy, noise=level).clamped
+    ssim[level] = metrics.ssim(recovered[level], photo).item()
+
+
+def shown_at(noise):
+    title = f"noise {noise:g}: SSIM {ssim[noise]:.2f}"
+    return plots.side_by_side(
+        recovered[noise], titles=[title], alt=f"The recovered image at {title}."
+    )
+
+
 display(smallest.against(f"{min(x for x in levels if ssim[x] < 0.5):g}"))
-flipbook.show(frames, captions, alts, label="noise, from much to none")
+widgets.explore(shown_at, start={"noise": 0.0}, noise=tuple(recovered))
 
 # %% [markdown]
 # That was one photograph. The experiment has more, and attacks the paper's architecture with the paper's system (Figure 6).

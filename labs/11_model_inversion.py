@@ -32,7 +32,7 @@
 from privlab import compute, experiments, ledger, models
 from privlab.attacks.model_inversion import losses
 from privlab.experiments import private_people
-from privlab.notebook import checks, drawings, flipbook, line_up, plots, text, widgets
+from privlab.notebook import checks, drawings, line_up, plots, text, widgets
 
 import pandas as pd
 import torch
@@ -167,17 +167,22 @@ guess_named
 moments = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)
 shown = [k for k in moments if k < len(frames)]
 named = {k: int(here.judge.score(frames[k], people).top1.sum()) for k in shown}
-film = flipbook.show(
-    [plots.smooth(frames[k], 96) for k in shown],
-    [
-        f"{k} steps: the victim is {sure[k].mean():.0f}% sure on average, at worst "
-        f"{sure[k].min():.0f}%; the judge names {named[k]} of {len(people)}"
-        for k in shown
-    ],
-    [f"Six faces after {k} steps." for k in shown],
-    label="frame",
+
+
+def film(steps):
+    faces = {"": plots.smooth(frames[steps], 96)}
+    line = (
+        f"The victim is {sure[steps].mean():.0f}% sure on average, at worst "
+        f"{sure[steps].min():.0f}%; the judge names {named[steps]} of {len(people)}."
+    )
+    alt = f"Six faces after {steps} steps."
+    return plots.images(faces, alt=alt), widgets.Sentence(line)
+
+
+display(
+    widgets.explore(film, start={"steps": shown[-1]}, steps=shown),
+    guess_named.against(named[shown[-1]]),
 )
-display(film, guess_named.against(named[shown[-1]]))
 
 # %% [markdown]
 # (The film opens at its end: move the slider.)

@@ -29,7 +29,7 @@ from dataclasses import replace
 from privlab import data, experiments, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import observe
-from privlab.notebook import checks, flipbook, plots, text, widgets
+from privlab.notebook import checks, plots, text, widgets
 
 import torch
 
@@ -86,13 +86,15 @@ guess.against(next(enough, float("nan")))
 
 # %%
 pictures = {n: closed_form.subspace(model, cut(n)).clamped for n in counts}
-titles = [
-    f"{n} of 672 rows: {metrics.psnr(image, photo).item():.0f} dB"
-    for n, image in pictures.items()
-]
-flipbook.show(
-    [*pictures.values()], captions=titles, alts=titles, label="rows that are sent"
-)
+
+
+def sent(rows):
+    near = metrics.psnr(pictures[rows], photo).item()
+    title = f"{rows} of 672 rows: {near:.0f} dB"
+    return plots.side_by_side(pictures[rows], titles=[title], alt=title)
+
+
+widgets.explore(sent, start={"rows": counts[-1]}, rows=tuple(counts))
 
 # %% [markdown]
 # ### Exercise 1: where is the cliff? *(difficulty 2, 5 minutes)*

@@ -27,7 +27,7 @@
 # %%
 from privlab import experiments, ledger, models
 from privlab.experiments import fourteen_steps
-from privlab.notebook import flipbook, plots, text, widgets
+from privlab.notebook import plots, text, widgets
 
 import pandas as pd
 import torch
@@ -100,9 +100,16 @@ pd.Series(cells).unstack(sort=False) if cells else "nothing is measured yet"
 
 # %%
 truth, *images = plots.tiles(mine.picture("picture[steps]"), 32).split(1)
-score = [f"step {name_of[n]}: {mine.mean(f'psnr[step_{n}]'):.1f} dB" for n in chosen]
-says = [f"What the attack finds in {one}." for one in score]
-flipbook.show(images, score, says, label="step from ResNet-50 to ConvNeXt-T")
+found = dict(zip(chosen, images, strict=True))
+
+
+def at(step):
+    score = f"step {name_of[step]}: {mine.mean(f'psnr[step_{step}]'):.1f} dB"
+    alt = f"What the attack finds in {score}."
+    return plots.side_by_side(found[step], titles=[score], alt=alt)
+
+
+widgets.explore(at, start={"step": chosen[-1]}, step=tuple(chosen))
 
 # %% [markdown]
 # The paper's Figure 7 shows the way of a search from noise. Here is the same for your photograph:

@@ -1,7 +1,6 @@
 from . import (
     checks,
     drawings,
-    flipbook,
     guesses,
     line_up,
     member_game,
@@ -23,7 +22,6 @@ from .sentences import text
 __all__ = [
     "checks",
     "drawings",
-    "flipbook",
     "guesses",
     "line_up",
     "member_game",

@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from torch import Tensor
 
 from privlab import metrics
-from privlab.notebook.flipbook import strip
 from privlab.notebook.plots.architecture_drawing import FACES, kind, marks
 from privlab.notebook.plots.picture import COLOURS
+from privlab.notebook.sheet import strip
 
 LARGE, SMALL, THUMB = 160, 96, 34  # CSS pixels of what was found, of the photograph, and of an image in a row
 PLAIN = "margin:0;text-align:left;color:inherit;font-size:inherit"  # themes centre figures and grey their captions

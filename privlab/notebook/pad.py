@@ -19,7 +19,8 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from privlab.notebook.widgets import WRAP, button, shown_error
+from privlab.notebook import pages
+from privlab.notebook.live import WRAP, Live, button, shown_error
 
 CELLS, PIXELS = 28, 12  # cells a side, and CSS pixels of a cell
 INKS = {"black": "k", "red": "r", "yellow": "y", "green": "g", "blue": "b", "white": "."}
@@ -45,7 +46,7 @@ event.preventDefault();
 """
 OVER = "this.closest('.privlab-pad').querySelector('textarea').dispatchEvent(new Event('input', {bubbles: true}))"
 _CSS = ".privlab-pad textarea{font:10px/12px monospace!important;letter-spacing:2px;white-space:pre;overflow-x:auto}"
-_SHEET = "max-width:100%;touch-action:none;cursor:crosshair;outline:1px solid currentColor"
+_SHEET = "max-width:100%;outline:1px solid currentColor"
 _LOOK = f'<link rel="stylesheet" href="data:text/css,{quote(_CSS)}">'
 
 
@@ -58,7 +59,7 @@ def show(send: Callable[[Tensor], Any], side: int = 224) -> Pad:
     return Pad(send, side)
 
 
-class Pad(ipywidgets.VBox):
+class Pad(Live):
     """What `show` gives; `image` is what it would send now."""
 
     def __init__(self, send: Callable[[Tensor], Any], side: int) -> None:
@@ -98,6 +99,12 @@ class Pad(ipywidgets.VBox):
         rows = (self.text.value.lower().split("\n") + [""] * CELLS)[:CELLS]
         return ["".join(ink if ink in COLOURS else "." for ink in row.ljust(CELLS, ".")[:CELLS]) for row in rows]
 
+    def page(self, seconds: float, room: int) -> str:
+        """The sheet as it is, and what comes back of it."""
+        sheet = f'<svg role="img" aria-label="The drawing that was sent." viewBox="0 0 {CELLS} {CELLS}" width="{CELLS * PIXELS}" '
+        drawing = f'{sheet}shape-rendering="crispEdges" style="{_SHEET}">{_paths(self.cells)}</svg>'
+        return f"{drawing}{pages.shown(self.send(self.image))}<p>In the notebook you draw your own.</p>"
+
     def hand_over(self) -> None:
         """Give the image to the function, and show what it returns, or its exception, which is raised too."""
         try:
@@ -124,7 +131,7 @@ class Pad(ipywidgets.VBox):
         words = f"The sheet, {CELLS} by {CELLS} cells. The text area beside it has the same drawing as letters."
         self.sheet.value = (
             f'{_LOOK}<svg role="img" aria-label="{words}" viewBox="0 0 {CELLS} {CELLS}" width="{CELLS * PIXELS}" '
-            f'data-ink="{ink}" data-colour="{COLOURS[ink]}" shape-rendering="crispEdges" style="{_SHEET}" '
+            f'data-ink="{ink}" data-colour="{COLOURS[ink]}" shape-rendering="crispEdges" style="{_SHEET};touch-action:none" '
             f'onpointerdown="{stroke}" onpointermove="{stroke}" onpointerup="{over}">{_paths(self.cells)}</svg>'
         )
         self._say(f"Send hands over your {'drawing' if self.photograph is None else 'photograph'}.")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import ipywidgets
 
-from privlab.notebook.widgets import button, running_loop, shown_error
+from privlab.notebook.live import Live, button, running_loop, shown_error
 
 REST = 0.05  # seconds between two frames, for the eye and for whatever else the kernel has to do
 TURN = 0.001  # seconds after each state; a click takes several turns of the loop to get through, so 0 would be late
@@ -34,7 +34,7 @@ def check_stride(stride: int) -> None:
         raise ValueError(f"stride={stride!r} goes nowhere; give 1 or more, such as 10")
 
 
-class Playback(ipywidgets.VBox):
+class Playback(Live):
     """The buttons and the task behind them. What plays says how it goes on, `_stride`, and what is seen of it, `_show`."""
 
     task: asyncio.Task[None] | None = None  # while it plays

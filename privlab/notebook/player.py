@@ -15,11 +15,11 @@ from torch import Tensor
 
 from privlab import metrics
 from privlab.attacks.gradient_inversion.descent import State
-from privlab.notebook.flipbook import strip
+from privlab.notebook.live import WRAP, button
 from privlab.notebook.playback import Playback, check_stride, stop_all
 from privlab.notebook.plots.picture import COLOURS
 from privlab.notebook.racing import race
-from privlab.notebook.widgets import WRAP, button
+from privlab.notebook.sheet import strip
 
 __all__ = ["Player", "race", "watch"]
 
@@ -72,6 +72,10 @@ class Player(Playback):
 
     def __repr__(self) -> str:
         return f"Player: {self.line}"  # what a page shows that can show no widget
+
+    def page(self, seconds: float, room: int) -> str:
+        """Where it stands."""
+        return self.found.value + self.text.value + self.chart.value
 
     def restart(self) -> None:
         """Begin the search again and stop at its first state.  Raises ValueError for one that had begun when it was given."""

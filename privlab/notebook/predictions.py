@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import json
 import math
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -28,12 +30,12 @@ NO_GUESS = "No guess was given: one that can be wrong is what makes the answer s
 
 
 class Comparison(Sentence):
-    """What is right and what the reader had.  about: what a page without a kernel needs to compare a guess that is made there."""
+    """What is right and what the reader had; of a headless run, what is right, and a place where the page compares a guess made there."""
 
-    about: dict[str, object]
+    page: str
 
-    def _repr_mimebundle_(self, **kwargs: object) -> tuple[dict[str, str], dict[str, object]]:
-        return {"text/markdown": str(self)}, {"text/markdown": {"privlab": self.about}}
+    def _repr_markdown_(self) -> str:
+        return self.page if os.environ.get("PRIVLAB_STRICT") == "1" else str(self)
 
 
 class _Asked:
@@ -86,7 +88,8 @@ class _Asked:
     def _compared(self, result: str, comparison: str, right: object) -> Comparison:
         """result: what is right.  comparison: what follows it.  right: a number or options; None where it is not measured yet."""
         sentence = Comparison(result + comparison)
-        sentence.about = {"name": self.name, "result": result, "right": right}
+        told = html.escape(json.dumps(right))
+        sentence.page = f'{result}\n\n<div class="privlab-answer" data-name="{self.name}" data-right="{told}"></div>'
         return sentence
 
     def _open(self) -> Comparison:

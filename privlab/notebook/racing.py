@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ipywidgets
 import torch
@@ -15,11 +15,11 @@ from torch import Tensor
 from privlab import metrics
 from privlab.attacks.gradient_inversion.descent import State
 from privlab.notebook import plots
-from privlab.notebook.flipbook import Control, strip
+from privlab.notebook.live import WRAP
+from privlab.notebook.pages import Control, turned
 from privlab.notebook.playback import Playback, check_stride, stop_all
 from privlab.notebook.plots.picture import COLOURS
-from privlab.notebook.stills import Stills, turned
-from privlab.notebook.widgets import WRAP
+from privlab.notebook.sheet import strip
 
 SIDE = 130  # CSS pixels of an image: five stand in a notebook's column, two on a telephone
 COLUMNS = 5  # pictures of each way that are shown afterwards
@@ -56,7 +56,7 @@ class Stand(NamedTuple):
         return f"step {self.state.step}, SSIM {self.ssim:.2f}"
 
 
-class Race(Stills, Playback):
+class Race(Playback):
     """What `race` gives; `states`, `ssim` and `psnr` say where each of its searches stands, by name."""
 
     def __init__(self, searches: dict[str, Iterator[State]], truth: Tensor, stride: int, bar: float) -> None:
@@ -99,14 +99,12 @@ class Race(Stills, Playback):
             f"right: {'; '.join(f'{name} is at {stand}' for name, stand in self.way[-1].items())}.",
         )
 
-    def stills(self) -> dict[str, Any]:
-        """The race so far, with a slider through its steps. Empty before it has begun."""
+    def page(self, seconds: float, room: int) -> str:
+        """The race so far, with a slider through its steps."""
         shown = self._some(STILLS)
-        if len(shown) < 2:
-            return {}
         steps = tuple(str(min(_steps(frame))) for frame in shown)
-        slider = Control("step of each search", steps, len(steps) - 1, "slider")
-        return turned([slider], lambda k: self._lanes(shown[k])) | {"grid": len(self.way)}
+        slider = Control("step of each search", steps, len(steps) - 1)
+        return turned([slider], lambda k: self._lanes(shown[k]))
 
     def _some(self, count: int) -> list[dict[str, Stand]]:
         """So many frames of the way at most, evenly spaced, the first and the last among them."""

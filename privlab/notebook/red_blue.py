@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from typing import Any
 
 import ipywidgets
 from torch import Tensor
@@ -12,15 +11,14 @@ from torch import Tensor
 from privlab import metrics
 from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.flipbook import Control
-from privlab.notebook.stills import Stills, turned
-from privlab.notebook.widgets import WRAP, button
+from privlab.notebook.live import WRAP, Live, button
+from privlab.notebook.pages import Control, turned
 
 TWO, BLUE, RED = "two players", "you are Blue", "you are Red"
 MOST = 20.0  # dB above the baseline that count: more shows no more of the photograph
 
 
-class Duel(Stills):
+class Duel(Live):
     """Each round Blue takes a defence that was not taken yet, and Red answers with an attack.
 
     `played` holds (defence, attack) of each round, `gain` and `loss` say what Red recovers, and what Blue loses in all.
@@ -131,7 +129,7 @@ class Duel(Stills):
         self.words.value = sheet.paragraph(self.score if self.over else number + turn, status=True)
         self.sheet.value = "".join(map(self._round, self.played[::-1]))
 
-    def stills(self) -> dict[str, Any]:
+    def page(self, seconds: float, room: int) -> str:
         """The whole board: a menu of Blue's defences, and one of Red's attacks."""
         blue, red = [*self.board], self.attacks
         menus = [Control(team, tuple(names), 0, "menu") for team, names in (("Blue", blue), ("Red", red))]

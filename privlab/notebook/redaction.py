@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import ipywidgets
 from torch import Tensor
@@ -12,9 +11,8 @@ from torch import Tensor
 from privlab import metrics
 from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.flipbook import Control
-from privlab.notebook.stills import Stills, turned
-from privlab.notebook.widgets import WRAP, button
+from privlab.notebook.live import WRAP, Live, button
+from privlab.notebook.pages import Control, turned
 
 RECOGNISED = 0.5  # SSIM: above it an image is called recognised, as in lab 04
 NO_IMAGE = f'<div style="box-sizing:border-box;height:{sheet.SIDE}px;border:1px dashed currentColor"></div>'
@@ -24,7 +22,7 @@ Attack = Callable[
 ]  # names of the parts that are sent -> an image, or None: cannot be run
 
 
-class Desk(Stills):
+class Desk(Live):
     """A box to tick for each part of the update; a struck part is not sent.
 
     `tries` holds what was sent so far: the parts struck out -> attack -> the image that it made.
@@ -126,9 +124,10 @@ class Desk(Stills):
         told = "No redaction so far hides it." if best is None else f"The smallest that hides it: {_percent(best)}."
         self.sheet.value = sheet.paragraph(f"<b>Redactions sent: {len(rows)}.</b> {told}", status=True) + "".join(rows)
 
-    def stills(self) -> dict[str, Any]:
+    def page(self, seconds: float, room: int) -> str:
         """The redactions that were sent, in their order."""
-        sent = [*self.tries]
+        if not (sent := [*self.tries]):
+            return "<p>Nothing was sent.</p>"
         menu = Control(
             "struck out", tuple(f"{self._names(key)} ({_percent(self.share(key))})" for key in sent), 0, "menu"
         )

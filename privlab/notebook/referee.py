@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import ipywidgets
 import numpy as np
@@ -15,9 +14,8 @@ import numpy as np
 from privlab.ledger import comparison, judging
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Judgement
 from privlab.notebook import plots
-from privlab.notebook.flipbook import Control
-from privlab.notebook.stills import Stills, turned
-from privlab.notebook.widgets import WRAP, button
+from privlab.notebook.live import WRAP, Live, button
+from privlab.notebook.pages import Control, turned
 
 __all__ = ["RULINGS", "Case", "Referee", "cases", "referee"]
 
@@ -88,7 +86,7 @@ def _case(judgement: Judgement, shelf: judging.Shelf) -> list[Case]:
     return [Case(judgement, text, values, low, high)] if far < MOST else []
 
 
-class Referee(Stills):
+class Referee(Live):
     """What `referee` gives.  rulings: the reader's, by case; `rule` and `go_on` are what its buttons do."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
@@ -135,8 +133,10 @@ class Referee(Stills):
         mine = self.rulings.get(self.at)
         self.verdict.value = "<p>Rule from the dots.</p>" if mine is None else self._compared(case, mine)
 
-    def stills(self) -> dict[str, Any]:
+    def page(self, seconds: float, room: int) -> str:
         """Claim by claim, with the ledger's ruling folded."""
+        if not self.cases:
+            return str(self.claim.value)
         slider = Control.counted("claim", len(self.cases))
         return turned(
             [slider], self._still, "In the notebook you rule, and it counts how often you and the rule agree."

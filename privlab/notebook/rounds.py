@@ -10,12 +10,11 @@ import ipywidgets
 
 from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.flipbook import Control
-from privlab.notebook.stills import Stills, turned
-from privlab.notebook.widgets import WRAP, button
+from privlab.notebook.live import WRAP, Live, button
+from privlab.notebook.pages import Control, turned
 
 
-class Rounds(Stills):
+class Rounds(Live):
     """A game round by round.  A kind of game gives `question`, `note`, `right`, `score`, `_asked`, `_told` and `_played`.
 
     rounds: what each round is about.  said: the reader's answers so far.
@@ -47,7 +46,7 @@ class Rounds(Stills):
         self.said = []
         self._show()
 
-    def stills(self) -> dict[str, Any]:
+    def page(self, seconds: float, room: int) -> str:
         """Round by round, with the answer folded."""
         return turned([Control.counted("round", len(self.rounds))], self._asked, self.note)
 

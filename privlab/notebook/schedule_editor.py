@@ -6,7 +6,6 @@ import html
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import ipywidgets
 from torch import Tensor
@@ -16,11 +15,11 @@ from privlab.attacks.gradient_inversion.descent import State
 from privlab.attacks.gradient_inversion.terms import Stages
 from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.flipbook import Control, strip
+from privlab.notebook.live import WRAP
+from privlab.notebook.pages import Control, turned
 from privlab.notebook.playback import Playback
 from privlab.notebook.plots.picture import COLOURS
-from privlab.notebook.stills import Stills, turned
-from privlab.notebook.widgets import WRAP
+from privlab.notebook.sheet import strip
 
 Span = tuple[int, int]  # percent of the run from which, and up to which, a term counts
 Schedule = tuple[Span, ...]  # one of each term
@@ -34,7 +33,7 @@ def stages(begin: int, end: int) -> Stages:
     return (*before, (begin / 100, 1.0), *after) if begin < end else ((0.0, 0.0),)
 
 
-class ScheduleEditor(Stills, Playback):
+class ScheduleEditor(Playback):
     """The editor. `tried` holds how far each schedule was searched; `psnr` is the mean over the images."""
 
     def __init__(self, search: Search, truth: Tensor, start: Mapping[str, Span], baseline: Tensor, steps: int) -> None:
@@ -129,9 +128,10 @@ class ScheduleEditor(Stills, Playback):
         head = f"<p>Tried, the best first; the baseline has {self.floor:.1f} dB.</p>" * bool(over)
         self.board.value = f"{head}<ol>{''.join(rows)}</ol>"
 
-    def stills(self) -> dict[str, Any]:
+    def page(self, seconds: float, room: int) -> str:
         """The schedules that were searched to the end, the best first."""
-        over = self._over()
+        if not (over := self._over()):
+            return "<p>Nothing was searched.</p>"
         menu = Control("schedule", tuple(map(self.named, over)), 0, "menu")
         note = (
             f"These were tried, the best first; the baseline has {self.floor:.1f} dB. In the notebook you set your own."

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import html
+import io
 from collections.abc import Iterable
 
+import numpy as np
+from PIL import Image
 from torch import Tensor
 
 from privlab.notebook import plots
+from privlab.notebook.plots.image_grids import pixels
 
+WIDTH, LARGEST = 560, 256  # CSS pixels that images side by side, and one of them, may take
 SIDE = 112  # CSS pixels of an image: three beside each other fit on a telephone
 PLAIN = "line-height:1.5;margin:.2em 0 .4em;max-width:45em"
 FIXED = f";width:{SIDE}px;overflow-wrap:anywhere"  # of a figure that is as wide as its image
@@ -33,3 +38,15 @@ def named(image: Tensor, name: str) -> str:
 def row(figures: Iterable[str], gap: int = 8) -> str:
     """Figures beside each other, so many CSS pixels apart."""
     return f'<div style="display:flex;flex-wrap:wrap;gap:{gap}px">{"".join(figures)}</div>'
+
+
+def strip(batch: Tensor, alt: str) -> plots.Picture:
+    """A batch (n, 1 or 3, height, width) in [0, 1] side by side, a white pixel between, in its own size: the browser enlarges it."""
+    cells = pixels(batch)
+    gap = np.full((cells[0].shape[0], 1, 3), 255, np.uint8)
+    joined = np.concatenate([part for cell in cells for part in (cell, gap)][:-1], axis=1)
+    side, native = min(LARGEST, WIDTH // len(cells)), cells[0].shape[1]
+    factor = side // native or side / native  # whole, unless the image has to shrink
+    file = io.BytesIO()
+    Image.fromarray(joined).save(file, "PNG", optimize=True)
+    return plots.Picture(file.getvalue(), alt, round(joined.shape[1] * factor))

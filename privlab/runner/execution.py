@@ -32,23 +32,23 @@ from privlab.runner import kernel, pairing
 
 RUN_MIME = "application/vnd.privlab.run+json"
 PROBE_TAG = "privlab-run"
-# Seconds of the processor for the frames of each explorer: at smoke few, since `make run` is to stay under five minutes.
+# Seconds of the processor for the page of each explorer: at smoke few, since `make run` is to stay under five minutes.
 DRAWING, DRAWING_LONGER = {"smoke": 2.5}, 20.0
 _WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def _probe(seconds: float) -> str:
-    """The last cell of every run, and no part of the lab: it moves the controls, draws frames, then says what the kernel took."""
+    """The last cell of every run, and no part of the lab: it moves the controls, leaves pages, then says what the kernel took."""
     return f"""\
 from IPython.display import display as _display
 from privlab.compute import machine as _machine
-from privlab.notebook import control_sweep as _control_sweep, frames as _frames
+from privlab.notebook import control_sweep as _control_sweep, live as _live
 
 _found = {{}}
 try:
     _found["controls"] = _control_sweep.sweep()
-    _found["explorers"] = _frames.compute({seconds})
+    _live.leave_pages({seconds})
 finally:
     _found["peak_gb"] = _machine.peak_gb()
     _display({{"{RUN_MIME}": _found, "text/plain": "the run's own notes"}}, raw=True)
@@ -66,8 +66,7 @@ def execute(
 
     parameters: what goes into its cell tagged "parameters".  timeout: seconds a cell may take, None for no limit.
     started(cell, cells, heading) is called as each cell begins.
-    Returns error (one line, or None), traceback, controls (seconds of each one's slowest answer), explorers (how many settings have a
-    frame), peak_gb.
+    Returns error (one line, or None), traceback, controls (seconds of each one's slowest answer), peak_gb.
     """
     lab = pairing.notebook(source)
     _check(lab, source, parameters)
@@ -111,7 +110,6 @@ def execute(
         "error": errors[0][0] + (f" (and {len(errors) - 1} more)" if errors[1:] else "") if errors else None,
         "traceback": errors[0][1] if errors else None,
         "controls": probe.get("controls", {}),
-        "explorers": probe.get("explorers", {}),
         "peak_gb": probe.get("peak_gb") or machine.children_peak_gb(),
     }
 
@@ -241,7 +239,6 @@ def main() -> None:
             "error": str(error),
             "traceback": None,
             "controls": {},
-            "explorers": {},
             "peak_gb": None,
         }
     print(json.dumps({"result": result}), flush=True)

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import ipywidgets
 import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -70,8 +69,7 @@ def page(tmp_path_factory):
         text("END"),
         text("## The answer\n\nFINAL"),
     ]
-    state = {"version_major": 2, "version_minor": 0, "state": ipywidgets.Widget.get_manager_state()["state"]}
-    about = {"widgets": {static_pages.STATE: state}, "language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    about = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=about)
     static_pages.rest(notebook)
     (place / "book").mkdir()

@@ -214,23 +214,18 @@ def test_a_page_without_a_kernel_has_the_question_as_a_form():
     assert re.sub(r"<[^>]+>", "", which(question="Is it so?").box.children[0].value) == "Is it so?"
 
 
-def test_a_comparison_carries_what_a_page_needs_to_compare_another_guess():
-    def about(sentence):
-        data, metadata = InteractiveShell.instance().display_formatter.format(sentence)
-        assert data["text/markdown"] == data["text/plain"] == sentence
-        return json.loads(json.dumps(metadata["text/markdown"]["privlab"], allow_nan=False))
+def test_a_page_says_what_is_right_and_has_a_place_to_compare_a_guess_that_is_made_there(monkeypatch):
+    monkeypatch.setenv("PRIVLAB_STRICT", "1")
+
+    def right(sentence):
+        words, _, place = sentence._repr_markdown_().partition("\n\n")
+        (about,) = Page(place).all("div")
+        return about["data-name"], words, json.loads(about["data-right"])
 
     one = which(many=False)
     one.boxes[0].value = "ViT"
-    assert about(one.against("Swin")) == {"name": "which-leak", "result": "The answer: Swin.", "right": ["Swin"]}
-    assert about(one.against(["ViT", "Swin"])) == {
-        "name": "which-leak",
-        "result": "The answer: Swin or ViT.",
-        "right": ["Swin", "ViT"],
-    }
-    assert about(which(question="b").against([])) == {"name": "b", "result": "The answer: none of them.", "right": []}
+    assert right(one.against("Swin")) == ("which-leak", "The answer: Swin.", ["Swin"])
     number = widgets.predict("How far?", 0, 100, "dB")
-    assert about(number.against(40)) == {"name": "how-far", "result": "Measured: 40 dB.", "right": 40.0}
-    assert about(number.against(-math.inf)) == {"name": "how-far", "result": "Measured: −∞ dB.", "right": "-inf"}
-    open_ = {"name": "how-far", "result": "This is not measured yet.", "right": None}
-    assert about(number.against(math.nan)) == open_ and about(one.against(None)) == open_ | {"name": "which-leak"}
+    assert right(number.against(40)) == ("how-far", "Measured: 40 dB.", 40.0)
+    assert right(number.against(-math.inf)) == ("how-far", "Measured: −∞ dB.", "-inf")
+    assert right(number.against(math.nan)) == ("how-far", "This is not measured yet.", None)

@@ -112,17 +112,15 @@ def test_the_picture_has_a_row_for_each_from_its_start_to_where_it_stands():
     assert two().picture().png  # before it began
 
 
-def test_its_stills_are_frames_from_its_start_to_where_it_stands():
+def test_its_page_has_frames_from_its_start_to_where_it_stands():
     race = two(steps=8)
-    assert race.stills() == {}, "a race that has not begun has nothing to turn"
     race.finish()
-    (slider,), made = race.stills()["controls"], race.stills()["frames"]
-    assert slider["options"] == ["0", "2", "4", "6", "8"] and slider["rest"] == 4
-    assert [at for at, _ in made] == [[0], [1], [2], [3], [4]]
-    assert made[-1][1] == [{"text/html": race.lanes.value}] and "open after 2 steps" in made[1][1][0]["text/html"]
+    page = race.page(5, 10**6)
+    assert page.count("data-frame=") == 5 and "open after 2 steps" in page
+    assert f'<div data-frame="4">{race.lanes.value}</div>' in page
     long = two(steps=80)
     long.finish()
-    assert len(long.stills()["frames"]) == racing.STILLS and long.stills()["grid"] == len(long.way) > racing.STILLS
+    assert long.page(5, 10**6).count("data-frame=") == racing.STILLS < len(long.way)
 
 
 def test_nan_is_shown_grey_and_is_not_recognised():

@@ -17,10 +17,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import docstrings
-import ipywidgets
 import nbformat
 import pytest
-import torch
 import vendor
 from colours import contrast
 from nbformat.v4 import new_output
@@ -29,7 +27,7 @@ from pages import _BOOKKEEPING
 import privlab
 from privlab import leak, ledger
 from privlab.ledger import evidence, papers
-from privlab.notebook import flipbook
+from privlab.notebook.pages import Control, turned
 from privlab.runner import catalogue, pairing
 
 ROOT = Path(__file__).parents[2]
@@ -52,36 +50,24 @@ answer = 42
 # %%
 box
 """
-VIEW, STATE = "application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json"
-
-
-def saved_widgets() -> tuple[str, dict]:
-    """A slider, a menu, and below them what they drew: the id of their box, and the state that a kernel saves of them."""
-    ipywidgets.Widget.close_all()
-    slider = ipywidgets.SelectionSlider(options=[("96", 96), ("384", 384)], value=384, description="width")
-    menu = ipywidgets.Dropdown(options=["float32", "float64"], description="precision")
-    drawn = flipbook.show(
-        [torch.zeros(1, 3, 2, 2), torch.ones(1, 3, 2, 2)], ["black", "white"], ["all black", "all white"], "shade"
-    )
-    figure = {"output_type": "display_data", "data": {"text/html": drawn.tag()}, "metadata": {}}
-    out = ipywidgets.Output(outputs=(figure,))
-    box = ipywidgets.VBox([slider, menu, out])
-    made = box.model_id, ipywidgets.Widget.get_manager_state()["state"]
-    ipywidgets.Widget.close_all()
-    return made
+VIEW = "application/vnd.jupyter.widget-view+json"
+GIF = "R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="  # a pixel
 
 
 def run_of(lab: catalogue.Lab, out: Path) -> None:
-    """A run's folder as the runner leaves it, with controls, a flipbook in the widget's output, and a panel of the ledger."""
+    """A run's folder as the runner leaves it, with an explorer and its page, a bar of progress, and a panel of the ledger."""
     notebook = pairing.notebook(lab.path)
-    root, state = saved_widgets()
-    view = {"model_id": root, "version_major": 2, "version_minor": 0}
-    notebook.cells[-1].outputs = [new_output("display_data", {VIEW: view, "text/plain": "VBox()"})]
+    shades = [f'<img src="data:image/gif;base64,{GIF}" alt="all {shade}">' for shade in ("black", "white")]
+    drawn = turned([Control("shade", ("black", "white"), 1)], lambda at: shades[at])
+    view = {VIEW: {"model_id": "one", "version_major": 2, "version_minor": 0}, "text/plain": "Controls"}
+    notebook.cells[-1].outputs = [
+        new_output("display_data", view | {"text/html": drawn}),
+        new_output("display_data", view),
+    ]
     panel = {"text/html": ledger.show("05")._repr_html_(), "text/plain": "the ledger"}
     notebook.cells[-1].outputs.append(new_output("display_data", panel))
     fetched = "lpips: trying pip package, 64 MB\nlpips: ready in ~/.cache\n"
     notebook.cells[-1].outputs += [new_output("stream", text=text) for text in (fetched, "lpips: 64 MB are read\n")]
-    notebook.metadata.widgets = {STATE: {"version_major": 2, "version_minor": 0, "state": state}}
     nbformat.write(notebook, out / f"{lab.name}.ipynb")
     (out / f"{lab.name}.json").write_text(json.dumps({"status": "ok", "seconds": 1.0, "source": lab.digest}))
 
@@ -259,7 +245,7 @@ def test_every_script_style_and_picture_that_a_page_names_lies_in_the_book(pages
                 local = (page.path.parent / unquote(load.split("?")[0].split("#")[0])).resolve()
                 assert local.is_file() and local.is_relative_to(pages.resolve()), (page.path, load)
                 named.add(local.relative_to(pages.resolve()).as_posix())
-    assert {"_static/vendor/mathjax/tex-svg-full.js", "_static/vendor/widgets/embed.js"} <= named
+    assert "_static/vendor/mathjax/tex-svg-full.js" in named
     for script in vendor.missing.__globals__["PACKAGES"].values():
         assert all((pages / "_static/vendor" / place).is_file() for place in script)
 
@@ -273,27 +259,11 @@ def test_a_loader_from_outside_would_be_found(tmp_path):
     assert len([load for load in Page(page).loads if OUTSIDE.match(load)]) == 4
 
 
-def test_controls_rest_and_what_they_showed_is_on_the_page_once(pages):
+def test_a_widget_is_its_page_and_no_other_widget_is_left(pages):
     page = Page(pages / "_generated/labs/05_run.html")
     text = page.path.read_text()
-    (state,) = (json.loads(text) for kind, text in page.scripts.items() if STATE in kind)
-    models = state["state"]
-    assert {m["model_name"] for m in models.values()} >= {
-        "VBoxModel",
-        "SelectionSliderModel",
-        "DropdownModel",
-        "LayoutModel",
-    }
-    assert "OutputModel" not in {m["model_name"] for m in models.values()}
-    assert all(m["state"]["disabled"] for m in models.values() if "disabled" in m["state"])
-    known = set(models)
-    assert set(re.findall(r"IPY_MODEL_(\w+)", json.dumps(models))) <= known, (
-        "the manager would look for what is not there"
-    )
-    (view,) = (json.loads(text) for kind, text in page.scripts.items() if VIEW in kind)
-    assert view["model_id"] in known
-    assert "<li>width: 384</li><li>precision: float32</li>" in text and "Here the controls rest" in text
-    assert text.count('class="privlab-flipbook"') == 1 and 'aria-valuetext="2 of 2"' in text
+    assert text.count('class="privlab-flipbook"') == 1 and 'aria-valuetext="white"' in text
+    assert not any("jupyter.widget" in kind for kind in page.scripts)
 
 
 def test_every_picture_has_words(pages):
@@ -410,8 +380,8 @@ def test_without_the_vendored_scripts_the_book_shows_tex_and_text(plain):
     page = Page(built / "_generated/labs/05_run.html")
     text = page.path.read_text()
     assert '<pre class="privlab-tex">' in text and "formulas stand here as TeX" in text
-    assert "<li>width: 384</li>" in text and "all white" in text
-    assert STATE not in text and not [load for load in page.loads if "vendor" in load or OUTSIDE.match(load)]
+    assert "all white" in text
+    assert not [load for load in page.loads if "vendor" in load or OUTSIDE.match(load)]
 
 
 @pytest.mark.check

@@ -82,19 +82,19 @@ def test_a_green_lab(lab, tmp_path):
     assert seen[0][2] == "01 · a lab" and seen[4][2] == "Where it happens"
 
 
-def test_the_frames_of_an_explorer_are_kept_with_its_notebook_and_become_a_flipbook_of_its_page(lab):
+def test_an_explorer_leaves_its_page_beside_the_widget(lab):
     code = "from privlab.notebook import widgets\n"
     code += (
-        "widgets.explore(lambda n, way: widgets.Sentence(f'{way} {n}'), start={'n': 2}, n=(1, 2, 3), way=('a', 'b'))"
+        "box = widgets.explore(lambda n, way: widgets.Sentence(f'{way} {n}'), start={'n': 2}, n=(1, 2, 3), way='ab')"
     )
-    found, kept = lab(code)
-    assert found["error"] is None and found["explorers"] == {"n, way": "6 of 6"}
-    assert static_pages.rest(kept) == {}, "nothing is left for the widget manager"
-    (page,) = (output.data["text/html"] for output in kept.cells[-1].outputs)
-    assert page.count("data-frame=") == 6 and '<div data-frame="1-0"><p>a 2</p>' in page
+    found, kept = lab(code + "\nbox", "box.controls['n'].value")
+    assert found["error"] is None
+    ((shown,), _) = (cell.outputs for cell in kept.cells[-2:])
+    assert shown.data["text/html"].count("data-frame=") == 6 and static_pages.VIEW in shown.data
+    assert '<div data-frame="1-0"><p>a 2</p>' in shown.data["text/html"]
 
 
-def test_a_setting_that_fails_only_among_the_frames_fails_the_lab(lab):
+def test_a_setting_that_fails_only_when_pages_are_made_fails_the_lab(lab):
     code = "from privlab.notebook import widgets\nwidgets.explore(lambda n, m: 1 / (3 - n * m), n=(1, 2, 3), m=(0, 1))"
     found, _ = lab(code)
     assert "moving the controls: RuntimeError: an explorer at n=3, m=1: ZeroDivisionError" in found["error"]

@@ -12,11 +12,11 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import binom
 
 from privlab.ledger import papers
+from privlab.notebook.live import WRAP, Live, button, running_loop, shown_error
 from privlab.notebook.plots import picture
 from privlab.notebook.plots.picture import COLOURS, Picture
 from privlab.notebook.user_study import statistics
 from privlab.notebook.user_study.answers import FOLDER, Played, Study, files, read
-from privlab.notebook.widgets import WRAP, button, running_loop, shown_error
 
 BEAT = 2.0  # seconds between two looks into the folder
 
@@ -29,7 +29,7 @@ def board(study: Study, folder: Path | str = FOLDER) -> Board:
     return Board(study, folder)
 
 
-class Board(ipywidgets.VBox):
+class Board(Live):
     """What `board` gives.  `games` are the finished games that it shows; `refresh` reads the folder anew."""
 
     def __init__(self, study: Study, folder: Path | str) -> None:
@@ -46,6 +46,10 @@ class Board(ipywidgets.VBox):
 
     def __repr__(self) -> str:  # what a page shows that can show no widget
         return f"{len(self.games)} finished games of {self.study}"
+
+    def page(self, seconds: float, room: int) -> str:
+        """The chart as it stands."""
+        return f"{self.chart.value}{self.words.value}"
 
     def refresh(self) -> None:
         """Read the folder, and draw again where a file has changed. A damaged file is left out, and a line says so."""

@@ -24,9 +24,9 @@ from torch import Tensor
 from privlab.ledger import papers
 from privlab.notebook import plots
 from privlab.notebook.control_sweep import SKIP
+from privlab.notebook.live import Live, button, running_loop, shown_error
 from privlab.notebook.user_study import statistics
 from privlab.notebook.user_study.answers import FOLDER, Played, Side, Study, begin
-from privlab.notebook.widgets import button, running_loop, shown_error
 
 SIDE = 192  # CSS pixels of a picture, at most: target, reconstructions and buttons fit on a laptop's screen
 BEAT = 0.2  # seconds between two looks at the clock
@@ -53,7 +53,7 @@ def play(study: Study, folder: Path | str = FOLDER, seed: int | None = None) -> 
     return Game(study, folder, seed)
 
 
-class Game(ipywidgets.VBox):
+class Game(Live):
     """What `play` gives.  `played` is the game so far; `start`, `choose` and `rest` are what its buttons do."""
 
     running = False
@@ -91,6 +91,10 @@ class Game(ipywidgets.VBox):
 
     def __repr__(self) -> str:  # what a page shows that can show no widget
         return f"A game of {len(self.study.pairs)} pairs, {self.study.seconds} s each; it needs a running kernel."
+
+    def page(self, seconds: float, room: int) -> str:
+        """The rules; the game itself needs a clock."""
+        return f"{self.text.value}<p>The game is played in the notebook.</p>"
 
     # -- what the buttons do -----------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import torch
 from markup import Page
 from PIL import Image
 
-from privlab.notebook import user_study, widgets
+from privlab.notebook import live, user_study
 from privlab.notebook.control_sweep import sweep
 from privlab.notebook.user_study import Pair, Study, game
 
@@ -282,7 +282,7 @@ def test_a_click_from_another_thread_works_on_the_loop_of_the_game(tmp_path):
             setattr(
                 g, name, lambda *a, inner=inner, **k: threads.append(threading.current_thread()) or inner(g, *a, **k)
             )
-        g.go = widgets.button("Start", "", lambda: g.start())
+        g.go = live.button("Start", "", lambda: g.start())
         await asyncio.to_thread(g.go.click)
         await asyncio.sleep(game.GUARD + 0.1)
         await asyncio.to_thread(g.buttons["left"].click)

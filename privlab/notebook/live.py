@@ -1,0 +1,86 @@
+"""What every live control stands on: a widget that leaves a page behind, buttons, and errors that are seen.
+
+What a widget shows without a kernel is known only at the end of a run, since later cells finish a race or send a redaction. So the last
+cell of a headless run calls `leave_pages`, which puts HTML beside each widget that the lab has shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets
+from IPython.display import display
+from ipywidgets.widgets import widget as registry
+
+from privlab.notebook import pages
+
+WRAP = {"flex_flow": "row wrap"}  # layout of a row that a narrow page breaks
+ROOM = 850_000  # characters of HTML for all widgets of a lab: a megabyte a page, with what else is in it
+
+
+class Live(ipywidgets.VBox):
+    """A widget that has a page for readers without a kernel."""
+
+    was_shown = False
+
+    @property
+    def settings(self) -> int:
+        """How many a page takes its time to draw; 0 for what is there already."""
+        return 0
+
+    def page(self, seconds: float, room: int) -> str:
+        """HTML that says the same without Python, made in so many seconds of the processor and characters, if it can be had in fewer."""
+        raise NotImplementedError
+
+    def _ipython_display_(self) -> None:
+        self.was_shown = True
+        display(self._repr_mimebundle_(), raw=True, display_id=self.model_id)
+
+
+def leave_pages(seconds: float) -> None:
+    """Put its page beside each widget of this kernel that was shown.
+
+    seconds: for each explorer. They are one sum, of which small grids take first, and leave what they do not need; so it is with the room.
+    """
+    live = [one for one in list(registry._instances.values()) if isinstance(one, Live) and one.was_shown]
+    left, room = seconds * sum(one.settings > 0 for one in live), ROOM
+    for done, one in enumerate(sorted(live, key=lambda one: one.settings)):
+        began, waiting = time.thread_time(), len(live) - done
+        html = pages.smaller(one.page(left / waiting, room // waiting))
+        left, room = left - (time.thread_time() - began), room - len(html)
+        display({**one._repr_mimebundle_(), "text/html": html}, raw=True, display_id=one.model_id, update=True)
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that this code runs on, as in a notebook; None in plain Python."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def button(name: str, tip: str, act: Callable[[], None], **layout: str) -> ipywidgets.Button:
+    """A button whose clicks are worked on the event loop on which it was made, whatever thread they arrive on.
+
+    With some kernels (ipykernel 7.0 to 7.3) JupyterLab's clicks arrive on a thread of their own, beside the cell that runs.
+    """
+    button, home = ipywidgets.Button(description=name, tooltip=tip, layout=layout), running_loop()
+
+    def click(_: ipywidgets.Button) -> None:
+        if home is None or home is running_loop() or not home.is_running():
+            act()
+        else:
+            home.call_soon_threadsafe(act)
+
+    button.on_click(click)
+    return button
+
+
+def shown_error(error: BaseException) -> tuple[dict[str, Any], ...]:
+    """An exception as the content of an Output: it shows there, and the headless runner finds it in the saved state."""
+    name, lines = type(error).__name__, traceback.format_exception(error)
+    return ({"output_type": "error", "ename": name, "evalue": str(error), "traceback": lines},)

@@ -1,0 +1,144 @@
+"""What a page without a kernel has of a live control: plain HTML controls, and a frame for each setting that was drawn beforehand."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from IPython import get_ipython
+from PIL import Image
+
+SMALL = 96  # pixels: a picture of which both sides are shorter is enlarged on the page, and keeps every pixel
+BUSY = 0.25  # bytes of PNG to a pixel: a chart has a tenth, a photograph one or more
+RICH = ("text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain")  # the best of these is kept
+PLAIN = "margin:0;text-align:left;color:inherit"  # themes centre figures and grey their captions
+ROW = 'style="display:flex;flex-wrap:wrap;align-items:center;gap:.1em .8em;margin:.3em 0"'
+
+# All the script there is. It starts from the control that was moved, so two figures on one page cannot meddle with each other. Where
+# the setting has no frame of its own, the other controls go back to where they rested.
+TURN = (
+    "const inputs = [...this.querySelectorAll('[data-control]')], frames = [...this.querySelectorAll('[data-frame]')];"
+    "const at = () => inputs.map(one => one.type === 'checkbox' ? Number(one.checked) : one.value).join('-');"
+    "const find = () => frames.find(frame => frame.dataset.frame.split(' ').includes(at()));"
+    "if (!find()) inputs.filter(one => one !== event.target).forEach(one => {"
+    " one.value = one.dataset.rest; one.checked = one.dataset.rest === '1'; });"
+    "const found = find(); frames.forEach(frame => frame.hidden = frame !== found);"
+    "inputs.filter(one => one.type === 'range').forEach(one => { const word = JSON.parse(one.dataset.options)[one.value];"
+    " one.setAttribute('aria-valuetext', word); one.parentElement.nextElementSibling.textContent = word; });"
+)
+
+Kind = Literal["slider", "menu", "box"]
+Setting = tuple[int, ...]  # the position of each control, counted from 0
+
+
+@dataclass(frozen=True)
+class Control:
+    """What a reader moves: its label, the words at its positions, and the position at which it rests.
+
+    kind: "box" has the positions "no" and "yes".
+    """
+
+    label: str
+    options: tuple[str, ...]
+    rest: int = 0
+    kind: Kind = "slider"
+
+    @classmethod
+    def counted(cls, label: str, count: int) -> Control:
+        """A slider through so many things, "1 of 8" and so on."""
+        return cls(label, tuple(f"{n + 1} of {count}" for n in range(count)))
+
+    def tag(self) -> str:
+        """The HTML; a control that cannot be moved is told in words."""
+        label, word = html.escape(self.label), html.escape(self.options[self.rest])
+        mark = f'data-control data-rest="{self.rest}" autocomplete="off"'
+        if len(self.options) == 1:
+            return f'<div {ROW}>{label}: {word}<input type="hidden" {mark} value="0"></div>'
+        if self.kind == "box":
+            return f'<div {ROW}><label><input type="checkbox" {mark}{" checked" * self.rest}> {label}</label></div>'
+        if self.kind == "slider":
+            texts = html.escape(json.dumps(self.options))
+            return (
+                f'<div {ROW}><label style="flex:0 1 auto">{label} <input type="range" {mark} min="0" max="{len(self.options) - 1}" '
+                f'step="1" value="{self.rest}" data-options="{texts}" aria-valuetext="{word}" '
+                f'style="vertical-align:middle;width:20em;max-width:38vw"></label><output aria-hidden="true">{word}</output></div>'
+            )
+        choices = "".join(
+            f'<option value="{n}"{" selected" * (n == self.rest)}>{html.escape(one)}</option>'
+            for n, one in enumerate(self.options)
+        )
+        return f'<div {ROW}><label>{label} <select {mark} style="max-width:100%">{choices}</select></label></div>'
+
+
+def turning(controls: Sequence[Control], frames: Mapping[Setting, str], note: str = "") -> str:
+    """A <figure> of controls and frames in HTML that needs nothing from outside. Sliders and menus take the arrow keys by themselves.
+
+    frames: setting -> its HTML; the setting at rest has one. A setting without a frame sends the other controls back.
+    note: what stands below the controls, such as that the notebook has more settings.
+    Where scripts are off the frame at rest is there, and where the controls stand.
+    """
+    rest = tuple(control.rest for control in controls)
+    sharing: dict[str, list[Setting]] = {}  # equal frames are in the page once
+    for setting, frame in frames.items():
+        sharing.setdefault(frame, []).append(setting)
+    shown = "".join(
+        f'<div data-frame="{" ".join("-".join(map(str, one)) for one in settings)}"{" hidden" * (rest not in settings)}>'
+        f"{frame}</div>"
+        for frame, settings in sharing.items()
+    )
+    stand = "; ".join(f"{control.label}: {control.options[control.rest]}" for control in controls)
+    below = f'<p class="privlab-live">{html.escape(note)}</p>' if note else ""
+    return (
+        f'<figure class="privlab-flipbook" style="{PLAIN}" oninput="{html.escape(TURN)}" onchange="this.oninput(event)">'
+        f'<div class="privlab-turn">{"".join(control.tag() for control in controls)}{below}</div>'
+        f'<div aria-live="polite">{shown}</div>'
+        f"<noscript><style>.privlab-flipbook .privlab-turn{{display:none!important}}</style>"
+        f"<p>{html.escape(stand)}</p></noscript></figure>"
+    )
+
+
+def turned(controls: Sequence[Control], draw: Callable[..., str], note: str = "") -> str:
+    """`turning` with a frame for every setting.  draw: the position of each control -> HTML."""
+    settings = itertools.product(*(range(len(control.options)) for control in controls))
+    return turning(controls, {setting: draw(*setting) for setting in settings}, note)
+
+
+def shown(thing: Any) -> str:
+    """What a notebook shows of a thing, as HTML. Raises RuntimeError outside IPython."""
+    if (shell := get_ipython()) is None:
+        raise RuntimeError("what a thing looks like is known to a notebook or IPython; ask there")
+    bundle = shell.display_formatter.format(thing)[0]
+    kind = next(kind for kind in RICH if kind in bundle)
+    if kind in ("text/html", "image/svg+xml"):
+        return str(bundle[kind])
+    if kind == "image/png":
+        return f'<img src="data:image/png;base64,{html.escape(bundle[kind])}" alt="">'
+    if kind == "text/markdown":
+        from nbconvert.filters import markdown2html  # it takes half a second to import
+
+        return str(markdown2html(bundle[kind]))
+    return f"<pre>{html.escape(bundle[kind])}</pre>"
+
+
+def smaller(text: str) -> str:
+    """HTML whose PNGs are WebP, where that is shorter: it takes a third of the room."""
+    png = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
+    return png.sub(lambda found: min(found[0], _webp(found[1]), key=len), text)
+
+
+def _webp(png: str) -> str:
+    """A PNG in base64 as the address of a WebP: charts and small pictures keep every pixel, large photographs do not."""
+    data, file = base64.b64decode(png), io.BytesIO()
+    image = Image.open(io.BytesIO(data))
+    if max(image.size) > SMALL and len(data) > BUSY * image.width * image.height:
+        image.save(file, "WEBP", quality=85, method=3)
+    else:
+        image.save(file, "WEBP", lossless=True, method=3)
+    return f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,0 +1,152 @@
+"""Explorers as a reader moves them, and what a headless run draws of them beforehand."""
+
+import time
+
+import ipywidgets
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from markup import Page
+
+from privlab.notebook import live, pages, plots, widgets
+
+pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
+WORDS, NUMBERS = ("a", "b", "c"), tuple(range(9))
+
+
+def say(**values):
+    return widgets.Sentence(" ".join(map(str, values.values())))
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """A drawing that takes a second of a clock that otherwise stands still."""
+    now = [0.0]
+    monkeypatch.setattr(time, "thread_time", lambda: now[0])
+
+    def draw(**values):
+        now[0] += 1
+        return say(**values)
+
+    return draw
+
+
+def test_each_setting_is_drawn_once_and_shown_again():
+    calls = []
+    box = widgets.explore(lambda n, mode: calls.append((n, mode)), start={"n": 2}, n=(1, 2, 4), mode=WORDS)
+    box.controls["n"].value, box.controls["mode"].value = 4, "b"
+    box.controls["n"].value = 2
+    box.controls["mode"].value = "a"
+    assert calls == [(2, "a"), (4, "a"), (4, "b"), (2, "b")]
+
+
+def test_the_control_follows_the_values():
+    box = widgets.explore(
+        lambda **_: None, many=tuple("abcdef"), few=("x", "y"), number=(0.1, 1), zero=(0, 1), flag=(False, True)
+    )
+    kinds = [type(control).__name__ for control in box.controls.values()]
+    assert kinds == ["Dropdown", "ToggleButtons", "SelectionSlider", "SelectionSlider", "Checkbox"]
+    found = Page(box.page(5, 100_000))
+    assert [one["type"] for one in found.all("input")] == ["range", "range", "checkbox"]
+    assert len(found.all("select")) == 2 and all("data-control" in one for one in found.all("select"))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (dict(width=()), r"width=\(\) leaves nothing"),
+        (dict(width=(1,), start=dict(width=5)), "width=5 is none of"),
+        (dict(width=(1,), start=dict(depth=5)), "'depth' is no control"),
+    ],
+)
+def test_bad_controls_are_named(options, says):
+    with pytest.raises(ValueError, match=says):
+        widgets.explore(lambda width: width, **options)
+
+
+def test_a_small_grid_is_drawn_whole_and_opens_where_it_rests():
+    page = widgets.explore(say, start={"mode": "b"}, mode=WORDS, size=NUMBERS).page(600, 10**6)
+    frames = [one for one in Page(page).all("div") if "data-frame" in one]
+    assert len(frames) == 27 and [one["data-frame"] for one in frames if "hidden" not in one] == ["1-0"]
+    assert '<div data-frame="1-0"><p>b 0</p>' in page and "settings, drawn beforehand" not in page
+    assert "<p>mode: b; size: 0</p></noscript>" in page  # where scripts are off
+
+
+def test_a_slow_grid_keeps_whole_rows_with_words_first_then_ends_then_middles(slow):
+    frames = widgets.explore(slow, mode=WORDS, size=NUMBERS).frames(12, 10**6)
+    assert sorted(frames) == [(word, size) for word in range(3) for size in (0, 2, 4, 8)]
+    page = widgets.explore(slow, mode=WORDS, size=NUMBERS).page(12, 10**6)
+    assert "Here are 12 of 27 settings, drawn beforehand. The notebook draws all." in page
+    assert html_list(page) == ["0", "2", "4", "8"]
+    assert len(widgets.explore(slow, n=(1, 2)).frames(0.5, 10**6)) == 1
+
+
+def html_list(page):
+    return pages.json.loads(next(one for one in Page(page).all("input") if "data-options" in one)["data-options"])
+
+
+def test_room_bounds_what_is_kept():
+    frames = widgets.explore(lambda n: widgets.Sentence("x" * 1000), n=NUMBERS).frames(600, 7500)
+    assert 2 <= len(frames) < 9 and sum(map(len, frames.values())) <= 7500
+
+
+def test_with_four_controls_one_moves_at_a_time():
+    box = widgets.explore(say, dict.fromkeys("pqrs", 1), **dict.fromkeys("pqrs", (0, 1, 2)))
+    frames = box.frames(600, 10**6)
+    assert len(frames) == 9 and all(sum(at != 1 for at in setting) <= 1 for setting in frames)
+    assert "One control moves at a time: the others go back." in box.page(600, 10**6)
+
+
+def test_small_grids_take_of_the_time_first_and_leave_what_they_do_not_need(slow, monkeypatch):
+    shown = {}
+    monkeypatch.setattr(
+        live, "display", lambda bundle, display_id, **_: shown.update({display_id: bundle["text/html"]})
+    )
+    large, small, unseen = (widgets.explore(slow, n=tuple(range(n))) for n in (40, 2, 3))
+    large.was_shown = small.was_shown = True
+    live.leave_pages(5)
+    assert unseen.model_id not in shown
+    assert [shown[box.model_id].count("data-frame=") for box in (small, large)] == [2, 10]
+
+
+def test_a_setting_that_fails_is_named():
+    box = widgets.explore(lambda a, b: 1 / (2 - a * b), a=(0, 1), b=(1, 2))
+    with pytest.raises(RuntimeError, match=r"^an explorer at a=1, b=2: ZeroDivisionError: division by zero$"):
+        box.page(600, 10**6)
+
+
+def test_outside_ipython_it_says_so():
+    box = widgets.explore(say, n=(1, 2))
+    InteractiveShell.clear_instance()
+    with pytest.raises(RuntimeError, match="known to a notebook"):
+        box.page(5, 10**6)
+
+
+def test_equal_frames_are_in_the_page_once_and_words_stay_words():
+    control = pages.Control("way <b>", ("a", 'b "quoted"', "c"), 1, "menu")
+    page = pages.turning([control], {(0,): "same", (1,): "other", (2,): "same"}, "a note")
+    assert page.count("same") == 1 and not Page(page).all("b") and "a note" in page
+    frames = [one for one in Page(page).all("div") if "data-frame" in one]
+    assert [(one["data-frame"], "hidden" in one) for one in frames] == [("0 2", True), ("1", False)]
+    (script,) = (one["oninput"] for _, one in Page(page).tags if "oninput" in one)
+    assert "document" not in script and "//" not in page  # it touches nothing beyond its figure, nor fetches
+
+
+def test_pictures_become_smaller_and_keep_their_words():
+    noise = torch.rand(3, 200, 200, generator=torch.Generator().manual_seed(0))
+    for picture in (
+        plots.lines({"a": ([1, 2], [1, 2])}, xlabel="x", ylabel="y", alt="A line."),
+        plots.face(noise, "Noise."),
+    ):
+        found = pages.smaller(picture.tag())
+        assert len(found) < 0.7 * len(picture.tag()) and picture.alt in found and "image/webp" in found
+
+
+def test_a_thing_is_shown_as_the_notebook_shows_it():
+    assert pages.shown(widgets.Sentence("**a** < b")).startswith("<p><strong>a</strong>")
+    assert pages.shown([1, "<"]) == "<pre>[1, &#x27;&lt;&#x27;]</pre>"
+
+
+def test_an_error_of_a_drawing_is_seen_in_its_output():
+    box = widgets.explore(lambda n: 1 / (n - 2), n=(1, 2))
+    assert isinstance(box.children[-1], ipywidgets.Output)
