@@ -717,47 +717,6 @@ def with_a_mark(function, which):
 
 
 WRONG = {
-    "00.threat": [
-        ({"architecture", "weights", "gradients", "batch size", "preprocessing", "images"}, "Take out 'images'"),
-        (
-            {"architecture", "gradients", "batch size", "preprocessing"},
-            "something is missing: the client has it from the server",
-        ),
-        (
-            {"architecture", "weights", "gradients", "batch size", "preprocessing", "Value of the loss"},
-            "Take out 'value of",
-        ),
-        ({"architecture", "weights"}, "something is missing: it is the client's answer"),
-        ({"gradient"}, "'gradient' is not on the list"),
-        (set(), "The set is empty"),
-        ("gradients", "Give a set of words"),
-    ],
-    "00.leaflet": [
-        ({"B", "C"}, "D is false: look at the pictures from bfloat16"),
-        ({"B", "D"}, "C is false: the weights of your model were random"),
-        ({"C", "D"}, "B is false: you computed a photograph from such a gradient"),
-        ({"A", "B", "C", "D"}, "A is not false: it is true that the photograph itself is not sent"),
-        ({"B", "C", "D", "E"}, "E is not false: the linear system needs an embedding"),
-        ({"B", "C", "D", "X"}, "'X' is none of the sentences"),
-        ("B", "C is false"),
-        (set(), "B is false"),
-        ("B, C and D", "Give a set of letters, such as {'A', 'B'}; this is a str"),
-        (5, "this is a int"),
-    ],
-    "00.psnr": [
-        (lambda a, b: 10 * (a - b).square().mean().log10(), "sign"),
-        (lambda a, b: -10 * (a - b).square().mean().log(), "base 10"),
-        (lambda a, b: -10 * (a - b).square().sum().log10(), "takes their mean"),
-        (lambda a, b: -20 * (a - b).abs().mean().log10(), "average the squares"),
-        (lambda a, b: -10 * (a - b).square().log10(), "Give one number"),
-        (lambda a, b: -10 * (a - b).abs().mean().log10(), "Square the differences"),
-    ],
-    "00.enough": [
-        ({"pos_embed"}, "no gradient named 'patch_embed.proj.weight'"),
-        ({"pos_embed", "patch_embed.proj.weight", "head.bias"}, "'head.bias' is not needed"),
-        ({"pos_embed", "patch_embed.weight"}, "no gradient named 'patch_embed.weight'"),
-        ("pos_embed", "Give the set"),
-    ],
     "01.modified_entropy": [
         (lambda p, y: -(p * p.log()).sum(), "plain entropy"),
         (lambda p, y: torch.distributions.Categorical(p).entropy(), "plain entropy"),
@@ -2471,7 +2430,6 @@ WRONG = {
 
 
 RIGHT = {  # other ways than the lab's own
-    "00.leaflet": [["D", "C", "B"], ("b", " c", "D "), dict.fromkeys("BCD").keys(), np.array(["B", "C", "D"])],
     "01.modified_entropy": [
         song_mittal,
         lambda p, y: -signals.modified_entropy(p.log()[None], torch.tensor([y])),
@@ -2823,7 +2781,7 @@ def answers(tag):
 
 
 def test_every_exercise_of_the_labs_has_a_check_and_the_other_way_round():
-    assert sorted(name for name, _ in answers("solution")) == checks.names() == sorted(WRONG)
+    assert sorted(name for name, _ in answers("solution")) == checks.names()
 
 
 @pytest.mark.parametrize(("name", "answer"), list(answers("solution")))

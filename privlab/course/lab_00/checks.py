@@ -1,0 +1,87 @@
+"""Lab 00: what a server sees, how a reconstruction is scored, which gradients are enough, and what a leaflet may say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import torch
+
+from privlab import metrics, models
+from privlab.attacks.gradient_inversion import closed_form
+from privlab.leak import observe
+from privlab.notebook.kit import Check, function, some
+
+MODEL = "Something is missing: the client has it from the server, and it belongs to the model."
+threat = some(
+    {  # the hardest comes last
+        "weights": MODEL,
+        "architecture": MODEL,
+        "gradients": "Something is missing: it is the client's answer.",
+        "preprocessing": "Something is missing: it belongs to the recipe that every client follows.",
+        "batch size": "Something is missing: without it the server could not weigh this client against the others.",
+    },
+    {
+        "images": "Take out 'images': the images never leave the client: that is the promise of federated learning.",
+        "random seed of the client": "Take out 'random seed of the client': what the client drew at random stays on the client.",
+        "value of the loss": "Take out 'value of the loss': the client computes this number and keeps it; only its gradient is sent.",
+    },
+)
+
+BLACK = torch.zeros(1, 3, 4, 4)
+GREY = torch.full((1, 3, 4, 4), 0.1)  # an error that is the same everywhere
+HALF = torch.cat([torch.full((1, 3, 4, 2), 0.2), torch.zeros(1, 3, 4, 2)], dim=-1)
+psnr = function(
+    metrics.psnr,
+    [(GREY, BLACK), (HALF, BLACK)],
+    {
+        "The sign is wrong: a smaller error must give a larger PSNR.": lambda a, b: -metrics.psnr(a, b),
+        "That is the natural logarithm; decibels take the one to base 10.": lambda a, b: -10 * (a - b).square().mean().log(),
+        "Square the differences before you average them.": lambda a, b: -10 * (a - b).abs().mean().log10(),
+        "Right for an error that is the same everywhere, wrong for one that is not: average the squares, not the differences.":
+            lambda a, b: -20 * (a - b).abs().mean().log10(),
+        "That sums over the pixels; PSNR takes their mean, or it would change with the size of the image.":
+            lambda a, b: -10 * (a - b).square().sum().log10(),
+    },
+    "An error of 0.1 at every pixel must give exactly 20 dB.",
+)  # fmt: skip
+
+
+def enough(answer: object) -> Iterator[str]:
+    if isinstance(answer, str) or not isinstance(answer, Collection):
+        yield "Give the set of parameter names that the server needs."
+        return
+    names = {str(name).strip() for name in answer}
+    model = models.build("vit_cifar", depth=1, embed_dim=64, num_heads=4)
+    leak = observe(model, torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.tensor([0]))
+    if strange := sorted(names - leak.grads.keys()):
+        yield f"The leak has no gradient named '{strange[0]}'; look at sorted(leak.grads)."
+        return
+    try:
+        closed_form.patch_embedding(model, leak.only(names))
+    except ValueError as error:
+        yield f"With these alone the solve stops: {error}."
+        return
+    if extra := sorted(names - {"pos_embed", "patch_embed.proj.weight"}):
+        yield f"It works, but '{extra[0]}' is not needed: leave it out and try again."
+
+
+leaflet = some(
+    {
+        "b": "B is false: you computed a photograph from such a gradient, with one linear system. Millions of numbers make this easier, "
+        "not harder.",
+        "c": "C is false: the weights of your model were random, and the photograph came back all the same. The leak is in how the model "
+        "is built.",
+        "d": "D is false: look at the pictures from bfloat16: they are worse, and everybody recognises them.",
+    },
+    {
+        "a": "A is not false: it is true that the photograph itself is not sent. What is sent is enough to compute it, and the leaflet "
+        "keeps quiet about that.",
+        "e": "E is not false: the linear system needs an embedding that is added to each patch. Lab 04 takes models that have none.",
+    },
+)
+
+CHECKS: dict[str, Check] = {"00.threat": threat, "00.psnr": psnr, "00.enough": enough, "00.leaflet": leaflet}
+BECAUSE = {
+    "00.threat": "Model and recipe come from the server, the gradient and the number of images from the client. The value of the loss "
+    "is a number that the client computes on the way to the gradient, and does not send."
+}
