@@ -180,13 +180,3 @@ def poincare(z, t, end=lambda x: x, guard=0.0):
 )
 def test_a_number_in_the_place_of_none_is_no_distance(answer):
     assert "does not tell the search where to go" in checks.verify("11.poincare", answer).why
-
-
-@pytest.mark.parametrize("cut", [lambda v, s, m: s.median(), lambda v, s, m: s.quantile(0.5), lambda v, s, m: v.quantile(0.5),
-                                 lambda v, s, m: s[m].quantile(0.5)])  # fmt: skip
-def test_a_median_is_called_one(cut):
-    def accuracy(victim, members, shadow, known):
-        called = victim >= cut(victim, shadow, known)
-        return (called[members].double().mean() + (~called[~members]).double().mean()) / 2
-
-    assert "median" in checks.verify("01.whose_threshold", accuracy).why

@@ -6,7 +6,6 @@ import math
 import re
 import statistics
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import jupytext
@@ -71,31 +70,6 @@ def adam_of_torch(slopes, signed, dtype=torch.float64):
         lengths.append(abs(pixel.item() - at) / 0.1)
         at = pixel.item()
     return lengths
-
-
-def song_mittal(p, y, weigh=lambda p: p, log_of=lambda p: 1 - p, true=lambda p: -(1 - p) * p.log()):
-    """The modified entropy, and the slips in either of its terms."""
-    return true(p[y]) + sum(-weigh(q) * log_of(q).log() for i, q in enumerate(p) if i != y)
-
-
-def balanced(scores, members, threshold):
-    return ((scores >= threshold)[members].double().mean() + (scores < threshold)[~members].double().mean()) / 2
-
-
-def at_a_score(victim, members, shadow, known):
-    """The threshold is one of the shadow's own scores, not a number between two of them."""
-    return balanced(victim, members, max(shadow.flip(0), key=lambda t: balanced(shadow, known, t)))
-
-
-def from_scikit_learn(victim, members, shadow, known):
-    fpr, tpr, thresholds = sklearn.metrics.roc_curve(known, shadow)
-    called = victim.numpy() >= thresholds[(tpr - fpr).argmax()]
-    return sklearn.metrics.balanced_accuracy_score(members.numpy(), called)
-
-
-def by_a_grid(victim, members, shadow, known):
-    grid = np.linspace(shadow.min(), shadow.max(), 200)
-    return balanced(victim, members, max(grid, key=lambda t: balanced(shadow, known, t)))
 
 
 def normal(side):
@@ -717,106 +691,6 @@ def with_a_mark(function, which):
 
 
 WRONG = {
-    "01.modified_entropy": [
-        (lambda p, y: -(p * p.log()).sum(), "plain entropy"),
-        (lambda p, y: torch.distributions.Categorical(p).entropy(), "plain entropy"),
-        (lambda p, y: -song_mittal(p, y), "The sign is turned"),
-        (lambda p, y: signals.modified_entropy(p.log()[None], torch.tensor([y])), "The sign is turned"),
-        (lambda p, y: -(1 - p[y]) * p[y].log() - (p * (1 - p).log()).sum(), "still stands in the sum over the others"),
-        (lambda p, y: song_mittal(p, y, log_of=lambda p: p), "For the others you took the logarithm of p"),
-        (lambda p, y: -(1 - p[y]) * p[y].log() - (p * p.log()).sum(), "Of the other sum two things"),
-        (lambda p, y: song_mittal(p, y, true=lambda p: -p * p.log()), "has the wrong weight: yours vanishes"),
-        (
-            lambda p, y: song_mittal(p, y, true=lambda p: -(1 - p) * (1 - p).log()),
-            "the logarithm is that of p_y itself",
-        ),
-        (lambda p, y: -(p * (1 - p).log()).sum(), "like all others"),
-        (lambda p, y: song_mittal(p, y, lambda p: 1 - p, lambda p: p), "the others like the true class"),
-        (lambda p, y: song_mittal(p, y, weigh=lambda p: 1 - p), "should hardly count"),
-        (
-            lambda p, y: song_mittal(p, y, lambda p: 1 - p, lambda p: p, lambda p: -p * (1 - p).log()),
-            "changed places",
-        ),
-        (lambda p, y: -(1 - p[y]) * p[y].log(), "first term alone"),
-        (lambda p, y: song_mittal(p, y, true=lambda p: 0.0), "sum over the other classes alone"),
-        (lambda p, y: song_mittal(p, y, weigh=lambda p: -p), "The second term has the wrong sign"),
-        (lambda p, y: song_mittal(p, y, true=lambda p: (1 - p) * p.log()), "The first term has the wrong sign"),
-        (lambda p, y: -p[y].log(), "cross-entropy"),
-        (lambda p, y: song_mittal(p, y, true=lambda p: -p.log()), "The weight of the first term is missing"),
-        (lambda p, y: song_mittal(p, y, weigh=lambda p: 1.0), "The weights are missing"),
-        (lambda p, y: song_mittal(p, y, weigh=lambda q: q / (len(p) - 1)), "took the mean over the other classes"),
-        (lambda p, y: song_mittal(p, y) / math.log(2), "base 2"),
-        (lambda p, y: song_mittal(p, y) / math.log(10), "base 10"),
-        (lambda p, y: song_mittal(p.softmax(0), y), "not logits"),
-        (lambda p, y: song_mittal(p, p.argmax().item()), "You took the most likely class"),
-        (lambda p, y: -(1 - p[y]) * p[y].log() - (p * (1 - p).log())[p != p[y]].sum(), "Go by the place of y"),
-        (lambda p, y: -p * (1 - p).log(), "Give one number; this has the shape (3,)"),
-        (lambda p, y: 1.0, "it should be 0.162167, and yours gives 1."),
-        (lambda p, y: math.nan, "yours gives nan"),
-        (0.162167, "Give a function"),
-    ],
-    "01.whose_threshold": [
-        (lambda v, vm, s, sm: roc.oracle_accuracy(v, vm), "That is the oracle"),
-        (
-            lambda v, vm, s, sm: roc.accuracy(v, vm, roc.best_threshold(torch.cat([v, s]), torch.cat([vm, sm]))),
-            "victim and shadow model together",
-        ),
-        (
-            lambda v, vm, s, sm: ((v >= roc.best_threshold(s, sm)) == vm).double().mean(),
-            "That is plain accuracy",
-        ),
-        (
-            lambda v, vm, s, sm: sklearn.metrics.accuracy_score(vm, v >= roc.best_threshold(v, vm)),
-            "That is the oracle: its threshold is chosen on the victim, whose members the attacker does not know. "
-            "They want to find them out. That is plain accuracy",
-        ),
-        (
-            lambda v, vm, s, sm: balanced(v, vm, max(s, key=lambda t: ((s >= t) == sm).sum())),
-            "choose it, too, by *balanced* accuracy",
-        ),
-        (lambda v, vm, s, sm: balanced(v, vm, roc.best_threshold(s, sm) + 1e-9), "A score *at* the threshold"),
-        (lambda v, vm, s, sm: roc.accuracy(v, vm, 0.5), "A fixed threshold of 0.5"),
-        (lambda v, vm, s, sm: roc.accuracy(v, vm, 0), "A fixed threshold of 0"),
-        (lambda v, vm, s, sm: roc.accuracy(v, vm, s.mean()), "the mean of the shadow model's scores"),
-        (lambda v, vm, s, sm: roc.accuracy(v, vm, s[sm].mean()), "the mean score of the shadow model's members"),
-        (lambda v, vm, s, sm: roc.accuracy(s, sm, roc.best_threshold(v, vm)), "have changed places"),
-        (
-            lambda v, vm, s, sm: roc.accuracy(s, sm, roc.best_threshold(torch.cat([v, s]), torch.cat([vm, sm]))),
-            "it uses the victim's members. Who is attacked?",
-        ),
-        (lambda v, vm, s, sm: roc.oracle_accuracy(s, sm), "Who is attacked? You measure the accuracy on the shadow"),
-        (lambda v, vm, s, sm: 1 - roc.accuracy(v, vm, roc.best_threshold(s, sm)), "You call the low scores members"),
-        (lambda v, vm, s, sm: (v >= roc.best_threshold(s, sm))[vm].float().mean(), "share of members found"),
-        (lambda v, vm, s, sm: roc.best_threshold(s, sm), "That is the threshold"),
-        (lambda v, vm, s, sm: roc.auc(v, vm), "area under"),
-        (lambda v, vm, s, sm: 100 * roc.accuracy(v, vm, roc.best_threshold(s, sm)), "not percents"),
-        (lambda v, vm, s, sm: 0.5, "a coin's"),
-        (lambda v, vm, s, sm: v >= roc.best_threshold(s, sm), "Give one number; this has the shape (8,)"),
-        (lambda v, vm, s, sm: roc.accuracy(v, sm, 1), "stopped with ValueError"),
-        (lambda v, vm, s, sm: 0.123, "it should be 0.566667, and yours gives 0.123. The arguments are"),
-        (0.75, "Give a function"),
-    ],
-    "01.gap_attack": [
-        (0.95, "about a *member*"),
-        (0.75, "and is wrong"),
-        (1 - 0.75, "about a *non-member*"),
-        (0.95 - 0.75, "the overfitting level. An accuracy it is not"),
-        ((0.95 - 0.75) / 2, "beyond a coin"),
-        (0.5 + 0.2, "the whole overfitting level"),
-        ((0.95 + 0.75) / 2, "how often the *model* is right"),
-        (0.4, "could say the opposite"),
-        (0.95 + 0.25, "added the two rates"),
-        (0.5, "a coin's"),
-        (0.95 * 0.75, "multiplied the two accuracies"),
-        (0.95 * 0.25, "multiplied the two rates"),
-        (0.95 / (0.95 + 0.75), "when they say"),
-        (0.6001, "0.6001 is not it. Take 100 members"),
-        (math.nan, "nan is not it"),
-        (True, "this is a bool"),
-        ("most", "this is a str"),
-        ("40%", "So often is the attacker *wrong*"),
-        (torch.tensor([0.95, 0.25]), "Give one number"),
-    ],
     "02.log_ratio": [
         (lambda v, a, b: by_hand(v, a, b, std=lambda x: x.std(correction=0)), "divide by n - 1"),
         (lambda v, a, b: by_hand(v, a, b, std=lambda x: torch.tensor(np.std(x.numpy()))), "divide by n - 1"),
@@ -1642,17 +1516,6 @@ WRONG = {
         (lambda m, x, t, steps=50: persuade(m, x, t, 50), "you ask the model 50 times"),
         (torch.zeros(1, 3, 6, 6), "Give a function"),
     ],
-    "01.nobody": [
-        ({"a", "b", "c", "f"}, "That is how it should be asked"),
-        ({"a", "c", "d", "f"}, "look *better* than an attacker's"),
-        ({"a", "c", "e", "f"}, "Most large networks do"),
-        ({"c", "f"}, "fifty are found"),
-        ({"a", "f"}, "hides a group"),
-        ({"a", "c"}, "no evidence of safety"),
-        (set(), "fifty are found"),
-        ({"a", "g"}, "There is no 'g'; the facts are a to f"),
-        (0.55, "Give a set of letters"),
-    ],
     "11.evidence": [
         ({"a", "b", "c", "e"}, "exercise 1"),
         ({"b", "c", "d", "e"}, "The generator makes faces"),
@@ -2430,34 +2293,6 @@ WRONG = {
 
 
 RIGHT = {  # other ways than the lab's own
-    "01.modified_entropy": [
-        song_mittal,
-        lambda p, y: -signals.modified_entropy(p.log()[None], torch.tensor([y])),
-        lambda p, y: -((1 - p[y]) * math.log(p[y]) + np.sum(np.delete(p.numpy() * np.log1p(-p.numpy()), y))),
-        lambda p, y: song_mittal(p.float().add(1e-12), y).item(),
-        lambda p, y: song_mittal(p, y) + 0 * p.zero_().sum(),  # a check keeps its own copy
-        lambda p, y: -(torch.where(torch.arange(len(p)) == y, (1 - p) * p.log(), p * (1 - p).log())).sum()[None],
-    ],
-    "01.whose_threshold": [
-        at_a_score,
-        from_scikit_learn,
-        by_a_grid,
-        lambda v, vm, s, sm: np.float32(
-            roc.accuracy(v.tolist(), vm.tolist(), roc.best_threshold(s.numpy(), sm.numpy()))
-        ),
-    ],
-    "01.gap_attack": [
-        0.6,
-        60,
-        "60%",
-        "60 %",
-        " 0.6",
-        ".6",
-        0.5 + (0.95 - 0.75) / 2,
-        np.float32(0.6),
-        torch.tensor(0.6),
-        Fraction(3, 5),
-    ],
     "02.log_ratio": [
         by_hand,
         lambda v, a, b: normal(a).log_prob(v) - normal(b).log_prob(v),
@@ -2609,7 +2444,6 @@ RIGHT = {  # other ways than the lab's own
         lambda m, x, t, steps=50: persuade(m, x, t, steps, inside=False).clamp(0, 1),
         lambda m, x, t, steps=50: persuade_in_place(m, x.clone(), t, steps),
     ],
-    "01.nobody": [{"a", "c", "f"}, ["F", "a", "C"], "acf", "a, c, f"],
     "11.evidence": [{"b", "c", "e"}, ["E", "b", "C"], ("c", "b", "e"), "bce", "b, c, e"],
     "11.pairs": [{"c", "d"}, ["D", "c"], "cd", ("d", "c")],
     "11.poincare": [
