@@ -26,7 +26,7 @@ from privlab.leak import Leak
 from privlab.metrics import roc, tradeoff
 from privlab.models import morph
 from privlab.notebook import checks
-from privlab.notebook.exercises import holm, lab_02, lab_04, lab_11, lab_13, lab_14, pareto
+from privlab.notebook.exercises import holm, lab_04, lab_11, lab_13, lab_14, pareto
 from privlab.runner import catalogue
 
 LABS = Path(__file__).parents[2] / "labs"
@@ -76,21 +76,6 @@ def normal(side):
     return torch.distributions.Normal(side.mean(), side.std())
 
 
-def by_hand(victim, inside, outside, std=torch.Tensor.std, centre=torch.mean, lost=0.0, power=2):
-    """The log-likelihood ratio, written out, and slips in the spread, the height and the exponent."""
-
-    def density(side):
-        s = std(side)
-        return -(((victim - centre(side)) / s) ** power) / 2 - (1 - lost) * s.log()
-
-    return density(inside) - density(outside)
-
-
-def by_the_standard_library(victim, inside, outside):
-    fits = [statistics.NormalDist.from_samples(side.tolist()) for side in (inside, outside)]
-    return math.log(fits[0].pdf(victim.item()) / fits[1].pdf(victim.item()))
-
-
 def squares(mine, theirs, skip=""):
     return sum((mine[n] - theirs[n]).square().sum() for n in theirs if n != skip)
 
@@ -105,9 +90,6 @@ def valley(rate, factor):
 
 def stays(curve, bar, above=lambda dB, bar: dB >= bar):
     return next((s for k, (s, _) in enumerate(curve) if all(above(dB, bar) for _, dB in curve[k:])), None)
-
-
-FOUR = {"mode": "wrong mode", "question": "drawn at random", "float32": "NaN or infinite", "sign": "The sign is turned"}
 
 
 def attack(*bugs, show=lambda model, pixels: pixels, side=torch.logical_not, read=signals.margin, end=None):
@@ -133,47 +115,6 @@ def attack(*bugs, show=lambda model, pixels: pixels, side=torch.logical_not, rea
         return (mean - ask(victim)) / std if "sign" in bugs else (ask(victim) - mean) / std
 
     return score
-
-
-def in_the_mode_they_come_in(victim, models, keep, pixels, labels):
-    """The line that says train() taken out, and nothing put in its place."""
-    with torch.no_grad():
-        own, *said = (signals.margin(model(pixels), labels) for model in (victim, *models))
-    compared = [torch.stack(said)[~column, i] for i, column in enumerate(keep.T)]
-    mean, std = (torch.stack([f(each) for each in compared]) for f in (torch.mean, torch.std))
-    return (own - mean) / std
-
-
-def in_train_mode_on_a_copy(victim, models, *given):
-    return attack("mode")(copy.deepcopy(victim), copy.deepcopy(models), *given)
-
-
-def with_a_seed(*given):
-    torch.manual_seed(0)
-    return attack("question")(*given)
-
-
-def clamped(logits, labels):
-    p = logits.softmax(1).gather(1, labels[:, None])[:, 0].clamp(1e-6, 1 - 1e-6)
-    return (p / (1 - p)).log()
-
-
-def from_log_softmax(logits, labels):
-    """In another style: float64, the others' log probabilities summed by hand."""
-    log_p = logits.double().log_softmax(1)
-    others = log_p.masked_fill(torch.nn.functional.one_hot(labels, log_p.shape[1]).bool(), -math.inf)
-    return log_p.gather(1, labels[:, None])[:, 0] - others.logsumexp(1)
-
-
-def one_image_at_a_time(victim, models, keep, pixels, labels):
-    scores = []
-    for i in range(len(labels)):
-        asked = [victim, *(model for model, kept in zip(models, keep[:, i], strict=True) if not kept)]
-        with torch.no_grad():
-            logits = torch.cat([model.double().eval()(pixels[i : i + 1].double()) for model in asked])
-        mine, *others = from_log_softmax(logits, labels[i].expand(len(asked))).tolist()
-        scores.append(-scipy.stats.norm.logsf(mine, np.mean(others), np.std(others, ddof=1)))
-    return scores
 
 
 def joint_norms(images, patch, first=0, apart=1, length=torch.Tensor.norm, gather=sum):
@@ -691,98 +632,6 @@ def with_a_mark(function, which):
 
 
 WRONG = {
-    "02.log_ratio": [
-        (lambda v, a, b: by_hand(v, a, b, std=lambda x: x.std(correction=0)), "divide by n - 1"),
-        (lambda v, a, b: by_hand(v, a, b, std=lambda x: torch.tensor(np.std(x.numpy()))), "divide by n - 1"),
-        (lambda v, a, b: by_hand(v, a, b, std=torch.var), "take its root"),
-        (lambda v, a, b: by_hand(v, a, b, std=lambda x: x.var(correction=0)), "it divides by n, not by n - 1"),
-        (lambda v, a, b: by_hand(v, a, b, std=lambda x: torch.cat([a, b]).std()), "Each Gaussian has its own"),
-        (lambda v, a, b: by_hand(v, a, b, std=lambda x: torch.tensor(1.0)), "You took 1 for every spread"),
-        (lambda v, a, b: by_hand(v, a, b, lost=1.0), "all of the same height"),
-        (lambda v, a, b: by_hand(v, a, b, power=1), "The square is missing"),
-        (lambda v, a, b: normal(a).cdf(v).log() - normal(b).cdf(v).log(), "the share of models below the victim"),
-        (lambda v, a, b: (normal(a).log_prob(v) - normal(b).log_prob(v)).exp(), "That is the ratio itself. Its"),
-        (lambda v, a, b: normal(b).log_prob(v).exp() / normal(a).log_prob(v).exp(), "and upside down"),
-        (lambda v, a, b: by_hand(v, b, a), "The sign is turned"),
-        (lambda v, a, b: normal(a).log_prob(v), '"in" alone'),
-        (lambda v, a, b: normal(b).log_prob(v), '"out" alone'),
-        (lambda v, a, b: -normal(b).log_prob(v), "the offline attack, nearly"),
-        (lambda v, a, b: normal(a).log_prob(v) / normal(b).log_prob(v), "divided one logarithm by the other"),
-        (lambda v, a, b: normal(a).log_prob(v) + normal(b).log_prob(v), "the logarithm of a product"),
-        (lambda v, a, b: normal(a).log_prob(v).exp() - normal(b).log_prob(v).exp(), "the difference of the densities"),
-        (lambda v, a, b: by_hand(v, a, b).sigmoid(), "Its logit is the answer"),
-        (lambda v, a, b: by_hand(v, a, b) / math.log(10), "base 10"),
-        (lambda v, a, b: by_hand(v, a, b) / math.log(2), "base 2"),
-        (lambda v, a, b: 2 * by_hand(v, a, b, lost=1.0) - (a.std() / b.std()).log(), "The half is missing"),
-        (lambda v, a, b: by_hand(v, a, b, centre=lambda x: x.quantile(0.5)), "at the medians"),
-        (lambda v, a, b: by_hand(v, a, b, centre=torch.min), "it should be 3.13901, and yours gives"),
-        (
-            lambda v, a, b: by_hand(v, b, a, std=lambda x: x.std(correction=0)),
-            "divide by n - 1. The sign is turned",
-        ),
-        (by_the_standard_library, "Let no density appear"),
-        (lambda v, a, b: (normal(a).log_prob(v).exp() / normal(b).log_prob(v).exp()).log(), "Let no density appear"),
-        (lambda v, a, b: by_hand(v, a, b) if v < 50 else 700.0, "Let no density appear"),
-        (lambda v, a, b: normal(a).log_prob(a), "Give one number; this has the shape (4,)"),
-        (lambda v, a, b: str(v), "stopped with ValueError"),
-        (2.0, "Give a function"),
-    ],
-    "02.four_bugs": [
-        *((attack(*left), FOUR[left[0]]) for count in range(1, 5) for left in itertools.combinations(FOUR, count)),
-        (in_the_mode_they_come_in, "wrong mode"),
-        (in_train_mode_on_a_copy, "other images are asked along with it"),
-        (with_a_seed, "for pictures of one colour"),
-        (attack(show=lambda model, x: x.roll(1, -1)), "for pictures of one colour"),
-        (attack("sign", show=lambda model, x: x.flip(-1)), "for pictures of one colour"),
-        (attack(read=clamped), "NaN or infinite"),
-        (attack(read=signals.confidence), "NaN or infinite"),
-        (attack(read=lambda z, y: clamped(z.double(), y)), "NaN or infinite"),
-        (attack(read=clamped, end=lambda v, mean, std: (v - mean) / (std + 1e-6)), "get the same score"),
-        (attack(read=lambda z, y: z.double().softmax(1).logit().gather(1, y[:, None])[:, 0]), "NaN or infinite"),
-        (attack(side=lambda keep: keep), "trained *on* the image"),
-        (attack(side=torch.ones_like), "with all models"),
-        (attack(end=lambda v, mean, std: v - mean), "The spread has got lost"),
-        (attack(read=signals.loss), "You compare log p"),
-        (attack(end=lambda v, mean, std: v), "You return how sure the victim is"),
-        (lambda victim, models, keep, pixels, labels: torch.zeros(len(labels)), "get the same score"),
-        (lambda victim, models, keep, pixels, labels: torch.zeros(10), "other images are asked along with it"),
-        (attack(end=lambda v, mean, std: mean), "None of the four is in sight, but from the lowest"),
-        (
-            attack(end=lambda v, mean, std: (v - mean) / std if v.max() < 20 else v),
-            "lowest score of the very sure models",
-        ),
-        (attack(end=lambda v, mean, std: std[None]), "yours has the shape (1, 10)"),
-        (attack(end=lambda v, mean, std: 1.0), "yours has the shape ()"),
-        ([0.0] * 10, "Give a function"),
-    ],
-    "02.non_members": [
-        ((500, 5_000), "1 of 500 non-members is 0.2%, more than 0.1%"),
-        ((100, 1_000), "1%, and not 0.1%"),
-        ((10, 100), "10%, and not 0.1%"),
-        ((10_000, 1_000), "fewer non-members than one?"),
-        ((1_000, 1_000), "one in a hundred"),
-        ((1_000, 5_000), "10 of 5,000 non-members are 0.2%, more than"),
-        ((999, 9_990), "0.1001%, more than"),
-        ((1_001, 10_010), "0.0999%, less than 0.1%: fewer will do"),
-        ((2_000, 20_000), "0.05%, less than"),
-        ((0, 10_000), "0 is no number"),
-        ((math.nan, 10_000), "nan is no number"),
-        (1_000, "1000 is none"),
-        ([1_000], "[1000] is none"),
-        ({1_000, 10_000}, "Give a pair"),
-        ("10", "Give a pair"),
-    ],
-    "02.auditor": [
-        ({"d", "e"}, "Forty times as many"),
-        ({"b", "e"}, "the training never asked"),
-        ({"b", "d"}, "mostly noise"),
-        ({"a", "b", "d", "e"}, "the best case for the attacker"),
-        ({"b", "c", "d", "e"}, "would know the answer"),
-        ({"b", "d", "e", "f"}, "makes the comparison fair"),
-        (set(), "Forty times as many"),
-        ({"b", "g"}, "There is no 'g'; the facts are a to f"),
-        (0.71, "Give a set of letters"),
-    ],
     "04.cosine": [
         (lambda a, b: 1 - one_minus_cosine(a, b), "take it from 1"),
         (lambda a, b: one_minus_cosine(a, b) - 1, "ends at -1"),
@@ -2293,21 +2142,6 @@ WRONG = {
 
 
 RIGHT = {  # other ways than the lab's own
-    "02.log_ratio": [
-        by_hand,
-        lambda v, a, b: normal(a).log_prob(v) - normal(b).log_prob(v),
-        lambda v, a, b: float(np.diff([scipy.stats.norm.logpdf(v, x.mean(), x.std()) for x in (b, a)])[0]),
-        lambda v, a, b: by_hand(v.float(), a.float(), b.float())[None],
-    ],
-    "02.four_bugs": [
-        attack(),
-        attack(read=from_log_softmax),
-        attack(read=lambda z, y: z.gather(1, y[:, None])[:, 0] - z.scatter(1, y[:, None], -math.inf).logsumexp(1)),
-        attack(end=lambda v, mean, std: 3 * (v - mean) / std + 1),
-        one_image_at_a_time,
-    ],
-    "02.non_members": [(1_000, 10_000), [1e3, 1e4], torch.tensor([1_000, 10_000]), np.array([1_000.0, 10_000.0])],
-    "02.auditor": [{"b", "d", "e"}, ["E", "b", "D"], "bde", ("d", "e", "b")],
     "04.cosine": [
         one_minus_cosine,
         lambda a, b: one_minus_cosine(a, b).item(),
@@ -2670,31 +2504,6 @@ def test_an_open_exercise_is_no_error(name, unwritten):
 
 def test_the_readers_own_error_is_shown():
     assert "stopped with ZeroDivisionError" in checks.verify("05.noise", lambda g, r: 1 / 0).why
-
-
-@pytest.mark.parametrize(("gap", "saturated"), [(2.0, False), (40.0, True)])
-def test_the_models_of_the_four_bugs_are_as_sure_as_the_check_says(gap, saturated):
-    victim, models, keep, pixels, labels = fleet = lab_02.fleet(gap)
-    logits = torch.stack([model(pixels) for model in [victim, *models]]).detach()
-    above = logits[..., torch.arange(10), labels] - logits.topk(2).values[..., 1]
-    assert above.min() == pytest.approx(gap, rel=1e-3) and above.max() <= 3 * gap
-    assert (logits.softmax(-1).amax(-1) == 1).all() == saturated
-    assert keep.sum(0).tolist() == [4] * 10
-    scores = lab_02.scores(fleet).sort().values
-    assert scores.diff().min() > 0.01 * (scores[-1] - scores[0])
-
-
-def test_every_slip_of_the_four_bugs_orders_the_images_in_its_own_way():
-    fleet = lab_02.fleet(2.0)
-    slips = [lab_02.scores(fleet), *(order(fleet) for order in lab_02.ORDERS.values())]
-    orders = {tuple((sign * scores).argsort().tolist()) for scores in slips for sign in (1, -1)}
-    assert len(orders) == 2 * len(slips)
-
-
-def test_the_checks_of_lab_02_leave_the_random_state_alone():
-    before = torch.get_rng_state()
-    checks.verify("02.four_bugs", attack("question"))
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("signed", [False, True])
