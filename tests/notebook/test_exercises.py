@@ -1,6 +1,5 @@
 """Every check accepts the lab's own solution and turns at least three wrong answers away, each with its reason."""
 
-import copy
 import itertools
 import math
 import re
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 import scipy.spatial
 import scipy.stats
-import sklearn.metrics
 import torch
 
 from privlab import metrics, models
@@ -70,10 +68,6 @@ def adam_of_torch(slopes, signed, dtype=torch.float64):
         lengths.append(abs(pixel.item() - at) / 0.1)
         at = pixel.item()
     return lengths
-
-
-def normal(side):
-    return torch.distributions.Normal(side.mean(), side.std())
 
 
 def squares(mine, theirs, skip=""):
@@ -186,38 +180,6 @@ def main_effect(dB, switch, on=1, off=0, others=lambda settings: True, repeats=(
         )
 
     return [mean(on, k) - mean(off, k) for k in repeats]
-
-
-def f1(said, truth, values, average="macro"):
-    return sklearn.metrics.f1_score(truth, said, labels=range(values), average=average, zero_division=0)
-
-
-def above_guess(said, truth, auxiliary, of=None, over=lambda m: 1 - m):
-    """The skill of a probe, the guess being the commonest of `of`."""
-    guess = (auxiliary if of is None else of).mode().values
-    right, majority = ((x == truth).double().mean() for x in (said, guess))
-    return (right - majority) / over(majority)
-
-
-def listen(model, layer, x, grads=False, off="finally", side="in", mode=None, heard=None):
-    """What enters a layer, by a hook; and the usual ways to go wrong."""
-    heard = [] if heard is None else heard
-    module = model.get_submodule(layer)
-    if side == "in":
-        hook = module.register_forward_pre_hook(lambda m, given: heard.append(given[0]))
-    else:
-        hook = module.register_forward_hook(lambda m, given, out: heard.append(out))
-    if mode == "train":
-        model.train()
-    try:
-        with torch.set_grad_enabled(grads):
-            model(x)
-        if off == "after":
-            hook.remove()
-    finally:
-        if off == "finally":
-            hook.remove()
-    return torch.cat(heard)
 
 
 def at_equal_levels(one, other, low=max, high=min, order=sorted):
@@ -755,77 +717,6 @@ WRONG = {
         (math.nan, "nan is not it"),
         (True, "this is a bool"),
         ("1 - 5e-6", "this is a str"),
-    ],
-    "03.clinic": [
-        ({"b", "c"}, "The majority guess has 0.84"),
-        ({"a", "c"}, "was not taught by it"),
-        ({"a", "b"}, "look the sex up"),
-        ({"a", "b", "c", "d"}, "That is how it should be"),
-        ({"a", "b", "c", "e"}, "a lower bound"),
-        ({"a", "b", "c", "f"}, "opens none"),
-        (set(), "The majority guess has 0.84"),
-        ({"a", "g"}, "There is no 'g'; the facts are a to f"),
-        (0.86, "Give a set of letters"),
-    ],
-    "03.macro_f1": [
-        (lambda s, t, v: (s == t).double().mean(), "That is the accuracy"),
-        (lambda s, t, v: f1(s, t, v, "micro"), "That is the accuracy"),
-        (lambda s, t, v: f1(s, t, v, "weighted"), "all values count alike"),
-        (
-            lambda s, t, v: sklearn.metrics.recall_score(t, s, labels=range(v), average="macro", zero_division=0),
-            "mean recall",
-        ),
-        (
-            lambda s, t, v: sklearn.metrics.precision_score(t, s, labels=range(v), average="macro", zero_division=0),
-            "mean precision",
-        ),
-        (lambda s, t, v: f1(s, t, v) / 2, "you have TP"),
-        (lambda s, t, v: f1(s, t, v) * v, "divide by the number"),
-        (
-            lambda s, t, v: sklearn.metrics.f1_score(t, s, average="macro", zero_division=0),
-            "You left out the values that are never said and",
-        ),
-        (lambda s, t, v: sklearn.metrics.f1_score(t, s, labels=range(v), average="macro", zero_division=1), "not 1"),
-        (
-            lambda s, t, v: sklearn.metrics.f1_score(t, s, labels=s.unique(), average="macro", zero_division=0),
-            "a probe ignores them",
-        ),
-        (
-            lambda s, t, v: sklearn.metrics.jaccard_score(t, s, labels=range(v), average="macro", zero_division=0),
-            "by hand",
-        ),
-        (lambda s, t, v: torch.zeros(v), "Give one number"),
-        (0.5, "Give a function"),
-    ],
-    "03.skill": [
-        (lambda s, t, x: above_guess(s, t, x, of=t), "looks at the truth"),
-        (lambda s, t, x: above_guess(s, t, x, of=s), "what the probe says most"),
-        (lambda s, t, x: (s == t).double().mean(), "That is the accuracy"),
-        (lambda s, t, x: above_guess(s, t, x, over=lambda m: 1), "Divide by how much"),
-        (lambda s, t, x: above_guess(s, t, x, over=lambda m: m), "You divide by m"),
-        (lambda s, t, x: above_guess(s, t, x).clamp(min=0), "do not cut it off"),
-        (
-            lambda s, t, x: (
-                ((s == t).double().mean() - 1 / 3) / (2 / 3) if x.max() == 2 else ((s == t).double().mean() - 0.5) / 0.5
-            ),
-            "blind chance",
-        ),
-        (lambda s, t, x: -above_guess(s, t, x), "Which value"),
-        (1.0, "Give a function"),
-    ],
-    "03.entering": [
-        (lambda m, layer, x: listen(m, layer, x, side="out"), "what leaves the layer"),
-        (lambda m, layer, x: listen(m, layer, x, off="never"), "still there after the call"),
-        (lambda m, layer, x: listen(m, layer, x, grads=True), "carries a graph"),
-        (lambda m, layer, x: listen(m, layer, x, mode="train"), "the shape should be"),
-        (lambda m, layer, x: listen(m, layer, x, off="after"), "`finally`"),
-        (lambda m, layer, x: listen(m, "head", x), "argument `layer`"),
-        (lambda m, layer, x, heard=[]: listen(m, layer, x, heard=heard if layer == "head" else None), "A second call"),
-        (lambda m, layer, x: m.body(x).detach(), "what leaves `body`"),
-        (lambda m, layer, x: (listen(m, layer, x),), "a tuple of inputs"),
-        (lambda m, layer, x: listen(m, layer, x).tolist(), "Give a tensor"),
-        (lambda m, layer, x: (listen(m, layer, x), m.train())[0], "no longer as it was"),
-        (3, "Give a function"),
     ],
     "04.push": [
         (lambda r, x, v: torch.autograd.grad(r, x, torch.ones_like(r))[0], "the halfway house"),
@@ -2180,10 +2071,6 @@ RIGHT = {  # other ways than the lab's own
         lambda c, f: np.ceil(np.log(f) / np.log1p(2 / (c**2 - 1))),
     ],
     "06.steps": [stays, lambda curve, bar: None if stays(curve, bar) is None else torch.tensor(stays(curve, bar))],
-    "03.clinic": [{"a", "b", "c"}, ["C", "a", "B"], "abc", ("c", "b", "a")],
-    "03.macro_f1": [f1, lambda s, t, v: torch.tensor(f1(s, t, v))],
-    "03.skill": [above_guess, lambda s, t, x: 1 - (s != t).sum() / (t != x.mode().values).sum()],
-    "03.entering": [listen, lambda m, layer, x: listen(copy.deepcopy(m), layer, x)],
     "04.push": [twice, lambda r, x, v: twice(r, x, v).detach().numpy()],
     "04.label": [
         lambda rows: rows.norm(dim=1).argmax(),
