@@ -1,9 +1,8 @@
-from . import canaries, comparison, evidence, headlines, judging, panel, papers, report, rule
+from . import comparison, evidence, headlines, judging, panel, papers, report, rule
 from .judging import judgements
 from .panel import show
 
 __all__ = [
-    "canaries",
     "comparison",
     "evidence",
     "headlines",

@@ -23,7 +23,9 @@ from privlab.ledger.figures import IN_LOGS
 
 __all__ = ["NAME", "Atom", "Joined", "Tree", "atoms", "each", "names", "number", "parse", "ranges", "value"]
 
-ARITHMETIC: Final[dict[type, Callable[[Any, Any], Any]]] = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: np.divide}
+ARITHMETIC: Final[dict[type, Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: np.divide,
+}  # fmt: skip
 FLIPPED: Final[dict[type, str]] = {ast.Lt: ">", ast.LtE: ">=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "=="}
 NAME = re.compile(r"[a-z][a-z0-9_]*\[[a-z][a-z0-9_]*(, [a-z][a-z0-9_]*)*\]")
 

@@ -9,16 +9,17 @@ import ast
 import hashlib
 import itertools
 import re
-from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from privlab import ledger
 from privlab.compute.atomic import write_atomic
 from privlab.data.sources import nearest
-from privlab.ledger import evidence, papers
 from privlab.runner import pairing
 
+HOUSE = Path(__file__).parents[1]
 _COST = re.compile(r"^\|\s*(\w+)\s*\|\s*([\d.]+)\s*\|\s*([\d.]+)\s*GB\s*\|", re.MULTILINE)
 
 
@@ -61,47 +62,6 @@ class Lab:
         """SHA-256 of the source."""
         return hashlib.sha256(self.source).hexdigest()
 
-    @property
-    def own(self) -> tuple[str, ...]:
-        """The modules that hold its checks, of which one is there."""
-        return f"privlab.course.lab_{self.number}.checks", f"privlab.notebook.exercises.lab_{self.number}"
-
-    @cached_property
-    def package(self) -> str:
-        """SHA-256 over the modules of privlab that the lab imports, and those that they import, and so on, with the tables beside them."""
-        reached, waiting = {}, {"privlab", *self.own, *_imports(self.path)}
-        while waiting:
-            name = waiting.pop()
-            if name not in reached and (path := _module(name)):
-                reached[name] = path
-                if name != "privlab":  # which brings `audit`, to those who ask for it only
-                    waiting |= _imports(path)
-            elif name == "privlab.audit":
-                waiting |= {"privlab.auditing.stages"}
-        whole = hashlib.sha256()
-        for name, path in sorted(reached.items()):
-            beside = path.parent.iterdir() if path.name == "__init__.py" else ()
-            for file in (path, *sorted(table for table in beside if table.suffix in _TABLES)):
-                whole.update(f"{name}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
-        return whole.hexdigest()
-
-    def evidence(self) -> str:
-        """SHA-256 over what is registered and measured now of the experiments that the lab and its claims name, or of all."""
-        text, claimed = self.source.decode(errors="replace"), _claimed()[self.number]
-
-        def shown(experiment: str) -> bool:
-            module = experiment.partition(".")[0]
-            return experiment in claimed or any(
-                word in text for word in (experiment, f"{module}.{{", "ledger.judgements()")
-            )
-
-        root, whole = evidence.folder(), hashlib.sha256()
-        for file in sorted(root.glob("*/*.jsonl")):
-            if shown(file.stem):
-                whole.update(f"{file.relative_to(root)}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
-        whole.update("".join(str(entry) for entry in evidence.registrations() if shown(entry.experiment)).encode())
-        return whole.hexdigest()
-
     @cached_property
     def parameters(self) -> tuple[str, ...]:
         """What can be set from outside: the names that its cell tagged "parameters" gives a value."""
@@ -128,8 +88,7 @@ def copy(to: Path) -> list[Path]:
 
     Raises FileExistsError, before anything is written, for a file that is another there: it may hold somebody's work.
     """
-    package = Path(__file__).parents[1]
-    source = next(folder for folder in (package.parent / "labs", package / "labs") if folder.is_dir())
+    source = next(folder for folder in (HOUSE.parent / "labs", HOUSE / "labs") if folder.is_dir())
     files = [path for lab in everything(source) for path in (lab.path, lab.path.with_suffix(".ipynb"))]
     new = {to / path.relative_to(source): path.read_bytes() for path in files}
     held = {path for path in new if path.exists()}
@@ -193,75 +152,18 @@ def with_deeper(shelf: list[Lab], chosen: list[Lab]) -> list[Lab]:
 
 
 @cache
-def _claimed() -> dict[str, set[str]]:
-    """Number of a lab -> the experiments that its claims need."""
-    named: dict[str, set[str]] = defaultdict(set)
-    for claim in papers.claims():
-        named[claim.lab].update(claim.experiments)
-    return named
+def package() -> str:
+    """SHA-256 over the package: its modules, and the tables, claims and drawings that lie with them."""
+    return _digest(path for path in HOUSE.rglob("*") if path.suffix in (".py", ".csv", ".toml", ".yaml", ".svg"))
 
 
-_HOUSE = Path(__file__).parents[1]
-_TABLES = (".csv", ".toml", ".yaml")
+def evidence() -> str:
+    """SHA-256 over what is registered and measured now."""
+    return _digest(ledger.evidence.folder().rglob("*.jsonl"))
 
 
-def _module(name: str) -> Path | None:
-    """The file of a module of this package, or of what stands at a room's door; None for what is inside a module, and for data."""
-    inside = _HOUSE.joinpath(*name.split(".")[1:])
-    for path in (
-        inside.with_suffix(".py"),
-        inside / "__init__.py",
-        inside.parent / f"{_door(inside.parent).get(inside.name)}.py",
-    ):
-        if path.is_file():
-            return path
-    return None
-
-
-@cache
-def _door(room: Path) -> dict[str, str]:
-    """Name at a room's door -> the module that has it, from its `__init__.pyi`."""
-    stub = room / "__init__.pyi"
-    nodes = ast.parse(stub.read_bytes()).body if stub.is_file() else []
-    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
-
-
-@cache
-def _imports(path: Path) -> frozenset[str]:
-    """Modules of this package that a file imports, wherever in it, with the packages they lie in; names inside them come too."""
-    names: set[str] = set()
-    local: dict[str, str] = {}  # what a name of this file stands for
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
-        return frozenset()  # it will not run either, and says so then
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            local |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-            names.add(node.module)
-        elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):  # what is taken through a room's door: gradient_inversion.objectives.tag
-            head, _, rest = ast.unparse(node).partition(".")
-            names.add(f"{local.get(head, head)}.{rest}")
-    ours = [name.split(".") for name in names | set(local.values()) if name.split(".")[0] == "privlab"]
-    return frozenset(".".join(parts[:i]) for parts in ours for i in range(1, len(parts) + 1))
-
-
-def labs_of_claim(shelf: list[Lab], claim_id: str) -> list[Lab]:
-    """The labs that measure what one claim needs.
-
-    Raises ValueError for an unknown claim, with the nearest, and for one whose lab is not there yet.
-    """
-    claims = {claim.id: claim for claim in papers.claims()}
-    if claim_id not in claims:
-        raise ValueError(f"claim={claim_id!r} is not a claim{nearest(claim_id, list(claims))}")
-    number = claims[claim_id].lab
-    chosen = [lab for lab in shelf if lab.number == number]
-    if not chosen:
-        raise ValueError(
-            f"claim={claim_id!r} belongs to lab {number}, which is not among {', '.join(lab.name for lab in shelf)}"
-        )
-    return chosen
+def _digest(files: Iterable[Path]) -> str:
+    whole = hashlib.sha256()
+    for file in sorted(files):
+        whole.update(f"{file.name}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return whole.hexdigest()

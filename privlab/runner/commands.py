@@ -6,12 +6,6 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from privlab.compute import interrupts
-
-if TYPE_CHECKING:
-    from privlab.runner import catalogue, runner
 
 
 def add_labs(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +49,7 @@ def add_run(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="skip labs that succeeded in --out with the same source, modules of privlab, evidence, claims, versions and parameters",
+        help="skip labs that succeeded in --out with the same source, package, evidence, versions and parameters",
     )
     parser.add_argument(
         "-p",
@@ -65,11 +59,6 @@ def add_run(commands: argparse._SubParsersAction) -> None:
         dest="parameters",
         metavar=("NAME", "VALUE"),
         help="set another parameter of the labs, such as: 05 -p victim vit_tiny_patch16_224; the results go to a separate folder",
-    )
-    parser.add_argument(
-        "--claim",
-        metavar="ID",
-        help="run only the lab of this claim, and its deeper notebooks; the command report lists the ids",
     )
     parser.add_argument(
         "--timeout",
@@ -92,25 +81,23 @@ def add_run(commands: argparse._SubParsersAction) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from privlab.compute import tasks
+    import signal
+
+    from filelock import FileLock, Timeout
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    from privlab.compute import atomic, machine, tasks
     from privlab.ledger import evidence
-    from privlab.runner import catalogue, device, occupancy, runner
+    from privlab.runner import catalogue, runner
 
     shelf = catalogue.everything(options.labs)
     profile = evidence.checked(options.profile, "profile")
-    if options.claim and options.labs_wanted:
-        raise ValueError(
-            f"claim={options.claim!r} and lab={options.labs_wanted[0]!r} both say what to run; give one of them"
-        )
-    if options.claim:
-        chosen = catalogue.labs_of_claim(shelf, options.claim)
-    elif options.labs_wanted:
+    chosen = [lab for lab in shelf if not lab.goes_deeper]
+    if options.labs_wanted:
         chosen = catalogue.pick(shelf, options.labs_wanted)
-    else:
-        chosen = [lab for lab in shelf if not lab.goes_deeper]
     if options.deeper:
         chosen = catalogue.with_deeper(shelf, chosen)
-    extra = {name: runner.value(name, text) for name, text in options.parameters}
+    extra = {name: runner.value(text) for name, text in options.parameters}
     out = options.out or runner.folder(profile, extra)
     timeout = runner.TIMEOUTS[profile] if options.timeout is None else options.timeout
     plan = runner.Plan(
@@ -118,7 +105,7 @@ def _run(options: argparse.Namespace) -> int:
         out,
         profile,
         options.seed,
-        device.checked(options.device),
+        machine.checked_device(options.device, _cards),
         options.jobs,
         timeout,
         options.resume,
@@ -127,48 +114,38 @@ def _run(options: argparse.Namespace) -> int:
     )
     if plan.cluster:
         tasks.reach(plan.cluster).close()  # said now, and not by each lab in turn
-    with occupancy.occupied(plan.out):
-        return _held(plan, shelf)
-
-
-def _held(plan: runner.Plan, shelf: list[catalogue.Lab]) -> int:
-    """Run a plan in its folder, and say what came of it."""
-    from privlab.runner import runner
-
-    chosen, out = plan.labs, plan.out
-    names = ", ".join(lab.name for lab in chosen)
-    each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
-    print(f"{names} at the profile {plan.profile}, seed {plan.seed}, {plan.at_once} at once, {each}")
-    print(runner.cost(plan), flush=True)
+    atomic.make_folder(out)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # joblib ends its workers, and they their kernels
     try:
-        with interrupts.orderly():
+        with FileLock(out / ".run.lock", timeout=0):
+            each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
+            names = ", ".join(lab.name for lab in chosen)
+            print(f"{names} at the profile {profile}, seed {plan.seed}, {plan.at_once} at once, {each}")
+            print(runner.cost(plan), flush=True)
             results = runner.run(plan)
+    except Timeout:
+        raise ValueError(f"out={str(out)!r} is in use by another run; wait for its end, or give another") from None
     except KeyboardInterrupt:
-        print(
-            f"\nstopped; the complete results stay in {out}; the same command with --resume continues", file=sys.stderr
-        )
+        print(f"\nstopped; what is complete stays in {out}; the same command with --resume continues", file=sys.stderr)
         return 130
-
+    except BrokenProcessPool:
+        why = "the process of a lab died, as it does when memory runs out"
+        raise OSError(f"{why}; --resume continues, and fewer --jobs need less") from None
     from privlab.runner import screen  # not beside the labs in memory
 
-    alone = {lab: replace(plan, labs=(lab,), extra=plan.extra if lab in chosen else {}) for lab in shelf}
-    everything = {lab.name: runner.saved(one, lab, "ok", "failed") for lab, one in alone.items()}
-    held = {name: result for name, kept in everything.items() if (result := results.get(name) or kept)}
-    others = [name for name in everything if name not in held]
-    damaged = {lab.name: wrong for lab in shelf if lab.name in others and (wrong := runner.damage(plan, lab))}
-    old = sorted(name for name in others if name not in damaged and (out / f"{name}.ipynb").exists())
+    alone = {lab.name: replace(plan, labs=(lab,), extra=extra if lab in chosen else {}) for lab in shelf}
+    kept = {lab.name: results.get(lab.name) or runner.saved(alone[lab.name], lab) for lab in shelf}
     failed = [name for name, result in results.items() if result["error"]]
-    print("", screen.finish(out, results, held), sep="\n")
-    for name, wrong in damaged.items():
-        print(f"not shown: {name}; {wrong}")
-    if old:
-        print(f"not shown: {', '.join(old)}; the results in {out} are from before a change (run --resume renews them)")
-    print(
-        f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}"
-        if failed
-        else f"all labs succeeded; see {out}"
-    )
+    print("", screen.finish(out, results, {name: result for name, result in kept.items() if result}), sep="\n")
+    of = f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}"
+    print(of if failed else f"all labs succeeded; see {out}")
     return int(bool(failed))
+
+
+def _cards() -> int:
+    import torch  # asked for where a card is
+
+    return torch.cuda.device_count()
 
 
 def add_pair(commands: argparse._SubParsersAction) -> None:

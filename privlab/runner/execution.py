@@ -1,32 +1,23 @@
 """Run one lab in this process, keep its notebook, and find every error in it, those inside widgets included.
 
-The runner starts `python -m privlab.runner.execution` once a lab: the request comes as JSON on standard input, progress goes
-out as one JSON object a line, the last of which is the result.  The lab runs in its own folder, as it does in
-JupyterLab, in a kernel of the Python that runs this; `import privlab` finds the installed package (`pip install -e .`).
+The lab runs in its own folder, as it does in JupyterLab, in a kernel of the Python that runs this; `import privlab` finds the installed
+package (`pip install -e .`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
-import signal
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import papermill
-import psutil
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
 
-from privlab.compute import machine
 from privlab.compute.atomic import write_atomic
 from privlab.runner import kernel, pairing
 
@@ -110,7 +101,7 @@ def execute(
         "error": errors[0][0] + (f" (and {len(errors) - 1} more)" if errors[1:] else "") if errors else None,
         "traceback": errors[0][1] if errors else None,
         "controls": probe.get("controls", {}),
-        "peak_gb": probe.get("peak_gb") or machine.children_peak_gb(),
+        "peak_gb": probe.get("peak_gb"),
     }
 
 
@@ -207,45 +198,3 @@ def _take_probe(notebook: NotebookNode) -> dict[str, Any]:
                 del notebook.cells[i]
             return next((dict(o.data[RUN_MIME]) for o in outputs if RUN_MIME in o.get("data", {})), {})
     return {}
-
-
-def _follow(runner: int) -> None:
-    """End with the runner, and with us all that we have started: one that was killed can no longer say so."""
-    while os.getppid() == runner and psutil.pid_exists(runner):
-        time.sleep(0.1)
-    family = psutil.Process().children(recursive=True)  # the kernel, and its workers in sessions of their own
-    for process in family:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    kernel.sweep()
-    os._exit(1)
-
-
-def main() -> None:
-    # The runner interrupts us, and so does nobody else: also where it was itself started in the background, deaf to interrupts.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
-    request = json.load(sys.stdin)
-
-    def started(cell: int, cells: int, heading: str) -> None:
-        print(json.dumps({"cell": cell, "cells": cells, "heading": heading}), flush=True)
-
-    try:
-        result = execute(
-            Path(request["source"]), Path(request["out"]), request["parameters"], request["timeout"], started
-        )
-    except ValueError as error:  # a lab that cannot be started
-        result = {
-            "error": str(error),
-            "traceback": None,
-            "controls": {},
-            "peak_gb": None,
-        }
-    print(json.dumps({"result": result}), flush=True)
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit(130)

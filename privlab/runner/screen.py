@@ -11,10 +11,11 @@ from typing import Any
 import nbformat
 
 from privlab.compute.atomic import write_atomic
-from privlab.ledger import canaries, headlines, judging, panel, report
-from privlab.ledger.canaries import Move
+from privlab.ledger import headlines, judging, panel, report
 from privlab.ledger.judging import Judgement
 from privlab.ledger.papers import PAPERS
+from privlab.runner import canaries
+from privlab.runner.canaries import Move
 
 Results = Mapping[str, Mapping[str, Any]]
 SHOWN = 8  # of what moved; the page has all

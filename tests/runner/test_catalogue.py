@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from privlab.ledger import evidence, papers
+from privlab.ledger import evidence
 from privlab.runner import catalogue
 from privlab.runner.catalogue import Cost
 
@@ -127,113 +126,6 @@ def test_profiles():
     assert [evidence.checked(name) for name in evidence.SIZES] == list(evidence.SIZES)
     with pytest.raises(ValueError, match="profile='clas' is not a profile; did you mean 'class'"):
         evidence.checked("clas", "profile")
-
-
-def test_the_lab_of_a_claim(folder):
-    claim = papers.claims("05")[0]
-    labs = catalogue.labs(folder)
-    assert names(catalogue.labs_of_claim(labs, claim.id)) == ["05_april"]
-    with pytest.raises(ValueError, match=f"is not a claim; did you mean '{re.escape(claim.id)}'"):
-        catalogue.labs_of_claim(labs, claim.id + "s")
-    with pytest.raises(ValueError, match=r"belongs to lab 05, which is not among 00_start_here, 12_resist"):
-        catalogue.labs_of_claim([labs[0], labs[2]], claim.id)
-
-
-# -- what a lab is made of -----------------------------------------------------------------------------------------------
-
-HOUSE = {
-    "__init__.py": "from privlab import offered\n",  # what the package offers counts for those who ask for it
-    "direct.py": "from __future__ import annotations\nimport privlab.deep.leaf as leaf\n",
-    "deep/__init__.py": "",
-    "deep/claims.yaml": "",
-    "deep/leaf.py": "def late():\n    from privlab.last import value\n",
-    "last.py": "value = 1\n",
-    "room/__init__.py": "import lazy_loader\n",
-    "room/__init__.pyi": "from . import whole\nfrom .one import first, second\nfrom .two import third\n",
-    "room/one.py": "",
-    "room/two.py": "",
-    "room/whole.py": "",
-    "offered.py": "",
-    "stranger.py": "from privlab import direct\n",
-    "notebook/exercises/__init__.py": "import importlib\n",
-    "notebook/exercises/lab_05.py": "",
-    "notebook/exercises/lab_06.py": "",
-}
-
-
-@pytest.fixture
-def house(tmp_path, monkeypatch):
-    for name, text in HOUSE.items():
-        path = tmp_path / "privlab" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    monkeypatch.setattr(catalogue, "_HOUSE", tmp_path / "privlab")
-    (tmp_path / "05_lab.py").write_text("# %%\nfrom privlab import direct, checks\nfrom os import path\n")
-    return tmp_path
-
-
-def digest(folder, lab="05_lab"):
-    catalogue._imports.cache_clear()
-    return catalogue.Lab(folder / f"{lab}.py").package
-
-
-@pytest.mark.parametrize("name", HOUSE)
-def test_a_lab_is_made_of_what_it_imports_and_what_that_imports(house, name):
-    before = digest(house)
-    (house / "privlab" / name).write_text(HOUSE[name] + "# edited\n")
-    others = {
-        "offered.py",
-        "stranger.py",
-        *(name for name in HOUSE if name.startswith("room/")),
-        "notebook/exercises/lab_06.py",
-        "notebook/exercises/__init__.py",
-    }
-    assert (digest(house) != before) == (name not in others)
-
-
-@pytest.mark.parametrize(
-    ("code", "behind"),
-    [
-        ("from privlab import room\nroom.second(1)\n", "one"),
-        ("from privlab import room as hall\nhall.third.attribute\n", "two"),
-        ("from privlab.room import third\n", "two"),
-        ("import privlab.room\nprivlab.room.first\n", "one"),
-        ("from privlab import room\nroom.whole.nothing\n", "whole"),
-        ("from privlab.room import whole\n", "whole"),
-    ],
-)
-def test_what_is_taken_through_a_rooms_door_brings_the_module_behind_it_and_not_its_neighbours(house, code, behind):
-    (house / "05_lab.py").write_text(f"# %%\n{code}")
-    before = digest(house)
-    brought = set()
-    for name in ("__init__", "one", "two", "whole"):
-        path = house / f"privlab/room/{name}.py"
-        text = path.read_text()
-        path.write_text(text + "# edited\n")
-        brought |= {name} if digest(house) != before else set()
-        path.write_text(text)
-    assert brought == {"__init__", behind}
-
-
-def test_a_module_that_is_gone_or_new_is_a_change(house):
-    before = digest(house)
-    (house / "privlab/checks.py").write_text("")
-    now = digest(house)
-    assert now != before
-    (house / "privlab/checks.py").unlink()
-    assert digest(house) == before
-
-
-def test_a_lab_that_does_not_parse_has_a_digest_all_the_same(house):
-    (house / "05_lab.py").write_text("# %%\nfrom privlab import (\n")
-    assert len(digest(house)) == 64
-
-
-def test_every_lab_of_the_book_reaches_its_own_exercises_and_not_the_whole_house():
-    for lab in catalogue.everything(Path(__file__).parents[2] / "labs"):
-        assert any(map(catalogue._module, lab.own)), lab.name
-        reached, asks = catalogue._imports(lab.path), "checks.verify(" in lab.path.read_text()
-        assert ("privlab.notebook.checks" in reached) == asks and "privlab.runner.runner" not in reached
 
 
 def test_the_parameters_of_a_lab_are_what_its_cell_sets(tmp_path):

@@ -111,27 +111,16 @@ def test_data_sets_there_and_not(torch_says, tmp_path, monkeypatch):
     assert missing.state == "note" and all(name in missing.text for name in sources.names())
 
 
-def test_evidence_that_was_merged_or_torn_is_told(torch_says, tmp_path, monkeypatch):
+def test_evidence_is_counted(torch_says, tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
-    entry = evidence.Registration("lab.one", "class", 1, "it", 0, 3, "small networks", False, "2026-11-24")
-    evidence.register([entry], tmp_path)
-    for number, when in ((0, 1.0), (1, 2.0), (1, 3.0), (7, 4.0)):  # repeat 1 twice, repeat 7 without a registration
-        evidence.append("lab.one", "class", evidence.Repeat(number, "it", {"psnr[a]": 1.0}, 1.0, when), tmp_path)
-    first, second = found(tmp_path, "evidence")
-    assert first.state == "ok" and first.text.endswith("2 of 3 registered repeats")
-    assert second.state == "note" and "1 second lines for a repeat" in second.text
-    with evidence.path("lab.one", "class", tmp_path).open("a") as file:
-        file.write('{"repeat": 2, "dig')
-    assert "1 lines that cannot be read" in found(tmp_path, "evidence")[1].text
-
-
-def test_a_folder_without_evidence_is_told(torch_says, tmp_path, monkeypatch):
-    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path / "gone"))
-    (finding,) = found(tmp_path, "evidence")
-    assert finding.state == "note" and f"{tmp_path / 'gone'} is no folder" in finding.text
-    (tmp_path / "gone").mkdir()
     (finding,) = found(tmp_path, "evidence")
     assert finding.state == "note" and "nothing is registered" in finding.text
+    entry = evidence.Registration("lab.one", "class", 1, "it", 0, 3, "small networks", False, "2026-11-24")
+    evidence.register([entry], tmp_path)
+    for number in (0, 1, 7):  # 7 is registered by nobody
+        evidence.append("lab.one", "class", evidence.Repeat(number, "it", {"psnr[a]": 1.0}, 1.0, 1.0), tmp_path)
+    (finding,) = found(tmp_path, "evidence")
+    assert finding.state == "ok" and finding.text.endswith("2 of 3 registered repeats")
 
 
 def test_a_check_that_raises_becomes_a_finding(torch_says, tmp_path, monkeypatch):

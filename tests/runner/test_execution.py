@@ -108,7 +108,6 @@ def test_a_cell_that_raises(lab):
     assert text_of(cells[2]) == "before\n"
     assert cells[3].outputs[0].ename == "ValueError"
     assert cells[4].outputs == [] and cells[4].source == "print('after')"  # not run, still there
-    assert found["peak_gb"] > 0
 
 
 def test_a_callback_that_raises_although_papermill_stays_green(lab):

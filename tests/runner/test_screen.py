@@ -6,8 +6,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from privlab.ledger import canaries, headlines, judging, report
-from privlab.runner import screen
+from privlab.ledger import headlines, judging, report
+from privlab.runner import canaries, screen
 
 RESULTS = {
     "05_april": {"status": "ok", "seconds": 23.04, "peak_gb": 1.114, "error": None},

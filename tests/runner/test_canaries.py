@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from privlab.ledger import canaries, evidence, papers
+from privlab.ledger import evidence, papers
 from privlab.ledger.evidence import Repeat
+from privlab.runner import canaries
 
 HERE = {"torch": "2", "timm": "1", "processor": "A", "threads": "1"}
 ONE = "lab.one"
