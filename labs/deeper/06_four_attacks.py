@@ -194,8 +194,8 @@ text(
 # %% [markdown]
 # ### ImageNet
 #
-# An ImageNet photograph has 224 x 224 pixels, which a ViT-B turns into 197 tokens for twelve blocks. A search of 5,000 steps needs a GPU. Run the experiment
-# `april_by_optimisation.imagenet` at the size `gpu` for it. (The paper shows what its attack found
+# An ImageNet photograph has 224 x 224 pixels, which a ViT-B turns into 197 tokens for twelve blocks. A search of 5,000 steps needs a GPU, and was not run
+# here. (The paper shows what its attack found
 # there behind architecture A, and calls only the other three nearly unrecognisable. In its Table 1, behind B, all four have large errors.)
 #
 # ### How soon? (Figure 3)

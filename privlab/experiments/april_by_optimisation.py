@@ -129,25 +129,6 @@ VIT_BASE: dict[str, Any] = dict(image_size=224, patch_size=16, width=768, depth=
 
 
 @experiment(
-    data=("imagenet_samples",),
-    smoke=Size(
-        2, "two narrow layers, 2 steps",
-        settings=dict(steps=2, shape={**TINY, "image_size": 64, "patch_size": 16, "num_classes": 1000}),
-    ),
-    gpu=Size(8, "ViT-Base, fresh, photographs of a sample of 20", settings=dict(steps=5000, shape=VIT_BASE)),
-    paper=Size(20, "ViT-Base, fresh, photographs of a sample of 20", settings=dict(steps=5000, shape=VIT_BASE)),
-)  # fmt: skip
-def imagenet(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
-    """Table 1: the four attacks on a photograph of 224 pixels."""
-    side, victim = shape.get("image_size"), {**shape, "position_std": 1.0}
-    truth, _ = photographs("imagenet_samples").one(repeat % 20, size=side)
-    yield from guesses("imagenet_samples", truth, other_than=repeat % 20)
-    for attack in FOUR:
-        found = final(invert(attack, repeat, steps, name="imagenet_samples", device=device, victim=victim))
-        yield from scores(found, truth, "imagenet_samples", "imagenet", attack)
-
-
-@experiment(
     data=("cifar10",),
     smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
     class_=Size(8, f"{SHORT}: 20 of 1,500", settings=dict(steps=20, shape=TWO)),

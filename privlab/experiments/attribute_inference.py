@@ -242,34 +242,6 @@ def stamped(photos: Described, seed: int, side: int = 4) -> Described:
     return replace(photos, pixels=pixels, labels=labels, values=values)
 
 
-@experiment(
-    data=("cifar10",),
-    smoke=Size(
-        1,
-        "small networks in the places of ResNet-101 and Swin-S: it proves the code",
-        settings=dict(images=400, recipe=SMOKE | dict(epochs=1, warmup_epochs=0), stand_ins=True),
-    ),
-    gpu=Size(
-        8,
-        "ResNet-101 and Swin-S on CIFAR-10, 5,000 images a part; the kind of thing, behind animal or vehicle",
-        settings=dict(images=20_000, recipe=PAPER),
-    ),
-)
-def larger_pair(
-    repeat: int, images: int, recipe: dict[str, Any], stand_ins: bool = False, device: str = "cpu"
-) -> Values:
-    """ResNet-101 and Swin-S at the end of their training."""
-    this = game(repeat, data.attributes.load("cifar10"), images, "animal", "class")
-    small = {"resnet_101": FAMILIES["small"]["resnet"], "swin_s": FAMILIES["small"]["swin"]}
-    made = {
-        name: victim(each, this.photos, this.task, this.parts.victim_train, recipe, this.seed, device=device)
-        for name, each in (small if stand_ins else FAMILIES["larger"]).items()
-    }
-    width = min(fleet.features(0).shape[1] for fleet in made.values()) // 2
-    for name, fleet in made.items():
-        yield from at_the_end(this, fleet, f"cifar10, {name}", width)
-
-
 def at_the_end(this: Game, fleet: Fleet, of: str, width: int) -> Values:
     """The probe of a trained victim, and everything that it is held against.  width: of the comparison at equal width."""
     features, fresh = fleet.features(0), representations.read(fleet.fresh(0), fleet.pixels)[LAST]

@@ -30,7 +30,6 @@ FAMILIES: dict[str, dict[str, Architecture]] = {
         "swin": ("swin_tiny_cifar", {}),
         "convnext": ("convnext_tiny_cifar", {}),
     },
-    "larger": {"resnet_101": ("resnet101_cifar", {}), "swin_s": ("swin_small_cifar", {})},
 }
 
 
@@ -51,7 +50,7 @@ class Draw:
     seed: int
 
 
-def draw(repeat: int, images: int, models: int, name: str = "cifar10", unseen: int = 0) -> Draw:
+def draw(repeat: int, images: int, models: int, unseen: int = 0) -> Draw:
     """A repeat's own images: two repeats share none until the set is used up, as each takes the next block of one shuffled order.
 
     images: that may be members.  models: an even number, 4 or more.  unseen: further images that no model is trained on.
@@ -61,14 +60,14 @@ def draw(repeat: int, images: int, models: int, name: str = "cifar10", unseen: i
         raise ValueError(
             f"models={models} leaves no second pair for a victim's shadow to come from; give 4 or more, even"
         )
-    everything, size = data.load(name), images + unseen
+    everything, size = data.load("cifar10"), images + unseen
     shuffled = torch.randperm(len(everything), generator=torch.Generator().manual_seed(0))
     places = shuffled[repeat % (len(everything) // size) * size :][:size]
     seed = repeat % 2**31  # of a pilot, which is negative, too
     half = data.in_out(images, models, seed, pairs=True)
     keep = torch.cat([half, torch.zeros(models, unseen, dtype=torch.bool)], 1)
     pixels, labels = everything.pixels[places], everything.labels[places]
-    return Draw(name, pixels, labels, keep, images, len(everything.classes), seed)
+    return Draw("cifar10", pixels, labels, keep, images, len(everything.classes), seed)
 
 
 @dataclass(frozen=True)
