@@ -109,7 +109,8 @@ def cost(plan: Plan) -> str:
     total, available = machine.memory()
     minutes = max([sum(c.minutes for c in costs) / plan.at_once, *(c.minutes for c in costs)])
     gb = sum(sorted((c.gb for c in costs), reverse=True)[: plan.at_once])
-    line = f"rough cost: {minutes:.0f} min, at most {gb:.1f} GB of memory ({available:.1f} of {total:.1f} GB are free)"
+    lasts = f"{minutes * 60:.0f} s" if minutes < 2 else f"{minutes:.0f} min"
+    line = f"rough cost: {lasts}, at most {gb:.1f} GB of memory ({available:.1f} of {total:.1f} GB are free)"
     return line if gb <= available else f"{line}\nwarning: that is more than is free; fewer --jobs need less"
 
 
