@@ -16,15 +16,14 @@ import torch
 
 from privlab import metrics, models
 from privlab.attacks import gradient_inversion, membership_inference
-from privlab.attacks.gradient_inversion import objectives, sensitivity
+from privlab.attacks.gradient_inversion import sensitivity
 from privlab.attacks.gradient_inversion.priors import PatchJoints, Registration, total_variation, total_variation_norm
 from privlab.attacks.membership_inference import signals
 from privlab.attacks.model_inversion import evaluation, losses
-from privlab.leak import Leak
 from privlab.metrics import roc, tradeoff
 from privlab.models import morph
 from privlab.notebook import checks
-from privlab.notebook.exercises import holm, lab_04, lab_11, lab_13, lab_14, pareto
+from privlab.notebook.exercises import holm, lab_11, lab_13, lab_14, pareto
 from privlab.runner import catalogue
 
 LABS = Path(__file__).parents[2] / "labs"
@@ -37,37 +36,6 @@ def flat(grads):
 def one_minus_cosine(mine, theirs, extra=0.0):
     a, b = flat(mine), flat(theirs)
     return 1 - a @ b / (a.norm() * b.norm() + extra)
-
-
-def layer_cosines(mine, theirs):
-    return torch.stack([(mine[n] * theirs[n]).sum() / mine[n].norm() / theirs[n].norm() for n in mine])
-
-
-def adam(
-    slopes, signed, beta1=0.9, beta2=0.999, eps=1e-8, fix_m=True, fix_v=True, root=math.sqrt, inside=0.0, late=False
-):
-    """Adam's lengths, and those of the usual slips."""
-    m, v, lengths = 0.0, 0.0, []
-    for t, slope in enumerate(slopes, start=1):
-        g = math.copysign(1.0, slope) if signed else slope
-        m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
-        share = 1 - beta2**t if fix_v else 1
-        below = (root(v) + eps) / root(share) if late else root(v / share + inside) + eps
-        lengths.append(abs(m / (1 - beta1**t if fix_m else 1) / below))
-    return lengths
-
-
-def adam_of_torch(slopes, signed, dtype=torch.float64):
-    pixel = torch.zeros(1, dtype=dtype, requires_grad=True)
-    optimiser, at, lengths = torch.optim.Adam([pixel], lr=0.1), 0.0, []
-    for slope in slopes:
-        pixel.grad = torch.tensor([slope], dtype=dtype)
-        if signed:
-            pixel.grad.sign_()
-        optimiser.step()
-        lengths.append(abs(pixel.item() - at) / 0.1)
-        at = pixel.item()
-    return lengths
 
 
 def squares(mine, theirs, skip=""):
@@ -195,18 +163,6 @@ def damped_step(J, r, damping, outer=False, sign=-1, power=1, slope=None):
     return torch.linalg.solve(
         bend + damping**power * torch.eye(len(bend)).to(J), sign * (J.T @ r if slope is None else slope)
     )
-
-
-def pushed(r, x, v):
-    """J v, row by row."""
-    return torch.stack([(torch.autograd.grad(part, x, retain_graph=True)[0] * v).sum() for part in r])
-
-
-def twice(r, x, v):
-    """J v by two passes: J^T u, differentiated by u."""
-    u = torch.zeros_like(r, requires_grad=True)
-    (back,) = torch.autograd.grad(r, x, u, create_graph=True)
-    return torch.autograd.grad(back, u, v)[0]
 
 
 def persuade(model, picture, target, steps=50, sign=1, rate=0.02, by=torch.optim.Adam, inside=True, start=None):
@@ -594,164 +550,6 @@ def with_a_mark(function, which):
 
 
 WRONG = {
-    "04.cosine": [
-        (lambda a, b: 1 - one_minus_cosine(a, b), "take it from 1"),
-        (lambda a, b: one_minus_cosine(a, b) - 1, "ends at -1"),
-        (lambda a, b: 1 - layer_cosines(a, b).mean(), "mean of one cosine a layer"),
-        (lambda a, b: (1 - layer_cosines(a, b)).sum(), "one distance a layer"),
-        (lambda a, b: 1 - layer_cosines(a, b).sum(), "adds up one cosine a layer"),
-        (
-            lambda a, b: 1 - flat(a) @ flat(b) / sum(a[n].norm() * b[n].norm() for n in a),
-            "multiplied the lengths layer by layer",
-        ),
-        (
-            lambda a, b: 1 - flat(a) @ flat(b) / sum(g.norm() for g in a.values()) / sum(g.norm() for g in b.values()),
-            "Add their squares",
-        ),
-        (lambda a, b: 1 - flat(a) @ flat(b) / (flat(a).norm() * flat(b).norm()) ** 2, "take the roots"),
-        (lambda a, b: 1 - flat(a) @ flat(b), "Not divided"),
-        (lambda a, b: 1 - torch.cosine_similarity(*(torch.cat([*g.values()]).flatten() for g in (a, b)), 0), "by name"),
-        (
-            lambda a, b: (flat(a) - flat(b)).square().sum(),
-            "as in DLG. Let the client send the same update 1,000 times",
-        ),
-        (lambda a, b: (flat(a) - flat(b)).norm(), "root of the squared distance"),
-        (lambda a, b: (flat(a) - flat(b)).square().mean(), "mean squared difference"),
-        (lambda a, b: (flat(a) / flat(a).norm() - flat(b) / flat(b).norm()).square().sum(), "2 - 2 cos"),
-        (lambda a, b: one_minus_cosine(a, b, extra=1e-8), "10,000 times as short"),
-        (
-            lambda a, b: one_minus_cosine(a, b) if flat(b).norm() < 10 else flat(b).norm(),
-            "1,000 times as long, and yours",
-        ),
-        (lambda a, b: 1 - a["stem"] @ b["stem"].T, "Give one number"),
-        (lambda a, b: torch.tensor(math.nan), "yours gives nan"),
-        (0.5, "Give a function"),
-    ],
-    "04.decibels": [
-        (("A", "C", "SSIM"), "A is the reconstruction itself"),
-        (("C", "B", "SSIM"), "C is the photograph, darkened"),
-        (("D", "C", "SSIM"), "from the gradient of the Swin"),
-        (("E", "C", "SSIM"), "The first answer is one of the letters A to D; yours is 'e'"),
-        (("B", "A", "SSIM"), "Look at A"),
-        (("B", "B", "SSIM"), "B is plain grey"),
-        (("B", "D", "SSIM"), "its PSNR is not A's"),
-        (("B", "the dark one", "SSIM"), "The second answer is one of the letters A to D; yours is 'the dark one'"),
-        (("B", "C", "PSNR"), "this is the student's mistake"),
-        (("B", "C", "MSE"), "where one is the same, so is the other"),
-        (("B", "C", "LPIPS"), "The third answer is 'PSNR', 'MSE' or 'SSIM'; yours is 'lpips'"),
-        (("B", "C"), "Give three answers"),
-        ("BC SSIM", "Give three answers"),
-        (3, "Give three answers"),
-    ],
-    "04.tuning": [
-        ("A", "they would need no attack"),
-        ("B", "That can be computed, and misleads"),
-        ("C", "The loss contains the weight itself"),
-        ("E", "Give one of the letters A to D; yours is 'e'"),
-        (["B", "D"], "Give one letter"),
-        (4, "Give one of the letters A to D; yours is '4'"),
-    ],
-    "04.failure": [
-        ({"A"}, "You may sign C: it compares two networks under one attack"),
-        ({"C"}, "You may sign A: it says what was run"),
-        ({"A", "B", "C"}, "Do not sign B: the closed form of lab 00"),
-        ({"A", "C", "D"}, "Do not sign D: one attack was run"),
-        ({"A", "C", "E"}, "Do not sign E: no trained network was attacked"),
-        ({"A", "C", "F"}, "'F' is none of the statements"),
-        ("D", "Do not sign D"),
-        (set(), "You may sign A"),
-        ("A and C", "Give a set of letters, such as {'A', 'B'}; this is a str"),
-        (2, "this is a int"),
-    ],
-    "04.sign": [
-        (lambda s, signed: adam(s, signed, fix_m=False, fix_v=False), "has length 3.16"),
-        (lambda s, signed: adam(s, signed, fix_m=False), "You correct v for its beginning at 0, and not m"),
-        (lambda s, signed: adam(s, signed, fix_v=False), "You correct m for its beginning at 0, and not v"),
-        (lambda s, signed: [1.0] * len(s) if signed else adam(s, False), "you took the sign of the step"),
-        (lambda s, signed: adam(s, signed, inside=1e-8, eps=0.0), "eps stands under the root"),
-        (lambda s, signed: adam(s, signed, eps=0.0), "eps is missing"),
-        (lambda s, signed: adam(s, signed, late=True), "before you corrected"),
-        (lambda s, signed: adam(s, signed, root=float), "The root is missing"),
-        (lambda s, signed: adam(s, signed, beta2=0.0), "remembers the large gradients of long ago"),
-        (lambda s, signed: adam(s, signed, beta1=0.0), "Your m holds the last gradient alone"),
-        (lambda s, signed: adam(s, signed, beta1=0.999, beta2=0.9), "swapped"),
-        (lambda s, signed: lab_04.adam([math.copysign(1, a) for a in s] if signed else s, s), "the sign for m alone"),
-        (lambda s, signed: lab_04.adam(s, [math.copysign(1, a) for a in s] if signed else s), "the sign for v alone"),
-        (lambda s, signed: adam(s, False), "You took no sign"),
-        (lambda s, signed: adam(s, True), "unasked"),
-        (lambda s, signed: adam(s, not signed), "the other way round"),
-        (lambda s, signed: [m * a for m, a in zip(adam(s, signed), s, strict=True)], "never negative"),
-        (lambda s, signed: [0.1 * a for a in adam(s, signed)], "step 1 has length 1, and yours 0.1."),
-        (lambda s, signed: [math.nan] * len(s), "and yours nan"),
-        (lambda s, signed: adam(s, signed)[1:], "6 here, and yours is 5 numbers"),
-        (lambda s, signed: adam(s, signed)[-1], "yours is a float"),
-        ([1.0], "Give a function"),
-    ],
-    "04.batchnorm": [
-        (lambda x: x, "That is x itself"),
-        (lambda x: x + 0.01, "too easy"),
-        (lambda x: x + torch.linspace(0, 3, 8), "each pixel in its own way"),
-        (lambda x: x * torch.linspace(1, 2, 4).view(4, 1, 1, 1), "each image in its own way"),
-        (lambda x: x + torch.linspace(1, 2, 4).view(4, 1, 1, 1), "each image in its own way"),
-        (lambda x: torch.nn.functional.instance_norm(x), "each image in its own way"),
-        (lambda x: -3 * x, "negative factor"),
-        (lambda x: 1 - x, "in eval mode by"),
-        (lambda x: 0 * x + 7, "the same everywhere"),
-        (lambda x: 0.01 * x, "eps under its root"),
-        (lambda x: x + 1e6, "rounds off"),
-        (lambda x: x.flip(-1), "no shift or stretch"),
-        (lambda x: x**2, "no shift or stretch"),
-        (lambda x: x / 0, "NaN or infinity"),
-        (lambda x: x.mean((0, 2, 3)), "yours is one of (3,)"),
-        (lambda x: 3.0, "yours is a float"),
-        (torch.zeros(4, 3, 8, 8), "Give a function"),
-    ],
-    "04.eval_scale": [
-        (1.0, "Very nearly!"),
-        (1, "Very nearly!"),
-        (math.sqrt(1 + 1e-5), "*divides*"),
-        (1 / (1 + 1e-5), "not by a variance"),
-        (1 / (1 + math.sqrt(1e-5)), "Add first"),
-        (1 / math.sqrt(1e-5), "A fresh running variance is not 0"),
-        (0.99, "0.99 is not it"),
-        (math.nan, "nan is not it"),
-        (True, "this is a bool"),
-        ("1 - 5e-6", "this is a str"),
-    ],
-    "04.push": [
-        (lambda r, x, v: torch.autograd.grad(r, x, torch.ones_like(r))[0], "the halfway house"),
-        (lambda r, x, v: torch.autograd.grad(r, x, v.flatten())[0].flatten(), "That is J^T v"),
-        (
-            lambda r, x, v: torch.autograd.grad(r, x, pushed(r, x, v), retain_graph=True)[0].flatten(),
-            "one product too many",
-        ),
-        (pushed, "6 times backward through r"),
-        (lambda r, x, v: pushed(r, x, x.detach()), "That is J times x"),
-        (lambda r, x, v: -pushed(r, x, v), "The sign is wrong"),
-        (lambda r, x, v: pushed(r, x, v) + 5e-4, "as finite differences are"),
-        (lambda r, x, v: 3 * pushed(r, x, v), "Compare with J"),
-        (lambda r, x, v: torch.autograd.grad(r, x, torch.ones_like(r)), "a tuple"),
-        (7, "Give a function"),
-    ],
-    "04.label": [
-        (lambda rows: rows.sum(1).argmin(), "iDLG's rule"),
-        (lambda rows: rows.mean(1).argmin(), "iDLG's rule"),
-        (lambda rows: rows.sum(1).argmax(), "its sum is the smallest"),
-        (lambda rows: rows.sum(1).abs().argmax(), "LayerNorm makes them sum to 0"),
-        (lambda rows: rows.amin(1).argmin(), "GradViT's rule"),
-        (lambda rows: rows.argmin() // rows.shape[1], "GradViT's rule"),
-        (lambda rows: rows.amax(1).argmax(), "a wrong class, always"),
-        (lambda rows: rows.amax(1).argmin(), "features of both signs give every row"),
-        (lambda rows: (rows < 0).sum(1).argmax(), "count the negative"),
-        (lambda rows: rows.norm(dim=1).argmin(), "shortest row"),
-        (lambda rows: (rows @ rows[0]).argmin(), "compare each with each"),
-        (lambda rows: rows.argmin(), "classes are 0 to 4, and yours says"),
-        (lambda rows: 2.5, "classes are 0 to 4, and yours says 2.5"),
-        (lambda rows: rows.argmin(1), "Yours has the shape (5,)"),
-        (lambda rows: rows.sum(1) < 0, "Yours has the shape (5,)"),
-        (lambda rows: 2, "stretched by a number"),
-        (2, "Give a function"),
-    ],
     "05.theorem": [
         (lambda w, g: g.T @ w, "transpose"),
         (lambda w, g: w[:3].T @ g[:3], "the part of q alone"),
@@ -2033,26 +1831,6 @@ WRONG = {
 
 
 RIGHT = {  # other ways than the lab's own
-    "04.cosine": [
-        one_minus_cosine,
-        lambda a, b: one_minus_cosine(a, b).item(),
-        lambda a, b: 1 - torch.cosine_similarity(flat(a), flat(b), dim=0),
-        lambda a, b: (flat(a) / flat(a).norm() - flat(b) / flat(b).norm()).square().sum() / 2,
-        lambda a, b: objectives.cosine_distance(None, a, Leak(b, 1, (3, 32, 32))),
-    ],
-    "04.decibels": [["b", "c", "ssim"], (" B", "C ", "SSIM"), np.array(["B", "C", "SSIM"])],
-    "04.tuning": ["d", {"D"}, ["D"], np.array("D")],
-    "04.failure": [["C", "A"], ("a", "c"), {"A": 1, "C": 2}.keys(), np.array(["A", "C"])],
-    "04.sign": [adam, adam_of_torch, lambda s, signed: torch.tensor(adam_of_torch(s, signed, torch.float32))],
-    "04.batchnorm": [
-        lambda x: 2 * x,
-        lambda x: x + 1,
-        lambda x: x.mul_(3).add_(7),
-        lambda x: x * torch.tensor([1.0, 2.0, 3.0]).view(3, 1, 1),
-        lambda x: torch.cat([x[:, :2], 5 * x[:, 2:]], dim=1),
-        torch.nn.BatchNorm2d(3),
-    ],
-    "04.eval_scale": [0.999995, 1 / math.sqrt(1 + 1e-5), torch.nn.BatchNorm2d(1).eval()(torch.ones(1, 1, 1, 1))],
     "06.april": [
         lambda a, b, k: squares(a, b) - k * position_cosine(a, b),
         lambda a, b, k: (squares(a, b) - k * position_cosine(a, b)).item(),
@@ -2071,14 +1849,6 @@ RIGHT = {  # other ways than the lab's own
         lambda c, f: np.ceil(np.log(f) / np.log1p(2 / (c**2 - 1))),
     ],
     "06.steps": [stays, lambda curve, bar: None if stays(curve, bar) is None else torch.tensor(stays(curve, bar))],
-    "04.push": [twice, lambda r, x, v: twice(r, x, v).detach().numpy()],
-    "04.label": [
-        lambda rows: rows.norm(dim=1).argmax(),
-        lambda rows: rows.abs().sum(1).argmax().item(),
-        lambda rows: ((rows @ rows.T) < 0).sum(1).argmax()[None],
-        lambda rows: int((rows @ rows.T).fill_diagonal_(0).sum(1).argmin()),
-        lambda rows: next(i for i, r in enumerate(rows) if all(r @ q < 0 for j, q in enumerate(rows) if j != i)),
-    ],
     "07.joints": [
         joint_norms,
         lambda x, p: joint_norms(x, p).item(),
@@ -2391,32 +2161,6 @@ def test_an_open_exercise_is_no_error(name, unwritten):
 
 def test_the_readers_own_error_is_shown():
     assert "stopped with ZeroDivisionError" in checks.verify("05.noise", lambda g, r: 1 / 0).why
-
-
-@pytest.mark.parametrize("signed", [False, True])
-def test_adam_by_hand_is_adam_of_torch(signed):
-    for slopes in [*lab_04.GRADIENTS, [0.3, -2.0, 1e-3, 5.0, -1e-8] * 4]:
-        given = [math.copysign(1.0, s) for s in slopes] if signed else slopes
-        assert lab_04.adam(given, given) == pytest.approx(adam_of_torch(slopes, signed), rel=1e-6)
-
-
-@pytest.mark.parametrize(("training", "low", "high"), [(True, 0.0, 1e-4), (False, 7.0, 20.0)])
-def test_a_fresh_batchnorm_sees_a_stretch_in_eval_mode_only(training, low, high):
-    x = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    assert low <= lab_04.seen_apart(x, 3 * x + 7, training) <= high
-
-
-def test_the_gradients_of_the_label_exercise_are_those_of_a_linear_layer():
-    for truth, probabilities, features in lab_04.LAST_LAYERS:
-        weight = (
-            torch.outer(torch.tensor(probabilities).log(), torch.tensor(features))
-            / torch.tensor(features).square().sum()
-        )
-        weight.requires_grad_()  # logits are the log probabilities
-        loss = torch.nn.functional.cross_entropy((weight @ torch.tensor(features))[None], torch.tensor([truth]))
-        assert torch.allclose(
-            torch.autograd.grad(loss, weight)[0], lab_04._rows(truth, probabilities, features), atol=1e-6
-        )
 
 
 def test_the_network_to_convince_doubts_its_targets_and_is_blind_to_the_last_column():
