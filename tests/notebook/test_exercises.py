@@ -33,27 +33,6 @@ def flat(grads):
     return torch.cat([g.flatten() for _, g in sorted(grads.items())])
 
 
-def one_minus_cosine(mine, theirs, extra=0.0):
-    a, b = flat(mine), flat(theirs)
-    return 1 - a @ b / (a.norm() * b.norm() + extra)
-
-
-def squares(mine, theirs, skip=""):
-    return sum((mine[n] - theirs[n]).square().sum() for n in theirs if n != skip)
-
-
-def position_cosine(mine, theirs):
-    return torch.cosine_similarity(mine["pos_embed"].flatten(), theirs["pos_embed"].flatten(), dim=0)
-
-
-def valley(rate, factor):
-    return math.ceil(math.log(factor) / -math.log(rate))
-
-
-def stays(curve, bar, above=lambda dB, bar: dB >= bar):
-    return next((s for k, (s, _) in enumerate(curve) if all(above(dB, bar) for _, dB in curve[k:])), None)
-
-
 def attack(*bugs, show=lambda model, pixels: pixels, side=torch.logical_not, read=signals.margin, end=None):
     """The mended attack of lab 02, with some of the four bugs left in it, or with others."""
 
@@ -550,134 +529,6 @@ def with_a_mark(function, which):
 
 
 WRONG = {
-    "05.theorem": [
-        (lambda w, g: g.T @ w, "transpose"),
-        (lambda w, g: w[:3].T @ g[:3], "the part of q alone"),
-        (lambda w, g: w[:6].T @ g[:6], "The part of v is missing"),
-        (lambda w, g: sum(w[i : i + 3] @ g[i : i + 3] for i in (0, 3, 6)), "Transpose the weight"),
-        (lambda w, g: w @ g.T, "yours is (9, 9)"),
-    ],
-    "05.noise": [
-        (lambda g, r: r * g.norm(), "ten times too large"),
-        (lambda g, r: r * g.norm() / g.numel(), "sqrt(n)"),
-        (lambda g, r: (r * g.norm() / g.numel() ** 0.5) ** 2, "variance"),
-        (lambda g, r: r * g.std(), "norm, not the standard deviation"),
-    ],
-    "05.width": [
-        (lambda w, s, p: max(0, (s // p) ** 2 - w), "LayerNorm"),
-        (lambda w, s, p: (s // p) ** 2 - (w - 1), "fewer than no directions"),
-        (lambda w, s, p: w <= (s // p) ** 2, "how many directions"),
-        (lambda w, s, p: max(0, s // p - (w - 1)), "it should be"),
-    ],
-    "05.rank": [
-        (lambda n, p: (n - 1) ** 2, "3 p^2"),
-        (lambda n, p: 2 * n - 1, "what the embedding shows"),
-        (lambda n, p: n * n - 1, "no embedding at all"),
-        (lambda n, p: 0, "hides nothing"),
-    ],
-    "05.design": [
-        (lambda n, k: n - k, "column of ones"),
-        (lambda n, k: 1, "is safe, but"),
-        (lambda n, k: n, "at the largest rank"),
-        (lambda n, k: None, "Nothing is written yet"),
-    ],
-    "05.clients": [
-        ({"b", "c"}, "well conditioned"),
-        ({"a", "c"}, "still known"),
-        ({"a", "b"}, "only badly conditioned"),
-        ({"a", "b", "c", "d"}, "hides n - rank"),
-        ({"a", "b", "c", "e"}, "drowns every singular value"),
-        ({"a", "b", "c", "f"}, "equations for one image"),
-        ({"a", "g"}, "There is no 'g'"),
-        (3, "Give a set of letters"),
-    ],
-    "06.april": [
-        (lambda a, b, k: squares(a, b) + k * position_cosine(a, b), "The sign is turned"),
-        (lambda a, b, k: squares(a, b) + k * (1 - position_cosine(a, b)), "without the 1"),
-        (lambda a, b, k: squares(a, b) - position_cosine(a, b), "left alpha out"),
-        (lambda a, b, k: k * squares(a, b) - position_cosine(a, b), "not the distance"),
-        (lambda a, b, k: k * (squares(a, b) - position_cosine(a, b)), "weighs the cosine alone"),
-        (lambda a, b, k: squares(a, b), "DLG's"),
-        (lambda a, b, k: -k * position_cosine(a, b), "the position term alone"),
-        (lambda a, b, k: squares(a, b) - k * (1 - one_minus_cosine(a, b)), "Your cosine is over all gradients"),
-        (
-            lambda a, b, k: squares(a, b) - k * torch.cosine_similarity(a["pos_embed"], b["pos_embed"], -1).mean(),
-            "averaged a cosine a token",
-        ),
-        (
-            lambda a, b, k: squares(a, b) - k * torch.cosine_similarity(a["pos_embed"], b["pos_embed"], -1),
-            "Give one number; this has the shape",
-        ),
-        (
-            lambda a, b, k: squares(a, b) - k * (a["pos_embed"] * b["pos_embed"]).sum(),
-            "Divide the product by both lengths",
-        ),
-        (lambda a, b, k: squares(a, b) ** 0.5 - k * position_cosine(a, b), "do not take its root"),
-        (lambda a, b, k: (flat(a) - flat(b)).square().mean() - k * position_cosine(a, b), "takes their mean"),
-        (lambda a, b, k: sum((a[n] - b[n]).norm() for n in a) - k * position_cosine(a, b), "GradViT's distance"),
-        (lambda a, b, k: squares(a, b, skip="pos_embed") - k * position_cosine(a, b), "pos_embed's among them"),
-        (
-            lambda a, b, k: (a["pos_embed"] - b["pos_embed"]).square().sum() - k * position_cosine(a, b),
-            "yours over pos_embed's alone",
-        ),
-        (2.0, "Give a function"),
-    ],
-    "06.twin": [
-        (lambda image: image, "That is the image itself"),
-        (lambda image: image * 0.99, "but for a few hundredths"),
-        (lambda image: image.flip(-1), "mirrored the inside of the patches"),
-        (lambda image: image.flip(-2).flip(-1), "mirrored the inside of the patches"),
-        (lambda image: image.transpose(-1, -2), "turned the inside of the patches over"),
-        (lambda image: image.roll(4, dims=-1), "the patches are cut through"),
-        (lambda image: image.roll((1, 1), dims=(-1, -2)), "the patches are cut through"),
-        (lambda image: image.unflatten(-1, (4, 8)).flip(-1).flatten(-2), "mirrored the inside"),
-        (lambda image: image.unflatten(-1, (4, 8)).roll(1, -1).flatten(-2), "moved pixels within their patches"),
-        (lambda image: torch.cat([image[..., :8], image[..., :24]], -1), "is there twice"),
-        (lambda image: 1 - image, "changed the pixels themselves"),
-        (lambda image: image.flip(1), "moved pixels within their patches"),
-        (torch.rand_like, "changed the pixels themselves"),
-        (lambda image: image + 1, "must stay in [0, 1]"),
-        (lambda image: image[0], "yours is one of (3, 32, 32)"),
-        (lambda image: 3.0, "yours is a float"),
-        (torch.zeros(1, 3, 32, 32), "Give a function"),
-    ],
-    "06.frozen": [
-        ({"a", "b", "c", "d"}, "twin data"),
-        ({"a", "b", "c", "e"}, "A second failure agrees"),
-        ({"a", "b", "c", "f"}, "a stronger defence"),
-        ({"b", "c"}, "an attack that gets through"),
-        ({"a", "c"}, "another cause"),
-        ({"a", "b"}, "Freezing alone does not protect"),
-        ({"a", "b", "c", "g"}, "the findings are a to f"),
-        (3, "Give a set of letters"),
-    ],
-    "06.valley": [
-        (lambda c, f: valley((c - 1) / (c + 1), f), "where its square belongs"),
-        (lambda c, f: valley((c**2 - 1) / c**2, f), "step length of 1 / s_1^2"),
-        (lambda c, f: valley((c**2 - 1) / (c**2 + 1), f) - 1, "Round up"),
-        (lambda c, f: math.log(f) / math.log((c**2 + 1) / (c**2 - 1)), "Give whole steps"),
-        (lambda c, f: valley((c**2 - 1) / (c**2 + 1), f) + 1, "One step too many"),
-        (lambda c, f: valley((c**2 - 1) / (c**2 + 1), f**2), "not by its square"),
-        (lambda c, f: valley((c**2 - 1) / (c**2 + 1), f**0.5), "shrinks with its square is the loss"),
-        (lambda c, f: c**2, "steps_needed(3, 10): "),
-        (5, "Give a function"),
-    ],
-    "06.steps": [
-        (lambda curve, bar: next((s for s, dB in curve if dB >= bar), None), "falls below it again"),
-        (lambda curve, bar: stays(curve, bar, lambda a, b: a > b), "At the bar counts"),
-        (lambda curve, bar: stays(curve, bar) or None, "Is 0 taken for nothing?"),
-        (lambda curve, bar: curve[-1][0], "It is there at 40, but at 30 already"),
-        (lambda curve, bar: max(s for s, dB in curve if dB < bar), "still below"),
-        (lambda curve, bar: math.inf if stays(curve, bar) is None else stays(curve, bar), "give None, not inf"),
-        (
-            lambda curve, bar: min(
-                s for s, dB in curve[max([0, *(k + 1 for k, c in enumerate(curve[:-1]) if c[1] < bar)]) :]
-            ),
-            "give None, not",
-        ),
-        (lambda curve, bar: "30", "this is a str"),
-        (30, "Give a function"),
-    ],
     "07.joints": [
         (lambda x, p: total_variation(x), "That is total variation, as Inverting Gradients"),
         (lambda x, p: total_variation_norm(x), "That is total variation, as DeepInversion"),
@@ -1831,24 +1682,6 @@ WRONG = {
 
 
 RIGHT = {  # other ways than the lab's own
-    "06.april": [
-        lambda a, b, k: squares(a, b) - k * position_cosine(a, b),
-        lambda a, b, k: (squares(a, b) - k * position_cosine(a, b)).item(),
-        lambda a, b, k: (flat(a) - flat(b)).norm() ** 2 - k * position_cosine(a, b),
-    ],
-    "06.twin": [
-        lambda image: image.roll(16, dims=-2),
-        lambda image: torch.cat([image[..., 16:], image[..., :16]], dim=-1),
-        lambda image: image.unflatten(-1, (4, 8)).flip(-2).flatten(-2),
-        lambda image: image.unflatten(-1, (4, 8))[..., torch.tensor([1, 0, 2, 3]), :].flatten(-2),
-    ],
-    "05.clients": [{"a", "b", "c"}, ["C", "a", "b"], "abc"],
-    "06.frozen": [{"a", "b", "c"}, ["C", "a", "b"], "abc"],
-    "06.valley": [
-        lambda c, f: valley((c**2 - 1) / (c**2 + 1), f),
-        lambda c, f: np.ceil(np.log(f) / np.log1p(2 / (c**2 - 1))),
-    ],
-    "06.steps": [stays, lambda curve, bar: None if stays(curve, bar) is None else torch.tensor(stays(curve, bar))],
     "07.joints": [
         joint_norms,
         lambda x, p: joint_norms(x, p).item(),

@@ -1,0 +1,101 @@
+"""Lab 05: noise, the rank rule, whose photograph can be computed; deeper, the theorem by hand and a width that protects."""
+
+from __future__ import annotations
+
+import torch
+
+from privlab.notebook.kit import Check, function, some
+
+noise = function(
+    lambda g, relative: relative * g.norm() / g.numel() ** 0.5,
+    [(torch.full((100,), 3.0), 0.1), (torch.tensor([3.0, -4.0]), 0.5)],
+    {
+        "That is relative * |g|: each of the numbers gets noise, so the noise as a whole would be too large, ten times for 100 numbers.":
+            lambda g, relative: relative * g.norm(),
+        "That divides by the count; a sum of n squares grows with n, its root with sqrt(n).":
+            lambda g, relative: relative * g.norm() / g.numel(),
+        "That is the variance; give the standard deviation.": lambda g, relative: (relative * g.norm()) ** 2 / g.numel(),
+        "That ignores how large the gradient is.": lambda g, relative: relative,
+        "A gradient whose numbers are all the same does not vary, yet it has a norm: use the norm, not the standard deviation, of its "
+        "numbers.": lambda g, relative: relative * g.std(),
+    },
+    "What is the squared norm of the whole noise, and how many numbers share it?",
+)  # fmt: skip
+rank = function(
+    lambda side, patch: min(3 * patch**2, (side - 1) ** 2),
+    [(4, 8), (2, 16), (8, 4), (14, 16)],
+    {
+        "A patch has only 3 p^2 numbers, so no more than that can be hidden.": lambda side, patch: (side - 1) ** 2,
+        "That is the rank, what the embedding shows; the question is what it hides.": lambda side, patch: 2 * side - 1,
+        "That is the count for no embedding at all.": lambda side, patch: side**2 - 1,
+        "That many combinations exist in all; most of them the embedding does see.": lambda side, patch: side**2,
+        "A random embedding hides nothing; this one is a function of the row plus a function of the column.":
+            lambda side, patch: 0,
+    },
+    "Rows sum to zero and columns sum to zero: how many free entries does the table then have?",
+)  # fmt: skip
+design = function(
+    lambda patches, k: patches - 1 - k,
+    [(16, 10), (16, 1), (64, 40), (16, 15)],
+    {
+        "That hides one direction too few: the column of ones takes a rank as well.": lambda patches, k: patches - k,
+        "That is safe, but more is, too, and a richer embedding helps the task.": lambda patches, k: 1,
+        "So many directions are hidden. Asked for is the rank of the embedding that hides them.": lambda patches, k: k,
+    },
+    "[E 1] hides patches - rank[E 1] directions; you need k, at the largest rank of E.",
+)
+clients = some(
+    {
+        "a": "bfloat16 keeps 8 significant digits of a binary number. With such a well conditioned system they are enough. Try it at the "
+        "desk.",
+        "b": "One client withholds a gradient, and the embedding itself is still known: the server sent it. What does the second system "
+        "need?",
+        "c": "Look at the chart of fixed embeddings again. One of them hides nothing, and is only badly conditioned: float64 is enough.",
+    },
+    {
+        "d": "(d) Rank 4 hides n - rank[E 1] = 11 directions of each patch, however many digits are sent.",
+        "e": "(e) So much noise drowns every singular value: the picture is no better than the mean photograph.",
+        "f": "(f) Both systems are equations for one image. The mean of two gradients solves neither for the one nor for the other.",
+    },
+)
+
+# -- deeper ----------------------------------------------------------------------------------------------------------------
+
+QKV, DQKV = torch.randn(2, 3, 3, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+theorem = function(
+    lambda weight, gradient: weight.T @ gradient,
+    [(QKV.flatten(0, 1), DQKV.flatten(0, 1))],  # (3 width, width)
+    {
+        "That is the transpose: the transposed weight stands on the left, its gradient on the right.": lambda w, g: g.T @ w,
+        "That is the part of q alone: sum over query, key and value.": lambda w, g: w[:3].T @ g[:3],
+        "The part of v is missing: all three projections read the same tokens.": lambda w, g: w[:6].T @ g[:6],
+        "Transpose the weight: dL/dZ = dQ Wq + ..., so Wq^T stands in front after transposing.": lambda w, g: (QKV @ DQKV).sum(0),
+        "Transpose the weight, not its gradient.": lambda w, g: (QKV @ DQKV.mT).sum(0),
+    },
+    "B is (width, width). Write it out for the query alone first: Wq^T dWq.",
+)  # fmt: skip
+width = function(
+    lambda width, size, patch: max(0, (size // patch) ** 2 - (width - 1)),
+    [(768, 224, 16), (192, 224, 16), (98, 224, 16), (192, 224, 32), (16, 32, 4)],
+    {
+        "One too few: each g_i has come back through a LayerNorm, so its numbers sum to zero and there is one equation fewer than the "
+        "width. Count the rank in the cell above.": lambda width, size, patch: max(0, (size // patch) ** 2 - width),
+        "A system cannot leave fewer than no directions open.": lambda width, size, patch: (size // patch) ** 2 - (width - 1),
+        "The other way round: patches are unknowns, width counts equations.":
+            lambda width, size, patch: max(0, width - (size // patch) ** 2),
+        "Say how many directions are open, not only whether there are any.":
+            lambda width, size, patch: (size // patch) ** 2 >= width,
+        "A 32-pixel image in patches of 4 has 64 patches, not 8.": lambda width, size, patch: max(0, size // patch - (width - 1)),
+    },
+    "How many patches are there, and how many equations has each pixel column?",
+)  # fmt: skip
+
+CHECKS: dict[str, Check] = {
+    "05.theorem": theorem,
+    "05.width": width,
+    "05.noise": noise,
+    "05.rank": rank,
+    "05.design": design,
+    "05.clients": clients,
+}
+DEEPER = {"the_two_theorems": ("05.theorem",), "width_and_noise": ("05.width",)}
