@@ -160,23 +160,3 @@ def test_no_answer_that_is_spoilt_is_right(name):
 @pytest.mark.parametrize(("name", "answer"), WORDS)
 def test_other_words_for_a_right_answer_are_right(name, answer):
     assert checks.verify(name, answer).passed
-
-
-def poincare(z, t, end=lambda x: x, guard=0.0):
-    u = z / (z.abs().sum() + guard)
-    v = (torch.nn.functional.one_hot(torch.tensor(t), len(z)) - 1e-4).clamp(0, 1)
-    return end(torch.arccosh(1 + 2 * (u - v).square().sum() / ((1 - u.square().sum()) * (1 - v.square().sum()))))
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        lambda z, t: poincare(z, t, torch.nan_to_num),
-        lambda z, t: poincare(z, t, torch.nan_to_num, 1e-9),
-        lambda z, t: poincare(z, t, lambda x: torch.nan_to_num(x, 0.0, posinf=100.0)),
-        lambda z, t: poincare(z, t, lambda x: x if x.isfinite() else torch.zeros(())),
-        lambda z, t: poincare(z, t, lambda x: x.clamp(max=1e4).nan_to_num()),
-    ],
-)
-def test_a_number_in_the_place_of_none_is_no_distance(answer):
-    assert "does not tell the search where to go" in checks.verify("11.poincare", answer).why
