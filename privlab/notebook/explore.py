@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from statistics import median
 
 import ipywidgets
@@ -59,21 +59,22 @@ class Explorer(Live):
             _tag(name, [values[at] for at in there], there.index(rest))
             for (name, values), there, rest in zip(self.options.items(), places, self.start, strict=True)
         ]
-        notes = []
+        note = ""
         if len(frames) < self.settings:
-            notes = [f"Here are {len(frames)} of {self.settings:,} settings, drawn beforehand. The notebook draws all."]
-            notes += ["One control moves at a time: the others go back."] * (len(self.options) > TOGETHER)
+            note = f"Here are {len(frames)} of {self.settings:,} settings, drawn beforehand. The notebook draws all."
+        if len(frames) < math.prod(map(len, places)):
+            note += " One control moves at a time: the others go back."
         shown = {
             tuple(there.index(at) for there, at in zip(places, setting, strict=True)): frame
             for setting, frame in sorted(frames.items())
         }
-        return pages.turning(controls, shown, " ".join(notes))
+        return pages.turning(controls, shown, note)
 
     def frames(self, seconds: float, room: int) -> dict[Setting, str]:
         """HTML by setting. Drawing goes on by whole rows of the grid, and stops before the first that takes more time or room.
 
-        First come two positions of each control, then all words, then the ends and middles of numbers.
-        Raises RuntimeError that names the setting, if drawing it failed.
+        First come two positions of each control, then all words, then the ends and middles of numbers. Raises RuntimeError that names the
+        setting, if drawing it failed.
         """
         began = time.thread_time()
         made = {self.start: self._frame(self.start)}
@@ -82,23 +83,40 @@ class Explorer(Live):
             _order(len(values), at, number)
             for values, at, number in zip(self.options.values(), self.start, numeric, strict=True)
         ]
-        chosen = [order[:1] for order in orders]
+        chosen, alone = [order[:1] for order in orders], self._alone(seconds)
 
         def lag(axis: int) -> tuple[bool, bool, float]:
             return len(chosen[axis]) > 1, numeric[axis], len(chosen[axis]) / len(orders[axis])
 
         while growing := [axis for axis, order in enumerate(orders) if len(chosen[axis]) < len(order)]:
             axis = min(growing, key=lag)
-            places = [[at] for at in self.start] if len(orders) > TOGETHER else [*chosen]
+            places = [[at] for at in self.start] if alone else [*chosen]
             places[axis] = [orders[axis][len(chosen[axis])]]
             row = [*itertools.product(*places)]
-            drawing = median(self.seconds) * sum(setting not in self.drawn for setting in row)
             length = sum(map(len, made.values())) / len(made) * (len(made) + len(row))
-            if time.thread_time() - began + drawing > seconds or length > room:
+            if time.thread_time() - began + self._cost(row) > seconds or length > room:
                 break
             made |= {setting: self._frame(setting) for setting in row}
             chosen[axis].append(places[axis][0])
         return made
+
+    def _alone(self, seconds: float) -> bool:
+        """Whether one control moves at a time, as there are many, or as all settings within a small corner would show less than that.
+
+        A sweep of the controls has drawn most settings with one control elsewhere: they are there at no cost.
+        """
+        single = {
+            (*self.start[:axis], at, *self.start[axis + 1 :])
+            for axis, values in enumerate(self.options.values())
+            for at in range(len(values))
+        }
+        short = self._cost(itertools.product(*(range(len(values)) for values in self.options.values()))) > seconds
+        slow = median(self.seconds) * len(single) >= seconds >= self._cost(single)
+        return len(self.options) > TOGETHER or (short and slow)
+
+    def _cost(self, settings: Iterable[Setting]) -> float:
+        """Seconds that drawing these would take."""
+        return median(self.seconds) * sum(setting not in self.drawn for setting in settings)
 
     def _show(self, **values: Hashable) -> None:
         display(*self.at(tuple(self.options[name].index(value) for name, value in values.items())))

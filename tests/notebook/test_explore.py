@@ -28,6 +28,7 @@ def slow(monkeypatch):
         now[0] += 1
         return say(**values)
 
+    draw.calls = now
     return draw
 
 
@@ -95,6 +96,14 @@ def test_with_four_controls_one_moves_at_a_time():
     frames = box.frames(600, 10**6)
     assert len(frames) == 9 and all(sum(at != 1 for at in setting) <= 1 for setting in frames)
     assert "One control moves at a time: the others go back." in box.page(600, 10**6)
+
+
+def test_where_drawing_is_slow_one_control_moves_at_a_time_as_a_sweep_has_drawn_it(slow):
+    box = widgets.explore(slow, mode=WORDS, size=NUMBERS)
+    for control in box.controls.values():
+        for at in [*range(1, len(control.options)), 0]:
+            control.index = at
+    assert len(box.frames(10, 10**6)) == 11 and slow.calls[0] == 11
 
 
 def test_small_grids_take_of_the_time_first_and_leave_what_they_do_not_need(slow, monkeypatch):
