@@ -31,7 +31,7 @@ from dataclasses import replace
 from privlab import compute, data, experiments, ledger, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.leak import observe
-from privlab.notebook import checks, drawings, player, plots, text, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 import pandas as pd
 import torch
@@ -167,15 +167,16 @@ bet = widgets.choose("Which are recognised at the end?", list(family), many=True
 bet
 
 # %% [markdown]
-# Every network gets the same attack, the same photograph and the same number of steps. The bar below an image is its SSIM, with a finishing line in the
-# middle. In the notebook, press *Play*. Press *Pause* when something happens, and *Step* through it. The next cell finishes a race that you paused.
+# Every network gets the same attack, the same photograph and the same number of steps. The curve below an image is its SSIM so far, with a finishing
+# line in the middle. In the notebook, press *Play*. Press *Pause* when something happens, and *Step* through it. The next cell finishes a race that you paused.
 # In the book, the race is over: move the slider to step 0, and then to the right. (Click it, then use the arrow keys.)
 
 # %%
 leaks = {name: observe(network, photo, label) for name, network in networks.items()}
-race = player.race(
+race = widgets.watch(
     {name: attack.search(networks[name], leaks[name], seed=seed) for name in networks},
     truth=photo,
+    stride=5,
 )
 race
 

@@ -30,9 +30,10 @@ from itertools import pairwise
 
 from privlab import compute, experiments, ledger, metrics
 from privlab.attacks.gradient_inversion import Term, priors, quasi_newton
+from privlab.course.lab_07 import schedule_editor
 from privlab.experiments.batch_inversion import guesses, photographs, prior, vit
 from privlab.leak import observe
-from privlab.notebook import checks, drawings, plots, schedule_editor, text, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 from IPython.display import display
 
@@ -189,9 +190,7 @@ start = {"gradients": (0, 100)} | dict.fromkeys(
     ("smoothness", "patches", "statistics"), (0, 0)
 )
 mean_photograph = guesses(images)["mean_photograph"]  # made without the gradient
-editor = schedule_editor.ScheduleEditor(
-    search, images, start, mean_photograph, attack.steps
-)
+editor = schedule_editor.ScheduleEditor(search, images, start, mean_photograph)
 psnr = {time: editor.run(smoothness=span) for time, span in times.items()}
 helped = max(psnr, key=psnr.get)
 editor.run(smoothness=times[helped])  # shown again, not searched again

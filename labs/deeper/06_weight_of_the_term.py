@@ -30,7 +30,7 @@ from privlab.attacks import gradient_inversion
 from privlab.experiments import sense_of_place
 from privlab.leak import observe
 from privlab.models import april
-from privlab.notebook import player, plots, widgets
+from privlab.notebook import plots, widgets
 
 import torch
 
@@ -105,7 +105,9 @@ guess.against(-start.losses["position"])
 # Press *Play*, *Pause* or *Step*. Only you see the photograph on the right, the attack does not.
 
 # %%
-player.watch(lambda: four["april"].search(victim(), leak, seed=seed), truth=photo)
+widgets.watch(
+    {"APRIL": lambda: four["april"].search(victim(), leak, seed=seed)}, truth=photo
+)
 
 # %% [markdown]
 # With an embedding of this size the position gradient hardly depends on the image, so even noise has almost the right one. A search follows the *gradient* of its loss, not the

@@ -31,7 +31,7 @@ from privlab.attacks import gradient_inversion
 from privlab.experiments.batch_inversion import STDS, gradvit, photographs, prior, vit
 from privlab.experiments.gradvit import ablation_rows
 from privlab.leak import observe
-from privlab.notebook import player, plots, widgets
+from privlab.notebook import plots, widgets
 
 import torch
 import torch.nn.functional as F
@@ -116,8 +116,8 @@ guess_weight.against(LARGE if ratio > 100 else SMALL if ratio < 0.01 else FITS)
 # %%
 images, classes = images[:2], classes[:2]
 leak = observe(model, images, classes)
-player.watch(
-    lambda: gradvit(steps).search(model, leak, seed=seed),
+widgets.watch(
+    {"GradViT": lambda: gradvit(steps).search(model, leak, seed=seed)},
     truth=images,
     stride=5 if quick else 10,
 )

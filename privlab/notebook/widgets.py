@@ -1,7 +1,10 @@
-"""Live controls for a lab: a prediction to write down before a result is shown, and a function whose arguments become controls."""
+"""Live controls for a lab: a prediction to write down before a result is shown, a function whose arguments become controls, and a search
+to watch.
+"""
 
 from privlab.notebook.explore import explore
 from privlab.notebook.predictions import choose, predict
 from privlab.notebook.sentences import Sentence
+from privlab.notebook.watch import watch
 
-__all__ = ["Sentence", "choose", "explore", "predict"]
+__all__ = ["Sentence", "choose", "explore", "predict", "watch"]

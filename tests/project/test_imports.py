@@ -48,7 +48,7 @@ def test_to_start_a_worker_takes_neither_networks_nor_tables():
 
 def test_what_a_lab_begins_with_waits_for_neither_networks_nor_statistics():
     found = brought(
-        "from privlab import data, ledger, metrics; from privlab.notebook import checks, player, plots, widgets; "
-        "player.watch, widgets.explore, plots.images"
+        "from privlab import data, ledger, metrics; from privlab.notebook import checks, plots, widgets; "
+        "widgets.watch, widgets.explore, plots.images"
     )
     assert not found & {"torchvision", "timm", "pandas", "sklearn", "scipy.stats", "lpips", "seaborn", "torch._dynamo"}

@@ -1,0 +1,352 @@
+"""Searches as a reader watches them: with and without an event loop, in a real kernel (clicks on both threads), and in a headless run."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import gc
+import itertools
+import re
+import threading
+
+import pytest
+import torch
+from ipywidgets.widgets import widget as registry
+from jupyter_client.manager import AsyncKernelManager
+from torch import nn
+
+from privlab import metrics
+from privlab.attacks.gradient_inversion import GradientMatching, Term
+from privlab.attacks.gradient_inversion.descent import State
+from privlab.attacks.gradient_inversion.objectives import cosine_distance
+from privlab.data import Normalise
+from privlab.leak import observe
+from privlab.notebook import watch as module
+from privlab.notebook.control_sweep import sweep
+from privlab.notebook.watch import watch
+from privlab.runner import kernel
+
+pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
+TRUTH = torch.rand(1, 3, 12, 12, generator=torch.Generator().manual_seed(1))
+BLANK = torch.full_like(TRUTH, 0.5)
+
+
+def way(images, reason="steps", restart=0):
+    """The states of a search with these images, one a step."""
+    for step, image in enumerate(images):
+        why = reason if step == len(images) - 1 else ""
+        yield State(restart, step, step + 1, image, torch.tensor([0]), {"gradients": 1.0}, 1.0, why, image[None], dict)
+
+
+def towards(truth, steps):
+    return [BLANK + (truth - BLANK) * k / steps for k in range(steps + 1)]
+
+
+def two(steps=6, **arguments):
+    searches = {"open": lambda: way(towards(TRUTH, steps)), "shut": lambda: way([BLANK] * (steps + 1))}
+    return watch(searches, TRUTH, **{"stride": 2, **arguments})
+
+
+class Long(list):
+    def __len__(self):
+        return 10**6
+
+
+def one(**arguments):
+    return watch({"one": lambda: way(Long(towards(TRUTH, 500)), "")}, **{"stride": 3, **arguments})
+
+
+def breaks():
+    yield from way([BLANK, BLANK], reason="")
+    raise RuntimeError("the <b>network</b> broke")
+
+
+def test_it_stands_at_its_start_and_a_step_is_as_many_steps_of_each():
+    race = two()
+    assert race.line == "step 0 · paused · SSIM above 0.5: none yet" and repr(race) == f"Watch: {race.line}"
+    assert [b.description for b in race.children[1].children] == ["Play", "Pause", "Step", "Restart"]
+    race.moves[2].click()
+    assert {name: state.step for name, state in race.states.items()} == {"open": 2, "shut": 2}
+    third = BLANK + (TRUTH - BLANK) / 3
+    assert (
+        race.ssim["open"] == metrics.ssim(third, TRUTH).item()
+        and race.psnr["open"] == metrics.psnr(third, TRUTH).item()
+    )
+    assert f"SSIM {race.ssim['open']:.2f}<br>{race.psnr['open']:.1f} dB" in race.images.value
+
+
+def test_the_end_who_is_recognised_and_the_way_there():
+    race = two(steps=5)  # a stride more than it has
+    assert race.recognised == ["open"] and race.ended and race.line == "step 5 · ended · SSIM above 0.5: open"
+    assert all(move.disabled for move in race.moves) and two(bar=1.0).recognised == []
+    assert [frame.step for frame in race.lanes["open"].way] == [0, 2, 4, 5]
+    assert "open is at step 5, SSIM 1.00" in race.picture().alt
+    page = race.page(5, 10**6)
+    assert page.count("data-frame=") == 4 and "open after 2 steps" in page and race.images.value in page
+
+
+def test_a_page_goes_on_with_the_search_for_some_seconds():
+    race = two(steps=60)
+    assert race.settings and race.page(60, 10**6).count("data-frame=") == module.FRAMES and race.ended
+    assert not race.settings
+
+
+def test_a_single_search_tells_its_losses_and_a_restart_begins_the_same_search_again():
+    alone = one(truth=TRUTH)
+    assert alone.line == "step 0 · paused · gradients 1 · 1 evaluation"
+    alone.step()
+    alone.restart()
+    assert alone.line == "step 0 · paused · gradients 1 · 1 evaluation" and len(alone.lanes["one"].way) == 1
+    begun = watch({"begun": way([BLANK] * 9)})
+    assert begun.children[1].children[3].disabled and "loss 1" in begun.images.value
+    with pytest.raises(ValueError, match="A search that has begun cannot restart"):
+        begun.restart()
+
+
+def test_the_end_of_a_restart_is_shown_and_the_next_follows():
+    twice = watch({"a": itertools.chain(way([BLANK] * 7), way(towards(TRUTH, 6), restart=1))}, TRUTH, stride=4)
+    seen = []
+    while not twice.ended:
+        twice.step()
+        seen.append((twice.states["a"].restart, twice.states["a"].step))
+    assert seen == [(0, 4), (0, 6), (1, 3), (1, 6)]
+    assert [frame.step for frame in twice.lanes["a"].way] == [3, 6] and "restart 1" in twice.line
+
+
+def test_nan_is_shown_grey_and_is_not_recognised():
+    race = watch({"lost": way([BLANK, TRUTH * torch.nan], reason="not finite")}, TRUTH)
+    assert race.recognised == [] and race.lanes["lost"].way[-1].images.equal(torch.full_like(TRUTH, 0.5))
+
+
+def test_every_image_has_an_alt_text_and_names_are_escaped():
+    race = watch({"<b>x</b>": way([BLANK, BLANK])}, TRUTH)
+    alts = re.findall(r'<img [^>]*alt="([^"]*)"', race.images.value)
+    assert len(alts) == 2 and alts[0].startswith("&lt;b&gt;x&lt;/b&gt; after 0 steps: SSIM")
+    assert "<b>x" not in race.images.value and 'aria-hidden="true"' in race.images.value
+
+
+def test_an_exception_in_a_search_is_shown_and_raised():
+    race = watch({"fine": lambda: way([BLANK] * 9), "broken": breaks}, TRUTH)
+    with pytest.raises(RuntimeError, match="network"):
+        race.step()
+    assert race.ended and "stopped by RuntimeError, see below" in race.line
+    assert race.failure.outputs[0]["evalue"] == "the <b>network</b> broke" and all(b.disabled for b in race.moves)
+    race.restart()
+    assert race.failure.outputs == () and not race.ended
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (dict(stride=0), r"stride=0 goes nowhere"),
+        (dict(searches=lambda: way([BLANK])), r"searches: give each a name"),
+        (dict(searches={"a": iter([])}), r"searches: got no state at all; give lambda"),
+        (dict(searches={"a": lambda: 3}), r"searches: got int where a State should be"),
+        (dict(truth=torch.zeros(1, 3, 16, 16)), r"is not the shape of truth, \(1, 3, 16, 16\)"),
+    ],
+)
+def test_bad_input_is_named(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        watch(**{"searches": {"a": way([BLANK])}, "truth": TRUTH, **arguments})
+    assert not registry._instances  # nothing half-made is left for a sweep to click
+
+
+def test_real_searches_race():
+    def search(activation):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), activation, nn.Flatten(), nn.Linear(864, 5))
+        model.normalise = Normalise((0.5,) * 3, (0.25,) * 3)
+        attack = GradientMatching((Term("gradients", 1.0, cosine_distance),), 3)
+        return attack.search(model, observe(model, TRUTH, torch.tensor([1])))
+
+    race = watch({"sigmoid": search(nn.Sigmoid()), "relu": search(nn.ReLU())}, TRUTH)
+    race.finish()
+    assert race.states["relu"].images.equal(list(search(nn.ReLU()))[-1].images)
+
+
+# -- playing -------------------------------------------------------------------------------------------------------------
+
+
+async def until(condition):
+    for _ in range(12_000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not happen")
+
+
+def test_play_and_pause_between_any_two_states_and_one_plays_at_a_time():
+    async def work():
+        alone = one(stride=400)
+        alone.play()
+        assert alone.task and "playing" in alone.line
+        await until(lambda: alone.states["one"].step > 0)
+        alone.pause()
+        stood = alone.states["one"].step
+        assert stood < 400 and alone.task is None
+        await asyncio.sleep(0.1)
+        assert alone.states["one"].step == stood
+        alone.play()
+        other = two(steps=400)  # the cell was run again
+        assert alone.task is None and "paused" in alone.line
+        other.play()
+        await until(lambda: other.states["open"].step > 0)
+        assert other.recognised == ["open"] and other.task is None and not module._playing
+
+    asyncio.run(work())
+
+
+def test_a_click_from_another_thread_works_on_the_loop_of_the_player():
+    threads = []
+
+    def search():
+        for state in way(Long(towards(TRUTH, 500)), ""):
+            threads.append(threading.current_thread())
+            yield state
+
+    async def work():
+        alone = watch({"one": search})
+        for control in alone.children[1].children:
+            await asyncio.to_thread(control.click)
+            await asyncio.sleep(0.05)
+        await asyncio.to_thread(alone.moves[2].click)
+        await until(lambda: alone.states["one"].step == 10)
+        assert len(threads) > 12 and set(threads) == {threading.current_thread()} and alone.task is None
+
+    asyncio.run(work())
+
+
+def test_a_loop_that_ends_leaves_one_that_goes_on_elsewhere(caplog):
+    async def begin():
+        alone = one()
+        alone.play()
+        await until(lambda: alone.states["one"].step > 0)
+        return alone
+
+    alone = asyncio.run(begin())
+    stood = alone.states["one"].step
+    alone.moves[0].click()  # no loop runs here: as Step
+    assert alone.task is None and alone.states["one"].step == stood + 3
+    gc.collect()
+    assert not caplog.records  # asyncio complains of a task that was lost
+
+
+@pytest.mark.parametrize("with_loop", [False, True])
+def test_a_sweep_clicks_every_button_and_leaves_nothing_running(shell, with_loop):
+    async def on_a_loop():
+        one()
+        assert list(sweep()) == ["Play", "Pause", "Step", "Restart"]
+        await asyncio.sleep(0.01)
+        assert len(asyncio.all_tasks()) == 1  # the test's own
+
+    if with_loop:
+        asyncio.run(on_a_loop())
+    else:
+        race = two(steps=50)
+        assert list(sweep()) == ["Play", "Pause", "Step", "Restart"]
+        race.finish()
+        assert list(sweep()) == ["Restart"]
+
+
+# -- a real kernel -------------------------------------------------------------------------------------------------------
+
+LAB = """\
+import threading, time, torch
+from privlab.notebook import widgets
+from privlab.attacks.gradient_inversion.descent import State
+
+threads = set()
+
+def search():
+    for step in range(100_000):
+        threads.add(threading.current_thread().name)
+        time.sleep(0.005)
+        images = torch.full((1, 3, 12, 12), (step % 256) / 255)
+        yield State(0, step, step + 1, images, torch.tensor([0]), {"gradients": 1.0}, 1.0, "", images[None], dict)
+
+p = widgets.watch({"one": search})
+"""
+
+
+@pytest.mark.parametrize("threads", [False, True], ids=["clicks on the main thread", "clicks on a thread of their own"])
+def test_pause_gets_through_while_it_plays_in_a_kernel(threads):
+    async def work(manager, client):
+        async def answer(receive, sent):
+            while (reply := await receive(timeout=30))["parent_header"].get("msg_id") != sent:
+                pass
+            assert reply["content"]["status"] == "ok", reply["content"]
+            return reply["content"]
+
+        async def ask(expression, code=""):
+            content = await answer(client.get_shell_msg, client.execute(code, user_expressions={"it": expression}))
+            return ast.literal_eval(content["user_expressions"]["it"]["data"]["text/plain"])
+
+        async def happens(expression):
+            for _ in range(500):
+                if await ask(f"bool({expression})"):
+                    return
+                await asyncio.sleep(0.02)
+            raise AssertionError(expression)
+
+        models = await ask("{b.description: b.model_id for b in p.children[1].children}", LAB)
+        thread = None
+        if threads:  # where JupyterLab sends clicks
+            request = client.session.msg("create_subshell_request", {})
+            client.control_channel.send(request)
+            thread = (await answer(client.get_control_msg, request["header"]["msg_id"]))["subshell_id"]
+
+        def click(name):
+            data = {"method": "custom", "content": {"event": "click"}}
+            message = client.session.msg("comm_msg", {"comm_id": models[name], "data": data})
+            message["header"] |= {"subshell_id": thread} if thread else {}
+            client.shell_channel.send(message)
+
+        click("Play")
+        await happens("p.states['one'].step > 0")
+        early = await ask("p.states['one'].step", "other_cell = 6 * 7")  # while it plays
+        await happens(f"p.states['one'].step > {early} and p.task")
+        click("Pause")
+        await happens("p.task is None")
+        stood = await ask("p.states['one'].step")
+        click("Step")
+        await happens(f"p.states['one'].step == {stood} + 10")
+        click("Play"), click("Restart")
+        await happens("p.task is None and p.states['one'].step == 0")
+        assert await ask("other_cell") == 42 and await ask("threads") == {"MainThread"}  # never beside a cell that runs
+
+    async def in_a_kernel():
+        with kernel.alone() as config:
+            manager = AsyncKernelManager(kernel_name=kernel.NAME, config=config)
+            await manager.start_kernel()
+            client = manager.client()
+            client.start_channels()
+            try:
+                await client.wait_for_ready(timeout=60)
+                await work(manager, client)
+            finally:
+                client.stop_channels()
+                await manager.shutdown_kernel(now=True)
+
+    asyncio.run(in_a_kernel())
+
+
+HEAD = (
+    '# %% tags=["parameters"]\nprofile = "class"\nseed = 0\ndevice = "auto"\n\n# %% [markdown]\n# ## A search\n\n# %%\n'
+)
+
+
+def test_a_headless_run_ends_although_a_search_plays_on(execute_lab):
+    kept_out = "for button in p.children[1].children:\n    button.add_class('no_sweep')\np.play()\np\n\n# %%\n"
+    more = "import asyncio\nawait asyncio.sleep(0.5)\nprint('reached', p.states['one'].step > 10)"
+    short = LAB.replace("100_000", "500")
+    found, kept = execute_lab(HEAD + short + kept_out + more)
+    assert found["error"] is None and found["controls"] == {} and "reached True" in kept and "data-frame=" in kept
+
+
+def test_an_error_stays_in_the_saved_state(execute_lab):
+    """As that of an interact does: the cell is green, nobody clicks, and the runner finds it in the widget."""
+    broken = LAB.replace("100_000):", "100_000):\n        1 / (3 - step)")
+    caught = "button = p.children[1].children[3].add_class('no_sweep')\ntry:\n    p.step()\nexcept ZeroDivisionError:\n    pass\np"
+    found, _ = execute_lab(HEAD + broken + caught)
+    assert found["error"] == "widget of In [3], under 'A search': ZeroDivisionError: division by zero"
