@@ -30,9 +30,10 @@ import warnings
 
 from privlab import compute, data, experiments, ledger, models
 from privlab.attacks import membership_inference
+from privlab.course.lab_01 import member_game
 from privlab.experiments import membership, shadow_fleets
 from privlab.metrics import roc
-from privlab.notebook import checks, drawings, member_game, plots, text, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 from IPython.display import display
 
@@ -99,14 +100,16 @@ shadow = said.of(said.shadow(0))  # another Swin: the attacker's own
 attack = membership_inference.network_based.network(*shadow, epochs=epochs)
 calls = attack(logits, labels) > 0.5  # (n,): True for "member"
 photos, classes = pixels[: len(labels)] / 255, data.load("cifar10").classes
-game = member_game.play(photos, labels, logits, classes, members, calls, seed=seed)
+game = member_game.MemberGame(
+    photos, labels, logits, classes, members, calls, seed=seed
+)
 game
 
 # %% [markdown]
 # (Tab and Enter work, too. Run the next cell after your game.)
 
 # %%
-played, half = len(game.said) == len(game.rounds), game.blind
+played, half = game.played, game.blind
 you, it = (sum(each[half:]) for each in (game.right, game.attack_right))
 winner = YOU if you > it else ATTACK if it > you else EQUAL
 display(alone.against(sum(game.right[:half]) if played else float("nan")))

@@ -31,8 +31,9 @@
 # %%
 from privlab import compute, experiments, ledger, models
 from privlab.attacks.model_inversion import losses
+from privlab.course.lab_11 import line_up
 from privlab.experiments import private_people
-from privlab.notebook import checks, drawings, line_up, plots, text, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 import pandas as pd
 import torch
@@ -200,12 +201,11 @@ guess_you = widgets.predict("Of eight faces, you will name:", 0, 8, "right")
 guess_you
 
 # %%
-game = line_up.play(found.result.images[best], private, judged, seed=seed)
+game = line_up.LineUp(found.result.images[best], private, judged, seed=seed)
 game
 
 # %%
-played = len(game.said) == len(game.rounds)
-guess_you.against(sum(game.right) if played else float("nan"))
+guess_you.against(sum(game.right) if game.played else float("nan"))
 
 # %% [markdown]
 # (In the notebook, run the last cell again after your game.) Random guessing is right once in six rounds.

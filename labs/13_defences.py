@@ -28,10 +28,11 @@
 import math
 
 from privlab import compute, experiments, ledger, models
+from privlab.course.lab_13 import red_blue
 from privlab.experiments import defended_client
 from privlab.experiments.defended_client import guess, size, spent
 from privlab.leak import observe
-from privlab.notebook import checks, drawings, plots, red_blue, text, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 from IPython.display import display
 
@@ -303,7 +304,7 @@ safest
 # them, and look at the pictures.
 
 # %%
-game = red_blue.play(client.photograph, guess(), board, cost)
+game = red_blue.Duel(client.photograph, guess(), board, cost)
 game
 
 # %%

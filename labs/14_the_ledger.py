@@ -27,7 +27,8 @@
 
 # %%
 from privlab import experiments, ledger
-from privlab.notebook import checks, drawings, plots, referee, text, widgets
+from privlab.course.lab_14 import referee
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 import numpy as np
 import pandas as pd
@@ -66,7 +67,7 @@ drawings.verdict()
 
 # %%
 judged = ledger.judgements()
-desk = referee.referee(judged, number=8, seed=seed)
+desk = referee.Referee(referee.cases(judged, number=8, seed=seed))
 desk
 
 # %% [markdown]

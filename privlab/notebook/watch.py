@@ -336,7 +336,8 @@ class Watch(Live):
         picture = replace(picture, width=SIDE) if len(self.lanes) > 1 else picture
         count, _, high, wide = images.shape
         look = f";display:block;aspect-ratio:{count * (wide + 1) - 1}/{high};image-rendering:pixelated"
-        caption = f'<figcaption style="color:inherit;font-size:inherit"><strong>{html.escape(name)}</strong><br>{words}</figcaption>'
+        look_of_words = "color:inherit;font-size:inherit;text-align:left"
+        caption = f'<figcaption style="{look_of_words}"><strong>{html.escape(name)}</strong><br>{words}</figcaption>'
         return f'<figure style="{LANE};width:{picture.width}px">{picture.tag(look)}{below}{caption}</figure>'
 
     def _curve(self, course: list[float]) -> str:

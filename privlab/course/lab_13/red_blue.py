@@ -19,14 +19,27 @@ MOST = 20.0  # dB above the baseline that count: more shows no more of the photo
 
 
 class Duel(Live):
-    """Each round Blue takes a defence that was not taken yet, and Red answers with an attack.
+    """Each round Blue takes a defence that was not taken yet, and Red answers with an attack; two players, or one against the machine.
 
     `played` holds (defence, attack) of each round, `gain` and `loss` say what Red recovers, and what Blue loses in all.
     """
 
     def __init__(
-        self, photograph: Tensor, baseline: Tensor, board: Mapping[str, Mapping[str, Tensor]], costs: Mapping[str, float], rounds: int
+        self, photograph: Tensor, baseline: Tensor, board: Mapping[str, Mapping[str, Tensor]], costs: Mapping[str, float], rounds: int = 4
     ) -> None:  # fmt: skip
+        """photograph: the client's, (1, channels, height, width) in [0, 1].  baseline: made without the gradient, of the same shape.
+
+        board: defence -> attack -> what it recovers, of the same shape.  costs: defence -> points of accuracy that it costs.
+        rounds: at most as many as there are defences.
+        Raises ValueError for an empty board, or a defence without all attacks or without a cost.
+        """
+        attacks = [*next(iter(board.values()), {})]
+        for name, row in board.items():
+            if not attacks or [*row] != attacks or name not in costs:
+                raise ValueError(f"board: {name!r} has {[*row]}; give it the attacks {attacks} and one of the costs")
+        if not board:
+            raise ValueError("board is empty; give a defence with an attack, or several")
+        rounds = min(rounds, len(board))
         self.photograph, self.board, self.costs, self.rounds = photograph.cpu(), board, costs, rounds
         self.floor = metrics.psnr(baseline.cpu(), self.photograph).item()
         self.psnr = {
@@ -34,7 +47,7 @@ class Duel(Live):
             for defence, row in board.items()
             for attack, image in row.items()
         }
-        self.attacks = [*next(iter(board.values()))]
+        self.attacks = attacks
         self.played, self.sent = list[tuple[str, str]](), ""
         self.words, self.sheet = ipywidgets.HTML(), ipywidgets.HTML()
         label = {"description_width": "5em"}
@@ -56,7 +69,7 @@ class Duel(Live):
         super().__init__([self.mode, self.words, self.blue, self.red, self.sheet, self.again])
         self.restart()
 
-    def __repr__(self) -> str:  # what a page shows that can show no widget
+    def __repr__(self) -> str:
         return f"Red team and blue team, {len(self.board)} defences and {len(self.attacks)} attacks; it needs a running kernel."
 
     # -- the rules -----------------------------------------------------------------------------------------------------
@@ -161,31 +174,6 @@ class Duel(Live):
             f"<b>Blue has lost {lost:.1f} in {self.rounds} rounds.</b> With these defences the best attacks would have taken {most:.1f}. "
             f"With the best defences, Blue would have lost {least:.1f} to the best attacks."
         )  # fmt: skip
-
-
-def play(
-    photograph: Tensor,
-    baseline: Tensor,
-    board: Mapping[str, Mapping[str, Tensor]],
-    costs: Mapping[str, float],
-    rounds: int = 4,
-) -> Duel:
-    """Let Blue set defences and Red pick attacks, against each other or against the machine.
-
-    photograph: the client's, (1, channels, height, width) in [0, 1].  baseline: an image made without the gradient, of the same shape.
-    board: defence -> attack -> what it recovers, of the same shape.  costs: defence -> points of accuracy that it costs.
-    rounds: at most as many as there are defences.
-    Raises ValueError for an empty board, a defence without all attacks or without a cost.
-    """
-    if not board or not all(board.values()):
-        raise ValueError("board is empty; give a defence with an attack, or several")
-    attacks = [*next(iter(board.values()))]
-    for name, row in board.items():
-        if [*row] != attacks:
-            raise ValueError(f"board: {name!r} has the attacks {[*row]}; give each defence the same, {attacks}")
-        if name not in costs:
-            raise ValueError(f"costs: {name!r} has none; give the points of accuracy that it costs")
-    return Duel(photograph, baseline, board, costs, min(rounds, len(board)))
 
 
 def _points(cost: float) -> str:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from privlab.course.lab_13.red_blue import BLUE, MOST, RED, Duel
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.red_blue import BLUE, MOST, RED, play
 
 pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 
@@ -26,7 +26,7 @@ COSTS = {"none": 0.0, "noise": 6.0, "less": -0.5}
 
 
 def game(rounds=3):
-    return play(PHOTOGRAPH, BASELINE, BOARD, COSTS, rounds)
+    return Duel(PHOTOGRAPH, BASELINE, BOARD, COSTS, rounds)
 
 
 def test_decibels_above_the_baseline_count_from_0_to_20_and_a_cost_is_added():
@@ -119,11 +119,11 @@ def test_every_image_says_what_it_is_and_a_sweep_does_not_play():
 
 def test_what_is_no_board_is_said():
     with pytest.raises(ValueError, match="board is empty"):
-        play(PHOTOGRAPH, BASELINE, {}, COSTS)
-    with pytest.raises(ValueError, match="'noise' has the attacks"):
-        play(PHOTOGRAPH, BASELINE, {**BOARD, "noise": {"search": BASELINE}}, COSTS)
-    with pytest.raises(ValueError, match="'less' has none; give the points"):
-        play(PHOTOGRAPH, BASELINE, BOARD, {"none": 0.0, "noise": 1.0})
+        Duel(PHOTOGRAPH, BASELINE, {}, COSTS)
+    with pytest.raises(ValueError, match="'noise' has .'search'.; give it the attacks"):
+        Duel(PHOTOGRAPH, BASELINE, {**BOARD, "noise": {"search": BASELINE}}, COSTS)
+    with pytest.raises(ValueError, match="'less' has .*one of the costs"):
+        Duel(PHOTOGRAPH, BASELINE, BOARD, {"none": 0.0, "noise": 1.0})
 
 
 def test_a_page_without_a_kernel_has_the_whole_board():
