@@ -1,7 +1,6 @@
 from . import (
     checks,
     drawings,
-    guesses,
     morphing,
     pad,
     plots,
@@ -16,7 +15,6 @@ from .sentences import text
 __all__ = [
     "checks",
     "drawings",
-    "guesses",
     "morphing",
     "pad",
     "plots",

@@ -3,7 +3,7 @@ to watch.
 """
 
 from privlab.notebook.explore import explore
-from privlab.notebook.predictions import choose, predict
+from privlab.notebook.predict import choose, predict
 from privlab.notebook.sentences import Sentence
 from privlab.notebook.watch import watch
 

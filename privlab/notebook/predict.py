@@ -1,18 +1,30 @@
-"""Predictions: a number or a choice that the reader writes down before the result is shown, and that is kept beside the notebook."""
+"""Predictions: a number or a choice that the reader writes down before the result is shown.
+
+Each is kept beside the notebook in `guesses.json`, so that a reopened lab shows it again and a teacher can show the class's: lab -> name of
+the question -> its question, guess and time, and what was right once it was compared. Where the name of the notebook is not known (in
+plain Python, in the runner, on Colab), and where the folder cannot be written to, nothing is kept, and the lab goes on without. On a page
+without a kernel a prediction is a form, and what follows it is hidden until a guess was made.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import ipywidgets
+from IPython import get_ipython
 
-from privlab.notebook import guesses
+from privlab.compute.atomic import write_atomic
+from privlab.notebook.live import WRAP
 from privlab.notebook.sentences import Sentence, text
 
 # Long options go on in a second line, where the widgets would cut them. A link, as text inside a <style> would be read out on a page.
@@ -26,7 +38,28 @@ _CSS = (
 )
 _BROKEN = f'<link rel="stylesheet" href="data:text/css,{quote(_CSS)}">'
 
+FILE = "guesses.json"
 NO_GUESS = "No guess was given: one that can be wrong is what makes the answer stick."
+
+
+def predict(question: str, low: float, high: float, unit: str = "") -> Prediction:
+    """Ask for a number between low and high before the result is shown; the guess is kept, by its question.
+
+    Raises ValueError unless low < high.
+    """
+    if not low < high:
+        raise ValueError(f"low={low}, high={high}: there is nothing to choose between; give low < high")
+    return Prediction(question, low, high, unit)
+
+
+def choose(question: str, options: Sequence[str], many: bool = False) -> Choice:
+    """Ask which of some answers is right before the result is shown: one of them, or with `many` all that apply; the guess is kept.
+
+    Raises ValueError for fewer than two options, or one given twice.
+    """
+    if isinstance(options, str) or len(options) < 2 or len(set(options)) < len(options):
+        raise ValueError(f"options={options!r}: give at least two, each once, such as ['ResNet', 'Swin']")
+    return Choice(question, options, many)
 
 
 class Comparison(Sentence):
@@ -38,24 +71,25 @@ class Comparison(Sentence):
         return self.page if os.environ.get("PRIVLAB_STRICT") == "1" else str(self)
 
 
-class _Asked:
-    """What a number and a choice share: the question above the controls, and a guess that is kept when it changes."""
+class Guess:
+    """What a number and a choice share: the question above the controls, a guess that is kept when it changes, and the comparison."""
 
-    unit = ""
-
-    def __init__(self, question: str, controls: Sequence[ipywidgets.Widget]) -> None:
-        self.question, self.name = question, guesses.named(question)
-        self.moved = False
-        if (kept := guesses.kept(self.name)) is not None and self._set(kept):
-            self.moved = True
+    def __init__(self, question: str, controls: Sequence[ipywidgets.Widget], rows: Sequence[ipywidgets.Widget]) -> None:
+        self.question, self.name = (
+            question,
+            "-".join(re.findall(r"\w+", question.lower())),
+        )  # "Which leak?" is which-leak
+        kept = _read().get(_lab(), {}).get(self.name, {}).get("guess")
+        self.moved = kept is not None and self._set(kept)
         for control in controls:
             control.observe(self._move, "value")
         words = ipywidgets.HTML(f"{_BROKEN}<label>{html.escape(question)}</label>")
-        self.box = ipywidgets.VBox([words, *self._rows()])
+        self.box = ipywidgets.VBox([words, *rows])
         self.box.add_class("privlab-choice")
 
-    def _rows(self) -> Sequence[ipywidgets.Widget]:
-        """The controls as they stand below the question."""
+    @property
+    def value(self) -> Any:
+        """The guess; None while nothing has been touched."""
         raise NotImplementedError
 
     def _set(self, kept: Any) -> bool:
@@ -66,17 +100,20 @@ class _Asked:
         """The controls as HTML."""
         raise NotImplementedError
 
-    @property
-    def value(self) -> Any:
-        raise NotImplementedError
-
     def _move(self, _: object) -> None:
         self.moved = True
         self._keep()
 
     def _keep(self, right: object = None) -> None:
-        if self.value is not None:
-            guesses.keep(self.name, self.question, self.value, self.unit, right)
+        """Write the guess down, and what was right if it was compared; after that it stays, as who has seen the answer guesses no more."""
+        there, lab = _read(), _lab()
+        if self.value is None or not lab or "right" in there.setdefault(lab, {}).get(self.name, {}):
+            return
+        entry = dict(question=self.question, guess=self.value, unit=getattr(self, "unit", ""))
+        entry["when"] = datetime.now(UTC).isoformat(timespec="seconds")
+        there[lab][self.name] = entry if right is None else entry | {"right": right}
+        with contextlib.suppress(OSError):
+            write_atomic(FILE, (json.dumps(there, indent=1, ensure_ascii=False) + "\n").encode())
 
     def _repr_mimebundle_(self, **kwargs: object) -> Any:
         """The widget; and the question and its answers as an HTML form, for a page without a kernel."""
@@ -87,16 +124,17 @@ class _Asked:
 
     def _compared(self, result: str, comparison: str, right: object) -> Comparison:
         """result: what is right.  comparison: what follows it.  right: a number or options; None where it is not measured yet."""
-        sentence = Comparison(result + comparison)
+        if right is None:
+            result, comparison = "This is not measured yet.", "Your guess is kept." * (self.value is not None)
+        elif self.value is None:
+            comparison = NO_GUESS
+        sentence = Comparison(f"{result} {comparison}".strip())
         told = html.escape(json.dumps(right))
         sentence.page = f'{result}\n\n<div class="privlab-answer" data-name="{self.name}" data-right="{told}"></div>'
         return sentence
 
-    def _open(self) -> Comparison:
-        return self._compared("This is not measured yet.", " Your guess is kept." * (self.value is not None), None)
 
-
-class Prediction(_Asked):
+class Prediction(Guess):
     """A number that the reader guesses; `against` holds it beside what was measured."""
 
     def __init__(self, question: str, low: float, high: float, unit: str) -> None:
@@ -113,11 +151,8 @@ class Prediction(_Asked):
         )
         self.button = ipywidgets.Button(description="That is my guess", tooltip="Also where the slider stands now")
         self.button.on_click(self._move)
-        super().__init__(question, [self.slider])
-
-    def _rows(self) -> Sequence[ipywidgets.Widget]:
-        row = [self.slider, ipywidgets.Label(self.unit), self.button]
-        return [ipywidgets.HBox(row, layout={"flex_flow": "row wrap"})]
+        row = ipywidgets.HBox([self.slider, ipywidgets.Label(unit), self.button], layout=WRAP)
+        super().__init__(question, [self.slider], [row])
 
     def _move(self, _: object) -> None:
         super()._move(_)
@@ -142,19 +177,19 @@ class Prediction(_Asked):
     def against(self, measured: float) -> Comparison:
         """One sentence that compares the guess with the measurement, and keeps both; NaN stands for what is not measured yet."""
         if math.isnan(measured):
-            return self._open()
+            return self._compared("", "", None)
+        gap = abs(measured - self.slider.value)
+        away = (
+            f"That is {text('{:.3g} {}', gap, self.unit).rstrip()} away: what did you assume that does not hold here?"
+        )
+        verdict = "Close." if gap <= 0.1 * (self.high - self.low) else away
+        result = text("Measured: {} {}", float(measured), self.unit).rstrip() + "."
         right = float(measured) if math.isfinite(measured) else str(measured)
         self._keep(right)
-        result = text("Measured: {} {}", float(measured), self.unit).rstrip() + "."
-        if self.value is None:
-            return self._compared(result, f" {NO_GUESS}", right)
-        gap = text("{:.3g} {}", abs(measured - self.value), self.unit).rstrip()
-        near = abs(measured - self.value) <= 0.1 * (self.high - self.low)
-        verdict = "Close." if near else f"That is {gap} away: what did you assume that does not hold here?"
-        return self._compared(result, f" You said {self.value:.4g}. {verdict}", right)
+        return self._compared(result, f"You said {self.slider.value:.4g}. {verdict}", right)
 
 
-class Choice(_Asked):
+class Choice(Guess):
     """One of several answers, or some of them, that the reader picks; `against` holds them beside what is right."""
 
     def __init__(self, question: str, options: Sequence[str], many: bool) -> None:
@@ -164,10 +199,7 @@ class Choice(_Asked):
             self.boxes = [ipywidgets.Checkbox(description=o, indent=False, layout=layout) for o in options]
         else:
             self.boxes = [ipywidgets.RadioButtons(options=self.options, value=None, layout=layout)]
-        super().__init__(question, self.boxes)
-
-    def _rows(self) -> Sequence[ipywidgets.Widget]:
-        return self.boxes
+        super().__init__(question, self.boxes, self.boxes)
 
     def _set(self, kept: Any) -> bool:
         picked = kept if self.many else [kept]
@@ -181,9 +213,8 @@ class Choice(_Asked):
         return True
 
     def _inputs(self) -> str:
-        kind = f'type="{"checkbox" if self.many else "radio"}" name="{html.escape(self.name)}"' + " required" * (
-            not self.many
-        )
+        kind = f'type="{"checkbox" if self.many else "radio"}" name="{html.escape(self.name)}"'
+        kind += " required" * (not self.many)
         return "".join(f'<label><input {kind} value="{o}"> {o}</label>' for o in map(html.escape, self.options))
 
     @property
@@ -202,7 +233,7 @@ class Choice(_Asked):
         Raises ValueError for what is no option.
         """
         if right is None:
-            return self._open()
+            return self._compared("", "", None)
         wanted = {right} if isinstance(right, str) else set(right)
         if strangers := sorted(map(str, wanted - set(self.options))):
             raise ValueError(
@@ -211,19 +242,16 @@ class Choice(_Asked):
         due = [option for option in self.options if option in wanted]
         self._keep(due if self.many or len(due) != 1 else due[0])
         result = f"The answer: {_listed(due, 'and' if self.many else 'or')}."
-        return self._compared(result, f" {self._judged(due)}", due)
+        return self._compared(result, self._judged(due), due)
 
     def _judged(self, due: list[str]) -> str:
         """How the reader's options compare with those that are right."""
-        if self.value is None:
-            return NO_GUESS
-        said = [self.value] if isinstance(self.value, str) else self.value
+        said = self.value if isinstance(self.value, list) else [self.value or ""]
         if said == due:
             return "That is what you said."
         if not self.many:
-            return (
-                f"You said {said[0]}: {'right.' if said[0] in due else 'what did you assume that does not hold here?'}"
-            )
+            verdict = "right." if said[0] in due else "what did you assume that does not hold here?"
+            return f"You said {said[0]}: {verdict}"
         surplus, missed = [o for o in said if o not in due], [o for o in due if o not in said]
         wrong = [f"{_listed(surplus)} {'is' if len(surplus) == 1 else 'are'} not right"] if surplus else []
         wrong += [f"you missed {_listed(missed)}"] if missed else []
@@ -237,22 +265,18 @@ def _listed(options: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(options[:-1])} {last} {options[-1]}"
 
 
-def predict(question: str, low: float, high: float, unit: str = "") -> Prediction:
-    """Ask for a number between low and high before the result is shown; the guess is kept in `guesses.json`, by its question.
-
-    Raises ValueError unless low < high.
-    """
-    if not low < high:
-        raise ValueError(f"low={low}, high={high}: there is nothing to choose between; give low < high")
-    return Prediction(question, low, high, unit)
+def _lab() -> str:
+    """The name of the notebook without its ending, as Jupyter or VS Code tells it; "" where nothing does, and in the headless runner."""
+    if (shell := get_ipython()) is None or os.environ.get("PRIVLAB_STRICT") == "1":
+        return ""
+    return Path(os.environ.get("JPY_SESSION_NAME") or shell.user_ns.get("__vsc_ipynb_file__", "")).stem
 
 
-def choose(question: str, options: Sequence[str], many: bool = False) -> Choice:
-    """Ask which of some answers is right before the result is shown: one of them, or with `many` all that apply.
-
-    The guess is kept in `guesses.json`, by its question.
-    Raises ValueError for fewer than two options, or one given twice.
-    """
-    if isinstance(options, str) or len(options) < 2 or len(set(options)) < len(options):
-        raise ValueError(f"options={options!r}: give at least two, each once, such as ['ResNet', 'Swin']")
-    return Choice(question, options, many)
+def _read() -> dict[str, Any]:
+    """The file in this folder; empty where it is missing or no longer what we wrote, as it must not stop a lab."""
+    try:
+        content = json.loads(Path(FILE).read_text(encoding="utf-8"))
+        sound = all("guess" in one for asked in content.values() for one in asked.values())
+        return content if sound else {}
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        return {}
