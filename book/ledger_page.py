@@ -47,7 +47,7 @@ def page(judgements: Sequence[Judgement]) -> str:
         f"{len(judgements)} claims of four papers and of this book, each judged by the committed evidence alone. "
         "A stand-in speaks of its own size, and not of the paper's. "
         '<a href="../ledger_guide.html">How to read the ledger</a> says what a verdict is worth. '
-        f"{len(papers.entries(RETIRED)['claims'])} more are asked no longer: "
+        f"{len(papers.entries('claims', RETIRED))} more are asked no longer: "
         "{download}`each with its last verdict and the reason <../evidence/retired.yaml>`.",
         _raw(ledger_charts.bars(grouped) + _questions(judgements)),
         f"Of {tested} claims about means {reproduced} reproduced; {certain} of them do if all are asked together (Holm's correction).",
