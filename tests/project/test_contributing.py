@@ -27,6 +27,7 @@ def copy(tmp_path_factory):
     (house / "book/evidence").mkdir(parents=True)
     for _, name, content in BLOCK.findall(GUIDE.read_text()):
         if name:
+            (house / name).parent.mkdir(exist_ok=True)
             with open(house / name, "a", encoding="utf-8") as file:
                 file.write(content)
     return house

@@ -8,7 +8,6 @@ labs/deeper/NN_topic.py -> names. BECAUSE, where a file has it, says of an exerc
 from __future__ import annotations
 
 import importlib.util
-import pkgutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +19,7 @@ Check = Callable[[object], Iterator[str]]
 
 def labs() -> list[str]:
     """The numbers of the labs that have exercises, such as "00"."""
-    return sorted({name[4:] for _, name, _ in pkgutil.iter_modules([*__path__, str(_COURSE)]) if name[:4] == "lab_"})
+    return sorted({path.stem[4:] for folder in (Path(__file__).parent, _COURSE) for path in folder.glob("lab_*")})
 
 
 def of(lab: str) -> dict[str, Check]:
