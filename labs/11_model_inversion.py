@@ -542,8 +542,7 @@ ledger.show("11")
 # ## Read on
 #
 # Networks with and without skip connections also differ in how good they are at their *task*. [Cut the stages yourself](deeper/11_skip_connections.ipynb)
-# compares them at equal accuracy. There is more: [networks whose skip connections are folded away](deeper/11_repvgg.ipynb), and
-# [digits in place of faces](deeper/11_digits.ipynb).
+# compares them at equal accuracy. There is more: [networks whose skip connections are folded away](deeper/11_repvgg.ipynb).
 #
 # Lab 12 takes the defender's side: which architecture resists? Struppek et al. 2022 is PPA. Fredrikson et al. 2015 began with these photographs, and Zhang
 # et al. 2020 used the first GAN. Koh et al. 2024, sections 3, 4 and 9, is the paper behind this lab.

@@ -462,8 +462,8 @@ bear = (0, 2, 3, 3.5, 4, 6)
 widgets.explore(guide, start, points_to_spend=(0, 1, 2, 5, 10), decibels_to_bear=bear)
 
 # %% [markdown]
-# Three deeper notebooks ask what this choice leaves out: [who has the trained model](deeper/13_membership.ipynb), and asks who was in its training set;
-# [other architectures and designs](deeper/13_architectures.ipynb); and [a ViT-B/16 at 224 pixels](deeper/13_vit_b_16.ipynb).
+# Two deeper notebooks ask what this choice leaves out: [who has the trained model](deeper/13_membership.ipynb), and asks who was in its training set;
+# and [other architectures and designs](deeper/13_architectures.ipynb).
 
 # %% [markdown]
 # ## The answer

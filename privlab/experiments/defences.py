@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from privlab import data, metrics, models, training
-from privlab.attacks import gradient_inversion
+from privlab import metrics, models, training
 from privlab.attacks.membership_inference import signals
-from privlab.defences import dp_sgd, noise_budget, perturbation, updates
+from privlab.defences import dp_sgd, noise_budget, perturbation
 from privlab.defences.updates import UpdateDefence
 from privlab.experiments.defended_client import DENSE, EMBEDDINGS, KNOWN, ROWS, WAYS, Client, Pair, guess, size, spent
 from privlab.experiments.pictures import tiled
@@ -335,41 +334,3 @@ def design_swaps(
         yield f"task_acc[swap, {name}]", task
         yield f"auc[swap, {name}]", auc
     yield "picture[photograph_then_swaps]", tiled([strip])
-
-
-MEASURES: dict[str, UpdateDefence | float | None] = {
-    "none": None,
-    "bfloat16": ROWS["bfloat16"],
-    "rounded_to_8_bits": ROWS["rounded_to_8_bits"],
-    "rounded_to_2_bits": ROWS["rounded_to_2_bits"],
-    "even_0p001": 0.001,
-    "even_0p01": 0.01,
-    "own_0p01": updates.sent("gaussian", relative=0.01),
-    "own_0p1": updates.sent("gaussian", relative=0.1),
-}
-
-
-@experiment(
-    data=("imagenet_samples",),
-    smoke=Size(2, "a stock ViT-S/32 at 224 pixels", settings=dict(model="vit_small_patch32_224")),
-    class_=Size(8, "a stock ViT-B/16 at 224 pixels, untrained", own=True, settings=dict(model="vit_base_patch16_224")),
-)
-def stock_vit(repeat: int, model: str, device: str = "cpu") -> Values:
-    """A stock ViT, fresh, and the closed form of its position embedding's gradient, behind rounding and noise that the attacker knows."""
-    samples, seed = data.load("imagenet_samples"), repeat % 2**31
-    photograph, label = samples.one(repeat % len(samples), size=224)
-    network = models.build(model, seed=seed).to(device)
-    part = observe(network, photograph, label, names=["pos_embed", "patch_embed.proj.weight"])
-    # noise that is even over the whole update is scaled to the part that is read, number by number
-    sizes, of_part = {n: p.numel() for n, p in network.named_parameters()}, sum(g.numel() for g in part.grads.values())
-    quarters = (observe(network, photograph, label, names=[*sizes][i::4]) for i in range(4))  # a quarter's memory
-    length = sum(quarter.norm.item() ** 2 for quarter in quarters) ** 0.5
-    factor = length / part.norm.item() * (of_part / sum(sizes.values())) ** 0.5
-    strip = [photograph]
-    for name, measure in MEASURES.items():
-        defence = spent("even", measure * factor) if isinstance(measure, float) else measure
-        leak = part if defence is None else defence(part, network, seed)
-        deviations = None if defence is None else defence.deviations(leak, network) or None
-        strip.append(gradient_inversion.closed_form.patch_embedding(network, leak, deviations).clamped.cpu())
-        yield f"psnr[{model}, {name}]", metrics.psnr(strip[-1], photograph).item()
-    yield "picture[photograph_then_defences]", tiled([[torch.nn.functional.avg_pool2d(image, 2) for image in strip]])

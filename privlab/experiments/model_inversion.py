@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from privlab import data, models
-from privlab.attacks.model_inversion import (
-    GANRecipe,
-    cases,
-    evaluation,
-    gans,
-    generator_files,
-    gradient_flow,
-    losses,
-    ppa,
-)
-from privlab.experiments.pictures import tiled
+from privlab import models
+from privlab.attacks.model_inversion import gradient_flow, losses
 from privlab.experiments.private_people import (
     DENSENETS,
     GPU,
-    NARROW,
     NETWORKS,
     NIGHT,
     ORL,
@@ -36,12 +24,9 @@ from privlab.experiments.private_people import (
     TINY,
     People,
     if_stopped,
-    numbers,
     same,
-    trained,
 )
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.training import RECIPES
 
 CUTS: dict[str, tuple[tuple[int, int], ...]] = {
     "full": (),
@@ -190,82 +175,3 @@ def identities(repeat: int, stage: Mapping[str, Any], network: str, epochs: int,
     backs = [torch.autograd.grad(losses.poincare(y, targets).sum(), x)[0] for y in answers]
     for name, (one, other) in (("output", answers), ("input_gradient", backs)):
         yield f"max_abs_error[repvgg, {name}]", (one - other).abs().max().item()
-
-
-@experiment(
-    data=("mnist",),
-    smoke=Size(
-        2,
-        "digits, a DCGAN of two epochs",
-        settings=dict(
-            each=32,
-            gan_images=300,
-            gan_epochs=2,
-            channels=8,
-            epochs=2,
-            attack=TINY["attack"],
-            variants=["full", "skip_4"],
-        ),
-    ),
-    class_=Size(
-        8,
-        "digits of 16 pixels behind a narrow ResNet-18, a DCGAN trained for seconds",
-        settings=dict(
-            each=200,
-            gan_images=2_000,
-            gan_epochs=5,
-            channels=12,
-            epochs=6,
-            attack=dict(lr=0.1, pool=500, candidates=8, kept=8, views=10),
-            variants=["full", "skip_4"],
-            side=16,
-        ),
-    ),
-    night=Size(
-        12,
-        "digits of 32 pixels behind a narrow ResNet-18, a DCGAN trained for minutes",
-        settings=dict(
-            each=600,
-            gan_images=10_000,
-            gan_epochs=8,
-            channels=16,
-            epochs=6,
-            attack=dict(lr=0.1, pool=1_000, candidates=16, kept=16, views=20),
-            variants=["full", "skip_4", "none_left"],
-        ),
-    ),
-)
-def digits(
-    repeat: int,
-    each: int,
-    gan_images: int,
-    gan_epochs: int,
-    channels: int,
-    epochs: int,
-    attack: Mapping[str, Any],
-    variants: Sequence[str],
-    side: int = 32,
-    device: str = "cpu",
-) -> Values:
-    """Digits 0 to 4 out of a network that tells them apart, with a generator that has seen 5 to 9 alone."""
-    seed = repeat % 2**31
-    split = numbers(each, gan_images, side, seed)
-    recipe = GANRecipe(gan_epochs, seed, channels=channels)
-    gan = generator_files.save(gans.gmi(split.draws[0].public, recipe, device=device, progress=False).generator)
-    how = replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each))
-
-    of = partial(trained, split, data.NORMALISE["mnist"], seed, device)
-    judge_size = dict(growth_rate=12, block_config=(2, 2, 2))
-    reading = of("densenet121", judge_size, split.evaluation_keep(), replace(how, epochs=epochs * 3 // 2))
-    judge = evaluation.evaluation_models(reading, split)[0]
-    yield "acc[mnist, reader]", 100 * judge.accuracy
-    rows = []
-    for variant in variants:
-        fleet = of("resnet18", {**NARROW, "skips": CUTS[variant]}, split.keep(), how)
-        result = cases.searched(cases.Case(fleet, 0, None, gan, range(5), ppa(**attack), seed))
-        yield f"acc[mnist, resnet, {variant}]", 100 * fleet.right(0, split.draws[0].test)
-        yield f"attacc[mnist, resnet, {variant}]", 100 * judge.score(result.images, result.targets).accuracy
-        if variant == "full":
-            yield "attacc[mnist, resnet, first_choice]", 100 * judge.score(result.first, result.targets).accuracy
-        rows.append(result.images[result.places(5)])
-    yield "picture[variants]", tiled(rows)
