@@ -44,23 +44,24 @@ PAPERS = {
     "hatamizadeh2022": "Hatamizadeh et al. 2022, GradViT: Gradient Inversion of Vision Transformers",
     "privlab": "Beyond the papers",
 }
-_HERE = Path(__file__).parent
+COURSE = Path(__file__).parents[1] / "course"  # data of the labs and of the papers; nothing is imported from there
+_PAPERS = COURSE / "papers"
 _ONE = r"(?:S\.?)?\d+[a-d]?"
 _NAMED = re.compile(rf"\b(Theorem|Algorithm|Table|Figure)s? ({_ONE}(?:(?:, | and |, and ){_ONE})*)")
 
 
 def entries(of: str, file: Path | None = None) -> Any:
-    """A list of the book's, such as "claims": plain YAML, read by libyaml where it is there, ten times as fast as in Python.
+    """A list of the book's, such as "coverage": plain YAML, read by libyaml where it is there, ten times as fast as in Python.
 
     file: where it stands; beside the tables if not given.
     """
-    text = (file or _HERE / f"{of}.yaml").read_text(encoding="utf-8")
+    text = (file or _PAPERS / f"{of}.yaml").read_text(encoding="utf-8")
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))[of]
 
 
 def tables() -> list[str]:
     """Names of all tables, such as "lu2022_table1"."""
-    return sorted(file.stem for file in _HERE.glob("*.csv"))
+    return sorted(file.stem for file in _PAPERS.glob("*.csv"))
 
 
 def table(name: str) -> pd.DataFrame:
@@ -83,7 +84,7 @@ def table(name: str) -> pd.DataFrame:
 
 @cache
 def _rows(name: str) -> list[dict[str, str]]:
-    with open(_HERE / f"{name}.csv", encoding="utf-8", newline="") as file:
+    with open(_PAPERS / f"{name}.csv", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -167,8 +168,14 @@ def claims(lab: str | None = None) -> list[Claim]:
 
 @cache
 def _claims() -> tuple[Claim, ...]:
-    listed = entries("claims")
-    return tuple(Claim(**entry | {"numbers": [Printed.of(**n) for n in entry.get("numbers", ())]}) for entry in listed)
+    listed = [entry for file in sorted(COURSE.glob("lab_*/claims.yaml")) for entry in entries("claims", file)]
+    return tuple(map(_claim, listed))
+
+
+def _claim(entry: dict[str, Any]) -> Claim:
+    ours = entry["id"].startswith("privlab.")
+    numbers = [Printed.of(**number) for number in entry.get("numbers", ())]
+    return Claim(**{"printed": "not in the papers" * ours, **entry, "numbers": numbers})
 
 
 def page(claim: str) -> str:
