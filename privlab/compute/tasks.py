@@ -1,221 +1,118 @@
-"""Many independent tasks on this machine's cores, or on a Dask cluster: what is missing is done, what dies is tried again.
+"""Many tasks on this machine's cores or on a Dask cluster: what is missing is done, and what a death cut short is done again.
 
-A task is a function of this package and plain arguments; its result lies in files, so that a task which is done is never done twice,
-and one that was killed goes on from its last checkpoint, wherever it runs next.
+A task is a function that leaves its result in files: what is done is not done twice, and what was killed goes on from its checkpoint.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import queue
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from multiprocessing import current_process
+from typing import Any
 
+from joblib import Parallel, delayed, parallel_config
 from tqdm.auto import tqdm
 
-from privlab.compute import machine, worker, worker_pool
-from privlab.compute.worker_pool import Died
+from privlab.compute import machine
 
-PATIENCE = 5  # deaths in a row without a step gained, after which a task is given up
+PATIENCE = 5  # deaths in a row without a task done, after which the rest is given up
 WORKER_GB = 0.9  # what a process takes that has torch and a small model
-ANSWER = 10  # seconds that a scheduler has to answer in
-_TICK = 1.0  # seconds between two looks at how far the tasks are
+Outcome = tuple[
+    int, Exception | None
+]  # a task's number; Taken, a TimeoutError when time is over, or what it failed with
+
+
+class Taken(Exception):
+    """What a task raises that another process is at: it is tried again behind the others."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of work that leaves its result in files.
+    """name: for messages.  call: a function of this package, which takes these arguments, and `budget` in seconds where one is given.
 
-    name: for messages.  call: "module:function" of this package; it may raise `worker.Taken`.  arguments: plain JSON, handed over by
-    name; a budget in seconds comes on top where one is given.  finished: whether the result is there.  steps: how many of `total` steps
-    are done.
+    finished: whether its result is there.
     """
 
     name: str
-    call: str
+    call: Callable[..., None]
     arguments: Mapping[str, Any]
     finished: Callable[[], bool]
-    steps: Callable[[], int]
-    total: int
 
 
-@dataclass(frozen=True)
-class Report:
-    """What a call of `run` did: how many tasks were reused, done (as `verb` has it) and left undone; deaths survived; where, how long."""
-
-    title: str
-    reused: int
-    done: int
-    left: int
-    deaths: int
-    seconds: float
-    where: str
-    verb: str = "trained"
-
-    def __repr__(self) -> str:
-        parts = [f"{self.reused} reused"] if self.reused else []
-        parts += [f"{self.done} {self.verb} in {self.seconds:.3g} s on {self.where}"] if self.done else []
-        parts += [f"{self.deaths} death(s) of a worker survived"] if self.deaths else []
-        parts += [f"{self.left} left when the time was over: run again to go on"] if self.left else []
-        return f"{self.title}: {', '.join(parts) or 'nothing to do'}"
-
-
-class Lane(Protocol):
-    """Somewhere that works at one task at a time."""
-
-    def work(self, task: Task, budget: float | None) -> None: ...
-
-    def stop(self, idle: bool) -> None: ...  # idle: whether it has no work, or is in the midst of it
-
-
-def run(
+def fan_out(
     tasks: Sequence[Task],
-    title: str = "tasks",
+    title: str,
     *,
     jobs: int | None = None,
     cluster: str | None = None,
     gpu: bool = False,
     budget: float | None = None,
     progress: bool = True,
-    verb: str = "trained",
-) -> Report:
-    """Do what is missing of these tasks, and say what was done.
+) -> str:
+    """Do what is missing of these tasks, and say in one line what was done.
 
-    jobs: processes of this machine, one thread each; 1 works in this process. See `default_jobs`.
-    cluster: address of a Dask scheduler, such as "tcp://127.0.0.1:8786"; by default
-        $PRIVLAB_CLUSTER, unless jobs are given.
-    gpu: the tasks use a GPU: processes are spread over those there are; on a cluster each takes one of the resource "GPU".
-    budget: seconds, after which tasks are left where they are, each at a checkpoint.  progress: show a bar, in steps.
-    verb: what was done to the tasks, for the report.
-    An interrupt (Ctrl-C, or the stop button) ends the workers at once and loses no step that was kept; on a cluster, what is being worked
-    at goes on to its end.
-    Raises ValueError for jobs below 1; ConnectionError for a cluster that does not answer or has no worker; RuntimeError, after all others
-    are done, for the first task that failed, with its traceback, or died so often that it will not get through.
+    jobs: see `processes`; 1 works in this process.  cluster: address of a Dask scheduler, see `address`; its machines share this disk.
+    gpu: processes are spread over the GPUs there are; on a cluster each task takes one of the resource "GPU".
+    budget: seconds, after which tasks are left where they are, each at a checkpoint.  progress: show a bar.
+    An interrupt ends the workers and loses no step that was kept; on a cluster, what has begun goes on to its end.
+    Raises ValueError for jobs below 1; ConnectionError for a cluster without an answer or a worker; RuntimeError for the first task that
+    failed, when all others are done, and where workers die again and again.
     """
-    began = time.monotonic()
-    missing = [task for task in tasks if not task.finished()]
+    began, deaths, fruitless = time.time(), 0, 0
+    todo = missing = [task for task in tasks if not task.finished()]
     if not missing:
-        return Report(title, reused=len(tasks), done=0, left=0, deaths=0, seconds=0.0, where="", verb=verb)
+        return f"{title}: nothing to do"
     cluster = address(cluster, jobs)
-    lanes, where = _lanes(len(missing), jobs, cluster, gpu, budget)
+    jobs = 0 if cluster else min(processes(jobs, gpu), len(missing))
+    where = f"the cluster at {cluster}" if cluster else f"{jobs} processes" if jobs > 1 else "one process"
     deadline = None if budget is None else began + budget
-    crew = _Crew(missing, deadline)
-    try:
-        with _bar(tasks, title, progress):
-            crew.drive(lanes)
-    finally:
-        for lane in lanes:
-            lane.stop(idle=crew.open == 0)
-    left = [task for task in missing if not task.finished()]
-    if left and not crew.out_of_time:
-        raise RuntimeError(
-            f"{left[0].name} was reported as done, but its files are not here; all machines need the same disk under the same path"
-        )
-    done = len(missing) - len(left)
-    return Report(title, len(tasks) - len(missing), done, len(left), crew.deaths, time.monotonic() - began, where, verb)
-
-
-class _Crew:
-    """The lanes at work on one list of tasks."""
-
-    def __init__(self, tasks: Sequence[Task], deadline: float | None) -> None:
-        self.deadline, self.deaths, self.out_of_time = deadline, 0, False
-        self.failure: Exception | None = None
-        self.waiting: queue.Queue[tuple[Task, int]] = queue.Queue()
-        self.open, self.lock = len(tasks), threading.Lock()
-        self.over = threading.Event()
-        for task in tasks:
-            self.waiting.put((task, 0))
-
-    def drive(self, lanes: Sequence[Lane]) -> None:
-        try:
-            if len(lanes) == 1:  # in this thread, where an interrupt arrives
-                self._follow(lanes[0])
-            else:
-                for lane in lanes:
-                    threading.Thread(target=self._follow, args=(lane,), daemon=True).start()
-                while not self.over.wait(_TICK):
-                    pass
-        finally:
-            self.over.set()
-        if self.failure:
-            raise self.failure
-
-    def _follow(self, lane: Lane) -> None:
-        """Take tasks until none is open: one that another lane holds may come back."""
-        while not self.over.is_set():
+    raised: dict[str, Exception] = {}
+    bar = tqdm(desc=title, total=len(missing), unit="task", disable=not progress, leave=False)
+    with reach(cluster, gpu) if cluster else nullcontext() as client, bar:
+        while todo:
+            calls = [(n, task.call, task.arguments, deadline) for n, task in enumerate(todo)]
+            died: BrokenProcessPool | None = None
             try:
-                task, fruitless = self.waiting.get(timeout=_TICK)
-            except queue.Empty:
-                continue
-            try:
-                done = self._try(lane, task, fruitless)
-            except Exception as error:  # of the task, or of looking how far it is; the others go on
-                self._fail(f"{task.name} failed: {error}", error)
-                done = True
-            with self.lock:
-                self.open -= done
-                if self.open == 0:
-                    self.over.set()
-
-    def _try(self, lane: Lane, task: Task, fruitless: int) -> bool:
-        """Work at a task once; False where it waits for another try."""
-        left = None if self.deadline is None else self.deadline - time.monotonic()
-        if left is not None and left <= 0:
-            self.out_of_time = True
-            return True
-        before = task.steps()
-        try:
-            lane.work(task, left)
-        except TimeoutError:
-            if self.deadline is None or time.monotonic() < self.deadline:  # a network disk may give one as well
-                raise
-            self.out_of_time = True
-        except worker.Taken:
-            self.waiting.put((task, fruitless))  # behind the others
-            self.over.wait(_TICK)
-            return False
-        except Died as death:
-            with self.lock:
-                self.deaths += 1
-            fruitless = 0 if task.steps() > before else fruitless + 1
-            if fruitless < PATIENCE:
-                self.waiting.put((task, fruitless))
-                return False
-            self._fail(
-                f"{task.name} died {PATIENCE} times without a step gained ({death}), as happens when memory runs out; "
-                "try fewer jobs"
-            )
-        return True
-
-    def _fail(self, message: str, cause: Exception | None = None) -> None:
-        """Keep the first failure for the end: tasks that have nothing to do with it are still worth their time."""
-        if self.failure is None:
-            self.failure = RuntimeError(message)
-            self.failure.__cause__ = cause
+                for number, error in _far(client, gpu, calls) if client else _near(jobs, gpu, calls):
+                    task = todo[number]
+                    if error is None and not task.finished():
+                        error = OSError("it left no result here; all machines need the same disk under the same path")
+                    if error and not isinstance(error, Taken):
+                        raised[task.name] = error
+                    bar.update(error is None)
+            except BrokenProcessPool as death:
+                died, deaths = death, deaths + 1
+            # Another goes first, as the first may be what kills workers.
+            again = [task for task in (*todo[1:], todo[0]) if not task.finished() and task.name not in raised]
+            fruitless = fruitless + 1 if died and len(again) == len(todo) else 0
+            if fruitless == PATIENCE:
+                why = f"workers died {PATIENCE} times in a row, as happens when memory runs out; try fewer jobs"
+                raise RuntimeError(f"{again[0].name} is not done: {why}") from died
+            if todo := again:
+                time.sleep(1)  # another process may be through then, and memory free
+    for name, error in raised.items():
+        if not isinstance(error, TimeoutError):
+            raise RuntimeError(f"{name} failed: {error}") from error
+    said = f"{title}: {len(missing) - len(raised)} done in {time.time() - began:.3g} s on {where}"
+    more = {"reused": len(tasks) - len(missing), "deaths of a worker": deaths, "left for the next call": len(raised)}
+    return ", ".join([said, *(f"{count} {what}" for what, count in more.items() if count)])
 
 
-# -- where tasks are worked at -----------------------------------------------------------------------------------------
-
-
-def _lanes(
-    tasks: int, jobs: int | None, cluster: str | None, gpu: bool, budget: float | None
-) -> tuple[Sequence[Lane], str]:
-    if cluster:
-        client = reach(cluster, gpu)
-        places = (
-            tasks if budget is None else min(tasks, _places(client, gpu))
-        )  # or a budget would run while a task waits
-        return [_OnCluster(client, gpu) for _ in range(places)], f"the cluster at {cluster}"
-    jobs = min(processes(jobs, gpu), tasks)
-    if jobs == 1:
-        return [_Here()], "one process"
-    return [_Apart(number, gpu) for number in range(jobs)], f"{jobs} processes"
+def processes(jobs: int | None, gpu: bool = False) -> int:
+    """These; else one with a GPU, or as many as there are cores ($PRIVLAB_JOBS) and memory for.  Raises ValueError for fewer than 1."""
+    cores = os.environ.get("PRIVLAB_JOBS") or machine.cores()
+    number = str(cores if jobs is None else jobs)
+    if not number.isdigit() or int(number) < 1:
+        raise ValueError(f"jobs={number} processes do no work; give 1 or more")
+    if jobs is not None:
+        return int(jobs)
+    return 1 if gpu else max(1, min(int(number), int(machine.memory()[1] / WORKER_GB)))
 
 
 def address(cluster: str | None, jobs: int | None) -> str | None:
@@ -223,141 +120,84 @@ def address(cluster: str | None, jobs: int | None) -> str | None:
     return cluster or (os.environ.get("PRIVLAB_CLUSTER") if jobs is None else None)
 
 
-def processes(jobs: int | None, gpu: bool = False) -> int:
-    """How many processes are used: these, or `default_jobs`.  Raises ValueError for fewer than 1."""
-    jobs = default_jobs(gpu) if jobs is None else jobs
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ValueError(f"jobs={jobs!r} processes do no work; give 1 or more")
-    return jobs
-
-
-def default_jobs(gpu: bool = False) -> int:
-    """As many processes as there are cores (or $PRIVLAB_JOBS, which the runner sets) and free memory for; with a GPU, one."""
-    jobs = os.environ.get("PRIVLAB_JOBS") or str(machine.cores())
-    if not jobs.isdigit() or int(jobs) < 1:
-        raise ValueError(f"PRIVLAB_JOBS={jobs!r} is no number of processes; give 1 or more")
-    return 1 if gpu else max(1, min(int(jobs), int(machine.memory()[1] / WORKER_GB) + worker_pool.idle()))
-
-
-class _Here:
-    def work(self, task: Task, budget: float | None) -> None:
-        worker.call(task.call, _arguments(task, budget))
-
-    def stop(self, idle: bool) -> None:
-        pass
-
-
-class _Apart:
-    """A process of our own, as kept warm by `worker_pool`."""
-
-    def __init__(self, number: int, gpu: bool) -> None:
-        self.worker = worker_pool.take(_device(number) if gpu else {})
-
-    def work(self, task: Task, budget: float | None) -> None:
-        self.worker.ask(task.call, _arguments(task, budget))
-
-    def stop(self, idle: bool) -> None:
-        if idle:
-            worker_pool.rest(self.worker)
-        else:
-            self.worker.stop()
-
-
-def _device(number: int) -> dict[str, str]:
-    """One GPU for each process, in turn."""
-    import torch
-
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
-    devices = visible.split(",")
-    return {"CUDA_VISIBLE_DEVICES": devices[number % len(devices)]}
-
-
-class _OnCluster:
-    """A place in the queue of a Dask scheduler, which finds a worker and moves the task when that one dies."""
-
-    def __init__(self, client: Any, gpu: bool) -> None:
-        self.client, self.resources = client, {"GPU": 1} if gpu else None
-
-    def work(self, task: Task, budget: float | None) -> None:
-        from distributed import KilledWorker
-
-        arguments = _arguments(task, budget)
-        future = self.client.submit(worker.call, task.call, arguments, pure=False, resources=self.resources)
-        try:
-            future.result()
-        except KilledWorker as error:
-            raise Died(str(error)) from None
-
-    def stop(self, idle: bool) -> None:
-        self.client.close()
-
-
 def reach(address: str, gpu: bool = False) -> Any:
-    """A client of the Dask scheduler at this address.  Raises ConnectionError, or ImportError, that says what is missing."""
+    """A client of the Dask scheduler at this address.  Raises ConnectionError that says what is missing."""
     try:
         from distributed import Client
-    except ImportError:
-        raise ImportError(f"cluster={address!r} needs the extra: pip install -e '.[cluster]'") from None
-    try:
-        _ = urlsplit(address if "://" in address else f"//{address}").port  # raises for one that cannot be
-        client = Client(address, timeout=ANSWER, set_as_default=False)
-    except (OSError, TypeError, ValueError) as error:
+
+        client = Client(address, timeout=10, set_as_default=False)
+    except (ImportError, OSError, TypeError, ValueError) as error:
         raise ConnectionError(
-            f"cluster={address!r} does not answer ({type(error).__name__}); start `dask scheduler --host 127.0.0.1` and "
-            f"`dask worker {address}`, and give the address that the scheduler prints"
-        ) from None
-    if not _places(client, gpu):
+            f"cluster={address!r} does not answer ({type(error).__name__}); install the extra (pip install -e '.[cluster]'), start "
+            f"`dask scheduler --host 127.0.0.1` and `dask worker {address}`, and give the address that the scheduler prints"
+        ) from error
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not any(worker["resources"].get("GPU") or not gpu for worker in workers):
         client.close()
-        want = " --resources GPU=1" if gpu else ""
-        what = "worker that offers a GPU" if gpu else "worker"
-        raise ConnectionError(f"cluster={address!r} has no {what}; start one: dask worker {address} --nthreads 1{want}")
+        more = " --resources GPU=1" if gpu else ""
+        raise ConnectionError(f"cluster={address!r} has no worker; start one: dask worker {address} --nthreads 1{more}")
     return client
 
 
-def _places(client: Any, gpu: bool) -> int:
-    """How many tasks a cluster works at: a worker at one, or at one for each GPU that it offers."""
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return sum(int(w["resources"].get("GPU", 0)) for w in workers) if gpu else len(workers)
+def _near(jobs: int, gpu: bool, calls: Sequence[tuple]) -> Iterator[Outcome]:
+    """In processes of this machine, which are kept for a minute: a lab trains, attacks, and trains again."""
+    about = (os.getpid(), gpu, dict(os.environ), os.getcwd())  # where one is another, joblib starts other processes
+    with parallel_config("loky", inner_max_num_threads=1, idle_worker_timeout=60, initializer=_begin, initargs=about):
+        work = Parallel(jobs, batch_size=1, return_as="generator_unordered")
+        yield from work(delayed(_attempt)(*call) for call in calls)
 
 
-def _arguments(task: Task, budget: float | None) -> dict[str, Any]:
-    return {**task.arguments, **({} if budget is None else {"budget": budget})}
+def _begin(parent: int, gpu: bool, *_: object) -> None:
+    """A process begins: it takes a GPU, in turn, and ends with the one that has started it."""
+    if gpu:
+        import torch
+
+        torch.cuda.set_device(int(current_process().name.rpartition("-")[2]) % torch.cuda.device_count())
+    threading.Thread(target=_end_with, args=[parent], daemon=True).start()
 
 
-# -- what a reader sees meanwhile --------------------------------------------------------------------------------------
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
-@contextlib.contextmanager
-def _bar(tasks: Sequence[Task], title: str, progress: bool) -> Iterator[None]:
-    """A bar over the steps of all tasks, looked up in their files; and what the workers take of the memory."""
-    total = sum(task.total for task in tasks)
-    over = threading.Event()
-    bar = tqdm(
-        total=total,
-        initial=_steps(tasks) if progress else 0,
-        desc=title,
-        unit="step",
-        disable=not progress,
-        leave=False,
-    )
+def _far(client: Any, gpu: bool, calls: Sequence[tuple]) -> Iterator[Outcome]:
+    """On a cluster, by Dask itself: joblib's backend for it waits for ever for a task whose workers died too often (1.6.0)."""
+    from distributed import as_completed
 
-    def look() -> None:
-        while not over.wait(_TICK):
-            machine.count_workers(worker_pool.pids())
-            if progress:
-                bar.update(_steps(tasks) - bar.n)
-                bar.set_postfix_str(f"{sum(task.finished() for task in tasks)} of {len(tasks)} done", refresh=False)
-
-    watcher = threading.Thread(target=look, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
-        machine.count_workers(worker_pool.pids())  # what took less than a tick is looked at too
-        bar.close()
+    resources = {"GPU": 1} if gpu else None
+    futures = [client.submit(_attempt, *call, pure=False, resources=resources) for call in calls]
+    for future in as_completed(futures, loop=client.loop):
+        if future.status == "finished":
+            yield future.result()
+    if lost := [future for future in futures if future.status != "finished"]:
+        raise BrokenProcessPool(str(lost[0].exception()))
 
 
-def _steps(tasks: Sequence[Task]) -> int:
-    return sum(task.steps() for task in tasks)
+_ALONE = threading.Lock()  # training draws from its process's generators, and a Dask worker may have several threads
+
+
+def _attempt(number: int, call: Callable[..., None], arguments: Mapping[str, Any], deadline: float | None) -> Outcome:
+    """Work at a task, with one thread and float32 as it is: its result is then the same to the bit wherever it is computed."""
+    import torch  # not at the top: who starts workers need not wait for it
+
+    with _ALONE:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        machine.exact_float32()
+        try:
+            if deadline is not None:
+                arguments = {**arguments, "budget": deadline - time.time()}
+                if arguments["budget"] <= 0:
+                    raise TimeoutError
+            call(**arguments)
+        except Exception as error:
+            if isinstance(error, Taken) or (isinstance(error, TimeoutError) and deadline):
+                return number, error
+            failure = RuntimeError(f"{type(error).__name__}: {error}")  # of a kind that every process can read
+            failure.add_note(traceback.format_exc())
+            return number, failure
+        finally:
+            torch.set_num_threads(threads)
+    return number, None

@@ -72,10 +72,10 @@ def _measure(options: argparse.Namespace) -> int:
         return 0
     if options.minutes is not None and not options.minutes > 0:
         raise ValueError(f"minutes={options.minutes:g} leaves no time; give a positive number")
-    report = measuring.measure(
+    said = measuring.measure(
         names, options.size, minutes=options.minutes, jobs=options.jobs, cluster=options.cluster, device=options.device
     )
-    print(report)
+    print(said)
     return 0
 
 

@@ -19,7 +19,6 @@ import torch
 from filelock import Timeout
 
 from privlab.compute import atomic, machine, store, tasks
-from privlab.compute.worker import Taken
 from privlab.experiments import pictures
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence, papers
@@ -116,13 +115,13 @@ def measure(
     device: str = "cpu",
     root: Path | None = None,
     progress: bool = True,
-) -> tasks.Report:
-    """Measure what is missing of these experiments at one size, and append it to the evidence.
+) -> str:
+    """Measure what is missing of these experiments at one size, append it to the evidence, and say in one line what was done.
 
     What is not registered yet is registered before its first repeat; smoke, which is never judged, need not be.
     names: of experiments, see `names`.  size: one of smoke, class, night, gpu, paper.  minutes: no repeat begins after so many.
-    jobs, cluster: see `tasks.run`.  device: "cpu", "cuda" (all cards), "cuda:1" (that one) or "auto".  root: folder of the evidence; the
-        book's if not given.
+    jobs, cluster: see `tasks.fan_out`.  device: "cpu", "cuda" (all cards), "cuda:1" (that one) or "auto".
+    root: folder of the evidence; the book's if not given.
     Raises ValueError for an unknown experiment, size or device, or a registration that says something else; OSError for a folder that
     cannot be written; RuntimeError for a repeat that failed, behind all others.
     """
@@ -145,11 +144,9 @@ def measure(
     work = [
         tasks.Task(
             name=f"{plan.experiment} {size} {n}",
-            call="privlab.experiments.measuring:repeat",
+            call=repeat,
             arguments=dict(experiment=plan.experiment, size=size, repeat=n, root=str(root), device=device),
             finished=partial(_there, plan.experiment, size, n, root),
-            steps=partial(_there, plan.experiment, size, n, root),
-            total=1,
         )
         for plan in listed
         for n in plan.missing
@@ -158,9 +155,7 @@ def measure(
     title = (
         f"{len(work)} repeats at {size}" if work else f"all {sum(p.there for p in listed)} repeats at {size} are there"
     )
-    return tasks.run(
-        work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress, verb="measured"
-    )
+    return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress)
 
 
 def _there(experiment: str, size: str, number: int, root: Path) -> bool:
@@ -173,7 +168,7 @@ def repeat(
 ) -> None:
     """Measure one repeat and write its line: what a worker is told to do.  A repeat that began is brought to its end, whatever the budget.
 
-    Raises ValueError for a value that is no number, or a name that is yielded twice; Taken where another process measures this repeat.
+    Raises ValueError for a value that is no number, or a name that is yielded twice; `tasks.Taken` where another process is at it.
     """
     chosen, where, began = find(experiment), Path(root), time.process_time()
     with _alone(evidence.path(experiment, size, where), repeat):
@@ -193,7 +188,7 @@ def _alone(file: Path, repeat: int) -> Iterator[None]:
     try:
         held = atomic.shared_lock(place).acquire(blocking=False)
     except Timeout:
-        raise Taken(f"repeat {repeat} of {file.stem} is being measured by another process") from None
+        raise tasks.Taken(f"repeat {repeat} of {file.stem} is being measured by another process") from None
     with held:
         yield
         with contextlib.suppress(OSError):  # who holds it from now on finds the repeat there

@@ -72,24 +72,22 @@ class Fleet:
     def train(
         self, *, jobs: int | None = None, cluster: str | None = None, budget: float | None = None, progress: bool = True
     ) -> None:
-        """Train what is missing, and print one line about what was trained and what reused; see `tasks.run` for the arguments.
+        """Train what is missing, and print one line about what was trained and what reused; see `tasks.fan_out` for the arguments.
 
         The folder must be on a disk that every machine of the cluster sees under the same path.
         """
         gpu, title = self.device == "cuda", f"{len(self.keep)} {self.settings['model']['name']}"
         jobs = jobs or (1 if self.device.startswith("cuda:") else None)  # of one card
-        print(tasks.run(self.tasks(), title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress))
+        print(tasks.fan_out(self.tasks(), title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress))
 
     def tasks(self) -> list[Task]:
-        """The training of each model, for `tasks.run`."""
+        """The training of each model, for `tasks.fan_out`."""
         return [
             Task(
                 name=f"{self.settings['model']['name']} {m}",
-                call="privlab.training.shadow_models:train",
+                call=train,
                 arguments={"folder": str(self.folder), "model": m, "device": self.device},
                 finished=partial(getattr, run, "complete"),
-                steps=partial(trainer.epochs_done, run),
-                total=self.settings["recipe"]["epochs"],
             )
             for m, run in enumerate(self.runs)
         ]

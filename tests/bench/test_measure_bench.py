@@ -35,7 +35,7 @@ def measured(place, jobs):
     began = time.perf_counter()
     done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=True)
     seconds = time.perf_counter() - began
-    (alone,) = re.findall(rf"{REPEATS} measured in (\S+) s", done.stdout)
+    (alone,) = re.findall(rf"{REPEATS} done in (\S+) s", done.stdout)
     rows = evidence.read(EXPERIMENT, "class", plan.digest, place / "evidence")
     assert [row.repeat for row in rows] == list(range(REPEATS))
     return dict(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import platform
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from privlab.compute import machine, worker
+from privlab.compute import machine
 
 PEAK = "from privlab.compute import machine\nbefore = machine.peak_gb()\n{}\nprint(before, machine.peak_gb())"
 
@@ -137,17 +136,3 @@ def test_a_device_is_chosen_or_refused():
     with pytest.raises(ValueError, match="device='cuda:9999' is not on this machine"):
         machine.device("cuda:9999")
     assert machine.device("cuda:9999", here=False) == "cuda:9999"  # of a cluster's machine
-
-
-def test_whoever_computes_has_float32_as_it_is(monkeypatch):
-    convolutions, products = torch.backends.cudnn, torch.backends.cuda.matmul
-    before, seen = (convolutions.allow_tf32, products.allow_tf32), []
-    monkeypatch.setattr(gc, "collect", lambda: seen.append((convolutions.allow_tf32, products.allow_tf32)))
-    try:
-        convolutions.allow_tf32 = products.allow_tf32 = True
-        worker.call("gc:collect", {})
-        assert seen == [(False, False)] and convolutions.allow_tf32 and products.allow_tf32  # afterwards as it was
-        machine.device("cpu")  # a lab, for all that follows
-        assert not convolutions.allow_tf32 and not products.allow_tf32
-    finally:
-        convolutions.allow_tf32, products.allow_tf32 = before

@@ -13,7 +13,7 @@ import torch
 
 from privlab import experiments
 from privlab.__main__ import main
-from privlab.compute.worker import Taken
+from privlab.compute.tasks import Taken
 from privlab.experiments import Size, measuring, protocol
 from privlab.ledger import evidence
 
@@ -72,10 +72,9 @@ def test_an_unknown_name_has_a_nearest(walk):
 
 
 def test_what_is_missing_is_measured_once(walk, tmp_path):
-    report = experiments.measure([walk.name], "class", jobs=1, root=tmp_path, progress=False)
-    assert (
-        report.done == 6 and experiments.measure([walk.name], "class", jobs=1, root=tmp_path, progress=False).done == 0
-    )
+    measure = partial(experiments.measure, [walk.name], "class", jobs=1, root=tmp_path, progress=False)
+    assert measure().startswith("6 repeats at class: 6 done in ")
+    assert measure() == "all 6 repeats at class are there: nothing to do"
     there = experiments.load(walk.name, root=tmp_path)
     assert there.size == "class" and there.complete and there.repeats == (0, 1, 2, 3, 4, 5)
     expected = [torch.randn((), generator=torch.Generator().manual_seed(n)).item() for n in range(6)]
@@ -91,9 +90,9 @@ def test_a_repeat_that_another_process_is_at_is_left_to_it_and_tried_again(walk,
     with measuring._alone(file, 1):
         with pytest.raises(Taken, match="repeat 1 of .*walk is being measured by another process"):
             measuring.repeat(walk.name, "class", 1, str(tmp_path))
-        report = measure(jobs=1, minutes=2 / 60, root=tmp_path, progress=False)
-        assert (report.done, report.left) == (5, 1)
-    assert measure(jobs=1, root=tmp_path, progress=False).done == 1  # the other was killed without a line
+        said = measure(jobs=1, minutes=2 / 60, root=tmp_path, progress=False)
+        assert "5 done" in said and said.endswith(", 1 left for the next call")
+    assert "1 done" in measure(jobs=1, root=tmp_path, progress=False)  # the other was killed without a line
     measuring.repeat(walk.name, "class", 1, str(tmp_path))  # and one that comes late finds it there
     assert [json.loads(line)["repeat"] for line in file.read_text().splitlines()] == [0, 2, 3, 4, 5, 1]
     assert not [*file.parent.glob(".*.[0-9].lock")]
@@ -125,7 +124,7 @@ def test_what_cannot_be_done_registers_nothing(asked, says, walk, tmp_path):
 def test_one_of_several_cards_is_for_one_process_and_no_cluster(walk, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     asked = {}
-    monkeypatch.setattr(measuring.tasks, "run", lambda work, title, **options: asked.update(options))
+    monkeypatch.setattr(measuring.tasks, "fan_out", lambda work, title, **options: asked.update(options))
     experiments.measure([walk.name], "smoke", device="cuda:1", root=tmp_path)
     assert (asked["jobs"], asked["gpu"]) == (1, False)
     experiments.measure([walk.name], "smoke", device="cuda:1", jobs=3, root=tmp_path)
@@ -149,7 +148,7 @@ def test_a_line_names_the_device_that_computed_it(walk, tmp_path, monkeypatch):
 
 def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
-    for says in ("2 repeats at smoke: 2 measured in", "all 2 repeats at smoke are there: nothing to do"):
+    for says in ("2 repeats at smoke: 2 done in", "all 2 repeats at smoke are there: nothing to do"):
         assert main(["measure", walk.name, "--size", "smoke", "--jobs", "1"]) == 0
         assert says in capsys.readouterr().out
     for asked in ([], ["--register"], ["--list"]):
@@ -161,7 +160,7 @@ def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, tmp_path
 def test_patterns_may_overlap(walk, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
     assert main(["measure", "tests_of*", walk.name, "--size", "smoke", "--jobs", "1"]) == 0
-    assert "2 repeats at smoke: 2 measured in" in capsys.readouterr().out
+    assert "2 repeats at smoke: 2 done in" in capsys.readouterr().out
     assert main(["measure", walk.name, "*.walk", "--size", "smoke", "--list"]) == 0
     assert capsys.readouterr().out.count(walk.name) == 1
 
@@ -179,13 +178,13 @@ def test_a_further_try_says_where_it_may_begin(walk, tmp_path, monkeypatch, caps
 
 def test_a_further_try_is_registered_and_measured_beside_the_first(walk, tmp_path):
     measure = partial(experiments.measure, [walk.name], "class", jobs=1, root=tmp_path, progress=False)
-    assert measure().done == 6
+    assert "6 done" in measure()
     more = Size(4, "invented", settings=dict(seconds=0.05), first=6)
     further = experiments.experiment(smoke=Size(2, "invented"), class_=more)(walk.measure)
-    assert further.digest("class") == walk.digest("class") and measure().done == 4
+    assert further.digest("class") == walk.digest("class") and "4 done" in measure()
     tries = evidence.registrations(tmp_path)
     assert [(entry.first, entry.repeats, entry.attempt) for entry in tries] == [(0, 6, 0), (6, 4, 1)]
-    assert measure().done == 0 and len(evidence.registrations(tmp_path)) == 2
+    assert "nothing to do" in measure() and len(evidence.registrations(tmp_path)) == 2
 
 
 def test_evidence_that_cannot_be_written_is_read_or_told_before_anything_is_measured(walk, tmp_path, monkeypatch):
@@ -196,7 +195,7 @@ def test_evidence_that_cannot_be_written_is_read_or_told_before_anything_is_meas
 
     monkeypatch.setattr(evidence.atomic, "shared_lock", closed)
     monkeypatch.setattr(tempfile, "TemporaryFile", closed)
-    assert experiments.measure([walk.name], "class", jobs=1, root=tmp_path, progress=False).done == 0
+    assert "nothing to do" in experiments.measure([walk.name], "class", jobs=1, root=tmp_path, progress=False)
     monkeypatch.setattr(experiments.Experiment, "collected", None)
     with pytest.raises(OSError, match="cannot be added to .Read-only file system.; set PRIVLAB_EVIDENCE"):
         experiments.measure([walk.name], "smoke", jobs=1, root=tmp_path, progress=False)
@@ -209,7 +208,7 @@ def test_a_cluster_measures_what_this_machine_does(cluster, tmp_path, monkeypatc
     name = "april_closed_form.theorems"
     far = experiments.measure([name], "smoke", cluster=cluster, progress=False)
     experiments.measure([name], "smoke", jobs=1, root=tmp_path / "here", progress=False)
-    assert far.done > 0 and far.where == f"the cluster at {cluster}"
+    assert f"on the cluster at {cluster}" in far
     both = [evidence.read(name, "smoke", None, tmp_path / root) for root in ("far", "here")]
     assert [row.values for row in both[0]] == [row.values for row in both[1]]
 
@@ -245,10 +244,10 @@ def test_what_decides_most_claims_an_hour_is_measured_first():
 
 
 def test_time_that_is_over_leaves_the_rest(walk, tmp_path):
-    report = experiments.measure([walk.name], "class", jobs=1, minutes=0.1 / 60, root=tmp_path, progress=False)
-    assert 1 <= report.done < 6 and report.left == 6 - report.done
+    said = experiments.measure([walk.name], "class", jobs=1, minutes=0.1 / 60, root=tmp_path, progress=False)
     (plan,) = measuring.plans([walk.name], "class", tmp_path)
-    assert plan.there == report.done and plan.missing == (*range(report.done, 6),) and plan.hours is not None
+    assert 1 <= plan.there < 6 and plan.missing == (*range(plan.there, 6),) and plan.hours is not None
+    assert f"{plan.there} done" in said and said.endswith(f", {6 - plan.there} left for the next call")
 
 
 def test_a_live_run_has_a_repeat_that_the_evidence_has_not(walk, tmp_path, monkeypatch):

@@ -43,7 +43,7 @@ def test_a_worker_loads_nothing_that_shows_or_tabulates(module):
 
 
 def test_to_start_a_worker_takes_neither_networks_nor_tables():
-    assert not brought("import privlab.compute.worker, privlab.compute.worker_pool") & (NETWORKS | TABLES | SHOWN)
+    assert not brought("import privlab.compute.tasks") & (NETWORKS | TABLES | SHOWN)
 
 
 def test_what_a_lab_begins_with_waits_for_neither_networks_nor_statistics():
