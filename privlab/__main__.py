@@ -62,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who reads has gone, as in `| head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141  # what a shell says of a program that a closed pipe ended
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
     except (ValueError, OSError, ImportError) as error:
         print(f"privlab {options.command}: {error}", file=sys.stderr)
         return 2

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from pathlib import Path
-
-from privlab.compute import interrupts
 
 
 def add_audit(commands: argparse._SubParsersAction) -> None:
@@ -51,17 +50,18 @@ def _audit(options: argparse.Namespace) -> int:
         images, labels, public = inputs.photographs(options.images, model, shape, options.seed)
         bar = sys.stderr.isatty()
         make_folder(out)
-        with interrupts.orderly():
-            report = audit(
-                model,
-                images,
-                labels,
-                name=options.name,
-                public=public,
-                minutes=options.minutes,
-                seed=options.seed,
-                progress=bar,
-            )
+        for number in (signal.SIGINT, signal.SIGTERM):  # what follows has something to keep
+            signal.signal(number, signal.default_int_handler)
+        report = audit(
+            model,
+            images,
+            labels,
+            name=options.name,
+            public=public,
+            minutes=options.minutes,
+            seed=options.seed,
+            progress=bar,
+        )
     except KeyboardInterrupt:
         print("\nstopped before there was a result to report", file=sys.stderr)
         return 130

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 
 
 def add_measure(commands: argparse._SubParsersAction) -> None:
@@ -72,6 +73,8 @@ def _measure(options: argparse.Namespace) -> int:
         return 0
     if options.minutes is not None and not options.minutes > 0:
         raise ValueError(f"minutes={options.minutes:g} leaves no time; give a positive number")
+    for number in (signal.SIGINT, signal.SIGTERM):  # what follows has something to keep
+        signal.signal(number, signal.default_int_handler)
     said = measuring.measure(
         names, options.size, minutes=options.minutes, jobs=options.jobs, cluster=options.cluster, device=options.device
     )

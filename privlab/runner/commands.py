@@ -115,7 +115,8 @@ def _run(options: argparse.Namespace) -> int:
     if plan.cluster:
         tasks.reach(plan.cluster).close()  # said now, and not by each lab in turn
     atomic.make_folder(out)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # joblib ends its workers, and they their kernels
+    for number in (signal.SIGINT, signal.SIGTERM):  # joblib ends its workers, and they their kernels
+        signal.signal(number, signal.default_int_handler)
     try:
         with FileLock(out / ".run.lock", timeout=0):
             each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"

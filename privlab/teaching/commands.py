@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from privlab.compute import atomic, interrupts
+from privlab.compute import atomic
 from privlab.runner.commands import add_labs
 
 if TYPE_CHECKING:
@@ -139,15 +140,16 @@ def _mark(options: argparse.Namespace) -> int:
     scheme = marking.scheme(options.scheme) if options.scheme else marking.Scheme()
     rows: list[Row] = []
     told: set[Path] = set()
+    for number in (signal.SIGINT, signal.SIGTERM):  # what follows has something to keep
+        signal.signal(number, signal.default_int_handler)
     try:
-        with interrupts.orderly():
-            if not options.watch:
-                rows = _mark_new(options, [], rows)
-            else:
-                print(f"watching {options.folder}; Ctrl-C ends it", file=sys.stderr)
-                for rows in marking.watch(options.folder, lambda marked: _mark_new(options, marked)):
-                    _tell_others(options, told)
-                    _write_tables(options, rows, scheme)
+        if not options.watch:
+            rows = _mark_new(options, [], rows)
+        else:
+            print(f"watching {options.folder}; Ctrl-C ends it", file=sys.stderr)
+            for rows in marking.watch(options.folder, lambda marked: _mark_new(options, marked)):
+                _tell_others(options, told)
+                _write_tables(options, rows, scheme)
     except KeyboardInterrupt:
         print(f"\nstopped; {options.out} has the {_many(len(rows), 'notebook')} marked so far", file=sys.stderr)
         return 130
