@@ -28,8 +28,9 @@
 # %%
 from privlab import compute, data, experiments, ledger, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
+from privlab.course.lab_00 import pad
 from privlab.leak import observe
-from privlab.notebook import checks, drawings, pad, plots, text, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 import torch
 
@@ -226,7 +227,7 @@ def send(image):
     )
 
 
-pad.show(send)
+pad.Pad(send)
 
 # %% [markdown]
 # ## Does a shorter number hide it?

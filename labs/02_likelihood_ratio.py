@@ -27,9 +27,10 @@
 # %%
 from privlab import compute, data, experiments, ledger, models
 from privlab.attacks.membership_inference import lira
+from privlab.course.lab_02 import two_bells
 from privlab.experiments import shadow_fleets
 from privlab.metrics import roc
-from privlab.notebook import checks, drawings, plots, text, two_bells, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 import torch
 from IPython.display import display

@@ -31,8 +31,9 @@ from functools import cache
 from privlab import compute, data, experiments, ledger, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import closed_form
+from privlab.course.lab_08 import redaction
 from privlab.leak import observe
-from privlab.notebook import checks, drawings, plots, redaction, text, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 from IPython.display import display
 
@@ -400,7 +401,7 @@ attacks = {
 attacks["search"] = lambda pieces: searched(sent(pieces))
 
 counts = {piece: sum(numbers[name] for name in names[piece]) for piece in names}
-desk = redaction.desk(photo, counts, attacks)
+desk = redaction.Desk(photo, counts, attacks)
 desk.redact([])  # first, nothing is struck out
 desk
 

@@ -26,8 +26,9 @@
 
 # %%
 from privlab import compute, experiments, ledger, models
+from privlab.course.lab_09 import morphing
 from privlab.experiments import designs, fourteen_steps
-from privlab.notebook import checks, drawings, morphing, plots, text, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 import pandas as pd
 import torch

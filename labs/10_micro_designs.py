@@ -29,8 +29,9 @@
 import itertools
 
 from privlab import compute, experiments, ledger
+from privlab.course.lab_10 import switchboard
 from privlab.experiments import designs, micro_designs
-from privlab.notebook import checks, drawings, plots, switchboard, text, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 import torch
 from IPython.display import display

@@ -1,12 +1,7 @@
 from . import (
     checks,
     drawings,
-    morphing,
-    pad,
     plots,
-    redaction,
-    switchboard,
-    two_bells,
     user_study,
     widgets,
 )
@@ -15,13 +10,8 @@ from .sentences import text
 __all__ = [
     "checks",
     "drawings",
-    "morphing",
-    "pad",
     "plots",
-    "redaction",
-    "switchboard",
     "text",
-    "two_bells",
     "user_study",
     "widgets",
 ]

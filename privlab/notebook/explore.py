@@ -101,7 +101,7 @@ class Explorer(Live):
         return made
 
     def _alone(self, seconds: float) -> bool:
-        """Whether one control moves at a time, as there are many, or as all settings within a small corner would show less than that.
+        """Whether one control moves at a time: where not all settings can be drawn, and those within a small corner would show less.
 
         A sweep of the controls has drawn most settings with one control elsewhere: they are there at no cost.
         """
@@ -112,7 +112,7 @@ class Explorer(Live):
         }
         short = self._cost(itertools.product(*(range(len(values)) for values in self.options.values()))) > seconds
         slow = median(self.seconds) * len(single) >= seconds >= self._cost(single)
-        return len(self.options) > TOGETHER or (short and slow)
+        return short and (slow or len(self.options) > TOGETHER)
 
     def _cost(self, settings: Iterable[Setting]) -> float:
         """Seconds that drawing these would take."""

@@ -50,19 +50,17 @@ _SHEET = "max-width:100%;outline:1px solid currentColor"
 _LOOK = f'<link rel="stylesheet" href="data:text/css,{quote(_CSS)}">'
 
 
-def show(send: Callable[[Tensor], Any], side: int = 224) -> Pad:
-    """A pad that hands its image to `send` at each click on Send, and shows what this returns below, until another image is drawn.
-
-    send: of an image (1, 3, side, side) in [0, 1]; it returns a picture, or anything else that shows itself.
-    side: pixels of the image; a multiple of the 28 cells keeps these equal.
-    """
-    return Pad(send, side)
-
-
 class Pad(Live):
-    """What `show` gives; `image` is what it would send now."""
+    """A sheet that hands its image to `send` at each click on Send, and shows what this returns, until another image is drawn.
 
-    def __init__(self, send: Callable[[Tensor], Any], side: int) -> None:
+    `image` is what it would send now.
+    """
+
+    def __init__(self, send: Callable[[Tensor], Any], side: int = 224) -> None:
+        """send: of an image (1, 3, side, side) in [0, 1]; it returns a picture, or anything else that shows itself.
+
+        side: pixels of the image; a multiple of the 28 cells keeps these equal.
+        """
         self.send, self.side = send, side
         self.photograph: Tensor | None = None
         self.sheet, self.says, self.result = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Output()

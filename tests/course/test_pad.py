@@ -10,7 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from privlab.notebook import pad, plots
+from privlab.course.lab_00 import pad
+from privlab.notebook import plots
 from privlab.notebook.control_sweep import sweep
 
 pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
@@ -30,7 +31,7 @@ def made(sent):
         sent.append(image)
         return plots.side_by_side(image, titles=["sent"], alt=f"Image {len(sent)}.")
 
-    return pad.show(send, side=2 * CELLS)
+    return pad.Pad(send, side=2 * CELLS)
 
 
 def press(made, name):

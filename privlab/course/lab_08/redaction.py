@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 import ipywidgets
 from torch import Tensor
@@ -15,6 +15,7 @@ from privlab.notebook.live import WRAP, Live, button
 from privlab.notebook.pages import Control, turned
 
 RECOGNISED = 0.5  # SSIM: above it an image is called recognised, as in lab 04
+BUDGETS = (0.15, 0.5, 0.9)  # shares of all numbers that may be struck out
 NO_IMAGE = f'<div style="box-sizing:border-box;height:{sheet.SIDE}px;border:1px dashed currentColor"></div>'
 
 Attack = Callable[
@@ -28,28 +29,26 @@ class Desk(Live):
     `tries` holds what was sent so far: the parts struck out -> attack -> the image that it made.
     """
 
-    def __init__(
-        self,
-        photograph: Tensor,
-        parts: Mapping[str, int],
-        attacks: Mapping[str, Attack],
-        budgets: Sequence[float],
-    ) -> None:
+    def __init__(self, photograph: Tensor, parts: Mapping[str, int], attacks: Mapping[str, Attack]) -> None:
+        """photograph: the client's, (1, channels, height, width) in [0, 1].  parts: name -> how many numbers it has.
+
+        attacks: name -> function of the parts that are sent, giving an image of the photograph's shape, or None where it cannot be run.
+        """
         self.photograph, self.parts, self.attacks = photograph.cpu(), dict(parts), dict(attacks)
         self.tries = dict[frozenset[str], dict[str, Tensor]]()
         self.words, self.sheet = ipywidgets.HTML(), ipywidgets.HTML()
-        style = {"description_width": "5em"}
-        options = [(f"{each:.0%}", each) for each in budgets]
-        self.budget = ipywidgets.ToggleButtons(options=options, description="budget", style=style)
+        options = [(f"{each:.0%}", each) for each in BUDGETS]
+        self.budget = ipywidgets.ToggleButtons(
+            options=options, description="budget", style={"description_width": "5em"}
+        )
+        layout = {"width": "15em", "max_width": "96%"}
         self.boxes = {
             name: ipywidgets.Checkbox(
-                description=f"{name}, {_percent(self.share([name]))}",
-                indent=False,
-                layout={"width": "15em", "max_width": "96%"},
+                description=f"{name}, {_percent(self.share([name]))}", indent=False, layout=layout
             )
             for name in self.parts
         }
-        self.send = button("Send the rest", "All attacks are run on what is sent", self._attacked)
+        self.send = button("Send the rest", "All attacks are run on what is sent", self._send)
         self.send.add_class(SKIP)  # a search takes seconds: too long for a sweep of the controls
         for control in (self.budget, *self.boxes.values()):
             control.observe(lambda _: self._count(), "value")
@@ -58,10 +57,8 @@ class Desk(Live):
         super().__init__([self.budget, title, rows, self.words, self.send, self.sheet])
         self._count()
 
-    def __repr__(self) -> str:  # what a page shows that can show no widget
+    def __repr__(self) -> str:
         return f"An update of {len(self.parts)} parts to strike out, and {len(self.attacks)} attacks; it needs a running kernel."
-
-    # -- the rules -----------------------------------------------------------------------------------------------------
 
     @property
     def struck(self) -> frozenset[str]:
@@ -78,15 +75,17 @@ class Desk(Live):
         struck: names of parts; may be empty. An attack that cannot be run on what is left is not in the result.
         Raises ValueError for a part that is none, or where nothing is left to send.
         """
-        if strangers := sorted(set(struck) - self.parts.keys()):
-            raise ValueError(f"struck: {strangers[0]!r} is no part; there are {', '.join(self.parts)}")
-        key = frozenset(struck)
-        if not (sent := self.parts.keys() - key):
-            raise ValueError("struck: all parts; leave one to send, or the server learns nothing")
+        key, sent = frozenset(struck), self.parts.keys() - set(struck)
+        if key - self.parts.keys() or not sent:
+            raise ValueError(f"struck={sorted(key)}: give some of {', '.join(self.parts)}, and leave one to send")
         if key not in self.tries:
             made = {name: attack(frozenset(sent)) for name, attack in self.attacks.items()}
             self.tries[key] = {name: image.cpu() for name, image in made.items() if image is not None}
-        self._show()
+        best = "No redaction so far hides it."
+        if self.cheapest is not None:
+            best = f"The smallest that hides it: {_percent(self.cheapest)}."
+        told = sheet.paragraph(f"<b>Redactions sent: {len(self.tries)}.</b> {best}", status=True)
+        self.sheet.value = told + "".join(map(self._row, [*self.tries][::-1]))
         return self.ssim(key)
 
     def ssim(self, struck: Collection[str]) -> dict[str, float]:
@@ -103,9 +102,15 @@ class Desk(Live):
         """The smallest share that was struck out and hid the photograph; None while nothing did."""
         return min((self.share(key) for key in self.tries if self.hides(key)), default=None)
 
-    # -- what is to be seen --------------------------------------------------------------------------------------------
+    def page(self, seconds: float, room: int) -> str:
+        """The redactions that were sent, in their order."""
+        if not (sent := [*self.tries]):
+            return "<p>Nothing was sent.</p>"
+        menu = Control("struck out", tuple(map(self._named, sent)), 0, "menu")
+        note = "These were sent. In the notebook you strike out what you like, within a budget."
+        return turned([menu], lambda at: self._row(sent[at]), note)
 
-    def _attacked(self) -> None:
+    def _send(self) -> None:
         self.words.value = sheet.paragraph("The attacks are running. The search takes some seconds.", status=True)
         self.redact(self.struck)
         self._count()
@@ -114,64 +119,25 @@ class Desk(Live):
         share, budget = self.share(self.struck), self.budget.value
         self.send.disabled = over = share > budget or len(self.struck) == len(self.parts)
         more = "That is too much: untick a part." if over else "The rest is sent."
-        self.words.value = sheet.paragraph(
-            f"You strike out {_percent(share)} of all numbers. Your budget is {budget:.0%}. {more}", status=True
-        )
+        told = f"You strike out {_percent(share)} of all numbers. Your budget is {budget:.0%}. {more}"
+        self.words.value = sheet.paragraph(told, status=True)
 
-    def _show(self) -> None:
-        rows = [self._row(key) for key in [*self.tries][::-1]]
-        best = self.cheapest
-        told = "No redaction so far hides it." if best is None else f"The smallest that hides it: {_percent(best)}."
-        self.sheet.value = sheet.paragraph(f"<b>Redactions sent: {len(rows)}.</b> {told}", status=True) + "".join(rows)
-
-    def page(self, seconds: float, room: int) -> str:
-        """The redactions that were sent, in their order."""
-        if not (sent := [*self.tries]):
-            return "<p>Nothing was sent.</p>"
-        menu = Control(
-            "struck out", tuple(f"{self._names(key)} ({_percent(self.share(key))})" for key in sent), 0, "menu"
-        )
-        note = "These were sent. In the notebook you strike out what you like, within a budget."
-        return turned([menu], lambda at: self._row(sent[at]), note)
-
-    def _names(self, struck: frozenset[str]) -> str:
-        return ", ".join(name for name in self.parts if name in struck) or "nothing"
+    def _named(self, struck: frozenset[str]) -> str:
+        names = ", ".join(name for name in self.parts if name in struck) or "nothing"
+        return f"{names} ({_percent(self.share(struck))})"
 
     def _row(self, struck: frozenset[str]) -> str:
         """A redaction that was sent: the photograph, and what each attack made of the rest."""
-        ssim = self.ssim(struck)
-        result = "<b>hidden</b>" if self.hides(struck) else "<b>recognised</b>"
-        told = f"Struck out: {html.escape(self._names(struck))} ({_percent(self.share(struck))}). The photograph is {result}."
+        ssim, result = self.ssim(struck), "hidden" if self.hides(struck) else "recognised"
+        told = f"Struck out: {html.escape(self._named(struck))}. The photograph is <b>{result}</b>."
         figures = [sheet.named(self.photograph, "the photograph")]
         for name in self.attacks:
             if name in ssim:
                 figures.append(sheet.named(self.tries[struck][name], f"{name}: SSIM {ssim[name]:.2f}"))
             else:
-                figures.append(
-                    sheet.figure(NO_IMAGE, f"{html.escape(name)}: it lacks a gradient that it needs", sheet.FIXED)
-                )
-        return sheet.paragraph(told, status=True) + sheet.row(figures)
-
-
-def desk(
-    photograph: Tensor,
-    parts: Mapping[str, int],
-    attacks: Mapping[str, Attack],
-    budgets: Sequence[float] = (0.15, 0.5, 0.9),
-) -> Desk:
-    """A client's desk, at which parts of an update are struck out before it is sent.
-
-    photograph: the client's, (1, channels, height, width) in [0, 1].  parts: name -> how many numbers it has.
-    attacks: name -> function of the parts that are sent, giving an image of the photograph's shape, or None where it cannot be run.
-    budgets: shares of all numbers that may be struck out, above 0 and below 1.
-    Raises ValueError for no parts, no attacks, or another budget.
-    """
-    for name, given in (("parts", parts), ("attacks", attacks), ("budgets", budgets)):
-        if not given:
-            raise ValueError(f"{name} is empty; give one at least")
-    if wrong := [each for each in budgets if not 0 < each < 1]:
-        raise ValueError(f"budgets: {wrong[0]} is not between 0 and 1; give shares of the update, such as 0.5")
-    return Desk(photograph, parts, attacks, budgets)
+                words = f"{html.escape(name)}: it lacks a gradient that it needs"
+                figures.append(sheet.figure(NO_IMAGE, words, sheet.FIXED))
+        return sheet.paragraph(told) + sheet.row(figures)
 
 
 def _percent(share: float) -> str:

@@ -1,0 +1,69 @@
+"""One slider from ResNet-50 to ConvNeXt-T: the block of each step, its parameters, and what a search found behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from IPython.display import HTML
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from privlab import metrics, models
+from privlab.notebook.drawings.networks import PLACES
+from privlab.notebook.explore import Explorer
+from privlab.notebook.network_panel import bar, panel, stack
+from privlab.notebook.sentences import Sentence
+
+BLOCK = (1, 1)  # what a step shows that PLACES has no other for: a block of the second stage
+SHOWN = {-1: "the stem", 0: "the first block of the second stage", 1: "a block of the second stage"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A step as the paper has it: millions of parameters, millions of multiplications for 32 x 32 pixels, the layers of a block in words.
+
+    layers: (stage, block) -> as `models.morph.outline` says them.
+    """
+
+    parameters: float
+    multiplications: float
+    layers: Mapping[tuple[int, int], list[str]]
+
+
+@cache
+def facts(step: int) -> Facts:
+    """The facts of a step, counted on its network at full width."""
+    with torch.no_grad(), torch.device("meta"), FlopCounterMode(display=False) as counter:  # shapes without weights
+        model = models.morph.build(step)
+        model(torch.zeros(1, 3, 32, 32))
+    layers = {place: models.morph.outline(model, *place) for place in {BLOCK, *PLACES.values()}}
+    return Facts(sum(p.numel() for p in model.parameters()) / 1e6, counter.get_total_flops() / 2e6, layers)
+
+
+class Morph(Explorer):
+    """The slider.  ssim: how near each image comes to the photograph, by step."""
+
+    def __init__(self, found: Mapping[int, Tensor], truth: Tensor) -> None:
+        """found: step, 1 (ResNet-50) to 14 (ConvNeXt-T) -> image, (1, 3, height, width) in [0, 1].  truth: the photograph."""
+        self.found, self.truth = {step: found[step].cpu() for step in sorted(found)}, truth.cpu()
+        self.ssim = {step: metrics.ssim(image, self.truth).item() for step, image in self.found.items()}
+        super().__init__(self._step, {"step": tuple(self.found)}, {"step": next(iter(self.found))})
+
+    def _step(self, step: int) -> tuple[Sentence, HTML]:
+        told, before = facts(step), max(1, step - 1)
+        change = models.morph.diff(before, step).words.split(": ", 1)[1] if step > 1 else "Here it begins."
+        place = PLACES.get(step, BLOCK)
+        layers = stack({SHOWN[min(place)]: (facts(before).layers[place], told.layers[place])})
+        all_ = [facts(n) for n in self.found]
+        most, times = max(one.parameters for one in all_), max(one.multiplications for one in all_)
+        bars = [
+            bar("parameters", told.parameters, most, f"{told.parameters:.1f} million"),
+            bar("multiplications", told.multiplications, times, f"{told.multiplications:.0f} million"),
+            bar("SSIM", self.ssim[step], 1.0, f"{self.ssim[step]:.2f}"),
+        ]
+        score = f"SSIM {self.ssim[step]:.2f}, {metrics.psnr(self.found[step], self.truth).item():.1f} dB"
+        title = Sentence(f"**{step} of {len(models.morph.STEPS)}: {models.morph.STEPS[step].name}.** {change}")
+        return title, panel(self.found, self.truth, step, score, layers, bars)

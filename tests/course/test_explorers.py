@@ -1,0 +1,110 @@
+"""The explorers of one lab each: the two bells of lab 02, the morph of lab 09, the switches of lab 10. Numbers by hand."""
+
+import statistics
+
+import pytest
+import torch
+from scipy.stats import norm
+
+from privlab import metrics
+from privlab.course.lab_02.two_bells import TwoBells, _percent
+from privlab.course.lab_09 import morphing
+from privlab.course.lab_10.switchboard import Switchboard
+from privlab.experiments import micro_designs
+
+pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
+
+# -- two bells -----------------------------------------------------------------------------------------------------------
+
+PHOTOS = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+KEEP = torch.tensor([[1, 0, 1, 0], [0, 1, 0, 1]] * 3).bool()  # three pairs: the victim's, and two of shadow models
+MARGINS = torch.tensor(
+    [
+        [2.0, -1.0, 3.0, 0.5],
+        [9.0, 9.0, 9.0, 9.0],  # the victim's partner, which must not count
+        [3.0, -2.0, 4.0, 1.0],
+        [-3.0, 2.0, 3.0, 2.0],
+        [5.0, -4.0, 6.0, 2.0],
+        [-1.0, 4.0, 1.0, 4.0],
+    ],
+    dtype=torch.float64,
+)
+
+
+def bells(**changes):
+    given = dict(
+        photos=PHOTOS, names=["A: ship", "B: cat"], margins=MARGINS, members=KEEP, shown=[0, 3], threshold=1.25
+    )
+    return TwoBells(**given | changes)
+
+
+def test_the_gaussians_are_those_of_the_shadow_models_alone_and_the_ratio_that_of_two_densities():
+    slider = bells()
+    assert [x.item() for x in slider.fit(0, "per-example")] == pytest.approx([4, 2**0.5, -2, 2**0.5])  # 3, 5 and -3, -1
+    ins, outs = [3, 5, 2, 4, 4, 6, 2, 4], [-3, -1, -2, -4, 3, 1, 1, 2]  # of all four pictures
+    shared = [x.item() for x in slider.fit(1, "fixed")]
+    assert shared == pytest.approx([3, statistics.stdev(ins), 1.5, statistics.stdev(outs)])
+    by_hand = norm.logpdf(2.0, 4, 2**0.5) - norm.logpdf(2.0, -2, 2**0.5)
+    assert slider.ratio(0, "per-example", 2.0) == pytest.approx(by_hand)
+
+
+def test_what_is_said_at_a_place_follows_from_its_margin():
+    slider = bells()
+    assert slider.start[2] == 8 and slider.options["the_victim's_margin"][8] == 0.0  # from -4 to 6
+    said, chart, face, folded = slider.at((0, 1, 12))
+    ratio = slider.ratio(0, "per-example", 2.0)
+    assert said.startswith("The victim is 88% sure (margin +2.0): ") and ratio > 0
+    assert "The ratio says **a member**, the threshold **a member**" in said
+    assert "The victim was 88% sure (margin +2.0). The picture is a member." in folded
+    assert "In, solid: 4.0 ± 1.4. Out, dashed: -2.0 ± 1.4." in chart.alt and face.alt == "Photograph A: ship."
+
+
+def test_a_confidence_is_told_from_certainty_and_bad_input_is_named():
+    assert [_percent(margin) for margin in (0, 4, -8, 20)] == ["50%", "98%", "0.034%", "100.0000%"]
+    with pytest.raises(ValueError, match="names: 1 for 2 pictures in shown, of 4 photos"):
+        bells(names=["one"])
+
+
+# -- the morph -----------------------------------------------------------------------------------------------------------
+
+TRUTH = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+BLANK = torch.full_like(TRUTH, 0.5)
+
+
+def test_the_facts_are_those_of_the_papers_networks():
+    assert morphing.facts(1).parameters == pytest.approx(23.53, abs=0.01)  # a ResNet-50 with ten classes
+    assert morphing.facts(14).parameters == pytest.approx(27.83, abs=0.01)  # a ConvNeXt-T with ten classes
+    assert morphing.facts(9).multiplications == morphing.facts(10).multiplications  # activations multiply nothing
+
+
+def test_a_step_says_what_is_new_and_what_is_gone_and_frames_its_image():
+    morph = morphing.Morph({n: TRUTH.lerp(BLANK, 1 - n / 20) for n in (14, 1, 8, 9, 10)}, TRUTH)
+    pages = {
+        n: "".join((title, panel.data)) for n, (title, panel) in ((n, morph.at((k,))) for k, n in enumerate(morph.ssim))
+    }
+    assert list(pages) == [1, 8, 9, 10, 14] and "Here it begins." in pages[1]
+    assert "gone: GELU, GELU" in pages[10] and "<strong>new" not in pages[10]
+    assert "<strong>changed: </strong>GELU" in pages[9] and "<strong>new: </strong>layer scale" in pages[14]
+    assert "the stem" in pages[8] and "gone: ReLU, maximum of 3 x 3, stride 2" in pages[8]
+    psnr = metrics.psnr(morph.found[10], TRUTH).item()
+    assert f"found: SSIM {morph.ssim[10]:.2f}, {psnr:.1f} dB" in pages[10]
+    assert all(
+        page.count("outline:3px") == 1 and page.count("<img") == page.count(' alt="') == 7 for page in pages.values()
+    )
+
+
+# -- the switches --------------------------------------------------------------------------------------------------------
+
+
+def test_a_setting_makes_its_network_is_ranked_and_has_an_effect():
+    switches = {name: micro_designs.SWITCHES[name] for name in ("addition", "norm")}
+    words = {"addition": ("one behind it", "none behind it"), "norm": ("BatchNorm", "LayerNorm")}
+    shares = {(0, 0): 0.2, (0, 1): 0.4, (1, 0): 0.6, (1, 1): 0.9}  # how much of the photograph was found
+    board = Switchboard(9, switches, words, {one: BLANK.lerp(TRUTH, share) for one, share in shares.items()}, TRUTH)
+    assert board.ranked == [(0, 0), (0, 1), (1, 0), (1, 1)] and board.said((1, 0)) == "none behind it, BatchNorm"
+    (panel,) = board.at((1, 1))
+    assert "number 1 of 4" in panel.data and "<strong>changed: </strong>LayerNorm" in panel.data
+    assert [control.description for control in board.controls.values()][1] == "norm: BatchNorm → LayerNorm"
+    db = {one: metrics.psnr(image, TRUTH).item() for one, image in board.found.items()}
+    assert board.effects["addition"] == pytest.approx((db[1, 0] + db[1, 1] - db[0, 0] - db[0, 1]) / 2)
+    assert board.page(60, 10**6).count("data-frame=") == 4
