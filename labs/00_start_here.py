@@ -72,7 +72,7 @@ print(f"profile {profile}, device {device}, model {victim or ours}")
 # ## One photograph, one gradient
 
 # %%
-drawings.client_and_server(sent="gradient", kept="photograph")
+drawings.show("00.client_and_server")
 
 # %% [markdown]
 # The **client** holds one photograph. It runs one training step of a Vision Transformer, and sends the *gradient* of the loss $\ell$ to the **server**,
@@ -174,7 +174,7 @@ plots.side_by_side(
 guess.against(score)
 
 # %%
-drawings.vit(read=("patch embedding", "position embedding"))
+drawings.show("00.vit")
 
 # %% [markdown]
 # How does it do this? A Vision Transformer cuts the image into patches. It multiplies each patch $x_i$ by one matrix $W$, and adds a bias $b$. Then it *adds* a

@@ -58,7 +58,7 @@ mine = experiments.run(NAME, profile, device=device)
 # and its class. They show it to the victim, and get the victim's *confidences*, a probability for each class.
 
 # %%
-drawings.one_question()
+drawings.show("01.one_question")
 
 # %% [markdown]
 # The attacker then says "member" or "non-member". The **attack accuracy** is the share of pictures for which that is right. Here half of the pictures
@@ -214,7 +214,7 @@ checks.verify("01.gap_attack", accuracy_of_right_or_wrong)
 # their own. Of this one they know every member.
 
 # %%
-drawings.who_trains_on_what()
+drawings.show("01.who_trains_on_what")
 
 # %% [markdown]
 # ### Exercise 2: an honest attack *(difficulty 2, 15 minutes)*

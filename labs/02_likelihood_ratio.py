@@ -109,14 +109,14 @@ plots.images({"others": photos[strangers]}, alt=alt, captions={"others": by_othe
 # An attacker trains many networks of the victim's kind, a **fleet**. Half of them are trained on the picture, and half are not.
 
 # %%
-drawings.in_and_out()
+drawings.show("02.in_and_out")
 
 # %% [markdown]
 # This would take a fleet for each picture. There is a better way: each network is trained on a random half of *all* pictures. The **keep matrix** says which network is
 # trained on which picture. A column of it splits the fleet for one picture.
 
 # %%
-drawings.keep_matrix()
+drawings.show("02.keep_matrix")
 
 # %% [markdown] tags=["printed"]
 # Here the networks come in pairs with opposite halves. The partner of the victim would give the answer away, so it is left out.

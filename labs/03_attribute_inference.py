@@ -59,7 +59,7 @@ mine = experiments.run(NAME, profile, device=device)
 # This is their **auxiliary set**. On it they train a **probe**, a small network from representation to attribute.
 
 # %%
-drawings.probe("task", "attribute")
+drawings.show("03.probe")
 
 # %% [markdown]
 # Our task is *animal or vehicle*, and the attribute is *which of ten kinds*. Nobody is hurt if a frog is recognised. In the paper (Zhang et al. 2024,
@@ -418,7 +418,7 @@ guess_kind.against(least[2].accuracy)
 # a **bottleneck**. Here it has a width of one. It lets everything through that goes along with the task, and nothing else has a place.
 
 # %%
-drawings.bottleneck()
+drawings.show("03.bottleneck")
 
 # %%
 doors = {"open": "probe", "one number": "bottleneck_1", ANSWER: "the_answer_alone"}

@@ -50,10 +50,10 @@ victim = ""  # one more network in the race, by its timm name: "mobilenetv3_smal
 # that *this* image would have sent, and compare the two gradients. Then it changes the image, and compares again.
 
 # %%
-drawings.client_and_server(sent="gradient", kept="photograph")
+drawings.show("00.client_and_server")
 
 # %%
-drawings.search_loop()
+drawings.show("04.search_loop")
 
 # %% [markdown]
 # ## A search in two terms

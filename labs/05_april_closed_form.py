@@ -62,7 +62,7 @@ def client(precision=torch.float32, **position):  # an ordinary ViT, fresh weigh
 # ## One layer, one system
 
 # %%
-drawings.vit(read=("patch embedding", "position embedding"))
+drawings.show("00.vit")
 
 # %% [markdown]
 # Here is the client's network: an ordinary ViT of width 384, with random weights. It cuts the photograph into $n = 16$ patches of 8 x 8 pixels. One token more
@@ -252,7 +252,7 @@ plots.evidence_lines(
 # server knows it, and nobody trains it. Is the photograph safe then? Look one layer further.
 
 # %%
-drawings.vit(read=("attention",))
+drawings.show("05.vit_attention")
 
 # %% [markdown]
 # The first attention multiplies each normed token $\mathrm{LN}(z_t)$ with one matrix, and the client sends its gradient:

@@ -60,7 +60,7 @@ def victim(std, width=224 if quick else 384):  # two layers, fresh random weight
 # embedding is added to the tokens. After that, attention treats all tokens alike.
 
 # %%
-drawings.vit(read=["position embedding"])
+drawings.show("06.vit_position")
 
 # %% [markdown]
 # ### Predict
@@ -261,7 +261,7 @@ text(
 # $$\mathcal L = \lVert g' - g \rVert^2 \;-\; \alpha\, \cos(p', p) .$$
 
 # %%
-drawings.search_loop(compared="gradient and position gradient")
+drawings.show("06.search_loop")
 
 # %% [markdown]
 # ### Exercise 2: equation 12 *(difficulty 2, 10 minutes)*

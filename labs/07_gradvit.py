@@ -56,7 +56,7 @@ leak = observe(victim, images, labels)  # the mean gradient of both
 # The client averages over its $N$ photographs: $g = \frac1N \sum_b \nabla_\theta\, \ell(x_b, y_b)$.
 
 # %%
-drawings.batch(images=2)
+drawings.show("07.batch")
 
 # %% [markdown]
 # So the server makes up $N$ images at once. It computes *their* mean gradient, and changes them until this gradient is the one that was sent. It needs the labels, too.
@@ -80,7 +80,7 @@ guess_two
 # $$\begin{aligned} \mathcal L(x) = \; &\Gamma(t)\, \mathcal L_{\text{gradients}} + \Upsilon(t)\, \mathcal R_{\text{image}} \\ &+ \alpha_1 \mathcal R_{\text{patch}} + \alpha_2 \mathcal R_{\text{reg}} \\ &+ \alpha_3 \mathcal R_{\text{extra}} . \end{aligned}$$
 
 # %%
-drawings.search_loop(changed="made-up batch", compared="mean gradient")
+drawings.show("07.search_loop")
 
 # %% [markdown]
 # - **Gradients** (equation 3): for each parameter tensor the norm of the difference. The norms are added.

@@ -65,7 +65,7 @@ leak = observe(model, photo, label)
 # - the *head* is the final norm and the classifier.
 
 # %%
-drawings.vit(read=["patch embedding", "position embedding"])
+drawings.show("00.vit")
 
 # %% [markdown]
 # ### Predict
@@ -109,7 +109,7 @@ def searched(names):  # the names of what is sent -> what the search finds
     return result.images.cpu()
 
 
-drawings.client_and_server(sent="part of a gradient", kept="photograph")
+drawings.show("08.client_and_server")
 
 # %% [markdown]
 # ### Predict

@@ -57,7 +57,7 @@ STEPS = models.morph.STEPS  # number -> what sets this architecture apart
 # comes out of it.
 
 # %%
-drawings.morph_block(14, before=1)
+plots.morph_block(14, before=1)
 
 # %% [markdown]
 # Three words help to read it and the list below:
@@ -91,7 +91,7 @@ for number in range(2, 15):
 # second stage, with three exceptions: 4 and 8 change the stem, and 13 changes the first block of a stage, where the resolution is halved.
 
 # %%
-widgets.explore(drawings.morph_block, start={"step": 7}, step=tuple(range(2, 15)))
+widgets.explore(plots.morph_block, start={"step": 7}, step=tuple(range(2, 15)))
 
 # %% [markdown]
 # ## The same attack on all of them
@@ -99,7 +99,7 @@ widgets.explore(drawings.morph_block, start={"step": 7}, step=tuple(range(2, 15)
 # The client sends the gradient of one photograph. The server searches for an image whose gradient points in the same direction, and which is smooth (lab 04).
 
 # %%
-drawings.client_and_server(sent="gradient", kept="photograph")
+drawings.show("00.client_and_server")
 
 # %% [markdown]
 # The loss of the search has two terms: how far the gradients are apart, and how rough the image is. The *weight of smoothness* multiplies the second (lab 04

@@ -54,7 +54,7 @@ quick = profile == "smoke"  # fewer steps of the search, to try the code
 # designs changed. Here is such a block beside one of step 10.
 
 # %%
-drawings.morph_block(10)
+plots.morph_block(10)
 
 # %% [markdown]
 # A **pattern** says by three digits which activations are there: behind the first convolution, behind the second, behind the addition. 111 is the block on the left, 010 the one on the right.
@@ -100,7 +100,7 @@ checks.verify("10.block", forward)
 # Four switches have sixteen settings. Each gets the same attack.
 
 # %%
-drawings.client_and_server(sent="gradient", kept="photograph")
+drawings.show("00.client_and_server")
 
 # %% [markdown]
 # As in lab 09, each network has a weight of smoothness that is calibrated for it. Zhang et al. 2024 have one weight for all designs.

@@ -134,7 +134,7 @@ widgets.explore(turn, start=dict.fromkeys(names, 0), **turns)
 #    probability.
 
 # %%
-drawings.generator_inversion(target="person 0", searched="latent")
+drawings.show("11.generator_inversion")
 
 # %% [markdown]
 # Parts 2 and 3 are ten lines. Here they run for six people at once, persons 0 to 5. So that you can see faces appear, part 1 is left out: all six
@@ -218,7 +218,7 @@ guess_you.against(sum(game.right) if game.played else float("nan"))
 # field asks an **evaluation model**: the judge that you met. It has another architecture, learned from all private photographs, and the attacker never sees it.
 
 # %%
-drawings.three_parties(people=here.people)
+drawings.show("11.three_parties")
 
 # %% [markdown]
 # ### Exercise 1: why the victim is no judge *(difficulty 2, 12 minutes)*
@@ -393,7 +393,7 @@ text(
 # block. The gradient comes back the same way. That helps training. Does it help the attacker, too?
 
 # %%
-drawings.residual_stage(blocks=2, skips=("first",))
+drawings.show("11.first_skip_cut")
 
 # %% [markdown]
 # A *stage* is a group of blocks at one resolution. The paper trains ResNets without the skip connections of one stage, and attacks them. It finds

@@ -65,8 +65,8 @@ mine = experiments.run(NAME, profile, device=device)
 # | MID | puts noise between the features and the head | Wang et al. 2021 |
 
 # %%
-display(drawings.residual_stage(blocks=2, skips=False))
-drawings.residual_stage(blocks=2, factor="× 0.2")
+display(drawings.show("12.skips_cut"))
+drawings.show("12.skips_scaled")
 
 # %% [markdown]
 # Above is RoLSS, below is SSF. [BiDO, MID, and a defence with a promise](deeper/12_training_defences.ipynb) are explained in a notebook of their own.
@@ -169,7 +169,7 @@ pd.DataFrame(rows).T
 # for the attacker.
 
 # %%
-drawings.plane(accuracy="task", leakage="attack")
+drawings.show("12.plane")
 
 # %% [markdown]
 # A network is on the **Pareto front** if no other is both at least as accurate and leaks at most as much, and better in one of the two.

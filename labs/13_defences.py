@@ -56,7 +56,7 @@ mine_cost = experiments.run("defences.training_cost", profile, device=device)
 # The client has one photograph, and a small Vision Transformer with fresh random weights. It sends the gradient. The server searches for the photograph.
 
 # %%
-drawings.client_and_server(sent="gradient", kept="photograph")
+drawings.show("00.client_and_server")
 
 # %% [markdown]
 # Two attacks wait. *Algebra* is the better of lab 05's two closed forms. The *search* is lab 04's, with a stronger optimiser, L-BFGS. To see what they are worth, you
@@ -393,7 +393,7 @@ plots.heat(
 # Put the strongest attack beside the cost. A defence is better if it lies further to the right and further down. Those that no other beats (as good in both, and better in one) form the *Pareto front*.
 
 # %%
-drawings.plane(leakage="strongest attack")
+drawings.show("13.plane")
 
 # %%
 strongest = {

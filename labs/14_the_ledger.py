@@ -53,7 +53,7 @@ profile = experiments.profile(profile)
 # When all of them are there, a rule passes one of five verdicts.
 
 # %%
-drawings.verdict()
+drawings.show("14.verdict")
 
 # %% [markdown]
 # A *need* is what must be true before the question makes sense. An attack that is compared has to beat a picture
@@ -83,7 +83,7 @@ desk
 # The rule asks how much of this distribution lies on the side that the claim wants.
 
 # %%
-drawings.three_rulings()
+drawings.show("14.three_rulings")
 
 # %% [markdown] tags=["printed"]
 # ### Exercise 1: a verdict by hand *(difficulty 2, 10 minutes)*

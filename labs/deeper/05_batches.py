@@ -46,7 +46,7 @@ vit = models.april.build("b", depth=2, seed=seed)
 # ## Two photographs, one gradient
 
 # %%
-drawings.batch(images=2)
+drawings.show("07.batch")
 
 # %% [markdown]
 # The client sends $\frac12(G_1 + G_2)$ and $\frac12(B_1 + B_2)$, with $B_k$ the right side of the system. The system holds for each photograph alone, $G_k^\top X_k = B_k$. It does

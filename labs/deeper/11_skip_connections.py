@@ -56,7 +56,7 @@ body = "tiny" if profile == "smoke" else "resnet"
 # trained anew. Everything else stays.
 
 # %%
-drawings.residual_stage(blocks=3, skips=False)
+drawings.show("11.all_skips_cut")
 
 # %% [markdown] tags=["printed"]
 # ### Predict

@@ -40,7 +40,7 @@ device = compute.device(device)
 NAME = "resistant_architectures.skip_factor"
 kept = experiments.load(NAME)
 mine = experiments.run(NAME, profile, device=device)
-drawings.residual_stage(blocks=2, factor="× k")
+drawings.show("12.skips_by_k")
 
 # %% [markdown]
 # ## Predict

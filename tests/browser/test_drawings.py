@@ -9,14 +9,7 @@ from privlab.notebook import drawings
 
 pytest.importorskip("selenium")
 PAGE = "<!doctype html><meta charset='utf-8'><style>body{{margin:20px;font-family:'DejaVu Sans',Verdana,sans-serif}}</style><main>{}</main>"
-DRAWN = {
-    "client": drawings.client_and_server, "update": lambda: drawings.client_and_server("update of one epoch", "drawings"),
-    "batch": drawings.batch, "search": drawings.search_loop, "vit": drawings.vit, "inside": lambda: drawings.vit(("norm",)),
-    "stage": drawings.residual_stage, "cut": lambda: drawings.residual_stage(4, ("first",)),
-    "factor": lambda: drawings.residual_stage(2, factor="× 0.5"), "probe": lambda: drawings.probe("person", "glasses"),
-    "generator": drawings.generator_inversion, "who": drawings.who_trains_on_what, "in": drawings.in_and_out,
-    "plane": drawings.plane, "verdict": drawings.verdict, "three": drawings.three_parties,
-}  # fmt: skip
+DRAWN = sorted(f"{path.parent.name[4:]}.{path.stem}" for path in drawings.COURSE.glob("lab_*/*.svg"))
 FAULTS = """
 const faults = [];
 for (const svg of document.querySelectorAll('svg.privlab-sketch')) {
@@ -55,22 +48,19 @@ def show(reader, tmp_path, inside):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_words_have_room(reader, tmp_path, width):
     reader.resize(width)
-    show(reader, tmp_path, "".join(f'<div id="{name}">{draw().svg}</div>' for name, draw in DRAWN.items()))
+    show(reader, tmp_path, "".join(f'<div id="{name}">{drawings.show(name).svg}</div>' for name in DRAWN))
     assert reader.js("return document.querySelectorAll('svg.privlab-sketch').length") == len(DRAWN)
     assert reader.js(FAULTS) == []
     assert reader.barriers("svg-img-alt", "duplicate-id") == []
 
 
 def test_words_without_room_are_found(reader, tmp_path):
-    canvas = drawings.Canvas()
-    canvas.label(100, 20, "one")
-    canvas.label(104, 22, "another")
-    canvas.line((0, 60), (300, 60))
-    canvas.label(100, 64, "crossed")
-    canvas.label(380, 90, "beyond", anchor="middle")
-    canvas.label(100, 120, "small", size=8)
+    text = '<text x="{}" y="{}" font-size="{}" text-anchor="middle" fill="currentColor">{}</text>'
+    words = [(100, 20, 12, "one"), (104, 22, 12, "another"), (100, 64, 12, "crossed"), (380, 90, 12, "beyond")]
+    inside = "".join(text.format(*word) for word in [*words, (100, 120, 8, "small")])
+    svg = f'<svg class="privlab-sketch" viewBox="-2 -2 384 134">{inside}<polyline points="0,60 300,60" stroke="red"/></svg>'
     reader.resize(390)
-    show(reader, tmp_path, f'<div id="bad">{canvas.done(130, "what goes wrong").svg}</div>')
+    show(reader, tmp_path, f'<div id="bad">{svg}</div>')
     assert {(fault[1], fault[2]) for fault in reader.js(FAULTS)} == {
         ("one", "on another"), ("crossed", "under a line"), ("beyond", "cut off"), ("small", "tiny"),
     }  # fmt: skip

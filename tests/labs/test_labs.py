@@ -111,8 +111,10 @@ def check_anatomy(lesson):
     assert title.startswith(f"# {lesson.number} · ") and "?" in "".join([title, *below[:4]]), "ask the question first"
     assert re.search(r"\*About \d+ minutes\.", "\n".join(lesson.markdown[:3]))
     assert any(re.search(r"widgets\.(choose|predict)\(", c) for c in lesson.code), "ask for a guess before a result"
-    drawings = sum(len(re.findall(r"\bdrawings\.\w+\(", c)) for c in lesson.code) + len(lesson.tagged("drawing"))
-    assert drawings >= 2, "of the package (drawings.NAME(...)), or a cell's own, tagged drawing"
+    drawings = sum(len(re.findall(r"\bdrawings\.show\(|\bplots\.morph_block\(", c)) for c in lesson.code) + len(
+        lesson.tagged("drawing")
+    )
+    assert drawings >= 2, "of the package (drawings.show(...)), or a cell's own, tagged drawing"
     assert lesson.sections[-4:] == ENDS
     assert len(answer(lesson)) == 2
     assert any(f'ledger.show("{lesson.number}"' in cell.source for cell in lesson.below(ENDS[1]))
@@ -144,7 +146,7 @@ LESSON = """\
 draw()
 
 # %%
-drawings.client_and_server(sent="gradient")
+drawings.show("00.client_and_server")
 
 # %%
 guess = widgets.choose("Which?", ["a", "b"])

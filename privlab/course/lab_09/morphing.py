@@ -12,12 +12,11 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from privlab import metrics, models
-from privlab.notebook.drawings.networks import PLACES
 from privlab.notebook.explore import Explorer
 from privlab.notebook.network_panel import bar, panel, stack
+from privlab.notebook.plots.architecture_drawing import BLOCK, PLACES
 from privlab.notebook.sentences import Sentence
 
-BLOCK = (1, 1)  # what a step shows that PLACES has no other for: a block of the second stage
 SHOWN = {-1: "the stem", 0: "the first block of the second stage", 1: "a block of the second stage"}
 
 

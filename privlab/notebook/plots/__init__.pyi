@@ -1,4 +1,4 @@
-from .architecture_drawing import blocks
+from .architecture_drawing import blocks, morph_block
 from .charts import dots, heat, lines, scatter, spectrum
 from .distributions import cloud, confusion, histogram, roc
 from .evidence_charts import evidence, evidence_lines, published
@@ -19,6 +19,7 @@ __all__ = [
     "histogram",
     "images",
     "lines",
+    "morph_block",
     "published",
     "roc",
     "scatter",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Any
 
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from privlab import models
 from privlab.notebook.plots import picture
 from privlab.notebook.plots.picture import Picture
 
@@ -21,6 +24,9 @@ FACES = {
     "activation": "#fbd9b0",
     "other": "#ffffff",
 }  # light: told apart by their text
+
+BLOCK = (1, 1)  # stage and block that a step of the morph shows: a block of the second stage, but for
+PLACES = {4: (-1, 0), 8: (-1, 0), 13: (1, 0)}
 
 
 def kind(layer: str) -> str:
@@ -168,3 +174,25 @@ def _alt(stacks: Sequence[Sequence[str]], words: Sequence[Sequence[str]], titles
         parts = [f"{layer}{f' ({mark})' if mark else ''}" for layer, mark in zip(layers, marks_of, strict=True)]
         sentences.append(f"{title}: {', '.join(parts)}")
     return f"Two blocks as stacks of layers. {'. '.join(sentences)}."
+
+
+def morph_block(step: int, before: int | None = None) -> Picture:
+    """The block that a step of the morph from ResNet-50 to ConvNeXt-T changes, beside the same block before it.
+
+    step: 1 to 14.  before: the step to compare with; the one before if not given, and step 1 itself where there is none.
+    Raises ValueError for a step that is none.
+    """
+    steps = models.morph.STEPS
+    pair = (max(min(steps), step - 1) if before is None else before, step)
+    if strangers := [n for n in pair if n not in steps]:
+        raise ValueError(f"step={strangers[0]!r} is none of {min(steps)} to {max(steps)}")
+    place = PLACES.get(step, BLOCK) if step - pair[0] == 1 else BLOCK
+    old, new = (_outline(n, place) for n in pair)
+    return blocks(old, new, [f"{n}: {steps[n].name}" for n in pair])
+
+
+@lru_cache(maxsize=32)
+def _outline(step: int, place: tuple[int, int]) -> list[str]:
+    with torch.device("meta"):  # layers have shapes there and no weights: an instant in place of a second
+        model = models.morph.build(step)
+    return models.morph.outline(model, *place)

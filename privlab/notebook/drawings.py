@@ -1,0 +1,41 @@
+"""The schematic drawings of the labs: SVG files that lie with them, in privlab/course/lab_NN.
+
+A drawing is SVG inside the page, so its letters and lines have the colour of the text around it, on a light ground as on a dark one. It is
+380 units wide: on a telephone a unit is a pixel, and on a wider page it grows by a quarter. Colour is never the only cue: words and
+outlines say the same.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+COURSE = Path(__file__).parents[1] / "course"
+STYLE = "display:block;width:100%;max-width:480px;height:auto;margin:.6em 0;font-family:inherit"
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+@dataclass(frozen=True, repr=False)
+class Drawing:
+    """An SVG with its alt text, which shows itself in a notebook, in nbconvert's pages and in the book."""
+
+    svg: str
+    alt: str
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.svg, "text/plain": self.alt}
+
+
+def show(name: str) -> Drawing:
+    """A drawing by the lab that it lies with and its name, such as "04.search_loop".  Raises ValueError for one that is not there."""
+    lab, _, stem = name.partition(".")
+    file = COURSE / f"lab_{lab}" / f"{stem}.svg"
+    if not file.is_file():
+        there = sorted(f"{path.parent.name[4:]}.{path.stem}" for path in COURSE.glob("lab_*/*.svg"))
+        raise ValueError(f"name={name!r} is no drawing; try one of {', '.join(there)}")
+    svg = file.read_text(encoding="utf-8")
+    return Drawing(svg.replace("<svg ", f'<svg style="{STYLE}" ', 1), str(ET.fromstring(svg).findtext(f"{_SVG}desc")))
