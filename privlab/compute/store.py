@@ -1,56 +1,56 @@
 """The run store: what took long to compute, kept under a name made from its settings, so that it is computed once.
 
-A run lives in `root/KIND/KEY`, KEY being a hash of its configuration. Files are written whole or not at all, so a job
-that is killed leaves nothing half-written behind, and the next one goes on from the files that are there. A run counts
-only after `finish()`; from then on it never changes, and every file read is checked against the hash taken then.
+A run lives in `root/KIND/KEY`, KEY being a hash of its configuration. Files are written whole or not at all, so a job that is killed
+leaves nothing half-written behind, and the next one goes on from the files that are there. A run counts only after `finish()`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
-import re
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
 
-from privlab.compute import places, reading
-from privlab.compute.atomic import shared_lock, write_atomic
+from privlab.compute.atomic import write_atomic
+from privlab.compute.reading import guarded
 
-if TYPE_CHECKING:
-    from filelock import FileLock
-
-__all__ = [
-    "Run", "digest", "environment", "folder", "from_bytes", "joined", "key", "keyed", "parted", "to_bytes", "versions", "write_atomic"
-]  # fmt: skip
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
-_DONE = "complete.json"  # file name -> sha256; its presence is what makes a run complete
-_CONFIG = "config.json"
+CURE = "delete its folder and run again"
 
 
 def folder() -> Path:
     """Where runs are kept: $PRIVLAB_STORE, or ~/.cache/privlab/store."""
-    return places.cached("PRIVLAB_STORE", "store")
+    return Path(os.environ.get("PRIVLAB_STORE") or "~/.cache/privlab/store").expanduser()
 
 
 def key(config: Mapping[str, Any]) -> str:
     """The name of a configuration: the SHA-256 of its canonical JSON, 64 hexadecimal digits.
 
-    config: nested dicts with text keys, lists or tuples, text, numbers, booleans, None. The order of keys does not
-    count, a tuple is a list, and a whole number is the same number as int and as float.
-    Raises ValueError for anything else, naming where it stands: a path, NaN, a tensor.
+    config: dicts with text keys, lists or tuples, text, finite numbers, truth values, None; anything else raises ValueError. The order of
+    keys does not count, a tuple is a list, and a whole number is the same as int and as float.
     """
-    return hashlib.sha256(_canonical(config).encode()).hexdigest()
+    text = json.dumps(_plain(config), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise ValueError(
+        f"{value!r} has no fixed text form; give finite numbers, text, None, lists, or dicts with text keys"
+    )
 
 
 def versions() -> dict[str, str]:
@@ -73,15 +73,10 @@ def keyed(
 ) -> Run:
     """The run of a computation, under a key of all that its result hangs on: its settings, and its `environment`.
 
-    kind, root: see `Run`.  settings: as `key` takes them.
+    kind, root: see `Run`.  settings: as `key` takes them.  device: what computes, of which the kind counts ("cuda").
     format: a number that the module raises when the same settings begin to give another result.
-    device: what computes; its kind counts ("cuda"), and not which of several it is.
-    Raises ValueError for settings that name a part of the environment themselves.
     """
-    surroundings = environment(format, device)
-    if twice := surroundings.keys() & settings.keys():
-        raise ValueError(f"settings hold {min(twice)!r}, which every key has already; leave it out")
-    return Run(kind, {**settings, **surroundings}, root)
+    return Run(kind, {**settings, **environment(format, device)}, root)
 
 
 class Run:
@@ -89,30 +84,19 @@ class Run:
 
     kind: what it is, such as "victim"; a folder name.  config: all that its result depends on, see `key`.
     root: `folder()` if not given; may be read-only as long as the run is complete.
-
-    Several processes may work at the same run. Of two that save the same name the last one counts, as both computed
-    the same; once one of them has finished, what the others still save is dropped.
+    Several processes may work at the same run: of two that save the same name the last one counts, as both computed the same.
     """
 
     def __init__(self, kind: str, config: Mapping[str, Any], root: Path | str | None = None) -> None:
-        self.kind, self.config = _checked_name("kind", kind), json.loads(_canonical(config))
+        self.kind, self.config = kind, _plain(config)
         self.path = Path(root or folder()) / kind / key(config)[:32]
-        self._finished_here = False
 
     @classmethod
     def at(cls, path: Path | str) -> Run:
-        """The complete run in this folder, as another process handed it on.
-
-        Raises FileNotFoundError where there is none, ValueError for one whose configuration is not the one that the folder is named by.
-        """
+        """The run in this folder, as another process handed it on.  Raises OSError or ValueError where there is none."""
         path = Path(path)
-        if missing := [name for name in (_CONFIG, _DONE) if not (path / name).is_file()]:
-            raise FileNotFoundError(f"{path} holds no complete run ({missing[0]} is missing); make it again")
-        with _guarded(path / _CONFIG):
-            run = cls(path.parent.name, reading.json_file(path / _CONFIG), path.parent.parent)
-            if run.path.name != path.name:
-                raise ValueError("it is not what its folder is named by")
-        return run
+        with guarded(path / "config.json", "is corrupt", CURE):
+            return cls(path.parent.name, json.loads((path / "config.json").read_bytes()), path.parent.parent)
 
     def __repr__(self) -> str:
         state = "complete" if self.complete else "not complete"
@@ -121,89 +105,44 @@ class Run:
     @property
     def complete(self) -> bool:
         """Whether some process has finished this run."""
-        return (self.path / _DONE).exists()
+        return (self.path / "complete.json").exists()
 
     def names(self) -> list[str]:
         """Names of the tensors and notes saved so far."""
         files = [*self.path.glob("*.safetensors"), *self.path.glob("*.json")]
-        return sorted({f.stem for f in files if f.name not in (_DONE, _CONFIG)})
+        return sorted({file.stem for file in files} - {"complete", "config"})
 
     def save(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         """Keep tensors under a name; saving the name again replaces them (a checkpoint)."""
         contiguous = torch.contiguous_format  # and cloned, since no two may share memory
         plain = {n: t.detach().cpu().clone(memory_format=contiguous) for n, t in tensors.items()}
-        self._write(f"{_checked_name('name', name)}.safetensors", safetensors.torch.save(plain))
+        self._write(f"{name}.safetensors", safetensors.torch.save(plain))
 
     def load(self, name: str) -> dict[str, Tensor]:
         """The tensors saved under a name, on the CPU.  Raises FileNotFoundError, or ValueError for a corrupt file."""
-        content, path = self._read(f"{_checked_name('name', name)}.safetensors")
-        with _guarded(path):
-            return safetensors.torch.load(content)
-
-    def shapes(self, name: str) -> dict[str, tuple[int, ...]]:
-        """The shapes of the tensors saved under a name, from the head of its file; nothing where there is none yet."""
-        path = self.path / f"{_checked_name('name', name)}.safetensors"
-        if not path.exists():
-            return {}
-        with _guarded(path), safetensors.safe_open(path, framework="pt") as file:
-            return {n: tuple(file.get_slice(n).get_shape()) for n in file.keys()}  # noqa: SIM118
+        path = self.path / f"{name}.safetensors"
+        with guarded(path, "is corrupt", CURE):
+            return safetensors.torch.load(path.read_bytes())
 
     def note(self, name: str, content: Any) -> None:
-        """Keep something as JSON under a name: a trace, an accuracy.  Raises ValueError for what JSON does not know."""
-        try:
-            text = json.dumps(content, indent=1, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"note {name!r} does not fit into JSON: {error}; save tensors with save()") from None
-        self._write(f"{_checked_name('name', name)}.json", text.encode())
+        """Keep something as JSON under a name: a trace, an accuracy.  Raises ValueError or TypeError for what JSON does not know."""
+        self._write(f"{name}.json", json.dumps(content, indent=1, allow_nan=False).encode())
 
     def read(self, name: str) -> Any:
         """What `note` kept under a name.  Raises FileNotFoundError, or ValueError for a corrupt file."""
-        content, path = self._read(f"{_checked_name('name', name)}.json")
-        with _guarded(path):
-            return json.loads(content)
+        path = self.path / f"{name}.json"
+        with guarded(path, "is corrupt", CURE):
+            return json.loads(path.read_bytes())
 
     def finish(self) -> None:
         """Declare the run complete: it now holds all that it will ever hold."""
-        with self._lock():
-            if not self.complete:
-                # Left by a writer that was killed: all that live wait for the lock.
-                for left in self.path.glob(".*.safetensors.*"):
-                    left.unlink(missing_ok=True)
-                files = sorted([*self.path.glob("*.safetensors"), *self.path.glob("*.json")])
-                hashes = {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
-                write_atomic(self.path / _DONE, json.dumps(hashes, indent=1).encode())
-        self._finished_here = True
+        self._write("complete.json", b"{}")
 
     def _write(self, name: str, content: bytes) -> None:
-        if self._finished_here:
-            raise RuntimeError(
-                f"cannot add {name} after finish(): {self!r}; a different result needs a different config"
-            )
-        if self.complete:
-            return
-        with self._lock():
-            if not self.complete:
-                write_atomic(self.path / name, content)
-
-    def _lock(self) -> FileLock:
-        """Keeps a late writer from replacing a file between its hash and the end of `finish`."""
-        if not (self.path / _CONFIG).exists():
-            write_atomic(self.path / _CONFIG, json.dumps(self.config, indent=1).encode())
-        return shared_lock(self.path / ".lock")
-
-    def _read(self, name: str) -> tuple[bytes, Path]:
-        path = self.path / name
-        if not path.exists():
-            raise FileNotFoundError(f"{self!r}, but no {name}")
-        hashes: dict[str, str] | None = None
-        if self.complete:
-            with _guarded(self.path / _DONE):
-                hashes = reading.typed(Mapping[str, str], reading.json_file(self.path / _DONE))
-        with _guarded(path):
-            content = path.read_bytes()
-            if hashes is not None and hashlib.sha256(content).hexdigest() != hashes.get(name):
-                raise ValueError("it is not what the run finished with")
-        return content, path
+        if not (self.path / "config.json").exists():
+            write_atomic(self.path / "config.json", json.dumps(self.config, indent=1).encode())
+        if not self.complete:  # or another process was faster, and has computed the same
+            write_atomic(self.path / name, content)
 
 
 def joined(parts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -237,44 +176,3 @@ def digest(*tensors: Tensor) -> str:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
         digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:32]
-
-
-def _canonical(config: Mapping[str, Any]) -> str:
-    if not isinstance(config, Mapping):
-        raise ValueError(f"config={config!r} is a {type(config).__name__}; give a dict of settings")
-    return json.dumps(_plain(config, "config"), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _plain(value: Any, where: str) -> Any:
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float) and math.isfinite(value):
-        return int(value) if value.is_integer() else float(value)
-    if isinstance(value, (list, tuple)):
-        return [_plain(v, f"{where}[{i}]") for i, v in enumerate(value)]
-    if isinstance(value, Mapping):
-        if odd := [k for k in value if not isinstance(k, str)]:
-            raise ValueError(f"{where} has the key {odd[0]!r}; keys must be text")
-        return {k: _plain(v, f"{where}[{k!r}]") for k, v in value.items()}
-    if isinstance(value, os.PathLike):
-        raise ValueError(
-            f"{where}={os.fspath(value)!r} is a path, and the file may lie elsewhere tomorrow; give its hash, or its name as text"
-        )
-    kind = type(value).__name__
-    raise ValueError(
-        f"{where}={value!r} ({kind}) has no fixed text form; give finite numbers, text, None, lists or dicts"
-    )
-
-
-def _checked_name(argument: str, name: str) -> str:
-    if not _NAME.fullmatch(name) or f"{name}.json" in (_DONE, _CONFIG):
-        raise ValueError(
-            f"{argument}={name!r} cannot name a file of a run; try small letters, digits and _, as in 'weights'"
-        )
-    return name
-
-
-def _guarded(path: Path) -> AbstractContextManager[None]:
-    return reading.guarded(path, "is corrupt", f"delete the folder {path.parent} and run again")

@@ -97,9 +97,8 @@ def test_what_makes_no_student(name, images, more, says, target, tmp_path):
 
 
 @pytest.mark.parametrize("file", ["weights.safetensors", "settings.json"])
-def test_a_student_that_has_changed_on_disk_is_noticed(target, tmp_path, file):
+def test_a_student_that_is_cut_on_disk_is_noticed(target, tmp_path, file):
     path = Path(distil(target, "vit_cifar", PUBLIC, root=tmp_path, **SMALL)) / file
-    good = path.read_bytes()
-    path.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
-    with pytest.raises(ValueError, match=f"{path} is corrupt .* delete the folder {path.parent} and run again"):
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=f"{path} is corrupt .* delete its folder and run again"):
         load(str(path.parent))
