@@ -164,7 +164,7 @@ which
 
 # %%
 threshold = float(roc.best_threshold(margins[2], members[2]))
-slider = two_bells.TwoBells(photos, called, margins, members, mixed.tolist(), threshold)
+slider = two_bells.TwoBells(called, margins, members, mixed.tolist(), threshold)
 slider
 
 # %%

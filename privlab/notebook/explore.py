@@ -22,18 +22,24 @@ class Explorer(Live):
     """Controls, and what a function returns for their values below them; `explore` makes it.
 
     options: name of a control -> the values that it may take.  start: the position of each with which it began.
+    above: HTML that stands above whatever is drawn.
     """
 
     def __init__(
-        self, draw: Callable[..., object], options: dict[str, tuple[Hashable, ...]], start: dict[str, Hashable]
+        self,
+        draw: Callable[..., object],
+        options: dict[str, tuple[Hashable, ...]],
+        start: dict[str, Hashable],
+        above: str = "",
     ) -> None:
-        self.draw, self.options = draw, options
+        self.draw, self.options, self.above = draw, options, above
         self.start: Setting = tuple(values.index(start[name]) for name, values in options.items())
         self.controls = {name: _control(name, values, start[name]) for name, values in options.items()}
         self.drawn: dict[Setting, tuple[object, ...]] = {}
         self.seconds: list[float] = []  # of the processor, for each drawing
         output = ipywidgets.interactive_output(self._show, self.controls)
-        super().__init__([*self.controls.values(), output])
+        fixed = [ipywidgets.HTML(above)] if above else []
+        super().__init__([*self.controls.values(), *fixed, output])
 
     def __repr__(self) -> str:
         return f"Controls: {', '.join(self.options)}."
@@ -68,7 +74,7 @@ class Explorer(Live):
             tuple(there.index(at) for there, at in zip(places, setting, strict=True)): frame
             for setting, frame in sorted(frames.items())
         }
-        return pages.turning(controls, shown, note)
+        return pages.turning(controls, shown, note, self.above)
 
     def frames(self, seconds: float, room: int) -> dict[Setting, str]:
         """HTML by setting. Drawing goes on by whole rows of the grid, and stops before the first that takes more time or room.

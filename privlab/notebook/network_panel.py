@@ -1,11 +1,10 @@
-"""Networks and what a search found behind each, as HTML: all images in a row with one framed, its layers in boxes, and numbers as bars."""
+"""Networks and what a search found behind each, as HTML: all images in a row with one marked, its layers in boxes, and numbers as bars."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from IPython.display import HTML
 from torch import Tensor
@@ -17,24 +16,27 @@ from privlab.notebook.sheet import row, strip
 LARGE, SMALL, THUMB = 160, 96, 34  # CSS pixels of what was found, of the photograph, and of an image in a row
 
 
-def panel(
-    found: Mapping[Any, Tensor], truth: Tensor, at: Hashable, score: str, layers: str, bars: Sequence[str]
-) -> HTML:
-    """What was found behind one network, below the row of all. On a telephone its parts stand below each other.
+def thumbs(found: Collection[Tensor]) -> str:
+    """All images in a row as wide as the page, above what `panel` says of one. They are in the page once."""
+    images = "".join(_image(image, THUMB, f"Image {n} of {len(found)}.") for n, image in enumerate(found, 1))
+    return f'<div style="{_grid(len(found))}">{images}</div>'
 
-    found: network -> image, (1, 3, height, width) in [0, 1].  truth: the photograph.  at: the network.  score: how near its image is, in
-    words.  layers: what `stack` gives.  bars: what `bar` gives.
+
+def panel(place: int, count: int, found: Tensor, truth: Tensor, score: str, layers: str, bars: Sequence[str]) -> HTML:
+    """What was found behind one network, which has this place of so many. On a telephone its parts stand below each other.
+
+    found, truth: (1, 3, height, width) in [0, 1].  score: how near they are, in words.  layers: of `stack`.  bars: of `bar`.
     """
-    framed = f"outline:3px solid {COLOURS[1]};outline-offset:1px"
-    thumbs = [
-        f'<div style="{framed if one == at else ""}">{_image(image, THUMB, f"Image {n}.")}</div>'
-        for n, (one, image) in enumerate(found.items(), 1)
-    ]
-    best = f"{_image(found[at], LARGE, f'What the search found: {score}.')}<div>found: {html.escape(score)}</div>"
+    mark = f'<div style="{_grid(count)}"><div style="grid-column:{place};text-align:center" aria-hidden="true">▲</div></div>'
+    best = f"{_image(found, LARGE, f'What the search found: {score}.')}<div>found: {html.escape(score)}</div>"
     photograph = f"{_image(truth, SMALL, 'The photograph.')}<div>the photograph</div>"
     images = row([f"<div>{best}</div>", f"<div>{photograph}</div>"], gap=13)
     below = "".join(bars)
-    return HTML(f"{row(thumbs, gap=5)}<p></p>{row([layers, f'<div>{images}{below}</div>'], gap=20)}")
+    return HTML(f"{mark}{row([layers, f'<div>{images}{below}</div>'], gap=20)}")
+
+
+def _grid(columns: int) -> str:
+    return f"display:grid;gap:5px;grid-template-columns:repeat({columns},1fr);max-width:{columns * (THUMB + 5)}px"
 
 
 def stack(parts: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> str:

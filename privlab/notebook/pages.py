@@ -77,11 +77,11 @@ class Control:
         return f'<div {ROW}><label>{label} <select {mark} style="max-width:100%">{choices}</select></label></div>'
 
 
-def turning(controls: Sequence[Control], frames: Mapping[Setting, str], note: str = "") -> str:
+def turning(controls: Sequence[Control], frames: Mapping[Setting, str], note: str = "", above: str = "") -> str:
     """A <figure> of controls and frames in HTML that needs nothing from outside. Sliders and menus take the arrow keys by themselves.
 
     frames: setting -> its HTML; the setting at rest has one. A setting without a frame sends the other controls back.
-    note: what stands below the controls, such as that the notebook has more settings.
+    note: what stands below the controls, such as that the notebook has more settings.  above: HTML that stands above every frame.
     Where scripts are off the frame at rest is there, and where the controls stand.
     """
     rest = tuple(control.rest for control in controls)
@@ -98,7 +98,7 @@ def turning(controls: Sequence[Control], frames: Mapping[Setting, str], note: st
     return (
         f'<figure class="privlab-flipbook" style="{PLAIN}" oninput="{html.escape(TURN)}" onchange="this.oninput(event)">'
         f'<div class="privlab-turn">{"".join(control.tag() for control in controls)}{below}</div>'
-        f'<div aria-live="polite">{shown}</div>'
+        f'{above}<div aria-live="polite">{shown}</div>'
         f"<noscript><style>.privlab-flipbook .privlab-turn{{display:none!important}}</style>"
         f"<p>{html.escape(stand)}</p></noscript></figure>"
     )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
+from IPython.display import HTML
 from scipy.special import expit
 from scipy.stats import norm
 from torch import Tensor
 
 from privlab.attacks.membership_inference import lira
-from privlab.notebook import plots
 from privlab.notebook.explore import Explorer
-from privlab.notebook.plots import picture
 from privlab.notebook.plots.picture import COLOURS
 from privlab.notebook.sentences import Sentence
 
@@ -23,6 +23,7 @@ SPREADS = {
     "of this picture alone": "per-example",
 }  # in words -> a variance of `lira`
 STEPS = 21  # places of the slider
+DASHED = ' stroke-dasharray="4 3"'
 SAYS = {True: "a member", False: "not a member"}
 
 
@@ -30,20 +31,20 @@ class TwoBells(Explorer):
     """The slider.  `ratio` is the logarithm of the likelihood ratio, as the chart tells it."""
 
     def __init__(
-        self, photos: Tensor, names: Sequence[str], margins: Tensor, members: Tensor, shown: Sequence[int], threshold: float
+        self, names: Sequence[str], margins: Tensor, members: Tensor, shown: Sequence[int], threshold: float
     ) -> None:  # fmt: skip
-        """photos: (n, 3, height, width) in [0, 1].  names: of the pictures in `shown`.  margins, members: (models, n).
+        """names: of the pictures in `shown`.  margins, members: (models, n).
 
         The first model is the victim, and the second its partner, which is left out; all others are shadow models.
         shown: places of the pictures to choose from.  threshold: on the margin; from there on it says "member".
         Raises ValueError for lengths that differ.
         """
-        if len(names) != len(shown) or {margins.shape[1], members.shape[1]} != {len(photos)}:
+        if len(names) != len(shown) or margins.shape != members.shape:
             raise ValueError(
-                f"names: {len(names)} for {len(shown)} pictures in shown, of {len(photos)} photos, {margins.shape[1]} margins and "
-                f"{members.shape[1]} members; give one for each"
+                f"names: {len(names)} for {len(shown)} pictures in shown; margins and members are {tuple(margins.shape)} and "
+                f"{tuple(members.shape)}; give one for each"
             )
-        self.photos, self.names, self.shown, self.threshold = photos, list(names), list(shown), threshold
+        self.names, self.shown, self.threshold = list(names), list(shown), threshold
         self.answers, self.truth = margins[0], members[0]
         shadows, keep = margins[2:], members[2:]
         self.sides = [(shadows[keep[:, at], at], shadows[~keep[:, at], at]) for at in self.shown]
@@ -67,7 +68,7 @@ class TwoBells(Explorer):
         """The logarithm of the likelihood ratio at this margin."""
         return lira.statistic(torch.tensor(margin, dtype=torch.float64), self.fit(one, kind), True, "paper").item()
 
-    def _draw(self, name: str, spread: str, margin: float) -> tuple[Sentence, plots.Picture, plots.Picture, Sentence]:
+    def _draw(self, name: str, spread: str, margin: float) -> tuple[Sentence, HTML, Sentence]:
         one, kind = self.names.index(name), SPREADS[spread]
         at, ratio = self.shown[one], self.ratio(one, kind, margin)
         said = (
@@ -77,31 +78,44 @@ class TwoBells(Explorer):
         own = float(self.answers[at])
         look = f"The victim was {_percent(own)} sure (margin {own:+.1f}). The picture is {SAYS[bool(self.truth[at])]}."
         folded = Sentence(f"<details><summary>Look it up</summary>{look}</details>")
-        return (
-            Sentence(said),
-            self._chart(one, kind, margin),
-            plots.face(self.photos[at], f"Photograph {name}.", 112),
-            folded,
+        return Sentence(said), self._chart(one, kind, margin), folded
+
+    def _chart(self, one: int, kind: str, margin: float) -> HTML:
+        """Two bell curves with the shadow models below, the threshold, and a line where the victim is; 2 KB, since there are hundreds."""
+        fit, grid = self.fit(one, kind), np.linspace(self.low, self.high, 61)
+        tall = (
+            90 * math.sqrt(2 * math.pi) * min(float(fit.std_in), float(fit.std_out))
+        )  # of the chart, for the higher peak
+        bells = {
+            "in": (fit.mean_in, fit.std_in, COLOURS[2], ""),
+            "out": (fit.mean_out, fit.std_out, COLOURS[0], DASHED),
+        }
+        parts = [f'<path d="M{self._x(self.threshold)} 18V112" stroke="currentColor"{DASHED}/>']
+        parts += [f'<text x="{self._x(self.threshold)}" y="13" text-anchor="middle">threshold</text>']
+        for row, (side, (mean, std, colour, dash)) in enumerate(bells.items()):
+            bell = norm(float(mean), float(std))
+            line = " ".join(f"{self._x(m)},{112 - tall * y:.0f}" for m, y in zip(grid, bell.pdf(grid), strict=True))
+            ticks = "".join(f"M{self._x(float(m))} {117 + 13 * row}v10" for m in self.sides[one][row])
+            parts += [
+                f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>',
+                f'<path d="{ticks}" stroke="{colour}" stroke-width="2"/>',
+                f'<text x="{self._x(float(mean))}" y="{108 - 12 * row}" text-anchor="middle" fill="{colour}">{side}</text>',
+                f'<circle cx="{self._x(margin)}" cy="{112 - tall * bell.pdf(margin):.0f}" r="5" fill="{colour}"/>',
+            ]
+        parts += [f'<path d="M0 112H480M{self._x(margin)} 18V112" stroke="{COLOURS[1]}" stroke-width="2"/>']
+        marks = range(math.ceil(self.low / 4) * 4, self.high + 1, 4)
+        parts += [f'<text x="{self._x(m)}" y="158" text-anchor="middle">{_percent(m)}</text>' for m in marks]
+        words = (
+            f"Two bell curves over the confidence in {self.names[one]}. In, solid: margin {fit.mean_in:.1f} ± {fit.std_in:.1f}. "
+            f"Out, dashed: {fit.mean_out:.1f} ± {fit.std_out:.1f}. A line marks the victim's, {margin:+.1f}."
+        )
+        return HTML(
+            f'<svg viewBox="-20 0 520 164" role="img" aria-label="{html.escape(words)}" font-size="12" fill="currentColor" '
+            f'style="width:520px;max-width:100%">{"".join(parts)}</svg>'
         )
 
-    def _chart(self, one: int, kind: str, margin: float) -> plots.Picture:
-        """Two bell curves with the shadow models below, the threshold, and a line where the victim is."""
-        figure, ax = picture.empty_chart("margin of the victim's confidence", "density", "", height=2.4)
-        fit, grid = self.fit(one, kind), np.linspace(self.low, self.high, 200)
-        bells = {"in": (fit.mean_in, fit.std_in, "-"), "out": (fit.mean_out, fit.std_out, "--")}
-        for k, ((side, (mean, std, dash)), models) in enumerate(zip(bells.items(), self.sides[one], strict=True)):
-            curve = norm(float(mean), float(std))
-            ax.plot(grid, curve.pdf(grid), dash, color=(COLOURS[2], COLOURS[0])[k], label=side)
-            ax.plot(margin, curve.pdf(margin), "o", color=(COLOURS[2], COLOURS[0])[k])
-            ax.plot(models, np.zeros(len(models)), "|", ms=12, color=(COLOURS[2], COLOURS[0])[k])
-        ax.axvline(margin, color=COLOURS[1])
-        picture.draw_thresholds(ax, {}, {"threshold": self.threshold})
-        picture.legend_above(figure)
-        return picture.render(
-            figure,
-            f"Two bell curves over the margin of {self.names[one]}. In, solid: {fit.mean_in:.1f} ± {fit.std_in:.1f}. "
-            f"Out, dashed: {fit.mean_out:.1f} ± {fit.std_out:.1f}. A line marks the victim's margin, {margin:+.1f}.",
-        )
+    def _x(self, margin: float) -> int:
+        return round(480 * (margin - self.low) / (self.high - self.low))
 
 
 def _percent(margin: float) -> str:

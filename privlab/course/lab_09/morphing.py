@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from privlab import metrics, models
 from privlab.notebook.explore import Explorer
-from privlab.notebook.network_panel import bar, panel, stack
+from privlab.notebook.network_panel import bar, panel, stack, thumbs
 from privlab.notebook.plots.architecture_drawing import BLOCK, PLACES
 from privlab.notebook.sentences import Sentence
 
@@ -49,7 +49,8 @@ class Morph(Explorer):
         """found: step, 1 (ResNet-50) to 14 (ConvNeXt-T) -> image, (1, 3, height, width) in [0, 1].  truth: the photograph."""
         self.found, self.truth = {step: found[step].cpu() for step in sorted(found)}, truth.cpu()
         self.ssim = {step: metrics.ssim(image, self.truth).item() for step, image in self.found.items()}
-        super().__init__(self._step, {"step": tuple(self.found)}, {"step": next(iter(self.found))})
+        steps = tuple(self.found)
+        super().__init__(self._step, {"step": steps}, {"step": steps[0]}, thumbs(self.found.values()))
 
     def _step(self, step: int) -> tuple[Sentence, HTML]:
         told, before = facts(step), max(1, step - 1)
@@ -65,4 +66,5 @@ class Morph(Explorer):
         ]
         score = f"SSIM {self.ssim[step]:.2f}, {metrics.psnr(self.found[step], self.truth).item():.1f} dB"
         title = Sentence(f"**{step} of {len(models.morph.STEPS)}: {models.morph.STEPS[step].name}.** {change}")
-        return title, panel(self.found, self.truth, step, score, layers, bars)
+        place_of_all = [*self.found].index(step) + 1
+        return title, panel(place_of_all, len(self.found), self.found[step], self.truth, score, layers, bars)

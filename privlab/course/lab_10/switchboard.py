@@ -11,7 +11,7 @@ from torch import Tensor
 
 from privlab import metrics, models
 from privlab.notebook.explore import Explorer
-from privlab.notebook.network_panel import bar, panel, stack
+from privlab.notebook.network_panel import bar, panel, stack, thumbs
 
 PLACES = {"the stem": (-1, 0), "a block": (0, 0)}
 Setting = tuple[int, ...]  # a 0 or a 1 for each switch
@@ -38,7 +38,8 @@ class Switchboard(Explorer):
         self.found = {one: found[one].cpu() for one in self.ranked}
         self.layers = cache(self._layers)
         labels = [f"{name}: {off} → {on}" for name, (off, on) in words.items()]
-        super().__init__(self._setting, dict.fromkeys(labels, (False, True)), dict.fromkeys(labels, False))
+        ticks = dict.fromkeys(labels, (False, True))
+        super().__init__(self._setting, ticks, dict.fromkeys(labels, False), thumbs(self.found.values()))
 
     @property
     def effects(self) -> dict[str, float]:
@@ -66,10 +67,10 @@ class Switchboard(Explorer):
         setting = tuple(map(int, ticked.values()))
         off = self.layers((0,) * len(setting))
         parts = {name: (off[name], layers) for name, layers in self.layers(setting).items()}
-        place = len(self.ranked) - self.ranked.index(setting)
+        place = self.ranked.index(setting) + 1
         bars = [
             bar("SSIM", self.ssim[setting], 1.0, f"{self.ssim[setting]:.2f}"),
-            f"<p>number {place} of {len(self.ranked)}, the largest leak being number 1; above, the least is on the left</p>",
+            f"<p>number {place} of {len(self.ranked)} from the left, where the smallest leak is</p>",
         ]
         score = f"SSIM {self.ssim[setting]:.2f}, {self._psnr(setting):.1f} dB"
-        return panel(self.found, self.truth, setting, score, stack(parts), bars)
+        return panel(place, len(self.found), self.found[setting], self.truth, score, stack(parts), bars)
