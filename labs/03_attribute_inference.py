@@ -305,9 +305,6 @@ against = {"a", "b", "c"}
 checks.verify("03.clinic", against)
 
 # %% [markdown]
-# [A deeper notebook](deeper/03_faces_and_glasses.ipynb) has such a case with real faces: a network learns who people are, and a probe looks for glasses.
-
-# %% [markdown]
 # ## Does the architecture matter?
 #
 # The paper says that a Transformer gives more away than a CNN (Table 4). Compare what a probe reads from our two networks. Then compare what *training* has

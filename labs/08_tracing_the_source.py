@@ -243,8 +243,6 @@ least = {"pos_embed", "patch_embed.proj.weight"}
 checks.verify("08.fewest", least)
 
 # %% [markdown]
-# Whole tensors are still coarse. [A deeper notebook](deeper/08_rows.ipynb) sends single *rows* of one tensor, and finds the number at which the photograph appears.
-#
 # ## Why does the whole do worse than a part?
 #
 # The search of the paper compares by a cosine: it takes all gradients as one long vector. The share of a part in the *squared length* of this vector says how

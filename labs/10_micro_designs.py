@@ -326,8 +326,7 @@ plots.evidence(kept_free, mine_free, rows, xlabel=label, log=True)
 # %% [markdown]
 # So the switch *norm* compared no norm at all with LayerNorm. [A deeper notebook](deeper/10_norms.ipynb) has BatchNorm in training mode, too.
 #
-# Two more deeper notebooks go on from here, and you need neither for lab 11. [One](deeper/10_membership.ipynb) asks whether the same designs make membership easier to infer.
-# [The other](deeper/10_defences.ipynb) gives the attacker second derivatives, and the client a defence.
+# Another one, which you do not need for lab 11, asks [whether the same designs make membership easier to infer](deeper/10_membership.ipynb).
 
 # %% [markdown]
 # ## The answer

@@ -229,11 +229,11 @@ text(
 # %% [markdown]
 # ## What would change our mind
 #
-# A search that solves the ResNet's equations and still returns another picture would show that the jumps are not the reason. The last rows of the table
-# in [lab 04](../04_gradient_inversion.ipynb) have our claims and their verdicts.
+# A search that solves the ResNet's equations and still returns another picture would show that the jumps are not the reason. The last row of the table
+# in [lab 04](../04_gradient_inversion.ipynb) has our claim at the paper's size, and its verdict.
 
 # %% [markdown]
 # ## Read on
 #
-# Lab 09 repeats this comparison on seven of the fourteen steps from ResNet to ConvNeXt, and lab 10 replaces ReLU by smooth functions. The book's chapter
+# Lab 09 repeats this comparison on seven of the fourteen steps from ResNet to ConvNeXt. The book's chapter
 # *Beyond the papers* has the method and its measurements. Nocedal and Wright 2006, chapter 10, is the textbook.

@@ -31,8 +31,6 @@ CLASS: dict[str, Any] = dict(epochs=36, batch_size=32, lr=2e-3, warmup_epochs=1)
 LONGER: dict[str, Any] = CLASS | dict(epochs=45)
 NIGHT: dict[str, Any] = dict(epochs=40, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto")
 PAPER: dict[str, Any] = RECIPES["zhang2024_attribute"].settings()
-FACES_SMOKE: dict[str, Any] = dict(epochs=3, batch_size=20, lr=2e-3, warmup_epochs=1)
-FACES: dict[str, Any] = dict(epochs=40, batch_size=20, lr=2e-3, warmup_epochs=2)
 
 
 @dataclass(frozen=True)
@@ -303,57 +301,3 @@ def compared(courses: Mapping[str, Mapping[str, list[float]]]) -> Values:
     begin = {name: each["victim"][0] for name, each in courses.items()}
     for name, value in at_matched_gap(curves, begin).items():
         yield f"attack_acc_at_matched_gap[cifar10, {name}]", value
-
-
-# -- real faces ---------------------------------------------------------------------------------------------------------------
-
-
-@experiment(
-    data=("orl",),
-    smoke=Size(2, "3 epochs: it proves the code", settings=dict(recipe=FACES_SMOKE)),
-    class_=Size(
-        8,
-        "ORL's 40 people, networks of 0.3 M parameters; the draws overlap, so this speaks of ORL",
-        settings=dict(recipe=FACES),
-    ),
-    night=Size(
-        16,
-        "ORL's 40 people, networks of 0.3 M parameters; the draws overlap, so this speaks of ORL",
-        settings=dict(recipe=FACES),
-    ),
-)
-def glasses(repeat: int, recipe: dict[str, Any], device: str = "cpu") -> Values:
-    """The victim learns who; a linear probe reads glasses, of people whom it has met in other photographs, and of others."""
-    seed, orl = repeat % 2**31, data.attributes.load("orl", size=32)
-    seen = five_of_each(seed)
-    views = {"pixels": eye(orl.pixels, 16)}
-    for name in ("resnet", "swin"):
-        fleet = victim(FAMILIES["small"][name], orl, "person", seen, recipe, seed, device=device)
-        yield f"train_acc[orl, {name}]", fleet.right(0, seen)
-        yield f"task_acc[orl, {name}]", fleet.right(0, ~seen)
-        views[name], views[f"{name}_untrained"] = (
-            fleet.features(0),
-            representations.read(fleet.fresh(0), fleet.pixels)[LAST],
-        )
-    for name, features in views.items():
-        for people in ("same_people", "other_people"):
-            score = glasses_probe(features, orl["glasses"], seen, seed, people)
-            yield f"attack_acc[orl, {name}, {people}]", score.accuracy
-            yield f"skill[orl, {name}, {people}]", score.skill
-            yield f"macro_f1_above_majority[orl, {name}, {people}]", score.macro_f1 - score.majority_f1
-
-
-def five_of_each(seed: int) -> Tensor:
-    """Five photographs of each of ORL's 40 people, (400,) bool: what the victim is trained on."""
-    return (torch.rand(40, 10, generator=torch.Generator().manual_seed(seed)).argsort(1) < 5).flatten()
-
-
-def glasses_probe(features: Tensor, worn: Tensor, seen: Tensor, seed: int, people: str) -> Score:
-    """Fit on half of what the victim did not see, judge on the other half: cut by photograph ("same_people"), or by person."""
-    unseen = (~seen).nonzero()[:, 0]  # five of each person, person by person
-    shuffle = torch.Generator().manual_seed(seed)
-    by_photograph = torch.randperm(200, generator=shuffle) < 100
-    by_person = (torch.randperm(40, generator=shuffle) < 20).repeat_interleave(5)
-    mine = by_photograph if people == "same_people" else by_person
-    fitted = attribute_inference.probe(features[unseen][mine], worn[unseen][mine], "linear", seed=seed)
-    return fitted.score(features[unseen][~mine], worn[unseen][~mine])

@@ -54,7 +54,7 @@ class Search:
         """Under attack: (1, 3, side, side) in [0, 1]."""
         return data.load("cifar10", "test").one(self.number, size=self.side)[0]
 
-    def case(self, step: int, weight: float = 1.0, train: bool = False, noise: float = 0.0, **changes: Any) -> Case:
+    def case(self, step: int, weight: float = 1.0, train: bool = False, **changes: Any) -> Case:
         """The search on a step with some designs changed; `weight` times the usual weight of smoothness."""
         own = morph.STEPS[step]
         if changes.get("activations", own.activations) == "000" and not changes.get(
@@ -65,7 +65,7 @@ class Search:
         tv = 1e-4 * weight if self.attack == "inverting_gradients" else (0.02 * weight, 1e-5 * weight)
         return Case(
             f"morph_{step}", (self.number,), self.attack, dict(steps=self.steps, tv=tv), changes | self.shape, victim=self.number,
-            seed=self.number, side=self.side, train=train, noise=noise, derivative="auto",
+            seed=self.number, side=self.side, train=train, derivative="auto",
         )  # fmt: skip
 
     def result(self, step: int, weight: float = 1.0, **changes: Any) -> Result:

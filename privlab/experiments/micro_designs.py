@@ -250,54 +250,6 @@ def combined(combination: Sequence[int]) -> str:
     return f"switches, c{''.join(map(str, combination))}"
 
 
-SHARPNESS = [1, 10, 100, 1_000]
-
-
-@experiment(
-    protocol=1,
-    data=("cifar10",),
-    **sizes(
-        without="night",
-        smoke=dict(passes=8, sharpness=[1, 1_000]),
-        class_=dict(passes=120, sharpness=[1, 1_000]),
-        gpu=dict(passes=2_000, sharpness=SHARPNESS),
-        paper=dict(passes=6_000, sharpness=SHARPNESS),
-    ),
-)
-def sharpness(repeat: int, passes: int, sharpness: Sequence[int], device: str = "cpu", **how: Any) -> Values:
-    """Step 8 with softplus in ReLU's place: is the kink what stops Gauss-Newton?  passes: of it; Adam takes two a step."""
-    search = Search(repeat, device=device, **how)
-    yield from search.guesses()
-    kinds: dict[str, dict[str, Any]] = {"relu": {}}
-    kinds |= {f"softplus_{s}": dict(activation="softplus", sharpness=float(s)) for s in sharpness}
-    for name, changes in kinds.items():
-        adam = search.result(8, search.fair(8, **changes), **changes).images
-        yield from search.scores(f"adam, step_8, {name}", adam)
-        yield from search.scores(f"gauss_newton, step_8, {name}", search.curved(8, passes, **changes).images)
-
-
-@experiment(
-    protocol=1,
-    data=("cifar10",),
-    **sizes(
-        without="night", smoke=dict(passes=8), class_=dict(passes=120), gpu=dict(passes=2_000), paper=dict(passes=6_000)
-    ),
-)
-def guards(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Values:
-    """BatchNorm's modes and noise against Adam and Gauss-Newton: photographs of 64 x 64 pixels, steps 8 and 9."""
-    search = Search(repeat, side=64, device=device, **how)
-    yield from search.guesses()
-    for step in (8, 9):
-        tried: dict[str, dict[str, Any]] = {"bn_eval": {}, "bn_train": dict(train=True)}
-        tried |= {"noise_0p1": dict(noise=0.1)} if step == 9 else {}
-        for name, changes in tried.items():
-            weight = search.fair(step, train=name == "bn_train")
-            yield from search.scores(f"adam, step_{step}, {name}", search.result(step, weight, **changes).images)
-            yield from search.scores(
-                f"gauss_newton, step_{step}, {name}", search.curved(step, passes, **changes).images
-            )
-
-
 MEMBERS: dict[str, dict[str, Any]] = {
     "plain": STEMS["conv_stem"],
     "fewer_activations": STEMS["conv_stem"] | dict(activations="010"),

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, func, nn
 
 from privlab import data, models, training
-from privlab.attacks.gradient_inversion import adaptive, closed_form, label_recovery, objectives, presets
+from privlab.attacks.gradient_inversion import adaptive, closed_form, objectives, presets
 from privlab.attacks.gradient_inversion.matching import GradientMatching
 from privlab.experiments import reconstruction
 from privlab.experiments.pictures import tiled
@@ -274,45 +274,3 @@ def batch(repeat: int, steps: int, device: str = "cpu") -> Values:
     for chosen in ("all", "attention", "mlp"):
         images = inverted(model, places, chosen, attack_of("annealed", steps))
         yield f"psnr[batch_2, {chosen}]", reconstruction.psnr(images, truth)
-
-
-# -- how little is enough -----------------------------------------------------------------------------------------------------
-
-TOKENS = 17  # of a 32-pixel image in patches of 8, with the class token
-COUNTS = (8, 16, 17, 18, 20, 24, 34, 64, 128, 672)  # rows of the first attention's gradient, of 672
-
-
-def kept_rows(leak: Leak, count: int, seed: int) -> Leak:
-    """So many rows of the first attention's gradient, drawn at random; the others are withheld, that is, zero."""
-    matrix = leak["blocks.0.attn.qkv.weight"]  # (3 width, width)
-    rows = torch.randperm(len(matrix), generator=torch.Generator().manual_seed(seed))[:count]
-    kept = torch.zeros_like(matrix).index_copy(0, rows, matrix[rows])
-    return replace(leak, grads={"blocks.0.attn.qkv.weight": kept})
-
-
-def kept_largest(leak: Leak, count: int) -> Leak:
-    """So many of that gradient's largest numbers; the others are zero."""
-    matrix = leak["blocks.0.attn.qkv.weight"]
-    least = matrix.abs().flatten().topk(count).values[-1]
-    return replace(leak, grads={"blocks.0.attn.qkv.weight": matrix.where(matrix.abs() >= least, 0.0)})
-
-
-@experiment(
-    data=("cifar10",),
-    smoke=Size(2, "a small untrained ViT (three blocks of width 224)"),
-    class_=Size(8, "a small untrained ViT (three blocks of width 224)"),
-)
-def rows(repeat: int) -> Values:
-    """The closed form `subspace` on some rows of the first attention's gradient; the label from the head's bias."""
-    photograph, label = reconstruction.photograph(repeat)
-    model, width = victim("three_blocks", repeat, 1.0, "cpu"), 224
-    leak = observe(model, photograph, label)
-    named = {f"n{count}": count for count in COUNTS} | {"tokens_less_1": TOKENS - 1, "twice_tokens": 2 * TOKENS}
-    for key, count in named.items():
-        image = closed_form.subspace(model, kept_rows(leak, count, reconstruction.number(repeat))).clamped
-        yield f"psnr[rows, {key}]", reconstruction.psnr(image, photograph)
-    for key, count in {"as_many": 2 * TOKENS * width, "ten_times_as_many": 20 * TOKENS * width}.items():
-        image = closed_form.subspace(model, kept_largest(leak, count)).clamped
-        yield f"psnr[largest, {key}]", reconstruction.psnr(image, photograph)
-    bias = replace(leak.only(["head.bias"]), labels=None)
-    yield "label_accuracy[head_bias]", float(label_recovery.bias_minimum(model, bias).equal(label))

@@ -78,15 +78,3 @@ def test_networks_that_begin_apart_are_compared_by_what_they_learnt_too():
     values = dict(measured.compared({"resnet": resnet, "swin": more}))
     for whose in ("probe", "victim"):
         assert values[f"share_of_epochs_ahead[cifar10, {whose}, swin_less_resnet, beyond_untrained]"] == 1
-
-
-def test_faces_are_cut_by_photograph_or_by_person():
-    seen = measured.five_of_each(3)
-    assert seen.sum() == 200 and seen.view(40, 10).sum(1).eq(5).all() and not seen.equal(measured.five_of_each(4))
-    who = torch.arange(40).repeat_interleave(10)
-    worn = (who % 2).long()  # as if whoever wears glasses always did
-    features = torch.nn.functional.one_hot(who, 40).float()  # a representation that knows who, and nothing else
-    met, strangers = (
-        measured.glasses_probe(features, worn, seen, 3, people) for people in ("same_people", "other_people")
-    )
-    assert met.accuracy > 0.9 and strangers.accuracy < 0.7
