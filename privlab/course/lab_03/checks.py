@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from sklearn.metrics import f1_score, precision_score, recall_score
 from torch import Tensor, nn
 
 from privlab.attacks.attribute_inference import Score
@@ -132,29 +131,8 @@ def _macro(score: Callable[..., float], **options: Any) -> Callable[[Tensor, Ten
     return value
 
 
-macro_f1 = function(
-    _macro(f1_score),
-    [
-        (torch.tensor([0, 0, 1, 2, 2, 1, 0]), torch.tensor([0, 1, 1, 2, 0, 1, 0]), 3),
-        (torch.tensor([0, 0, 0, 0, 1]), torch.tensor([0, 0, 0, 1, 1]), 2),
-        (torch.tensor([0, 0, 0, 0]), torch.tensor([0, 0, 1, 0]), 3),  # one value is never said, one never there
-    ],
-    {
-        "That is the accuracy (the F1 of all values taken together is the same): a rare value counts little in it.":
-            lambda s, t, v: _accuracy(s, t),
-        "You weighed each F1 by how often its value is true. Here all values count alike.": _macro(f1_score, average="weighted"),
-        "That is the mean recall: it forgives every false alarm.": _macro(recall_score),
-        "That is the mean precision: it forgives every one that was missed.": _macro(precision_score),
-        "You left out the values that are never said and never true. They count, with an F1 of 0.": _macro(f1_score, labels=None),
-    },
-    "Work it out by hand, value by value.",
-    rel=1e-4,
-)  # fmt: skip
-
 CHECKS: dict[str, Check] = {
-    "03.macro_f1": macro_f1,
     "03.skill": skill,
     "03.entering": entering,
     "03.clinic": clinic,
 }
-DEEPER = {"faces_and_glasses": ("03.macro_f1",)}

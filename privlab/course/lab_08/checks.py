@@ -167,19 +167,8 @@ def label(answer: Any) -> Iterator[str]:
 
 
 # fmt: off
-rows = function(
-    lambda size, patch: (size // patch) ** 2 + 1,
-    [(32, 8), (32, 4), (224, 16), (224, 32)],
-    {
-        "One too few: the class token enters the first attention as well, and takes a dimension.": lambda size, patch: (size // patch) ** 2,
-        "Patches fill the image both ways: there are (image_size // patch) squared.": lambda size, patch: size // patch + 1,
-        "Those are the pixels of a patch. What has to be spanned are the tokens.": lambda size, patch: 3 * patch**2,
-        "Those are all pixels. Rows were asked for: how many dimensions do the tokens span?": lambda size, patch: 3 * size**2,
-        "Query, key and value read the same tokens: their rows lie in one space, and any of them will do.":
-            lambda size, patch: 3 * ((size // patch) ** 2 + 1),
-    },
-    "How many vectors enter the first attention?",
-)
+
+
 # fmt: on
 safe = some(
     {
@@ -206,8 +195,7 @@ CHECKS: dict[str, Check] = {
     "08.select": select,
     "08.share": share,
     "08.fewest": fewest,
-    "08.rows": rows,
     "08.label": label,
     "08.safe": safe,
 }
-DEEPER = {"depth_with_gradvit": ("08.select",), "rows": ("08.rows",)}
+DEEPER = {"depth_with_gradvit": ("08.select",)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -149,17 +148,8 @@ matched = function(
     "A mean over the levels that both went through, on a grid with even steps.",
     rel=1e-2,
 )
-sharpness = function(
-    lambda gap: math.log(2) / gap,
-    [(0.1,), (0.007,)],
-    {
-        "At 0 softplus is log(1 + 1) / beta: not 1 / beta.": lambda gap: 1 / gap,
-        "Upside down: the smaller the gap, the sharper.": lambda gap: gap / math.log(2),
-        "Upside down, and the logarithm with it: at 0 the gap is log(2) / beta.": lambda gap: gap * math.log(2),
-        "The logarithm is the natural one.": lambda gap: math.log10(2) / gap,
-    },
-    "How far above ReLU is softplus at 0?",
-)
+
+
 # fmt: on
 CHECKS: dict[str, Check] = {
     "10.block": block,
@@ -167,6 +157,5 @@ CHECKS: dict[str, Check] = {
     "10.confounded": confounded,
     "10.values": values,
     "10.matched": matched,
-    "10.sharpness": sharpness,
 }
-DEEPER = {"norms": ("10.values",), "membership": ("10.matched",), "defences": ("10.sharpness",)}
+DEEPER = {"norms": ("10.values",), "membership": ("10.matched",)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -38,7 +38,7 @@ class Switchboard(Explorer):
         self.found = {one: found[one].cpu() for one in self.ranked}
         self.layers = cache(self._layers)
         labels = [f"{name}: {off} → {on}" for name, (off, on) in words.items()]
-        ticks = dict.fromkeys(labels, (False, True))
+        ticks: dict[str, tuple[Hashable, ...]] = dict.fromkeys(labels, (False, True))
         super().__init__(self._setting, ticks, dict.fromkeys(labels, False), thumbs(self.found.values()))
 
     @property
