@@ -26,8 +26,6 @@ import requests
 import urllib3
 from tqdm.auto import tqdm
 
-from privlab.compute import atomic
-
 CONNECT_TIMEOUT, READ_TIMEOUT = 5, 30  # seconds
 TRIES = 4  # times that a broken transfer is taken up again
 # Of the npm that is borrowed where there is none, and the SHA-256 of its wheel for each kind of machine.
@@ -148,7 +146,6 @@ def _stream(url: str, file: File, part: Path) -> None:
                 open(part, "ab" if have else "wb") as out,
                 tqdm(total=file.size, initial=have, unit="B", unit_scale=True, desc=file.name, leave=False) as bar,
             ):
-                atomic.share(part)
                 try:
                     for chunk in reply.raw.stream(1 << 20, decode_content=False):
                         out.write(chunk)

@@ -330,4 +330,4 @@ def _write(place: Path, pixels: Iterable[np.ndarray], size: int, labels: np.ndar
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)  # so that labels begin at a multiple of their size
     start = len(text).to_bytes(8, "little") + text + labels.tobytes()
-    integrity.write(place, itertools.chain([start], (one.tobytes() for one in pixels)), len(start) + math.prod(shape))
+    integrity.write(place, itertools.chain([start], (one.tobytes() for one in pixels)))

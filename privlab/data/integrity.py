@@ -37,7 +37,7 @@ def check(path: Path, expected: str, cure: str) -> None:
         raise ValueError(f"{path} cannot be read (it has changed: SHA-256 is {digest}, expected {expected}); {cure}")
 
 
-def write(path: Path, content: bytes | Iterable[bytes], size: int | None = None) -> None:
+def write(path: Path, content: bytes | Iterable[bytes]) -> None:
     """`write_atomic`, and beside it the SHA-256 of what was to be written."""
     digest = hashlib.sha256()
 
@@ -46,7 +46,7 @@ def write(path: Path, content: bytes | Iterable[bytes], size: int | None = None)
             digest.update(piece)
             yield piece
 
-    write_atomic(path, pieces(), len(content) if isinstance(content, bytes) else size)
+    write_atomic(path, pieces())
     write_atomic(_beside(path), f"{digest.hexdigest()}  {path.name}\n".encode())
 
 

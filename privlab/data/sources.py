@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from privlab.compute import atomic, places
 from privlab.data import downloads, integrity
 from privlab.data.downloads import File, Origin
 
@@ -92,7 +91,7 @@ def nearest(name: str, choices: list[str]) -> str:
 
 def folder(to: Where = None) -> Path:
     """Where the sources are kept: `to`, or $PRIVLAB_DATA, or the user's cache. It need not exist yet."""
-    return Path(to).expanduser() if to else places.cached("PRIVLAB_DATA", "data")
+    return Path(to or os.environ.get("PRIVLAB_DATA") or "~/.cache/privlab/data").expanduser()
 
 
 def complete(name: str, to: Where = None) -> bool:
@@ -190,7 +189,7 @@ def _prepare(source: Source, root: Path) -> None:
             failures.append("the official address was skipped (PRIVLAB_OFFICIAL=0)")
             continue
         incoming = root / ".incoming" / source.name / origin.by
-        atomic.shared_folder(incoming)
+        incoming.mkdir(parents=True, exist_ok=True)
         _room(source, origin, root)
         size = f", {origin.size / 1e6:.0f} MB" if origin.size > 1e6 else ""
         print(f"{source.name}: trying {origin}{size}", flush=True)
@@ -265,7 +264,6 @@ def _swap(fresh: Path, place: Path, old: Path) -> None:
     if place.exists():  # a folder that is not empty cannot be replaced in one step
         os.replace(place, old)
     os.replace(fresh, place)
-    atomic.share(place)
 
 
 def _classes(source: Source) -> list[str]:
@@ -304,11 +302,11 @@ def _room(source: Source, origin: Origin, root: Path) -> None:
 @contextlib.contextmanager
 def _alone(root: Path, name: str) -> Iterator[None]:
     """Let one process at a time prepare a source; the others wait, and find it done."""
-    from filelock import Timeout
+    from filelock import FileLock, Timeout
 
     try:
-        atomic.shared_folder(root / ".incoming")
-        lock = atomic.shared_lock(root / ".incoming" / f"{name}.lock")
+        (root / ".incoming").mkdir(parents=True, exist_ok=True)
+        lock = FileLock(root / ".incoming" / f"{name}.lock")
         try:
             lock.acquire(timeout=0.1)
         except Timeout:

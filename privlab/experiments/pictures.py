@@ -11,7 +11,6 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from privlab.compute import atomic
 from privlab.ledger import evidence
 
 SHOWN = 3  # so many repeats of a size have their pictures kept, the first ones
@@ -40,9 +39,8 @@ def save(experiment: str, size: str, repeat: int, images: Mapping[str, Tensor], 
     """Keep pictures of a repeat, uint8 (height, width) or (height, width, 3)."""
     for name, image in images.items():
         file = place(experiment, size, repeat, name, root)
-        atomic.shared_folder(file.parent)
+        file.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image.cpu().numpy()).save(file, optimize=True)
-        atomic.share(file)
 
 
 def load(experiment: str, size: str, repeat: int, name: str, root: Path | None = None) -> np.ndarray | None:

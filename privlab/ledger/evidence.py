@@ -20,7 +20,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from privlab.compute import atomic, places
+from filelock import FileLock
+
+from privlab.compute import atomic
 from privlab.data.sources import nearest
 from privlab.ledger.comparison import NAME
 from privlab.ledger.figures import EXACT_PSNR
@@ -61,9 +63,11 @@ def checked(size: str, argument: str = "size") -> str:
 
 def folder() -> Path:
     """The book's evidence: $PRIVLAB_EVIDENCE, that of a checkout, or that of an installed wheel."""
+    if place := os.environ.get("PRIVLAB_EVIDENCE"):
+        return Path(place).expanduser()
     package = Path(__file__).parents[1]
     checkout = package.parent / "book" / "evidence"
-    return places.named("PRIVLAB_EVIDENCE") or (checkout if checkout.is_dir() else package / "evidence")
+    return checkout if checkout.is_dir() else package / "evidence"
 
 
 def path(experiment: str, size: str, root: Path | None = None) -> Path:
@@ -112,7 +116,7 @@ def _rows(file: Path, size: int, changed: int) -> tuple[Repeat, ...]:
 def make_writable(root: Path) -> None:
     """A folder of evidence that can be added to, made where it is missing.  Raises OSError, in one line, for one that cannot."""
     try:
-        atomic.shared_folder(root)
+        root.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=root).close()
     except OSError as error:
         cure = "set PRIVLAB_EVIDENCE to a folder of your own"
@@ -126,9 +130,8 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
     """
     line = json.dumps(asdict(_checked(row)), allow_nan=False).encode() + b"\n"
     file = path(experiment, size, root)
-    atomic.shared_folder(file.parent)
-    with atomic.shared_lock(file.with_name(f".{file.name}.lock")), open(file, "ab+") as out:
-        atomic.share(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_name(f".{file.name}.lock")), open(file, "ab+") as out:
         if out.tell():
             out.seek(-1, os.SEEK_END)
             line = line if out.read(1) == b"\n" else b"\n" + line
@@ -211,8 +214,8 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> tuple
     Raises ValueError for a range that another one of this experiment and size touches.
     """
     root = root or folder()
-    atomic.shared_folder(root)
-    with atomic.shared_lock(root / ".registered.jsonl.lock"):
+    root.mkdir(parents=True, exist_ok=True)
+    with FileLock(root / ".registered.jsonl.lock"):
         kept, new = list(registrations(root)), []
         for entry in entries:
             earlier = [r for r in kept if (r.experiment, r.size) == (entry.experiment, entry.size)]

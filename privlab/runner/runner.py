@@ -23,7 +23,7 @@ import psutil
 from joblib import Parallel, delayed, parallel_config
 from tqdm import tqdm
 
-from privlab.compute import machine, places
+from privlab.compute import machine
 from privlab.compute.atomic import write_atomic
 from privlab.runner import catalogue
 from privlab.runner.catalogue import Lab
@@ -195,9 +195,10 @@ def _follow(runner: int) -> None:
 def _environment(plan: Plan, live: Path) -> dict[str, str]:
     """What makes a run repeatable, and keeps parallel labs, and the processes of their fleets, off each other's cores."""
     # a lab runs in its own folder, from where a relative place would be another
-    named = {name: places.named(name) for name in ("PRIVLAB_DATA", "PRIVLAB_STORE", "PRIVLAB_EVIDENCE")}
+    names = ("PRIVLAB_DATA", "PRIVLAB_STORE", "PRIVLAB_EVIDENCE")
+    named = {name: Path(place).expanduser() for name in names if (place := os.environ.get(name))}
     return {
-        **{name: str(place.absolute()) for name, place in named.items() if place},
+        **{name: str(place.absolute()) for name, place in named.items()},
         **({"PRIVLAB_CLUSTER": plan.cluster} if plan.cluster else {}),
         "OMP_NUM_THREADS": str(plan.threads),
         "PRIVLAB_JOBS": str(plan.threads),

@@ -193,7 +193,7 @@ def test_evidence_that_cannot_be_written_is_read_or_told_before_anything_is_meas
     def closed(*_, **__):
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(evidence.atomic, "shared_lock", closed)
+    monkeypatch.setattr(evidence, "FileLock", closed)
     monkeypatch.setattr(tempfile, "TemporaryFile", closed)
     assert "nothing to do" in experiments.measure([walk.name], "class", jobs=1, root=tmp_path, progress=False)
     monkeypatch.setattr(experiments.Experiment, "collected", None)
