@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any
 
 import yaml
-
-from privlab.compute import reading
 
 FILE = "lesson_plans.yaml"
 
@@ -33,17 +32,15 @@ class Plan:
 def plans() -> tuple[Plan, ...]:
     """The plans in the order of the labs.  Raises ValueError for an entry of the file that is none."""
     text = (resources.files("privlab.teaching") / FILE).read_text(encoding="utf-8")
-    return tuple(_plan(entry) for entry in reading.typed(list, yaml.safe_load(text)))
+    return tuple(_plan(entry) for entry in yaml.safe_load(text))
 
 
-def _plan(entry: object) -> Plan:
-    kinds = {"lab": str, "aim": str, "steps": tuple[str, ...], "wrong": tuple[str, ...], "home": tuple[str, ...]}
-    one = reading.typed(kinds, entry, FILE)
+def _plan(one: dict[str, Any]) -> Plan:
     steps, wrong = [line.split(" | ") for line in one["steps"]], [line.split(" | ") for line in one["wrong"]]
     if any(len(step) != 3 or not step[0].isdigit() for step in steps) or any(len(each) != 2 for each in wrong):
         raise ValueError(f"{FILE}: lab {one['lab']} has a step without minutes | show | ask, or a wrong without a cure")
     timed = tuple((int(minutes), show, ask) for minutes, show, ask in steps)
-    return Plan(one["lab"], one["aim"], timed, tuple((what, cure) for what, cure in wrong), one["home"])
+    return Plan(one["lab"], one["aim"], timed, tuple((what, cure) for what, cure in wrong), tuple(one["home"]))
 
 
 def page() -> str:

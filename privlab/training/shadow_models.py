@@ -323,7 +323,7 @@ def _check_keep(keep: Tensor, images: int) -> None:
 
 def _settings(folder: Path) -> dict[str, Any]:
     with reading.guarded(folder / _SETTINGS, "holds no settings of a fleet", f"remove {folder} and make it again"):
-        return reading.typed({}, reading.json_file(folder / _SETTINGS))
+        return dict(json.loads((folder / _SETTINGS).read_bytes()))
 
 
 def _settled(folder: Path, settings: dict[str, Any], pixels: Tensor, labels: Tensor, keep: Tensor) -> Fleet:

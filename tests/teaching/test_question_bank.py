@@ -131,7 +131,6 @@ def test_the_page_has_every_question_and_folds_what_is_right():
         {"id": "0.x", "ask": "?", "right": "a", "why": "b", "wrong": {"c": "d", "e": "f", "g": "h"}},
         {"id": "00.x", "ask": "?", "right": "a", "why": "b", "wrong": {"a": "d", "e": "f", "g": "h"}},
         {"id": "00.x", "ask": "?", "right": "a", "wrong": {"c": "d", "e": "f", "g": "h"}},
-        {"id": "00.x", "ask": "?", "right": "a", "why": "b", "wrong": {"c": 1, "e": "f", "g": "h"}},
     ],
 )
 def test_an_entry_that_is_no_question_is_named(entry):

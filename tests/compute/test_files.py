@@ -1,0 +1,66 @@
+"""Files: whole or not at all when written; one line with the path and a cure when they cannot be read."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from privlab.compute import atomic, reading
+
+
+def test_a_file_is_written_with_its_folders_and_what_is_no_file_stays_what_it_is(tmp_path):
+    target, link, pipe = tmp_path / "a" / "file.bin", tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(target)
+    for content in (b"one", iter([b"t", b"wo"])):
+        atomic.write_atomic(str(link), content)
+    assert target.read_bytes() == b"two" and os.listdir(target.parent) == ["file.bin"] and link.is_symlink()
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    atomic.write_atomic(pipe, b"content")
+    assert os.read(reader, 100) == b"content" and pipe.is_fifo()
+    os.close(reader)
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    atomic.write_atomic(target := tmp_path / "weights", b"old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"cannot write .*weights: No space left on device; make room") as raised:
+        atomic.write_atomic(target, b"new")
+    assert raised.value.errno == errno.ENOSPC and target.read_bytes() == b"old" and os.listdir(tmp_path) == ["weights"]
+    with pytest.raises(OSError, match=r"out='.*weights' cannot be a folder to write in: File exists; give another"):
+        atomic.make_folder(target)
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path):
+    loop = "while True: write_atomic(sys.argv[1], os.urandom(1) * 300_000); print(flush=True)"
+    code = f"import os, sys\nfrom privlab.compute.atomic import write_atomic\n{loop}"
+    writer = subprocess.Popen([sys.executable, "-c", code, tmp_path / "file"], stdout=subprocess.PIPE)
+    writer.stdout.readline()  # the file is there
+    time.sleep(0.05)
+    writer.kill()
+    writer.communicate()
+    content = (tmp_path / "file").read_bytes()
+    assert len(content) == 300_000 and content == content[:1] * 300_000
+
+
+@pytest.mark.parametrize("content", [b"", b'{"a": 1, "b', b"[]", b"{}", b"\xff\xfe\x00", b"[" * 100_000])
+def test_whatever_a_file_holds_it_is_told_in_one_line_with_a_cure(tmp_path, content):
+    file = tmp_path / "file.json"
+    file.write_bytes(content)
+    with pytest.raises(ValueError) as caught, reading.guarded(file, "is no note", "run the labs again"):
+        json.loads(file.read_bytes())["a"]
+    line = str(caught.value)
+    assert line.startswith(f"{file} is no note (") and line.endswith("); run the labs again") and "\n" not in line
+
+
+def test_what_is_hidden_is_not_what_a_person_has_put_there(tmp_path):
+    for name in ("b.jpg", "a.jpg", ".c.jpg", "in/d.jpg", ".ipynb_checkpoints/e.jpg", "__MACOSX/f.jpg"):
+        atomic.write_atomic(tmp_path / name, b"")
+    assert reading.visible(tmp_path, "**/*.jpg") == [tmp_path / name for name in ("a.jpg", "b.jpg", "in/d.jpg")]
