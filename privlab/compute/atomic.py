@@ -7,10 +7,19 @@ from contextlib import suppress
 from pathlib import Path
 
 
+def shared_folder(path: Path) -> None:
+    """A folder, made where it is missing: whoever may write in the one around it may write in it, so that two people share a store."""
+    new = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in reversed(new):
+        with suppress(OSError):  # another made it meanwhile
+            each.chmod(each.stat().st_mode | each.parent.stat().st_mode & 0o022)
+
+
 def make_folder(path: Path) -> None:
     """A folder to write in, made where it is missing.  Raises OSError in one line: a file may stand there, or the disk be closed."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        shared_folder(path)
     except OSError as error:
         why = f"out={str(path)!r} cannot be a folder to write in: {error.strerror}; give another"
         raise type(error)(why) from None
@@ -25,7 +34,7 @@ def write_atomic(path: Path | str, content: bytes | Iterable[bytes]) -> None:
     target = Path(os.path.realpath(path))  # a link stays one
     part = target.with_name(f".{target.name}.{secrets.token_hex(6)}")  # beside it, as a rename must not cross disks
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        shared_folder(target.parent)
         if target.is_char_device() or target.is_fifo():  # /dev/null is written to, and not replaced
             target.write_bytes(b"".join(pieces))
             return

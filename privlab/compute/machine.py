@@ -1,22 +1,19 @@
-"""What this machine gives a process: cores, memory, and the most memory that the process has held so far."""
+"""What this machine gives a process: cores, memory, a device."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import os
 import platform
 import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import psutil
 
-_CGROUP = Path("/sys/fs/cgroup")
-_CPUINFO = Path("/proc/cpuinfo")
-_DEVICE = re.compile(r"auto|cpu|(cuda)(?::([0-9]{1,4}))?")
+_CGROUP, _CPUINFO = Path("/sys/fs/cgroup"), Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
@@ -39,24 +36,17 @@ class Machine:
 
         from privlab import __version__
 
-        kind = torch.device(device).type
-        name = f"{kind} of {platform.machine()}"
-        if kind == "cuda":
-            name = torch.cuda.get_device_name(device)
-        elif kind == "cpu":
-            name = processor()
-        timm = importlib.metadata.version("timm")
+        releases = platform.python_version(), str(torch.__version__), metadata.version("timm"), __version__
         system = f"{platform.system()} {platform.release()}"
-        python = platform.python_version()
-        return cls(python, str(torch.__version__), timm, __version__, system, cores(), torch.get_num_threads(), name)
+        name = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else processor()
+        return cls(*releases, system, cores(), torch.get_num_threads(), name)
 
 
 def processor() -> str:
     """The kind of processor, such as "AVX512 of AuthenticAMD 26.2". On another sums may round otherwise, and a training end elsewhere."""
     import torch
 
-    first = _text(_CPUINFO).partition("\n\n")[0]  # of several alike
-    about = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    about = dict(re.findall(r"(\S[^\t\n]*)\t+: (.*)", _text(_CPUINFO).partition("\n\n")[0]))  # of several alike
     maker = platform.processor() or platform.machine()
     if "vendor_id" in about:
         maker = f"{about['vendor_id']} {about.get('cpu family')}.{about.get('model')}"
@@ -66,10 +56,30 @@ def processor() -> str:
 def cores() -> int:
     """Cores that this process may use: a container or a cluster often gives fewer than the machine has."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota, period = _words(_CGROUP / "cpu.max") or ("max", "")
-    if quota.isdigit():
-        allowed = min(allowed, max(1, int(quota) // int(period)))
-    return allowed
+    quota, period = _text(_CGROUP / "cpu.max").split() or ("max", "")
+    return min(allowed, max(1, int(quota) // int(period))) if quota.isdigit() else allowed
+
+
+def memory() -> tuple[float, float]:
+    """(total, available) in GB, the limit of a container included (Binder gives 2 GB on a far larger machine)."""
+    machine = psutil.virtual_memory()
+    limit = _text(_CGROUP / "memory.max").strip()
+    if not limit.isdigit() or int(limit) >= machine.total:
+        return machine.total / 1e9, machine.available / 1e9
+    files = re.search(r"inactive_file (\d+)", _text(_CGROUP / "memory.stat"))  # given up when memory is asked for
+    free = int(limit) - int(_text(_CGROUP / "memory.current")) + int(files[1] if files else 0)
+    return int(limit) / 1e9, min(machine.available, max(0, free)) / 1e9
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def peak_gb() -> float:
+    """The most memory that this process has held, in GB; on Linux no less than the one that started it held then."""
+    import resource  # of Unix
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 def has_kernels(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
@@ -77,43 +87,41 @@ def has_kernels(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
 
     built_for: torch.cuda.get_arch_list(). Code for sm_80 runs on 8.0 to 8.9, and compute_80 is compiled for any later card.
     """
-    named = [match for match in map(re.compile(r"(sm|compute)_(\d+)(\d)").match, built_for) if match]
-    built = [(match[1], (int(match[2]), int(match[3]))) for match in named]
-    if not built:  # AMD's have other names
-        return True
-    return any(own <= capability and (kind == "compute" or own[0] == capability[0]) for kind, own in built)
+    fits = []
+    for kind, major, minor in re.findall(r"(sm|compute)_(\d+)(\d)", " ".join(built_for)):
+        own = (int(major), int(minor))
+        fits.append(own <= capability and (kind == "compute" or own[0] == capability[0]))
+    return any(fits) or not fits  # AMD's have other names
 
 
 def device(name: str = "auto", here: bool = True) -> str:
     """The torch device to compute on: "auto" is CUDA where there is a card that torch has kernels for, and the CPU elsewhere.
 
-    See `exact_float32`, which it calls.
-
-    here: whether this machine computes, and not others, whose cards it does not see.
+    It calls `exact_float32`.  here: whether this machine computes, and not others, whose cards it does not see.
     Raises ValueError as `checked_device` does.
     """
     import torch  # here, since who asks for cores need not wait for it
 
-    checked_device(name, torch.cuda.device_count if here else None)
-    if name == "auto":
-        cuda = torch.cuda
-        fits = cuda.is_available() and has_kernels(cuda.get_device_capability(), cuda.get_arch_list())
-        name = "cuda" if fits else "cpu"
     exact_float32()
-    return name
+    cuda = torch.cuda
+    checked_device(name, cuda.device_count if here else None)
+    if name != "auto":
+        return name
+    fits = cuda.is_available() and has_kernels(cuda.get_device_capability(), cuda.get_arch_list())
+    return "cuda" if fits else "cpu"
 
 
 def checked_device(name: str, cards: Callable[[], int] | None) -> str:
     """The name of a device that the labs can compute on: auto, cpu, cuda, cuda:N.
 
     cards: says how many GPUs there are; asked for a GPU alone.
-    Raises ValueError for another name, for a GPU that is not there, and for Apple's MPS, which has no float64, and the proofs need it.
+    Raises ValueError for another name, for Apple's mps, which has no float64, and for a GPU that is not there.
     """
     if name.startswith("mps"):
         raise ValueError(f"device={name!r} has no float64, which the labs need; try 'cpu'")
-    if not (match := _DEVICE.fullmatch(name)):
+    if not (match := re.fullmatch(r"auto|cpu|cuda(?::([0-9]{1,4}))?", name)):
         raise ValueError(f"device={name!r} is not a device of the labs; try auto, cpu, cuda, or one of several: cuda:1")
-    if match[1] and cards and int(match[2] or 0) >= (count := cards()):
+    if name.startswith("cuda") and cards and int(match[1] or 0) >= (count := cards()):
         there = f"cuda:0 to cuda:{count - 1}" if count > 1 else "cuda:0 alone" if count else "no GPU"
         raise ValueError(f"device={name!r} is not on this machine, where torch sees {there}; try auto or cpu")
     return name
@@ -127,92 +135,3 @@ def exact_float32() -> None:
     import torch
 
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-
-
-def memory() -> tuple[float, float]:
-    """(total, available) in GB, the limit of a container included (Binder gives 2 GB on a far larger machine)."""
-    machine = psutil.virtual_memory()
-    total, available = machine.total, machine.available
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        words = _words(_CGROUP / limit) + _words(_CGROUP / used)
-        if len(words) == 2 and all(w.isdigit() for w in words) and int(words[0]) < machine.total:
-            total = int(words[0])
-            available = min(available, max(0, total - int(words[1]) + _file_cache()))
-    return total / 1e9, available / 1e9
-
-
-def _file_cache() -> int:
-    """Bytes of files that the container keeps in memory and gives up when memory is asked for."""
-    for stat in (_CGROUP / "memory.stat", _CGROUP / "memory/memory.stat"):
-        words = _words(stat)
-        if "inactive_file" in words:
-            return int(words[words.index("inactive_file") + 1])
-    return 0
-
-
-def _words(path: Path) -> list[str]:
-    return _text(path).split()
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
-_workers_gb = 0.0  # the most that the workers of a fleet have held between them
-
-
-def count_workers(pids: Sequence[int]) -> None:
-    """Look what these processes hold just now, for `peak_gb`; a page that they share counts once."""
-    global _workers_gb
-    used = 0
-    for pid in pids:
-        with contextlib.suppress(psutil.Error):  # it has just ended
-            used += _used(pid)
-    _workers_gb = max(_workers_gb, used / 1e9)
-
-
-def _used(pid: int) -> int:
-    """Bytes of its own, and its part of those that it shares with the process it was forked from: libraries are in this process's count."""
-    words = _words(Path(f"/proc/{pid}/smaps_rollup"))
-    if "Pss_Anon:" in words:
-        return int(words[words.index("Pss_Anon:") + 1]) * 1024
-    return psutil.Process(pid).memory_full_info().uss
-
-
-def peak_gb() -> float:
-    """The most memory that this process has held, in GB, and beside it the most that the workers of its fleets have (`count_workers`).
-
-    As the limit of a container has it, where each page counts once; and no less than that, since the two need not have come at one time.
-    """
-    return _own_peak_gb() + _workers_gb
-
-
-def _own_peak_gb() -> float:
-    """Linux: VmHWM, because ru_maxrss there is inherited."""
-    words = _words(Path("/proc/self/status"))
-    if "VmHWM:" in words:
-        return int(words[words.index("VmHWM:") + 1]) * 1024 / 1e9
-    if sys.platform == "darwin":
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9
-    info = psutil.Process().memory_info()
-    return getattr(info, "peak_wset", info.rss) / 1e9
-
-
-def children_peak_gb() -> float | None:
-    """The most memory that one process started and ended by this one has held, in GB; None if unknown.
-
-    Linux counts this process's own peak in, so it is an upper bound for a small child.
-    """
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from privlab.compute import atomic
 from privlab.data import downloads, integrity
 from privlab.data.downloads import File, Origin
 
@@ -189,7 +190,7 @@ def _prepare(source: Source, root: Path) -> None:
             failures.append("the official address was skipped (PRIVLAB_OFFICIAL=0)")
             continue
         incoming = root / ".incoming" / source.name / origin.by
-        incoming.mkdir(parents=True, exist_ok=True)
+        atomic.shared_folder(incoming)
         _room(source, origin, root)
         size = f", {origin.size / 1e6:.0f} MB" if origin.size > 1e6 else ""
         print(f"{source.name}: trying {origin}{size}", flush=True)
@@ -305,8 +306,8 @@ def _alone(root: Path, name: str) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     try:
-        (root / ".incoming").mkdir(parents=True, exist_ok=True)
-        lock = FileLock(root / ".incoming" / f"{name}.lock")
+        atomic.shared_folder(root / ".incoming")
+        lock = FileLock(root / ".incoming" / f"{name}.lock", mode=0o666)
         try:
             lock.acquire(timeout=0.1)
         except Timeout:

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from filelock import FileLock, Timeout
 
-from privlab.compute import machine, store, tasks
+from privlab.compute import atomic, machine, store, tasks
 from privlab.experiments import pictures
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence, papers
@@ -183,10 +183,10 @@ def repeat(
 @contextlib.contextmanager
 def _alone(file: Path, repeat: int) -> Iterator[None]:
     """Hold a repeat of this file of evidence; the system lets go of it when this process ends, however it does."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    atomic.shared_folder(file.parent)
     place = file.with_name(f".{file.name}.{repeat}.lock")
     try:
-        held = FileLock(place).acquire(blocking=False)
+        held = FileLock(place, mode=0o666).acquire(blocking=False)
     except Timeout:
         raise tasks.Taken(f"repeat {repeat} of {file.stem} is being measured by another process") from None
     with held:

@@ -116,7 +116,7 @@ def _rows(file: Path, size: int, changed: int) -> tuple[Repeat, ...]:
 def make_writable(root: Path) -> None:
     """A folder of evidence that can be added to, made where it is missing.  Raises OSError, in one line, for one that cannot."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        atomic.shared_folder(root)
         tempfile.TemporaryFile(dir=root).close()
     except OSError as error:
         cure = "set PRIVLAB_EVIDENCE to a folder of your own"
@@ -130,8 +130,8 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
     """
     line = json.dumps(asdict(_checked(row)), allow_nan=False).encode() + b"\n"
     file = path(experiment, size, root)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(file.with_name(f".{file.name}.lock")), open(file, "ab+") as out:
+    atomic.shared_folder(file.parent)
+    with FileLock(file.with_name(f".{file.name}.lock"), mode=0o666), open(file, "ab+") as out:
         if out.tell():
             out.seek(-1, os.SEEK_END)
             line = line if out.read(1) == b"\n" else b"\n" + line
@@ -214,8 +214,8 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> tuple
     Raises ValueError for a range that another one of this experiment and size touches.
     """
     root = root or folder()
-    root.mkdir(parents=True, exist_ok=True)
-    with FileLock(root / ".registered.jsonl.lock"):
+    atomic.shared_folder(root)
+    with FileLock(root / ".registered.jsonl.lock", mode=0o666):
         kept, new = list(registrations(root)), []
         for entry in entries:
             earlier = [r for r in kept if (r.experiment, r.size) == (entry.experiment, entry.size)]

@@ -64,3 +64,13 @@ def test_what_is_hidden_is_not_what_a_person_has_put_there(tmp_path):
     for name in ("b.jpg", "a.jpg", ".c.jpg", "in/d.jpg", ".ipynb_checkpoints/e.jpg", "__MACOSX/f.jpg"):
         atomic.write_atomic(tmp_path / name, b"")
     assert reading.visible(tmp_path, "**/*.jpg") == [tmp_path / name for name in ("a.jpg", "b.jpg", "in/d.jpg")]
+
+
+def test_whoever_may_write_in_a_folder_may_write_in_the_folders_made_in_it(tmp_path):
+    tmp_path.chmod(0o777)
+    before = os.umask(0o022)
+    try:
+        atomic.write_atomic(tmp_path / "a/b/c.txt", b"1")
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b")] == [0o777, 0o777]
