@@ -10,7 +10,7 @@ import pytest
 from markup import Page
 
 from privlab import __main__ as cli
-from privlab.notebook import guesses
+from privlab.notebook import predict
 from privlab.notebook.user_study.answers import Answer, Played, schedule
 from privlab.teaching import class_guesses
 
@@ -55,12 +55,17 @@ def test_a_title_has_no_colon_before_its_unit(tmp_path):
 
 def test_what_a_lab_writes_is_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(guesses, "_lab", lambda: "07_gradvit")
-    guesses.keep("a", "Which?", "one of them", right="another")
-    guesses.keep("b", "How many?", 3)
+    monkeypatch.setattr(predict, "_lab", lambda: "07_gradvit")
+    which = predict.choose("Which?", ["one of them", "another"])
+    which.boxes[0].value = "one of them"
+    which.against("another")
+    predict.predict("How many?", 0, 10).slider.value = 3
     questions = class_guesses.read(tmp_path).questions
-    assert {name: list(one.said.values()) for name, one in questions.items()} == {"a": [("one of them",)], "b": [3.0]}
-    assert questions["a"].right == {"another": 1}
+    assert {name: list(one.said.values()) for name, one in questions.items()} == {
+        "which": [("one of them",)],
+        "how-many": [3.0],
+    }
+    assert questions["which"].right == {"another": 1}
 
 
 def test_numbers_stand_in_steps_and_no_outlier_hides_the_others():
