@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from statistics import median
 
 import ipywidgets
@@ -28,8 +28,8 @@ class Explorer(Live):
     def __init__(
         self,
         draw: Callable[..., object],
-        options: dict[str, tuple[Hashable, ...]],
-        start: dict[str, Hashable],
+        options: Mapping[str, tuple[Hashable, ...]],
+        start: Mapping[str, Hashable],
         above: str = "",
     ) -> None:
         self.draw, self.options, self.above = draw, options, above

@@ -22,17 +22,20 @@ def thumbs(found: Collection[Tensor]) -> str:
     return f'<div style="{_grid(len(found))}">{images}</div>'
 
 
-def panel(place: int, count: int, found: Tensor, truth: Tensor, score: str, layers: str, bars: Sequence[str]) -> HTML:
+def panel(
+    place: int, count: int, found: Tensor, truth: Tensor, score: str, layers: str, bars: Sequence[str], title: str = ""
+) -> HTML:
     """What was found behind one network, which has this place of so many. On a telephone its parts stand below each other.
 
     found, truth: (1, 3, height, width) in [0, 1].  score: how near they are, in words.  layers: of `stack`.  bars: of `bar`.
+    title: HTML above all of it.
     """
     mark = f'<div style="{_grid(count)}"><div style="grid-column:{place};text-align:center" aria-hidden="true">▲</div></div>'
     best = f"{_image(found, LARGE, f'What the search found: {score}.')}<div>found: {html.escape(score)}</div>"
     photograph = f"{_image(truth, SMALL, 'The photograph.')}<div>the photograph</div>"
     images = row([f"<div>{best}</div>", f"<div>{photograph}</div>"], gap=13)
     below = "".join(bars)
-    return HTML(f"{mark}{row([layers, f'<div>{images}{below}</div>'], gap=20)}")
+    return HTML(f"{mark}{title}{row([layers, f'<div>{images}{below}</div>'], gap=20)}")
 
 
 def _grid(columns: int) -> str:

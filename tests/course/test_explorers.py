@@ -77,9 +77,7 @@ def test_the_facts_are_those_of_the_papers_networks():
 
 def test_a_step_says_what_is_new_and_what_is_gone_and_frames_its_image():
     morph = morphing.Morph({n: TRUTH.lerp(BLANK, 1 - n / 20) for n in (14, 1, 8, 9, 10)}, TRUTH)
-    pages = {
-        n: "".join((title, panel.data)) for n, (title, panel) in ((n, morph.at((k,))) for k, n in enumerate(morph.ssim))
-    }
+    pages = {n: morph.at((k,))[0].data for k, n in enumerate(morph.ssim)}
     assert list(pages) == [1, 8, 9, 10, 14] and "Here it begins." in pages[1]
     assert "gone: GELU, GELU" in pages[10] and "<strong>new" not in pages[10]
     assert "<strong>changed: </strong>GELU" in pages[9] and "<strong>new: </strong>layer scale" in pages[14]

@@ -99,10 +99,11 @@ class TwoBells(Explorer):
             parts += [
                 f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>',
                 f'<path d="{ticks}" stroke="{colour}" stroke-width="2"/>',
-                f'<text x="{self._x(float(mean))}" y="{108 - 12 * row}" text-anchor="middle" fill="{colour}">{side}</text>',
+                f'<text x="{self._x(float(mean))}" y="{104 - 16 * row}" text-anchor="middle" fill="{colour}">{side}</text>',
                 f'<circle cx="{self._x(margin)}" cy="{112 - tall * bell.pdf(margin):.0f}" r="5" fill="{colour}"/>',
             ]
-        parts += [f'<path d="M0 112H480M{self._x(margin)} 18V112" stroke="{COLOURS[1]}" stroke-width="2"/>']
+        parts += ['<path d="M0 112H480" stroke="currentColor"/>']
+        parts += [f'<path d="M{self._x(margin)} 18V112" stroke="{COLOURS[1]}" stroke-width="2"/>']
         marks = range(math.ceil(self.low / 4) * 4, self.high + 1, 4)
         parts += [f'<text x="{self._x(m)}" y="158" text-anchor="middle">{_percent(m)}</text>' for m in marks]
         words = (

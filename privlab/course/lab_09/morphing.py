@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,6 @@ from privlab import metrics, models
 from privlab.notebook.explore import Explorer
 from privlab.notebook.network_panel import bar, panel, stack, thumbs
 from privlab.notebook.plots.architecture_drawing import BLOCK, PLACES
-from privlab.notebook.sentences import Sentence
 
 SHOWN = {-1: "the stem", 0: "the first block of the second stage", 1: "a block of the second stage"}
 
@@ -52,7 +52,7 @@ class Morph(Explorer):
         steps = tuple(self.found)
         super().__init__(self._step, {"step": steps}, {"step": steps[0]}, thumbs(self.found.values()))
 
-    def _step(self, step: int) -> tuple[Sentence, HTML]:
+    def _step(self, step: int) -> HTML:
         told, before = facts(step), max(1, step - 1)
         change = models.morph.diff(before, step).words.split(": ", 1)[1] if step > 1 else "Here it begins."
         place = PLACES.get(step, BLOCK)
@@ -65,6 +65,7 @@ class Morph(Explorer):
             bar("SSIM", self.ssim[step], 1.0, f"{self.ssim[step]:.2f}"),
         ]
         score = f"SSIM {self.ssim[step]:.2f}, {metrics.psnr(self.found[step], self.truth).item():.1f} dB"
-        title = Sentence(f"**{step} of {len(models.morph.STEPS)}: {models.morph.STEPS[step].name}.** {change}")
+        named = f"{step} of {len(models.morph.STEPS)}: {html.escape(models.morph.STEPS[step].name)}"
+        title = f"<p><strong>{named}.</strong> {html.escape(change)}</p>"
         place_of_all = [*self.found].index(step) + 1
-        return title, panel(place_of_all, len(self.found), self.found[step], self.truth, score, layers, bars)
+        return panel(place_of_all, len(self.found), self.found[step], self.truth, score, layers, bars, title)
