@@ -28,9 +28,10 @@
 
 # %%
 from privlab import compute, experiments, ledger
+from privlab.course.lab_12 import user_study
 from privlab.experiments import private_people, resistant_architectures
 from privlab.metrics import tradeoff
-from privlab.notebook import checks, drawings, plots, text, user_study, widgets
+from privlab.notebook import checks, drawings, plots, text, widgets
 
 import numpy as np
 import pandas as pd
@@ -370,7 +371,7 @@ def of_person(k):
 
 people = range(min(here.people, 12))
 study = user_study.Study([of_person(k) for k in people], names=("no defence", "RoLSS"))
-user_study.play(study)
+user_study.Game(study)
 
 # %% [markdown]
 # Your answers stay on this machine, in `runs/study`: one small file a game, without a name. For a whole class, everybody plays the *same* pairs. The teacher
@@ -378,7 +379,7 @@ user_study.play(study)
 # shows them as they come in:
 
 # %%
-board = user_study.board(study)
+board = user_study.Board(study)
 board
 
 # %%

@@ -2,7 +2,6 @@ from . import (
     checks,
     drawings,
     plots,
-    user_study,
     widgets,
 )
 from .sentences import text
@@ -12,6 +11,5 @@ __all__ = [
     "drawings",
     "plots",
     "text",
-    "user_study",
     "widgets",
 ]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from privlab.compute import reading
-from privlab.notebook import user_study
+from privlab.course.lab_12 import user_study
 from privlab.teaching import web_page
 from privlab.teaching.marking.gradebook import shown
 from privlab.teaching.marking.students import by_file

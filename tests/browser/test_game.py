@@ -6,17 +6,17 @@ import time
 import nbformat
 import pytest
 
-from privlab.notebook import user_study
+from privlab.course.lab_12 import user_study
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 CODE = """\
 import torch
-from privlab.notebook import user_study
-from privlab.notebook.user_study import Pair, Study
+from privlab.course.lab_12 import user_study
+from privlab.course.lab_12.user_study import Pair, Study
 
 pictures = torch.rand(3, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 of = Study([Pair(*three, f"person {i}") for i, three in enumerate(pictures)], seconds=30)
-user_study.play(of, "answers")
+user_study.Game(of, "answers")
 """
 
 
@@ -55,7 +55,6 @@ def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
             for a, side in zip(played.answers, ("left", "right", "left"), strict=True)
         ]
         assert [a.choice for a in played.answers] == expected and all(1.5 < a.seconds < 30 for a in played.answers[:2])
-        found = user_study.summary(answers)
-        assert found.sentence.replace("`", "") in page.text() and "69.51%" in page.text() and page.button("New game")
+        assert str(user_study.summary([played])) in page.text() and "69.51%" in page.text() and page.button("New game")
         assert not page.button("left") and not page.button("Start")
         assert page.complaints() == []

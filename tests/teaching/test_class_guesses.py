@@ -10,8 +10,8 @@ import pytest
 from markup import Page
 
 from privlab import __main__ as cli
+from privlab.course.lab_12.study import Answer, Played, schedule
 from privlab.notebook import predict
-from privlab.notebook.user_study.answers import Answer, Played, schedule
 from privlab.teaching import class_guesses
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
