@@ -32,6 +32,7 @@ import coverage_page  # noqa: E402
 import drawings  # noqa: E402
 import findings_page  # noqa: E402
 import front_page  # noqa: E402
+import gift  # noqa: E402
 import ledger_page  # noqa: E402
 import own_results  # noqa: E402
 import pages  # noqa: E402
@@ -39,9 +40,8 @@ import reference  # noqa: E402
 import what_holds  # noqa: E402
 
 from privlab import __version__, ledger  # noqa: E402
-from privlab.ledger import papers  # noqa: E402
-from privlab.runner import catalogue, launch_buttons  # noqa: E402
-from privlab.teaching import kit, lesson_plans, question_bank  # noqa: E402
+from privlab.ledger import evidence, papers  # noqa: E402
+from privlab.runner import catalogue, launch_buttons, static_pages  # noqa: E402
 
 MATHJAX = "vendor/mathjax/tex-svg-full.js"
 HAVE_MATHJAX = (BOOK / "_static" / MATHJAX).is_file()
@@ -98,6 +98,12 @@ log = logging.getLogger(__name__)
 _WIDE = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 
 
+def _best_run(lab: catalogue.Lab) -> Path | None:
+    """The folder of the largest size in which the lab's present source ran to its end."""
+    sizes = [RUNS / size for size in reversed(evidence.SIZES)]
+    return next((run for run in sizes if static_pages.executed(lab, run) is not None), None)
+
+
 def write_pages(app: Sphinx) -> None:
     """Write book/_generated anew: the labs and what goes deeper, the ledger, benchmarks, the reference, the house's drawings."""
     generated = Path(app.srcdir) / "_generated"
@@ -109,7 +115,7 @@ def write_pages(app: Sphinx) -> None:
     shelf = catalogue.everything(ROOT / "labs")
     for lab in shelf:
         below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
-        run = ROOT / RUN if RUN else kit.best_run(lab, RUNS) or RUNS
+        run = ROOT / RUN if RUN else _best_run(lab) or RUNS
         nbformat.write(pages.page(lab, run, place, below), generated / "labs" / f"{lab.name}.ipynb")
     front_page.write(generated / "front", shelf)
     judged = ledger.judgements()
@@ -121,18 +127,12 @@ def write_pages(app: Sphinx) -> None:
         ("findings", findings_page.page(judged, shelf)),
         ("second_order", benchmarks.second_order(BOOK / "baselines")),
         ("rooms", drawings.table(floors)),
-        ("lesson_plans", lesson_plans.page()),
-        ("rubric", kit.rubric()),
-        (
-            "questions",
-            question_bank.page() + "\nFor an LMS: {download}`a GIFT file <questions.gift>`, which Moodle imports.\n",
-        ),
     ):
         (generated / f"{name}.md").write_text(text, encoding="utf-8")
     (generated / "holds").mkdir(exist_ok=True)
     for name, text in what_holds.pages(judged):
         (generated / "holds" / f"{name}.md").write_text(text, encoding="utf-8")
-    (generated / "questions.gift").write_text(question_bank.gift(), encoding="utf-8")
+    (generated / "questions.gift").write_text(gift.gift(BOOK / "teaching"), encoding="utf-8")
     (generated / "rooms.svg").write_text(drawings.rooms(floors, apart), encoding="utf-8")
     (generated / "gradient.svg").write_text(drawings.gradient(), encoding="utf-8")
     if app.config.privlab_reference:

@@ -31,7 +31,6 @@ def _parser() -> argparse.ArgumentParser:
         teaching.add_student,
         teaching.add_mark,
         teaching.add_guesses,
-        teaching.add_teacher,
         teaching.add_slides,
         ledger.add_report,
         runner.add_doctor,

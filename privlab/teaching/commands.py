@@ -1,4 +1,4 @@
-"""The commands student, mark, guesses, teacher and slides. What each needs is imported when it is called: `--help` waits for no torch."""
+"""The commands student, mark, guesses and slides. What each needs is imported when it is called: `--help` waits for no torch."""
 
 from __future__ import annotations
 
@@ -228,39 +228,6 @@ def _guesses(options: argparse.Namespace) -> int:
     for line in guesses.left_out:
         print(f"left out {line}", file=sys.stderr)
     print(f"wrote {options.out}, {_many(len(guesses.questions), 'question')}")
-    return 0
-
-
-def add_teacher(commands: argparse._SubParsersAction) -> None:
-    short = "write the instructor's kit: key, slides, lesson plans, questions, a rubric, an empty gradebook, executed notebooks"
-    parser = commands.add_parser(
-        "teacher",
-        help=short,
-        description=f"{short}. "
-        "It has the solutions of all exercises: keep it from students. Notebooks and slides come from the largest run of each lab. "
-        "Exit status: 0 done, 2 bad input.",
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="where the kit goes")
-    parser.add_argument(
-        "--runs",
-        type=Path,
-        default=Path("runs"),
-        metavar="DIR",
-        help="the folder that has runs by size: smoke, class, ... (default: %(default)s)",
-    )
-    add_labs(parser)
-    parser.set_defaults(call=_teacher)
-
-
-def _teacher(options: argparse.Namespace) -> int:
-    from privlab.teaching import kit
-
-    made = kit.write(options.labs, options.runs, options.out)
-    for line in made.missing:
-        print(f"not in the kit: {line}", file=sys.stderr)
-    for path in made.kept:
-        print(f"{options.out / path} stays as it is, as you may have changed it; remove it for a new one")
-    print(f"wrote {len(made.parts)} files into {options.out}; begin with {options.out / 'index.html'}")
     return 0
 
 

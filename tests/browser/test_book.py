@@ -96,7 +96,7 @@ def test_words_stand_out_and_everything_has_a_name(book, reader, theme):
         "_generated/coverage",
         "_generated/benchmarks",
         "_generated/holds/02",
-        "_generated/lesson_plans",
+        "teaching/lab_02",
         "_generated/labs/05_april_closed_form",
         "_generated/api/privlab.attacks.gradient_inversion",
         "references",

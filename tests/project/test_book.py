@@ -337,7 +337,7 @@ def small(house: Path, place: Path, *labs: str) -> Path:
     (place / "book/_static").mkdir()
     for file in (house / "book/_static").glob("*.*"):
         shutil.copy(file, place / "book/_static")
-    named = ("holds/index", "own_results", "ledger", "coverage", "benchmarks", "lesson_plans", "questions", "rubric")
+    named = ("holds/index", "own_results", "ledger", "coverage", "benchmarks")
     rest = [f"_generated/{name}" for name in named]
     listed = "\n".join([*(f"_generated/labs/{lab}" for lab in labs if lab not in below), *rest])
     (place / "book/index.md").write_text(f"# A book\n\n```{{toctree}}\n{listed}\n```\n")

@@ -1,0 +1,67 @@
+"""Plans and questions of book/teaching: one page a lab, with its exercises, its minutes, and four questions that give nothing away."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections import Counter
+from pathlib import Path
+
+import gift
+import pytest
+
+from privlab.runner import catalogue
+from privlab.teaching import student_edition
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "book/teaching"
+QUESTION = re.compile(r"^::(.+?)::\[markdown\](.+?) \{\n(.+?)\n\}$", re.MULTILINE | re.DOTALL)
+ANSWER = re.compile(r"^\t([=~])(.+?)(?<!\\)#(.+)$", re.MULTILINE)
+QUESTIONS = {name: ANSWER.findall(answers) for name, _, answers in QUESTION.findall(gift.gift(FOLDER))}
+
+
+@pytest.mark.parametrize("lab", catalogue.labs(ROOT / "labs"), ids=lambda lab: lab.name)
+def test_a_plan_has_the_exercises_and_the_minutes_of_its_lab(lab):
+    page = (FOLDER / f"lab_{lab.number}.md").read_text(encoding="utf-8")
+    (minutes,) = map(int, re.findall(r"^## A plan for (\d+) minutes$", page, re.MULTILINE))
+    assert minutes == sum(map(int, re.findall(r"^\| (\d+) \|", page, re.MULTILINE)))
+    guide = (ROOT / "book/teaching.md").read_text(encoding="utf-8")
+    assert re.search(rf"^\| {lab.number} [^|]*\| {minutes} \|", guide, re.MULTILINE), "the guide says how long it takes"
+    names = [name[3:] for name in student_edition.exercises(lab.path)]
+    assert [name for name in names if f"`{name}`" not in page] == []
+    assert [name[:2] for name in QUESTIONS].count(lab.number) == page.count("<details>") == 4
+
+
+def test_each_question_has_one_right_answer_and_a_reason_for_each():
+    assert len(QUESTIONS) == 60
+    for name, answers in QUESTIONS.items():
+        assert sorted(kind for kind, _, _ in answers) == ["=", "~", "~", "~"], name
+        assert len({text for _, text, _ in answers}) == 4, name
+        assert all(why.endswith(".") and len(why.split()) >= 4 for _, _, why in answers), name
+
+
+def test_neither_place_nor_length_gives_the_answer_away():
+    places = Counter([kind for kind, _, _ in answers].index("=") for answers in QUESTIONS.values())
+    assert all(8 <= places[k] <= 22 for k in range(4)), places
+    lengths = [([len(text) for _, text, _ in answers], answers) for answers in QUESTIONS.values()]
+    ranks = Counter(sorted(sizes).index(len(next(t for k, t, _ in answers if k == "="))) for sizes, answers in lengths)
+    assert ranks[0] <= 24 and ranks[3] <= 24, f"the right one is the shortest or the longest too often: {ranks}"
+
+
+def test_the_words_are_those_of_the_field():
+    spec = importlib.util.spec_from_file_location("english", ROOT / "tests/labs/test_english.py")
+    english = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(english)
+    for page in FOLDER.glob("lab_*.md"):
+        assert english.found(page.read_text(encoding="utf-8")) == [], page.name
+
+
+def test_signs_of_gift_stand_for_themselves(tmp_path):
+    sign = "x = {1: 2} ~ #3, C:\\n"
+    answers = "\n".join(f"- **{letter}** {sign}" for letter in "AB")
+    reasons = f"- **A** is right. {sign}\n- **B** is wrong. {sign}"
+    page = f"(00.x)=\n**1.** {sign}\n\n{answers}\n\n<details><summary>Answer</summary>\n\n{reasons}\n\n</details>\n"
+    (tmp_path / "lab_00.md").write_text(page)
+    escaped = "x \\= \\{1\\: 2\\} \\~ \\#3, C\\:\\\\n"
+    lines = f"\t={escaped}#{escaped}\n\t~{escaped}#{escaped}\n"
+    assert gift.gift(tmp_path).endswith(f"::00.x::[markdown]{escaped} {{\n{lines}}}\n")
