@@ -27,7 +27,7 @@ echo "[1/3] an empty environment"
 "$python" -m venv --clear "$venv"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 echo "[2/3] the packages of requirements.lock (torch is the large one)"
-"$venv/bin/python" -m pip install --progress-bar on --constraint requirements.lock --editable '.[test,book,cluster,dp]'
+"$venv/bin/python" -m pip install --progress-bar on --constraint requirements.lock --editable '.[test,book,teach,cluster,dp]'
 echo "[3/3] a look whether they fit together"
 "$venv/bin/python" -c 'import torch, torchvision, timm; torchvision.ops.nms; print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, timm {timm.__version__}")'
 echo "privlab: $venv is ready after $((SECONDS - started)) s"
