@@ -56,12 +56,13 @@ weekly: env
 	SOAK_OUT=runs/weekly SOAK_ROUNDS=$(or $(SOAK_ROUNDS),3) SOAK_COLD=$(or $(SOAK_COLD),2) $(BIN)/python tests/soak.py
 
 # JupyterLab refuses root, who is who one is in most containers; `run` and `test` do not ask. The folder student is made once: what is in
-# it is a reader's work, and stays.
+# it is a reader's work, and stays. data_scripts/jupyter leaves nbgrader's menus to those who teach: a reader has nothing to hand in there.
 lab: env
 	@[ -n "$(ROOT)" ] || [ "$$(id -u)" != 0 ] || { echo "make lab: you are root, and a notebook could change anything here, so JupyterLab \
 	refuses; log in as another user, or say make lab ROOT=1, as in a container"; exit 2; }
 	@$(if $(SOLUTIONS),,$(BIN)/python -m privlab student --keep --out student)
-	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=$(if $(SOLUTIONS),labs,student) $(if $(ROOT),--allow-root)
+	JUPYTER_CONFIG_PATH="$(CURDIR)/data_scripts/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
+	  $(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=$(if $(SOLUTIONS),labs,student) $(if $(ROOT),--allow-root)
 
 book: env
 	@$(BIN)/python data_scripts/vendor.py || true
