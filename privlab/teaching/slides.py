@@ -1,9 +1,7 @@
-"""Slides from a lab that was run, by its own structure; one HTML file a lab, beside the scripts that it needs.
+"""Slides from a lab that was run: nbconvert's for reveal.js, one HTML file a lab, beside the scripts that it needs.
 
-A heading begins a slide, and a picture, table or control gets one to itself. Of the prose, lists, tables, formulas and short
-paragraphs stay; of a long paragraph the first sentence does, and all of it goes into the speaker's notes (press S). An exercise
-stays whole, or nobody could answer it from the slide. Code is left out, and so are solutions, hints and long printouts: a
-teacher who wants those opens the lab.
+A heading begins a slide, and so does a picture, table or control after another one. A long paragraph is for the speaker (press S), but in
+an exercise, which nobody could answer without it. Code, solutions, hints and long printouts are left out.
 """
 
 from __future__ import annotations
@@ -20,13 +18,7 @@ from privlab.runner import catalogue, static_pages
 
 WORDS, LINES = 30, 12  # the longest paragraph, and the longest printout, that a slide shows
 
-_BLOCKS = re.compile(r"\n\s*\n")
-_HEADINGS = re.compile(r"\n(?=#+ )")
-_STAYS = re.compile(
-    r"^\s*([-*|>]\s|\|\S|\d+\.\s|\$\$|<(?!details|summary)|!\[)", re.MULTILINE
-)  # lists, tables, formulas, HTML
-_RICH = ("text/html", "image/png", "image/svg+xml")
-
+_STAYS = re.compile(r"^\s*([-*|>]\s|\|\S|\d+\.\s|\$\$|<|!\[)", re.MULTILINE)  # lists, tables, formulas, HTML
 # nbconvert's own template loads jQuery, RequireJS, Mermaid, MathJax and a font from outside; this is all that slides need.
 _TEMPLATE = """\
 {% extends 'reveal/index.html.j2' %}
@@ -77,7 +69,8 @@ addEventListener('load', () => MathJax.startup.promise.then(fit));
 def write_all(labs: Path, words: list[str], run: Path, out: Path) -> list[Path]:
     """Write the slides of the labs that a person names, what goes deeper among them, or of all labs; the paths.
 
-    Raises as `catalogue.pick` and `write` do.
+    out: the folder for the files, and for the scripts that data_scripts/vendor.py fetched.
+    Raises FileNotFoundError where the run has no green result of a lab's present source, or a script is missing.
     """
     vendor = labs.parent / "book/_static/vendor"
     chosen = catalogue.pick(catalogue.everything(labs), words) if words else catalogue.labs(labs)
@@ -85,11 +78,7 @@ def write_all(labs: Path, words: list[str], run: Path, out: Path) -> list[Path]:
 
 
 def write(lab: catalogue.Lab, run: Path, vendor: Path, out: Path) -> Path:
-    """Write the slides of a lab as a run left it; the path of the file.
-
-    vendor: the folder that data_scripts/vendor.py fills.  out: the folder for the file, and for the scripts beside it.
-    Raises FileNotFoundError where the run has no green result of the lab's present source, or a script is missing.
-    """
+    """Write the slides of one lab as a run left it; the path of the file.  Raises as `write_all` does."""
     notebook = static_pages.executed(lab, run)
     if notebook is None:
         raise FileNotFoundError(
@@ -99,7 +88,7 @@ def write(lab: catalogue.Lab, run: Path, vendor: Path, out: Path) -> Path:
         if not (vendor / part).is_dir():
             raise FileNotFoundError(f"{vendor / part} is missing; python data_scripts/vendor.py fetches it")
         shutil.copytree(vendor / part, out / "vendor" / part, dirs_exist_ok=True)
-    path = out / f"{lab.path.stem}.html"  # of what goes deeper too, beside the scripts
+    path = out / f"{lab.path.stem}.html"
     write_atomic(path, page(notebook, lab.path.stem).encode())
     return path
 
@@ -124,17 +113,16 @@ def deck(notebook: NotebookNode) -> NotebookNode:
         if "solution" in cell.metadata.get("tags", []) or cell.source.startswith("checks."):
             continue
         if cell.cell_type == "markdown":
-            for part in _HEADINGS.split(cell.source):
+            for part in re.split(r"\n(?=#+ )", cell.source):
                 text, notes = prose(part)
-                title = re.match(r"#+", text)
-                taken = taken and title is None
-                if text:
-                    kind = "-" if title is None else "subslide" if len(title[0]) > 2 else "slide"
-                    cells.append(_as(new_markdown_cell(text), kind))
-                if notes:
-                    cells.append(_as(new_markdown_cell(notes), "notes"))
-        elif cell.cell_type == "code" and (outputs := [o for o in cell.outputs if _worth(o)]):
-            cell.outputs, rich = outputs, any(_is_rich(o) for o in outputs)
+                heading = re.match(r"#+", text)
+                taken = taken and heading is None
+                kind = "-" if heading is None else "subslide" if len(heading[0]) > 2 else "slide"
+                cells += [_as(new_markdown_cell(text), kind)] if text else []
+                cells += [_as(new_markdown_cell(notes), "notes")] if notes else []
+        elif outputs := [output for output in cell.get("outputs", []) if _worth(output)]:
+            rich = any(map(_is_rich, outputs))
+            cell.outputs = outputs
             cells.append(_as(cell, "subslide" if asked or (rich and taken) else "-"))
             taken = rich or (taken and not asked)
             asked = any("privlab-prediction" in o.get("data", {}).get("text/html", "") for o in outputs)
@@ -148,30 +136,14 @@ def prose(text: str) -> tuple[str, str]:
     """What of a cell's Markdown a slide shows, and what goes into the speaker's notes."""
     text = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
     text = re.sub(r"\[([^\]]+)\]\([\w./]+\.ipynb\)", r"\1", text)  # no notebook lies beside the slides
-    slide, notes = [], []
-    task = text.lstrip("# \n").startswith("Exercise ")  # whose question ends a paragraph as often as it begins one
-    for block in filter(str.strip, _BLOCKS.split(text)):
-        if heading := re.match(r"#+ .*(?:\n|$)", block):
-            slide.append(heading[0].strip())
-            block = block[heading.end() :]
-        if block.startswith(("| profile", "(")):  # what a run costs, and asides, which no audience needs
-            notes.append(block)
-        elif task or _STAYS.search(block):
-            slide += [block] if block.strip() else []
-        elif block.strip():
-            first = block if len(block.split()) <= WORDS else _first(block)
-            slide += [first] if first else []
-            notes += [block] if first != block else []
-    return "\n\n".join(slide).strip(), "\n\n".join(notes).strip()
-
-
-def _first(paragraph: str) -> str:
-    """Its first sentence, if that is short and whole: no quotation, emphasis or formula is cut."""
-    for end in re.finditer(r"(?<!et al)[.?!](?:\"|\*(?!\*))?(?=\s|$)", paragraph):
-        sentence = paragraph[: end.end()]
-        if all(sentence.count(sign) % 2 == 0 for sign in '"*$'):
-            return sentence if len(sentence.split()) <= WORDS else ""
-    return ""
+    task = text.lstrip("# \n").startswith("Exercise ")
+    slide: list[str] = []
+    notes: list[str] = []
+    for block in re.split(r"\n\s*\n", re.sub(r"^(#+ .*)$", r"\1\n", text, flags=re.MULTILINE)):
+        aside = block.startswith(("| profile", "("))  # what a run costs, which no audience needs
+        shown = task or block.startswith("#") or _STAYS.search(block) or len(block.split()) <= WORDS
+        (slide if shown and not aside else notes).append(block.strip())
+    return "\n\n".join(filter(None, slide)), "\n\n".join(filter(None, notes))
 
 
 def _as(cell: NotebookNode, kind: str) -> NotebookNode:
@@ -180,13 +152,11 @@ def _as(cell: NotebookNode, kind: str) -> NotebookNode:
 
 
 def _is_rich(output: NotebookNode) -> bool:
-    return any(kind in output.get("data", {}) for kind in _RICH)
+    return any(kind in output.get("data", {}) for kind in ("text/html", "image/png", "image/svg+xml"))
 
 
 def _worth(output: NotebookNode) -> bool:
-    """Pictures, tables and controls; of what is printed, the short."""
+    """Pictures, tables and controls; of what is printed, the short, but not of a prediction or a game that nobody made in the run."""
     text = output.get("text") or output.get("data", {}).get("text/plain", "")
-    short = 0 < len(text.splitlines()) <= LINES
-    if text.startswith("This is not measured yet."):  # a prediction, or a game, that nobody made or played in the run
-        return False
-    return _is_rich(output) or (output.get("name") != "stderr" and short)
+    short = 0 < len(text.splitlines()) <= LINES and output.get("name") != "stderr"
+    return not text.startswith("This is not measured yet.") and (_is_rich(output) or short)
