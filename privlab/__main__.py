@@ -1,4 +1,4 @@
-"""python -m privlab: run labs, measure experiments, write notebooks, mark answers, report verdicts, examine the machine, audit a model."""
+"""python -m privlab: run labs, measure experiments, write notebooks, grade answers, report verdicts, examine the machine, audit a model."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ def _parser() -> argparse.ArgumentParser:
         runner.add_pair,
         experiments.add_measure,
         teaching.add_student,
-        teaching.add_mark,
-        teaching.add_guesses,
+        teaching.add_assignment,
+        teaching.add_collect,
+        teaching.add_grade,
         teaching.add_slides,
+        teaching.add_guesses,
         ledger.add_report,
         runner.add_doctor,
         runner.add_labs_command,

@@ -1,9 +1,3 @@
-from . import class_guesses, marking, slides, student_edition, web_page
+from . import assignment, class_guesses, collect, grade, slides, student_edition
 
-__all__ = [
-    "class_guesses",
-    "marking",
-    "slides",
-    "student_edition",
-    "web_page",
-]
+__all__ = ["assignment", "class_guesses", "collect", "grade", "slides", "student_edition"]

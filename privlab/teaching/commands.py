@@ -1,30 +1,20 @@
-"""The commands student, mark, guesses and slides. What each needs is imported when it is called: `--help` waits for no torch."""
+"""The commands student, assignment, collect, grade, slides and guesses. What they need is imported when they are called."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from privlab.compute import atomic
 from privlab.runner.commands import add_labs
 
-if TYPE_CHECKING:
-    from privlab.teaching.marking import Row, Scheme
+_STATUS = "Exit status: 0 done, 2 bad input."
 
 
 def add_student(commands: argparse._SubParsersAction) -> None:
-    short = "write the student edition: the labs without their solutions, or sheets of solutions to hand out later"
-    parser = commands.add_parser(
-        "student",
-        help=short,
-        description=f"{short}. "
-        "A sheet, NN_topic_solutions.ipynb, has the solutions of all or some exercises of a lab, with their text and checks. "
-        "It replaces no student's notebook. Exit status: 0 done, 2 bad input.",
-    )
+    short = "write the edition for self-study: the labs without their solutions"
+    parser = commands.add_parser("student", help=short, description=f"{short}. {_STATUS}")
     parser.add_argument(
         "labs_wanted",
         nargs="*",
@@ -32,27 +22,10 @@ def add_student(commands: argparse._SubParsersAction) -> None:
         help="number or name of a lab, whose deeper notebooks are written too; all labs if none is given",
     )
     parser.add_argument(
-        "--solutions",
-        nargs="+",
-        default=[],
-        metavar="WHICH",
-        help="write sheets with the solutions of these labs or exercises, such as: 05 06.twin; editions are written only of LAB",
+        "--out", type=Path, default=Path("student"), metavar="FOLDER", help="where they go (default: %(default)s)"
     )
     parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("student"),
-        metavar="FOLDER",
-        help="where the notebooks go (default: %(default)s)",
-    )
-    there = parser.add_mutually_exclusive_group()
-    there.add_argument(
-        "--keep", action="store_true", help="leave notebooks that are there as they are: they may hold somebody's work"
-    )
-    there.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="write over notebooks that are there, also where somebody worked in them",
+        "--keep", action="store_true", help="leave notebooks that are there: they may hold somebody's work"
     )
     add_labs(parser)
     parser.set_defaults(call=_student)
@@ -62,193 +35,88 @@ def _student(options: argparse.Namespace) -> int:
     from privlab.runner import catalogue
     from privlab.teaching import student_edition
 
-    shelf = catalogue.everything(options.labs)
     atomic.make_folder(options.out)
-    written = student_edition.write(
-        shelf, options.labs_wanted, options.solutions, options.out, options.keep, options.overwrite
-    )
-    if options.keep:
-        print(f"wrote {_many(len(written), 'notebook')} into {options.out}; those that were there are as they were")
-        return 0
-    for path, solutions in written:
-        what = "with" if path.stem.endswith(student_edition.SHEET) else "without"
-        print(f"wrote {path}, {what} {_many(solutions, 'solution')}")
+    shelf = catalogue.everything(options.labs)
+    written = student_edition.write(shelf, options.labs_wanted, options.out, options.keep)
+    print(f"wrote {len(written)} notebooks into {options.out}, without {sum(count for _, count in written)} solutions")
     return 0
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
-
-
-def add_mark(commands: argparse._SubParsersAction) -> None:
-    short = "mark a folder of returned notebooks, and write a table with a row for each notebook and a column for each exercise"
-    parser = commands.add_parser(
-        "mark",
-        help=short,
-        description=f"{short}. "
-        "Each answer runs in a separate process, which can write no file and reach no network, with limits of time and memory. "
-        "A notebook can spoil only its own row. Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C.",
-    )
+def add_assignment(commands: argparse._SubParsersAction) -> None:
+    short = "write labs as assignments of nbgrader, with solutions and checks, into the folder `source` of a course"
+    parser = commands.add_parser("assignment", help=short, description=f"{short}. {_STATUS}")
+    parser.add_argument("labs_wanted", nargs="+", metavar="LAB", help="number or name, such as 04 or deeper/05_theorem")
+    parser.add_argument("--to", type=Path, required=True, metavar="COURSE", help="the folder of the course")
     parser.add_argument(
-        "folder",
-        type=Path,
-        metavar="DIR",
-        help="the folder of the returned notebooks; they may be in folders inside it",
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("marks.csv"), metavar="FILE", help="the table (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="mark N notebooks at a time; each takes 1 GB (default: 1)"
-    )
-    parser.add_argument(
-        "--timeout", type=float, default=20, metavar="SECONDS", help="processor time for one answer (default: 20)"
-    )
-    parser.add_argument(
-        "--memory",
-        type=float,
-        default=2,
-        metavar="GB",
-        help="memory for one answer, in addition to that of torch (default: 2)",
-    )
-    parser.add_argument(
-        "--students",
-        type=Path,
-        metavar="FILE",
-        help="write a gradebook too: a row for each student, a column for each lab",
-    )
-    parser.add_argument(
-        "--feedback", type=Path, metavar="FOLDER", help="write a file for each student, with the reasons for the marks"
-    )
-    parser.add_argument(
-        "--scheme",
-        type=Path,
-        metavar="marks.toml",
-        help="weights of labs, points of exercises, and where a student's identifier stands; see the teacher's guide",
-    )
-    parser.add_argument(
-        "--watch",
+        "--sentences",
         action="store_true",
-        help="go on, and mark what is new or changed, until Ctrl-C; for a class in progress",
+        help="where an exercise is answered by reading, ask for sentences too, which you mark with 0 to 3 points",
     )
-    parser.set_defaults(call=_mark)
+    add_labs(parser)
+    parser.set_defaults(call=_assignment)
 
 
-def _mark(options: argparse.Namespace) -> int:
-    from privlab.teaching import marking
+def _assignment(options: argparse.Namespace) -> int:
+    from privlab.runner import catalogue
+    from privlab.teaching import assignment
 
-    scheme = marking.scheme(options.scheme) if options.scheme else marking.Scheme()
-    rows: list[Row] = []
-    told: set[Path] = set()
-    for number in (signal.SIGINT, signal.SIGTERM):  # what follows has something to keep
-        signal.signal(number, signal.default_int_handler)
-    try:
-        if not options.watch:
-            rows = _mark_new(options, [], rows)
-        else:
-            print(f"watching {options.folder}; Ctrl-C ends it", file=sys.stderr)
-            for rows in marking.watch(options.folder, lambda marked: _mark_new(options, marked)):
-                _tell_others(options, told)
-                _write_tables(options, rows, scheme)
-    except KeyboardInterrupt:
-        print(f"\nstopped; {options.out} has the {_many(len(rows), 'notebook')} marked so far", file=sys.stderr)
-        return 130
-    _tell_others(options, set())
-    _write_tables(options, rows, scheme)
+    labs = catalogue.pick(catalogue.everything(options.labs), options.labs_wanted)
+    for path in assignment.write(labs, options.to, options.sentences):
+        print(f"wrote {path}; next, in {options.to}: nbgrader generate_assignment {path.stem}")
     return 0
 
 
-def _tell_others(options: argparse.Namespace, told: set[Path]) -> None:
-    """Name the files of the folder that are no notebooks by their names, but for guesses and those told before."""
-    from privlab.teaching import class_guesses, marking
-
-    paths: set[Path] = set()
-    with contextlib.suppress(FileNotFoundError):  # the last notebook was taken away while it was marked
-        paths = {path for path in marking.notebooks(options.folder)[1] if not class_guesses.is_one(path.name)}
-    if others := sorted(path.name for path in paths - told if path.resolve() != options.out.resolve()):
-        print(marking.shown(f"not marked, because their names are not those of notebooks: {', '.join(others)}"))
-    told |= paths
-
-
-def _mark_new(options: argparse.Namespace, marked: list[Row], new: list[Row] | None = None) -> list[Row]:
-    """The rows of all notebooks of a folder, `marked` among them; a line for each new one, which `new` gets."""
-    from tqdm.auto import tqdm
-
-    from privlab.teaching import marking
-
-    with tqdm(unit="notebook", disable=None) as bar:
-
-        def began(count: int, warning: str) -> None:
-            bar.reset(count)
-            if warning and not marked:
-                tqdm.write(f"privlab mark: {warning}", file=sys.stderr)
-
-        def done(row: Row) -> None:
-            if new is not None:
-                new.append(row)
-            bar.update()
-            earned = f"lab {row.lab}, {row.marks} of {len(row.verdicts)}" if row.lab else "no marks"
-            tqdm.write(marking.shown(f"{row.file}  {earned}  {row.seconds:.1f} s  {row.error}".rstrip()))
-
-        limits = (options.jobs, options.timeout, options.memory)
-        return marking.mark(options.folder, options.out, *limits, began, done, marked)
-
-
-def _write_tables(options: argparse.Namespace, rows: list[Row], scheme: Scheme) -> None:
-    from privlab.teaching import marking
-
-    if options.students or options.feedback:
-        count = marking.students.write(rows, scheme, options.students, options.feedback)
-        print(
-            f"wrote {' and '.join(str(p) for p in (options.students, options.feedback) if p)}, {_many(count, 'student')}"
-        )
-    print(f"wrote {options.out}, {_many(len(rows), 'row')}")
-
-
-def add_guesses(commands: argparse._SubParsersAction) -> None:
-    short = "draw a page of what a class guessed: a histogram for each prediction of the labs, and for the user study"
-    parser = commands.add_parser(
-        "guesses",
-        help=short,
-        description=f"{short}. "
-        "It reads guesses.json, which a lab writes beside itself, and the files of runs/study. Exit status: 0 done, 2 bad input.",
-    )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the returned files")
+def add_collect(commands: argparse._SubParsersAction) -> None:
+    short = "take returned notebooks, whole and under any name, into a course of nbgrader; nothing of them is run"
+    parser = commands.add_parser("collect", help=short, description=f"{short}. {_STATUS}")
     parser.add_argument(
-        "--out", type=Path, default=Path("guesses.html"), metavar="FILE", help="the page (default: %(default)s)"
+        "returned", type=Path, metavar="RETURNED", help="the folder of the notebooks, and of folders with them"
     )
-    parser.set_defaults(call=_guesses)
+    parser.add_argument("--into", type=Path, required=True, metavar="COURSE", help="the folder of the course")
+    add_labs(parser)
+    parser.set_defaults(call=_collect)
 
 
-def _guesses(options: argparse.Namespace) -> int:
-    from privlab.teaching import class_guesses
+def _collect(options: argparse.Namespace) -> int:
+    from privlab.runner import catalogue
+    from privlab.teaching import collect
 
-    guesses = class_guesses.read(options.folder)
-    atomic.write_atomic(options.out, class_guesses.page(guesses).encode())
-    for line in guesses.left_out:
-        print(f"left out {line}", file=sys.stderr)
-    print(f"wrote {options.out}, {_many(len(guesses.questions), 'question')}")
+    for line in collect.collect(options.returned, options.into, catalogue.everything(options.labs)):
+        print("".join(sign if sign.isprintable() else "?" for sign in line))  # names are strangers'
+    return 0
+
+
+def add_grade(commands: argparse._SubParsersAction) -> None:
+    short = "grade what was collected with nbgrader, the kernel of each notebook alone in bubblewrap, and write the feedback"
+    parser = commands.add_parser("grade", help=short, description=f"{short}. {_STATUS}")
+    parser.add_argument("course", type=Path, metavar="COURSE", help="the folder of the course")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=60,
+        metavar="SECONDS",
+        help="for one cell; a notebook gets five times as long (default: 60)",
+    )
+    parser.set_defaults(call=_grade)
+
+
+def _grade(options: argparse.Namespace) -> int:
+    from privlab.teaching import grade
+
+    for line in grade.grade(options.course, options.timeout):
+        print(line, flush=True)
     return 0
 
 
 def add_slides(commands: argparse._SubParsersAction) -> None:
-    short = "write slides of executed labs: one HTML file for each lab, with the prose as speaker's notes"
-    parser = commands.add_parser(
-        "slides",
-        help=short,
-        description=f"{short}. "
-        "The slides need no network: their folder gets the scripts that data_scripts/vendor.py fetches. Exit status: 0 done, 2 bad input.",
-    )
+    short = "write slides of executed labs, one HTML file each, with the longer prose as speaker's notes; they need no network"
+    parser = commands.add_parser("slides", help=short, description=f"{short}. {_STATUS}")
     parser.add_argument("labs_wanted", nargs="*", metavar="LAB", help="number or name; all labs if none is given")
     parser.add_argument(
         "--run", type=Path, default=Path("runs/smoke"), metavar="RUN", help="folder of the run (default: %(default)s)"
     )
     parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("runs/slides"),
-        metavar="DIR",
-        help="where the slides go (default: %(default)s)",
+        "--out", type=Path, default=Path("runs/slides"), metavar="FOLDER", help="where they go (default: %(default)s)"
     )
     add_labs(parser)
     parser.set_defaults(call=_slides)
@@ -260,4 +128,27 @@ def _slides(options: argparse.Namespace) -> int:
     atomic.make_folder(options.out)
     for path in slides.write_all(options.labs, options.labs_wanted, options.run, options.out):
         print(f"wrote {path}")
+    return 0
+
+
+def add_guesses(commands: argparse._SubParsersAction) -> None:
+    short = "draw a page of what a class guessed: a histogram for each prediction of the labs, and for the user study"
+    parser = commands.add_parser("guesses", help=short, description=f"{short}. {_STATUS}")
+    parser.add_argument(
+        "folder", type=Path, metavar="RETURNED", help="the folder with the guesses.json, and the files of runs/study"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("guesses.html"), metavar="FILE", help="the page (default: %(default)s)"
+    )
+    parser.set_defaults(call=_guesses)
+
+
+def _guesses(options: argparse.Namespace) -> int:
+    from privlab.teaching import class_guesses
+
+    table, left_out = class_guesses.read(options.folder)
+    atomic.write_atomic(options.out, class_guesses.page(table).encode())
+    for line in left_out:
+        print(f"left out {line}", file=sys.stderr)
+    print(f"wrote {options.out}, {table['question'].nunique()} questions")
     return 0

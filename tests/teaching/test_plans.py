@@ -10,8 +10,8 @@ from pathlib import Path
 import gift
 import pytest
 
-from privlab.runner import catalogue
-from privlab.teaching import student_edition
+from privlab.runner import catalogue, pairing
+from privlab.teaching import assignment
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "book/teaching"
@@ -27,7 +27,7 @@ def test_a_plan_has_the_exercises_and_the_minutes_of_its_lab(lab):
     assert minutes == sum(map(int, re.findall(r"^\| (\d+) \|", page, re.MULTILINE)))
     guide = (ROOT / "book/teaching.md").read_text(encoding="utf-8")
     assert re.search(rf"^\| {lab.number} [^|]*\| {minutes} \|", guide, re.MULTILINE), "the guide says how long it takes"
-    names = [name[3:] for name in student_edition.exercises(lab.path)]
+    names = [one.name[3:] for one in assignment.exercises(pairing.notebook(lab.path).cells)]
     assert [name for name in names if f"`{name}`" not in page] == []
     assert [name[:2] for name in QUESTIONS].count(lab.number) == page.count("<details>") == 4
 
