@@ -1,12 +1,21 @@
-"""Exercise checks that say why an answer is wrong. A check compares behaviour, never text; its hints name the usual mistakes."""
+"""Exercise checks that say why an answer is wrong. A check compares behaviour, never text; its hints name the usual mistakes.
+
+Those of lab 04 lie in privlab/course/lab_04/checks.py: CHECKS has them by the names of their exercises; BECAUSE, where a file has it,
+says of an exercise why what is right is right.
+"""
 
 from __future__ import annotations
 
 import html
+import importlib
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
 
-from privlab.notebook import exercises
+from privlab.notebook.kit import OPEN, Check
+
+COURSE = Path(__file__).parents[1] / "course"
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,9 +47,28 @@ class Outcome:
         return f'<div role="status" style="border-left:4px solid {colour};padding-left:.7em">{mark} {words}{why}</div>'
 
 
+def labs() -> list[str]:
+    """The numbers of the labs that have exercises, such as "00"."""
+    return sorted(file.parent.name.removeprefix("lab_") for file in COURSE.glob("lab_*/checks.py"))
+
+
+def of(lab: str) -> dict[str, Check]:
+    """The checks of one lab, by name; only its own file is loaded, since some need what takes a second to import."""
+    return _file(lab).CHECKS
+
+
+def because(name: str) -> str:
+    """What is said after a right answer to an exercise; "" where nothing is."""
+    return getattr(_file(name[:2]), "BECAUSE", {}).get(name, "")
+
+
+def _file(lab: str) -> ModuleType:
+    return importlib.import_module(f"privlab.course.lab_{lab}.checks")
+
+
 def names() -> list[str]:
     """All exercises that have a check."""
-    return sorted(name for lab in exercises.labs() for name in exercises.of(lab))
+    return sorted(name for lab in labs() for name in of(lab))
 
 
 def verify(name: str, answer: object) -> Outcome:
@@ -49,19 +77,19 @@ def verify(name: str, answer: object) -> Outcome:
     Under PRIVLAB_STRICT=1, as the headless runner sets it, a wrong answer raises AssertionError: there the solutions are in place.
     """
     lab = name.partition(".")[0]
-    exercises_of_lab = exercises.of(lab) if lab in exercises.labs() else {}
-    if name not in exercises_of_lab:
+    of_lab = of(lab) if lab in labs() else {}
+    if name not in of_lab:
         raise ValueError(f"name={name!r} is no exercise; try one of {', '.join(names())}")
-    outcome = Outcome(name, _why(exercises_of_lab[name], answer), exercises.because(name))
+    outcome = Outcome(name, _why(of_lab[name], answer), because(name))
     if not outcome.passed and os.environ.get("PRIVLAB_STRICT") == "1":
         raise AssertionError(str(outcome))
     return outcome
 
 
-def _why(function: exercises.Check, answer: object) -> str:
+def _why(check: Check, answer: object) -> str:
     if answer is None or answer is ...:
-        return "Nothing is written yet; replace the dots."
+        return OPEN
     try:
-        return next(function(answer), "")
+        return next(check(answer), "")
     except Exception as error:  # the reader's own code may raise anything
         return f"Your code stopped with {type(error).__name__}: {error}"

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from privlab.compute import reading
-from privlab.course.lab_12 import user_study
+from privlab.course.lab_12 import study
 
 LARGEST, QUESTIONS, WORDS, LETTERS = 1_000_000, 200, 12, 300  # bytes of a file; in a file; in a guess; in a word
 BARS = 12
@@ -124,7 +124,7 @@ def _word(content: Any) -> str:
 
 def _game(path: Path) -> Iterator[dict[str, Any]]:
     """The row of a finished game of the user study: how often the first of the two was chosen."""
-    game = user_study.read(path)
+    game = study.read(path)
     if game.over:
         one, other = game.names
         words = f"In how many of {game.pairs} pairs was {one} found closer than {other}? (study {game.study[:8]})"

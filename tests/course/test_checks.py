@@ -16,7 +16,7 @@ import torch
 from privlab import metrics, models
 from privlab.attacks import membership_inference
 from privlab.metrics import roc
-from privlab.notebook import checks, exercises, kit
+from privlab.notebook import checks, kit
 
 LABS = Path(__file__).parents[2] / "labs"
 GIVEN = {
@@ -69,8 +69,7 @@ def slips(check):
 
 TABLES = [
     pytest.param(*row, id=f"{lab}.{name}-{n}")
-    for lab in exercises.labs()
-    if importlib.util.find_spec(f"privlab.course.lab_{lab}.checks")
+    for lab in checks.labs()
     for name, check in vars(importlib.import_module(f"privlab.course.lab_{lab}.checks")).items()
     for n, row in enumerate(slips(check))
 ]
@@ -110,11 +109,11 @@ def test_the_exercise_as_it_is_given_is_not_right(name, answer):
     assert not outcome.passed and "stopped with" not in outcome.why
 
 
-@pytest.mark.parametrize("name", [name for name in SOLUTIONS if exercises.because(name)])
+@pytest.mark.parametrize("name", [name for name in SOLUTIONS if checks.because(name)])
 def test_a_right_answer_is_told_why_and_a_wrong_one_is_not(name):
     right, wrong = (checks.verify(name, answer) for answer in (SOLUTIONS[name], ["nothing"]))
-    assert exercises.because(name) in str(right) and "<details><summary>Why" in right._repr_html_()
-    assert exercises.because(name) not in str(wrong) and "<details>" not in wrong._repr_html_()
+    assert checks.because(name) in str(right) and "<details><summary>Why" in right._repr_html_()
+    assert checks.because(name) not in str(wrong) and "<details>" not in wrong._repr_html_()
 
 
 def test_the_readers_own_error_is_shown():

@@ -10,8 +10,7 @@ import pytest
 from markup import Page
 
 from privlab import __main__ as cli
-from privlab.notebook import guesses
-from privlab.notebook.user_study.answers import Answer, Played, schedule
+from privlab.course.lab_12.study import Answer, Played, schedule
 from privlab.teaching import class_guesses
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
@@ -55,13 +54,15 @@ def test_each_student_counts_once_a_question(tmp_path):
 
 def test_what_a_lab_writes_is_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(guesses, "_lab", lambda: "07_gradvit")
-    guesses.keep("a", "Which?", "one of them", right="another")
-    guesses.keep("b", "How many:", 3)
+    monkeypatch.setattr(predict, "_lab", lambda: "07_gradvit")
+    which = predict.choose("Which?", ["one of them", "another"])
+    which.boxes[0].value = "one of them"
+    which.against("another")
+    predict.predict("How many:", 0, 10).slider.value = 3
     table, _ = class_guesses.read(tmp_path)
-    assert table[["lab", "question", "words", "guess", "right"]].fillna("").values.tolist() == [
-        ["Lab 07", "a", "Which?", ["one of them"], "another"],
-        ["Lab 07", "b", "How many", [3.0], ""],
+    assert table[["lab", "words", "guess", "right"]].fillna("").values.tolist() == [
+        ["Lab 07", "Which?", ["one of them"], "another"],
+        ["Lab 07", "How many", [3.0], ""],
     ]
 
 

@@ -130,4 +130,3 @@ CHECKS: dict[str, Check] = {
     "01.gap_attack": gap_attack,
     "01.nobody": nobody,
 }
-DEEPER = {"class_thresholds": ("01.modified_entropy",)}

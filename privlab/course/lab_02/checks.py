@@ -235,4 +235,3 @@ CHECKS: dict[str, Check] = {
     "02.auditor": auditor,
     "02.four_bugs": four_bugs,
 }
-DEEPER = {"careless_code": ("02.four_bugs",)}

@@ -266,8 +266,3 @@ CHECKS: dict[str, Check] = {
     "04.batchnorm": batchnorm,
     "04.eval_scale": eval_scale,
 }
-DEEPER = {
-    "gauss_newton": ("04.push",),
-    "first_attack": ("04.label", "04.sign"),
-    "hidden_choices": ("04.batchnorm", "04.eval_scale"),
-}

@@ -98,4 +98,3 @@ CHECKS: dict[str, Check] = {
     "05.design": design,
     "05.clients": clients,
 }
-DEEPER = {"the_two_theorems": ("05.theorem",), "width_and_noise": ("05.width",)}

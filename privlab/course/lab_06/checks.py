@@ -167,4 +167,3 @@ CHECKS: dict[str, Check] = {
     "06.steps": steps,
     "06.frozen": frozen,
 }
-DEEPER = {"narrow_valley": ("06.valley",), "four_attacks": ("06.steps",)}

@@ -222,4 +222,3 @@ CHECKS: dict[str, Check] = {
     "07.damped": damped,
     "07.credit": credit,
 }
-DEEPER = {"labels": ("07.counts",), "algebra_first": ("07.damped",)}

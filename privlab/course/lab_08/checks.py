@@ -198,4 +198,3 @@ CHECKS: dict[str, Check] = {
     "08.label": label,
     "08.safe": safe,
 }
-DEEPER = {"depth_with_gradvit": ("08.select",)}

@@ -145,4 +145,3 @@ CHECKS: dict[str, Check] = {
     "09.hidden": hidden,
     "09.rank": rank,
 }
-DEEPER = {"second_order": ("09.hidden",), "receptive_field": ("09.rank",)}

@@ -158,4 +158,3 @@ CHECKS: dict[str, Check] = {
     "10.values": values,
     "10.matched": matched,
 }
-DEEPER = {"norms": ("10.values",), "membership": ("10.matched",)}

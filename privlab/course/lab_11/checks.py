@@ -206,9 +206,10 @@ def poincare(answer: Any) -> Iterator[str]:
     yield from _distance(answer)
     for logits, target, (low, high) in BREAKING:
         try:
-            value = float(answer(torch.tensor(logits), target))
-        except (TypeError, ZeroDivisionError):
-            value = math.nan
+            given = answer(torch.tensor(logits), target)
+        except ZeroDivisionError:
+            given = None
+        value = math.nan if given is None else float(torch.as_tensor(given).detach())
         where = f"poincare({[round(z) for z in logits]}, {target}) gives {value:.3g}"
         if not math.isfinite(value) and any(logits):
             yield f"{where}: one logit has all the weight, so u lies on the rim of the ball, and 1 - |u|^2 is 0. Keep it above 0."
@@ -288,4 +289,3 @@ CHECKS: dict[str, Check] = {
     "11.fold": fold,
     "11.pairs": pairs,
 }
-DEEPER = {"a_loss_that_does_not_fade": ("11.poincare",), "repvgg": ("11.fold",)}

@@ -192,4 +192,3 @@ CHECKS: dict[str, Check] = {
     "12.vendor": vendor,
     "12.players": players,
 }
-DEEPER = {"stronger_attacks": ("12.margin",), "training_defences": ("12.kl",)}

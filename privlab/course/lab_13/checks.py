@@ -143,4 +143,3 @@ CHECKS: dict[str, Check] = {
     "13.cheapest": cheapest,
     "13.brochure": brochure,
 }
-DEEPER = {"where_to_spend": ("13.deviation",)}

@@ -196,4 +196,3 @@ _edges = pick(
 holm = in_turn(_families, _edges, keeps(*FAMILIES[2]))
 # fmt: on
 CHECKS: dict[str, Check] = {"14.verdict": verdict, "14.repeats": repeats, "14.flaws": flaws, "14.holm": holm}
-DEEPER = {"many_claims": ("14.holm",)}
