@@ -11,6 +11,7 @@ from markup import Page
 
 from privlab import __main__ as cli
 from privlab.course.lab_12.study import Answer, Played, schedule
+from privlab.notebook import predict
 from privlab.teaching import class_guesses
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
