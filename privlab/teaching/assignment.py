@@ -33,6 +33,8 @@ drawing. 3: follows it to the end, and says where it would fail."""
 
 _CONFIG = '''\
 """nbgrader's settings for this course."""
+from nbconvert.preprocessors.sanitize import SanitizeHTML
+
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "privlab"
 c.ClearSolutions.code_stub = {"python": ""}  # the lab's own dots say where to write
@@ -40,6 +42,8 @@ c.ClearSolutions.code_stub = {"python": ""}  # the lab's own dots say where to w
 c.Execute.kernel_name = "privlab-alone"
 # What a student's code shows is seen in your browser: no script of theirs gets there.
 c.SanitizeHTML.enabled = True
+c.SanitizeHTML.tags = [*SanitizeHTML.tags.default(), "details", "summary"]
+c.SanitizeHTML.sanitized_output_types = set()  # of outputs only text and pictures
 c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.Execute",
     "nbgrader.preprocessors.IgnorePattern",

@@ -54,34 +54,27 @@ def alone(folder: Path) -> list[str]:
     bwrap = shutil.which("bwrap", path=f"{sys.prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}")
     if not bwrap:
         raise OSError(f"grade shuts each notebook in with bwrap, which is missing: {_CURE}")
-    package = Path(privlab.__file__).parent
-    environment = dict(HOME="/tmp", USER="student", PATH="/usr/bin:/bin", LANG="C.UTF-8", PYTHONPATH=str(package.parent),
-                       PYTHONWARNINGS="ignore", PRIVLAB_STRICT="1", PRIVLAB_DATA=str(sources.folder()),
-                       PRIVLAB_OFFICIAL="0", OMP_NUM_THREADS="1")  # fmt: skip
+    environment = dict(HOME="/tmp", USER="student", PATH="/usr/bin:/bin", LANG="C.UTF-8", PYTHONWARNINGS="ignore",
+                       PYTHONPATH=str(Path(privlab.__file__).parents[1]), PRIVLAB_STRICT="1", PRIVLAB_OFFICIAL="0",
+                       PRIVLAB_DATA=str(sources.folder()), OMP_NUM_THREADS="1")  # fmt: skip
     command = [bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
     for name, value in environment.items():
         command += ["--setenv", name, value]
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    for place, size in (("/dev/shm", GB // 4), ("/tmp", GB)):
+        command += ["--size", str(size), "--tmpfs", place]
     for top in map(Path, ("/bin", "/lib", "/lib64", "/sbin")):
-        command += (
-            ["--symlink", os.readlink(top), str(top)] if top.is_symlink() else ["--ro-bind-try", str(top), str(top)]
-        )
-    command += ["--proc", "/proc", "--dev", "/dev", "--size", str(GB // 4), "--tmpfs", "/dev/shm"]
-    command += ["--size", str(GB), "--tmpfs", "/tmp"]
-    for path in ("/etc/ld.so.cache", *map(str, _readable())):
-        command += ["--ro-bind-try", path, path]
-    command += [
-        "--bind",
-        str(folder),
-        str(folder),
-        "--remount-ro",
-        "/dev",
-        "--remount-ro",
-        "/",
-        "--chdir",
-        "/tmp",
-        "--",
-    ]
-    return [*command, "prlimit", *(f"--{name}={most}" for name, most in _LIMITS.items())]
+        command += ["--symlink", os.readlink(top), str(top)] if top.is_symlink() else _bound(top)
+    for path in (Path("/etc/ld.so.cache"), Path("/etc/fonts"), *_readable()):
+        command += _bound(path)
+    command += ["--bind", str(folder), str(folder), "--chdir", "/tmp"]
+    for place in ("/dev", "/"):
+        command += ["--remount-ro", place]
+    return [*command, "--", "prlimit", *(f"--{name}={most}" for name, most in _LIMITS.items()), "--"]
+
+
+def _bound(path: Path) -> list[str]:
+    return ["--ro-bind-try", str(path), str(path)]
 
 
 def _readable() -> list[Path]:
@@ -94,7 +87,7 @@ def _readable() -> list[Path]:
 
 def _try_bwrap() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([*alone(Path(folder)), "--", sys.executable, "-c", ""], capture_output=True, text=True)
+        done = subprocess.run([*alone(Path(folder)), sys.executable, "-c", ""], capture_output=True, text=True)
     if done.returncode:
         said = " ".join(done.stderr.split())[:200]
         raise OSError(f"grade shuts each notebook in with bwrap, which cannot run here ({said}): {_CURE}")
@@ -108,7 +101,8 @@ def _graded(course: Path, student: str, assignment: str, seconds: float) -> str:
         sockets, spec = Path(made, "run"), Path(made, "kernels", KERNEL, "kernel.json")
         sockets.mkdir(mode=0o700)
         connection = str(sockets / "kernel.json")
-        command = [*alone(sockets), "--", sys.executable, "-m", "ipykernel_launcher", "-f", connection]
+        command = [*alone(sockets), sys.executable, "-m", "ipykernel_launcher", "-f", connection]
+        command.append("--InteractiveShell.xmode=Minimal")  # what is wrong, and no path of this machine
         kernel = dict(argv=command, display_name=KERNEL, language="python", interrupt_mode="message")
         write_atomic(spec, json.dumps(kernel).encode())
         words = ["autograde", assignment, "--student", student, "--force", f"--Execute.timeout={seconds:g}"]

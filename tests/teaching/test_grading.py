@@ -98,6 +98,7 @@ def test_right_wrong_and_empty_are_told_apart(tmp_path):
         f"feedback for {LAB}",
     ]
     assert SCRIPT not in feedback(course, "ada") and "alert(1)" in feedback(course, "ada")
+    assert str(ROOT) not in feedback(course, "ben") and "<summary>Hint" in feedback(course, "ben")
     assert "SyntaxError" in feedback(course, "ben") and "Nothing is written yet" in feedback(course, "cleo")
     nbgrader_in(course, "export", "--to", "grades.csv")
     rows = list(csv.DictReader((course / "grades.csv").open()))
