@@ -40,35 +40,21 @@ def test_headings_begin_slides_wherever_in_a_cell_they_stand():
     ]
 
 
-def test_long_prose_is_for_the_speaker():
-    assert slides.prose(f"## A part\n\nShort.\n\n{LONG}") == ("## A part\n\nShort.", LONG)
-    assert slides.prose("(Measured on two cores.)") == ("", "(Measured on two cores.)")
-
-
-def test_an_exercise_stays_whole_but_for_its_hint():
-    text = f"### Exercise 1: what? *(difficulty 1, 5 minutes)*\n\n{LONG}\n\nWrite `f(x)`."
-    assert slides.prose(f"{text}\n\n<details><summary>Hint</summary>\n\n{LONG}\n\n</details>") == (text, "")
-
-
 @pytest.mark.parametrize(
-    "block",
+    ("text", "slide", "notes"),
     [
-        "- one\n- two",
-        "After it you can\n- do this",
-        "| a | b |\n|---|---|\n| 1 | 2 |",
-        "$$ a = b $$",
-        PICTURE,
-        "> said",
+        (f"## A part\n\nShort.\n\n{LONG}", "## A part\n\nShort.", LONG),
+        (f"### Exercise 1: what?\n\n{LONG}", f"### Exercise 1: what?\n\n{LONG}", ""),
+        (f"- {LONG}", f"- {LONG}", ""),
+        (f"$$ a = b $$ {LONG}", f"$$ a = b $$ {LONG}", ""),
+        (PICTURE + LONG, PICTURE + LONG, ""),
+        ("Short.\n\n<details><summary>Hint</summary>Look\n\nthere.</details>", "Short.", ""),
+        ("| profile | minutes |\n|---|---|", "", "| profile | minutes |\n|---|---|"),
+        ("Go on with [lab 05](../05_lab.ipynb).", "Go on with lab 05.", ""),
     ],
 )
-def test_lists_tables_formulas_and_pictures_stay_however_long(block):
-    long = block + " word" * 40 if block[0] in "->A" else block
-    assert slides.prose(long) == (long, "")
-
-
-def test_hints_and_the_table_of_costs_do_not_show():
-    assert slides.prose("Short.\n\n<details><summary>Hint</summary>Look\n\nthere.</details>") == ("Short.", "")
-    assert slides.prose("| profile | minutes |\n|---|---|") == ("", "| profile | minutes |\n|---|---|")
+def test_long_prose_is_for_the_speaker_and_hints_for_the_lab(text, slide, notes):
+    assert slides.prose(text) == (slide, notes)
 
 
 def test_code_is_hidden_and_of_outputs_what_an_audience_can_take_stays():
@@ -150,18 +136,9 @@ def test_the_command_leaves_a_file_a_lab_and_the_scripts_beside_it(house, capsys
     assert asked(house) == 0
     assert capsys.readouterr().out == f"wrote {house}/out/05_lab.html\n"
     assert "05 · a lab" in (house / "out/05_lab.html").read_text()
-    assert (house / "out/vendor/reveal/reveal.js").is_file() and (
-        house / "out/vendor/mathjax/tex-svg-full.js"
-    ).is_file()
-
-
-def test_a_lab_that_changed_since_its_run_is_refused(house, capsys):
+    assert all((house / "out/vendor" / name).is_file() for name in ("reveal/reveal.js", "mathjax/tex-svg-full.js"))
+    shutil.rmtree(house / "book/_static/vendor/reveal")
+    assert asked(house) == 2 and "data_scripts/vendor.py" in capsys.readouterr().err
     (house / "labs/05_lab.py").write_text("# %% [markdown]\n# # 05 · another\n")
     assert asked(house) == 2
     assert "has no successful result of the present 05_lab; try python -m privlab run 05" in capsys.readouterr().err
-
-
-def test_without_the_scripts_it_says_how_to_have_them(house, capsys):
-    shutil.rmtree(house / "book/_static/vendor/reveal")
-    assert asked(house) == 2
-    assert "data_scripts/vendor.py" in capsys.readouterr().err
