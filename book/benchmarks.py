@@ -37,9 +37,8 @@ _BENCHES = {  # the files of `make bench`, and what a reader should know of each
     "one thread.",
     "bench_measure": "`python -m privlab measure` on two processes beside one: 16 repeats of one experiment, from the start of the command "
     "to its end, and the same values, to the bit.",
-    "bench_marking": "A class marked by `python -m privlab mark`: 30 students with five notebooks each, whose answers are right, wrong, "
-    "missing or hostile (endless loops, memory, forks, other students' folders, the environment, 100 MB of prints), and whose files are "
-    "cut or renamed. *Of a processor* lacks the few answers that were stopped by the clock.",
+    "bench_marking": "A class graded by `python -m privlab grade`: thirty notebooks of lab 00, one after another, each with a kernel of "
+    "its own.",
     "bench_fleet": "A fleet of 16 on two processes, beside the same fleet on one and beside the standard library's pool; the same weights, "
     "to the bit. In the first of the three rounds another program was using one of the cores.",
 }

@@ -18,13 +18,14 @@ pytestmark = pytest.mark.bench
 
 ROOT = Path(__file__).parents[2]
 LAB, STUDENTS, MINUTES = "00_start_here", 30, 8
+LOOP = "def my_psnr(images, truth):\n    while True: pass"
 HABITS = ["", "", "", "enough = {'pos_embed'}", "enough = ...", "def my_psnr(images, truth): return 0 * images"]
 
 
 def returned(number):
     """The solved lab, with an answer of the student's own before its check; the last student's never ends."""
     notebook = pairing.notebook(ROOT / f"labs/{LAB}.py")
-    own = "while True: pass\nenough = 1" if number == STUDENTS - 1 else HABITS[number % len(HABITS)]
+    own = LOOP if number == STUDENTS - 1 else HABITS[number % len(HABITS)]
     name = "00.psnr" if "psnr" in own else "00.enough"
     place = next(k for k, cell in enumerate(notebook.cells) if f'checks.verify("{name}"' in cell.source)
     notebook.cells.insert(place, nbformat.v4.new_code_cell(own))
