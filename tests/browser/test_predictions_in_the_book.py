@@ -45,7 +45,15 @@ def code(*values):
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
+def headless():
+    """As the runner has it: a comparison leaves a place on the page, for a guess that is made there."""
+    with pytest.MonkeyPatch.context() as there:
+        there.setenv("PRIVLAB_STRICT", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory, headless):
     """A lab of three predictions: one of four, a number, and some of three, whose comparison is none of its own."""
     place = tmp_path_factory.mktemp("small")
     text = nbformat.v4.new_markdown_cell

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import gc
 import io
 import json
 import re
@@ -16,7 +15,6 @@ from PIL import Image
 
 from privlab.course.lab_12 import study, user_study
 from privlab.course.lab_12.user_study import Board, Game, Pair, Study
-from privlab.notebook import live
 from privlab.notebook.control_sweep import sweep
 
 
@@ -234,40 +232,6 @@ def test_the_clock_runs_on_an_event_loop_and_leaves_no_task(tmp_path):
     assert [a.choice is None for a in saved(tmp_path)] == [True, False, False]
 
 
-def test_a_loop_that_ends_takes_the_clock_with_it(tmp_path, caplog):
-    async def reader():
-        g = Game(three(), tmp_path)
-        g.go.click()
-        await asyncio.sleep(0.01)
-        return g
-
-    g = asyncio.run(reader())
-    g.close()
-    gc.collect()
-    assert not caplog.records  # asyncio complains of a task that was lost
-
-
-def test_a_click_from_another_thread_works_on_the_loop_of_the_game(tmp_path):
-    threads = []
-
-    async def reader():
-        g = Game(three(), tmp_path)
-        for name in ("start", "choose"):
-            inner = getattr(Game, name)
-            setattr(
-                g, name, lambda *a, inner=inner, **k: threads.append(threading.current_thread()) or inner(g, *a, **k)
-            )
-        g.go = live.button("Start", "", lambda: g.start())
-        await asyncio.to_thread(g.go.click)
-        await asyncio.sleep(user_study.GUARD + 0.1)
-        await asyncio.to_thread(g.buttons["left"].click)
-        await asyncio.sleep(0.05)
-        g.rest()
-
-    asyncio.run(reader())
-    assert len(saved(tmp_path)) == 1 and threads == [threading.current_thread()] * 2
-
-
 # -- again -------------------------------------------------------------------------------------------------------------
 
 
@@ -355,11 +319,6 @@ def test_a_headless_run_keeps_the_first_state(run, tmp_path):
     assert found["error"] is None and found["controls"] == {}
     assert "3 pairs of pictures, 60 seconds for each" in kept and "data:image/png" not in kept
     assert not (tmp_path / "study").exists()
-
-
-def test_a_headless_run_ends_although_a_game_runs(run):
-    found, kept = run("g.start()\ng")
-    assert found["error"] is None and "Pair 1 of 3" in kept
 
 
 def test_an_error_reaches_the_runner(run):
