@@ -74,7 +74,7 @@ class Control:
             f'<option value="{n}"{" selected" * (n == self.rest)}>{html.escape(one)}</option>'
             for n, one in enumerate(self.options)
         )
-        return f'<div {ROW}><label>{label} <select {mark} style="max-width:100%">{choices}</select></label></div>'
+        return f'<div {ROW}><label style="max-width:100%">{label} <select {mark} style="max-width:100%">{choices}</select></label></div>'
 
 
 def turning(controls: Sequence[Control], frames: Mapping[Setting, str], note: str = "", above: str = "") -> str:
