@@ -35,6 +35,7 @@ RIGHT = {
 }
 WRONG = dict.fromkeys(RIGHT, "") | {"enough = ...": 'enough = {"pos_embed"}', "false = ...": "false = {'A'"}
 DEEP = f'checks.verify("00.enough", a{".b" * 2000})'
+LOOP = "def my_psnr(images, truth):\n    while True: pass"
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -158,7 +159,7 @@ def hostile(tmp_path_factory):
         "leewei_222_2_00.ipynb": returned({}),
         "renamed/Copy of lab (2).ipynb.txt": nbformat.writes(colab),
         "broken/00.ipynb": returned(RIGHT)[:5000],
-        "endless/00.ipynb": returned(RIGHT | {"enough = ...": "while True: pass"}),
+        "endless/00.ipynb": returned(RIGHT | {"def my_psnr(images, truth): ...": LOOP}),
         "stubborn/00.ipynb": returned(RIGHT | {"enough = ...": stubborn}),
         "gone/00.ipynb": returned(RIGHT | {"enough = ...": "import os\nenough = os._exit(1)"}),
         "eve/00.ipynb": returned(RIGHT | {"known_to_the_server = ...": attack}),
@@ -202,6 +203,7 @@ def test_a_hostile_notebook_reaches_nothing(hostile):
         "reached: a secret, HOME, the environment, another process, a file outside, the package, a socket, "
         "another's hand-in, a mark\n"
     ), "what it does works where nothing shuts it in"
+    assert "CellTimeoutError" in feedback(hostile["course"], "endless")
     shown = feedback(hostile["course"], "eve")
     assert "reached: nothing" in shown and "<img src=x" not in shown and "a secret of the teacher" not in shown
     assert not hostile["called"] and not hostile["wrote"]
