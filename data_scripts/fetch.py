@@ -22,19 +22,17 @@ def main() -> int:
     parser.add_argument("--verify", action="store_true", help="hash what is here; without names, all of it")
     parser.add_argument("--to", metavar="DIR", help="the folder to keep the sources in")
     options = parser.parse_args()
-
     wanted = options.names or (sources.names() if options.all or options.list or options.verify else [])
     if not wanted:
         parser.error("say which NAME to fetch, or --all; --list shows what there is")
     if options.verify and not options.names:
         wanted = [name for name in wanted if sources.complete(name, options.to)]
         print(f"{len(wanted)} sources in {sources.folder(options.to)}")
-
-    failed = 0
+    failed = False
     for name in wanted:
         try:
             if options.list:
-                show(name, options.to)
+                print(shown(name, options.to))
             elif options.verify:
                 sources.verify(name, options.to)
                 print(f"{name}: good")
@@ -44,22 +42,18 @@ def main() -> int:
             return 1
         except (ValueError, OSError, RuntimeError) as error:
             print(f"{name}: {error}", file=sys.stderr)
-            failed = 1
-    return failed
+            failed = True
+    return int(failed)
 
 
-def show(name: str, to: str | None) -> None:
+def shown(name: str, to: str | None) -> str:
     source = sources.describe(name)
-    here = "here" if sources.complete(name, to) else "not here"
-    print(f"{name}  {source.title}: {source.about}  [{source.disk / 1e6:.1f} MB, {here}]")
-    print(f"    cite     {source.cite}\n    licence  {source.licence}\n    home     {source.home}")
-    for origin in source.origins:
-        print(f"    from     {origin}")
-        for file in origin.files:
-            print(f"             {file.name}  {file.size or '?'} bytes  SHA-256 {file.sha256 or 'not published'}")
-            print("".join(f"             {url}\n" for url in file.urls), end="")
-    for ready, what in source.layout.items():
-        print(f"    {ready}: {what}")
+    lines = [
+        f"{name}  {source.title}: {source.about}  [{source.disk / 1e6:.1f} MB, {'' if sources.complete(name, to) else 'not '}here]"
+    ]
+    lines += [f"    {what:8} {getattr(source, what)}" for what in ("cite", "licence", "home")]
+    lines += [f"    from     {origin}: {', '.join(file.name for file in origin.files)}" for origin in source.origins]
+    return "\n".join([*lines, *(f"    {ready}: {what}" for ready, what in source.layout.items())])
 
 
 if __name__ == "__main__":

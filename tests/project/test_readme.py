@@ -5,14 +5,10 @@ import re
 import subprocess
 import sys
 import tomllib
-from base64 import b64encode
 from pathlib import Path
 
-import nbformat
-import pictures
 import pytest
 import yaml
-from nbformat.v4 import new_code_cell, new_notebook, new_output
 from PIL import Image, PngImagePlugin
 
 from privlab import __version__, experiments
@@ -62,35 +58,9 @@ def test_three_pictures_are_small_described_and_from_a_lab_at_class():
         with Image.open(path) as picture:
             assert isinstance(picture, PngImagePlugin.PngImageFile)
             picture.load()
-            assert picture.text["Description"] == shown["alt"], "run data_scripts/pictures.py, and take its lines"
+            assert picture.text["Description"] == shown["alt"]
             name, _, profile = picture.text["Source"].removeprefix("lab ").partition(" at ")
         assert (ROOT / f"labs/{name}.py").exists() and profile == "class"
-
-
-def test_the_pictures_can_be_made_again(tmp_path):
-    """By the script, out of notebooks as papermill leaves them; a notebook without its picture is named."""
-    labs = []
-    for shown in PICTURES:
-        with Image.open(ROOT / shown["src"]) as picture:
-            labs.append(picture.text["Source"].removeprefix("lab ").partition(" at ")[0])
-        data = b64encode((ROOT / shown["src"]).read_bytes()).decode()
-        tag = f'<img src="data:image/png;base64,{data}" alt="{html.escape(shown["alt"])}" style="width:720px">'
-        output = new_output("display_data", {"text/html": tag})
-        made = new_notebook(cells=[new_code_cell("", outputs=[output])])
-        made.metadata["papermill"] = {"parameters": {"profile": "class"}}
-        nbformat.write(made, tmp_path / f"{labs[-1]}.ipynb")
-
-    command = [sys.executable, "data_scripts/pictures.py", str(tmp_path), "--to", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    for shown in PICTURES:
-        assert f'alt="{html.escape(shown["alt"])}"' in done.stdout
-        with Image.open(tmp_path / Path(shown["src"]).name) as again, Image.open(ROOT / shown["src"]) as there:
-            assert again.text == there.text and again.size == there.size
-
-    nbformat.write(new_notebook(), tmp_path / f"{labs[0]}.ipynb")
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1 and "has no picture whose alt text begins with" in done.stderr
 
 
 def test_the_guide_works_a_claim_through_with_its_numbers():
@@ -154,9 +124,3 @@ def test_the_changelog_has_this_version():
 def test_the_book_has_the_pages_that_came_out_of_the_readme():
     index = (ROOT / "book/index.md").read_text()
     assert "\nfindings\n" in index and "\nchangelog\n" in index
-
-
-def test_a_lab_that_a_picture_is_from_still_draws_it(smoke):
-    for lab, begins in pictures.PICTURES.values():
-        _, alt, _, _ = pictures.found(smoke[0] / f"{lab}.ipynb", begins)  # it raises where the executed lab has none
-        assert alt.startswith(begins)
