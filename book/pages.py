@@ -19,14 +19,11 @@ _BOOKKEEPING = re.compile(
     re.MULTILINE,
 )
 _FETCHED = re.compile(r"(\w+: (trying|ready in|trained on) .*\n?)+")  # news for who runs a lab, not for who reads it
-_PAGE = re.compile(r"<code>((?:claims/[\w.]+|ledger_guide)\.html)</code> in the book")
+_PAGE = re.compile(r"<code>((?:claims/\w+|ledger_guide)\.html(?:#[\w.]+)?)</code> in the book")
 
 
 def page(
-    lab: catalogue.Lab,
-    run: Path,
-    place: launch_buttons.Repository | None,
-    deeper: Sequence[catalogue.Lab] = (),
+    lab: catalogue.Lab, run: Path, place: launch_buttons.Repository | None, deeper: Sequence[catalogue.Lab] = ()
 ) -> NotebookNode:
     """A lab, or what goes deeper, for readers: solutions and bookkeeping folded away, no traces of the runner.
 
@@ -41,7 +38,8 @@ def page(
     for cell in made.cells:
         tags = cell.metadata.get("tags", [])
         if cell.cell_type == "markdown":
-            cell.source = _FOLD.sub(_typeset, cell.source)
+            # a fold with formulas is Markdown between two tags, as a page takes what stands right behind a tag as it is
+            cell.source = _FOLD.sub(lambda fold: "\n\n".join(fold.groups()) if "$" in fold[2] else fold[0], cell.source)
             begun |= bool(re.search("^## ", cell.source, re.MULTILINE))
         elif "solution" in tags:
             _fold(cell, "hide-cell", "the solution")
@@ -52,10 +50,8 @@ def page(
         note = "> The lab as it is before it runs: open it in Jupyter, or `make run` and build the book again."
         made.cells.insert(2, new_markdown_cell(note, id="not-run"))
     if deeper:
-        listed = "\n".join(one.name for one in deeper)
-        made.cells.append(
-            new_markdown_cell(f"```{{toctree}}\n:caption: Goes deeper\n:maxdepth: 1\n\n{listed}\n```", id="deeper")
-        )
+        listed = "\n".join([":caption: Goes deeper", ":maxdepth: 1", "", *(one.name for one in deeper)])
+        made.cells.append(new_markdown_cell(f"```{{toctree}}\n{listed}\n```", id="deeper"))
     return made
 
 
@@ -63,11 +59,6 @@ def _fold(cell: NotebookNode, tag: str, what: str) -> None:
     """What it says is shown at a click; without scripts too, as it is an element that folds."""
     cell.metadata.tags = [*cell.metadata.get("tags", []), tag]
     cell.metadata.mystnb = {f"code_prompt_{verb.lower()}": f"{verb} {what}" for verb in ("Show", "Hide")}
-
-
-def _typeset(fold: re.Match[str]) -> str:
-    """A fold with formulas in it as Markdown between two tags, since a page takes what stands right behind a tag as it is."""
-    return "\n\n".join(fold.groups()) if "$" in fold[2] else fold[0]
 
 
 def _for_a_page(notebook: NotebookNode, root: str) -> None:

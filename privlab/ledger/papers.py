@@ -179,8 +179,8 @@ def _claim(entry: dict[str, Any]) -> Claim:
 
 
 def page(claim: str) -> str:
-    """Where the built book tells all about a claim, from the book's root: the page that book/claim_pages.py writes."""
-    return f"claims/{claim}.html"
+    """Where the built book tells all about a claim, from the book's root: on the page of its paper, which book/claim_pages.py writes."""
+    return f"claims/{claim.partition('.')[0]}.html#{claim}"
 
 
 @dataclass(frozen=True)

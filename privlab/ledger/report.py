@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from privlab.ledger import headlines
 from privlab.ledger.evidence import LEVEL
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, SCOPES, VERDICTS, Judgement
-from privlab.ledger.papers import PAPERS, Claim, page
+from privlab.ledger.papers import PAPERS, Claim
 
 __all__ = [
     "EDGES",
@@ -22,7 +22,6 @@ __all__ = [
     "counts",
     "grid",
     "holm",
-    "id_in_markdown",
     "in_markdown",
     "ours",
     "printed",
@@ -160,14 +159,6 @@ def _markdown(judgements: Sequence[Judgement]) -> str:
             rows.append([about, in_markdown(printed(c)), in_markdown(ours(j)), why])
         lines += ["", f"## {in_markdown(name)}", "", *grid(rows, escape=False)] if rows[1:] else []
     return "\n".join(lines) + "\n"
-
-
-def id_in_markdown(claim: Claim, book: str | None) -> str:
-    """A claim's id, for a page in Markdown.
-
-    book: the way from that page to the root of the book, such as "../", with which the id is a link to the claim's own page; or None.
-    """
-    return f"`{claim.id}`" if book is None else f'<a href="{book}{page(claim.id)}"><code>{claim.id}</code></a>'
 
 
 def _csv(judgements: Sequence[Judgement]) -> str:

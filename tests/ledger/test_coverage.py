@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import coverage_page
+import ledger_pages
 import pytest
 
 from privlab.ledger import papers
@@ -58,7 +58,7 @@ def test_the_page_counts_places_and_groups_claims_by_verdict():
         claim = papers.Claim(f"{paper}.{name}", "T", "05", "ordering", "S.", "psnr[a] > psnr[b]")
         return Judgement(claim, "class", verdict, "r", scope="" if verdict == MEASURING else STAND_IN)
 
-    text = coverage_page.page(
+    text = ledger_pages.coverage(
         [
             papers.Place("lu2022", "Table 1", "A | B.", ("lu2022.a.b", "lu2022.a.c", "lu2022.a.d"), "Not E."),
             papers.Place("lu2022", "Figure 1", "C.", why_not="A drawing."),
@@ -74,9 +74,8 @@ def test_the_page_counts_places_and_groups_claims_by_verdict():
     )
     assert "3 numbered tables" in text and "1 have claims; each of the other 2 has the reason" in text
     assert "Of the 4 claims on these papers 3 speak about one of them or more, and 1 rest on the text alone" in text
-    assert "1 of 2 have claims." in text and "0 of 1 have claims." in text
     b, c, d, alone = (
-        f'<a href="../claims/lu2022.{name}.html"><code>lu2022.{name}</code></a>'
+        f'<a href="../claims/lu2022.html#lu2022.{name}">lu2022.{name}</a>'
         for name in ("a.b", "a.c", "a.d", "section4.alone")
     )
     cell = f"**reproduced, a stand-in**: {b} {d} <br>**measuring**: {c} <br>Not E."

@@ -137,7 +137,7 @@ def test_a_panel_can_be_read_without_seeing_colours_or_layout():
     assert headers == ["col"] * 2 + ["row"] * 3
     for verdict in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE):
         assert f"{report.ICONS[verdict]}\u00a0{verdict}" in page.text and f"reason for {verdict}" in page.text
-    assert page.text.count("more: claims/lu2022.two.html in the book") == 1
+    assert page.text.count("more: claims/lu2022.html#lu2022.two in the book") == 1
     # colour only edges a cell: text keeps the page's own colours and contrast
     assert not any(re.search(r"(?<![-\w])(color|background)", attrs.get("style", "")) for _, attrs in page.tags)
 
@@ -254,7 +254,7 @@ def test_a_panel_reads_in_a_terminal():
         "    here: psnr[a] = 40 ± 1.5 (n=4); psnr[b] = 20 (n=1)",
         "    reason for not reproduced",
         "    class: small networks",
-        "    more: claims/koh2024.three.html in the book",
+        "    more: claims/koh2024.html#koh2024.three in the book",
     ]
 
 

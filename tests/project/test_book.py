@@ -1,207 +1,68 @@
-"""The book builds without a warning, with a run and without one, and shows what a page without a kernel can show."""
+"""The built book: it needs no network, no link of it is dead, every claim has its place, and the reference has every name at a door."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import html
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 import tomllib
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
+import benchmarks
+import conf
 import docstrings
-import nbformat
+import numpy as np
+import pages
 import pytest
+import templates
 import vendor
 from colours import contrast
-from nbformat.v4 import new_output
-from pages import _BOOKKEEPING
+from PIL import Image
 
 import privlab
-from privlab import leak, ledger
-from privlab.ledger import evidence, papers
-from privlab.notebook.pages import Control, turned
-from privlab.runner import catalogue, pairing
+from privlab import experiments, ledger
+from privlab.experiments import pictures
+from privlab.ledger import papers
+from privlab.runner import catalogue, launch_buttons
 
 ROOT = Path(__file__).parents[2]
-
-LAB = """\
-# %% [markdown]
-# # 05 · a lab
-# | smoke | 0.1 | 0.2 GB |
-
-# %% tags=["parameters"]
-profile = "smoke"
-
-# %% [markdown]
-# ## A theorem
-# $$ a = b $$
-
-# %% tags=["solution"]
-answer = 42
-
-# %%
-box
-"""
-VIEW = "application/vnd.jupyter.widget-view+json"
-GIF = "R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="  # a pixel
-
-
-def run_of(lab: catalogue.Lab, out: Path) -> None:
-    """A run's folder as the runner leaves it, with an explorer and its page, a bar of progress, and a panel of the ledger."""
-    notebook = pairing.notebook(lab.path)
-    shades = [f'<img src="data:image/gif;base64,{GIF}" alt="all {shade}">' for shade in ("black", "white")]
-    drawn = turned([Control("shade", ("black", "white"), 1)], lambda at: shades[at])
-    view = {VIEW: {"model_id": "one", "version_major": 2, "version_minor": 0}, "text/plain": "Controls"}
-    notebook.cells[-1].outputs = [
-        new_output("display_data", view | {"text/html": drawn}),
-        new_output("display_data", view),
-    ]
-    panel = {"text/html": ledger.show("05")._repr_html_(), "text/plain": "the ledger"}
-    notebook.cells[-1].outputs.append(new_output("display_data", panel))
-    fetched = "lpips: trying pip package, 64 MB\nlpips: ready in ~/.cache\n"
-    notebook.cells[-1].outputs += [new_output("stream", text=text) for text in (fetched, "lpips: 64 MB are read\n")]
-    nbformat.write(notebook, out / f"{lab.name}.ipynb")
-    (out / f"{lab.name}.json").write_text(json.dumps({"status": "ok", "seconds": 1.0, "source": lab.digest}))
-
-
-def bench(**row: object) -> dict:
-    plain = dict(
-        median=61.0, low=55.0, high=None, n=8, unit="steps", promise=None, holds=None, note="7 of 8 runs reach it"
-    )
-    return plain | row
-
-
-BENCH = [
-    bench(what="steps, ours", promise="< half of theirs", holds=True),
-    bench(what="steps, theirs", median=None, low=None),
-    bench(what="seconds a step", median=1.0234, low=0.98, high=1.2, unit="×", promise="≤ 1.0 ×", holds=False),
-    bench(what="seconds, ours", median=4.25, unit="s", promise="< half of theirs"),
-]
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory):
-    """A copy of the book beside small labs: one was run, as was what goes deeper into it, one was changed since, one was not run."""
-    place = tmp_path_factory.mktemp("house")
-    here = ROOT / "book"
-    subprocess.run([sys.executable, ROOT / "data_scripts/vendor.py"], check=True)  # as `make book` does
-    shutil.copytree(here, place / "book", ignore=shutil.ignore_patterns("_build", "_generated", "__pycache__"))
-    machine = json.loads((here / "baselines/bench_closed_form.json").read_text())["machine"]
-    found = dict(date="2026-11-21", machine=machine, rows=BENCH, runs=[])
-    (place / "book/baselines/bench_gradient.json").write_text(json.dumps(found))
-    lab = dict(runs=20, failed=1, seconds=[11.2, 12.6, 30.1], peak_gb=1.256)
-    soak = dict(
-        machine=machine, rounds=20, trained=[71, 71, 71], labs={"05_run": lab}, differ=["lab 05: psnr[a], lower"]
-    )
-    (place / "book/baselines/soak.json").write_text(json.dumps(soak))
-    shutil.copy(ROOT / "pyproject.toml", place)
-    (place / "labs").mkdir()
-    for name in ("05_run", "06_changed", "07_not_run"):
-        (place / "labs" / f"{name}.py").write_text(LAB.replace("a lab", name))
-    (place / "labs/deeper").mkdir()
-    more = LAB.replace("05 · a lab", "05, deeper · more\n# From [lab 05](../05_run.ipynb).")
-    (place / "labs/deeper/05_more.py").write_text(more)
-    with (place / "labs/05_run.py").open("a") as file:
-        file.write("\n# %% [markdown]\n# There is [more](deeper/05_more.ipynb).\n\n# %%\nbox\n")
-    (place / "runs/smoke/deeper").mkdir(parents=True)
-    for name in ("05_run", "06_changed", "deeper/05_more"):
-        run_of(catalogue.Lab(place / f"labs/{name}.py"), place / "runs/smoke")
-    (place / "labs/06_changed.py").write_text(LAB.replace("a lab", "06_changed") + "\n# %%\n'new'\n")
-    pairing.pair(place / "labs")
-    return place
-
-
-def sphinx(place: Path, out: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-b", "html", *options, "book", out]
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PRIVLAB_")}
-    return subprocess.run(command, cwd=place, env=clean | environment, capture_output=True, text=True)
-
-
-def build(place: Path, out: str, *options: str, **environment: str) -> Path:
-    done = sphinx(place, out, *options, **environment)
-    assert done.returncode == 0, done.stderr
-    return place / out
-
-
-@pytest.fixture(scope="module")
-def pages(house):
-    return build(house, "with")
-
-
-def test_the_book_of_a_run(pages):
-    shown = (pages / "_generated/labs/05_run.html").read_text()
-    assert "VBox()" not in shown
-    folded = re.findall(r"<details[^>]*>.*?</details>", shown.partition("<article")[2], re.DOTALL)
-    setup, solution = (fold for fold in folded if "Show the" in fold)
-    assert ">profile<" in setup and "Show the code" in setup and ">42<" in solution and "Show the solution" in solution
-    assert "lpips: 64 MB are read" in shown and "lpips: trying" not in shown
-    assert "as it is before it runs" not in shown
-    for other in ("06_changed", "07_not_run"):
-        text = (pages / f"_generated/labs/{other}.html").read_text()
-        assert "as it is before it runs" in text and "Live in the notebook" not in text
-    assert "lu2022.theorem1.linear_system" in (pages / "_generated/ledger.html").read_text()
-
-    rows = cells(pages / "_generated/benchmarks.html")
-    assert rows["steps, ours"] == ["61 steps", "55 to never", "8", "< half of theirs: holds", "7 of 8 runs reach it"]
-    assert rows["steps, theirs"] == ["never", "never to never", "8", "", "7 of 8 runs reach it"]
-    assert rows["seconds a step"][:4] == ["1.023 ×", "0.980 to 1.200", "8", "≤ 1.0 ×: does not hold"]
-    assert rows["seconds, ours"][0] == "4.2 s" and rows["seconds, ours"][3] == "< half of theirs: not decided"
-    closed = rows["patch_embedding, vit_base_patch16_224, float32"]
-    assert closed[0].endswith(" dB") and closed[3] == "≥ 100 dB: holds" and "ours takes" in closed[4]
-    assert rows["05_run"] == ["20", "1", "13", "11 to 30", "1.26"]
-    text = (pages / "_generated/benchmarks.html").read_text()
-    assert "Of 20 runs 1 failed. 1 figure came out other than in the first round: lab 05: psnr[a], lower." in text
-
-
-def cells(page: Path) -> dict[str, list[str]]:
-    """First cell of a row -> the others, as a reader sees them."""
-    rows = re.findall(r"<tr.*?</tr>", page.read_text(), re.DOTALL)
-    text = [
-        [html.unescape(re.sub(r"<.*?>", "", c)).strip() for c in re.findall(r"<td.*?</td>", r, re.DOTALL)] for r in rows
-    ]
-    return {row[0]: row[1:] for row in text if row}
-
-
 LOADS = dict(script="src", img="src", iframe="src", source="src", video="src", embed="src", object="data")
 INERT = {"canonical", "next", "prev", "author", "index", "search", "license"}  # a <link> that loads nothing
+OUTSIDE = re.compile(r"(?i)^\s*['\"]?(\w+:)?//")
 
 
 class Page(HTMLParser):
-    """What a page loads, where its links lead, its pictures, and what its controls need."""
+    """What a page loads, where its links lead, and where they can lead on it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path, self.loads, self.links, self.images, self.lang, self.title = path, [], [], [], "", ""
-        self.scripts: dict[str, str] = {}  # by type, the text of those on the page
-        self._in = ""
+        self.ids: set[str] = set()
+        self.script = self._in = ""
         self.feed(path.read_text())
 
     def handle_starttag(self, tag, attrs):
         has = {name: value or "" for name, value in attrs}
-        self._in = f"script {has.get('type', '')}" if tag == "script" and "src" not in has else tag
+        self._in = "script" if tag == "script" and has.get("type", "text/javascript") == "text/javascript" else tag
         if tag in LOADS and has.get(LOADS[tag]):
             self.loads.append(has[LOADS[tag]])
         if tag == "link" and not set(has.get("rel", "").split()) <= INERT:
             self.loads.append(has["href"])
         self.loads += re.findall(r"url\(([^)]+)\)", has.get("style", ""))
         self.loads += [part.split()[0] for part in has.get("srcset", "").split(",") if part.strip()]
-        if tag == "a" and "href" in has:
-            self.links.append(has["href"])
-        if tag == "img":
-            self.images.append(has)
+        self.links += [has["href"]] if tag == "a" and "href" in has else []
+        self.images += [has] if tag == "img" else []
+        self.ids |= {has[name] for name in ("id", "name") if name in has}
         self.lang = has.get("lang", "") if tag == "html" else self.lang
 
     def handle_data(self, data):
-        if self._in.startswith("script"):
-            self.scripts[self._in] = self.scripts.get(self._in, "") + data
+        if self._in == "script":
+            self.script += data
         elif self._in == "style":
             self.loads += loads_of_css(data)
         elif self._in == "title":
@@ -217,37 +78,27 @@ def loads_of_css(text: str) -> list[str]:
 
 
 @functools.cache
-def all_pages(folder: Path) -> list[Page]:
-    found = [Page(path) for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts]
-    assert len(found) > 6
-    return found
+def every_page(folder: Path) -> dict[Path, Page]:
+    found = [path.resolve() for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts]
+    assert len(found) > 60
+    return {path: Page(path) for path in found}
 
 
-OUTSIDE = re.compile(r"(?i)^\s*['\"]?(\w+:)?//")
+def words(part: str) -> str:
+    text = html.unescape(re.sub(r"<[^>]*>", "", part)).translate(str.maketrans("‘’“”", "''\"\""))
+    return " ".join(text.split())
 
 
-def test_no_page_and_no_style_loads_anything_from_outside(pages):
-    for page in all_pages(pages):
+# -- without a network --------------------------------------------------------------------------------------------------
+
+
+def test_no_page_and_no_style_loads_anything_from_outside(built_book):
+    for page in every_page(built_book).values():
         assert not [load for load in page.loads if OUTSIDE.match(load)], page.path
-        inline = page.scripts.get("script ", "") + page.scripts.get("script text/javascript", "")
-        assert not re.search(r"(?:require|import|fetch|importScripts)\s*\(\s*\[?\s*['\"`](?:\w+:)?//", inline), (
-            page.path
-        )
-    for style in pages.rglob("*.css"):
+        called = r"(?:require|import|fetch|importScripts)\s*\(\s*\[?\s*['\"`](?:\w+:)?//"
+        assert not re.search(called, page.script), page.path
+    for style in built_book.rglob("*.css"):
         assert not [load for load in loads_of_css(style.read_text(errors="replace")) if OUTSIDE.match(load)], style
-
-
-def test_every_script_style_and_picture_that_a_page_names_lies_in_the_book(pages):
-    named = set()
-    for page in all_pages(pages):
-        for load in page.loads:
-            if not load.startswith(("data:", "#")):
-                local = (page.path.parent / unquote(load.split("?")[0].split("#")[0])).resolve()
-                assert local.is_file() and local.is_relative_to(pages.resolve()), (page.path, load)
-                named.add(local.relative_to(pages.resolve()).as_posix())
-    assert "_static/vendor/mathjax/tex-svg-full.js" in named
-    for script in vendor.missing.__globals__["PACKAGES"].values():
-        assert all((pages / "_static/vendor" / place).is_file() for place in script)
 
 
 def test_a_loader_from_outside_would_be_found(tmp_path):
@@ -259,260 +110,57 @@ def test_a_loader_from_outside_would_be_found(tmp_path):
     assert len([load for load in Page(page).loads if OUTSIDE.match(load)]) == 4
 
 
-def test_a_widget_is_its_page_and_no_other_widget_is_left(pages):
-    page = Page(pages / "_generated/labs/05_run.html")
-    text = page.path.read_text()
-    assert text.count('class="privlab-flipbook"') == 1 and 'aria-valuetext="white"' in text
-    assert not any("jupyter.widget" in kind for kind in page.scripts)
+def test_every_script_style_and_picture_that_a_page_names_lies_in_the_book(built_book):
+    named, root = set(), built_book.resolve()
+    for page in every_page(built_book).values():
+        for load in page.loads:
+            if not load.startswith(("data:", "#")):
+                local = (page.path.parent / unquote(load.split("?")[0].split("#")[0])).resolve()
+                assert local.is_file() and local.is_relative_to(root), (page.path, load)
+                named.add(local.relative_to(root).as_posix())
+    assert "_static/vendor/mathjax/tex-svg-full.js" in named
 
 
-def test_every_picture_has_words(pages):
-    found = [(page.path.name, image) for page in all_pages(pages) for image in page.images]
-    assert len([image for _, image in found if image.get("alt") in ("all black", "all white")]) == 2 * 2  # of two runs
-    assert not [(name, image) for name, image in found if not image.get("alt", "").strip()]
-    assert not [(name, image) for name, image in found if image["src"].endswith(image["alt"])]
+def test_no_link_is_dead(built_book):
+    every, dead = every_page(built_book), []
+    for page in every.values():
+        for link in {*page.links}:
+            place, _, anchor = link.partition("#")
+            if not re.match(r"\w+:", link):
+                to = (page.path.parent / unquote(place)).resolve() if place else page.path
+                there = to in every and (not anchor or unquote(anchor) in every[to].ids)
+                dead += [] if there or (to.is_file() and to not in every) else [(page.path.name, link)]
+    assert not dead
 
 
-def test_every_page_says_its_language_and_has_a_title_of_its_own(pages):
-    found = all_pages(pages)
+def test_a_vendored_file_of_another_digest_is_not_used(tmp_path, monkeypatch):
+    version, _, files = vendor.PACKAGES["reveal.js"]
+    monkeypatch.setattr(vendor, "PACKAGES", {"reveal.js": (version, "0" * 64, files)})
+    monkeypatch.setenv("PRIVLAB_DATA", str(tmp_path / "data"))
+    with pytest.raises((ValueError, RuntimeError)):
+        vendor.fetch(tmp_path / "vendor")
+    assert not list(tmp_path.rglob("*.js"))
+
+
+# -- for everyone -------------------------------------------------------------------------------------------------------
+
+
+def test_every_picture_has_words_and_every_page_a_language_and_a_title_of_its_own(built_book):
+    found = every_page(built_book).values()
+    images = [(page.path.name, image) for page in found for image in page.images]
+    assert len(images) > 20 and not [one for one in images if not one[1].get("alt", "").strip()]
+    assert not [one for one in images if one[1]["src"].endswith(one[1]["alt"])]
     assert {page.lang for page in found} == {"en"}
     titles = [page.title for page in found]
     assert all(titles) and len(set(titles)) == len(titles)
 
 
-def test_each_lab_can_be_downloaded_and_no_button_leads_to_strangers(pages, house):
-    for name in ("05_run", "07_not_run"):
-        page = Page(pages / f"_generated/labs/{name}.html")
-        for suffix in (".ipynb", ".py"):
-            (link,) = (link for link in page.links if link.endswith(f"/{name}{suffix}"))
-            assert (page.path.parent / link).read_bytes() == (house / "labs" / f"{name}{suffix}").read_bytes()
-        assert not [link for link in page.links if "mybinder" in link or "colab" in link or "kaggle" in link]
-
-
-@pytest.mark.parametrize(
-    "source, folds",
-    [
-        ('kept = experiments.load("a.b")\nplots.evidence(kept)', True),
-        ('guess = widgets.choose("Which?", ["a", "b"])\nguess', True),
-        ('guess.against("a")', True),
-        ('text("{:.1f} dB", 3)', True),
-        ("leak = observe(model, photo, label)\ndisplay(guess.against(3))", False),
-        ("widgets.explore(desk, noise=(0, 1))", False),
-    ],
-)
-def test_bookkeeping_is_folded_and_what_a_lab_is_about_is_not(source, folds):
-    assert bool(_BOOKKEEPING.search(source)) == folds
-
-
-def test_what_goes_deeper_is_a_page_below_its_lab_and_each_leads_to_the_other(pages, house):
-    lab, below = (Page(pages / f"_generated/labs/{name}.html") for name in ("05_run", "deeper/05_more"))
-    assert "as it is before it runs" not in below.path.read_text() and "all white" in below.path.read_text()
-    assert lab.links.count("deeper/05_more.html") >= 3  # in the text, at the end of the page, in the table of contents
-    assert "../05_run.html" in below.links
-    for suffix in (".ipynb", ".py"):
-        (link,) = (link for link in below.links if link.endswith(f"/05_more{suffix}"))
-        assert (below.path.parent / link).read_bytes() == (house / f"labs/deeper/05_more{suffix}").read_bytes()
-    contents = Page(pages / "_generated/labs/07_not_run.html")
-    listed = [link for link in contents.links if re.fullmatch(r"\d\d_\w+\.html", link)]
-    assert {"05_run.html", "06_changed.html"} <= set(listed) and "deeper/05_more.html" in contents.links
-    nested = r'<li class="toctree-l1[^"]*"><a[^>]*href="05_run\.html">.*?<ul>\s*<li class="toctree-l2"><a[^>]*href="deeper/05_more\.html">'
-    assert re.search(nested, contents.path.read_text(), re.DOTALL)
-
-
-def small(house: Path, place: Path, *labs: str) -> Path:
-    """A book of these labs, without the reference."""
-    shutil.copytree(house / "runs", place / "runs")
-    shutil.copy(house / "pyproject.toml", place)
-    below = [lab for lab in labs if lab.startswith("deeper/")]
-    for folder, files in (
-        ("labs", [house / f"labs/{lab}{suffix}" for lab in labs if lab not in below for suffix in (".py", ".ipynb")]),
-        ("labs/deeper", [house / f"labs/{lab}{suffix}" for lab in below for suffix in (".py", ".ipynb")]),
-        ("book", [house / "book/references.bib", *(house / "book").glob("*.py")]),
-        ("book/baselines", [house / "book/baselines/bench_second_order.json"]),
-    ):
-        (place / folder).mkdir()
-        for file in files:
-            shutil.copy(file, place / folder)
-    shutil.copytree(house / "book/_templates", place / "book/_templates")
-    (place / "book/_static").mkdir()
-    for file in (house / "book/_static").glob("*.*"):
-        shutil.copy(file, place / "book/_static")
-    named = ("holds/index", "own_results", "ledger", "coverage", "benchmarks")
-    rest = [f"_generated/{name}" for name in named]
-    listed = "\n".join([*(f"_generated/labs/{lab}" for lab in labs if lab not in below), *rest])
-    (place / "book/index.md").write_text(f"# A book\n\n```{{toctree}}\n{listed}\n```\n")
-    return place
-
-
-@pytest.mark.check
-def test_one_setting_gives_every_lab_its_buttons_and_no_run_is_told(house, tmp_path):
-    every = ("05_run", "06_changed", "07_not_run", "deeper/05_more")
-    place = small(house, tmp_path / "launched", *every)
-    told = dict(PRIVLAB_REPOSITORY="https://github.com/someone/a-fork", PRIVLAB_RUN="runs/nothing")
-    built = build(place, "built", "-D", "privlab_reference=0", **told)
-    for name in every:
-        page = Page(built / f"_generated/labs/{name}.html")
-        lab = f"labs/{name}.ipynb"
-        assert f"https://mybinder.org/v2/gh/someone/a-fork/main?urlpath=lab/tree/{lab}" in page.links
-        assert f"https://colab.research.google.com/github/someone/a-fork/blob/main/{lab}" in page.links
-        assert (
-            f"https://www.kaggle.com/kernels/welcome?src=https://github.com/someone/a-fork/blob/main/{lab}"
-            in page.links
-        )
-        assert f"https://github.com/someone/a-fork/blob/main/{lab}" in page.links
-        assert "as it is before it runs" in page.path.read_text()
-    assert "lu2022.theorem1.linear_system" in (built / "_generated/ledger.html").read_text()
-
-
-@pytest.fixture(scope="module")
-def plain(house, tmp_path_factory):
-    """A book of one lab and one faulty page, built where the vendored scripts could not be had."""
-    place = small(house, tmp_path_factory.mktemp("plain") / "house", "05_run", "deeper/05_more")
-    (place / "book/nameless.md").write_text("---\norphan: true\n---\n# A page\n\n<img src='x.png'>\n")
-    return sphinx(place, "built", "-D", "privlab_reference=0"), place / "built"
-
-
-@pytest.mark.check
-def test_without_the_vendored_scripts_the_book_shows_tex_and_text(plain):
-    done, built = plain
-    assert done.stderr.count("WARNING") == 1, "the faulty page, and nothing else"
-    assert "python data_scripts/vendor.py" in done.stdout
-    page = Page(built / "_generated/labs/05_run.html")
-    text = page.path.read_text()
-    assert '<pre class="privlab-tex">' in text and "formulas stand here as TeX" in text
-    assert "all white" in text
-    assert not [load for load in page.loads if "vendor" in load or OUTSIDE.match(load)]
-
-
-@pytest.mark.check
-def test_a_picture_without_words_stops_the_build(plain):
-    done, _ = plain
-    assert done.returncode != 0 and "nameless: x.png has no alt text" in done.stderr
-
-
-# -- claims -------------------------------------------------------------------------------------------------------------
-
-CLAIMS = {claim.id: claim for claim in papers.claims()}
-
-
-def leads_to(page: Page) -> list[Path]:
-    """The files that a page's links lead to, those to other places left out."""
-    local = [unquote(link.partition("#")[0]) for link in page.links if not re.match(r"\w+:", link)]
-    return [(page.path.parent / link).resolve() for link in local if link]
-
-
-def test_every_claim_has_a_page_and_the_ledger_and_a_labs_panel_lead_there(pages):
-    files = {path.resolve() for path in (pages / "claims").iterdir()}
-    assert files == {(pages / papers.page(name)).resolve() for name in CLAIMS}
-    of_claims = lambda page: [path for path in leads_to(page) if path.parent.name == "claims"]  # noqa: E731
-    assert sorted(of_claims(Page(pages / "_generated/ledger.html"))) == sorted(files)
-    of_the_lab = [pages / papers.page(name) for name, claim in CLAIMS.items() if claim.lab == "05"]
-    linked = of_claims(Page(pages / "_generated/labs/05_run.html"))
-    assert sorted(linked) == sorted(path.resolve() for path in of_the_lab)
-    for page in all_pages(pages):
-        if page.path.parent.name == "claims":
-            assert not [path for path in leads_to(page) if not path.is_file()], page.path
-
-
-def test_the_verdict_on_a_claims_page_is_the_ledgers_with_its_scope(pages):
-    for j in ledger.judgements():
-        text = (pages / papers.page(j.claim.id)).read_text()
-        (line,) = re.findall(r'<p class="privlab-verdict".*?</p>', text, re.DOTALL)
-        icon, words = re.search(r'<span aria-hidden="true">(.)</span> <strong>(.*?)</strong>', line).groups()
-        verdict = f"{j.verdict}, {j.scope}" if j.scope else j.verdict
-        assert icon.strip() and f"{html.unescape(words)}, ".startswith(f"{verdict}, ")
-        assert html.escape(j.claim.statement) in text.replace("&#39;", "&#x27;").replace("&#34;", "&quot;"), j.claim.id
-
-
-def strips(page: Path) -> dict[str, tuple[str, str]]:
-    """What is drawn on a claim's page: name -> (how it is told, its SVG)."""
-    drawn = re.findall(
-        r'<svg class="privlab-strip"[^>]*aria-label="([^"]*)">(.*?)</svg>\n', page.read_text(), re.DOTALL
-    )
-    return {html.unescape(told).split(": ")[0]: (html.unescape(told), svg) for told, svg in drawn}
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["koh2024.table5.ssf_small", "lu2022.table1.cifar10_april_over_dlg", "lu2022.section42.fixed_embedding_protects"],
-)
-def test_a_claims_page_has_a_dot_for_every_repeat_of_the_evidence(pages, name):
-    (j,) = (j for j in ledger.judgements(CLAIMS[name].lab) if j.claim.id == name)
-    (experiment,) = j.claim.experiments
-    entry = [e for e in evidence.registrations() if (e.experiment, e.size) == (experiment, j.profile)][-1]
-    rows = evidence.read(experiment, j.profile, entry.digest, within=entry.range)
-    drawn = strips(pages / papers.page(name))
-    measured = {figure.name for figure in j.ours}
-    assert len(rows) == entry.repeats and measured <= drawn.keys()
-    for label, (told, svg) in drawn.items():
-        assert svg.count("<circle") == len(rows) and f"{label}: {len(rows)} repeats, from " in told
-        if label in measured:
-            values = [float(f"{row.values[label]:.3g}") for row in rows]
-            dots = [float(text.replace("−", "-").replace(",", "")) for text in re.findall(r"<title>(.*?)</title>", svg)]
-            assert dots == pytest.approx(sorted(values))
-
-
-DOORS = {
-    ".".join(stub.relative_to(ROOT).parent.parts): import_module(".".join(stub.relative_to(ROOT).parent.parts)).__all__
-    for stub in sorted((ROOT / "privlab").rglob("__init__.pyi"))
-} | {"privlab": privlab.__all__, "privlab.leak": leak.__all__}
-
-
-@pytest.mark.parametrize("door", DOORS)
-def test_the_reference_lists_every_name_at_every_door(pages, door):
-    text = "".join(path.read_text() for path in (pages / "_generated/api").glob("*.html"))
-    places = set(re.findall(r'\bid="(?:module-)?(privlab[\w.]*)"', text))
-    rooms = set(re.findall(r'href="(privlab[\w.]*)\.html', text))
-    assert not [name for name in DOORS[door] if f"{door}.{name}" not in places | rooms]
-
-
-def test_a_docstring_reads_in_the_reference_as_it_was_meant(pages):
-    text = (pages / "_generated/api/privlab.metrics.html").read_text()
-    (entry,) = re.findall(r'<dt[^>]*id="privlab.metrics.compare">.*?</dd></dl>', text, re.DOTALL)
-    assert re.search(r"<li><p><strong>images, truth</strong>: \(batch, channels, height, width\)", entry)
-    assert "<p>Raises ValueError as the metrics do.</p>" in entry
-    text = (pages / "_generated/api/privlab.attacks.attribute_inference.html").read_text()
-    assert '<div><em class="sig-param"><span class="n"><span class="pre">accuracy' in text and not re.search(
-        r"<dl>\s*<dd>", text
-    )
-    text = (pages / "_generated/api/privlab.leak.html").read_text()
-    assert '<span class="pre">batch_size</span>' in text and "object at 0x" not in text and "~privlab" not in text
-
-
-def test_a_docstring_becomes_paragraphs_arguments_and_formulas():
-    text = """A line with a *word*, a product a * b and x_.
-
-    size: of it.  kind: "soft"; see `load`
-        and `k >= 1`.
-    Raises ValueError for more.
-
-        G^T X
-
-    other: is no argument.
-    """
-    assert docstrings.rst(text, {"size", "kind"}, {"load": "privlab.data.load"}.get) == [
-        *["A line with a *word*, a product a \\* b and x\\_.", ""],
-        *[".. rst-class:: privlab-arguments", ""],
-        *["* **size**: of it.", ""],
-        *['* **kind**: ``"soft"``; see :py:obj:`load <privlab.data.load>` and ``k >= 1``.', ""],
-        *["Raises ValueError for more.", ""],
-        *[".. code-block:: text", "", "    G^T X", ""],
-        *["other: is no argument.", ""],
-    ]
-
-
-def test_the_house_names_every_room_and_says_what_the_drawings_show(pages):
-    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
-    rooms = [room.strip() for floor in contract["layers"] for room in floor.split("|") if room != "__main__"]
-    text = (pages / "house.html").read_text()
-    drawn, path = re.findall(r'<svg class="privlab-drawing".*?</svg>', text, re.DOTALL)
-    for room in rooms:
-        assert f">{room}</text>" in drawn and f'href="_generated/api/privlab.{room}.html' in text, room
-    for drawing, words in ((drawn, rooms), (path, ["data.load", "leak.observe", "metrics.compare"])):
-        (alt,) = re.findall(r'role="img" aria-label="(.*?)"', drawing)
-        assert not [word for word in words if word not in alt]
-        wide = [len(said) for said in re.findall(r"<text[^>]*>(.*?)</text>", drawing)]
-        assert max(wide) < 62
+@pytest.mark.parametrize(("picture", "said"), [('<img src="x.png">', 1), ('<img src="x.png" alt="A cat">', 0)])
+def test_a_picture_without_words_is_told_which_stops_the_build(monkeypatch, picture, said):
+    told = []
+    monkeypatch.setattr(conf.log, "warning", lambda *words: told.append(words))
+    conf.finish_page(None, "page", "page.html", {"body": picture}, None)
+    assert len(told) == said
 
 
 def test_our_own_colours_stand_out_from_the_page():
@@ -524,31 +172,237 @@ def test_our_own_colours_stand_out_from_the_page():
             assert contrast(colour, page) >= 4.5, (colour, rule)
 
 
-def test_a_vendored_file_that_was_changed_is_had_again(tmp_path, monkeypatch):
-    vendor.fetch(tmp_path)
-    assert vendor.missing(tmp_path) == []
-    (tmp_path / "widgets/embed.js").write_text("alert(1)")
-    assert vendor.missing(tmp_path) == ["widgets/embed.js"]
-    vendor.fetch(tmp_path)
-    assert vendor.missing(tmp_path) == []
-    assert "Jupyter" in (tmp_path / "widgets/LICENSE").read_text()
+# -- labs ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_of_another_digest_is_not_used(tmp_path, monkeypatch):
-    (key, files), *_ = vendor.PACKAGES.items()
-    wrong = {place: (member, "0" * 64) for place, (member, _) in files.items()}
-    monkeypatch.setattr(vendor, "PACKAGES", {key: wrong})
-    with pytest.raises(ValueError, match="expected 0000"):
-        vendor.fetch(tmp_path)
-    assert not list(tmp_path.rglob("*.js"))
+def test_a_lab_can_be_downloaded_its_solutions_and_bookkeeping_are_folded_and_its_claims_are_linked(built_book):
+    for lab in catalogue.labs(ROOT / "labs"):
+        page = Page(built_book / f"_generated/labs/{lab.name}.html")
+        for suffix in (".ipynb", ".py"):
+            (link,) = (link for link in page.links if link.endswith(f"/{lab.name}{suffix}"))
+            assert (page.path.parent / link).read_bytes() == lab.path.with_suffix(suffix).read_bytes()
+        assert not [link for link in page.links if "mybinder" in link or "colab" in link or "kaggle" in link]
+        text = page.path.read_text()
+        assert "lpips: trying" not in text and "injected-parameters" not in text
+        folded = [fold for fold in re.findall(r"<summary[^>]*>(.*?)</summary>", text, re.DOTALL)]
+        assert any("Show the code" in fold for fold in folded), lab.name
+        assert ('# %% tags=["solution"]' in lab.path.read_text()) <= any("Show the solution" in f for f in folded)
 
 
-def test_without_npm_and_network_it_says_what_follows_in_words(tmp_path, monkeypatch, capsys):
-    def offline(*_):
-        raise RuntimeError("npm failed (its registry is out of reach, or lacks this)")
+def test_a_lab_has_its_buttons_where_the_repository_has_an_address_and_says_that_it_was_not_run(tmp_path):
+    (lab, *_) = catalogue.labs(ROOT / "labs")
+    place = launch_buttons.repository(ROOT, {"PRIVLAB_REPOSITORY": "https://github.com/someone/a-fork"})
+    made = pages.page(lab, tmp_path, place)
+    for address in ("mybinder.org/v2/gh/someone", "colab.research.google.com/github/someone", "kaggle.com/kernels"):
+        assert address in made.cells[0].source
+    assert "as it is before it runs" in made.cells[2].source
 
-    monkeypatch.setattr(vendor.downloads, "get", offline)
-    monkeypatch.setattr(sys, "argv", ["vendor.py", "--to", str(tmp_path / "vendor")])
-    assert vendor.main() == 1
-    says = capsys.readouterr().err
-    assert "out of reach" in says and "The book is built all the same" in says and "Traceback" not in says
+
+def test_a_panel_leads_to_the_claims_that_it_names():
+    panel = ledger.show("05")._repr_html_()
+    linked = pages._PAGE.sub(r"LINK \1", panel)
+    assert linked.count("LINK claims/") == panel.count("<code>claims/") == len(papers.claims("05"))
+
+
+@pytest.mark.parametrize(
+    ("source", "folds"),
+    [
+        ('kept = experiments.load("a.b")\nplots.evidence(kept)', True),
+        ('guess = widgets.choose("Which?", ["a", "b"])\nguess', True),
+        ('guess.against("a")', True),
+        ('text("{:.1f} dB", 3)', True),
+        ("leak = observe(model, photo, label)\ndisplay(guess.against(3))", False),
+        ("widgets.explore(desk, noise=(0, 1))", False),
+    ],
+)
+def test_bookkeeping_is_folded_and_what_a_lab_is_about_is_not(source, folds):
+    assert bool(pages._BOOKKEEPING.search(source)) == folds
+
+
+def test_what_goes_deeper_is_a_page_below_its_lab_and_each_leads_to_the_other(built_book):
+    for lab in catalogue.everything(ROOT / "labs"):
+        if lab.goes_deeper:
+            below = Page(built_book / f"_generated/labs/{lab.name}.html")
+            (above,) = (built_book / "_generated/labs").glob(f"{lab.number}_*.html")
+            assert f"../{above.name}" in below.links and f"{lab.name}.html" in Page(above).links
+
+
+# -- the ledger ---------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def sections(built_book: Path) -> dict[str, str]:
+    """Each claim's part of its paper's page."""
+    parts = {}
+    for path in (built_book / "claims").glob("*.html"):
+        for part in path.read_text().split('<section class="privlab-claim" id="')[1:]:
+            parts[part.partition('"')[0]] = part.partition("</section>")[0]
+    return parts
+
+
+def test_the_page_of_each_paper_has_an_anchor_for_each_claim_with_the_ledgers_verdict(built_book):
+    found, judged = sections(built_book), ledger.judgements()
+    assert found.keys() == {j.claim.id for j in judged}
+    for j in judged:
+        part, name = found[j.claim.id], papers.page(j.claim.id)
+        assert (built_book / name.partition("#")[0]).is_file() and name.endswith(f"#{j.claim.id}")
+        icon, said = re.search(r'<span aria-hidden="true">(.)</span> <strong>(.*?)</strong>', part).groups()
+        verdict = f"{j.verdict}, {j.scope}" if j.scope else j.verdict
+        assert icon.strip() and f"{words(said)}, ".startswith(f"{verdict}, ")
+        assert j.claim.statement in words(part) and j.claim.compare in html.unescape(part)
+        for need in j.needs:
+            assert f"{need.text} {need.state}" in words(part), j.claim.id
+
+
+@pytest.mark.parametrize("name", ["koh2024.table5.ssf_small", "lu2022.table1.cifar10_april_over_dlg"])
+def test_a_chart_has_a_dot_for_every_repeat_of_what_the_comparison_is_about(built_book, name):
+    (j,) = (j for j in ledger.judgements() if j.claim.id == name)
+    drawn = re.findall(r'<svg class="privlab-strip"[^>]*role="img".*?</svg>', sections(built_book)[name], re.DOTALL)
+    assert drawn and {one.count("<circle") for one in drawn} == {j.ours[0].n}
+    (experiment,) = j.claim.experiments
+    kept = experiments.load(experiment, j.profile)
+    for one in drawn:
+        text = re.search(r'aria-label="([^:]*): ', one)[1]
+        values = ledger.comparison.value(html.unescape(text), kept.table)
+        dots = [float(dot.replace("−", "-").replace(",", "")) for dot in re.findall(r"<title>(.*?)</title>", one)]
+        assert dots == pytest.approx(sorted(values), rel=0.005, abs=1e-9)
+
+
+def test_the_ledger_has_every_claim_once_with_what_the_menus_ask_for(built_book):
+    page = (built_book / "_generated/ledger.html").read_text()
+    items = {re.search(r'html#([\w.]+)"', item)[1]: item for item in re.findall(r"<li data-.*?</li>", page, re.DOTALL)}
+    judged = ledger.judgements()
+    assert items.keys() == {j.claim.id for j in judged} and page.count("<li data-") == len(judged)
+    for j in judged:
+        said = words(items[j.claim.id])
+        assert said.index(j.verdict) < said.index(j.claim.statement), j.claim.id
+        assert f'data-lab="{j.claim.lab}" data-verdict="{j.verdict}"' in items[j.claim.id]
+    for name in ("paper", "lab", "verdict", "scope"):
+        menu = re.search(rf'<select name="{name}">(.*?)</select>', page)[1]
+        assert {*re.findall(rf'data-{name}="(.*?)"', page)} <= {*re.findall(r"<option>(.*?)</option>", menu)}, name
+
+
+def test_what_a_claim_says_stays_text():
+    nasty, (j, *_) = '"><script>alert(1)</script>\n``````\n# no heading', ledger.judgements("05")
+    claim = dataclasses.replace(j.claim, statement=nasty, where=nasty, printed=nasty, numbers=())
+    page = templates.fill("ledger.md", judged=[dataclasses.replace(j, claim=claim)], retired=[])
+    assert "<script" not in page and page.count("\n``````\n") == 1 and "\n# no heading" not in page
+
+
+def test_every_place_of_the_papers_has_its_claims_or_the_reason_why_there_are_none(built_book):
+    text = words((built_book / "_generated/coverage.html").read_text())
+    for place in papers.places():
+        assert all(" ".join(said.split()) in text for said in (place.shows, *place.claims, place.why_not)), place
+
+
+def test_each_question_has_a_page_with_its_answer_and_its_claims(built_book):
+    for one in ledger.headlines.headlines(ledger.judgements()):
+        page = Page(built_book / f"_generated/holds/{one.question.number:02d}.html")
+        assert words(one.words) in words(page.path.read_text())
+        assert {f"../../{papers.page(j.claim.id)}" for j in one.judgements} <= {*page.links}
+
+
+# -- tables and pictures ------------------------------------------------------------------------------------------------
+
+
+def test_our_own_results_are_those_of_the_evidence(built_book):
+    text = (built_book / "own_results.html").read_text()
+    kept = experiments.load("gradient_inversion.second_order")
+    for name in ("psnr[adam, swin]", "psnr[gauss_newton, vit_std_1]"):
+        assert f"{kept.mean(name):.3g} ± {kept.spread(name):.2g}" in text
+    assert text.count("<table") == 9 and text.count(" repeats at <code") == 9
+
+
+def test_a_benchmark_says_what_was_promised_and_whether_it_holds():
+    machine = dict(device_name="a", cpus=2, torch="2", timm="1")
+    plain = dict(what="w", median=61.0, low=55.0, high=None, n=8, unit="steps", promise="< 70", holds=True, note="n")
+    found = dict(
+        date="2026-11-21", machine=machine, rows=[plain, plain | dict(median=None, holds=None, date="2026-11-22")]
+    )
+    lines = benchmarks._bench(found).splitlines()
+    assert lines[-2] == "| w | 61 steps | 55 to never | 8 | < 70: holds | n |"
+    assert lines[-1] == "| w | never | 55 to never | 8 | < 70: not decided | n; of 2026-11-22 |"
+
+
+def test_benchmarks_has_a_table_for_every_committed_measurement(built_book):
+    named = {path.stem.removeprefix("bench_") for path in (ROOT / "book/baselines").glob("bench_*.json")}
+    assert {*re.findall(r"_generated/parts/(\w+)\.md", (ROOT / "book/benchmarks.md").read_text())} == named | {"soak"}
+    runs = json.loads((ROOT / "book/baselines/soak.json").read_text())["rounds"]
+    assert f"{runs} rounds" in (built_book / "benchmarks.html").read_text()
+
+
+def test_the_cat_on_the_front_page_is_the_evidences(built_book):
+    strip = pictures.load("april_closed_form.solved", "class", 0, "picture[photograph_arch_a_batch_2_batch_4_arch_b]")
+    for name, tile in (("photograph", 0), ("computed", 1)):
+        with Image.open(ROOT / f"book/_static/front/{name}.png") as image:
+            assert (np.array(image)[..., :3] == strip[:, 32 * tile : 32 * (tile + 1)]).all()
+    labs = {Path(link).name[:2] for link in Page(built_book / "index.html").links if "/labs/" in link}
+    assert labs >= {"00", "01", "03", "04", "11"}  # the first of each threat model
+    assert sum(path.stat().st_size for path in (ROOT / "book/_static/front").iterdir()) < 100_000
+
+
+# -- the package --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def documented(built_book):
+    text = "".join(path.read_text() for path in (built_book / "_generated/api").glob("*.html"))
+    return {*re.findall(r'\bid="(?:module-)?(privlab[\w.]*)"', text)}
+
+
+LISTED = re.findall(r"^   (privlab[\w.]*)$", (ROOT / "book/reference.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("door", LISTED)
+def test_the_reference_has_every_name_at_every_door(documented, door):
+    module = import_module(door)
+    assert not [name for name in getattr(module, "__all__", ()) if f"{door}.{name}" not in documented]
+
+
+def test_every_door_is_in_the_reference_or_stands_at_one_that_is(documented):
+    for stub in (ROOT / "privlab").glob("**/__init__.pyi"):
+        assert ".".join(stub.relative_to(ROOT).parent.parts) in {
+            *documented,
+            "privlab.attacks",
+            "privlab.teaching.marking",
+        }
+
+
+def test_a_docstring_reads_in_the_reference_as_it_was_meant(built_book):
+    text = (built_book / "_generated/api/privlab.metrics.html").read_text()
+    (entry,) = re.findall(r'<dt[^>]*id="privlab.metrics.compare">.*?</dd></dl>', text, re.DOTALL)
+    assert re.search(r"<li><p><strong>images, truth</strong>: ?\(batch, channels, height, width\)", entry)
+    assert "<p>Raises ValueError as the metrics do.</p>" in entry
+    assert f'id="{privlab.__name__}.audit"' in (built_book / "reference.html").read_text()
+
+
+def test_a_docstring_becomes_paragraphs_arguments_and_formulas():
+    text = """A line with a *word*, a product a * b and x_.
+
+    size: of it.  kind: "soft"; see `load`
+        and `k >= 1`.
+    Raises ValueError for more.
+
+        G^T X
+    """
+    assert docstrings.rst(text) == [
+        *["\\ A line with a *word*, a product a \\* b and x\\_.", ""],
+        *["* **size**: \\ of it.", ""],
+        *['* **kind**: \\ "soft"; see \\ `load`\\  and \\ ``k >= 1``\\ .', ""],
+        *["\\ Raises ValueError for more.", ""],
+        *["::", "", "    G^T X", ""],
+    ]
+
+
+def test_the_house_draws_every_room_and_the_reference_has_it():
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    rooms = [room.strip() for floor in contract["layers"] for room in floor.split("|") if room != "__main__"]
+    shown = re.findall(r'class="name">(\w+)<', (ROOT / "book/_static/drawings/rooms.svg").read_text())
+    assert shown == rooms, "from the top, as they stand on each other"
+    listed = (ROOT / "book/reference.md").read_text()
+    for room in rooms:
+        assert f"   privlab.{room}" in listed or room == "course", room
+    for drawing in ("rooms", "gradient"):
+        text = (ROOT / f"book/_static/drawings/{drawing}.svg").read_text()
+        (alt,) = re.findall(r'role="img" aria-label="(.*?)"', text)
+        assert all(word in alt for word in re.findall(r'class="name">([\w.]+)<', text)), drawing
