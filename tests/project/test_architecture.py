@@ -121,7 +121,7 @@ def test_no_text_names_a_module_that_is_gone():
     gone = papers.entries("claims", ROOT / "book/evidence/retired.yaml")
     claims = {claim.id for claim in papers.claims()} | gone.keys()
     made_up = re.compile(
-        r"privlab\.(git|record|run|audit|py|invented|ours|even|defences\.nothing|attacks\.gradient_inversion\.even|notebook\.exercises\.lab_)"
+        r"privlab\.(git|record|run|audit|py|invented|ours|even|defences\.nothing|attacks\.gradient_inversion\.even|(notebook\.exercises|course)\.lab_)"
     )
     lost = []
     for name, text in texts():
