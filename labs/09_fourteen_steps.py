@@ -404,9 +404,9 @@ text(
     "{:+.1f} dB) and of fewer activations (step 10, {:+.1f} dB). Where the leak "
     "opens depends on size and search: in our small networks, with calibrated "
     "weights, GELU brings {:+.1f} dB, and {:.0%} of the {:.1f} dB from step 8 to 14 "
-    "come at steps 13 and 14 (downsampling between the stages, layer scale). Of the "
-    "other jumps that the paper names, patches (step 4) bring {:+.1f} dB, where it "
-    "prints 2.4; LayerNorm (step 12) is compared here with no norm at all.",
+    "come at steps 13 and 14 (downsampling between the stages, layer scale); patches "
+    "(step 4) bring {:+.1f} dB, where the paper prints 2.4, and LayerNorm (step 12) is "
+    "compared here with no norm at all.",
     *(full.mean("psnr[step_14] - psnr[step_1]"), len(full), *change_of.values()),
     kept.mean(rise.format(8, 9)),
     kept.mean(rise.format(12, 14)) / kept.mean(rise.format(8, 14)),

@@ -237,8 +237,8 @@ display(adds.against("not all near 0" if abs(both[largest]) > 1 else "all near 0
 text(
     "With n = {} at {}, *{}* brings the attacker most, {:+.1f} dB on average. The "
     "largest interaction is that of *{}* with *{}*, {:+.1f} dB. Where LayerNorm is on, "
-    "some of these searches end below a grey picture; an interaction with *norm* may be "
-    "no more than that. A table that changes one design at a time, on one network, "
+    "some of these searches end below a grey picture; an interaction with *norm* may "
+    "be no more than that. A table that changes one design at a time, on one network, "
     "shows no interaction.",
     len(shown),
     shown.size,
@@ -334,10 +334,9 @@ plots.evidence(kept_free, mine_free, rows, xlabel=label, log=True)
 # %%
 text(
     "Of four switches, *{}* brings the attacker most, on average {:+.1f} dB of "
-    "PSNR (n = {} at {}). Single effects {}, as interactions reach {:+.1f} dB, "
-    "and a switch such as *stem* is itself more than one change. Where LayerNorm is on, "
-    "some searches end below a grey picture, so interactions with it may be no more "
-    "than that.",
+    "PSNR (n = {} at {}). Single effects {}, as interactions reach {:+.1f} dB "
+    "(those with *norm* may say less, as some searches behind LayerNorm end below a "
+    "grey picture), and a switch such as *stem* is itself more than one change.",
     most,
     effects[most],
     len(shown),

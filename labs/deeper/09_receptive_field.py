@@ -238,9 +238,9 @@ display(
         "Patches change the PSNR by {:+.1f} dB, and in {} of {} repeats they help. The "
         "new stem changes it by {:+.1f} dB, and helps in {}. All networks here have "
         "the paper's single weight, and no picture is clearly better than the mean "
-        "photograph. In the paper's networks, as we read them, searched for long, patches "
-        "and all that comes along change the PSNR by {:+.1f} dB, where the paper prints "
-        "+2.4.",
+        "photograph. In the paper's networks, as we read them, searched for long, "
+        "patches and all that comes along change the PSNR by {:+.1f} dB, where the "
+        "paper prints +2.4.",
         *(kept_map.mean(rows["patches"]), more, n),
         *(kept_map.mean(rows["new stem"]), counts["new stem"]),
         full.mean("psnr[step_4] - psnr[step_3]"),

@@ -31,7 +31,20 @@ from privlab.ledger.evidence import SIZES, Registration
 from privlab.ledger.figures import Figure
 from privlab.ledger.papers import Claim
 
-__all__ = ["SCOPES", "VERDICTS", "Judgement", "Need", "Shelf", "Try", "breaks", "judge", "judgements", "scope", "tries"]
+__all__ = [
+    "SCOPES",
+    "VERDICTS",
+    "Judgement",
+    "Need",
+    "Shelf",
+    "Try",
+    "breaks",
+    "judge",
+    "judge_by",
+    "judgements",
+    "scope",
+    "tries",
+]
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
 NOT_TESTED, MEASURING = "not tested", "measuring"
@@ -154,7 +167,7 @@ def judge(claim: Claim, shelf: Shelf | None = None) -> Judgement:
         nothing = f"nothing is registered of {' and '.join(claim.experiments)} yet"
         why = "; ".join(lacks for _, lacks in waiting) or nothing
         return Judgement(claim, waiting[0][0] if waiting else "", MEASURING, why)
-    first, *others = (_judged(claim, one) for one in complete)
+    first, *others = (judge_by(claim, one) for one in complete)
     beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in others] + [f"to come: {lacks}" for _, lacks in waiting]
     return replace(first, beside=tuple(beside))
 
@@ -193,7 +206,7 @@ def _lacks(claim: Claim, one: Try) -> str:
     return f"{first}{more} not measured at {one.entries[0].size}" if missing else ""
 
 
-def _judged(claim: Claim, one: Try) -> Judgement:
+def judge_by(claim: Claim, one: Try) -> Judgement:
     """A claim judged by one complete try."""
     own = all(entry.own for entry in one.entries)
     made = Judgement(

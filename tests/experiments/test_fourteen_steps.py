@@ -89,6 +89,6 @@ def test_a_strip_has_rows_and_columns():
 def test_the_steps_of_every_size_are_those_that_the_claims_speak_of(size):
     chosen = experiments.find("fourteen_steps.steps").size(size).settings["chosen"]
     names = {f"{metric}[step_{n}]" for metric in ("psnr", "mse", "ssim", "lpips") for n in chosen}
-    claims = [c for c in papers.claims("09") if c.experiments == ("fourteen_steps.steps",)]
+    claims = [c for c in papers.claims("09") if c.experiments == ["fourteen_steps.steps"]]
     asked = {name for c in claims for text in (c.compare, *c.needs) for name in grammar.parse(text).names}
     assert len(claims) > 10 and {n for n in asked if n.count(",") == 0} <= names and set(chosen) <= set(morph.STEPS)

@@ -10,7 +10,7 @@ from privlab.ledger import papers
 def test_the_closed_form_is_far_above_the_mean_of_the_others():
     values = dict(start_here.closed_form(0, "smoke"))
     (claim,) = papers.claims("00")
-    assert claim.experiments == ("start_here.closed_form",)
+    assert claim.experiments == ["start_here.closed_form"]
     photos = data.load("imagenet_samples")
     pictures = torch.cat([photos.one(i, size=224)[0] for i in range(20)])
     others = metrics.psnr(pictures[1:].mean(0, keepdim=True), pictures[:1]).item()

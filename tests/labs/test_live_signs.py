@@ -79,20 +79,16 @@ def held(lab, experiment):
     """The comparison of a lab that its live experiment is held against; None where the evidence at class decides none."""
     shelf, decided = evidence(), []
     for claim in papers.claims(lab):
-        if claim.experiments == (experiment,) and "abs(" not in claim.compare:  # "alike" has no sign
-            at_class = [j for j in judging.tries(claim, shelf)[0] if j.profile == "class"]
-            if (
-                at_class
-                and at_class[0].p is not None
-                and at_class[0].verdict in (judging.REPRODUCED, judging.NOT_REPRODUCED)
-            ):
-                decided.append(at_class[0])
+        if [*claim.experiments] == [experiment] and "abs(" not in claim.compare:  # "alike" has no sign
+            for one in [one for one in judging.tries(claim, shelf)[0] if one.entries[0].size == "class"][:1]:
+                judged = judging.judge_by(claim, one)
+                if judged.p is not None and judged.verdict in (judging.REPRODUCED, judging.NOT_REPRODUCED):
+                    decided.append((judged, one.tables[0]))
     if not decided:
         return None
-    best = min(decided, key=lambda j: (j.claim.headline is None, j.exploratory, j.p))
-    values = {name: sample.values for name, sample in judging.repeats(best.claim, "class", shelf).items()}
+    best, values = min(decided, key=lambda d: (d[0].claim.headline is None, d[0].exploratory, d[0].p))
     every = Held(best.claim, best.verdict, np.zeros(0))
-    return Held(best.claim, best.verdict, ~every.is_met(values))
+    return Held(best.claim, best.verdict, ~np.asarray(every.is_met(values)))
 
 
 @cache
