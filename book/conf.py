@@ -89,9 +89,8 @@ def write_pages(app: Sphinx) -> None:
         run = next((run for run in runs if static_pages.executed(lab, run)), runs[-1])
         nbformat.write(pages.page(lab, run, place, below), generated / "labs" / f"{lab.name}.ipynb")
     judged = ledger.judgements()
-    names = {lab.number: lab.name for lab in shelf if not lab.goes_deeper}
     texts = {
-        "parts/findings": findings_page.page(judged, names),
+        "parts/findings": findings_page.page(judged, {lab.number: lab.name for lab in shelf if not lab.goes_deeper}),
         **dict(ledger_pages.pages(judged)),
         **{f"parts/{name}": text for name, text in benchmarks.tables(BOOK / "baselines")},
     }
@@ -115,5 +114,6 @@ def setup(app: Sphinx) -> None:
         app.config.html_theme_options["announcement"] = "Built without MathJax: formulas stand here as TeX."
     app.connect("builder-inited", write_pages, priority=100)  # before autosummary looks for pages that list something
     app.connect("autodoc-process-docstring", docstrings.process)
+    app.connect("autodoc-process-signature", docstrings.signature)
     app.connect("html-page-context", finish_page)
     app.connect("html-collect-pages", claim_pages.collect)

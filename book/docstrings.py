@@ -16,6 +16,11 @@ def process(app: object, what: str, name: str, value: object, options: object, l
     lines[:] = rst("\n".join(lines))
 
 
+def signature(app: object, what: str, name: str, value: object, options: object, shown: str, returned: str) -> object:
+    """Sphinx's autodoc-process-signature: a default that is no code, such as <factory>, is shown as three dots."""
+    return (re.sub(r"<[^<>]*>", "...", shown), returned) if shown else None
+
+
 def rst(text: str) -> list[str]:
     """The lines for Sphinx. A line, or what follows two spaces, is an argument where it begins with a name and a colon."""
     lines: list[str] = []

@@ -30,7 +30,7 @@ def pages(judged: Sequence[Judgement]) -> Iterator[tuple[str, str]]:
 
 def coverage(places: Sequence[Place], judged: Sequence[Judgement]) -> str:
     """A table a paper: the claims about each place with their verdicts, or why nothing of it is tested."""
-    ours = {j.claim.id: j for j in judged if j.claim.paper != "privlab"}
+    ours = [j for j in judged if j.claim.paper != "privlab"]
     listed = {name for place in places for name in place.claims}
-    alone = [j for name, j in ours.items() if name not in listed]
-    return templates.fill("coverage.md", places=places, judged=[*ours.values()], alone=alone)
+    alone = [j for j in ours if j.claim.id not in listed]
+    return templates.fill("coverage.md", places=places, judged=ours, alone=alone)

@@ -27,8 +27,7 @@ def page(
 ) -> NotebookNode:
     """A lab, or what goes deeper, for readers: solutions and bookkeeping folded away, no traces of the runner.
 
-    place: the repository, for the buttons.
-    deeper: what goes deeper into this lab; it is listed at the end of the page, and so below the lab in the table of contents.
+    place: the repository, for the buttons.  deeper: what goes deeper into this lab, listed at the end of the page.
     """
     made = static_pages.executed(lab, run)
     was_run, made = made is not None, made or pairing.notebook(lab.path)
@@ -62,10 +61,7 @@ def _fold(cell: NotebookNode, tag: str, what: str) -> None:
 
 
 def _for_a_page(notebook: NotebookNode, root: str) -> None:
-    """Pictures become WebP, where that is shorter; where a panel of the ledger names a page of the book, a link leads there.
-
-    root: of the book, as seen from the lab's page.
-    """
+    """Pictures become WebP, where that is shorter; a page that a panel of the ledger names gets a link.  root: of the book, from here."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for cell in cells:
         cell.outputs = [output for output in cell.outputs if not _FETCHED.fullmatch(output.get("text", ""))]
