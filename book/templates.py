@@ -14,7 +14,6 @@ from markupsafe import Markup, escape
 from privlab.ledger import headlines, panel, papers, report
 from privlab.ledger.judging import SCOPES, VERDICTS, Judgement
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*\[[^\]]*\]")
 _ID = re.compile(r"\w+(\.\w+){2,}")
 
 
@@ -25,7 +24,7 @@ def link(j: Judgement, root: str = "../", shown: str = "") -> Markup:
 
 def names(text: str, ids: Container[str] = ()) -> Markup:
     """A text with each name of a measured value as code, and each id of a claim as a link, for a page beside those of claims."""
-    escaped = _NAME.sub(r"<code>\g<0></code>", str(escape(text)))
+    escaped = re.sub(r"[a-z][a-z0-9_]*\[[^\]]*\]", r"<code>\g<0></code>", str(escape(text)))
     to = '<a href="../{}"><code>{}</code></a>'
     return Markup(_ID.sub(lambda m: to.format(papers.page(m[0]), m[0]) if m[0] in ids else m[0], escaped))
 
