@@ -18,7 +18,7 @@ def process(app: object, what: str, name: str, value: object, options: object, l
 
 def signature(app: object, what: str, name: str, value: object, options: object, shown: str, returned: str) -> object:
     """Sphinx's autodoc-process-signature: of a class, a default that is no code, such as <factory>, is shown as three dots."""
-    short = re.sub(r"<[^<>]*>", "...", re.sub(r"~(?:\w+\.)*", "", shown or ""))
+    short = re.sub(r"<[^<>]*>", "...", (shown or "").replace("~", ""))
     return (short, returned) if what == "class" and shown else None
 
 
