@@ -12,7 +12,8 @@ import torch
 
 from privlab.experiments import find, names
 from privlab.experiments.measuring import row
-from privlab.ledger import canaries, evidence
+from privlab.ledger import evidence
+from privlab.runner import canaries
 
 
 @pytest.fixture(scope="module")

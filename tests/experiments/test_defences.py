@@ -29,7 +29,7 @@ def numbers(experiment, **settings):
 
 
 def uncovered(experiment, values):
-    names = {
+    asked = {
         name
         for claim in papers.claims("13")
         if experiment.name in claim.experiments
@@ -37,7 +37,7 @@ def uncovered(experiment, values):
         for name in names(text)
     }
     other = ("task_acc", "auc") if experiment is defences.one_update else ("psnr",)
-    return sorted(name for name in names - values.keys() if len(values) and not name.startswith(other))
+    return sorted(name for name in asked - values.keys() if len(values) and not name.startswith(other))
 
 
 def test_repeats_have_their_own_photograph_and_weights():

@@ -8,7 +8,7 @@ from privlab.attacks.gradient_inversion import objectives
 from privlab.experiments import fourteen_steps, pictures
 from privlab.experiments.designs import Search
 from privlab.leak import Leak
-from privlab.ledger import grammar, papers
+from privlab.ledger import comparison, papers
 from privlab.models import morph
 
 TINY = dict(attack="annealed", width=0.1, depths=[1, 1, 1, 1], public=1)
@@ -90,5 +90,5 @@ def test_the_steps_of_every_size_are_those_that_the_claims_speak_of(size):
     chosen = experiments.find("fourteen_steps.steps").size(size).settings["chosen"]
     names = {f"{metric}[step_{n}]" for metric in ("psnr", "mse", "ssim", "lpips") for n in chosen}
     claims = [c for c in papers.claims("09") if c.experiments == ["fourteen_steps.steps"]]
-    asked = {name for c in claims for text in (c.compare, *c.needs) for name in grammar.parse(text).names}
+    asked = {name for c in claims for name in comparison.names(c.compare, *c.needs)}
     assert len(claims) > 10 and {n for n in asked if n.count(",") == 0} <= names and set(chosen) <= set(morph.STEPS)

@@ -67,7 +67,7 @@ def test_an_unknown_name_has_a_nearest(walk):
         experiments.find(f"{MODULE}.walks")
     with pytest.raises(ValueError, match="can be measured at smoke, class"):
         walk.digest("paper")
-    with pytest.raises(ValueError, match="size='banana'; try one of smoke, class"):
+    with pytest.raises(ValueError, match="size='banana' is not a size; Known: smoke, class"):
         experiments.run(walk.name, "banana")
 
 

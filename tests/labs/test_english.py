@@ -33,7 +33,7 @@ def prose(text):
     for line in re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).splitlines():
         if line.lstrip().startswith("```"):
             fence = line if fence is None else None
-        elif fence is None or "{" in fence:
+        elif fence is None or ("{" in fence and "{code-cell}" not in fence):
             kept.append(line)
     text = re.sub(r"<code>.*?</code>|`[^`\n]*`|<[^>]+>", " ", "\n".join(kept), flags=re.DOTALL)
     return re.sub(r"\]\([^)]*\)", "]", text)

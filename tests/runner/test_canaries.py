@@ -69,7 +69,7 @@ def test_a_run_is_held_against_the_committed_line_of_its_protocol(tmp_path):
     evidence.append("lab.other", "smoke", repeat({"psnr[b]": 31.0}), run / "live/deeper/05_more")
     compared, moves = canaries.moves(run, [identity("psnr[a] > 29"), identity("psnr[a] > psnr[b]")], book)
     assert compared == 1 and list(map(str, moves)) == [
-        "identity: lu2022.x, fails in 1 of 1 pairs of repeats (claims/lu2022.x.html in the book)",
+        "identity: lu2022.x, fails in 1 of 1 pairs of repeats (claims/lu2022.html#lu2022.x in the book)",
         "canary: lab.other, repeat 0 of this protocol has no committed line",
     ]
     # an identity that asks for more than smoke can show is broken by the committed line too, and did not move

@@ -143,7 +143,7 @@ def test_lomma_goes_to_a_worker_with_its_students(fleets, here, tmp_path_factory
 
 
 def test_what_was_not_made_is_not_there(fleets, prior, here):
-    with pytest.raises(FileNotFoundError, match=r"model_inversion/\w+: not complete, holds nothing"):
+    with pytest.raises(FileNotFoundError, match=r"model_inversion/\w+/found\.safetensors cannot be read"):
         _ = four_cases(fleets, prior)[0].result
 
 
