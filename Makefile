@@ -13,7 +13,7 @@ READY   := $(VENV)/.ready
 
 help:
 	@echo "make run    execute the labs on real images and judge the papers' claims (PROFILE=smoke|class|night|gpu|paper, JOBS=2, LABS='00 05', DEEPER=1 for labs/deeper too)"
-	@echo "make test   lint, types, contracts between modules, the tests of the package, each lab once (15 minutes after make run, else 20)"
+	@echo "make test   lint, types, contracts between modules, the tests of the package, each lab once (10 minutes after make run, else 15)"
 	@echo "make check  that and one test of each slow kind, such as a lab in a browser: what CI runs (half an hour)"
 	@echo "make weekly all of that kind, and a soak of three rounds (two hours)"
 	@echo "make lab    open the labs without their solutions in JupyterLab (loopback only, with a token; SOLUTIONS=1 with them, ROOT=1 as root)"
