@@ -236,9 +236,8 @@ largest = max(both, key=lambda pair: abs(both[pair]))
 display(adds.against("not all near 0" if abs(both[largest]) > 1 else "all near 0"))
 text(
     "With n = {} at {}, *{}* brings the attacker most, {:+.1f} dB on average. The "
-    "largest interaction is that of *{}* with *{}*, {:+.1f} dB. Where LayerNorm is on, "
-    "some of these searches end below a grey picture; an interaction with *norm* may "
-    "be no more than that. A table that changes one design at a time, on one network, "
+    "largest interaction is that of *{}* with *{}*, {:+.1f} dB. Every average here has "
+    "settings with LayerNorm in it, and some of these end below a grey picture. A table that changes one design at a time, on one network, "
     "shows no interaction.",
     len(shown),
     shown.size,
@@ -335,8 +334,8 @@ plots.evidence(kept_free, mine_free, rows, xlabel=label, log=True)
 text(
     "Of four switches, *{}* brings the attacker most, on average {:+.1f} dB of "
     "PSNR (n = {} at {}). Single effects {}, as interactions reach {:+.1f} dB "
-    "(those with *norm* may say less, as some searches behind LayerNorm end below a "
-    "grey picture), and a switch such as *stem* is itself more than one change.",
+    "(in all averages are settings with LayerNorm, some of which end below a grey "
+    "picture), and a switch such as *stem* is itself more than one change.",
     most,
     effects[most],
     len(shown),

@@ -512,8 +512,9 @@ text(
     " {:.0f}; but the judge learned from the victim's photographs, too. What skips add"
     " depends on the network: cut at all stages, our ResNet gives away {:.0f}, and a"
     " whole one, stopped where it is as accurate, {:.0f}; cut at the last stage alone"
-    " it saves {:.0f}; with 34 layers, and in a DenseNet, each cut saves some, but"
-    " these networks know far fewer people, and with 10 none does.",
+    " it saves {:.0f}; with 34 layers, and in a DenseNet, each cut saves some, but the"
+    " cut networks know fewer people, most of them far fewer; with 10 none certainly"
+    " does.",
     *(kept.mean(f"attacc[orl, {name}]") for name in said),
     kept.mean("attacc_if_stopped[orl, resnet, none_left]"),
     kept.mean("attacc_if_stopped[orl, resnet, skip_4] - attacc[orl, resnet, skip_4]"),

@@ -457,12 +457,12 @@ shown += [("resnet_shallow", "bido"), ("resnet_wide", "bido"), ("resnet", "tts")
 kept_back = [less(net, kind) for net, kind in shown]
 knows = [f"acc[orl, resnet_deep, {k}]" for k in ("none", "rolss", "rolss_plus", "tts")]
 text(
-    "It depends on the network: with 34 layers the cuts keep more than stopping"
-    " earlier does (of 100 faces RoLSS {:.0f}, RoLSS+ {:.0f} and TTS {:.0f}; BiDO"
-    " {:.0f}), but of 100 people the whole network names {:.0f}, and with these three"
-    " {:.0f}, {:.0f} and {:.0f}; with ten layers, and in wide ones, BiDO keeps {:.0f}"
-    " and {:.0f}, and no cut certainly anything; in the ResNet of this lab TTS keeps"
-    " most, {:.0f}. More tends to come out of a network that knows the people better:"
+    "It depends on the network: with 34 layers RoLSS, RoLSS+ and TTS keep more than"
+    " stopping earlier does ({:.0f}, {:.0f} and {:.0f} of 100 faces; BiDO {:.0f}), but"
+    " of 100 people the whole network names {:.0f}, and with these three {:.0f},"
+    " {:.0f} and {:.0f}; with ten layers, and in wide ones, BiDO keeps {:.0f} and"
+    " {:.0f}, no cut certainly keeps anything, and with ten layers RoLSS+, SSF and TTS"
+    " give more away; in the ResNet of this lab TTS keeps most, {:.0f}. More tends to come out of a network that knows the people better:"
     " {:.0f} of 100 faces after a few epochs, and {:.0f} in a VGG.",
     *(kept.mean(name) if name in kept else np.nan for name in kept_back[:4]),
     *(kept.mean(name) if name in kept else np.nan for name in knows),
