@@ -155,7 +155,8 @@ text(
     "of {} photographs; the mean difference is {:+.1f} dB. In the paper it is {:+.1f} "
     "dB. With your stronger search, on your photograph, it is {:+.1f} dB. The part in "
     "which the experiment's search finds most is {}: {:+.1f} dB against all gradients; "
-    "on average none reaches 17 dB, so no order of parts follows. For your search the order is {}, by SSIM.",
+    "on average no picture comes back from any, so no order of parts follows. For your "
+    "search the order is {}, by SSIM.",
     kept.above(gap, 0),
     len(kept),
     shown.mean(gap),

@@ -237,8 +237,8 @@ display(adds.against("not all near 0" if abs(both[largest]) > 1 else "all near 0
 text(
     "With n = {} at {}, *{}* brings the attacker most, {:+.1f} dB on average. The "
     "largest interaction is that of *{}* with *{}*, {:+.1f} dB. Every average here has "
-    "settings with LayerNorm in it, and some of these end below a grey picture. A table that changes one design at a time, on one network, "
-    "shows no interaction.",
+    "settings with LayerNorm in it, and some of these end below a grey picture. A "
+    "table that changes one design at a time, on one network, shows no interaction.",
     len(shown),
     shown.size,
     most,
