@@ -11,11 +11,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing import current_process
 from typing import Any
 
+import psutil
 from joblib import Parallel, delayed, parallel_config
 from tqdm.auto import tqdm
 
@@ -142,13 +143,15 @@ def reach(address: str, gpu: bool = False) -> Any:
 def _near(jobs: int, gpu: bool, calls: Sequence[tuple]) -> Iterator[Outcome]:
     """In processes of this machine, which are kept for a minute: a lab trains, attacks, and trains again."""
     about = (os.getpid(), gpu, dict(os.environ), os.getcwd())  # where one is another, joblib starts other processes
-    with parallel_config("loky", inner_max_num_threads=1, idle_worker_timeout=60, initializer=_begin, initargs=about):
+    with parallel_config(
+        "loky", inner_max_num_threads=1, idle_worker_timeout=60, initializer=begin_worker, initargs=about
+    ):
         work = Parallel(jobs, batch_size=1, return_as="generator_unordered")
         yield from work(delayed(_attempt)(*call) for call in calls)
 
 
-def _begin(parent: int, gpu: bool, *_: object) -> None:
-    """A process begins: it takes a GPU, in turn, and ends with the one that has started it."""
+def begin_worker(parent: int, gpu: bool, *_: object) -> None:
+    """A process of loky begins: it takes a GPU, in turn, and ends with the one that has started it, and all that it has started with it."""
     if gpu:
         import torch
 
@@ -159,6 +162,9 @@ def _begin(parent: int, gpu: bool, *_: object) -> None:
 def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     os._exit(1)
 
 

@@ -12,18 +12,16 @@ import json
 import os
 import platform
 import re
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 from joblib import Parallel, delayed, parallel_config
 from tqdm import tqdm
 
-from privlab.compute import machine
+from privlab.compute import machine, tasks
 from privlab.compute.atomic import write_atomic
 from privlab.runner import catalogue
 from privlab.runner.catalogue import Lab
@@ -127,8 +125,9 @@ def run(plan: Plan) -> dict[str, Result]:
             kept[lab.name] = result
             print(f"{lab.name}  not run again: it is complete in {plan.out}")
     todo = [lab for lab in plan.labs if not kept[lab.name]]
-    calls = (delayed(_one)(plan, lab, os.getpid()) for lab in todo)
-    with parallel_config("loky", inner_max_num_threads=plan.threads):
+    calls = (delayed(_one)(plan, lab) for lab in todo)
+    about = dict(initializer=tasks.begin_worker, initargs=(os.getpid(), False))  # labs end with us, however we end
+    with parallel_config("loky", inner_max_num_threads=plan.threads, **about):
         done = Parallel(n_jobs=plan.at_once, return_as="generator_unordered", batch_size=1)(calls)
         for result in tqdm(done, total=len(todo), unit="lab", disable=None):
             kept[result["lab"]] = result
@@ -148,12 +147,10 @@ def saved(plan: Plan, lab: Lab) -> Result | None:
     return result if fits and (plan.out / f"{lab.name}.ipynb").exists() else None
 
 
-def _one(plan: Plan, lab: Lab, runner: int) -> Result:
-    """Run one lab, and write its result.  runner: the process that asked; its labs end with it, however it ends."""
+def _one(plan: Plan, lab: Lab) -> Result:
+    """Run one lab, and write its result."""
     from privlab.runner import execution  # in the worker
 
-    if runner != os.getpid():
-        threading.Thread(target=_follow, args=(runner,), daemon=True).start()
     key, note, notebook = plan.key(lab), plan.out / f"{lab.name}.json", plan.out / f"{lab.name}.ipynb"
     live = plan.out.absolute() / "live" / lab.name  # where experiments leave what they measure in this lab
     note.parent.mkdir(parents=True, exist_ok=True)
@@ -182,14 +179,6 @@ def _one(plan: Plan, lab: Lab, runner: int) -> Result:
     result = {"lab": lab.name, **about, **outcome, **key, "threads": plan.threads}
     write_atomic(note, (json.dumps(result, indent=1) + "\n").encode())
     return result
-
-
-def _follow(runner: int) -> None:
-    while psutil.pid_exists(runner):
-        time.sleep(0.5)
-    for process in psutil.Process().children(recursive=True):
-        process.kill()
-    os._exit(1)
 
 
 def _environment(plan: Plan, live: Path) -> dict[str, str]:
