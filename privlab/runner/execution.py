@@ -96,7 +96,7 @@ def execute(
     probe = _take_probe(done)
     errors = list(_errors(done))
     done.metadata.papermill |= {"input_path": source.name, "output_path": out.name}
-    write_atomic(out, (nbformat.writes(done).rstrip("\n") + "\n").encode())
+    write_atomic(out, pairing.as_bytes(done))
     return {
         "error": errors[0][0] + (f" (and {len(errors) - 1} more)" if errors[1:] else "") if errors else None,
         "traceback": errors[0][1] if errors else None,

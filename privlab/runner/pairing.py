@@ -76,7 +76,12 @@ def _number(lab: NotebookNode) -> None:
 
 def text(source: Path, place: launch_buttons.Repository | None = None) -> str:
     """What the .ipynb beside a lab's source has to hold, byte for byte."""
-    return nbformat.writes(published(source, place)).rstrip("\n") + "\n"
+    return as_bytes(published(source, place)).decode()
+
+
+def as_bytes(notebook: NotebookNode) -> bytes:
+    """A notebook as its file holds it, with one line break at the end."""
+    return (nbformat.writes(notebook).rstrip("\n") + "\n").encode()
 
 
 def _found(folder: Path, suffix: str) -> list[Path]:

@@ -127,7 +127,7 @@ def write(labs: list[Lab], course: Path, sentences: bool = False) -> list[Path]:
 
 
 def _text(lab: Lab, sentences: bool) -> bytes:
-    return (nbformat.writes(sheet(lab.path, sentences)).rstrip("\n") + "\n").encode()
+    return pairing.as_bytes(sheet(lab.path, sentences))
 
 
 def _imports(cells: list[NotebookNode]) -> str:

@@ -71,7 +71,7 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
     for hand_in, note in _one_each(taken):
         made = filled(sheets[hand_in.assignment], hand_in.notebook, theirs.get(hand_in.assignment, set()))
         where = course / "submitted" / hand_in.student / hand_in.assignment
-        text = (nbformat.writes(made).rstrip("\n") + "\n").encode()
+        text = pairing.as_bytes(made)
         new = where / f"{hand_in.assignment}.ipynb"
         if not new.exists() or new.read_bytes() != text:
             make_folder(where)

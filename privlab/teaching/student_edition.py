@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 
 from privlab.compute.atomic import make_folder, write_atomic
@@ -36,7 +35,7 @@ def write(shelf: list[Lab], words: list[str], out: Path, keep: bool = False) -> 
     place = launch_buttons.repository(shelf[0].path.parents[1])
     paths = {out / f"{lab.name}.ipynb": lab for lab in with_deeper(shelf, pick(shelf, words))}
     made = {path: edition(lab.path, place) for path, lab in paths.items() if not (keep and path.exists())}
-    texts = {path: (nbformat.writes(notebook).rstrip("\n") + "\n").encode() for path, (notebook, _) in made.items()}
+    texts = {path: pairing.as_bytes(notebook) for path, (notebook, _) in made.items()}
     if other := [path for path, text in texts.items() if path.exists() and path.read_bytes() != text]:
         raise FileExistsError(
             f"{other[0]} differs from what would be written, so there may be somebody's work in it; nothing was written. "
