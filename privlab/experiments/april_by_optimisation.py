@@ -125,9 +125,6 @@ def step_lengths(repeat: int, steps: int, lengths: list[float], shape: dict[str,
     yield "picture[photograph_and_cells]", tiled([rows])
 
 
-VIT_BASE: dict[str, Any] = dict(image_size=224, patch_size=16, width=768, depth=12, heads=12, num_classes=1000)
-
-
 @experiment(
     data=("cifar10",),
     smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),

@@ -119,8 +119,8 @@ def number(node: ast.expr, values: Mapping[str, Any]) -> Any:
             return -number(x, values)
         case ast.BinOp(left=a, op=op, right=b) if type(op) in ARITHMETIC:
             return ARITHMETIC[type(op)](number(a, values), number(b, values))
-        case ast.Subscript() if NAME.fullmatch(ast.unparse(node)):
-            return values[ast.unparse(node)]
+        case ast.Subscript() if NAME.fullmatch(name := ast.unparse(node)):
+            return values[name]
     expected = "a number, + - * /, metric[key, ...], and min, max, abs alone on their side"
     raise ValueError(f"{ast.unparse(node)!r} is outside of the grammar; expected {expected}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -120,15 +120,6 @@ clinic = some(
 )
 
 # -- an F1 for every value -------------------------------------------------------------------------------------------------
-
-
-def _macro(score: Callable[..., float], **options: Any) -> Callable[[Tensor, Tensor, int], float]:
-    """A score of scikit-learn's, of each value, and their mean, unless options say otherwise."""
-
-    def value(predicted: Tensor, truth: Tensor, values: int) -> float:
-        return score(truth, predicted, **{"labels": range(values), "average": "macro", "zero_division": 0} | options)
-
-    return value
 
 
 CHECKS: dict[str, Check] = {
