@@ -77,7 +77,9 @@ def fan_out(
     bar = tqdm(desc=title, total=len(missing), unit="task", disable=not progress, leave=False)
     with reach(cluster, gpu) if cluster else nullcontext() as client, bar:
         while todo:
-            calls = [(n, task.call, task.arguments, deadline) for n, task in enumerate(todo)]
+            # After a turn in which workers died and nothing was done, one goes alone: it may be what kills the others' workers.
+            turn = todo[:1] if fruitless else todo
+            calls = [(n, task.call, task.arguments, deadline) for n, task in enumerate(turn)]
             died: BrokenProcessPool | None = None
             try:
                 for number, error in _far(client, gpu, calls) if client else _near(jobs, gpu, calls):
@@ -89,12 +91,11 @@ def fan_out(
                     bar.update(error is None)
             except BrokenProcessPool as death:
                 died, deaths = death, deaths + 1
-            # Another goes first, as the first may be what kills workers.
             again = [task for task in (*todo[1:], todo[0]) if not task.finished() and task.name not in raised]
             fruitless = fruitless + 1 if died and len(again) == len(todo) else 0
             if fruitless == PATIENCE:
                 why = f"workers died {PATIENCE} times in a row, as happens when memory runs out; try fewer jobs"
-                raise RuntimeError(f"{again[0].name} is not done: {why}") from died
+                raise RuntimeError(f"{turn[0].name} is not done: {why}") from died
             if todo := again:
                 time.sleep(1)  # another process may be through then, and memory free
     for name, error in raised.items():

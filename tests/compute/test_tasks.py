@@ -77,9 +77,9 @@ def test_what_died_with_its_worker_is_done_again(tmp_path, errands):
 
 
 def test_a_task_that_kills_its_worker_is_given_up_behind_the_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(tasks, "PATIENCE", 1)
+    monkeypatch.setattr(tasks, "PATIENCE", 3)
     deadly = tasks.Task("deadly", os._exit, {"status": 3}, lambda: False)
-    with pytest.raises(RuntimeError, match="deadly is not done: workers died 1 times in a row, .*; try fewer jobs"):
+    with pytest.raises(RuntimeError, match="deadly is not done: workers died 3 times in a row, .*; try fewer jobs"):
         run([*folders(tmp_path, "ab"), deadly])
     assert {*"ab"} == {*os.listdir(tmp_path)}
 
