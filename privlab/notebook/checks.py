@@ -1,7 +1,7 @@
 """Exercise checks that say why an answer is wrong. A check compares behaviour, never text; its hints name the usual mistakes.
 
-Those of lab 04 lie in privlab/course/lab_04/checks.py: CHECKS has them by the names of their exercises; BECAUSE, where a file has it,
-says of an exercise why what is right is right.
+Those of lab 04 lie in privlab/course/lab_04: `CHECKS` of checks.py has them by the names of their exercises, and replies.yaml has those
+that are answered by words or letters, with all that is said of them, and says why what is right is right.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import importlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
-from privlab.notebook.kit import OPEN, Check
+import yaml
+
+from privlab.notebook.kit import OPEN, Check, one, some
 
 COURSE = Path(__file__).parents[1] / "course"
 
@@ -53,17 +55,23 @@ def labs() -> list[str]:
 
 
 def of(lab: str) -> dict[str, Check]:
-    """The checks of one lab, by name; only its own file is loaded, since some need what takes a second to import."""
-    return _file(lab).CHECKS
+    """The checks of one lab, by name; only its own files are loaded, since some need what takes a second to import."""
+    asked = {name: reply for name, reply in _replies(lab).items() if "right" in reply}
+    of_words = {
+        name: (one if isinstance(reply["right"], str) else some)(reply["right"], reply["wrong"])
+        for name, reply in asked.items()
+    }
+    return of_words | importlib.import_module(f"privlab.course.lab_{lab}.checks").CHECKS
 
 
 def because(name: str) -> str:
     """What is said after a right answer to an exercise; "" where nothing is."""
-    return getattr(_file(name[:2]), "BECAUSE", {}).get(name, "")
+    return _replies(name[:2]).get(name, {}).get("because", "")
 
 
-def _file(lab: str) -> ModuleType:
-    return importlib.import_module(f"privlab.course.lab_{lab}.checks")
+def _replies(lab: str) -> dict[str, dict[str, Any]]:
+    file = COURSE / f"lab_{lab}" / "replies.yaml"
+    return yaml.safe_load(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def names() -> list[str]:

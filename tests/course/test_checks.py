@@ -67,10 +67,15 @@ def slips(check):
         yield from ((check, b, a) if callable(b) else (check, a, b) for a, b in held["slips"].items())
 
 
+def tables(lab):
+    """All checks of a lab by name, those that are a part of an exercise, too."""
+    return vars(importlib.import_module(f"privlab.course.lab_{lab}.checks")) | checks.of(lab)
+
+
 TABLES = [
     pytest.param(*row, id=f"{lab}.{name}-{n}")
     for lab in checks.labs()
-    for name, check in vars(importlib.import_module(f"privlab.course.lab_{lab}.checks")).items()
+    for name, check in tables(lab).items()
     for n, row in enumerate(slips(check))
 ]
 

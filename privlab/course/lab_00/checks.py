@@ -9,23 +9,9 @@ import torch
 from privlab import metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import observe
-from privlab.notebook.kit import Check, function, some
+from privlab.notebook.kit import Check, function
 
 MODEL = "Something is missing: the client has it from the server, and it belongs to the model."
-threat = some(
-    {  # the hardest comes last
-        "weights": MODEL,
-        "architecture": MODEL,
-        "gradients": "Something is missing: it is the client's answer.",
-        "preprocessing": "Something is missing: it belongs to the recipe that every client follows.",
-        "batch size": "Something is missing: without it the server could not weigh this client against the others.",
-    },
-    {
-        "images": "Take out 'images': the images never leave the client: that is the promise of federated learning.",
-        "random seed of the client": "Take out 'random seed of the client': what the client drew at random stays on the client.",
-        "value of the loss": "Take out 'value of the loss': the client computes this number and keeps it; only its gradient is sent.",
-    },
-)
 
 BLACK = torch.zeros(1, 3, 4, 4)
 GREY = torch.full((1, 3, 4, 4), 0.1)  # an error that is the same everywhere
@@ -65,23 +51,4 @@ def enough(answer: object) -> Iterator[str]:
         yield f"It works, but '{extra[0]}' is not needed: leave it out and try again."
 
 
-leaflet = some(
-    {
-        "b": "B is false: you computed a photograph from such a gradient, with one linear system. Millions of numbers make this easier, "
-        "not harder.",
-        "c": "C is false: the weights of your model were random, and the photograph came back all the same. The leak is in how the model "
-        "is built.",
-        "d": "D is false: look at the pictures from bfloat16: they are worse, and everybody recognises them.",
-    },
-    {
-        "a": "A is not false: it is true that the photograph itself is not sent. What is sent is enough to compute it, and the leaflet "
-        "keeps quiet about that.",
-        "e": "E is not false: the linear system needs an embedding that is added to each patch. Lab 04 takes models that have none.",
-    },
-)
-
-CHECKS: dict[str, Check] = {"00.threat": threat, "00.psnr": psnr, "00.enough": enough, "00.leaflet": leaflet}
-BECAUSE = {
-    "00.threat": "Model and recipe come from the server, the gradient and the number of images from the client. The value of the loss "
-    "is a number that the client computes on the way to the gradient, and does not send."
-}
+CHECKS: dict[str, Check] = {"00.psnr": psnr, "00.enough": enough}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from privlab.attacks.membership_inference import signals
 from privlab.metrics import roc
-from privlab.notebook.kit import Check, function, number, some
+from privlab.notebook.kit import Check, function, number
 
 _accuracy = number(
     0.6,
@@ -110,23 +110,9 @@ modified_entropy = function(
     rel=1e-4,
 )  # fmt: skip
 
-nobody = some(
-    {
-        "a": "Count people: of every thousand non-members one is accused, and of every thousand members fifty are found. An accusation "
-        "is nearly always right.",
-        "c": "A mean over everybody hides a group about whom the attack is nearly always right.",
-        "f": "A stronger attack may find what this one does not. What was not tried is no evidence of safety.",
-    },
-    {
-        "b": "(b) That is how it should be asked, so that random guessing reaches one half. It says nothing for or against a risk.",
-        "d": "(d) A threshold chosen with the truth makes the attack look *better* than an attacker's. The honest number is lower still.",
-        "e": "(e) Most large networks do. What counts is how much worse they are on other images, and the 55% have this in them already.",
-    },
-)
 
 CHECKS: dict[str, Check] = {
     "01.modified_entropy": modified_entropy,
     "01.whose_threshold": whose_threshold,
     "01.gap_attack": gap_attack,
-    "01.nobody": nobody,
 }

@@ -12,7 +12,7 @@ from torch.distributions import Normal
 
 from privlab import data
 from privlab.attacks.membership_inference import lira, signals
-from privlab.notebook.kit import OPEN, Check, each, function, number, some
+from privlab.notebook.kit import OPEN, Check, each, function, number
 
 # -- the ratio by hand -----------------------------------------------------------------------------------------------------
 
@@ -83,19 +83,6 @@ non_members = each(
     }, "What share of so many non-members are ten?", rel=1e-6),
     ask="Give a pair: how many for one false positive, then how many for ten.",
 )  # fmt: skip
-auditor = some(
-    {
-        "b": "Forty times as many members are found where almost nobody is accused wrongly. Does the AUC, over all patients, show them?",
-        "d": "An answer to a question that the training never asked says little about the training. The mean of two answers is weaker "
-        "then.",
-        "e": "A spread from two margins is too wide or too narrow by chance. The ratio of such Gaussians is mostly noise.",
-    },
-    {
-        "a": "(a) That is the best case for the attacker. The ratio would hardly do better with shadow models of another kind.",
-        "c": "(c) So it must be. A Gaussian that was fitted to the victim itself would know the answer.",
-        "f": "(f) That makes the comparison fair. It speaks neither for the ratio nor against it.",
-    },
-)
 
 # -- four bugs -------------------------------------------------------------------------------------------------------------
 
@@ -232,6 +219,5 @@ def _order(scored: Tensor, due: Tensor) -> int:
 CHECKS: dict[str, Check] = {
     "02.log_ratio": log_ratio,
     "02.non_members": non_members,
-    "02.auditor": auditor,
     "02.four_bugs": four_bugs,
 }

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from privlab.attacks.attribute_inference import Score
-from privlab.notebook.kit import OPEN, Check, function, some
+from privlab.notebook.kit import OPEN, Check, function
 
 # -- a hook that comes off -------------------------------------------------------------------------------------------------
 
@@ -106,18 +106,6 @@ skill = function(
     "Which value does the guess say, and how often is it right?",
     rel=1e-4,
 )  # fmt: skip
-clinic = some(
-    {
-        "a": "The majority guess has 0.84 then. How much of 0.86 is left for the features?",
-        "b": "What was there before the training was not taught by it. Compare 0.86 with the untrained network.",
-        "c": "A probe that meets the same patients again can recognise *who* it is, and look the sex up, without reading it.",
-    },
-    {
-        "d": "(d) That is how it should be: on the victim's own images some memorising would come in. It opens no other way to 0.86.",
-        "e": "(e) A linear probe can only weight features. A stronger one may read more, so this makes 0.86 a lower bound.",
-        "f": "(f) Then the answer alone, broken or not, tells nothing about the sex. This closes one way to 0.86, and opens none.",
-    },
-)
 
 # -- an F1 for every value -------------------------------------------------------------------------------------------------
 
@@ -125,5 +113,4 @@ clinic = some(
 CHECKS: dict[str, Check] = {
     "03.skill": skill,
     "03.entering": entering,
-    "03.clinic": clinic,
 }

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from privlab.attacks.gradient_inversion import objectives
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
-from privlab.notebook.kit import OPEN, Check, each, function, number, one, some
+from privlab.notebook.kit import OPEN, Check, each, function, number, one
 
 # -- why a cosine ----------------------------------------------------------------------------------------------------------
 
@@ -80,27 +80,6 @@ decibels = each(
     }),
     ask="Give three answers, as in ('A', 'B', 'MSE'): two letters, then the number that tells these two images apart.",
 )  # fmt: skip
-tuning = one("d", {
-    "a": "The attacker does not have the client's photograph. If they had it, they would need no attack.",
-    "b": "That can be computed, and misleads: the gradient of a noisy picture can be as near as that of a clean one. Compare the "
-    "distances in the titles with the pictures.",
-    "c": "The loss contains the weight itself. A small weight makes it small, whatever the picture looks like. Restarts may be compared "
-    "by their loss, since all of them have the same weight.",
-})  # fmt: skip
-failure = some(
-    {
-        "a": "You may sign A: it says what was run, on what, and with which outcome, and no more.",
-        "c": "You may sign C: it compares two networks under one attack, which was repeated with other photographs and weights.",
-    },
-    {
-        "b": "Do not sign B: the closed form of lab 00 recovers the photograph from this very gradient. It is in there, and only this "
-        "search did not find it.",
-        "d": "Do not sign D: one attack was run. Others know more: a stronger optimiser, a prior of photographs, several gradients of "
-        "the same image.",
-        "e": "Do not sign E: no trained network was attacked here. Training changes what a gradient holds, for better or worse, and that "
-        "has to be measured.",
-    },
-)
 
 # -- deeper: whose label ---------------------------------------------------------------------------------------------------
 
@@ -258,8 +237,6 @@ def push(answer: Any) -> Iterator[str]:
 CHECKS: dict[str, Check] = {
     "04.cosine": cosine,
     "04.decibels": decibels,
-    "04.tuning": tuning,
-    "04.failure": failure,
     "04.push": push,
     "04.label": label,
     "04.sign": sign,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from privlab.notebook.kit import Check, function, some
+from privlab.notebook.kit import Check, function
 
 noise = function(
     lambda g, relative: relative * g.norm() / g.numel() ** 0.5,
@@ -44,20 +44,6 @@ design = function(
     },
     "[E 1] hides patches - rank[E 1] directions; you need k, at the largest rank of E.",
 )
-clients = some(
-    {
-        "a": "bfloat16 keeps 8 significant digits of a binary number. With such a well conditioned system they are enough. Try it at the "
-        "desk.",
-        "b": "One client withholds a gradient, and the embedding itself is still known: the server sent it. What does the second system "
-        "need?",
-        "c": "Look at the chart of fixed embeddings again. One of them hides nothing, and is only badly conditioned: float64 is enough.",
-    },
-    {
-        "d": "(d) Rank 4 hides n - rank[E 1] = 11 directions of each patch, however many digits are sent.",
-        "e": "(e) So much noise drowns every singular value: the picture is no better than the mean photograph.",
-        "f": "(f) Both systems are equations for one image. The mean of two gradients solves neither for the one nor for the other.",
-    },
-)
 
 # -- deeper ----------------------------------------------------------------------------------------------------------------
 
@@ -96,5 +82,4 @@ CHECKS: dict[str, Check] = {
     "05.noise": noise,
     "05.rank": rank,
     "05.design": design,
-    "05.clients": clients,
 }

@@ -14,7 +14,7 @@ from privlab.attacks.gradient_inversion import objectives
 from privlab.leak import Leak, observe
 from privlab.models import april as april_vit
 from privlab.models.forward import Gradients
-from privlab.notebook.kit import OPEN, Check, function, pick, some
+from privlab.notebook.kit import OPEN, Check, function, pick
 
 # -- twins -----------------------------------------------------------------------------------------------------------------
 
@@ -96,18 +96,6 @@ april = function(
     },
     "The distance adds up squares over all gradients, pos_embed's among them; alpha weighs the cosine alone.",
 )  # fmt: skip
-frozen = some(
-    {
-        "a": "One finding names an attack that gets through, whatever a search does. A failed search proves nothing about it.",
-        "b": "If nothing changes when the defence is taken away, the 10 dB have another cause. One finding says so.",
-        "c": "One finding has the same defence and the same search, and the photograph comes back. Freezing alone does not protect.",
-    },
-    {
-        "d": "(d) A matched gradient without the photograph is what the paper calls twin data: it fits the team's sentence.",
-        "e": "(e) A second failure agrees with the team. It tells neither an attack that gets through nor another cause.",
-        "f": "(f) That is a stronger defence. It says nothing about freezing alone.",
-    },
-)
 
 # -- deeper: a narrow valley, and when a search has arrived ----------------------------------------------------------------
 
@@ -165,5 +153,4 @@ CHECKS: dict[str, Check] = {
     "06.twin": twin,
     "06.valley": valley,
     "06.steps": steps,
-    "06.frozen": frozen,
 }

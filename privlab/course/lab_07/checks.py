@@ -10,7 +10,7 @@ from torch import Tensor
 
 from privlab.attacks.gradient_inversion import Term
 from privlab.attacks.gradient_inversion.priors import PatchJoints, Registration
-from privlab.notebook.kit import OPEN, Check, function, some
+from privlab.notebook.kit import OPEN, Check, function
 
 
 def _random(*shape: int, seed: int = 7) -> Tensor:
@@ -202,23 +202,10 @@ damped = function(
     "J^T J has as many rows as there are unknowns. Put your step into the equation: what is left over?",
 )
 # fmt: on
-credit = some(
-    {
-        "a": "Is anything given away? One fact compares 12.2 dB with an image that needs no gradient.",
-        "b": "More steps help a search by themselves. One fact gives the two searches different numbers of steps.",
-        "d": "If the client's gradient is not needed for 12.2 dB, it does not give the batch away. One fact takes it out.",
-        "e": "A setting that was chosen for one of two searches, on the very batches that are reported, favours it.",
-    },
-    {
-        "c": "(c) That is how it should be: a difference between the two is then none of their starts.",
-        "f": "(f) Then the gain is no accident of one batch. It says nothing against the sentence, only that 0.6 dB are there.",
-    },
-)
 CHECKS: dict[str, Check] = {
     "07.joints": joints,
     "07.stages": stages,
     "07.counts": counts,
     "07.registration": registration,
     "07.damped": damped,
-    "07.credit": credit,
 }

@@ -14,7 +14,7 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import Leak, observe
 from privlab.models import april
-from privlab.notebook.kit import Check, function, pick, some
+from privlab.notebook.kit import Check, function, pick
 
 LAYERS = ("norm1", "attn.qkv", "attn.proj", "norm2", "mlp.fc1", "mlp.fc2")
 LEAVES = ("weight", "bias")
@@ -170,31 +170,9 @@ def label(answer: Any) -> Iterator[str]:
 
 
 # fmt: on
-safe = some(
-    {
-        "a": "If the search hardly misses the stem, its other gradients hold the photograph as well. One finding says so.",
-        "c": "An attack that never reads the stem is not stopped by withholding it. One finding names one, and it is not a search.",
-        "d": "If another weight puts another part first, the ranking is one of the attack. Which finding says so?",
-        "f": "A search that was stopped early says little about a part. Which finding shows what it finds later, without the stem?",
-    },
-    {
-        "b": "(b) Repeating the search with other photographs and weights is what makes a ranking worth reading. It does not speak against "
-        "it.",
-        "e": "(e) This agrees with the team: the head is low in its ranking. It names no way to the photograph.",
-    },
-)
-BECAUSE = {
-    "08.label": "The gradient of the class scores is p - y: the probabilities, minus a one for the true class. The bias is added to the "
-    "scores, so its gradient is the same. Its only number below zero stands at the label.",
-    "08.fewest": "The form solves dL/dW = G^T X. The left side is the gradient of the patch embedding, and the rows of G are the "
-    "gradients of the position embedding. The first attention is enough, too, but it has about three times as many numbers.",
-    "08.safe": "One search says only where this search found most. Another attack (c), a longer one (f) and what is left (a) show ways "
-    "that need no stem. And where another weight puts another part first (d), the ranking is one of the attack.",
-}
 CHECKS: dict[str, Check] = {
     "08.select": select,
     "08.share": share,
     "08.fewest": fewest,
     "08.label": label,
-    "08.safe": safe,
 }

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from privlab.models.morph_steps import PATTERNS
-from privlab.notebook.kit import Check, function, some
+from privlab.notebook.kit import Check, function
 
 MAPS = torch.tensor([[-2.0, -1.0, -0.2, 0.3, 0.9, 1.7, 2.6, 4.1]])
 LAYERS = (lambda x: 2 * x - 1, lambda x: 3 - x, lambda x: 1.5 * x - 2)
@@ -54,18 +54,6 @@ def block(answer: Any) -> Iterator[str]:
     yield from _blocks(of if callable(answer) else answer)
 
 
-confounded = some(
-    {
-        "overlap": "Something is missing. Think of this: windows of 7 with stride 2 share pixels, squares of 4 with stride 4 do not.",
-        "weights": "Something is missing. Think of this: a channel multiplies 3 x 7 x 7 numbers in one stem and 3 x 4 x 4 in the other.",
-        "maxima": "Something is missing. Think of this: the pooling keeps the largest of 9 values, and patchify has no pooling.",
-    },
-    {
-        "resolution": "Take out 'resolution': 32 / 2 / 2 and 32 / 4 are both 8.",
-        "channels": "Take out 'channels': both stems have as many, those of the first stage.",
-        "activation": "Take out 'activation': from step 8 on no stem has any.",
-    },
-)
 # fmt: off
 values = function(
     lambda size, batch: batch * (size // 32) ** 2,
@@ -154,7 +142,6 @@ matched = function(
 CHECKS: dict[str, Check] = {
     "10.block": block,
     "10.effect": effect,
-    "10.confounded": confounded,
     "10.values": values,
     "10.matched": matched,
 }

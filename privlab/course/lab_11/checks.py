@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from privlab.attacks.model_inversion import evaluation, losses
-from privlab.notebook.kit import OPEN, Check, function, in_turn, keeps, some
+from privlab.notebook.kit import OPEN, Check, function, in_turn, keeps
 
 # -- pixels that convince ------------------------------------------------------------------------------------------------
 
@@ -99,30 +99,6 @@ def _no_picture(value: Any, photo: Tensor) -> Iterator[str]:
 
 # -- two reports ---------------------------------------------------------------------------------------------------------
 
-evidence = some(
-    {
-        "b": "Who else could say whom a face shows? One sentence names a judge that the search has not driven to its answer.",
-        "c": "Would the second network give these names to any picture at all? It needs a baseline: other faces.",
-        "e": "People are judges, too, if they do not know the answer, and if guessing is counted.",
-    },
-    {
-        "a": "(a) The search has driven this very answer up. Noise convinces the door's network as well, see exercise 1.",
-        "d": "(d) The generator makes faces whatever it is asked for. A likely face may show nobody of the staff.",
-        "f": "(f) The loss is the opinion of the door's network, as in a. It falls for noise, too.",
-    },
-)
-pairs = some(
-    {
-        "c": "One pair has the same stem and the same blocks, and lacks skip connections in one stage only. That is what you want to know.",
-        "d": "Another pair has the same stem and the same blocks, and one of the two has no skip connection at all.",
-    },
-    {
-        "a": "(a) A VGG and a ResNet differ in their stems and in their blocks, too. Any of these may make the difference.",
-        "b": "(b) Both have all skip connections. This pair tells what the stem does.",
-        "e": "(e) The stems are alike now. But this ResNet has about twice as many convolutions, and halves its maps by strides where the "
-        "VGG takes maxima. Any of this may make the difference.",
-    },
-)
 
 # -- how near, and to whom -----------------------------------------------------------------------------------------------
 
@@ -283,9 +259,7 @@ def fold(answer: Any) -> Iterator[str]:
 
 CHECKS: dict[str, Check] = {
     "11.convince": convince,
-    "11.evidence": evidence,
     "11.poincare": poincare,
     "11.delta": delta,
     "11.fold": fold,
-    "11.pairs": pairs,
 }

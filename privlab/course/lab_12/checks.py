@@ -11,7 +11,7 @@ from torch import Tensor
 
 from privlab.attacks.model_inversion import losses
 from privlab.metrics import tradeoff
-from privlab.notebook.kit import Check, function, in_turn, keeps, one, pick, some
+from privlab.notebook.kit import Check, function, in_turn, keeps, pick
 
 # -- what a defence costs ------------------------------------------------------------------------------------------------
 
@@ -102,28 +102,6 @@ front = in_turn(_front, keeps(PLANES[0]))
 
 # -- two claims ----------------------------------------------------------------------------------------------------------
 
-vendor = some(
-    {
-        "a": "A network that knows less gives less away. Without the accuracy of both, the 20 points may be paid for at the task. Even b "
-        "needs a: without it nobody knows where the training has to stop.",
-        "b": "What does the usual network give away if its training simply stops earlier? Without that, the cheapest defence is not ruled "
-        "out.",
-        "c": "One training and one draw of people can differ from the next by as much. How large is the spread?",
-        "d": "A weaker attack, or a stricter judge, finds fewer faces in any network.",
-    },
-    {
-        "e": "(e) One picture can be chosen. The best reconstruction says nothing about the 20 points, whichever way it looks.",
-        "f": "(f) The victim is no judge: the attack has driven its answer up, in both networks. See lab 11, exercise 1.",
-    },
-)
-players = one(
-    "a",
-    {
-        "b": "A smaller share than the paper's can still be more than guessing. The flaw is in the comparison with 120 coins.",
-        "c": "The question was which one is closer. The answers count for that, and for no more.",
-        "d": "Drawing the sides at random is right: else a habit of clicking left would look like a preference.",
-    },
-)
 
 # -- the largest of the others -------------------------------------------------------------------------------------------
 
@@ -189,6 +167,4 @@ CHECKS: dict[str, Check] = {
     "12.kl": kl,
     "12.delta": delta,
     "12.front": front,
-    "12.vendor": vendor,
-    "12.players": players,
 }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from privlab.notebook.kit import Check, function, in_turn, keeps, pick, some
+from privlab.notebook.kit import Check, function, in_turn, keeps, pick
 
 # fmt: off
 deviation = function(
@@ -118,28 +118,9 @@ _equal = pick(_cheapest, [(EQUAL, 18.0)], {}, "Of some that cost the same, take 
 _none = pick(_cheapest, [(ROWS, 20.0), (NONE, 20.0), ({}, 20.0)], {}, "None holds, so give None; `min` can be told so with `default`.")
 cheapest = in_turn(_holding, _equal, _none, keeps(ROWS, 20.0))
 # fmt: on
-brochure = some(
-    {
-        "a": "What is sent unchanged can be attacked as if there were no defence. One fact names such a part.",
-        "b": "An attacker who knows the noise counts noisy tensors for less. A search that knows nothing of it makes any noise look good.",
-        "d": "Noise that is fresh each time averages out. How many updates of the same photographs does the server see?",
-        "e": "The claim is also about the cost. Was it measured on a training in which every step was defended?",
-    },
-    {
-        "c": "(c) That is the right baseline, and an honest thing to report. It does not speak against the claim.",
-        "f": "(f) The mean over 100 clients is known well enough. More clients would not repair what is wrong here.",
-    },
-)
-BECAUSE = {
-    "13.weigh": "With weights w and 1 - w the variance is w^2 sigma_one^2 + (1 - w)^2 sigma_other^2. Its derivative is zero where the "
-    "weights are in proportion to 1 / sigma_one^2 and 1 / sigma_other^2.",
-    "13.brochure": "A part without noise (a), an attack that does not know the noise (b) and a mean over rounds (d) are about safety. "
-    "Where the accuracy was measured (e) is about the cost. (c) and (f) are good practice, or harmless.",
-}
 CHECKS: dict[str, Check] = {
     "13.deviation": deviation,
     "13.rounds": rounds,
     "13.weigh": weigh,
     "13.cheapest": cheapest,
-    "13.brochure": brochure,
 }
