@@ -1,13 +1,11 @@
 """Checks of lab 08: names of a selection, who makes up a gradient's length, and how little is enough for an image or a label."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Set
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from privlab import metrics
@@ -16,163 +14,94 @@ from privlab.leak import Leak, observe
 from privlab.models import april
 from privlab.notebook.kit import Check, function, pick
 
-LAYERS = ("norm1", "attn.qkv", "attn.proj", "norm2", "mlp.fc1", "mlp.fc2")
-LEAVES = ("weight", "bias")
-NAMES = [  # of a ViT with 12 blocks: two digits from block 10 on, which a careless pattern takes for block 1
-    *(f"patch_embed.proj.{leaf}" for leaf in LEAVES),
-    *(f"blocks.{block}.{layer}.{leaf}" for block in range(12) for layer in LAYERS for leaf in LEAVES),
-    *(f"{layer}.{leaf}" for layer in ("norm", "head") for leaf in LEAVES),
-]
-
-
-def _chosen(names: list[str], first: int, last: int, of: str = "attn", leaf: str = "weight") -> list[str]:
-    blocks = {f"blocks.{number - 1}" for number in range(first, last + 1)}
-    return [n for n in names if ".".join(n.split(".")[:2]) in blocks and f".{of}" in n and n.endswith(leaf)]
-
-
 # fmt: off
+LAYERS = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
+NAMES = [f"blocks.{k}.{layer}.{leaf}" for k in range(12) for layer in LAYERS for leaf in ("weight", "bias")]
+NAMES += ["patch_embed.proj.weight", "patch_embed.proj.bias", "head.weight", "head.bias"]
+
+
+def _chosen(names: list[str], first: int, last: int, layers: tuple = ("qkv", "proj"), leaves: tuple = ("weight",)) -> set[str]:
+    """Of attention, in the blocks from `first` to `last`, counted from 1."""
+    blocks = range(first - 1, last)
+    return {f"blocks.{k}.attn.{layer}.{leaf}" for k in blocks for layer in layers for leaf in leaves} & {*names}
+
+
 select = pick(
     _chosen,
-    [(NAMES, first, last) for first, last in ((2, 2), (5, 8), (1, 12), (10, 11))],
+    [(NAMES, 2, 2), (NAMES, 5, 8), (NAMES, 1, 12), (NAMES, 10, 11)],
     {
-        "Those are the blocks after: the papers count from 1, the names from 0.":
-            lambda names, first, last: _chosen(names, first + 1, last + 1),
+        "Those are the blocks after: the names count from 0.": lambda names, first, last: _chosen(names, first + 1, last + 1),
         "The last block is missing: both ends are included.": lambda names, first, last: _chosen(names, first, last - 1),
-        "There are biases among them; weights were asked for.": lambda names, first, last: _chosen(names, first, last, leaf=""),
-        "The output projection, attn.proj, is attention's as well (parts.attention counts it).":
-            lambda names, first, last: _chosen(names, first, last, of="attn.qkv"),
-        "Compare whole numbers: 'blocks.1' begins 'blocks.10' too.": lambda names, first, last: [
-            n for n in names if n.startswith(tuple(f"blocks.{i - 1}" for i in range(first, last + 1))) and ".attn." in n and "weight" in n],
+        "There are biases among them; weights were asked for.": partial(_chosen, leaves=("weight", "bias")),
+        "The output projection, attn.proj, is attention's as well (parts.attention counts it).": partial(_chosen, layers=("qkv",)),
+        "Compare whole numbers: 'blocks.1' begins 'blocks.10' too.": lambda names, first, last: {
+            name for name in _chosen(names, 1, 12) for k in range(first - 1, last) if name.startswith(f"blocks.{k}")},
     },
     "Attention has two weights a block, attn.qkv and attn.proj. (The patch embedding has a 'proj' as well.)",
 )
-# fmt: on
 
 GRADS = {  # squared norms 36, 4, 24, 32 and 9
-    "pos_embed": torch.full((3, 4), 3**0.5),
-    "proj": torch.full((4,), -1.0),
-    "qkv": torch.full((6,), 2.0),
-    "fc1": torch.full((2, 4), -2.0),
-    "fc2": torch.full((1,), 3.0),
+    "pos_embed": torch.full((3, 4), 3**0.5), "proj": torch.full((4,), -1.0), "qkv": torch.full((6,), 2.0),
+    "fc1": torch.full((2, 4), -2.0), "fc2": torch.full((1,), 3.0),
 }
 GROUPS = {"stem": ["pos_embed", "proj"], "attention": ["qkv"], "mlp": ["fc1", "fc2"]}
+FEWEST = (17 + 3 * 8 * 8) * 224  # numbers that solve for an image: (positions + pixels of a patch) x width
 
 
-def _sums(grads: dict[str, Tensor], groups: dict[str, list[str]], size: Callable[[Tensor], Any]) -> Tensor:
-    return torch.tensor([sum(float(size(grads[name])) for name in names) for names in groups.values()])
-
-
-def _shares(grads: dict[str, Tensor], groups: dict[str, list[str]], size: Callable[[Tensor], Any]) -> Tensor:
-    sums = _sums(grads, groups, size)
-    return sums / sums.sum()
+def _sums(size: Callable[[Tensor], Tensor], end: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """Of the sizes of each part's tensors.  end: what is made of the sums."""
+    return lambda grads, groups: end(torch.tensor([sum(size(grads[name]).item() for name in part) for part in groups.values()]))
 
 
 _of_all = function(
-    lambda g, groups: _shares(g, groups, lambda x: x.square().sum()),
+    _sums(lambda g: g.square().sum(), lambda sums: sums / sums.sum()),
     [(GRADS, GROUPS)],
     {
-        "Those are the squared norms; divide by their sum.": lambda g, groups: _sums(
-            g, groups, lambda x: x.square().sum()
-        ),
-        "You added the norms of the tensors. Lengths do not add up, their squares do (Pythagoras).": (
-            lambda g, groups: _shares(g, groups, torch.Tensor.norm)
-        ),
-        "Those are shares of the *length*; they sum to more than 1. Leave the root out.": (
-            lambda g, groups: _shares(g, groups, lambda x: x.square().sum()).sqrt()
-        ),
-        "Those are shares of how *many* numbers there are.": lambda g, groups: _shares(g, groups, torch.Tensor.numel),
-        "You added absolute values. The cosine divides by a Euclidean length: squares.": (
-            lambda g, groups: _shares(g, groups, lambda x: x.abs().sum())
-        ),
+        "Those are the squared norms; divide by their sum.": _sums(lambda g: g.square().sum(), lambda sums: sums),
+        "You added norms. Lengths do not add up, their squares do (Pythagoras).": _sums(torch.norm, lambda sums: sums / sums.sum()),
+        "Those are shares of the *length*; they sum to more than 1. Leave the root out.":
+            _sums(lambda g: g.square().sum(), lambda sums: (sums / sums.sum()).sqrt()),
     },
-    "Fractions, which sum to 1: the squares of all numbers of a part, over the squares of all numbers there are.",
+    "Give a dict, each part -> a fraction: the squares of all numbers of the part, over those of all numbers there are.",
 )
 
 
 def share(answer: Any) -> Iterator[str]:
-    if callable(answer):
-        shares = answer({name: g.clone() for name, g in GRADS.items()}, dict(GROUPS))
-        if shares is not None and (not isinstance(shares, dict) or shares.keys() != GROUPS.keys()):
-            yield f"Give a dict with the parts {', '.join(GROUPS)}; yours is {shares!r:.60}."
-            return
-
     def listed(grads: dict[str, Tensor], groups: dict[str, list[str]]) -> Any:
         shares = answer(grads, groups)
-        return shares if shares is None else [float(shares[part]) for part in groups]
+        return None if shares is None else [float(shares[part]) for part in groups]
 
-    yield from _of_all(listed if callable(answer) else answer)
-
-
-# -- how little is enough ------------------------------------------------------------------------------------------------
-
-NEEDED = {"pos_embed", "patch_embed.proj.weight"}
+    yield from _of_all(listed)
 
 
-@cache
-def _small() -> tuple[VisionTransformer, Leak, Tensor]:
+def _client() -> tuple[Any, Leak, Tensor]:
     """A ViT that both closed forms break, one image's leak, and the image."""
     model = april.build("b", width=224, depth=2, position_std=1.0)
     image = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(8))
     return model, observe(model, image, torch.tensor([3])), image
 
 
-def _untried(answer: Any, leak: Leak) -> str:
-    """What is wrong with a set of names as such; "" where it can be tried."""
-    if not isinstance(answer, Set | list | tuple):
-        return f"Give a set of parameter names; this is a {type(answer).__name__}. With one name it is {{'cls_token'}}."
-    if not answer:
-        return "The set is empty; with no gradient there is nothing to go by."
-    strange = sorted(str(name) for name in answer if name not in leak.grads)
-    return f"The leak has no gradient named {strange[0]!r}; sorted(leak.grads) lists all." if strange else ""
-
-
-def _numbers(names: set[str], leak: Leak) -> int:
-    return sum(leak[name].numel() for name in names)
-
-
 def fewest(answer: Any) -> Iterator[str]:
-    model, leak, image = _small()
-    if why := _untried(answer, leak):
-        yield why
-        return
-    names = set(answer)
-    if names == NEEDED:
-        return
-    if names > NEEDED:
-        yield f"These do, with {_numbers(names, leak):,} numbers. But {min(names - NEEDED)!r} is not needed."
-    if "blocks.0.attn.qkv.weight" in names:
-        decibels = metrics.psnr(closed_form.subspace(model, leak.only(names)).images, image).item()
-        yield (
-            f"subspace finds the image in them ({decibels:.0f} dB), but {_numbers(names, leak):,} numbers are not the fewest: the other "
-            "closed form takes a third of that."
-        )
-    if half := names & NEEDED:
+    model, leak, image = _client()
+    sent = leak.only(answer)
+    numbers = sum(gradient.numel() for gradient in sent.grads.values())
+    for form in (closed_form.patch_embedding, closed_form.subspace):
+        with suppress(ValueError):  # it needs a gradient that is not among them
+            decibels = metrics.psnr(form(model, sent).images, image).item()
+            if numbers > FEWEST:
+                yield f"{form.__name__} finds the image in these {numbers:,} numbers, at {decibels:.0f} dB. But {FEWEST:,} are enough."
+            return
+    if half := sent.grads.keys() & {"pos_embed", "patch_embed.proj.weight"}:
         yield f"{min(half)!r} is right, and not enough: the form solves dL/dW = G^T X, and needs another gradient for the other known."
     yield "No closed form of ours reads these. One needs what is added to the patches and what multiplies them; one, the first attention."
 
 
 def label(answer: Any) -> Iterator[str]:
-    leak = _small()[1]
-    if why := _untried(answer, leak):
-        yield why
-        return
-    names = set(answer)
-    if names == {"head.bias"}:
-        return
-    if "head.bias" in names:
-        yield f"'head.bias' is right, and enough by itself: {_numbers(names, leak):,} numbers where 10 do."
-    if "head.weight" in names:
-        yield f"That gives the label, by its rows, but with {_numbers(names, leak):,} numbers. Ten are enough."
-    yield "Before the head all classes are mixed. Which gradient is p - [label], one number for each class, and nothing else?"
+    names = _client()[1].only(answer).grads.keys()
+    if not names & {"head.bias", "head.weight"}:
+        yield "Before the head all classes are mixed. Which gradient is p - [label], one number for each class, and nothing else?"
+    if names != {"head.bias"}:
+        yield "That gives the label, but in more numbers than it takes. Ten are enough."
 
 
-# fmt: off
-
-
-# fmt: on
-CHECKS: dict[str, Check] = {
-    "08.select": select,
-    "08.share": share,
-    "08.fewest": fewest,
-    "08.label": label,
-}
+CHECKS: dict[str, Check] = {"08.select": select, "08.share": share, "08.fewest": fewest, "08.label": label}
