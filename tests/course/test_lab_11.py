@@ -3,14 +3,13 @@
 import pytest
 import torch
 
-from privlab.attacks.model_inversion import losses
 from privlab.course.lab_11 import checks as lab_11
 from privlab.notebook import checks
 
 
-def persuade(model, picture, target, steps=50, sign=1, rate=0.02, inside=True, start=torch.clone):
+def persuade(model, picture, target, steps=50, sign=1, inside=True, start=torch.clone):
     x = start(picture).requires_grad_()
-    optimiser = torch.optim.Adam([x], lr=rate)
+    optimiser = torch.optim.Adam([x], lr=0.02)
     for _ in range(steps):
         (x.grad,) = torch.autograd.grad(sign * torch.nn.functional.cross_entropy(model(x), torch.tensor([target])), x)
         optimiser.step()
@@ -24,22 +23,17 @@ def persuade(model, picture, target, steps=50, sign=1, rate=0.02, inside=True, s
     [
         (persuade, ""),
         (lambda m, x, t, steps=50: persuade(m, x, t, steps, inside=False).clamp(0, 1), ""),
-        (lambda m, x, t, steps=50: x.clone(), "has not moved"),
+        (lambda m, x, t, steps=50: x, "do you return the very tensor"),
         (lambda m, x, t, steps=50: persuade(m, x, t, steps, sign=-1), "Mind the sign"),
-        (lambda m, x, t, steps=50: persuade(m, x, t - 1, steps), "classes are counted from 0"),
-        (lambda m, x, t, steps=50: persuade(m, x, 0, steps), "nothing in it goes by `target`"),
+        (lambda m, x, t, steps=50: persuade(m, x, 1, steps), "class 2 went from 0.038 to 0.001. Do you go by `target`"),
         (lambda m, x, t, steps=50: persuade(m, x, t, steps, inside=False), "Outside [0, 1]"),
-        (lambda m, x, t, steps=50: x.requires_grad_().clamp_(0, 1), "Clamp them under torch.no_grad()"),
-        (lambda m, x, t, steps=50: torch.nn.functional.cross_entropy(m(x), t), "`target` is an int"),
-        (lambda m, x, t, steps=50: persuade(m, x, t, steps, start=lambda x: x), "is no longer as it was"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, steps) * torch.nan, "Outside [0, 1]"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, steps, start=lambda x: x), "changes what it is given"),
         (lambda m, x, t, steps=50: persuade(m, x, t, steps).requires_grad_(), "still needs a gradient"),
         (lambda m, x, t, steps=50: persuade(m, x, t, steps)[0], "yours has (3, 6, 6)"),
-        (lambda m, x, t, steps=50: persuade(m, x, t, steps).tolist(), "this is a list"),
-        (lambda m, x, t, steps=50: persuade(m, x, t, 1), "but more than 0.9 can be had"),
+        (lambda m, x, t, steps=50: persuade(m, x, t, 1), "Are your steps long enough"),
         (lambda m, x, t, steps=50: persuade(m, x, t, steps, start=torch.zeros_like), "the last column"),
         (lambda m, x, t, steps=50: persuade(m, x, t), "use the argument `steps`"),
-        (lambda m, x, t, steps=50: None, "Nothing is written yet"),
-        (torch.zeros(1, 3, 6, 6), "Give a function"),
     ],
 )
 def test_a_picture_that_convinces(answer, why):
@@ -64,28 +58,21 @@ def unguarded(z, t, end=lambda value: value, below=0.0):
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (lambda z, t: losses.poincare(z[None], torch.tensor([t])), ""),
-        (unguarded, "poincare([0, 0, 0, 0], 1) gives nan: the sum of absolute values is 0"),
+        (unguarded, "1) gives nan: the sum of absolute values is 0"),
         (lambda z, t: unguarded(z, t, below=1e-9), "u lies on the rim of the ball"),
-        (lambda z, t: unguarded(z, t, torch.nan_to_num), "does not tell the search where to go"),
-        (lambda z, t: unguarded(z, t) if z.any() else None, "gives nan"),
+        (lambda z, t: unguarded(z, t, torch.nan_to_num), "do not replace the result"),
     ],
 )
 def test_a_loss_has_to_stay_a_distance_where_the_formula_breaks(answer, why):
-    outcome = checks.verify("11.poincare", answer)
-    assert outcome.passed is not bool(why) and why in outcome.why
+    assert why in checks.verify("11.poincare", answer).why
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (lambda weight, bias: [weight, bias], ""),
-        (lambda weight, bias: weight, "Give two tensors"),
-        (lambda weight, bias: (bias, weight), "give a tensor of shape (3, 3, 3, 3); yours is a list of 3"),
-        (lambda weight, bias: (weight, bias[:, None]), "give a list of 3; yours is a tensor of shape (3, 1)"),
-        (lambda weight, bias: None, "Nothing is written yet"),
-    ],
+    "change",
+    [lambda weight, bias: weight, lambda weight, bias: (bias, weight), lambda weight, bias: (weight, bias[:, None])],
 )
-def test_a_fold_gives_weight_and_bias(change, why):
-    outcome = checks.verify("11.fold", lambda *given: change(*lab_11._folded(*given)))
-    assert outcome.passed is not bool(why) and why in outcome.why
+def test_a_fold_gives_weight_and_bias(change):
+    def fold(weight, mean, var, gamma, beta, eps):
+        return change(*lab_11._scaled(weight, mean, beta, gamma / (var + eps).sqrt()))
+
+    assert "Give two tensors, the new weight and the new bias" in checks.verify("11.fold", fold).why
