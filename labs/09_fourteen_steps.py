@@ -285,7 +285,7 @@ display(
 # %% [markdown]
 # ### In the paper's networks
 #
-# So far all was small and short. The committed evidence also has the paper's networks, on eleven of the fourteen steps, and its search: 3,000 iterations, one weight of smoothness.
+# So far all was small and short. The committed evidence also has the paper's networks, as we read them, on eleven of the fourteen steps, and its search: 3,000 iterations, one weight of smoothness.
 # In our small networks GELU (step 9) cost the attacker nothing. What does it do in networks with many more blocks?
 
 # %%

@@ -462,7 +462,7 @@ text(
     " of 100 people the whole network names {:.0f}, and with these three {:.0f},"
     " {:.0f} and {:.0f}; with ten layers, and in wide ones, BiDO keeps {:.0f} and"
     " {:.0f}, no cut certainly keeps anything, and with ten layers RoLSS+, SSF and TTS"
-    " give more away; in the ResNet of this lab TTS keeps most, {:.0f}. More tends to"
+    " give more away; in the ResNet of this lab TTS keeps {:.0f}. More tends to"
     " come out of a network that knows the people better: {:.0f} of 100 faces after a"
     " few epochs, and {:.0f} in a VGG.",
     *(kept.mean(name) if name in kept else np.nan for name in kept_back[:4]),

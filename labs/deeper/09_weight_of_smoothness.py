@@ -123,7 +123,7 @@ plots.images(ways, alt=f"One photograph on the way from noise, in steps {some}."
 # %% [markdown]
 # ## How much is the attacker's patience?
 #
-# A short search may stop too soon. Here are steps 8, 9 and 10 again, by the paper's own attack and with more iterations.
+# A short search may stop too soon. Here are steps 8, 9 and 10 again, by the paper's attack, as we read it, and with more iterations.
 
 # %%
 patient = widgets.predict(
