@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from privlab.notebook.kit import OPEN, Check, one, some
+from privlab.notebook.kit import OPEN, Check, each, one, some
 
 COURSE = Path(__file__).parents[1] / "course"
 
@@ -56,12 +56,14 @@ def labs() -> list[str]:
 
 def of(lab: str) -> dict[str, Check]:
     """The checks of one lab, by name; only its own files are loaded, since some need what takes a second to import."""
-    asked = {name: reply for name, reply in _replies(lab).items() if "right" in reply}
-    of_words = {
-        name: (one if isinstance(reply["right"], str) else some)(reply["right"], reply["wrong"])
-        for name, reply in asked.items()
-    }
+    of_words = {name: _of_words(reply) for name, reply in _replies(lab).items() if "right" in reply or "parts" in reply}
     return of_words | importlib.import_module(f"privlab.course.lab_{lab}.checks").CHECKS
+
+
+def _of_words(reply: dict[str, Any]) -> Check:
+    if "parts" in reply:
+        return each(*map(_of_words, reply["parts"]), ask=reply["ask"])
+    return (one if isinstance(reply["right"], str) else some)(reply["right"], reply["wrong"])
 
 
 def because(name: str) -> str:

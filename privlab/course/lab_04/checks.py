@@ -1,4 +1,4 @@
-"""Lab 04: why a cosine, what decibels, a weight and a failure tell; then whose label, why the sign, what a norm hides, and J v."""
+"""Lab 04: why a cosine; then whose label, why the sign, what a norm hides, and J v."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from privlab.attacks.gradient_inversion import objectives
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
-from privlab.notebook.kit import OPEN, Check, each, function, number, one
+from privlab.notebook.kit import OPEN, Check, function, number
 
 # -- why a cosine ----------------------------------------------------------------------------------------------------------
 
@@ -59,26 +59,6 @@ cosine = function(
             lambda m, t: _distance(m, dict(zip(m, t.values(), strict=True))),
     },
     "A cosine feels no length: divide by both, and add nothing to them.",
-)  # fmt: skip
-
-# -- what a search shows and what it does not ------------------------------------------------------------------------------
-
-decibels = each(
-    one("b", {
-        "a": "A is the reconstruction itself, and was made from the gradient. You need one that nobody needs the gradient for.",
-        "c": "C is the photograph, darkened: it cannot be made without the photograph. Which image could anyone make?",
-        "d": "D was made from the gradient of the Swin, and its PSNR is another. Which image could anyone make?",
-    }),
-    one("c", {
-        "a": "Look at A: would you know what it shows? You need an image of the same PSNR in which everything can be seen.",
-        "b": "B is plain grey: it shows nothing of the photograph.",
-        "d": "D shows something of the photograph, but its PSNR is not A's. You need one with about the same PSNR.",
-    }),
-    one("ssim", {
-        "psnr": "The PSNR of B and C is about the same; this is the student's mistake.",
-        "mse": "PSNR is ten times the logarithm of one over the MSE: where one is the same, so is the other.",
-    }),
-    ask="Give three answers, as in ('A', 'B', 'MSE'): two letters, then the number that tells these two images apart.",
 )  # fmt: skip
 
 # -- deeper: whose label ---------------------------------------------------------------------------------------------------
@@ -236,7 +216,6 @@ def push(answer: Any) -> Iterator[str]:
 
 CHECKS: dict[str, Check] = {
     "04.cosine": cosine,
-    "04.decibels": decibels,
     "04.push": push,
     "04.label": label,
     "04.sign": sign,
