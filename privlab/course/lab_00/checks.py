@@ -1,4 +1,4 @@
-"""Lab 00: what a server sees, how a reconstruction is scored, which gradients are enough, and what a leaflet may say."""
+"""Lab 00: how a reconstruction is scored, and which gradients are enough."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import observe
 from privlab.notebook.kit import Check, function
 
-MODEL = "Something is missing: the client has it from the server, and it belongs to the model."
-
 BLACK = torch.zeros(1, 3, 4, 4)
 GREY = torch.full((1, 3, 4, 4), 0.1)  # an error that is the same everywhere
 HALF = torch.cat([torch.full((1, 3, 4, 2), 0.2), torch.zeros(1, 3, 4, 2)], dim=-1)
@@ -22,7 +20,6 @@ psnr = function(
     {
         "The sign is wrong: a smaller error must give a larger PSNR.": lambda a, b: -metrics.psnr(a, b),
         "That is the natural logarithm; decibels take the one to base 10.": lambda a, b: -10 * (a - b).square().mean().log(),
-        "Square the differences before you average them.": lambda a, b: -10 * (a - b).abs().mean().log10(),
         "Right for an error that is the same everywhere, wrong for one that is not: average the squares, not the differences.":
             lambda a, b: -20 * (a - b).abs().mean().log10(),
         "That sums over the pixels; PSNR takes their mean, or it would change with the size of the image.":
@@ -32,23 +29,20 @@ psnr = function(
 )  # fmt: skip
 
 
-def enough(answer: object) -> Iterator[str]:
-    if isinstance(answer, str) or not isinstance(answer, Collection):
+def enough(answer: Collection[str]) -> Iterator[str]:
+    if isinstance(answer, str):
         yield "Give the set of parameter names that the server needs."
-        return
-    names = {str(name).strip() for name in answer}
+    names = {name.strip() for name in answer}
     model = models.build("vit_cifar", depth=1, embed_dim=64, num_heads=4)
     leak = observe(model, torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.tensor([0]))
     if strange := sorted(names - leak.grads.keys()):
-        yield f"The leak has no gradient named '{strange[0]}'; look at sorted(leak.grads)."
-        return
+        yield f"The leak has no gradient named {strange[0]!r}; look at sorted(leak.grads)."
     try:
         closed_form.patch_embedding(model, leak.only(names))
     except ValueError as error:
         yield f"With these alone the solve stops: {error}."
-        return
     if extra := sorted(names - {"pos_embed", "patch_embed.proj.weight"}):
-        yield f"It works, but '{extra[0]}' is not needed: leave it out and try again."
+        yield f"It works, but {extra[0]!r} is not needed: leave it out and try again."
 
 
 CHECKS: dict[str, Check] = {"00.psnr": psnr, "00.enough": enough}

@@ -1,54 +1,15 @@
-"""Lab 03: a hook that comes off, what a probe does better than a guess, what training taught, and an F1 for every value."""
+"""Lab 03: a hook that comes off, and what a probe does better than a guess."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 
-from privlab.attacks.attribute_inference import Score
-from privlab.notebook.kit import OPEN, Check, function
-
-# -- a hook that comes off -------------------------------------------------------------------------------------------------
-
-
-def entering(answer: Any) -> Iterator[str]:
-    if not callable(answer):
-        yield f"Give a function; this is a {type(answer).__name__}."
-        return
-    model, x = _small(), torch.linspace(-1, 2, 20).reshape(5, 4)
-    with torch.no_grad():
-        due, out = model[:2](x), model(x)
-    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    value = answer(model, "head", x.clone())
-    if value is None:
-        yield OPEN
-        return
-    if not isinstance(value, Tensor):
-        yield f"Give a tensor; this is a {type(value).__name__}. A pre-hook is given a tuple of inputs: give back what is in it."
-        return
-    if _same(value, out):
-        yield "That is what leaves the layer. Asked for is what enters it: register_forward_pre_hook."
-    if _hooks(model):
-        yield "Your hook is still there after the call: it is called at every pass from now on. Call remove() on the handle."
-    if value.requires_grad:
-        yield "What you give back carries a graph, and the graph holds on to every layer before it: run the pass under torch.no_grad()."
-    if not _same(value, due):
-        yield f"For the head the shape should be {tuple(due.shape)}, beginning with {due[0, 0]:.4f}; that is not what you give back."
-    if model.training or not all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items()):
-        yield "The model was in eval mode and is no longer as it was. Leave its mode alone."
-    if not _same(answer(model, "body", x.clone()), x):
-        yield "For the layer 'body' it should be x itself. Do you look at the argument `layer`?"
-    if not _same(answer(model, "head", x[:2].clone()), due[:2]):
-        yield "A second call gives back what the first one saw, too. Keep nothing between calls."
-    with contextlib.suppress(RuntimeError):
-        answer(model, "head", torch.zeros(2, 3))
-    if _hooks(model):
-        yield "Where the pass fails your hook stays. Put remove() into a `finally`."
+from privlab.notebook.kit import Check, function
 
 
 def _small() -> nn.Sequential:
@@ -59,34 +20,50 @@ def _small() -> nn.Sequential:
     return nn.Sequential(OrderedDict(body=body, norm=norm, head=head)).eval()
 
 
+X, MODEL = torch.linspace(-1, 2, 20).reshape(5, 4), _small()
+_values = function(
+    lambda layer, x: MODEL[:2](x) if layer == "head" else x,
+    [("head", X), ("body", X)],
+    {
+        "That is what leaves the layer. Asked for is what enters it: register_forward_pre_hook.":
+            lambda layer, x: MODEL(x) if layer == "head" else MODEL[0](x),
+        "For the layer 'body' it should be x itself. Do you look at the argument `layer`?": lambda layer, x: MODEL[:2](x),
+    },
+    "A pre-hook is given a tuple of inputs: give back what is in it. And leave the model in eval mode.",
+)  # fmt: skip
+
+
+def entering(answer: Callable) -> Iterator[str]:
+    yield from _values(lambda layer, x: answer(_small(), layer, x))
+    model = _small()
+    value = answer(model, "head", X.clone())
+    if _hooks(model):
+        yield "Your hook is still there after the call: it is called at every pass from now on. Call remove() on the handle."
+    if getattr(value, "requires_grad", False):
+        yield "What you give back carries a graph, and the graph holds on to every layer before it: run the pass under torch.no_grad()."
+    if model.training:
+        yield "The model was in eval mode and is no longer as it was. Leave its mode alone."
+    if len(answer(model, "head", X[:2].clone())) != 2:
+        yield "A second call gives back what the first one saw, too. Keep nothing between calls."
+    with contextlib.suppress(RuntimeError):
+        answer(model, "head", torch.zeros(2, 3))
+    if _hooks(model):
+        yield "Where the pass fails your hook stays. Put remove() into a `finally`."
+
+
 def _hooks(model: nn.Module) -> int:
     return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
 
 
-def _same(value: Any, due: Tensor) -> bool:
-    return isinstance(value, Tensor) and value.shape == due.shape and torch.allclose(value.detach().to(due), due)
-
-
-# -- better than guessing --------------------------------------------------------------------------------------------------
-
-
-def _accuracy(predicted: Tensor | int, truth: Tensor) -> float:
-    return (truth == predicted).double().mean().item()
-
-
-def _commonest(values: Tensor) -> int:
-    return int(values.bincount().argmax())
-
-
-def _skill(predicted: Tensor, truth: Tensor, of: Tensor) -> float:
+def _skill(said: Tensor, truth: Tensor, of: Tensor) -> Tensor:
     """of: those whose commonest value the guess says."""
-    return Score(_accuracy(predicted, truth), 0.0, _accuracy(_commonest(of), truth), 0.0).skill
+    accuracy, guess = ((truth == x).double().mean() for x in (said, of.mode().values))
+    return (accuracy - guess) / (1 - guess)
 
 
 SAID = [  # by the probe; what is true; the auxiliary set
     ([0, 0, 1, 1, 0, 0], [0, 0, 1, 0, 0, 1], [0, 0, 0, 1, 0]),
     ([1, 1, 0, 1, 2], [1, 1, 1, 0, 2], [0, 0, 1, 2, 0]),  # others are common there
-    ([2, 2, 1, 2], [0, 2, 1, 1], [1, 1, 2, 0]),
     ([1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1]),  # worse than the guess
 ]
 skill = function(
@@ -94,23 +71,14 @@ skill = function(
     [tuple(map(torch.tensor, case)) for case in SAID],
     {
         "Your majority guess looks at the truth. The attacker knows what is common in their auxiliary set; take it from there.":
-            lambda s, t, x: _skill(s, t, of=t),
-        "Your majority guess says what the probe says most. Take the commonest value of the auxiliary set.":
-            lambda s, t, x: _skill(s, t, of=s),
-        "That is the accuracy.": lambda s, t, x: _accuracy(s, t),
+            lambda said, truth, auxiliary: _skill(said, truth, of=truth),
+        "That is the accuracy.": lambda said, truth, auxiliary: (said == truth).double().mean(),
         "That is accuracy less the majority guess's. Divide by how much there is to win, 1 - m.":
-            lambda s, t, x: _accuracy(s, t) - _accuracy(_commonest(x), t),
+            lambda said, truth, auxiliary: ((said == truth).double() - (auxiliary.mode().values == truth).double()).mean(),
         "A probe that is worse than the guess has a negative skill; do not cut it off at 0.":
-            lambda s, t, x: max(0.0, _skill(s, t, x)),
+            lambda said, truth, auxiliary: _skill(said, truth, auxiliary).clamp(min=0),
     },
     "Which value does the guess say, and how often is it right?",
-    rel=1e-4,
 )  # fmt: skip
 
-# -- an F1 for every value -------------------------------------------------------------------------------------------------
-
-
-CHECKS: dict[str, Check] = {
-    "03.skill": skill,
-    "03.entering": entering,
-}
+CHECKS: dict[str, Check] = {"03.skill": skill, "03.entering": entering}
