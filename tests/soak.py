@@ -14,14 +14,12 @@ import shutil
 import statistics
 import subprocess
 import sys
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from privlab.compute import machine
 from privlab.compute.atomic import write_atomic
-from privlab.compute.machine import Machine
-from privlab.ledger import canaries
-from privlab.runner import catalogue
+from privlab.runner import canaries, catalogue
 
 ROUNDS, COLD = (int(os.environ.get(f"SOAK_{name}", default)) for name, default in (("ROUNDS", 20), ("COLD", 3)))
 OUT = Path(os.environ.get("SOAK_OUT", "runs/soak"))
@@ -88,7 +86,7 @@ def main() -> int:
     differ = sorted({text for r in rounds for text in r["differ"]})
     trained = [r["trained"] for r in rounds if r["store"] == "empty"]
     result = {
-        "machine": asdict(Machine.here()),
+        "machine": machine.about(),
         "rounds": len(rounds),
         "trained": trained,
         "labs": table,

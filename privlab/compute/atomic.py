@@ -9,11 +9,13 @@ from pathlib import Path
 
 def shared_folder(path: Path) -> None:
     """A folder, made where it is missing: whoever may write in the one around it may write in it, so that two people share a store."""
-    new = [each for each in (path, *path.parents) if not each.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for each in reversed(new):
-        with suppress(OSError):  # another made it meanwhile
-            each.chmod(each.stat().st_mode | each.parent.stat().st_mode & 0o022)
+    new = not path.exists()
+    if new:
+        shared_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    if new:
+        with suppress(OSError):  # another has made it meanwhile
+            path.chmod(path.stat().st_mode | path.parent.stat().st_mode & 0o022)
 
 
 def make_folder(path: Path) -> None:
@@ -35,7 +37,7 @@ def write_atomic(path: Path | str, content: bytes | Iterable[bytes]) -> None:
     part = target.with_name(f".{target.name}.{secrets.token_hex(6)}")  # beside it, as a rename must not cross disks
     try:
         shared_folder(target.parent)
-        if target.is_char_device() or target.is_fifo():  # /dev/null is written to, and not replaced
+        if target.is_char_device():  # /dev/null is written to, and not replaced
             target.write_bytes(b"".join(pieces))
             return
         with open(part, "xb") as file:

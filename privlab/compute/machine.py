@@ -7,7 +7,6 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -16,30 +15,13 @@ import psutil
 _CGROUP, _CPUINFO = Path("/sys/fs/cgroup"), Path("/proc/cpuinfo")
 
 
-@dataclass(frozen=True)
-class Machine:
-    """Where a number was measured.  cpus: those this process may use; threads: those torch uses."""
+def about(device: str = "cpu") -> dict[str, str | int]:
+    """Where a number is measured: releases, the cores of this process and the threads of torch, and the name of the device."""
+    import torch  # here and below, since who asks for cores need not wait for it
 
-    python: str
-    torch: str
-    timm: str
-    privlab: str
-    platform: str
-    cpus: int
-    threads: int
-    device_name: str
-
-    @classmethod
-    def here(cls, device: str = "cpu") -> Machine:
-        """This machine, with the name of the device that computes."""
-        import torch
-
-        from privlab import __version__
-
-        releases = platform.python_version(), str(torch.__version__), metadata.version("timm"), __version__
-        system = f"{platform.system()} {platform.release()}"
-        name = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else processor()
-        return cls(*releases, system, cores(), torch.get_num_threads(), name)
+    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
+    releases = {"torch": str(torch.__version__), "timm": metadata.version("timm")}
+    return {**releases, "cpus": cores(), "threads": torch.get_num_threads(), "device_name": name}
 
 
 def processor() -> str:
@@ -87,11 +69,11 @@ def has_kernels(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
 
     built_for: torch.cuda.get_arch_list(). Code for sm_80 runs on 8.0 to 8.9, and compute_80 is compiled for any later card.
     """
-    fits = []
-    for kind, major, minor in re.findall(r"(sm|compute)_(\d+)(\d)", " ".join(built_for)):
-        own = (int(major), int(minor))
-        fits.append(own <= capability and (kind == "compute" or own[0] == capability[0]))
-    return any(fits) or not fits  # AMD's have other names
+    known = re.findall(r"(sm|compute)_(\d+)(\d)", " ".join(built_for))
+    return not known or any(  # AMD's have other names
+        (int(major), int(minor)) <= capability and (kind == "compute" or int(major) == capability[0])
+        for kind, major, minor in known
+    )
 
 
 def device(name: str = "auto", here: bool = True) -> str:
@@ -100,12 +82,11 @@ def device(name: str = "auto", here: bool = True) -> str:
     It calls `exact_float32`.  here: whether this machine computes, and not others, whose cards it does not see.
     Raises ValueError as `checked_device` does.
     """
-    import torch  # here, since who asks for cores need not wait for it
+    import torch
 
     exact_float32()
     cuda = torch.cuda
-    checked_device(name, cuda.device_count if here else None)
-    if name != "auto":
+    if checked_device(name, cuda.device_count if here else None) != "auto":
         return name
     fits = cuda.is_available() and has_kernels(cuda.get_device_capability(), cuda.get_arch_list())
     return "cuda" if fits else "cpu"
@@ -115,15 +96,12 @@ def checked_device(name: str, cards: Callable[[], int] | None) -> str:
     """The name of a device that the labs can compute on: auto, cpu, cuda, cuda:N.
 
     cards: says how many GPUs there are; asked for a GPU alone.
-    Raises ValueError for another name, for Apple's mps, which has no float64, and for a GPU that is not there.
+    Raises ValueError for another name, such as Apple's mps, which has no float64, and for a GPU that is not there.
     """
-    if name.startswith("mps"):
-        raise ValueError(f"device={name!r} has no float64, which the labs need; try 'cpu'")
     if not (match := re.fullmatch(r"auto|cpu|cuda(?::([0-9]{1,4}))?", name)):
         raise ValueError(f"device={name!r} is not a device of the labs; try auto, cpu, cuda, or one of several: cuda:1")
     if name.startswith("cuda") and cards and int(match[1] or 0) >= (count := cards()):
-        there = f"cuda:0 to cuda:{count - 1}" if count > 1 else "cuda:0 alone" if count else "no GPU"
-        raise ValueError(f"device={name!r} is not on this machine, where torch sees {there}; try auto or cpu")
+        raise ValueError(f"device={name!r} is not on this machine, where torch sees {count} GPUs; try auto or cpu")
     return name
 
 

@@ -48,9 +48,7 @@ def _plain(value: Any) -> Any:
         return int(value)
     if value is None or isinstance(value, str | int | float):
         return value
-    raise ValueError(
-        f"{value!r} has no fixed text form; give finite numbers, text, None, lists, or dicts with text keys"
-    )
+    raise ValueError(f"{value!r} has no fixed text form; give finite numbers, text, None, lists, dicts with text keys")
 
 
 def versions() -> dict[str, str]:
@@ -64,17 +62,11 @@ def environment(format: int, device: str | torch.device) -> dict[str, Any]:
 
 
 def keyed(
-    kind: str,
-    settings: Mapping[str, Any],
-    *,
-    format: int,
-    device: str | torch.device = "cpu",
-    root: Path | str | None = None,
+    kind: str, settings: Mapping[str, Any], *, format: int, device: str | torch.device = "cpu", root: Path | None = None
 ) -> Run:
-    """The run of a computation, under a key of all that its result hangs on: its settings, and its `environment`.
+    """The run of a computation, under a key of its settings and its `environment`.  kind, root: see `Run`.
 
-    kind, root: see `Run`.  settings: as `key` takes them.  device: what computes, of which the kind counts ("cuda").
-    format: a number that the module raises when the same settings begin to give another result.
+    device: what computes, of which the kind counts ("cuda").  format: raised when the same settings begin to give another result.
     """
     return Run(kind, {**settings, **environment(format, device)}, root)
 
@@ -97,10 +89,6 @@ class Run:
         path = Path(path)
         with guarded(path / "config.json", "is corrupt", CURE):
             return cls(path.parent.name, json.loads((path / "config.json").read_bytes()), path.parent.parent)
-
-    def __repr__(self) -> str:
-        state = "complete" if self.complete else "not complete"
-        return f"Run {self.kind}/{self.path.name[:8]}: {state}, holds {', '.join(self.names()) or 'nothing'}"
 
     @property
     def complete(self) -> bool:
@@ -146,27 +134,17 @@ class Run:
 
 
 def joined(parts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Several dicts of tensors as one, "part.name" -> tensor, because files are whole only one by one.  `parted` undoes it."""
+    """Several dicts of tensors as one, "part.name" -> tensor, for one file.  `parted` undoes it."""
     return {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
 
 
 def parted(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-    """What `joined` made one, as several dicts again; a part that held nothing is not there."""
+    """What `joined` made one, as several dicts again, without those that held nothing."""
     parts: dict[str, dict[str, Tensor]] = {}
     for full, tensor in tensors.items():
         part, _, name = full.partition(".")
         parts.setdefault(part, {})[name] = tensor
     return parts
-
-
-def from_bytes(content: bytes) -> Tensor:
-    """Bytes as a tensor, so that they can lie in the same file as others.  `to_bytes` undoes it."""
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
-
-
-def to_bytes(tensor: Tensor) -> bytes:
-    """The bytes that `from_bytes` made a tensor."""
-    return tensor.numpy().tobytes()
 
 
 def digest(*tensors: Tensor) -> str:

@@ -24,9 +24,7 @@ from privlab.compute import machine
 
 PATIENCE = 5  # deaths in a row without a task done, after which the rest is given up
 WORKER_GB = 0.9  # what a process takes that has torch and a small model
-Outcome = tuple[
-    int, Exception | None
-]  # a task's number; Taken, a TimeoutError when time is over, or what it failed with
+Outcome = tuple[int, Exception | None]  # a task's number; Taken, TimeoutError when time is over, or how it failed
 
 
 class Taken(Exception):
@@ -73,7 +71,7 @@ def fan_out(
     jobs = 0 if cluster else min(processes(jobs, gpu), len(missing))
     where = f"the cluster at {cluster}" if cluster else f"{jobs} processes" if jobs > 1 else "one process"
     deadline = None if budget is None else began + budget
-    raised: dict[str, Exception] = {}
+    failed: dict[str, Exception] = {}
     bar = tqdm(desc=title, total=len(missing), unit="task", disable=not progress, leave=False)
     with reach(cluster, gpu) if cluster else nullcontext() as client, bar:
         while todo:
@@ -87,34 +85,33 @@ def fan_out(
                     if error is None and not task.finished():
                         error = OSError("it left no result here; all machines need the same disk under the same path")
                     if error and not isinstance(error, Taken):
-                        raised[task.name] = error
+                        failed[task.name] = error
                     bar.update(error is None)
             except BrokenProcessPool as death:
                 died, deaths = death, deaths + 1
-            again = [task for task in (*todo[1:], todo[0]) if not task.finished() and task.name not in raised]
+            again = [task for task in (*todo[1:], todo[0]) if not task.finished() and task.name not in failed]
             fruitless = fruitless + 1 if died and len(again) == len(todo) else 0
             if fruitless == PATIENCE:
                 why = f"workers died {PATIENCE} times in a row, as happens when memory runs out; try fewer jobs"
                 raise RuntimeError(f"{turn[0].name} is not done: {why}") from died
             if todo := again:
                 time.sleep(1)  # another process may be through then, and memory free
-    for name, error in raised.items():
+    for name, error in failed.items():
         if not isinstance(error, TimeoutError):
             raise RuntimeError(f"{name} failed: {error}") from error
-    said = f"{title}: {len(missing) - len(raised)} done in {time.time() - began:.3g} s on {where}"
-    more = {"reused": len(tasks) - len(missing), "deaths of a worker": deaths, "left for the next call": len(raised)}
+    said = f"{title}: {len(missing) - len(failed)} done in {time.time() - began:.3g} s on {where}"
+    more = {"reused": len(tasks) - len(missing), "deaths of a worker": deaths, "left for the next call": len(failed)}
     return ", ".join([said, *(f"{count} {what}" for what, count in more.items() if count)])
 
 
 def processes(jobs: int | None, gpu: bool = False) -> int:
     """These; else one with a GPU, or as many as there are cores ($PRIVLAB_JOBS) and memory for.  Raises ValueError for fewer than 1."""
-    cores = os.environ.get("PRIVLAB_JOBS") or machine.cores()
-    number = str(cores if jobs is None else jobs)
-    if not number.isdigit() or int(number) < 1:
-        raise ValueError(f"jobs={number} processes do no work; give 1 or more")
-    if jobs is not None:
-        return int(jobs)
-    return 1 if gpu else max(1, min(int(number), int(machine.memory()[1] / WORKER_GB)))
+    if jobs is None:
+        room = int(machine.memory()[1] / WORKER_GB)
+        jobs = 1 if gpu else max(1, min(int(os.environ.get("PRIVLAB_JOBS") or machine.cores()), room))
+    if jobs < 1:
+        raise ValueError(f"jobs={jobs} processes do no work; give 1 or more")
+    return jobs
 
 
 def address(cluster: str | None, jobs: int | None) -> str | None:
@@ -124,6 +121,7 @@ def address(cluster: str | None, jobs: int | None) -> str | None:
 
 def reach(address: str, gpu: bool = False) -> Any:
     """A client of the Dask scheduler at this address.  Raises ConnectionError that says what is missing."""
+    needs = f"`dask worker {address} --nthreads 1{' --resources GPU=1' * gpu}`"
     try:
         from distributed import Client
 
@@ -131,22 +129,20 @@ def reach(address: str, gpu: bool = False) -> Any:
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise ConnectionError(
             f"cluster={address!r} does not answer ({type(error).__name__}); install the extra (pip install -e '.[cluster]'), start "
-            f"`dask scheduler --host 127.0.0.1` and `dask worker {address}`, and give the address that the scheduler prints"
+            f"`dask scheduler --host 127.0.0.1` and {needs}, and give the address that the scheduler prints"
         ) from error
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     if not any(worker["resources"].get("GPU") or not gpu for worker in workers):
         client.close()
-        more = " --resources GPU=1" if gpu else ""
-        raise ConnectionError(f"cluster={address!r} has no worker; start one: dask worker {address} --nthreads 1{more}")
+        raise ConnectionError(f"cluster={address!r} has no worker; start one: {needs}")
     return client
 
 
 def _near(jobs: int, gpu: bool, calls: Sequence[tuple]) -> Iterator[Outcome]:
     """In processes of this machine, which are kept for a minute: a lab trains, attacks, and trains again."""
     about = (os.getpid(), gpu, dict(os.environ), os.getcwd())  # where one is another, joblib starts other processes
-    with parallel_config(
-        "loky", inner_max_num_threads=1, idle_worker_timeout=60, initializer=begin_worker, initargs=about
-    ):
+    begin = dict(idle_worker_timeout=60, initializer=begin_worker, initargs=about)
+    with parallel_config("loky", inner_max_num_threads=1, **begin):
         work = Parallel(jobs, batch_size=1, return_as="generator_unordered")
         yield from work(delayed(_attempt)(*call) for call in calls)
 
@@ -194,11 +190,10 @@ def _attempt(number: int, call: Callable[..., None], arguments: Mapping[str, Any
         torch.set_num_threads(1)
         machine.exact_float32()
         try:
-            if deadline is not None:
-                arguments = {**arguments, "budget": deadline - time.time()}
-                if arguments["budget"] <= 0:
-                    raise TimeoutError
-            call(**arguments)
+            left = {} if deadline is None else {"budget": deadline - time.time()}
+            if left and left["budget"] <= 0:
+                raise TimeoutError
+            call(**arguments, **left)
         except Exception as error:
             if isinstance(error, Taken) or (isinstance(error, TimeoutError) and deadline):
                 return number, error

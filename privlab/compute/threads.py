@@ -5,15 +5,11 @@ left alone, two threads on two cores then take several times as long as one. Wha
 `make bench` has both columns ("threads").
 """
 
-from __future__ import annotations
-
 import os
 
 import psutil
 
 from privlab.compute import machine
-
-__all__ = ["settle"]
 
 # Looks of a waiting thread before it sleeps, some half a millisecond. libgomp's own 300,000 make a crowd slow; 1,000 leave a thread
 # asleep between two small operations, and make a quiet machine slow.
@@ -29,11 +25,5 @@ def settle() -> None:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
     if "OMP_NUM_THREADS" not in os.environ:
-        os.environ["OMP_NUM_THREADS"] = str(free_cores())
-
-
-def free_cores() -> int:
-    """Cores that are idle while we look, from 1 to those that this process may use."""
-    every = psutil.cpu_count() or 1
-    idle = every * (1 - psutil.cpu_percent(LOOK) / 100)
-    return max(1, min(machine.cores(), round(idle)))
+        idle = (psutil.cpu_count() or 1) * (1 - psutil.cpu_percent(LOOK) / 100)
+        os.environ["OMP_NUM_THREADS"] = str(max(1, min(machine.cores(), round(idle))))

@@ -4,7 +4,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from statistics import median
@@ -12,8 +11,8 @@ from statistics import median
 import psutil
 import pytest
 
+from privlab.compute import machine
 from privlab.compute.atomic import write_atomic
-from privlab.compute.machine import Machine
 
 BASELINES = Path(__file__).parents[2] / "book/baselines"
 QUIET = 0.1  # cores that others may use on a machine that is called quiet
@@ -88,7 +87,7 @@ class Table:
         return median(run["others"] for run in runs) <= QUIET
 
     def _save(self) -> None:
-        content = dict(date=self.today, machine=asdict(Machine.here(self.device)), rows=self.rows, runs=self.runs)
+        content = dict(date=self.today, machine=machine.about(self.device), rows=self.rows, runs=self.runs)
         write_atomic(self.path, json.dumps(content, indent=1).encode())
 
 

@@ -9,14 +9,13 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from privlab.compute import machine
 from privlab.compute.atomic import write_atomic
-from privlab.compute.machine import Machine
 from privlab.runner import catalogue, pairing
 
 pytestmark = pytest.mark.bench
@@ -43,7 +42,7 @@ def test_minutes_and_memory(deeper):
         for lab in shelf:
             found = json.loads((out / f"{lab.name}.json").read_text())
             took.setdefault(lab.name, {})[profile] = [round(found["seconds"] / 60, 1), round(found["peak_gb"], 1)]
-    here = {"date": date.today().isoformat(), "machine": asdict(Machine.here("cpu"))}
+    here = {"date": date.today().isoformat(), "machine": machine.about()}
     content = json.loads(table.read_text()) | {name: here | figures for name, figures in took.items()}
     write_atomic(table, (json.dumps(content, indent=1) + "\n").encode())
     for lab in shelf:

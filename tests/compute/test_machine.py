@@ -10,7 +10,7 @@ def test_cores_and_memory_are_the_containers_where_it_has_a_limit(tmp_path, monk
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     allowed, free = machine.cores(), machine.memory()
     assert allowed >= 1 and 0 < free[1] <= free[0]
-    for quota, cores in (("100000 100000", 1), ("50000 100000", 1), ("max 100000", allowed)):  # half a core is one
+    for quota, cores in (("50000 100000", 1), ("max 100000", allowed)):  # half a core is one
         (tmp_path / "cpu.max").write_text(quota)
         assert machine.cores() == cores
     (tmp_path / "memory.current").write_text("1500000000\n")
@@ -26,8 +26,7 @@ def test_a_processor_is_named_by_its_kind_and_its_maker(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "_CPUINFO", tmp_path / "cpuinfo")
     one = "processor\t: {}\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: any name\n"
     machine._CPUINFO.write_text(one.format(0) + "\n" + one.format(1).replace("143", "7"))
-    assert machine.processor() == f"{kind} of GenuineIntel 6.143" == machine.Machine.here().device_name
-    assert machine.Machine.here().cpus == machine.cores() and machine.peak_gb() > 0.1
+    assert machine.processor() == f"{kind} of GenuineIntel 6.143" == machine.about()["device_name"]
 
 
 def test_a_card_is_chosen_where_torch_has_kernels_for_it(monkeypatch):
@@ -43,9 +42,8 @@ def test_a_device_is_chosen_or_refused():
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
     assert machine.device("cpu") == "cpu" and machine.device("auto") in ("cpu", "cuda")
     assert not torch.backends.cudnn.allow_tf32 and not torch.backends.cuda.matmul.allow_tf32
-    for name in ("banana", "cpu:1", ""):
-        with pytest.raises(ValueError, match=f"device={name!r} is not a device of the labs; try"):
-            machine.device(name)
+    with pytest.raises(ValueError, match="device='cpu:1' is not a device of the labs; try"):
+        machine.device("cpu:1")
     with pytest.raises(ValueError, match="device='cuda:9999' is not on this machine"):
         machine.device("cuda:9999")
     assert machine.device("cuda:9999", here=False) == "cuda:9999"  # of a cluster's machine

@@ -425,7 +425,7 @@ def test_a_cluster_of_two_gives_the_same_bits_and_outlives_a_kill(cluster, train
     killer.join()
     assert killed and same(made, trained)
     assert "4 vit_cifar: 4 done in" in (said := capsys.readouterr().out) and f"on the cluster at {cluster}" in said
-    with pytest.raises(ConnectionError, match=r"has no worker; start one: dask worker .* --resources GPU=1"):
+    with pytest.raises(ConnectionError, match=r"has no worker; start one: `dask worker .* --resources GPU=1`"):
         tasks.reach(cluster, gpu=True)
     bad = make(images, tmp_path / "bad", recipe=replace(RECIPE, lr=1e30))
     with pytest.raises(RuntimeError, match=r"vit_cifar \d failed: .*training diverged at lr=1e\+30"):

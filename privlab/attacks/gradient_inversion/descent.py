@@ -17,7 +17,6 @@ from privlab.attacks.gradient_inversion.derivatives import LONG, Choice, Look, T
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
 from privlab.attacks.gradient_inversion.slopes import Slope, written
 from privlab.attacks.gradient_inversion.terms import Term
-from privlab.compute.store import from_bytes, to_bytes
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
 
@@ -325,7 +324,7 @@ class Descent:
         counts = torch.tensor([self.restart, self.step, self.evaluations - self.last, self.since - 1])
         best = torch.tensor(self.best, dtype=torch.float64)
         variables = {f"variable{i}": v.detach().clone() for i, v in enumerate(self.variables)}
-        optimiser = from_bytes(file.getvalue())
+        optimiser = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
         return {"counts": counts, "best": best, "optimiser": optimiser, "choice": self.chosen, **variables}
 
     def unpack(self, checkpoint: Checkpoint) -> None:
@@ -337,7 +336,7 @@ class Descent:
                 variable.copy_(checkpoint[f"variable{i}"])
         if "choice" in checkpoint:  # which searches of earlier days did not have
             self.choice.unpack(checkpoint["choice"])
-        rule = io.BytesIO(to_bytes(checkpoint["optimiser"]))
+        rule = io.BytesIO(checkpoint["optimiser"].numpy().tobytes())
         self.rule.load_state_dict(torch.load(rule, weights_only=True, map_location="cpu"))
 
     def _labels(self, member: int) -> Tensor:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from privlab.attacks.gradient_inversion.descent import Checkpoint, State
 from privlab.compute import Run
-from privlab.compute.store import from_bytes, joined, keyed, parted, to_bytes
+from privlab.compute.store import joined, keyed, parted
 
 FORMAT = 3  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
 _EVERY = 20.0  # seconds between two checkpoints
@@ -104,11 +105,11 @@ class _Notes:
         numbers = {
             n: getattr(self, n) for n in ("traces", "reasons", "evaluations", "derivatives", "seconds", "best", "seen")
         }
-        return {**self.images, "notes": from_bytes(json.dumps(numbers).encode())}
+        return {**self.images, "notes": torch.frombuffer(bytearray(json.dumps(numbers).encode()), dtype=torch.uint8)}
 
     @classmethod
     def unpack(cls, checkpoint: Checkpoint) -> _Notes:
-        numbers = json.loads(to_bytes(checkpoint["notes"]))
+        numbers = json.loads(checkpoint["notes"].numpy().tobytes())
         return cls(**numbers, images={n: t for n, t in checkpoint.items() if n != "notes"})
 
     def result(self) -> Result:
