@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -17,22 +16,8 @@ from privlab.ledger import evidence, judging, papers
 from privlab.ledger.evidence import Repeat
 from privlab.ledger.figures import exact
 
-__all__ = ["ALIKE", "Move", "alike", "live", "moved", "moves", "nearest"]
-
 ALIKE = ("torch", "timm", "processor", "threads", "card")  # where these are the same, the values are
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
-
-
-@dataclass(frozen=True)
-class Move:
-    """What is not what it was.  what: "identity", "exact value" or "canary"; name: a claim's id, or a measured name."""
-
-    what: str
-    name: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.name}, {self.why}"
 
 
 def alike(now: Repeat, before: Repeat) -> bool:
@@ -46,33 +31,31 @@ def nearest(now: Repeat, lines: Sequence[Repeat]) -> Repeat:
     return next((line for line in lines if alike(now, line)), lines[0])
 
 
-def moved(now: Repeat, before: Repeat) -> list[Move]:
-    """What is not what it was between two measurements of one repeat."""
-    moves = []
+def moved(now: Repeat, before: Repeat) -> list[str]:
+    """What is not what it was between two measurements of one repeat, a line each."""
+    moves, same = [], alike(now, before)
     for name, old in before.values.items():
-        if name not in now.values:
-            moves.append(Move("canary", name, "no longer measured"))
-            continue
-        new, same = now.values[name], alike(now, before)
-        if exact(name, old) and not exact(name, new):
-            moves.append(Move("exact value", name, f"{old:g} before, {new:.6g} now"))
+        new = now.values.get(name)
+        if new is None:
+            moves.append(f"canary: {name}, no longer measured")
+        elif exact(name, old) and not exact(name, new):
+            moves.append(f"exact value: {name}, {old:g} before, {new:.6g} now")
         elif same and not math.isclose(new, old, rel_tol=RELATIVE, abs_tol=ABSOLUTE):
-            moves.append(Move("canary", name, f"{old:.7g} before, {new:.7g} now"))
-    return moves + [Move("canary", name, "new") for name in now.values if name not in before.values]
+            moves.append(f"canary: {name}, {old:.7g} before, {new:.7g} now")
+    return moves + [f"canary: {name}, new" for name in now.values if name not in before.values]
 
 
 def live(folder: Path) -> dict[str, list[Repeat]]:
     """What labs measured live at smoke in a run: experiment -> its repeats.  folder: of the run."""
     found: dict[str, list[Repeat]] = {}
     for file in sorted(folder.glob("live/**/smoke/*.jsonl")):
-        rows = evidence.read(file.stem, "smoke", root=file.parents[1])
-        found.setdefault(file.stem, []).extend(rows)
+        found.setdefault(file.stem, []).extend(evidence.read(file.stem, "smoke", root=file.parents[1]))
     return found
 
 
 def moves(
     folder: Path, claims: Iterable[papers.Claim] | None = None, root: Path | None = None
-) -> tuple[int, list[Move]]:
+) -> tuple[int, list[str]]:
     """What moved in a run of labs at smoke: how many values were compared, and what is not what it was, identities first.
 
     folder: of the run.  claims: the package's own if not given.  root: of the committed evidence, the book's if not given.
@@ -83,7 +66,7 @@ def moves(
         for row in rows:
             before = evidence.lines(experiment, "smoke", row.digest, root)
             if row.repeat not in before:
-                found.append(Move("canary", experiment, f"repeat {row.repeat} of this protocol has no committed line"))
+                found.append(f"canary: {experiment}, repeat {row.repeat} of this protocol has no committed line")
                 continue
             line = nearest(row, before[row.repeat])
             committed.setdefault(experiment, []).append(line)
@@ -94,7 +77,7 @@ def moves(
             continue
         why, broken = (judging.breaks(claim, _tables(rows)) for rows in (measured, committed))
         if why and not broken:  # what the committed line breaks too did not move: smoke is short
-            found.insert(0, Move("identity", claim.id, f"{why} ({papers.page(claim.id)} in the book)"))
+            found.insert(0, f"identity: {claim.id}, {why} ({papers.page(claim.id)} in the book)")
     return compared, found
 
 

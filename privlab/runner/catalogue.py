@@ -5,26 +5,27 @@ A lab is labs/NN_topic.py. What does not fit into it goes deeper: labs/deeper/NN
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from privlab import ledger
 from privlab.compute.atomic import write_atomic
 from privlab.data.sources import nearest
-from privlab.runner import pairing
 
 HOUSE = Path(__file__).parents[1]
-_COST = re.compile(r"^\|\s*(\w+)\s*\|\s*([\d.]+)\s*\|\s*([\d.]+)\s*GB\s*\|", re.MULTILINE)
+DEEPER = "deeper"  # the folder, inside that of the labs, for what does not fit into them
+FILES = "[0-9][0-9]_*.py"
+_COST = re.compile(r"^# \|\s*(\w+)\s*\|\s*([\d.]+)\s*\|\s*([\d.]+)\s*GB\s*\|", re.MULTILINE)
+_CODE = re.compile(r"^# %%(?! \[markdown\])", re.MULTILINE)
+_PARAMETERS = re.compile(r'^# %% tags=\["parameters"\]\n(.*?)(?=^# %%|\Z)', re.MULTILINE | re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """What a lab's head promises for one profile: minutes, and peak memory in GB."""
 
     minutes: float
@@ -40,7 +41,7 @@ class Lab:
     @property
     def name(self) -> str:
         """NN_topic, or deeper/NN_topic: where it stands in the folder of the labs, and its results in that of a run."""
-        return pairing.within(self.path)
+        return f"{DEEPER}/{self.path.stem}" if self.goes_deeper else self.path.stem
 
     @property
     def number(self) -> str:
@@ -50,58 +51,48 @@ class Lab:
     @property
     def goes_deeper(self) -> bool:
         """Whether it is no lab, but goes deeper into one."""
-        return self.name.startswith(f"{pairing.DEEPER}/")
+        return self.path.parent.name == DEEPER
 
     @cached_property
-    def source(self) -> bytes:
+    def text(self) -> str:
         """The source, as it was when first read."""
-        return self.path.read_bytes()
+        return self.path.read_text(encoding="utf-8-sig")
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """SHA-256 of the source."""
-        return hashlib.sha256(self.source).hexdigest()
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
-    @cached_property
-    def parameters(self) -> tuple[str, ...]:
+    @property
+    def parameters(self) -> list[str]:
         """What can be set from outside: the names that its cell tagged "parameters" gives a value."""
-        cells = [c.source for c in pairing.notebook(self.path).cells if "parameters" in c.metadata.get("tags", [])]
-        try:
-            nodes = [node for cell in cells for node in ast.parse(cell).body]
-        except (SyntaxError, ValueError):
-            return ()
-        set_by = [node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)] for node in nodes]
-        plain = [target for targets in set_by for target in targets]
-        return tuple(target.id for target in plain if isinstance(target, ast.Name))
+        cell = _PARAMETERS.search(self.text)
+        return re.findall(r"^(\w+)\s*(?::[^=\n]*)?=", cell[1], re.MULTILINE) if cell else []
 
-    @cached_property
+    @property
     def costs(self) -> dict[str, Cost]:
         """Profile -> cost, from rows like `| smoke | 0.4 | 1.1 GB |` above the first code."""
-        cells = pairing.notebook(self.path).cells
-        head = itertools.takewhile(lambda cell: cell.cell_type == "markdown", cells)
-        rows = _COST.findall("\n".join(cell.source for cell in head))
+        rows = _COST.findall(_CODE.split(self.text)[0])
         return {profile: Cost(float(minutes), float(gb)) for profile, minutes, gb in rows}
 
 
 def copy(to: Path) -> list[Path]:
-    """Copy the labs, and what goes deeper, out of this checkout or installed package; the paths written, without those that are there.
+    """Copy the labs out of this checkout or installed package into a new folder; the paths written.
 
-    Raises FileExistsError, before anything is written, for a file that is another there: it may hold somebody's work.
+    Raises FileExistsError for a folder that is there: it may hold somebody's work.
     """
     source = next(folder for folder in (HOUSE.parent / "labs", HOUSE / "labs") if folder.is_dir())
+    if to.exists():
+        raise FileExistsError(f"to={str(to)!r} is there already; choose a new folder")
     files = [path for lab in everything(source) for path in (lab.path, lab.path.with_suffix(".ipynb"))]
-    new = {to / path.relative_to(source): path.read_bytes() for path in files}
-    held = {path for path in new if path.exists()}
-    if changed := sorted(path for path in held if path.read_bytes() != new[path]):
-        raise FileExistsError(f"to={str(to)!r} holds another {changed[0].relative_to(to)}; choose a new folder")
-    for path in new.keys() - held:
-        write_atomic(path, new[path])
-    return sorted(new.keys() - held)
+    for path in files:
+        write_atomic(to / path.relative_to(source), path.read_bytes())
+    return [to / path.relative_to(source) for path in files]
 
 
 def labs(folder: Path) -> list[Lab]:
     """Every lab of a folder, in order, and nothing that goes deeper.  Raises FileNotFoundError where there is none."""
-    shelf = [Lab(path) for path in sorted(folder.glob("[0-9][0-9]_*.py"))]
+    shelf = [Lab(path) for path in sorted(folder.glob(FILES))]
     if not shelf:
         raise FileNotFoundError(
             f"labs={str(folder)!r} holds no lab (NN_topic.py); run from the repository, or give --labs FOLDER"
@@ -109,23 +100,10 @@ def labs(folder: Path) -> list[Lab]:
     return shelf
 
 
-def deeper(folder: Path) -> list[Lab]:
-    """Every notebook that goes deeper into a lab of a folder, in order; none where there is none."""
-    return [Lab(path) for path in sorted((folder / pairing.DEEPER).glob("[0-9][0-9]_*.py"))]
-
-
 def everything(folder: Path) -> list[Lab]:
-    """Every lab of a folder, each with what goes deeper behind it.
-
-    Raises FileNotFoundError where there is no lab; ValueError for a notebook that goes deeper into a lab that is not there.
-    """
-    shelf, below = labs(folder), deeper(folder)
-    for one in below:
-        if one.number not in {lab.number for lab in shelf}:
-            raise ValueError(
-                f"{one.path} goes deeper into lab {one.number}, and there is no {folder}/{one.number}_*.py"
-            )
-    return sorted([*shelf, *below], key=lambda lab: (lab.number, lab.goes_deeper, lab.name))
+    """Every lab of a folder, each with what goes deeper behind it.  Raises FileNotFoundError where there is no lab."""
+    shelf = [*labs(folder), *map(Lab, (folder / DEEPER).glob(FILES))]
+    return sorted(shelf, key=lambda lab: (lab.number, lab.goes_deeper, lab.name))
 
 
 def pick(shelf: list[Lab], words: list[str]) -> list[Lab]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty
@@ -50,33 +49,19 @@ class PatientClient(AsyncKernelClient):
 
 
 @contextmanager
-def alone() -> Iterator[Config]:
+def alone(environment: Mapping[str, str] | None = None) -> Iterator[Config]:
     """Settings for nbclient under which the kernel NAME is `sys.executable`, with no port, user's profile or history.
 
-    For the length of the context the environment of this process points Jupyter to a temporary folder.
+    environment: what the kernel inherits beside that of this process, which is changed for the length of the context.
     """
-    short = "/tmp" if os.name == "posix" else None  # the path of a socket may have about a hundred characters
     before = dict(os.environ)
-    with tempfile.TemporaryDirectory(prefix="privlab-", dir=short, ignore_cleanup_errors=True) as place:
+    # the path of a socket may have about a hundred characters; "ip" is its stem, by default a name that parallel labs would share
+    with tempfile.TemporaryDirectory(prefix="privlab-", dir="/tmp", ignore_cleanup_errors=True) as place:
         write_kernel_spec(Path(place) / "kernels" / NAME)
         os.environ |= {"JUPYTER_PATH": place, "JUPYTER_RUNTIME_DIR": place, "IPYTHONDIR": f"{place}/ipython"}
-        settings: dict[str, Any] = {"client_factory": PatientClient}
-        if os.name == "posix":
-            # "ip" is the stem of the sockets' paths; their default is one name that parallel labs would share
-            settings |= {"transport": "ipc", "ip": f"{place}/kernel"}
-        _places.add(place)
+        os.environ |= environment or {}
         try:
-            yield Config(KernelManager=settings)
+            yield Config(KernelManager={"client_factory": PatientClient, "transport": "ipc", "ip": f"{place}/kernel"})
         finally:
-            _places.discard(place)
             os.environ.clear()
             os.environ |= before
-
-
-_places: set[str] = set()
-
-
-def sweep() -> None:
-    """Remove the folders of the kernels of this process, which is about to end without leaving its contexts."""
-    for place in list(_places):
-        shutil.rmtree(place, ignore_errors=True)

@@ -1,16 +1,13 @@
 """Opening a lab without installing anything: the repository's address, set in one place, and what follows from it.
 
-`[tool.privlab]` in pyproject.toml names the address, and `python -m privlab address` sets it; PRIVLAB_REPOSITORY in the environment goes
-before it, for a fork. While there is none, no page has a button and no notebook a cell for Colab: a made-up address would send readers to
-strangers.
+`[tool.privlab]` in pyproject.toml names the address, and `python -m privlab address` sets it. While there is none, no page has a button
+and no notebook a cell for Colab: a made-up address would send readers to strangers.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -30,27 +27,12 @@ class Repository:
         return match[1] if match else None
 
 
-def repository(root: Path, environment: Mapping[str, str] = os.environ) -> Repository | None:
-    """What the environment, or pyproject.toml in `root`, names as the repository; None where neither does.
-
-    Raises ValueError for an address that git could not take, or that would end a string in a notebook.
-    """
-    try:
-        settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        settings = {}
+def repository(root: Path) -> Repository | None:
+    """What pyproject.toml in `root` names as the repository; None where it names none, or is not there."""
+    file = root / "pyproject.toml"
+    settings = tomllib.loads(file.read_text(encoding="utf-8-sig")) if file.exists() else {}
     table = settings.get("tool", {}).get("privlab", {})
-    address = environment.get("PRIVLAB_REPOSITORY") or table.get("repository", "")
-    if not address:
-        return None
-    return Repository(checked(address), table.get("branch", "main"))
-
-
-def checked(address: str) -> str:
-    """The address. Raises ValueError for one that git could not take, or that would end a string in a notebook."""
-    if not re.fullmatch(r"(https|file)://[\w.@:/~+-]+", address):
-        raise ValueError(f"repository={address!r} is not an address; try https://github.com/OWNER/NAME")
-    return address
+    return Repository(table["repository"], table["branch"]) if table.get("repository") else None
 
 
 def links(place: Repository | None, path: str) -> dict[str, str]:

@@ -59,11 +59,10 @@ class Plan:
             raise ValueError(f"timeout={self.timeout} gives a cell no time; give seconds, 1 or more")
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed={self.seed} is not one that every generator takes; give one from 0 to {2**32 - 1}")
-        for name in self.extra:
-            for lab in self.labs:
-                if name not in lab.parameters:
-                    its = ", ".join(lab.parameters)
-                    raise ValueError(f"parameter={name!r} is not one of lab {lab.name}, which has {its}")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"profile": self.profile, "seed": self.seed, "device": self.device, **self.extra}
 
     @property
     def at_once(self) -> int:
@@ -81,7 +80,7 @@ class Plan:
             "package": catalogue.package(),
             "evidence": catalogue.evidence(),
             "versions": {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in packages},
-            "parameters": {"profile": self.profile, "seed": self.seed, "device": self.device, **self.extra},
+            "parameters": self.parameters,
         }
 
 
@@ -105,10 +104,9 @@ def cost(plan: Plan) -> str:
     if not costs:
         return f"these labs state no cost for {plan.profile}"
     total, available = machine.memory()
-    minutes = max([sum(c.minutes for c in costs) / plan.at_once, *(c.minutes for c in costs)])
+    minutes = max(sum(c.minutes for c in costs) / plan.at_once, *(c.minutes for c in costs))
     gb = sum(sorted((c.gb for c in costs), reverse=True)[: plan.at_once])
-    lasts = f"{minutes * 60:.0f} s" if minutes < 2 else f"{minutes:.0f} min"
-    line = f"rough cost: {lasts}, at most {gb:.1f} GB of memory ({available:.1f} of {total:.1f} GB are free)"
+    line = f"rough cost: {minutes:.1f} min, at most {gb:.1f} GB of memory ({available:.1f} of {total:.1f} GB are free)"
     return line if gb <= available else f"{line}\nwarning: that is more than is free; fewer --jobs need less"
 
 
@@ -116,35 +114,36 @@ def run(plan: Plan) -> dict[str, Result]:
     """Run a plan's labs; lab name -> result, in the order of the labs.
 
     With `resume`, labs whose saved result fits (see `Plan.key`) and is green are not run again.
-    Raises KeyboardInterrupt on Ctrl-C, after the labs that ran were stopped; what is complete by then stays.
+    Raises ValueError, before any runs, for a lab without one of the plan's parameters; KeyboardInterrupt on Ctrl-C, after the labs that
+    ran were stopped; what is complete by then stays.
     """
-    kept: dict[str, Result | None] = dict.fromkeys(lab.name for lab in plan.labs)  # in the order of the labs
-    for lab in plan.labs if plan.resume else ():
-        result = saved(plan, lab)
-        if result and result["status"] == "ok":
-            kept[lab.name] = result
-            print(f"{lab.name}  not run again: it is complete in {plan.out}")
-    todo = [lab for lab in plan.labs if not kept[lab.name]]
+    for lab in plan.labs:
+        if lacks := [name for name in plan.parameters if name not in lab.parameters]:
+            its = ", ".join(lab.parameters) or "none"
+            raise ValueError(f"parameter={lacks[0]!r} is not one of lab {lab.name}, which has {its}")
+    there = {lab.name: saved(plan, lab) for lab in plan.labs} if plan.resume else {}
+    kept = {name: result for name, result in there.items() if result and not result["error"]}
+    for name in kept:
+        print(f"{name}  not run again: it is complete in {plan.out}")
+    todo = [lab for lab in plan.labs if lab.name not in kept]
     calls = (delayed(_one)(plan, lab) for lab in todo)
     about = dict(initializer=tasks.begin_worker, initargs=(os.getpid(), False))  # labs end with us, however we end
     with parallel_config("loky", inner_max_num_threads=plan.threads, **about):
         done = Parallel(n_jobs=plan.at_once, return_as="generator_unordered", batch_size=1)(calls)
         for result in tqdm(done, total=len(todo), unit="lab", disable=None):
             kept[result["lab"]] = result
-            memory = f"  {result['peak_gb']:.2f} GB" if result["peak_gb"] else ""
-            why = f"  FAILED  {result['error']}" if result["error"] else "  ok"
-            tqdm.write(f"{result['lab']}{why}  {result['seconds']:.1f} s{memory}")
-    return {name: result for name, result in kept.items() if result}
+            how = f"FAILED  {result['error']}" if result["error"] else "ok"
+            tqdm.write(f"{result['lab']}  {how}  {result['seconds']:.1f} s  {result['peak_gb'] or 0:.2f} GB")
+    return {lab.name: kept[lab.name] for lab in plan.labs}
 
 
 def saved(plan: Plan, lab: Lab) -> Result | None:
-    """A lab's result in the folder of the run, if it fits `Plan.key`; None otherwise, and where it cannot be read."""
+    """A lab's result in the folder of the run, if it fits `Plan.key`."""
     try:
         result = json.loads((plan.out / f"{lab.name}.json").read_text())
-        fits = all(result[k] == v for k, v in plan.key(lab).items()) and result["status"] in ("ok", "failed")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (FileNotFoundError, ValueError):
         return None
-    return result if fits and (plan.out / f"{lab.name}.ipynb").exists() else None
+    return result if plan.key(lab).items() <= result.items() else None
 
 
 def _one(plan: Plan, lab: Lab) -> Result:
@@ -164,15 +163,9 @@ def _one(plan: Plan, lab: Lab) -> Result:
             told = time.monotonic()
             print(f"{lab.name}  {told - began:.0f} s, cell {cell} of {cells}, {heading}", flush=True)
 
-    before = dict(os.environ)
-    os.environ |= _environment(plan, live)
-    try:
-        outcome = execution.execute(lab.path.resolve(), notebook.resolve(), key["parameters"], plan.timeout, at)
-    except ValueError as error:  # a lab that cannot be started
-        outcome = {"error": str(error), "traceback": None, "controls": {}, "peak_gb": None}
-    finally:
-        os.environ.clear()
-        os.environ |= before
+    outcome = execution.execute(
+        lab.path.resolve(), notebook.resolve(), plan.parameters, plan.timeout, _environment(plan, live), at
+    )
     if plan.profile not in ("smoke", "class"):
         key["evidence"] = catalogue.evidence()  # to which the lab has added itself, and so may others have by now
     about = {"status": "failed" if outcome["error"] else "ok", "seconds": round(time.monotonic() - began, 1)}
@@ -184,10 +177,9 @@ def _one(plan: Plan, lab: Lab) -> Result:
 def _environment(plan: Plan, live: Path) -> dict[str, str]:
     """What makes a run repeatable, and keeps parallel labs, and the processes of their fleets, off each other's cores."""
     # a lab runs in its own folder, from where a relative place would be another
-    names = ("PRIVLAB_DATA", "PRIVLAB_STORE", "PRIVLAB_EVIDENCE")
-    named = {name: Path(place).expanduser() for name in names if (place := os.environ.get(name))}
+    names = [name for name in ("PRIVLAB_DATA", "PRIVLAB_STORE", "PRIVLAB_EVIDENCE") if os.environ.get(name)]
     return {
-        **{name: str(place.absolute()) for name, place in named.items()},
+        **{name: str(Path(os.environ[name]).expanduser().absolute()) for name in names},
         **({"PRIVLAB_CLUSTER": plan.cluster} if plan.cluster else {}),
         "OMP_NUM_THREADS": str(plan.threads),
         "PRIVLAB_JOBS": str(plan.threads),

@@ -1,7 +1,5 @@
 """A lab that was run, for pages without a kernel: each widget as the HTML that the run left beside it (`notebook.live`)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -24,8 +22,8 @@ def executed(lab: catalogue.Lab, run: Path) -> NotebookNode | None:
 
 def rest(notebook: NotebookNode) -> None:
     """Take out of a notebook, in place, what needs a kernel or is the runner's. A widget without HTML, such as a bar of progress, goes."""
-    notebook.metadata.pop("widgets", None)
-    notebook.metadata.pop("papermill", None)
+    for name in ("widgets", "papermill"):
+        notebook.metadata.pop(name, None)
     notebook.cells = [cell for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
     for cell in notebook.cells:
         if cell.cell_type == "code":

@@ -191,7 +191,7 @@ def test_a_lab_can_be_downloaded_its_solutions_and_bookkeeping_are_folded_and_it
 
 def test_a_lab_has_its_buttons_where_the_repository_has_an_address_and_says_that_it_was_not_run(tmp_path):
     (lab, *_) = catalogue.labs(ROOT / "labs")
-    place = launch_buttons.repository(ROOT, {"PRIVLAB_REPOSITORY": "https://github.com/someone/a-fork"})
+    place = launch_buttons.Repository("https://github.com/someone/a-fork")
     made = pages.page(lab, tmp_path, place)
     for address in ("mybinder.org/v2/gh/someone", "colab.research.google.com/github/someone", "kaggle.com/kernels"):
         assert address in made.cells[0].source

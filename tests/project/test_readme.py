@@ -89,7 +89,7 @@ def test_the_example_runs_and_finds_the_photo():
 
 
 def test_the_buttons_stand_where_the_repository_has_an_address():
-    place = launch_buttons.repository(ROOT, {})
+    place = launch_buttons.repository(ROOT)
     if place is None:
         assert "mybinder.org" not in README and "once the repository has an address" in README
     else:
