@@ -10,7 +10,7 @@ from pathlib import Path
 def shared_folder(path: Path) -> None:
     """A folder, made where it is missing: whoever may write in the one around it may write in it, so that two people share a store."""
     new = not path.exists()
-    if new:
+    if new and not path.parent.exists():
         shared_folder(path.parent)
     path.mkdir(exist_ok=True)
     if new:

@@ -62,7 +62,7 @@ def _packages() -> Iterator[Finding]:
     yield Finding(
         "packages",
         OK,
-        f"privlab {metadata.version('privlab')} on Python {platform.python_version()} needs {len(needed)}",
+        f"privlab {metadata.version('privlab')} on Python {platform.python_version()}, {len(needed)} packages needed",
     )
 
 
