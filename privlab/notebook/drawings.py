@@ -8,26 +8,12 @@ outlines say the same.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
 from pathlib import Path
+
+from privlab.notebook.plots.picture import Drawing
 
 COURSE = Path(__file__).parents[1] / "course"
 STYLE = "display:block;width:100%;max-width:480px;height:auto;margin:.6em 0;font-family:inherit"
-_SVG = "{http://www.w3.org/2000/svg}"
-
-
-@dataclass(frozen=True, repr=False)
-class Drawing:
-    """An SVG with its alt text, which shows itself in a notebook, in nbconvert's pages and in the book."""
-
-    svg: str
-    alt: str
-
-    def __repr__(self) -> str:
-        return self.alt
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.svg, "text/plain": self.alt}
 
 
 def show(name: str) -> Drawing:
@@ -38,4 +24,5 @@ def show(name: str) -> Drawing:
         there = sorted(f"{path.parent.name[4:]}.{path.stem}" for path in COURSE.glob("lab_*/*.svg"))
         raise ValueError(f"name={name!r} is no drawing; try one of {', '.join(there)}")
     svg = file.read_text(encoding="utf-8")
-    return Drawing(svg.replace("<svg ", f'<svg style="{STYLE}" ', 1), str(ET.fromstring(svg).findtext(f"{_SVG}desc")))
+    description = ET.fromstring(svg).findtext("{http://www.w3.org/2000/svg}desc")
+    return Drawing(svg.replace("<svg ", f'<svg style="{STYLE}" ', 1), str(description))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from IPython.display import HTML
 from torch import Tensor
 
-from privlab.notebook.plots.architecture_drawing import FACES, kind, marks
+from privlab.notebook.plots.architecture_drawing import stack
 from privlab.notebook.plots.picture import COLOURS
 from privlab.notebook.sheet import row, strip
+
+__all__ = ["bar", "panel", "stack", "thumbs"]
 
 LARGE, SMALL, THUMB = 160, 96, 34  # CSS pixels of what was found, of the photograph, and of an image in a row
 
@@ -34,27 +36,8 @@ def panel(
     best = f"{_image(found, LARGE, f'What the search found: {score}.')}<div>found: {html.escape(score)}</div>"
     photograph = f"{_image(truth, SMALL, 'The photograph.')}<div>the photograph</div>"
     images = row([f"<div>{best}</div>", f"<div>{photograph}</div>"], gap=13)
-    below = "".join(bars)
-    return HTML(f"{mark}{title}{row([layers, f'<div>{images}{below}</div>'], gap=20)}")
-
-
-def _grid(columns: int) -> str:
-    return f"display:grid;gap:5px;grid-template-columns:repeat({columns},1fr);max-width:{columns * (THUMB + 5)}px"
-
-
-def stack(parts: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> str:
-    """Layers from top to bottom; what is new or changed is marked, and what is gone is named below.
-
-    parts: what it is a stack of, such as "the stem" -> the layers it is compared with, and the layers, as `models.morph.outline` says them.
-    """
-    shown = []
-    for name, (old, new) in parts.items():
-        gone, mark = marks(old, new)
-        boxes = "".join(_box(layer, word) for layer, word in zip(new, mark, strict=True))
-        lost = ", ".join(layer for layer, word in zip(old, gone, strict=True) if word == "gone")
-        below = f'<p style="margin:.2em 0">gone: {html.escape(lost)}</p>' if lost else ""
-        shown.append(f'<p style="margin:.2em 0">{html.escape(name)}</p>{boxes}{below}')
-    return f'<div style="width:17em;max-width:100%">{"".join(shown)}</div>'
+    below = row([layers, f"<div>{images}{''.join(bars)}</div>"], gap=20)
+    return HTML(f"{mark}{title}{below}")
 
 
 def bar(name: str, value: float, most: float, words: str) -> str:
@@ -66,14 +49,8 @@ def bar(name: str, value: float, most: float, words: str) -> str:
     )
 
 
-def _box(layer: str, mark: str) -> str:
-    """A layer on a light ground with black letters, in a dark theme as in a light one."""
-    edge = f"3px solid {COLOURS[1]}" if mark else "1px solid #777777"
-    word = f"<strong>{mark}: </strong>" if mark else ""
-    return (
-        f'<div style="background:{FACES[kind(layer)]};color:#000000;border:{edge};border-radius:5px;padding:1px 8px;margin-bottom:5px">'
-        f"{word}{html.escape(layer)}</div>"
-    )
+def _grid(columns: int) -> str:
+    return f"display:grid;gap:5px;grid-template-columns:repeat({columns},1fr);max-width:{columns * (THUMB + 5)}px"
 
 
 def _image(one: Tensor, side: int, alt: str) -> str:

@@ -48,7 +48,7 @@ def show(reader, tmp_path, inside):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_words_have_room(reader, tmp_path, width):
     reader.resize(width)
-    show(reader, tmp_path, "".join(f'<div id="{name}">{drawings.show(name).svg}</div>' for name in DRAWN))
+    show(reader, tmp_path, "".join(f'<div id="{name}">{drawings.show(name).tag()}</div>' for name in DRAWN))
     assert reader.js("return document.querySelectorAll('svg.privlab-sketch').length") == len(DRAWN)
     assert reader.js(FAULTS) == []
     assert reader.barriers("svg-img-alt", "duplicate-id") == []

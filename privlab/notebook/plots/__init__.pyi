@@ -1,4 +1,4 @@
-from .architecture_drawing import blocks, morph_block
+from .architecture_drawing import morph_block
 from .charts import dots, heat, lines, scatter, spectrum
 from .distributions import cloud, confusion, histogram, roc
 from .evidence_charts import evidence, evidence_lines, published
@@ -8,7 +8,6 @@ from .tradeoff import tradeoff_chart
 
 __all__ = [
     "Picture",
-    "blocks",
     "cloud",
     "confusion",
     "dots",

@@ -1,32 +1,23 @@
-"""A block of a network as a stack of boxes, two of them side by side, with what changed marked in words, by an outline and by hatching."""
+"""Blocks of a network as stacks of boxes, with what changed marked in words and by an outline."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import html
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
-from typing import Any
 
 import torch
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from privlab import models
-from privlab.notebook.plots import picture
-from privlab.notebook.plots.picture import Picture
+from privlab.notebook.plots.picture import COLOURS, Drawing
 
-HEIGHT, WIDTH, GAP = 0.5, 1.9, 0.17  # of a box, in inches; a layer takes up to three lines in it
-LEFT, RIGHT = 0.5, 0.82  # room for the shortcut, and for the mark
-FACES = {
-    "convolution": "#cfe3f3",
-    "norm": "#e4e4e4",
-    "activation": "#fbd9b0",
-    "other": "#ffffff",
-}  # light: told apart by their text
-
+# Light, so that black letters read well on them, in a dark theme as in a light one; told apart by their text.
+FACES = {"convolution": "#cfe3f3", "norm": "#e4e4e4", "activation": "#fbd9b0", "other": "#ffffff"}
 BLOCK = (1, 1)  # stage and block that a step of the morph shows: a block of the second stage, but for
 PLACES = {4: (-1, 0), 8: (-1, 0), 13: (1, 0)}
+SHORTCUT = "add the shortcut"  # the layer at which a shortcut ends; it begins where the block does
+WIDE = "width:17em;max-width:100%"
 
 
 def kind(layer: str) -> str:
@@ -57,138 +48,38 @@ def marks(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[
     return old, new
 
 
-def blocks(before: Sequence[str], after: Sequence[str], titles: Sequence[str]) -> Picture:
-    """Two blocks side by side, each from the top down, its shortcut as a line at the left.
+def stack(parts: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> str:
+    """Layers from top to bottom, as HTML; what is new or changed is marked, and what is gone is named below.
 
-    before, after: the layers in order, as `morph.outline` says them; "add the shortcut" is where the line ends.
-    titles: of the two.
-    The alt text names all layers and what changed.
-    Raises ValueError for another number of titles.
+    parts: what it is a stack of, such as "the stem" -> the layers it is compared with, and the layers, as `models.morph.outline` says them.
     """
-    if len(titles) != 2:
-        raise ValueError(f"titles={titles!r}: give one for each of the two blocks")
-    stacks, words = (before, after), marks(before, after)
-    rows = max(len(before), len(after))
-    width, height = 2 * (LEFT + WIDTH + RIGHT), rows * (HEIGHT + GAP) + 0.75
-    figure = Figure(figsize=(width, height))
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, width), ylim=(height, 0))
-    axes.axis("off")
-    for column, (layers, marks_of) in enumerate(zip(stacks, words, strict=True)):
-        left = column * width / 2 + LEFT
-        axes.text(left + WIDTH / 2, 0.2, titles[column], ha="center", va="center", fontsize=11, fontweight="bold")
-        for row, (layer, mark) in enumerate(zip(layers, marks_of, strict=True)):
-            _box(axes, left, 0.5 + row * (HEIGHT + GAP), layer, mark)
-            if row:
-                _arrow(
-                    axes,
-                    left + WIDTH / 2,
-                    0.5 + row * (HEIGHT + GAP) - GAP,
-                    left + WIDTH / 2,
-                    0.5 + row * (HEIGHT + GAP),
-                )
-        if "add the shortcut" in layers:
-            _shortcut(axes, left, layers.index("add the shortcut"))
-    return picture.render(figure, _alt(stacks, words, titles))
+    shown = []
+    for name, (old, new) in parts.items():
+        gone, mark = marks(old, new)
+        lost = ", ".join(layer for layer, word in zip(old, gone, strict=True) if word == "gone")
+        below = f'<p style="margin:.2em 0">gone: {html.escape(lost)}</p>' if lost else ""
+        shown.append(f'<p style="margin:.2em 0">{html.escape(name)}</p>{_boxes(new, mark)}{below}')
+    return f'<div style="{WIDE}">{"".join(shown)}</div>'
 
 
-def _box(axes: Axes, left: float, top: float, layer: str, mark: str) -> None:
-    style: dict[str, Any] = dict(
-        linewidth=2.2 if mark else 0.8,
-        edgecolor="#000000" if mark else "#777777",
-        hatch="///" if mark == "gone" else None,
-    )
-    axes.add_patch(
-        FancyBboxPatch(
-            (left, top), WIDTH, HEIGHT, boxstyle="round,pad=0,rounding_size=0.08", facecolor=FACES[kind(layer)], **style
-        )
-    )
-    axes.text(
-        left + WIDTH / 2,
-        top + HEIGHT / 2,
-        _folded(layer),
-        ha="center",
-        va="center",
-        fontsize=10.5,
-        linespacing=1.0,
-        bbox=_plate(mark, kind(layer)),
-    )
-    axes.text(left + WIDTH + 0.07, top + HEIGHT / 2, mark, ha="left", va="center", fontsize=10, fontweight="bold")
-
-
-def _folded(layer: str) -> str:
-    """A layer in lines of some 22 letters, broken after its commas."""
-    lines = [""]
-    for piece in layer.split(", "):
-        if lines[-1] and len(lines[-1]) + len(piece) > 22:
-            lines.append("")
-        lines[-1] += f"{piece}, "
-    return "\n".join(lines).rstrip(", ").replace(", \n", ",\n")
-
-
-def _plate(mark: str, layer: str) -> dict[str, Any] | None:
-    """Behind text on hatching, so that it can be read."""
-    return dict(facecolor=FACES[layer], edgecolor="none", pad=1.5) if mark == "gone" else None
-
-
-def _shortcut(axes: Axes, left: float, row: int) -> None:
-    top, end, line = 0.42, 0.5 + row * (HEIGHT + GAP) + HEIGHT / 2, left - 0.3
-    axes.plot(
-        [left + WIDTH / 2, line, line, left - 0.06],
-        [top, top, end, end],
-        color="#333333",
-        linewidth=1.3,
-        solid_capstyle="round",
-    )
-    _arrow(axes, left - 0.12, end, left, end)
-    _arrow(axes, left + WIDTH / 2, top, left + WIDTH / 2, 0.5)
-    axes.text(
-        line - 0.12,
-        (top + end) / 2,
-        "shortcut",
-        rotation=90,
-        ha="center",
-        va="center",
-        fontsize=10,
-    )
-
-
-def _arrow(axes: Axes, x: float, y: float, to_x: float, to_y: float) -> None:
-    axes.add_patch(
-        FancyArrowPatch(
-            (x, y),
-            (to_x, to_y),
-            arrowstyle="-|>",
-            mutation_scale=9,
-            linewidth=1.0,
-            color="#333333",
-            shrinkA=0,
-            shrinkB=0,
-        )
-    )
-
-
-def _alt(stacks: Sequence[Sequence[str]], words: Sequence[Sequence[str]], titles: Sequence[str]) -> str:
-    sentences = []
-    for layers, marks_of, title in zip(stacks, words, titles, strict=True):
-        parts = [f"{layer}{f' ({mark})' if mark else ''}" for layer, mark in zip(layers, marks_of, strict=True)]
-        sentences.append(f"{title}: {', '.join(parts)}")
-    return f"Two blocks as stacks of layers. {'. '.join(sentences)}."
-
-
-def morph_block(step: int, before: int | None = None) -> Picture:
+def morph_block(step: int, before: int | None = None) -> Drawing:
     """The block that a step of the morph from ResNet-50 to ConvNeXt-T changes, beside the same block before it.
 
     step: 1 to 14.  before: the step to compare with; the one before if not given, and step 1 itself where there is none.
-    Raises ValueError for a step that is none.
+    The alt text names all layers and what changed.  Raises ValueError for a step that is none.
     """
-    steps = models.morph.STEPS
-    pair = (max(min(steps), step - 1) if before is None else before, step)
-    if strangers := [n for n in pair if n not in steps]:
-        raise ValueError(f"step={strangers[0]!r} is none of {min(steps)} to {max(steps)}")
-    place = PLACES.get(step, BLOCK) if step - pair[0] == 1 else BLOCK
-    old, new = (_outline(n, place) for n in pair)
-    return blocks(old, new, [f"{n}: {steps[n].name}" for n in pair])
+    first = max(1, step - 1) if before is None else before
+    place = PLACES.get(step, BLOCK) if step - first == 1 else BLOCK
+    layers = [_outline(n, place) for n in (first, step)]
+    titles = [f"{n}: {models.morph.STEPS[n].name}" for n in (first, step)]
+    columns, spoken = [], []
+    for title, stacked, words in zip(titles, layers, marks(*layers), strict=True):
+        columns.append(f'<div style="{WIDE}"><strong>{html.escape(title)}</strong>{_boxes(stacked, words)}</div>')
+        told = [f"{layer} ({word})" if word else layer for layer, word in zip(stacked, words, strict=True)]
+        spoken.append(f"{title}: {', '.join(told)}")
+    alt = f"Two blocks as stacks of layers. {'. '.join(spoken)}."
+    look = "display:flex;flex-wrap:wrap;align-items:flex-start;gap:12px 28px;margin:.6em 0"
+    return Drawing(f'<div role="img" aria-label="{html.escape(alt)}" style="{look}">{"".join(columns)}</div>', alt)
 
 
 @lru_cache(maxsize=32)
@@ -196,3 +87,21 @@ def _outline(step: int, place: tuple[int, int]) -> list[str]:
     with torch.device("meta"):  # layers have shapes there and no weights: an instant in place of a second
         model = models.morph.build(step)
     return models.morph.outline(model, *place)
+
+
+def _boxes(layers: Sequence[str], words: Sequence[str]) -> str:
+    """A box for each layer; a bracket on the left spans those that a shortcut passes by."""
+    boxes = [_box(layer, word) for layer, word in zip(layers, words, strict=True)]
+    if SHORTCUT not in layers:
+        return "".join(boxes)
+    end = layers.index(SHORTCUT) + 1
+    bracket = "border:2px solid currentColor;border-right:0;border-radius:9px 0 0 9px;padding:5px 0 0 3px;margin:5px 0"
+    upright = '<span style="writing-mode:vertical-rl;transform:rotate(180deg);text-align:center">shortcut</span>'
+    passed = f'<div style="flex:1">{"".join(boxes[:end])}</div>'
+    return f'<div style="display:flex;gap:3px;{bracket}">{upright}{passed}</div>{"".join(boxes[end:])}'
+
+
+def _box(layer: str, word: str) -> str:
+    edge = f"3px {'dashed' if word == 'gone' else 'solid'} {COLOURS[1]}" if word else "1px solid #777777"
+    look = f"background:{FACES[kind(layer)]};color:#000000;border:{edge};border-radius:5px;padding:1px 8px;margin-bottom:5px"
+    return f'<div style="{look}">{f"<strong>{word}: </strong>" * bool(word)}{html.escape(layer)}</div>'

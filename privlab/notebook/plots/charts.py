@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
-from torch import Tensor
+from matplotlib.ticker import MaxNLocator
 
 from privlab.notebook.plots import picture
 from privlab.notebook.plots.picture import COLOURS, DASHES, MARKERS, Picture, Values
@@ -37,35 +35,24 @@ def lines(
     thresholds, xthresholds: label -> y, or x, where a thin line is drawn across and labelled.
     live: name of a line -> (x, y) of what the reader has just measured, drawn as large open triangles in its colour.
     yours: what the legend calls that.
-    Raises ValueError for lengths that differ, infinite values (an exact image's PSNR has no place on an axis: leave it
-    out and say so), values that a log axis cannot show, more than seven lines or an empty alt.
+    Raises ValueError for more than seven lines, infinite values (an exact image's PSNR has no place on an axis: leave it out and say so),
+    values that a log axis cannot show, or an empty alt.
     """
-    if not 1 <= len(series) <= len(MARKERS):
-        raise ValueError(f"series: got {len(series)} lines; give 1 to {len(MARKERS)}, as more cannot be told apart")
+    picture.check_few("series", series)
     figure, ax = picture.empty_chart(xlabel, ylabel, log)
-    positions: set[Any] = set()
     for (name, data), colour, marker, dash in zip(series.items(), COLOURS, MARKERS, DASHES, strict=False):
-        x, y, *spread = (picture.numbers(name, values) for values in data)
-        if len({len(x), len(y), *map(len, spread)}) != 1:
-            raise ValueError(f"series: {name!r} has lengths {[len(v) for v in data]}; x, y and spread go together")
-        picture.check_showable(name, x, "x" in log)
-        picture.check_showable(name, y, "y" in log)
+        x, y = picture.column(name, data[0], "x" in log), picture.column(name, data[1], "y" in log)
         every = max(1, len(x) // 12)  # markers identify a line; on a long one they would hide it
         ax.plot(x, y, color=colour, marker=marker, linestyle=dash, markevery=every, label=name)
-        if spread:
-            low = y - spread[0]
-            floor = np.nanmin(y) / 10 if "y" in log else -np.inf  # a band may reach below zero, a log axis may not
-            ax.fill_between(x, np.maximum(low, floor), y + spread[0], color=colour, alpha=0.18, linewidth=0)
+        for spread in data[2:]:
+            ax.fill_between(x, y - np.asarray(spread), y + np.asarray(spread), color=colour, alpha=0.18, linewidth=0)
         if live and name in live:
-            mine = [picture.numbers(name, values) for values in live[name]]
-            picture.check_showable(name, mine[1], "y" in log)
+            mine = [picture.column(name, values) for values in live[name]]
             ax.plot(*mine, "^", ms=9, mfc="none", mec=colour, mew=2)
-        positions.update(x.tolist())
-    if live:
-        ax.plot(
-            [], [], "^", ms=9, mfc="none", mec="#555555", mew=2, label=yours
-        )  # of every line, so in no line's colour
-    _name_points(ax, positions, "x" in log)
+    if live:  # of every line, so in no line's colour
+        ax.plot([], [], "^", ms=9, mfc="none", mec="#555555", mew=2, label=yours)
+    if x.dtype.kind == "f":
+        _name_points(ax, np.unique(np.concatenate([line.get_xdata() for line in ax.lines])), "x" in log)
     picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})
     if len(series) > 1 or live:
         picture.legend_above(figure, most=4)
@@ -80,7 +67,7 @@ def spectrum(values: Mapping[str, Values], *, alt: str, cutoffs: Mapping[str, fl
     """
     series = {}
     for name, data in values.items():
-        ordered = np.sort(picture.numbers(name, data))[::-1]
+        ordered = np.sort(picture.column(name, data))[::-1]
         positive = ordered[ordered > 0]
         zeros = f" ({len(ordered) - len(positive)} exact zeros not shown)" if len(positive) < len(ordered) else ""
         series[name + zeros] = (np.arange(1, len(positive) + 1), positive)
@@ -107,49 +94,32 @@ def dots(
     live: name -> what the reader has just measured, drawn as black triangles below the dots; a group that has some may be without others.
     xthresholds: label -> x, where a thin line is drawn upright and labelled.  each, yours: what the legend calls dots and triangles.
     log: whether the axis of the values is logarithmic; mean and deviation are then those of the logarithms.
-    Raises ValueError for no values, NaN or infinite ones, a published name that is no group, or an empty alt.
+    Raises ValueError for infinite values, those that a log axis cannot show, or an empty alt.
     """
-    import seaborn  # not at the top: it brings pandas and scipy.stats, two seconds
-
-    published, live = published or {}, live or {}
-    for argument, names in (("published", published), ("live", live)):
-        if unknown := [name for name in names if name not in groups]:
-            raise ValueError(f"{argument}: there is no group {unknown[0]!r}; the groups are {list(groups)}")
-    if not groups:
-        raise ValueError("groups={} holds nothing to draw; give at least one group")
-    figure, ax = picture.empty_chart(
-        xlabel, "", "x" if log else "", height=1.1 + (0.52 if live else 0.44) * len(groups)
-    )
-    there = {name: values for name, values in groups.items() if len(values) or name not in live}
-    columns = picture.columns("groups", there, log)
     row = {name: number for number, name in enumerate(groups)}
-    values = np.concatenate([np.array([]), *columns.values()])
-    rows = np.array([row[name] for name, column in columns.items() for _ in column])
-    bar: dict[str, Any] = {"marker": "|", "markersize": 10, "markeredgecolor": COLOURS[0], "markeredgewidth": 2.5}
-    bar |= {"color": COLOURS[0], "linestyle": "none", "err_style": "bars", "err_kws": {"linewidth": 2}, "legend": False}
-    label = "geometric mean and std" if log else "mean ± std"
-    # lineplot, as with pointplot matplotlib 3.11 keeps every figure alive
-    if len(values):
+    figure, ax = picture.empty_chart(xlabel, "", "x" if log else "", height=1.1 + (0.52 if live else 0.44) * len(row))
+    columns = {name: picture.column(name, values, log) for name, values in groups.items() if len(values)}
+    if columns:
         up, down = (0.24, -0.02) if live else (0.14, 0.14)
-        ax.plot(values, rows - up, "o", color=COLOURS[0], alpha=0.5, markeredgewidth=0, label=each)
-        seaborn.lineplot(x=values, y=rows + down, orient="y", errorbar="sd", label=label, ax=ax, **bar)
+        places = np.array([row[name] for name, values in columns.items() for _ in values])
+        ax.plot(np.concatenate([*columns.values()]), places - up, "o", color=COLOURS[0], alpha=0.5, mew=0, label=each)
+        low, mean, high = np.array([_mean_and_std(values, log) for values in columns.values()]).T
+        ax.errorbar(
+            mean, np.array([row[name] for name in columns]) + down, xerr=[mean - low, high - mean], fmt="|", ms=10, mew=2.5,
+            elinewidth=2, color=COLOURS[0], label="geometric mean and std" if log else "mean ± std",
+        )  # fmt: skip
     if live:
-        mine = [(x, row[name]) for name, column in picture.columns("live", live, log).items() for x in column]
-        x, y = np.array(mine).T
-        ax.plot(x, y + 0.26 * bool(len(values)), "^", ms=10, color="black", markeredgecolor="white", label=yours)
+        x, y = np.array([(x, row[name]) for name, values in live.items() for x in picture.column(name, values, log)]).T
+        ax.plot(x, y + 0.26 * bool(columns), "^", ms=10, color="black", markeredgecolor="white", label=yours)
     if published:
         beside = [row[name] for name in published]
         ax.plot([*published.values()], beside, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")
-    ax.set_yticks(range(len(groups)), [textwrap.fill(name, 24, break_long_words=False) for name in groups])
-    ax.set_ylim(len(groups) - 0.5, -0.5)
-    if not log:
+    ax.set_yticks(range(len(row)), [textwrap.fill(name, 24, break_long_words=False) for name in row])
+    ax.set_ylim(len(row) - 0.5, -0.5)
+    if log:
+        picture.plain_decades(ax.xaxis)
+    else:
         ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # few, as long names leave little room
-    elif ax.get_xlim()[0] > 1e-4 and ax.get_xlim()[1] < 1e5:
-        ax.xaxis.set_major_formatter("{x:g}")  # 0.01, which everybody reads
-        decades = np.ptp(np.log10(ax.get_xlim()))
-        subs = range(1, 10) if decades < 0.6 else (1, 2, 5) if decades < 1.5 else (1,)
-        ax.xaxis.set_major_locator(LogLocator(subs=subs))
-        ax.xaxis.set_minor_formatter(NullFormatter())  # it would name 3, 4 and 6 of a decade, over each other
     ax.grid(axis="y", visible=False)
     picture.draw_thresholds(ax, {}, xthresholds or {})
     picture.legend_above(figure, handlelength=1.5)
@@ -160,20 +130,17 @@ def scatter(points: Mapping[str, tuple[float, float]], *, xlabel: str, ylabel: s
     """A dot for each point, its name beside it.
 
     points: name -> (x, y); short names.
-    Raises ValueError for no points, infinite values, or an empty alt.
+    Raises ValueError for infinite values, or an empty alt.
     """
-    if not points:
-        raise ValueError("points={} holds nothing to draw; give at least one")
     figure, ax = picture.empty_chart(xlabel, ylabel, "")
-    for name, (x, y) in points.items():
-        picture.check_showable(name, np.asarray([x, y]), False)
-        ax.plot(x, y, "o", color=COLOURS[0])
-        ax.annotate(name, (x, y), (5, 4), textcoords="offset points", fontsize=10)
+    for name, point in points.items():
+        ax.plot(*picture.column(name, point), "o", color=COLOURS[0])
+        ax.annotate(name, point, (5, 4), textcoords="offset points", fontsize=10)
     return picture.render(figure, alt)
 
 
 def heat(
-    matrix: Sequence[Sequence[float]] | np.ndarray | Tensor,
+    matrix: Sequence[Sequence[float]] | Values,
     *,
     rows: Sequence[str],
     columns: Sequence[str],
@@ -186,23 +153,18 @@ def heat(
 
     matrix: (rows, columns). A NaN cell, for what was not measured, stays blank.
     unit: of the numbers, which stands above them.
-    Raises ValueError for a matrix that does not fit its rows and columns, infinite values or an empty alt.
+    Raises ValueError for infinite values or an empty alt.
     """
-    import seaborn
+    import seaborn  # not at the top: it brings pandas and scipy.stats, two seconds
 
-    values = np.asarray(matrix.detach().cpu() if isinstance(matrix, Tensor) else matrix, dtype=np.float64)
-    height, width = len(rows), len(columns)
-    if values.size == 0 or values.shape != (height, width):
-        raise ValueError(f"matrix: got shape {values.shape} for {height} rows and {width} columns; match them")
-    picture.check_showable("matrix", values, False)
-    figure, ax = picture.empty_chart(xlabel, ylabel, "", height=1.5 + 0.4 * len(rows))
+    values = picture.column("matrix", matrix)  # type: ignore[arg-type]
+    figure, ax = picture.empty_chart("", "", "", height=1.5 + 0.4 * len(rows))
     ax.grid(visible=False)
-    across, down = (
-        [textwrap.fill(name, room, break_long_words=False) for name in names]
-        for names, room in ((columns, 44 // width), (rows, 24))
+    across = [textwrap.fill(name, 44 // len(columns), break_long_words=False) for name in columns]
+    down = [textwrap.fill(name, 24, break_long_words=False) for name in rows]
+    seaborn.heatmap(
+        values, annot=True, fmt=".1f", cmap="cividis", cbar=False, xticklabels=across, yticklabels=down, ax=ax
     )
-    labels: dict[str, Any] = {"xticklabels": across, "yticklabels": down, "cbar": False}  # each cell has its number
-    seaborn.heatmap(values, annot=True, fmt=".1f", cmap="cividis", ax=ax, **labels)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.set_title(unit, loc="left", fontsize=10)
     ax.tick_params(length=0, labelrotation=0)
@@ -212,15 +174,22 @@ def heat(
     return picture.render(figure, alt)
 
 
-def _name_points(ax: Axes, positions: set[Any], log: bool) -> None:
+def _mean_and_std(values: np.ndarray, log: bool) -> np.ndarray:
+    """The mean less a standard deviation, the mean, and the mean plus one; of the logarithms on a log axis."""
+    scaled = np.log(values) if log else values
+    std = scaled.std(ddof=1) if len(values) > 1 else 0.0
+    three = scaled.mean() + std * np.array([-1, 0, 1])
+    return np.exp(three) if log else three
+
+
+def _name_points(ax: Axes, ticks: np.ndarray, log: bool) -> None:
     """Ticks at the x values themselves, where they are few, short and stand apart; never between two whole numbers."""
-    if any(isinstance(x, str) for x in positions):
-        return
-    ticks = np.array(sorted(positions))
     gaps = np.diff(np.log10(ticks) if log else ticks)
     words = [f"{x:g}" for x in ticks]
-    if len(ticks) <= 8 and max(map(len, words)) <= 6 and (len(gaps) == 0 or gaps.min() >= gaps.sum() / 12):
+    if len(ticks) <= 8 and max(map(len, words)) <= 6 and (gaps >= gaps.sum() / 12).all():
         ax.set_xticks(ticks, words)
         ax.minorticks_off()
-    elif not log and (ticks == ticks.round()).all():
+    elif log:
+        picture.plain_decades(ax.xaxis)
+    elif (ticks % 1 == 0).all():
         ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))

@@ -29,11 +29,14 @@ def evidence(
     published: label -> the paper's number.  log: whether the axis is logarithmic.
     Raises ValueError where no row has a value, KeyError for a name that the evidence does not know.
     """
-    groups = {label: _values(kept, name) for label, name in rows.items()}
-    live = {label: mine[name] for label, name in rows.items() if mine is not None and name in mine}
-    if unknown := [name for label, name in rows.items() if len(kept) and not len(groups[label]) and label not in live]:
-        raise KeyError(f"{unknown[0]} is not measured by {kept.experiment}; it has {', '.join(kept.table)}")
-    groups = {label: values for label, values in groups.items() if len(values) or label in live}
+    groups, live = dict[str, np.ndarray](), dict[str, np.ndarray]()
+    for label, name in rows.items():
+        if mine is not None and name in mine:
+            live[label] = mine[name]
+        if name in kept or label in live:
+            groups[label] = kept[name] if name in kept else np.array([])
+        elif len(kept):
+            raise KeyError(f"{name} is not measured by {kept.experiment}; it has {', '.join(kept.table)}")
     if not groups:
         raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
     printed = {label: number for label, number in (published or {}).items() if label in groups}
@@ -49,20 +52,18 @@ def published(table: str, rows: Mapping[str, str], **where: str) -> dict[str, fl
 
     table: as `ledger.papers.tables` names it.  rows: label -> what the paper's row is called, in any of its columns.
     where: column -> what stands in it, until each row is the only one.
-    Raises ValueError for a column or a row that the table does not have, and for a row that several lines fit.
+    Raises KeyError for a column that the table does not have, ValueError for a row that none or several of its lines fit.
     """
     frame = ledger.papers.table(table)
     for column, value in where.items():
-        if column not in frame:
-            raise ValueError(f"{table} has no column {column!r}; it has {', '.join(frame)}")
         frame = frame[frame[column] == value]
     found = {label: frame.loc[(frame == name).any(axis=1), "mean"] for label, name in rows.items()}
-    if wrong := [label for label, means in found.items() if len(means) != 1]:
-        said = ", ".join(f"{column}={value!r}" for column, value in where.items()) or "any"
-        raise ValueError(
-            f"{len(found[wrong[0]])} rows of {table} with {said} are called {rows[wrong[0]]!r}; name one, by a column such as "
-            f"{', '.join(frame.columns[:3])}"
-        )
+    for label, means in found.items():
+        if len(means) != 1:
+            columns = ", ".join(frame.columns[:3])
+            raise ValueError(
+                f"{len(means)} rows of {table} with {where} are called {rows[label]!r}; name one, by {columns}"
+            )
     return {label: float(means.item()) for label, means in found.items()}
 
 
@@ -115,10 +116,6 @@ def _points(of: Evidence, names: Mapping[float | str, str], spread: bool = False
     there = {x: of[name] for x, name in names.items() if name in of}
     columns = [np.array([*there]), np.array([values.mean() for values in there.values()])]
     return [*columns, np.array([values.std(ddof=len(values) > 1) for values in there.values()])] if spread else columns
-
-
-def _values(of: Evidence, name: str) -> np.ndarray:
-    return of[name] if name in of else np.array([])
 
 
 def _spoken(label: str, values: np.ndarray, live: np.ndarray | None, printed: float | None) -> str:

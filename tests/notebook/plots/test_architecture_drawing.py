@@ -1,8 +1,10 @@
-"""What a drawing marks as changed, and what it says in words."""
+"""What a drawing of a block marks as changed, and what it says in words."""
 
 from __future__ import annotations
 
 import pytest
+from colours import contrast
+from markup import Page
 
 from privlab.models import morph, morph_steps
 from privlab.notebook import plots
@@ -15,16 +17,10 @@ OLD = ["1 x 1, 8 to 4", "BatchNorm", "ReLU", "add the shortcut", "ReLU"]
     "new, old_marks, new_marks",
     [
         (OLD, [""] * 5, [""] * 5),
-        (OLD[:4], ["", "", "", "", "gone"], [""] * 4),
         (OLD[:2] + OLD[3:], ["", "", "gone", "", ""], [""] * 4),
         (["BatchNorm", *OLD], [""] * 5, ["new", "", "", "", "", ""]),
         (["1 x 1, 8 to 8", *OLD[1:]], ["changed", "", "", "", ""], ["changed", "", "", "", ""]),
-        ([OLD[0], "LayerNorm", *OLD[2:]], ["", "changed", "", "", ""], ["", "changed", "", "", ""]),
-        (
-            [OLD[0], "GELU", *OLD[2:]],
-            ["", "gone", "", "", ""],
-            ["", "new", "", "", ""],
-        ),  # a norm does not become an activation
+        ([OLD[0], "GELU", *OLD[2:]], ["", "gone", "", "", ""], ["", "new", "", "", ""]),  # no norm turns into one
     ],
 )
 def test_marks_by_hand(new, old_marks, new_marks):
@@ -32,48 +28,28 @@ def test_marks_by_hand(new, old_marks, new_marks):
 
 
 @pytest.mark.parametrize("number", list(morph_steps.STEPS)[1:])
-def test_the_drawing_of_a_step_marks_something_where_its_blocks_differ(number):
-    small = dict(width=0.05, depths=(2, 2, 2, 2))
-    stacks = [morph.outline(morph.build(n, **small)) for n in (number - 1, number)]
-    old, new = architecture_drawing.marks(*stacks)
-    assert (len(old), len(new)) == (len(stacks[0]), len(stacks[1]))
-    assert any(old + new) == (stacks[0] != stacks[1])
-    kept = [
-        [layer for layer, mark in zip(stack, told, strict=True) if not mark]
-        for stack, told in zip(stacks, (old, new), strict=True)
-    ]
+def test_something_is_marked_where_the_blocks_of_a_step_differ_and_the_rest_is_the_same(number):
+    stacks = [morph.outline(morph.build(n, width=0.05, depths=(2, 2, 2, 2))) for n in (number - 1, number)]
+    told = architecture_drawing.marks(*stacks)
+    assert any(map(any, told)) == (stacks[0] != stacks[1])
+    kept = [[layer for layer, mark in zip(*one, strict=True) if not mark] for one in zip(stacks, told, strict=True)]
     assert kept[0] == kept[1]
 
 
-def test_kinds():
-    layers = [
-        "7 x 7 depthwise, 4 to 4",
-        "LayerNorm",
-        "GELU",
-        "add the shortcut",
-        "maximum of 3 x 3, stride 2",
-        "layer scale",
-    ]
-    assert [architecture_drawing.kind(layer) for layer in layers] == [
-        "convolution",
-        "norm",
-        "activation",
-        "other",
-        "other",
-        "other",
-    ]
+def test_the_block_of_a_step_stands_beside_the_one_before():
+    drawn = plots.morph_block(10)
+    assert f"10: {morph_steps.STEPS[10].name}" in drawn.alt and "9: " in drawn.alt
+    assert drawn.alt.count("GELU (gone)") == 2 == drawn.tag().count("<strong>gone: </strong>GELU")
+    assert "(" not in plots.morph_block(1).alt.partition("layers.")[2]  # nothing before it, nothing changed
+    assert "maximum of 3 x 3" in plots.morph_block(4).alt  # the step changes the stem, so the stem is shown
+    assert "14: " in plots.morph_block(14, before=1).alt
+    with pytest.raises(ValueError, match="15"):
+        plots.morph_block(15)
 
 
-def test_picture_and_its_words():
-    picture = plots.blocks(OLD, OLD[:4], ["step 9", "step 10"])
-    assert picture.png.startswith(b"\x89PNG") and picture.width > 300
-    assert picture.alt == (
-        "Two blocks as stacks of layers. step 9: 1 x 1, 8 to 4, BatchNorm, ReLU, add the shortcut, ReLU (gone). "
-        "step 10: 1 x 1, 8 to 4, BatchNorm, ReLU, add the shortcut."
-    )
-    assert picture.png != plots.blocks(OLD, OLD, ["step 9", "step 10"]).png
-
-
-def test_titles_for_both():
-    with pytest.raises(ValueError, match=r"titles=\['one'\]: give one for each of the two blocks"):
-        plots.blocks(OLD, OLD, ["one"])
+def test_a_block_is_told_in_words_has_its_shortcut_and_letters_that_can_be_read():
+    drawn = plots.morph_block(9)
+    page = Page(drawn.tag())
+    assert page.tags[0] == ("div", page.tags[0][1] | {"role": "img", "aria-label": drawn.alt})
+    assert page.texts["span"] == "shortcut" * 2  # one a block
+    assert all(contrast(face, "black") >= 7 for face in architecture_drawing.FACES.values())

@@ -82,12 +82,9 @@ def test_the_papers_numbers_come_from_its_table():
     rows = {"CNN": "ResNet-50", "Swin": "Swin-T"}
     numbers = plots.published("zhang2024_table5", rows, metric="psnr", dataset="CIFAR10")
     assert numbers == {"CNN": 11.30, "Swin": 36.24}
-    with pytest.raises(ValueError, match="zhang2024_table5 has no column 'unit_of'; it has dataset, model"):
-        plots.published("zhang2024_table5", rows, unit_of="dB")
-    with pytest.raises(ValueError, match="0 rows of zhang2024_table5 with metric='psnr' are called 'Mamba'"):
+    with pytest.raises(ValueError, match=r"0 rows of zhang2024_table5 with \{'metric': 'psnr'\} are called 'Mamba'"):
         plots.published("zhang2024_table5", {"Mamba": "Mamba"}, metric="psnr")
     with pytest.raises(
-        ValueError,
-        match=r"rows of lu2022_table1 with any are called 'APRIL'; name one, by a column such as architecture, dataset",
+        ValueError, match=r"rows of lu2022_table1 with \{\} are called 'APRIL'; name one, by architecture"
     ):
         plots.published("lu2022_table1", {"APRIL": "APRIL"})
