@@ -26,16 +26,11 @@ def sweep() -> dict[str, float]:
     Returns control -> seconds of its slowest answer. Left alone: controls that are disabled or of class "no_sweep".
     Raises RuntimeError that names each control, the value, and the error, if a callback raised.
     """
-    if (
-        shell := get_ipython()
-    ) is None:  # outside IPython they are lost in a log: better no sweep than one that sees nothing
-        raise RuntimeError("sweep() needs a notebook or IPython; call it in the last cell of a lab")
-    caught: list[BaseException | None] = []
+    shell, caught = get_ipython(), list[BaseException | None]()
     shell.showtraceback = lambda info=None, *_, **__: caught.append((info or sys.exc_info())[1])
     slowest, failures = dict[str, float](), dict[str, BaseException]()
-    live = [one for one in list(registry._instances.values()) if not _left_alone(one)]
     try:
-        for control in live:
+        for control in [one for one in list(registry._instances.values()) if not _left_alone(one)]:
             positions = _positions(control)
             name = control.description if positions and control.description else type(control).__name__
             name += f" ({1 + sum(other.split(' (')[0] == name for other in slowest)})" * (name in slowest)
@@ -57,7 +52,6 @@ def sweep() -> dict[str, float]:
 
 
 def _left_alone(widget: w.Widget) -> bool:
-    """Whether a control is disabled, or of the class that keeps it out of a sweep."""
     return getattr(widget, "disabled", False) or SKIP in getattr(widget, "_dom_classes", ())
 
 
@@ -65,19 +59,14 @@ def _positions(control: w.Widget) -> list[tuple[str, Any]]:
     """(trait, value) of each position to try, the present one last; empty for what is not a control."""
     if isinstance(control, w.Button):
         return [("click", None)]
-    if isinstance(control, (w.IntProgress, w.FloatProgress)):
-        return []  # these show, nobody moves them
-    if isinstance(control, (w.Checkbox, w.ToggleButton)):
-        values: list[Any] = [False, True]
-    elif isinstance(control, (w.IntRangeSlider, w.FloatRangeSlider)):
+    if isinstance(control, w.Checkbox):
+        return [("value", value) for value in (False, True, control.value)]
+    if isinstance(control, w.IntRangeSlider):
         low, high = control.min, control.max
-        values = [(low, low), (low, high), (high, high)]
-    elif hasattr(control, "min") and hasattr(control, "max") and hasattr(control, "value"):
-        values = [control.min, control.max]
-    elif getattr(control, "_options_labels", ()) and not isinstance(control.index, tuple):
-        last = len(control._options_labels) - 1
-        each = range(last + 1) if last < EVERY else (0, last)
+        return [("value", value) for value in ((low, low), (low, high), (high, high), control.value)]
+    if isinstance(control, w.IntSlider | w.FloatSlider):
+        return [("value", value) for value in (control.min, control.max, control.value)]
+    if labels := getattr(control, "_options_labels", ()):
+        each = range(len(labels)) if len(labels) <= EVERY else (0, len(labels) - 1)
         return [("index", at) for at in (*each, control.index)]
-    else:
-        return []
-    return [("value", value) for value in (*values, control.value)]
+    return []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from statistics import median
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
 import ipywidgets
 from IPython.display import display
@@ -14,8 +14,6 @@ from IPython.display import display
 from privlab.notebook import pages
 from privlab.notebook.live import Live
 from privlab.notebook.pages import Control, Setting
-
-TOGETHER = 3  # so many controls move independently of each other on a page; of more the grid has too many settings
 
 
 class Explorer(Live):
@@ -34,9 +32,8 @@ class Explorer(Live):
     ) -> None:
         self.draw, self.options, self.above = draw, options, above
         self.start: Setting = tuple(values.index(start[name]) for name, values in options.items())
-        self.controls = {name: _control(name, values, start[name]) for name, values in options.items()}
         self.drawn: dict[Setting, tuple[object, ...]] = {}
-        self.seconds: list[float] = []  # of the processor, for each drawing
+        self.controls = {name: _control(name, values, start[name]) for name, values in options.items()}
         output = ipywidgets.interactive_output(self._show, self.controls)
         fixed = [ipywidgets.HTML(above)] if above else []
         super().__init__([*self.controls.values(), *fixed, output])
@@ -51,9 +48,7 @@ class Explorer(Live):
     def at(self, setting: Setting) -> tuple[object, ...]:
         """What `draw` returns at a setting, as a tuple; what was drawn once is not drawn again."""
         if setting not in self.drawn:
-            began = time.thread_time()
             results = self.draw(**self._values(setting))
-            self.seconds.append(time.thread_time() - began)
             self.drawn[setting] = results if isinstance(results, tuple) else (results,)
         return self.drawn[setting]
 
@@ -62,14 +57,14 @@ class Explorer(Live):
         frames = self.frames(seconds, room)
         places = [sorted({setting[axis] for setting in frames}) for axis in range(len(self.options))]
         controls = [
-            _tag(name, [values[at] for at in there], there.index(rest))
+            Control(name.replace("_", " "), tuple(str(values[at]) for at in there), there.index(rest), _kind(values))
             for (name, values), there, rest in zip(self.options.items(), places, self.start, strict=True)
         ]
         note = ""
         if len(frames) < self.settings:
             note = f"Here are {len(frames)} of {self.settings:,} settings, drawn beforehand. The notebook draws all."
         if len(frames) < math.prod(map(len, places)):
-            note += " One control moves at a time: the others go back."
+            note += " Where one is missing, the other controls go back."
         shown = {
             tuple(there.index(at) for there, at in zip(places, setting, strict=True)): frame
             for setting, frame in sorted(frames.items())
@@ -77,58 +72,34 @@ class Explorer(Live):
         return pages.turning(controls, shown, note, self.above)
 
     def frames(self, seconds: float, room: int) -> dict[Setting, str]:
-        """HTML by setting. Drawing goes on by whole rows of the grid, and stops before the first that takes more time or room.
+        """HTML by setting: where it rests, then each control moved alone, then together, until time or room is used up.
 
-        First come two positions of each control, then all words, then the ends and middles of numbers. Raises RuntimeError that names the
-        setting, if drawing it failed.
+        Raises RuntimeError that names the setting, if drawing it failed.
         """
-        began = time.thread_time()
-        made = {self.start: self._frame(self.start)}
-        numeric = [_numeric(values) for values in self.options.values()]
         orders = [
-            _order(len(values), at, number)
-            for values, at, number in zip(self.options.values(), self.start, numeric, strict=True)
+            _order(len(values), rest, _kind(values) == "slider")
+            for values, rest in zip(self.options.values(), self.start, strict=True)
         ]
-        chosen, alone = [order[:1] for order in orders], self._alone(seconds)
-
-        def lag(axis: int) -> tuple[bool, bool, float]:
-            return len(chosen[axis]) > 1, numeric[axis], len(chosen[axis]) / len(orders[axis])
-
-        while growing := [axis for axis, order in enumerate(orders) if len(chosen[axis]) < len(order)]:
-            axis = min(growing, key=lag)
-            places = [[at] for at in self.start] if alone else [*chosen]
-            places[axis] = [orders[axis][len(chosen[axis])]]
-            row = [*itertools.product(*places)]
-            length = sum(map(len, made.values())) / len(made) * (len(made) + len(row))
-            if time.thread_time() - began + self._cost(row) > seconds or length > room:
+        alone = sorted((rank, axis) for axis, order in enumerate(orders) for rank in range(1, len(order)))
+        moved = ((*self.start[:axis], orders[axis][rank], *self.start[axis + 1 :]) for rank, axis in alone)
+        made, began = dict[Setting, str](), time.thread_time()
+        for setting in itertools.chain([self.start], moved, itertools.product(*orders)):
+            if setting in made:
+                continue
+            if made and time.thread_time() - began >= seconds:
                 break
-            made |= {setting: self._frame(setting) for setting in row}
-            chosen[axis].append(places[axis][0])
+            frame = self._frame(setting)
+            room -= len(frame)
+            if made and room < 0:
+                break
+            made[setting] = frame
         return made
-
-    def _alone(self, seconds: float) -> bool:
-        """Whether one control moves at a time: where not all settings can be drawn, and those within a small corner would show less.
-
-        A sweep of the controls has drawn most settings with one control elsewhere: they are there at no cost.
-        """
-        single = {
-            (*self.start[:axis], at, *self.start[axis + 1 :])
-            for axis, values in enumerate(self.options.values())
-            for at in range(len(values))
-        }
-        short = self._cost(itertools.product(*(range(len(values)) for values in self.options.values()))) > seconds
-        slow = median(self.seconds) * len(single) >= seconds >= self._cost(single)
-        return short and (slow or len(self.options) > TOGETHER)
-
-    def _cost(self, settings: Iterable[Setting]) -> float:
-        """Seconds that drawing these would take."""
-        return median(self.seconds) * sum(setting not in self.drawn for setting in settings)
 
     def _show(self, **values: Hashable) -> None:
         display(*self.at(tuple(self.options[name].index(value) for name, value in values.items())))
 
     def _values(self, setting: Setting) -> dict[str, Hashable]:
-        return {name: self.options[name][at] for name, at in zip(self.options, setting, strict=True)}
+        return {name: values[at] for (name, values), at in zip(self.options.items(), setting, strict=True)}
 
     def _frame(self, setting: Setting) -> str:
         try:
@@ -151,44 +122,31 @@ def explore(
     Raises ValueError for a control without values, or a start that is none of them.
     """
     options = {name: tuple(values) for name, values in controls.items()}
-    start = start or {}
     if empty := [name for name, values in options.items() if not values]:
         raise ValueError(f"{empty[0]}=() leaves nothing to choose; give at least one value")
-    if strangers := sorted(start.keys() - options.keys()):
-        raise ValueError(f"start: {strangers[0]!r} is no control; there are {', '.join(options)}")
-    if wrong := [name for name, value in start.items() if value not in options[name]]:
-        raise ValueError(f"start: {wrong[0]}={start[wrong[0]]!r} is none of {options[wrong[0]]}")
-    return Explorer(draw, options, {name: start.get(name, values[0]) for name, values in options.items()})
+    start = {name: values[0] for name, values in options.items()} | (start or {})
+    if wrong := [name for name, value in start.items() if value not in options.get(name, ())]:
+        raise ValueError(f"start: {wrong[0]}={start[wrong[0]]!r} is none of {options.get(wrong[0], [*options])}")
+    return Explorer(draw, options, start)
 
 
 def _control(name: str, values: tuple[Hashable, ...], value: Hashable) -> ipywidgets.Widget:
     label = name.replace("_", " ")
-    if _ticked(values):
+    if _kind(values) == "box":
         return ipywidgets.Checkbox(value=bool(value), description=label, indent=False)
-    common = {
-        "options": [(str(v), v) for v in values],
-        "value": value,
-        "description": label,
-        "style": {"description_width": "9em"},
-    }
-    if _numeric(values):
+    common: dict[str, Any] = {"options": [(str(v), v) for v in values], "value": value, "description": label}
+    common["style"] = {"description_width": "9em"}
+    if _kind(values) == "slider":
         layout = {"width": "32em", "max_width": "96%"}
         return ipywidgets.SelectionSlider(continuous_update=False, layout=layout, **common)
     return (ipywidgets.ToggleButtons if len(values) <= 4 else ipywidgets.Dropdown)(**common)
 
 
-def _tag(name: str, values: Sequence[Hashable], rest: int) -> Control:
-    """What stands for a control on a page."""
-    kind: pages.Kind = "box" if _ticked(values) else "slider" if _numeric(values) else "menu"
-    return Control(name.replace("_", " "), tuple(map(str, values)), rest, kind)
-
-
-def _ticked(values: Sequence[Hashable]) -> bool:
-    return [*values] == [False, True] and all(isinstance(v, bool) for v in values)  # not 0 and 1, which equal them
-
-
-def _numeric(values: Sequence[Hashable]) -> bool:
-    return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
+def _kind(values: Sequence[Hashable]) -> pages.Kind:
+    """What control such values have: a box to tick for (False, True), which 0 and 1 equal and are not; a slider for numbers."""
+    if any(isinstance(value, bool) for value in values):
+        return "box" if [*values] == [False, True] else "menu"
+    return "slider" if all(isinstance(value, int | float) for value in values) else "menu"
 
 
 def _order(count: int, rest: int, numeric: bool) -> list[int]:

@@ -77,22 +77,20 @@ class Game(Live):
         """Round by round, with the answer folded."""
         if not self.rounds:
             return str(self.words.value)
+        folded = [
+            f"{one.shown}<details><summary>{self.ask} Look it up</summary>{html.escape(self.answers[one.right])}. {one.told}</details>"
+            for one in self.rounds
+        ]
         note = "Answer, then look it up. The notebook keeps the score."
-        return turned([Control.counted("round", len(self.rounds))], self._folded, note)
-
-    def _folded(self, at: int) -> str:
-        one = self.rounds[at]
-        words = html.escape(self.answers[one.right])
-        return f"{one.shown}<details><summary>{self.ask} Look it up</summary>{words}. {one.told}</details>"
+        return turned([Control.counted("round", len(folded))], lambda at: folded[at], note)
 
     def _show(self) -> None:
-        done = len(self.said)
         self.row.layout.display = "none" if self.played else None
         self.again.layout.display = None if self.said else "none"
-        last = ""
+        words = self.score if self.played else f"<b>Round {len(self.said) + 1} of {len(self.rounds)}.</b> {self.ask}"
         if self.said:
-            verdict = "Right." if self.right[-1] else f"No: {html.escape(self.answers[self.rounds[done - 1].right])}."
-            last = f"You said: {html.escape(self.answers[self.said[-1]])}. {verdict} {self.rounds[done - 1].told} "
-        asked = self.score if self.played else f"<b>Round {done + 1} of {len(self.rounds)}.</b> {self.ask}"
-        self.words.value = sheet.paragraph(last + asked, status=True)
-        self.sheet.value = self.over() if self.played else self.rounds[done].shown
+            last, said, right = self.rounds[len(self.said) - 1], self.answers[self.said[-1]], self.right[-1]
+            verdict = "Right." if right else f"No: {html.escape(self.answers[last.right])}."
+            words = f"You said: {html.escape(said)}. {verdict} {last.told} {words}"
+        self.words.value = sheet.paragraph(words, status=True)
+        self.sheet.value = self.over() if self.played else self.rounds[len(self.said)].shown

@@ -17,7 +17,6 @@ from PIL import Image
 
 SMALL = 96  # pixels: a picture of which both sides are shorter is enlarged on the page, and keeps every pixel
 BUSY = 0.25  # bytes of PNG to a pixel: a chart has a tenth, a photograph one or more
-RICH = ("text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain")  # the best of these is kept
 PLAIN = "margin:0;text-align:left;color:inherit"  # themes centre figures and grey their captions
 ROW = 'style="display:flex;flex-wrap:wrap;align-items:center;gap:.1em .8em;margin:.3em 0"'
 
@@ -26,7 +25,7 @@ ROW = 'style="display:flex;flex-wrap:wrap;align-items:center;gap:.1em .8em;margi
 TURN = (
     "const inputs = [...this.querySelectorAll('[data-control]')], frames = [...this.querySelectorAll('[data-frame]')];"
     "const at = () => inputs.map(one => one.type === 'checkbox' ? Number(one.checked) : one.value).join('-');"
-    "const find = () => frames.find(frame => frame.dataset.frame.split(' ').includes(at()));"
+    "const find = () => frames.find(frame => frame.dataset.frame === at());"
     "if (!find()) inputs.filter(one => one !== event.target).forEach(one => {"
     " one.value = one.dataset.rest; one.checked = one.dataset.rest === '1'; });"
     "const found = find(); frames.forEach(frame => frame.hidden = frame !== found);"
@@ -85,13 +84,9 @@ def turning(controls: Sequence[Control], frames: Mapping[Setting, str], note: st
     Where scripts are off the frame at rest is there, and where the controls stand.
     """
     rest = tuple(control.rest for control in controls)
-    sharing: dict[str, list[Setting]] = {}  # equal frames are in the page once
-    for setting, frame in frames.items():
-        sharing.setdefault(frame, []).append(setting)
     shown = "".join(
-        f'<div data-frame="{" ".join("-".join(map(str, one)) for one in settings)}"{" hidden" * (rest not in settings)}>'
-        f"{frame}</div>"
-        for frame, settings in sharing.items()
+        f'<div data-frame="{"-".join(map(str, setting))}"{" hidden" * (setting != rest)}>{frame}</div>'
+        for setting, frame in frames.items()
     )
     stand = "; ".join(f"{control.label}: {control.options[control.rest]}" for control in controls)
     below = f'<p class="privlab-live">{html.escape(note)}</p>' if note else ""
@@ -111,20 +106,17 @@ def turned(controls: Sequence[Control], draw: Callable[..., str], note: str = ""
 
 
 def shown(thing: Any) -> str:
-    """What a notebook shows of a thing, as HTML. Raises RuntimeError outside IPython."""
-    if (shell := get_ipython()) is None:
-        raise RuntimeError("what a thing looks like is known to a notebook or IPython; ask there")
-    bundle = shell.display_formatter.format(thing)[0]
-    kind = next(kind for kind in RICH if kind in bundle)
-    if kind in ("text/html", "image/svg+xml"):
-        return str(bundle[kind])
-    if kind == "image/png":
-        return f'<img src="data:image/png;base64,{html.escape(bundle[kind])}" alt="">'
-    if kind == "text/markdown":
+    """What a notebook shows of a thing, as HTML; it is asked in one."""
+    bundle = get_ipython().display_formatter.format(thing)[0]
+    if rich := bundle.get("text/html") or bundle.get("image/svg+xml"):
+        return str(rich)
+    if "image/png" in bundle:
+        return f'<img src="data:image/png;base64,{html.escape(bundle["image/png"])}" alt="">'
+    if "text/markdown" in bundle:
         from nbconvert.filters import markdown2html  # it takes half a second to import
 
-        return str(markdown2html(bundle[kind]))
-    return f"<pre>{html.escape(bundle[kind])}</pre>"
+        return str(markdown2html(bundle["text/markdown"]))
+    return f"<pre>{html.escape(bundle['text/plain'])}</pre>"
 
 
 def smaller(text: str) -> str:
@@ -137,8 +129,6 @@ def _webp(png: str) -> str:
     """A PNG in base64 as the address of a WebP: charts and small pictures keep every pixel, large photographs do not."""
     data, file = base64.b64decode(png), io.BytesIO()
     image = Image.open(io.BytesIO(data))
-    if max(image.size) > SMALL and len(data) > BUSY * image.width * image.height:
-        image.save(file, "WEBP", quality=85, method=3)
-    else:
-        image.save(file, "WEBP", lossless=True, method=3)
+    photograph = max(image.size) > SMALL and len(data) > BUSY * image.width * image.height
+    image.save(file, "WEBP", lossless=not photograph, quality=85, method=3)
     return f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}"

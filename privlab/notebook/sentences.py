@@ -26,19 +26,10 @@ def text(template: str, *values: object, **names: object) -> Sentence:
     template: Markdown with a place, {} or {name}, for each value.  values, names: numbers or words; one-element arrays and tensors too. A
         float without a format shows four significant digits, an infinite one "∞". For NaN, which stands for what is not measured
         yet, three dots are shown, and a remark behind the sentence says what they mean. No formulas: the book shows them as typed.
-    Raises ValueError for a place without a value, a value without a place, or a format that does not fit its value.
+    Raises ValueError for a value without a place; for what else does not fit, what `str.format` raises.
     """
     formatter = _Numbers()
-    try:
-        told = formatter.vformat(template, values, names)
-    except IndexError:
-        raise ValueError(
-            f"template={template!r} has more places than the {len(values)} values given; give one for each"
-        ) from None
-    except KeyError as error:
-        raise ValueError(
-            f"template={template!r} names {error}, and no such value was given; give {error.args[0]}=..."
-        ) from None
+    told = formatter.vformat(template, values, names)
     return Sentence(told + f" *({MISSING}: not measured yet.)*" * formatter.missing)
 
 
@@ -53,12 +44,7 @@ class _Numbers(Formatter):
             return MISSING
         if isinstance(value, numbers.Real) and math.isinf(value):
             return "∞" if float(value) > 0 else "−∞"
-        try:
-            return format(value, spec or ".4g" * isinstance(value, float))
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{value!r} cannot be written as {{:{spec}}}: {error}; try {{:.3g}} for a number, {{}} for words"
-            ) from None
+        return format(value, spec or ".4g" * isinstance(value, float))
 
     def check_unused_args(self, used_args: set[int | str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         if unused := [each for each in [*range(len(args)), *kwargs] if each not in used_args]:

@@ -6,7 +6,7 @@ import html
 import io
 from collections.abc import Iterable
 
-import numpy as np
+import torch
 from PIL import Image
 from torch import Tensor
 
@@ -42,11 +42,10 @@ def row(figures: Iterable[str], gap: int = 8) -> str:
 
 def strip(batch: Tensor, alt: str) -> plots.Picture:
     """A batch (n, 1 or 3, height, width) in [0, 1] side by side, a white pixel between, in its own size: the browser enlarges it."""
-    cells = pixels(batch)
-    gap = np.full((cells[0].shape[0], 1, 3), 255, np.uint8)
-    joined = np.concatenate([part for cell in cells for part in (cell, gap)][:-1], axis=1)
-    side, native = min(LARGEST, WIDTH // len(cells)), cells[0].shape[1]
+    gap = torch.ones_like(batch[0, :, :, :1])
+    joined = torch.cat([part for image in batch for part in (gap, image)][1:], 2)
+    side, native = min(LARGEST, WIDTH // len(batch)), batch.shape[3]
     factor = side // native or side / native  # whole, unless the image has to shrink
     file = io.BytesIO()
-    Image.fromarray(joined).save(file, "PNG", optimize=True)
-    return plots.Picture(file.getvalue(), alt, round(joined.shape[1] * factor))
+    Image.fromarray(pixels(joined[None])[0]).save(file, "PNG", optimize=True)
+    return plots.Picture(file.getvalue(), alt, round(joined.shape[2] * factor))
