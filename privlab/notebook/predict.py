@@ -18,7 +18,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import ipywidgets
 from IPython import get_ipython
@@ -27,39 +26,18 @@ from privlab.compute.atomic import write_atomic
 from privlab.notebook.live import WRAP
 from privlab.notebook.sentences import Sentence, text
 
-# Long options go on in a second line, where the widgets would cut them. A link, as text inside a <style> would be read out on a page.
+# Long options go on in a second line, where the widgets would cut them.
 _LABELS = ".privlab-choice .widget-label-basic,.privlab-choice .widget-radio-box label"
-_CSS = (
-    f"{_LABELS},.privlab-choice .widget-label-basic span,.privlab-choice .widget-checkbox,.privlab-choice .widget-html-content"
+_STYLE = (
+    f"<style>{_LABELS},.privlab-choice .widget-label-basic span,.privlab-choice .widget-checkbox,.privlab-choice .widget-html-content"
     "{height:auto!important;line-height:1.35!important;overflow:visible!important;white-space:normal!important}"
     f"{_LABELS}{{padding-left:24px!important;position:relative}}"
     ".privlab-choice .widget-label-basic input,.privlab-choice .widget-radio-box input"
-    "{left:0;position:absolute;top:.2em;height:auto!important;margin:0!important}"
+    "{left:0;position:absolute;top:.2em;height:auto!important;margin:0!important}</style>"
 )
-_BROKEN = f'<link rel="stylesheet" href="data:text/css,{quote(_CSS)}">'
 
 FILE = "guesses.json"
 NO_GUESS = "No guess was given: one that can be wrong is what makes the answer stick."
-
-
-def predict(question: str, low: float, high: float, unit: str = "") -> Prediction:
-    """Ask for a number between low and high before the result is shown; the guess is kept, by its question.
-
-    Raises ValueError unless low < high.
-    """
-    if not low < high:
-        raise ValueError(f"low={low}, high={high}: there is nothing to choose between; give low < high")
-    return Prediction(question, low, high, unit)
-
-
-def choose(question: str, options: Sequence[str], many: bool = False) -> Choice:
-    """Ask which of some answers is right before the result is shown: one of them, or with `many` all that apply; the guess is kept.
-
-    Raises ValueError for fewer than two options, or one given twice.
-    """
-    if isinstance(options, str) or len(options) < 2 or len(set(options)) < len(options):
-        raise ValueError(f"options={options!r}: give at least two, each once, such as ['ResNet', 'Swin']")
-    return Choice(question, options, many)
 
 
 class Comparison(Sentence):
@@ -72,19 +50,23 @@ class Comparison(Sentence):
 
 
 class Guess:
-    """What a number and a choice share: the question above the controls, a guess that is kept when it changes, and the comparison."""
+    """What a number and a choice share: the question above the controls, a guess that is kept when it changes, and the comparison.
 
-    def __init__(self, question: str, controls: Sequence[ipywidgets.Widget], rows: Sequence[ipywidgets.Widget]) -> None:
-        self.question, self.name = (
-            question,
-            "-".join(re.findall(r"\w+", question.lower())),
-        )  # "Which leak?" is which-leak
+    controls: what is moved.  rows: what stands below the question.  form: the controls as HTML.
+    """
+
+    unit = ""
+
+    def __init__(
+        self, question: str, controls: Sequence[ipywidgets.Widget], rows: Sequence[ipywidgets.Widget], form: str
+    ) -> None:
+        self.question, self.form = question, form
+        self.name = "-".join(re.findall(r"\w+", question.lower()))  # "Which leak?" is which-leak
         kept = _read().get(_lab(), {}).get(self.name, {}).get("guess")
         self.moved = kept is not None and self._set(kept)
         for control in controls:
             control.observe(self._move, "value")
-        words = ipywidgets.HTML(f"{_BROKEN}<label>{html.escape(question)}</label>")
-        self.box = ipywidgets.VBox([words, *rows])
+        self.box = ipywidgets.VBox([ipywidgets.HTML(f"{_STYLE}<label>{html.escape(question)}</label>"), *rows])
         self.box.add_class("privlab-choice")
 
     @property
@@ -96,10 +78,6 @@ class Guess:
         """Put a kept guess back; False where it is none that can be given here."""
         raise NotImplementedError
 
-    def _inputs(self) -> str:
-        """The controls as HTML."""
-        raise NotImplementedError
-
     def _move(self, _: object) -> None:
         self.moved = True
         self._keep()
@@ -109,7 +87,7 @@ class Guess:
         there, lab = _read(), _lab()
         if self.value is None or not lab or "right" in there.setdefault(lab, {}).get(self.name, {}):
             return
-        entry = dict(question=self.question, guess=self.value, unit=getattr(self, "unit", ""))
+        entry = dict(question=self.question, guess=self.value, unit=self.unit)
         entry["when"] = datetime.now(UTC).isoformat(timespec="seconds")
         there[lab][self.name] = entry if right is None else entry | {"right": right}
         with contextlib.suppress(OSError):
@@ -119,15 +97,16 @@ class Guess:
         """The widget; and the question and its answers as an HTML form, for a page without a kernel."""
         bundle: Any = self.box._repr_mimebundle_(**kwargs)
         form = f'<form class="privlab-prediction" method="dialog" data-name="{html.escape(self.name)}">'  # sent nowhere
-        fields = f"<fieldset><legend>{html.escape(self.question)}</legend>{self._inputs()}</fieldset>"
+        fields = f"<fieldset><legend>{html.escape(self.question)}</legend>{self.form}</fieldset>"
         return {**bundle, "text/html": f"{form}{fields}</form>"}
 
     def _compared(self, result: str, comparison: str, right: object) -> Comparison:
         """result: what is right.  comparison: what follows it.  right: a number or options; None where it is not measured yet."""
         if right is None:
             result, comparison = "This is not measured yet.", "Your guess is kept." * (self.value is not None)
-        elif self.value is None:
-            comparison = NO_GUESS
+        else:
+            self._keep(right)
+            comparison = NO_GUESS if self.value is None else comparison
         sentence = Comparison(f"{result} {comparison}".strip())
         told = html.escape(json.dumps(right))
         sentence.page = f'{result}\n\n<div class="privlab-answer" data-name="{self.name}" data-right="{told}"></div>'
@@ -135,39 +114,35 @@ class Guess:
 
 
 class Prediction(Guess):
-    """A number that the reader guesses; `against` holds it beside what was measured."""
+    """Ask for a number between low and high before the result is shown; the guess is kept, by its question.
 
-    def __init__(self, question: str, low: float, high: float, unit: str) -> None:
+    Raises ValueError unless low < high.
+    """
+
+    def __init__(self, question: str, low: float, high: float, unit: str = "") -> None:
+        if not low < high:
+            raise ValueError(f"low={low}, high={high}: there is nothing to choose between; give low < high")
         self.low, self.high, self.unit = low, high, unit
         self.slider = ipywidgets.FloatSlider(
-            (low + high) / 2,
-            min=low,
-            max=high,
-            step=(high - low) / 100,
-            description="your guess",
-            continuous_update=False,
-            readout_format=".4",  # four digits, and no zeros at the end
-            layout={"width": "24em", "max_width": "96%"},
-        )
+            (low + high) / 2, min=low, max=high, step=(high - low) / 100, description="your guess", continuous_update=False,
+            readout_format=".4", layout={"width": "24em", "max_width": "96%"},  # four digits, and no zeros at the end
+        )  # fmt: skip
         self.button = ipywidgets.Button(description="That is my guess", tooltip="Also where the slider stands now")
         self.button.on_click(self._move)
+        words, its_unit = f"your guess, from {low:g} to {high:g}", html.escape(unit)
+        field = f'<input type="number" min="{low:g}" max="{high:g}" step="any" data-unit="{its_unit}" required>'
         row = ipywidgets.HBox([self.slider, ipywidgets.Label(unit), self.button], layout=WRAP)
-        super().__init__(question, [self.slider], [row])
+        super().__init__(question, [self.slider], [row], f"<label>{words}: {field} {its_unit}</label>")
 
     def _move(self, _: object) -> None:
         super()._move(_)
         self.button.icon = "check"
 
     def _set(self, kept: Any) -> bool:
-        if isinstance(kept, bool) or not isinstance(kept, (int, float)) or not self.low <= kept <= self.high:
+        if not isinstance(kept, int | float) or not self.low <= kept <= self.high:
             return False
         self.slider.value = kept
         return True
-
-    def _inputs(self) -> str:
-        unit, limits = html.escape(self.unit), f'min="{self.low:g}" max="{self.high:g}" step="any"'
-        words = f"your guess, from {self.low:g} to {self.high:g}"
-        return f'<label>{words}: <input type="number" {limits} data-unit="{unit}" required> {unit}</label>'
 
     @property
     def value(self) -> float | None:
@@ -176,55 +151,48 @@ class Prediction(Guess):
 
     def against(self, measured: float) -> Comparison:
         """One sentence that compares the guess with the measurement, and keeps both; NaN stands for what is not measured yet."""
-        if math.isnan(measured):
-            return self._compared("", "", None)
         gap = abs(measured - self.slider.value)
-        away = (
-            f"That is {text('{:.3g} {}', gap, self.unit).rstrip()} away: what did you assume that does not hold here?"
-        )
-        verdict = "Close." if gap <= 0.1 * (self.high - self.low) else away
+        away = text("That is {:.3g} {}", gap, self.unit).rstrip()
+        close = gap <= 0.1 * (self.high - self.low)
+        verdict = "Close." if close else f"{away} away: what did you assume that does not hold here?"
         result = text("Measured: {} {}", float(measured), self.unit).rstrip() + "."
-        right = float(measured) if math.isfinite(measured) else str(measured)
-        self._keep(right)
+        right = None if math.isnan(measured) else float(measured) if math.isfinite(measured) else str(measured)
         return self._compared(result, f"You said {self.slider.value:.4g}. {verdict}", right)
 
 
 class Choice(Guess):
-    """One of several answers, or some of them, that the reader picks; `against` holds them beside what is right."""
+    """Ask which of some answers is right before the result is shown: one of them, or with `many` all that apply; the guess is kept.
 
-    def __init__(self, question: str, options: Sequence[str], many: bool) -> None:
+    Raises ValueError for fewer than two options, or one given twice.
+    """
+
+    def __init__(self, question: str, options: Sequence[str], many: bool = False) -> None:
+        if isinstance(options, str) or len(options) < 2 or len(set(options)) < len(options):
+            raise ValueError(f"options={options!r}: give at least two, each once, such as ['ResNet', 'Swin']")
         self.options, self.many = tuple(options), many
         layout = {"width": "auto", "max_width": "96%"}
         if many:
             self.boxes = [ipywidgets.Checkbox(description=o, indent=False, layout=layout) for o in options]
         else:
             self.boxes = [ipywidgets.RadioButtons(options=self.options, value=None, layout=layout)]
-        super().__init__(question, self.boxes, self.boxes)
+        kind = 'type="checkbox"' if many else 'name="guess" type="radio" required'
+        form = "".join(f'<label><input {kind} value="{o}"> {o}</label>' for o in map(html.escape, options))
+        super().__init__(question, self.boxes, self.boxes, form)
 
     def _set(self, kept: Any) -> bool:
         picked = kept if self.many else [kept]
         if not isinstance(picked, list) or any(each not in self.options for each in picked):
             return False
-        if self.many:
-            for box, option in zip(self.boxes, self.options, strict=True):
-                box.value = option in picked
-        else:
-            self.boxes[0].value = kept
+        for box in self.boxes:
+            box.value = box.description in picked if self.many else kept
         return True
-
-    def _inputs(self) -> str:
-        kind = f'type="{"checkbox" if self.many else "radio"}" name="{html.escape(self.name)}"'
-        kind += " required" * (not self.many)
-        return "".join(f'<label><input {kind} value="{o}"> {o}</label>' for o in map(html.escape, self.options))
 
     @property
     def value(self) -> str | list[str] | None:
         """The option picked, or where there may be many, those ticked, in their order; None while nothing has been touched."""
         if not self.moved:
             return None
-        if not self.many:
-            return self.boxes[0].value
-        return [option for box, option in zip(self.boxes, self.options, strict=True) if box.value]
+        return [box.description for box in self.boxes if box.value] if self.many else self.boxes[0].value
 
     def against(self, right: str | Iterable[str] | None) -> Comparison:
         """A sentence that says what is right and what the reader had, and keeps both.
@@ -240,9 +208,7 @@ class Choice(Guess):
                 f"right: {strangers[0]!r} is no option of {self.question!r}; there are {', '.join(self.options)}"
             )
         due = [option for option in self.options if option in wanted]
-        self._keep(due if self.many or len(due) != 1 else due[0])
-        result = f"The answer: {_listed(due, 'and' if self.many else 'or')}."
-        return self._compared(result, self._judged(due), due)
+        return self._compared(f"The answer: {_listed(due, 'and' if self.many else 'or')}.", self._judged(due), due)
 
     def _judged(self, due: list[str]) -> str:
         """How the reader's options compare with those that are right."""
@@ -256,6 +222,9 @@ class Choice(Guess):
         wrong = [f"{_listed(surplus)} {'is' if len(surplus) == 1 else 'are'} not right"] if surplus else []
         wrong += [f"you missed {_listed(missed)}"] if missed else []
         return f"You said {_listed(said)}: {', and '.join(wrong)}."
+
+
+predict, choose = Prediction, Choice
 
 
 def _listed(options: Sequence[str], last: str = "and") -> str:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -56,11 +55,6 @@ def test_a_guess_may_be_where_the_slider_starts():
     assert widgets.predict("How far?", 0, 100, "dB").value == 50  # kept, for a lab that is opened again
 
 
-def test_a_guess_needs_a_range():
-    with pytest.raises(ValueError, match=r"low=3, high=3: there is nothing to choose"):
-        widgets.predict("?", 3, 3)
-
-
 def test_one_option_is_picked():
     guess = which(many=False)
     assert guess.value is None and guess.against("Swin").startswith("The answer: Swin. No guess was given")
@@ -83,11 +77,6 @@ def test_several_options_are_ticked():
         "The answer: Swin and ConvNeXt. You said Swin and ViT: ViT is not right, and you missed ConvNeXt."
     )
     assert guess.against([]) == "The answer: none of them. You said Swin and ViT: Swin and ViT are not right."
-
-
-def test_no_tick_is_a_guess_too_once_one_was_taken_back():
-    guess = which()
-    tick(guess, "ViT")
     tick(guess)
     assert guess.value == [] and guess.against([]) == "The answer: none of them. That is what you said."
 
@@ -100,15 +89,11 @@ def test_what_is_not_measured_yet_is_said_and_compared_later():
     assert "right" not in json.loads(Path("guesses.json").read_text())["04_race"]["how-far"]
 
 
-@pytest.mark.parametrize(
-    ("options", "says"), [(["a"], "at least two"), (["a", "a"], "each once"), ("ab", "at least two")]
-)
-def test_a_choice_needs_options(options, says):
-    with pytest.raises(ValueError, match=says):
-        widgets.choose("?", options)
-
-
-def test_what_is_right_must_be_an_option():
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match=r"low=3, high=3: there is nothing to choose"):
+        widgets.predict("?", 3, 3)
+    with pytest.raises(ValueError, match="at least two, each once"):
+        widgets.choose("?", ["a", "a"])
     with pytest.raises(ValueError, match="right: 'Mamba' is no option of 'Which leak.'; there are ResNet, Swin"):
         which().against(["Swin", "Mamba"])
 
@@ -124,18 +109,6 @@ def test_a_reopened_lab_shows_the_guesses_again():
     assert widgets.predict("How far?", 0, 1).value is None  # out of the range
 
 
-def test_another_lab_with_the_same_question_has_its_own_guess(monkeypatch):
-    tick(which(), "Swin")
-    monkeypatch.setenv("JPY_SESSION_NAME", "05_closed_form.ipynb")
-    assert which().value is None
-    tick(which(), "ViT")
-    labs = json.loads(Path("guesses.json").read_text(encoding="utf-8"))
-    assert {lab: [one["guess"] for one in asked.values()] for lab, asked in labs.items()} == {
-        "04_race": [["Swin"]],
-        "05_closed_form": [["ViT"]],
-    }
-
-
 def test_who_has_seen_the_answer_guesses_no_more():
     guess = widgets.predict("How far?", 0, 100, "dB")
     guess.slider.value = 10
@@ -148,18 +121,19 @@ def test_who_has_seen_the_answer_guesses_no_more():
     assert widgets.predict("How far?", 0, 100).value == 20
 
 
-def test_nothing_is_kept_where_nobody_guessed_nor_where_no_notebook_is(monkeypatch):
+def test_nothing_is_kept_where_nobody_guessed_nor_where_no_notebook_is_and_each_lab_has_its_own(monkeypatch):
     which().against(["Swin"])
-    widgets.predict("?", 0, 1).against(0.5)
-    assert not Path("guesses.json").exists()
-    for name, value in (("JPY_SESSION_NAME", ""), ("PRIVLAB_STRICT", "1")):
-        with monkeypatch.context() as there:
-            there.setenv(name, value)
-            guess = which()
-            tick(guess, "Swin")
-            assert guess.value == ["Swin"] and not Path("guesses.json").exists()
+    monkeypatch.setenv("JPY_SESSION_NAME", "")
     tick(which(), "Swin")
-    assert Path("guesses.json").exists()
+    assert not Path("guesses.json").exists()
+    for lab, said in (("04_race.ipynb", "Swin"), ("labs/05_closed_form.ipynb", "ViT")):
+        monkeypatch.setenv("JPY_SESSION_NAME", lab)
+        guess = which()
+        assert guess.value is None
+        tick(guess, said)
+    labs = json.loads(Path("guesses.json").read_text(encoding="utf-8"))
+    kept = {lab: [one["guess"] for one in asked.values()] for lab, asked in labs.items()}
+    assert kept == {"04_race": [["Swin"]], "05_closed_form": [["ViT"]]}
 
 
 def test_a_headless_run_neither_writes_nor_shows_what_a_reader_kept(notebook, monkeypatch):
@@ -181,7 +155,7 @@ def test_a_place_that_cannot_be_a_file_stops_no_lab():
     assert Path("guesses.json").is_dir() and not [*Path().glob(".guesses*")]
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"04_race": 1}', '{"04_race": {"which-leak": {}}}', "\ufeffnull"])
+@pytest.mark.parametrize("content", ["{", "[]", '{"04_race": {"which-leak": {}}}'])
 def test_a_damaged_file_stops_no_lab(content):
     Path("guesses.json").write_text(content, encoding="utf-8")
     guess = which()
@@ -201,8 +175,6 @@ def test_a_page_without_a_kernel_has_the_question_as_a_form():
     (field,) = Page(bundle["text/html"]).all("input")
     assert (field["type"], field["min"], field["max"], field["data-unit"]) == ("number", "-1", "1", "dB")
     assert "application/vnd.jupyter.widget-view+json" in bundle
-    # a page that only has the words, such as `static_pages` makes, has nothing but the question
-    assert re.sub(r"<[^>]+>", "", which(question="Is it so?").box.children[0].value) == "Is it so?"
 
 
 def test_a_page_says_what_is_right_and_has_a_place_to_compare_a_guess_that_is_made_there(monkeypatch):
