@@ -174,7 +174,10 @@ bet
 # %%
 leaks = {name: observe(network, photo, label) for name, network in networks.items()}
 race = widgets.watch(
-    {name: attack.search(networks[name], leaks[name], seed=seed) for name in networks},
+    {
+        name: lambda name=name: attack.search(networks[name], leaks[name], seed=seed)
+        for name in networks
+    },
     truth=photo,
     stride=5,
 )

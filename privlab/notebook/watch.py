@@ -10,113 +10,76 @@ import asyncio
 import html
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
 import ipywidgets
+import numpy as np
 import torch
 from torch import Tensor
 
 from privlab import metrics
 from privlab.attacks.gradient_inversion.descent import State
-from privlab.notebook import plots
+from privlab.notebook import plots, sheet
+from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import WRAP, Live, button, running_loop, shown_error
 from privlab.notebook.pages import Control, turned
 from privlab.notebook.plots.picture import COLOURS
-from privlab.notebook.sheet import strip
 
 REST = 0.05  # seconds between two frames, for the eye and for whatever else the kernel has to do
 TURN = 0.001  # seconds after each state; a click takes several turns of the loop to get through, so 0 would be late
 SIDE = 130  # CSS pixels of an image in a race: five stand in a notebook's column, two on a telephone
 KEPT, FRAMES, COLUMNS = 60, 13, 5  # frames of a way that are kept, that a page has room for, and of a picture
-LANE = "margin:0 14px 12px 0;text-align:left;line-height:1.45;color:inherit;max-width:100%"
-NO_RESTART = "A search that has begun cannot restart; give what begins it: lambda: attack.search(model, leak)"
+LANE = ";margin:0 14px 12px 0;text-align:left;line-height:1.45;color:inherit;max-width:100%"
 
-Search = Iterator[State]
+Search = Callable[[], Iterator[State]]  # begins it
 
 _playing: set[Watch] = set()  # one at most: two would slow each other down
 
 
-def watch(
-    searches: Mapping[str, Search | Callable[[], Search]],
-    truth: Tensor | None = None,
-    stride: int = 10,
-    bar: float = 0.5,
-) -> Watch:
-    """Searches side by side, standing at their first states, with buttons. What plays at this moment is paused.
-
-    searches: name -> a function that begins a search, such as `lambda: attack.search(model, leak)`, or a search that has begun, which
-        cannot be restarted.
-    truth: the true images, (batch, channels, height, width) in [0, 1], for the scores and the reader; no search sees them.
-    stride: steps of each between two frames, and of a click on Step; the end of a restart is shown in any case.
-    bar: SSIM above which an image counts as recognised.
-    Raises ValueError for no search, one without a state, a stride below 1, or a truth that does not fit. What a search raises later is
-    shown below it.
-    """
-    if isinstance(stride, bool) or not isinstance(stride, int) or stride < 1:
-        raise ValueError(f"stride={stride!r} goes nowhere; give 1 or more, such as 10")
-    if not isinstance(searches, Mapping) or not searches:
-        raise ValueError("searches: give each a name, such as {'ViT': lambda: attack.search(model, leak)}")
-    for other in tuple(_playing):
-        other.pause()
-    return Watch(searches, truth, stride, bar)
-
-
 class Frame(NamedTuple):
-    """Where a search stood.  images: (batch, channels, height, width).  course: the scores until then, the SSIM or else the loss."""
+    """Where a search stood.  images: (batch, channels, height, width).  score: the mean SSIM, or else the loss; words tell it."""
 
     step: int
     images: Tensor
+    score: float
     words: str
-    course: list[float]
 
 
 class Lane:
     """One search, where it stands, and how it came there.  ssim, psnr (dB): means over the images, NaN where there are none."""
 
-    def __init__(self, source: Search | Callable[[], Search], truth: Tensor | None) -> None:
+    def __init__(self, source: Search, truth: Tensor | None) -> None:
         self.source, self.truth = source, truth
         self.begin()
 
     def begin(self) -> None:
-        self.search = self.source() if callable(self.source) else self.source
-        first = next(self.search, None) if hasattr(self.search, "__next__") else self.search
-        if not isinstance(first, State):
-            what = "no state at all" if first is None else f"{type(first).__name__} where a State should be"
-            raise ValueError(f"searches: got {what}; give lambda: attack.search(model, leak)")
+        self.search = self.source()
+        self.ahead = next(self.search, None)
+        if self.ahead is None:
+            raise ValueError("searches: got one without a state; give lambda: attack.search(model, leak)")
         self.way: list[Frame] = []
-        self._take(first)
-        self.keep()  # here, because it checks that the truth fits
+        self.go_on()
+        self.look()
 
     def go_on(self) -> None:
-        """Take the next state, if there is one."""
+        """Take the next state, if there is one; where a restart ends with it, find out whether another follows."""
         following = self.ahead or next(self.search, None)
-        if following is None:
-            self.over = True
-        else:
-            self._take(following)
+        if following is not None:
+            self.state, self.ahead = following, next(self.search, None) if following.reason else None
+        self.over = following is None or (bool(following.reason) and self.ahead is None)
 
-    def _take(self, state: State) -> None:
-        """Make this the present state; where a restart ends with it, find out whether another follows."""
-        self.state = state
-        self.ahead = next(self.search, None) if state.reason else None
-        self.over = bool(state.reason) and self.ahead is None
-
-    def keep(self) -> None:
+    def look(self) -> None:
         """Score where it stands, and enter it into the way, which begins anew with each restart."""
-        images, step = self.state.images.detach().cpu(), self.state.step
+        images, step, loss = self.state.images.detach().cpu(), self.state.step, self.state.loss
         self.ssim = self.psnr = math.nan
         if self.truth is not None and not images.isnan().any():
-            self.ssim = metrics.ssim(images, self.truth).mean().item()
-            self.psnr = metrics.psnr(images, self.truth).mean().item()
-        before = self.way[-1].course if self.way and step >= self.way[-1].step else []
-        if self.way and step == self.way[-1].step:
-            return
-        words = f"loss {self.state.loss:.3g}" if self.truth is None else f"SSIM {self.ssim:.2f}<br>{self.psnr:.1f} dB"
-        course = [*before, self.state.loss if self.truth is None else self.ssim]
-        self.way = [*(self.way if before else []), Frame(step, images.nan_to_num(nan=0.5), words, course)]
+            self.ssim, self.psnr = (of(images, self.truth).mean().item() for of in (metrics.ssim, metrics.psnr))
+        words = f"loss {loss:.3g}" if self.truth is None else f"SSIM {self.ssim:.2f}<br>{self.psnr:.1f} dB"
+        frame = Frame(step, images.nan_to_num(nan=0.5), loss if self.truth is None else self.ssim, words)
+        self.way = [earlier for earlier in self.way if self.way[-1].step <= step and earlier.step < step] + [frame]
         if len(self.way) > KEPT:
             del self.way[1:-1:2]
 
@@ -132,9 +95,7 @@ class Watch(Live):
     task: asyncio.Task[None] | None = None  # while it plays
     error = ""
 
-    def __init__(
-        self, searches: Mapping[str, Search | Callable[[], Search]], truth: Tensor | None, stride: int, bar: float
-    ) -> None:
+    def __init__(self, searches: Mapping[str, Search], truth: Tensor | None, stride: int, bar: float) -> None:
         self.truth = None if truth is None else truth.detach().cpu()
         self.stride, self.bar = stride, bar
         self.lanes = {name: Lane(source, self.truth) for name, source in searches.items()}
@@ -144,16 +105,13 @@ class Watch(Live):
             button("Pause", "Stop here; Play and Step go on from here", self.pause, width="6em"),
             button("Step", f"Go on by {stride}, or to the end of a restart", self.step, width="6em"),
         ]
-        anew = all(map(callable, searches.values()))
-        restart = button("Restart", "Begin again" if anew else NO_RESTART, self.restart, width="6em")
-        restart.disabled = not anew
+        restart = button("Restart", "Begin again", self.restart, width="6em")
+        restart.add_class(SKIP)  # a page is to show how far the searches have come
         super().__init__([self.images, ipywidgets.HBox([*self.moves, restart], layout=WRAP), self.text, self.failure])
         self._show()
 
     def __repr__(self) -> str:
         return f"Watch: {self.line}"
-
-    # -- what the buttons do -------------------------------------------------------------------------------------------
 
     def play(self) -> None:
         """Go on until the end or `pause`. Where no event loop runs, this is `step`."""
@@ -181,9 +139,7 @@ class Watch(Live):
             pass
 
     def restart(self) -> None:
-        """Begin the searches again.  Raises ValueError where one had begun when it was given."""
-        if not all(callable(lane.source) for lane in self.lanes.values()):
-            raise ValueError(NO_RESTART)
+        """Begin the searches again."""
         self.pause()
         self.failure.outputs, self.error = (), ""
         with self._failures():
@@ -195,13 +151,6 @@ class Watch(Live):
         """Go to the end, here and now."""
         while not self.ended:
             self.step()
-
-    def close(self) -> None:
-        """Stop, and go from the page."""
-        self.pause()
-        super().close()
-
-    # -- where the searches stand --------------------------------------------------------------------------------------
 
     @property
     def ended(self) -> bool:
@@ -225,7 +174,29 @@ class Watch(Live):
         self.finish()
         return [name for name, value in self.ssim.items() if value > self.bar]
 
-    # -- the searches --------------------------------------------------------------------------------------------------
+    @property
+    def settings(self) -> int:
+        return 0 if self.ended else FRAMES
+
+    def page(self, seconds: float, room: int) -> str:
+        """The way so far, gone on with for some seconds, with a slider through its steps."""
+        began = time.monotonic()
+        while not self.ended and time.monotonic() - began < seconds:
+            self.step()
+        ways = {name: lane.some(FRAMES) for name, lane in self.lanes.items()}
+        steps = tuple(str(frame.step) for frame in max(ways.values(), key=len))
+        slider = Control("step of the search", steps, len(steps) - 1)
+        return turned([slider], lambda k: self._row({name: way[min(k, len(way) - 1)] for name, way in ways.items()}))
+
+    def picture(self) -> plots.Picture:
+        """The way of each search so far, a row each, from where it began to where it stands; of a single image."""
+        ways = {name: lane.some(COLUMNS) for name, lane in self.lanes.items()}
+        stands = [f"{name} is at step {lane.state.step}, SSIM {lane.ssim:.2f}" for name, lane in self.lanes.items()]
+        return plots.images(
+            {name: torch.cat([frame.images for frame in way]) for name, way in ways.items()},
+            f"A row of reconstructions for each search, from where it began to where it stands: {'; '.join(stands)}.",
+            {name: [f"step {f.step}, {f.words.replace('<br>', ', ')}" for f in way] for name, way in ways.items()},
+        )
 
     def _stride(self) -> Iterator[None]:
         """Take up to `stride` states of each, give way after each, and show the last."""
@@ -267,38 +238,9 @@ class Watch(Live):
             self._show()
             raise
 
-    # -- what is shown -------------------------------------------------------------------------------------------------
-
-    @property
-    def settings(self) -> int:
-        return 0 if self.ended else FRAMES
-
-    def page(self, seconds: float, room: int) -> str:
-        """The way so far, gone on with for some seconds, with a slider through its steps."""
-        began = time.monotonic()
-        while not self.ended and time.monotonic() - began < seconds:
-            self.step()
-        ways = {name: lane.some(FRAMES) for name, lane in self.lanes.items()}
-        steps = tuple(str(frame.step) for frame in max(ways.values(), key=len))
-        slider = Control("step of the search", steps, len(steps) - 1)
-        return turned([slider], lambda k: self._row({name: way[min(k, len(way) - 1)] for name, way in ways.items()}))
-
-    def picture(self) -> plots.Picture:
-        """The way of each search so far, a row each, from where it began to where it stands; of a single image."""
-        ways = {name: lane.some(COLUMNS) for name, lane in self.lanes.items()}
-        stands = [f"{name} is at step {lane.state.step}, SSIM {lane.ssim:.2f}" for name, lane in self.lanes.items()]
-        return plots.images(
-            {name: torch.cat([frame.images for frame in way]) for name, way in ways.items()},
-            captions={
-                name: [f"step {frame.step}, {frame.words.replace('<br>', ', ')}" for frame in way]
-                for name, way in ways.items()
-            },
-            alt=f"A row of reconstructions for each search, from where it began to where it stands: {'; '.join(stands)}.",
-        )
-
     def _show(self) -> None:
         for lane in self.lanes.values():
-            lane.keep()
+            lane.look()
         self.line = " · ".join(self._facts())
         self.images.value = self._row({name: lane.way[-1] for name, lane in self.lanes.items()})
         self.text.value = f'<div style="font-variant-numeric:tabular-nums">{html.escape(self.line)}</div>'
@@ -321,41 +263,48 @@ class Watch(Live):
             yield f"SSIM above {self.bar:g}: {', '.join(known) or 'none yet'}"
 
     def _row(self, frames: Mapping[str, Frame]) -> str:
-        """The images of each search with their scores, and the true ones at the end."""
-        lanes = [
-            self._figure(frame.images, name, frame.words, f"{name} after {frame.step} steps", self._curve(frame.course))
-            for name, frame in frames.items()
-        ]
+        """The images of each search with their scores and how these came about, and the true images at the end."""
+        figures = []
+        for name, frame in frames.items():
+            curve = self._curve([one.score for one in self.lanes[name].way if one.step <= frame.step])
+            figures.append(self._figure(frame.images, name, frame.words, f"{name} after {frame.step} steps", curve))
         if self.truth is not None:
-            lanes.append(self._figure(self.truth, "the truth", "no search sees it", "The true images"))
-        return f'<div style="display:flex;flex-wrap:wrap">{"".join(lanes)}</div>'
+            figures.append(self._figure(self.truth, "the truth", "no search sees it", "The true images"))
+        return f'<div style="display:flex;flex-wrap:wrap">{"".join(figures)}</div>'
 
     def _figure(self, images: Tensor, name: str, words: str, alt: str, below: str = "") -> str:
         """Images side by side, as squares of pixels. It keeps its room while the browser decodes the next frame."""
-        picture = strip(images, f"{alt}: {words.replace('<br>', ', ')}.")
+        picture = sheet.strip(images, f"{alt}: {words.replace('<br>', ', ')}.")
         picture = replace(picture, width=SIDE) if len(self.lanes) > 1 else picture
         count, _, high, wide = images.shape
         look = f";display:block;aspect-ratio:{count * (wide + 1) - 1}/{high};image-rendering:pixelated"
-        look_of_words = "color:inherit;font-size:inherit;text-align:left"
-        caption = f'<figcaption style="{look_of_words}"><strong>{html.escape(name)}</strong><br>{words}</figcaption>'
-        return f'<figure style="{LANE};width:{picture.width}px">{picture.tag(look)}{below}{caption}</figure>'
+        caption = f"<strong>{html.escape(name)}</strong><br>{words}"
+        return sheet.figure(picture.tag(look) + below, caption, f"{LANE};width:{picture.width}px")
 
-    def _curve(self, course: list[float]) -> str:
-        """The SSIM so far from 0 to 1 with a line at the bar, or the loss so far on a log scale, with its last value as a dot."""
-        scored = self.truth is not None
-        heights = [value if scored else math.log10(max(value, 1e-30)) for value in course]
-        low, high = (0.0, 1.0) if scored else (min(heights), max(heights))
-        wide = 96 / max(1, len(heights) - 1)
-        points = [
-            (2 + wide * k, 38 - 36 * (value - low) / ((high - low) or 1))
-            for k, value in enumerate(heights)
-            if math.isfinite(value)
-        ] or [(2, 38)]
-        bar = f'<path d="M0 {38 - 36 * self.bar:g}H100" stroke="currentColor" stroke-dasharray="2 2"/>' * scored
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    def _curve(self, course: Sequence[float]) -> str:
+        """The SSIM so far, from 0 to 1, with a dashed line at the bar; or the loss so far, on a log scale."""
+        heights = np.array(course) if self.truth is not None else np.log10(np.maximum(course, 1e-30))
+        low, high = (0.0, 1.0) if self.truth is not None else (heights.min(), heights.max() + 1e-9)
+        level = 40 - 40 * (np.nan_to_num(heights) - low) / (high - low)
+        across = np.linspace(0, 100, max(2, len(level)))
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, [*level, level[-1]], strict=False))
+        bar = f'<path d="M0 {40 - 40 * self.bar:g}H100" stroke="currentColor" stroke-dasharray="2 2"/>'
         return (
-            f'<svg viewBox="0 0 100 40" width="{SIDE}" aria-hidden="true" style="display:block;margin-top:3px;max-width:100%">'
-            f'<path d="M.5 0V39.5H100" fill="none" stroke="currentColor" opacity=".5"/>{bar}'
-            f'<polyline points="{line}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/>'
-            f'<circle cx="{points[-1][0]:.1f}" cy="{points[-1][1]:.1f}" r="2.5" fill="{COLOURS[0]}"/></svg>'
+            f'<svg viewBox="-2 -2 104 44" width="{SIDE}" aria-hidden="true" style="display:block;margin-top:3px;max-width:100%">'
+            f'<path d="M0 0V40H100" fill="none" stroke="currentColor" opacity=".5"/>{bar * (self.truth is not None)}'
+            f'<polyline points="{line}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/></svg>'
         )
+
+
+def watch(searches: Mapping[str, Search], truth: Tensor | None = None, stride: int = 10, bar: float = 0.5) -> Watch:
+    """Searches side by side, standing at their first states, with buttons. What plays at this moment is paused.
+
+    searches: name -> a function that begins a search, such as `lambda: attack.search(model, leak)`.
+    truth: the true images, (batch, channels, height, width) in [0, 1], for the scores and the reader; no search sees them.
+    stride: steps of each between two frames, and of a click on Step; the end of a restart is shown in any case.
+    bar: SSIM above which an image counts as recognised.
+    Raises ValueError for a search without a state, or a truth that does not fit. What a search raises later is shown below it.
+    """
+    for other in tuple(_playing):
+        other.pause()
+    return Watch(searches, truth, stride, bar)
