@@ -30,7 +30,9 @@ def sweep() -> dict[str, float]:
     shell.showtraceback = lambda info=None, *_, **__: caught.append((info or sys.exc_info())[1])
     slowest, failures = dict[str, float](), dict[str, BaseException]()
     try:
-        for control in [one for one in list(registry._instances.values()) if not _left_alone(one)]:
+        for control in list(registry._instances.values()):
+            if getattr(control, "disabled", False) or SKIP in getattr(control, "_dom_classes", ()):
+                continue
             positions = _positions(control)
             name = control.description if positions and control.description else type(control).__name__
             name += f" ({1 + sum(other.split(' (')[0] == name for other in slowest)})" * (name in slowest)
@@ -49,10 +51,6 @@ def sweep() -> dict[str, float]:
     if failures:
         raise RuntimeError("; ".join(failures)) from next(iter(failures.values()))
     return slowest
-
-
-def _left_alone(widget: w.Widget) -> bool:
-    return getattr(widget, "disabled", False) or SKIP in getattr(widget, "_dom_classes", ())
 
 
 def _positions(control: w.Widget) -> list[tuple[str, Any]]:

@@ -82,7 +82,8 @@ class Game(Live):
             for one in self.rounds
         ]
         note = "Answer, then look it up. The notebook keeps the score."
-        return turned([Control.counted("round", len(folded))], lambda at: folded[at], note)
+        slider = Control("round", tuple(f"{n} of {len(folded)}" for n, _ in enumerate(folded, 1)))
+        return turned([slider], lambda at: folded[at], note)
 
     def _show(self) -> None:
         self.row.layout.display = "none" if self.played else None

@@ -49,11 +49,6 @@ class Control:
     rest: int = 0
     kind: Kind = "slider"
 
-    @classmethod
-    def counted(cls, label: str, count: int) -> Control:
-        """A slider through so many things, "1 of 8" and so on."""
-        return cls(label, tuple(f"{n + 1} of {count}" for n in range(count)))
-
     def tag(self) -> str:
         """The HTML; a control that cannot be moved is told in words."""
         label, word = html.escape(self.label), html.escape(self.options[self.rest])

@@ -51,12 +51,8 @@ class Frame(NamedTuple):
 class Lane:
     """One search, where it stands, and how it came there.  ssim, psnr (dB): means over the images, NaN where there are none."""
 
-    def __init__(self, source: Search, truth: Tensor | None) -> None:
-        self.source, self.truth = source, truth
-        self.begin()
-
-    def begin(self) -> None:
-        self.search = self.source()
+    def __init__(self, begin: Search, truth: Tensor | None) -> None:
+        self.search, self.truth = begin(), truth
         self.ahead = next(self.search, None)
         if self.ahead is None:
             raise ValueError("searches: got one without a state; give lambda: attack.search(model, leak)")
@@ -79,7 +75,9 @@ class Lane:
             self.ssim, self.psnr = (of(images, self.truth).mean().item() for of in (metrics.ssim, metrics.psnr))
         words = f"loss {loss:.3g}" if self.truth is None else f"SSIM {self.ssim:.2f}<br>{self.psnr:.1f} dB"
         frame = Frame(step, images.nan_to_num(nan=0.5), loss if self.truth is None else self.ssim, words)
-        self.way = [earlier for earlier in self.way if self.way[-1].step <= step and earlier.step < step] + [frame]
+        if self.way and step <= self.way[-1].step:  # it stands where it stood, or another restart has begun
+            self.way = self.way[:-1] if step == self.way[-1].step else []
+        self.way.append(frame)
         if len(self.way) > KEPT:
             del self.way[1:-1:2]
 
@@ -97,8 +95,8 @@ class Watch(Live):
 
     def __init__(self, searches: Mapping[str, Search], truth: Tensor | None, stride: int, bar: float) -> None:
         self.truth = None if truth is None else truth.detach().cpu()
-        self.stride, self.bar = stride, bar
-        self.lanes = {name: Lane(source, self.truth) for name, source in searches.items()}
+        self.searches, self.stride, self.bar = searches, stride, bar
+        self.lanes = {name: Lane(begin, self.truth) for name, begin in searches.items()}
         self.images, self.text, self.failure = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Output()
         self.moves = [  # a sweep clicks them in this order, so what follows Play stops it
             button("Play", "Go on until Pause; other cells can run meanwhile", self.play, width="6em"),
@@ -143,8 +141,7 @@ class Watch(Live):
         self.pause()
         self.failure.outputs, self.error = (), ""
         with self._failures():
-            for lane in self.lanes.values():
-                lane.begin()
+            self.lanes = {name: Lane(begin, self.truth) for name, begin in self.searches.items()}
         self._show()
 
     def finish(self) -> None:

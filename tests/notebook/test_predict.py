@@ -147,14 +147,6 @@ def test_a_headless_run_neither_writes_nor_shows_what_a_reader_kept(notebook, mo
     assert one.value is None and number.slider.value == 5
 
 
-def test_a_place_that_cannot_be_a_file_stops_no_lab():
-    Path("guesses.json").mkdir()
-    guess = which()
-    tick(guess, "Swin")
-    assert guess.against(["Swin"]).endswith("what you said.")
-    assert Path("guesses.json").is_dir() and not [*Path().glob(".guesses*")]
-
-
 @pytest.mark.parametrize("content", ["{", "[]", '{"04_race": {"which-leak": {}}}'])
 def test_a_damaged_file_stops_no_lab(content):
     Path("guesses.json").write_text(content, encoding="utf-8")

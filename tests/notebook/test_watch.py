@@ -6,7 +6,6 @@ import ast
 import asyncio
 import itertools
 import re
-import threading
 
 import pytest
 import torch
@@ -159,26 +158,6 @@ def test_play_and_pause_between_any_two_states_and_one_plays_at_a_time():
     asyncio.run(work())
 
 
-def test_a_click_from_another_thread_works_on_the_loop_of_the_player():
-    threads = []
-
-    def search():
-        for state in way(Long(towards(TRUTH, 500)), ""):
-            threads.append(threading.current_thread())
-            yield state
-
-    async def work():
-        alone = watch({"one": search})
-        for control in alone.children[1].children:
-            await asyncio.to_thread(control.click)
-            await asyncio.sleep(0.05)
-        await asyncio.to_thread(alone.moves[2].click)
-        await until(lambda: alone.states["one"].step == 10)
-        assert len(threads) > 12 and set(threads) == {threading.current_thread()} and alone.task is None
-
-    asyncio.run(work())
-
-
 def test_a_sweep_clicks_what_goes_on_and_leaves_nothing_running(shell):
     async def on_a_loop():
         one()
@@ -284,11 +263,3 @@ def test_a_headless_run_ends_although_a_search_plays_on(execute_lab):
     short = LAB.replace("100_000", "500")
     found, kept = execute_lab(HEAD + short + kept_out + more)
     assert found["error"] is None and found["controls"] == {} and "reached True" in kept and "data-frame=" in kept
-
-
-def test_an_error_stays_in_the_saved_state(execute_lab):
-    """As that of an interact does: the cell is green, nobody clicks, and the runner finds it in the widget."""
-    broken = LAB.replace("100_000):", "100_000):\n        1 / (3 - step)")
-    caught = "button = p.children[1].children[3].add_class('no_sweep')\ntry:\n    p.step()\nexcept ZeroDivisionError:\n    pass\np"
-    found, _ = execute_lab(HEAD + broken + caught)
-    assert found["error"] == "widget of In [3], under 'A search': ZeroDivisionError: division by zero"

@@ -82,18 +82,16 @@ def evidence_lines(
     series: label -> {x: name of a value}, such as {"Swin": {0.01: "psnr[swin, noise_0p01]"}}.
     kept, mine, log, thresholds: as in `evidence` and `lines`.  Raises ValueError where nothing is measured.
     """
-    live = {} if mine is None else {label: _points(mine, names) for label, names in series.items()}
-    drawn = {label: _points(kept, names, spread=True) for label, names in series.items()}
+    drawn, live = _points(kept, series), {label: points[:2] for label, points in _points(mine, series).items()}
     shown, about = kept, f"{_committed(kept)}, mean ± std"
-    if not any(len(x) for x, *_ in drawn.values()):
+    if not drawn:
         drawn, live, shown, about = live, {}, mine or kept, "your run alone"
-    drawn = {label: points for label, points in drawn.items() if len(points[0])}
-    live = {label: points for label, points in live.items() if len(points[0]) and label in drawn}
     if not drawn:
         raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
     spoken = [f"{label} from {y[0]:.3g} at {x[0]} to {y[-1]:.3g} at {x[-1]}" for label, (x, y, *_) in drawn.items()]
     return charts.lines(
-        drawn, xlabel=f"{xlabel}; {about}", ylabel=ylabel, log=log, thresholds=thresholds, live=live or None,
+        drawn, xlabel=f"{xlabel}; {about}", ylabel=ylabel, log=log, thresholds=thresholds,
+        live={label: points for label, points in live.items() if label in drawn},
         yours=_yours(kept, mine),
         alt=f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {shown!r}.",
     )  # fmt: skip
@@ -111,11 +109,14 @@ def _yours(kept: Evidence, mine: Evidence | None) -> str:
     return f"{charts.YOURS}, at {mine.size}"
 
 
-def _points(of: Evidence, names: Mapping[float | str, str], spread: bool = False) -> list[np.ndarray]:
-    """x, mean and, if asked for, standard deviation, of the names that are there."""
-    there = {x: of[name] for x, name in names.items() if name in of}
-    columns = [np.array([*there]), np.array([values.mean() for values in there.values()])]
-    return [*columns, np.array([values.std(ddof=len(values) > 1) for values in there.values()])] if spread else columns
+def _points(of: Evidence | None, series: Mapping[str, Mapping[float | str, str]]) -> dict[str, list[np.ndarray]]:
+    """x, mean and standard deviation along each line, of the names that are there; a line without any is left out."""
+    lines = {}
+    for label, names in series.items():
+        if there := {x: of[name] for x, name in names.items() if of is not None and name in of}:
+            stds = [values.std(ddof=len(values) > 1) for values in there.values()]
+            lines[label] = [np.array([*there]), np.array([values.mean() for values in there.values()]), np.array(stds)]
+    return lines
 
 
 def _spoken(label: str, values: np.ndarray, live: np.ndarray | None, printed: float | None) -> str:
