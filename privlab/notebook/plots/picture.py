@@ -133,7 +133,7 @@ def draw_thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str,
         ax.annotate(label, (x, 1), (0, 2), ax.get_xaxis_transform(), ha="center", va="bottom", **text)
 
 
-def plain_decades(axis: Axis, written: str | Callable[[float, int], str] = "{x:g}") -> None:
+def plain_decades(axis: Axis, written: str | Callable[[float, float], str] = "{x:g}") -> None:
     """Ticks of a log axis as numbers that everybody reads: powers of ten, and between them others where these are few."""
     low, high = axis.axes.get_xlim() if axis is axis.axes.xaxis else axis.axes.get_ylim()
     between = range(1, 10) if high < 4 * low else (1, 2, 5) if high < 30 * low else (1,)
