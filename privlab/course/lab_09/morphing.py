@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import torch
 from IPython.display import HTML
@@ -20,16 +20,15 @@ from privlab.notebook.plots.architecture_drawing import BLOCK, PLACES
 SHOWN = {-1: "the stem", 0: "the first block of the second stage", 1: "a block of the second stage"}
 
 
-@dataclass(frozen=True)
-class Facts:
-    """A step as the paper has it: millions of parameters, millions of multiplications for 32 x 32 pixels, the layers of a block in words.
+class Facts(NamedTuple):
+    """A step as the paper has it: millions of parameters, millions of multiplications for 32 x 32 pixels, layers of a block in words.
 
     layers: (stage, block) -> as `models.morph.outline` says them.
     """
 
     parameters: float
     multiplications: float
-    layers: Mapping[tuple[int, int], list[str]]
+    layers: dict[tuple[int, int], list[str]]
 
 
 @cache
@@ -46,26 +45,22 @@ class Morph(Explorer):
     """The slider.  ssim: how near each image comes to the photograph, by step."""
 
     def __init__(self, found: Mapping[int, Tensor], truth: Tensor) -> None:
-        """found: step, 1 (ResNet-50) to 14 (ConvNeXt-T) -> image, (1, 3, height, width) in [0, 1].  truth: the photograph."""
-        self.found, self.truth = {step: found[step].cpu() for step in sorted(found)}, truth.cpu()
+        """found: step, 1 (ResNet-50) to 14 (ConvNeXt-T) in order -> image, (1, 3, height, width) in [0, 1].  truth: the photograph."""
+        self.found, self.truth = {step: image.cpu() for step, image in found.items()}, truth.cpu()
         self.ssim = {step: metrics.ssim(image, self.truth).item() for step, image in self.found.items()}
-        steps = tuple(self.found)
-        super().__init__(self._step, {"step": steps}, {"step": steps[0]}, thumbs(self.found.values()))
+        super().__init__(self._step, {"step": tuple(found)}, {"step": 1}, thumbs(self.found.values()))
 
     def _step(self, step: int) -> HTML:
-        told, before = facts(step), max(1, step - 1)
-        change = models.morph.diff(before, step).words.split(": ", 1)[1] if step > 1 else "Here it begins."
-        place = PLACES.get(step, BLOCK)
-        layers = stack({SHOWN[min(place)]: (facts(before).layers[place], told.layers[place])})
-        all_ = [facts(n) for n in self.found]
-        most, times = max(one.parameters for one in all_), max(one.multiplications for one in all_)
+        told, before, place = facts(step), facts(max(1, step - 1)), PLACES.get(step, BLOCK)
+        name = html.escape(models.morph.STEPS[step].name)
+        change = models.morph.diff(step - 1, step).words.split(": ", 1)[1] if step > 1 else "Here it begins."
+        title = f"<p><strong>{step} of {len(models.morph.STEPS)}: {name}.</strong> {html.escape(change)}</p>"
+        most = [max(column) for column in zip(*(facts(n)[:2] for n in self.found), strict=True)]
         bars = [
-            bar("parameters", told.parameters, most, f"{told.parameters:.1f} million"),
-            bar("multiplications", told.multiplications, times, f"{told.multiplications:.0f} million"),
+            bar("parameters", told.parameters, most[0], f"{told.parameters:.1f} million"),
+            bar("multiplications", told.multiplications, most[1], f"{told.multiplications:.0f} million"),
             bar("SSIM", self.ssim[step], 1.0, f"{self.ssim[step]:.2f}"),
         ]
         score = f"SSIM {self.ssim[step]:.2f}, {metrics.psnr(self.found[step], self.truth).item():.1f} dB"
-        named = f"{step} of {len(models.morph.STEPS)}: {html.escape(models.morph.STEPS[step].name)}"
-        title = f"<p><strong>{named}.</strong> {html.escape(change)}</p>"
-        place_of_all = [*self.found].index(step) + 1
-        return panel(place_of_all, len(self.found), self.found[step], self.truth, score, layers, bars, title)
+        layers = stack({SHOWN[min(place)]: (before.layers[place], told.layers[place])})
+        return panel(step, len(self.found), self.found[step], self.truth, score, layers, bars, title)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import pandas as pd
 from IPython.display import HTML
 from torch import Tensor
 
@@ -15,47 +16,39 @@ from privlab.notebook.network_panel import bar, panel, stack, thumbs
 
 PLACES = {"the stem": (-1, 0), "a block": (0, 0)}
 Setting = tuple[int, ...]  # a 0 or a 1 for each switch
+Ways = tuple[Mapping[str, Any], Mapping[str, Any]]  # the changes when it is off, and when it is on
 
 
 class Switchboard(Explorer):
-    """The switches.  ssim: how near each image comes to the photograph, by setting; `ranked` has the lowest first."""
+    """The switches.  ssim, psnr: how near each image comes to the photograph, by setting; `ranked` has the lowest SSIM first."""
 
     def __init__(
-        self,
-        step: int,
-        switches: Mapping[str, Sequence[Mapping[str, Any]]],
-        words: Mapping[str, tuple[str, str]],
-        found: Mapping[Setting, Tensor],
-        truth: Tensor,
-    ) -> None:
-        """step: of the morph, 1 to 14, whose design is switched.  switches: name -> the changes when it is off, and when it is on.
+        self, step: int, switches: Mapping[str, Ways], words: Mapping[str, tuple[str, str]], found: Mapping[Setting, Tensor], truth: Tensor
+    ) -> None:  # fmt: skip
+        """step: of the morph, 1 to 14, whose design is switched.  words: of each switch, what it is when off, and when on.
 
-        words: name -> what it is then, in words.  found: setting -> image, (1, 3, height, width) in [0, 1].  truth: the photograph.
+        found: setting -> image, (1, 3, height, width) in [0, 1].  truth: the photograph.
         """
         self.step, self.switches, self.words, self.truth = step, switches, words, truth.cpu()
-        self.ssim = {one: metrics.ssim(image.cpu(), self.truth).item() for one, image in found.items()}
+        self.found = {one: image.cpu() for one, image in found.items()}
+        self.ssim = {one: metrics.ssim(image, self.truth).item() for one, image in self.found.items()}
+        self.psnr = {one: metrics.psnr(image, self.truth).item() for one, image in self.found.items()}
         self.ranked = sorted(found, key=self.ssim.__getitem__)
-        self.found = {one: found[one].cpu() for one in self.ranked}
         self.layers = cache(self._layers)
         labels = [f"{name}: {off} → {on}" for name, (off, on) in words.items()]
-        ticks: dict[str, tuple[Hashable, ...]] = dict.fromkeys(labels, (False, True))
-        super().__init__(self._setting, ticks, dict.fromkeys(labels, False), thumbs(self.found.values()))
+        ticks, images = dict.fromkeys(labels, (False, True)), thumbs([self.found[one] for one in self.ranked])
+        super().__init__(self._setting, ticks, dict.fromkeys(labels, False), images)
 
     @property
     def effects(self) -> dict[str, float]:
         """Name -> main effect of the switch on the PSNR, in dB: the mean where it is on minus the mean where it is off."""
-        sides = {
-            name: [[self._psnr(one) for one in self.found if one[place] == on] for on in (0, 1)]
-            for place, name in enumerate(self.switches)
-        }
-        return {name: sum(on) / len(on) - sum(off) / len(off) for name, (off, on) in sides.items()}
+        psnr = pd.Series(self.psnr)  # a level of its index for each switch
+        means = {name: psnr.groupby(level=place).mean() for place, name in enumerate(self.switches)}
+        return {name: float(mean[1] - mean[0]) for name, mean in means.items()}
 
     def said(self, setting: Setting) -> str:
         """A setting in words."""
         return ", ".join(self.words[name][on] for name, on in zip(self.switches, setting, strict=True))
-
-    def _psnr(self, setting: Setting) -> float:
-        return metrics.psnr(self.found[setting], self.truth).item()
 
     def _layers(self, setting: Setting) -> dict[str, list[str]]:
         """The stem and the first block of the first stage, in words."""
@@ -64,13 +57,12 @@ class Switchboard(Explorer):
         return {name: models.morph.outline(net, *place) for name, place in PLACES.items()}
 
     def _setting(self, **ticked: bool) -> HTML:
-        setting = tuple(map(int, ticked.values()))
-        off = self.layers((0,) * len(setting))
-        parts = {name: (off[name], layers) for name, layers in self.layers(setting).items()}
-        place = self.ranked.index(setting) + 1
+        setting, place = tuple(map(int, ticked.values())), self.ranked.index(tuple(ticked.values())) + 1
+        off, now = self.layers((0,) * len(setting)), self.layers(setting)
         bars = [
             bar("SSIM", self.ssim[setting], 1.0, f"{self.ssim[setting]:.2f}"),
             f"<p>number {place} of {len(self.ranked)} from the left, where the smallest leak is</p>",
         ]
-        score = f"SSIM {self.ssim[setting]:.2f}, {self._psnr(setting):.1f} dB"
-        return panel(place, len(self.found), self.found[setting], self.truth, score, stack(parts), bars)
+        score = f"SSIM {self.ssim[setting]:.2f}, {self.psnr[setting]:.1f} dB"
+        parts = stack({name: (off[name], now[name]) for name in PLACES})
+        return panel(place, len(self.ranked), self.found[setting], self.truth, score, parts, bars)
