@@ -14,12 +14,13 @@ from privlab.attacks.gradient_inversion.terms import Stages
 from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import Live
 from privlab.notebook.pages import Control, turned
-from privlab.notebook.plots.picture import COLOURS
 from privlab.notebook.watch import Watch, watch
 
 Span = tuple[int, int]  # percent of the run from which, and up to which, a term counts
 Schedule = tuple[Span, ...]  # one of each term
+Search = Callable[[Mapping[str, Stages]], Iterator[State]]
 FOUND = "what comes back"
+LOOK = {"style": {"description_width": "8em"}, "layout": {"width": "34em", "max_width": "96%"}}
 
 
 def stages(begin: int, end: int) -> Stages:
@@ -29,15 +30,9 @@ def stages(begin: int, end: int) -> Stages:
 
 
 class ScheduleEditor(Live):
-    """The editor. `tried` holds how far each schedule was searched; `floor` is the baseline's PSNR, in dB, the mean over the images."""
+    """The editor. `floor` is the baseline's PSNR, in dB, the mean over the images."""
 
-    def __init__(
-        self,
-        search: Callable[[Mapping[str, Stages]], Iterator[State]],
-        truth: Tensor,
-        start: Mapping[str, Span],
-        baseline: Tensor,
-    ) -> None:
+    def __init__(self, search: Search, truth: Tensor, start: Mapping[str, Span], baseline: Tensor) -> None:
         """search: stages of each term -> a search with them, such as attack.search(model, leak).
 
         truth: the images, (batch, channels, height, width) in [0, 1], for the scores; no search sees them.
@@ -47,10 +42,9 @@ class ScheduleEditor(Live):
         self.search, self.truth = search, truth.cpu()
         self.floor = metrics.psnr(baseline.cpu(), self.truth).mean().item()
         self.watches: dict[Schedule, Watch] = {}
-        look = {"style": {"description_width": "8em"}, "layout": {"width": "34em", "max_width": "96%"}}
         self.sliders = {
             name: ipywidgets.IntRangeSlider(
-                value=span, max=100, step=25, continuous_update=False, description=name, **look
+                value=span, max=100, step=25, continuous_update=False, description=name, **LOOK
             )
             for name, span in start.items()
         }
@@ -60,10 +54,6 @@ class ScheduleEditor(Live):
         super().__init__([*self.sliders.values(), self.chart, self.place, self.board])
         self._show()
 
-    def __repr__(self) -> str:
-        told = [f"{self.named(schedule)}: {self.psnr(schedule):.1f} dB" for schedule in self.tried]
-        return f"Schedule editor. {'; '.join(told) or 'Nothing is searched yet'}."
-
     @property
     def schedule(self) -> Schedule:
         """The spans that the sliders stand at, in the order of the terms."""
@@ -72,7 +62,8 @@ class ScheduleEditor(Live):
     @property
     def wrong(self) -> str:
         """Why no search can follow this schedule; empty where one can."""
-        if len({*self.sliders["gradients"].value}) == 1:
+        begin, end = self.sliders["gradients"].value
+        if begin == end:
             return "The gradients never count, so nothing of the client's is used. Let them count somewhere."
         lasts = any(begin < 100 == end for begin, end in self.schedule)
         return "" if lasts else "No term counts at the end of the run. Let one last to 100 %."
@@ -93,12 +84,10 @@ class ScheduleEditor(Live):
     def run(self, **spans: Span) -> float:
         """Set the sliders (gradients always count, other terms that are not named never do), search to the end, and return the PSNR.
 
-        Raises ValueError for a term that there is not, or a schedule that no search can follow.
+        Raises ValueError for a schedule that no search can follow.
         """
-        if unknown := [name for name in spans if name not in self.sliders]:
-            raise ValueError(f"there is no term {unknown[0]!r}; the terms are {', '.join(self.sliders)}")
-        for name, slider in self.sliders.items():
-            slider.value = spans.get(name, (0, 100) if name == "gradients" else (0, 0))
+        for name, span in (dict.fromkeys(self.sliders, (0, 0)) | {"gradients": (0, 100)} | spans).items():
+            self.sliders[name].value = span
         if self.wrong:
             raise ValueError(self.wrong)
         self.watches[self.schedule].finish()
@@ -106,14 +95,11 @@ class ScheduleEditor(Live):
 
     def page(self, seconds: float, room: int) -> str:
         """The schedules that were searched to the end, the best first."""
-        if not (over := self._over()):
-            return "<p>Nothing was searched.</p>"
+        over = self._over()
         menu = Control("schedule", tuple(map(self.named, over)), 0, "menu")
-        note = (
-            f"These were tried, the best first; the baseline has {self.floor:.1f} dB. In the notebook you set your own."
-        )
+        first = f"These were tried, the best first; the baseline has {self.floor:.1f} dB."
         shown = [self._chart(one) + self.watches[one].images.value for one in over]
-        return turned([menu], lambda at: shown[at], note)
+        return turned([menu], lambda at: shown[at], f"{first} In the notebook you set your own.")
 
     def _over(self) -> list[Schedule]:
         return sorted((one for one in self.tried if self.watches[one].ended), key=self.psnr, reverse=True)
@@ -122,18 +108,18 @@ class ScheduleEditor(Live):
         """Show the schedule, and the search that follows it."""
         for watched in self.watches.values():
             watched.pause()
-        self.chart.value = self._chart(self.schedule)
+        schedule = self.schedule
+        self.chart.value = self._chart(schedule)
         if self.wrong:
             self.place.children = [ipywidgets.HTML(f'<p role="status">{self.wrong}</p>')]
             return
-        if self.schedule not in self.watches:
-            terms = {name: stages(*slider.value) for name, slider in self.sliders.items()}
-            watched = watch({FOUND: lambda: self.search(terms)}, self.truth, stride=1)
+        if schedule not in self.watches:
+            terms = {name: stages(*span) for name, span in zip(self.sliders, schedule, strict=True)}
+            watched = self.watches[schedule] = watch({FOUND: lambda: self.search(terms)}, self.truth, stride=1)
             for control in watched.children[1].children:
                 control.add_class(SKIP)  # a search takes seconds: a sweep of the controls only moves the sliders
             watched.text.observe(lambda _: self._list(), "value")
-            self.watches[self.schedule] = watched
-        self.place.children = [self.watches[self.schedule]]
+        self.place.children = [self.watches[schedule]]
         self._list()
 
     def _list(self) -> None:
@@ -143,13 +129,9 @@ class ScheduleEditor(Live):
 
     def _chart(self, schedule: Schedule) -> str:
         """When each term counts, as bars along the run."""
-        high, words = 24 * len(schedule) + 8, html.escape(self.named(schedule))
-        bars = "".join(
-            f'<text x="0" y="{y + 12}">{html.escape(name)}</text><path d="M110 {y + 8}h400" stroke="currentColor" opacity=".4"/>'
-            f'<rect x="{110 + 4 * begin}" y="{y}" width="{4 * (end - begin)}" height="16" fill="{COLOURS[0]}"/>'
-            for y, name, (begin, end) in zip(range(5, high, 24), self.sliders, schedule, strict=False)
-        )
-        return (
-            f'<svg viewBox="0 0 515 {high}" role="img" aria-label="When each term counts: {words}." font-size="13" '
-            f'fill="currentColor" style="width:515px;max-width:100%">{bars}</svg>'
-        )
+        rows = [
+            f"{html.escape(name):12}{'░' * (begin // 5)}{'█' * ((end - begin) // 5)}{'░' * (20 - end // 5)}"
+            for name, (begin, end) in zip(self.sliders, schedule, strict=True)
+        ]
+        words = f"When each term counts: {html.escape(self.named(schedule))}."
+        return f'<pre role="img" aria-label="{words}">{"<br>".join(rows)}</pre>'
