@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 
 import ipywidgets
 from torch import Tensor
@@ -15,18 +15,16 @@ from privlab.notebook.live import WRAP, Live, button
 from privlab.notebook.pages import Control, turned
 
 RECOGNISED = 0.5  # SSIM: above it an image is called recognised, as in lab 04
-BUDGETS = (0.15, 0.5, 0.9)  # shares of all numbers that may be struck out
+BUDGETS = {"15%": 0.15, "50%": 0.5, "90%": 0.9}  # shares of all numbers that may be struck out
 NO_IMAGE = f'<div style="box-sizing:border-box;height:{sheet.SIDE}px;border:1px dashed currentColor"></div>'
 
-Attack = Callable[
-    [frozenset[str]], Tensor | None
-]  # names of the parts that are sent -> an image, or None: cannot be run
+Attack = Callable[[Set[str]], Tensor | None]  # the parts that are sent -> an image; None: cannot be run
 
 
 class Desk(Live):
     """A box to tick for each part of the update; a struck part is not sent.
 
-    `tries` holds what was sent so far: the parts struck out -> attack -> the image that it made.
+    `tries` and `ssim` hold what was sent so far: the parts struck out -> attack -> the image that it made, and how near it came.
     """
 
     def __init__(self, photograph: Tensor, parts: Mapping[str, int], attacks: Mapping[str, Attack]) -> None:
@@ -34,68 +32,45 @@ class Desk(Live):
 
         attacks: name -> function of the parts that are sent, giving an image of the photograph's shape, or None where it cannot be run.
         """
-        self.photograph, self.parts, self.attacks = photograph.cpu(), dict(parts), dict(attacks)
-        self.tries = dict[frozenset[str], dict[str, Tensor]]()
+        self.photograph, self.parts, self.attacks = photograph.cpu(), parts, attacks
+        self.tries, self.ssim = dict[frozenset[str], dict[str, Tensor]](), dict[frozenset[str], dict[str, float]]()
         self.words, self.sheet = ipywidgets.HTML(), ipywidgets.HTML()
-        options = [(f"{each:.0%}", each) for each in BUDGETS]
-        self.budget = ipywidgets.ToggleButtons(
-            options=options, description="budget", style={"description_width": "5em"}
-        )
-        layout = {"width": "15em", "max_width": "96%"}
-        self.boxes = {
-            name: ipywidgets.Checkbox(
-                description=f"{name}, {_percent(self.share([name]))}", indent=False, layout=layout
-            )
-            for name in self.parts
-        }
-        self.send = button("Send the rest", "All attacks are run on what is sent", self._send)
-        self.send.add_class(SKIP)  # a search takes seconds: too long for a sweep of the controls
+        self.budget = ipywidgets.ToggleButtons(options=BUDGETS, description="budget")
+        look = {"indent": False, "layout": {"width": "15em", "max_width": "96%"}}
+        shares = {name: f"{name}, {_percent(self.share([name]))}" for name in parts}
+        self.boxes = {name: ipywidgets.Checkbox(description=words, **look) for name, words in shares.items()}
         for control in (self.budget, *self.boxes.values()):
             control.observe(lambda _: self._count(), "value")
-        rows = ipywidgets.HBox([*self.boxes.values()], layout=WRAP)
+        self.send = button("Send the rest", "All attacks are run on what is sent", self._send)
+        self.send.add_class(SKIP)  # a search takes seconds: too long for a sweep of the controls
         title = ipywidgets.HTML(sheet.paragraph("Tick what you strike out:"))
+        rows = ipywidgets.HBox([*self.boxes.values()], layout=WRAP)
         super().__init__([self.budget, title, rows, self.words, self.send, self.sheet])
         self._count()
-
-    def __repr__(self) -> str:
-        return f"An update of {len(self.parts)} parts to strike out, and {len(self.attacks)} attacks; it needs a running kernel."
-
-    @property
-    def struck(self) -> frozenset[str]:
-        """The parts that are ticked."""
-        return frozenset(name for name, box in self.boxes.items() if box.value)
 
     def share(self, struck: Collection[str]) -> float:
         """What part of all numbers of the update these parts have, from 0 to 1."""
         return sum(self.parts[name] for name in struck) / sum(self.parts.values())
 
     def redact(self, struck: Collection[str]) -> dict[str, float]:
-        """Strike these parts out, send the rest, and run all attacks: attack -> SSIM of its image.
-
-        struck: names of parts; may be empty. An attack that cannot be run on what is left is not in the result.
-        Raises ValueError for a part that is none, or where nothing is left to send.
-        """
-        key, sent = frozenset(struck), self.parts.keys() - set(struck)
-        if key - self.parts.keys() or not sent:
-            raise ValueError(f"struck={sorted(key)}: give some of {', '.join(self.parts)}, and leave one to send")
+        """Strike these parts out, send the rest, and run all attacks that can be run on it: attack -> SSIM of its image."""
+        key = frozenset(struck)
         if key not in self.tries:
-            made = {name: attack(frozenset(sent)) for name, attack in self.attacks.items()}
-            self.tries[key] = {name: image.cpu() for name, image in made.items() if image is not None}
+            self.words.value = sheet.paragraph("The attacks are running. The search takes some seconds.", status=True)
+            made = {name: attack(self.parts.keys() - key) for name, attack in self.attacks.items()}
+            images = self.tries[key] = {name: image.cpu() for name, image in made.items() if image is not None}
+            self.ssim[key] = {name: metrics.ssim(image, self.photograph).item() for name, image in images.items()}
+            self._count()
         best = "No redaction so far hides it."
         if self.cheapest is not None:
             best = f"The smallest that hides it: {_percent(self.cheapest)}."
         told = sheet.paragraph(f"<b>Redactions sent: {len(self.tries)}.</b> {best}", status=True)
-        self.sheet.value = told + "".join(map(self._row, [*self.tries][::-1]))
-        return self.ssim(key)
+        self.sheet.value = told + "".join(map(self._row, reversed(self.tries)))
+        return self.ssim[key]
 
-    def ssim(self, struck: Collection[str]) -> dict[str, float]:
-        """Attack -> SSIM of the image that it made of a redaction that was sent."""
-        images = self.tries[frozenset(struck)]
-        return {name: metrics.ssim(image, self.photograph).item() for name, image in images.items()}
-
-    def hides(self, struck: Collection[str]) -> bool:
-        """Whether no attack's image is recognised after this redaction, which was sent before."""
-        return max(self.ssim(struck).values(), default=0.0) <= RECOGNISED
+    def hides(self, struck: frozenset[str]) -> bool:
+        """Whether no attack's image was recognised when this was struck out."""
+        return max(self.ssim[struck].values(), default=0.0) <= RECOGNISED
 
     @property
     def cheapest(self) -> float | None:
@@ -104,39 +79,37 @@ class Desk(Live):
 
     def page(self, seconds: float, room: int) -> str:
         """The redactions that were sent, in their order."""
-        if not (sent := [*self.tries]):
-            return "<p>Nothing was sent.</p>"
-        menu = Control("struck out", tuple(map(self._named, sent)), 0, "menu")
+        menu, sent = Control("struck out", tuple(map(self._named, self.tries)), 0, "menu"), [*self.tries]
         note = "These were sent. In the notebook you strike out what you like, within a budget."
         return turned([menu], lambda at: self._row(sent[at]), note)
 
+    def _struck(self) -> frozenset[str]:
+        return frozenset(name for name, box in self.boxes.items() if box.value)
+
     def _send(self) -> None:
-        self.words.value = sheet.paragraph("The attacks are running. The search takes some seconds.", status=True)
-        self.redact(self.struck)
-        self._count()
+        self.redact(self._struck())
 
     def _count(self) -> None:
-        share, budget = self.share(self.struck), self.budget.value
-        self.send.disabled = over = share > budget or len(self.struck) == len(self.parts)
+        struck, budget = self._struck(), self.budget.value
+        self.send.disabled = over = self.share(struck) > budget or len(struck) == len(self.parts)
         more = "That is too much: untick a part." if over else "The rest is sent."
-        told = f"You strike out {_percent(share)} of all numbers. Your budget is {budget:.0%}. {more}"
+        told = f"You strike out {_percent(self.share(struck))} of all numbers. Your budget is {budget:.0%}. {more}"
         self.words.value = sheet.paragraph(told, status=True)
 
-    def _named(self, struck: frozenset[str]) -> str:
+    def _named(self, struck: Collection[str]) -> str:
         names = ", ".join(name for name in self.parts if name in struck) or "nothing"
         return f"{names} ({_percent(self.share(struck))})"
 
     def _row(self, struck: frozenset[str]) -> str:
         """A redaction that was sent: the photograph, and what each attack made of the rest."""
-        ssim, result = self.ssim(struck), "hidden" if self.hides(struck) else "recognised"
+        made, result = self.tries[struck], "hidden" if self.hides(struck) else "recognised"
         told = f"Struck out: {html.escape(self._named(struck))}. The photograph is <b>{result}</b>."
         figures = [sheet.named(self.photograph, "the photograph")]
         for name in self.attacks:
-            if name in ssim:
-                figures.append(sheet.named(self.tries[struck][name], f"{name}: SSIM {ssim[name]:.2f}"))
+            if name in made:
+                figures.append(sheet.named(made[name], f"{name}: SSIM {self.ssim[struck][name]:.2f}"))
             else:
-                words = f"{html.escape(name)}: it lacks a gradient that it needs"
-                figures.append(sheet.figure(NO_IMAGE, words, sheet.FIXED))
+                figures.append(sheet.figure(NO_IMAGE, f"{name}: it lacks a gradient that it needs", sheet.FIXED))
         return sheet.paragraph(told) + sheet.row(figures)
 
 
