@@ -34,7 +34,7 @@ PICTURES = ("target", "one", "other")
 
 
 class Pair(NamedTuple):
-    """A target and the two networks' reconstructions of it, (1 or 3, height, width) in [0, 1], and whose picture it is."""
+    """A target and the two networks' reconstructions of it, (1 or 3, height, width) in [0, 1] or bytes, and whose picture it is."""
 
     target: Tensor
     one: Tensor
@@ -54,8 +54,11 @@ class Study:
     @cached_property
     def pictures(self) -> dict[str, Tensor]:
         """The targets, and the reconstructions of either network, as bytes: (pairs, 1 or 3, height, width) each."""
-        batches = {name: torch.stack([getattr(pair, name) for pair in self.pairs]) for name in PICTURES}
-        return {name: (batch.cpu().clamp(0, 1) * 255).round().byte() for name, batch in batches.items()}
+        batches = {name: torch.stack([getattr(pair, name) for pair in self.pairs]).cpu() for name in PICTURES}
+        for name, batch in batches.items():
+            if batch.is_floating_point():
+                batches[name] = (batch.clamp(0, 1) * 255).round().byte()
+        return batches
 
     def images(self, pair: int) -> list[Tensor]:
         """The target of a pair and its reconstructions, in [0, 1]."""
@@ -82,7 +85,7 @@ def load(path: Path | str) -> Study:
     with reading.guarded(path, "is no study that can be read here", "ask for it again"):
         with safetensors.safe_open(path, framework="pt") as file:
             about, people = json.loads(file.metadata()["study"])
-            rows = [file.get_tensor(name) / 255 for name in PICTURES]
+            rows = [file.get_tensor(name) for name in PICTURES]
         return Study([Pair(*row) for row in zip(*rows, people, strict=True)], **about)
 
 
@@ -174,11 +177,10 @@ def read(path: Path | str) -> Played:
         player = re.fullmatch("[0-9a-f]{16}", game.player) and re.fullmatch("[0-9a-f]{64}", game.study)
         if form != FORMAT or not player or not len(answers) <= game.pairs <= MOST:
             raise ValueError("its format, player, study or number of answers is none that is written here")
-        for answer, (pair, first_left) in zip(answers, schedule(game.seed, game.pairs), strict=False):
-            left, right = names if first_left else names[::-1]
-            asked = (answer.pair, answer.left) == (pair, left) and answer.choice in (left, right, None)
-            if not asked or not 0 <= answer.seconds <= game.limit:
-                raise ValueError(f"{answer} is not to what its seed asks")
+        rounds = [(pair, names[0 if first_left else 1]) for pair, first_left in schedule(game.seed, game.pairs)]
+        asked = [(answer.pair, answer.left) for answer in answers] == rounds[: len(answers)]
+        if not asked or not all(a.choice in (None, *names) and 0 <= a.seconds <= game.limit for a in answers):
+            raise ValueError("its answers are not to the pairs and sides that its seed gives")
         return game
 
 
