@@ -209,6 +209,11 @@ class Board(Live):
         super().__init__([self.chart, self.words, row])
         self.refresh()
 
+    def __repr__(self) -> str:
+        return (
+            f"{len(self.games)} finished games of {len(self.study.pairs)} pairs, {' against '.join(self.study.names)}"
+        )
+
     def page(self, seconds: float, room: int) -> str:
         """The chart as it stands."""
         return f"{self.chart.value}{self.words.value}"

@@ -56,6 +56,9 @@ class Duel(Live):
         super().__init__()
         self.restart()
 
+    def __repr__(self) -> str:
+        return f"Red team and blue team, {len(self.board)} defences; it needs a running kernel."
+
     def gain(self, defence: str, attack: str) -> float:
         """What the attack recovers beyond the baseline, in dB, from 0 to 20."""
         return min(MOST, max(0.0, self.psnr[defence, attack] - self.floor))
