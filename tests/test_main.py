@@ -135,7 +135,7 @@ def test_pair_and_its_check(labs, capsys):
     assert run("pair", "--labs", labs, "--check") == 1
     assert (
         capsys.readouterr().out
-        == f"{labs / '00_start.ipynb'} differs from what 00_start.py makes; python -m privlab pair writes it anew\n"
+        == f"{labs / '00_start.ipynb'} differs from what the sources of the labs make; python -m privlab pair writes it anew\n"
     )
     assert run("pair", "--labs", labs) == 0
     assert capsys.readouterr().out == f"wrote {labs / '00_start.ipynb'}\n"

@@ -150,37 +150,31 @@ def _cards() -> int:
 
 
 def add_pair(commands: argparse._SubParsersAction) -> None:
-    short = (
-        "write labs/NN_topic.ipynb from labs/NN_topic.py, also in labs/deeper, without outputs and with stable cell ids"
-    )
+    short = "write labs/NN_topic.ipynb from labs/NN_topic.py, also in labs/deeper, and the tables of labs in README and guide"
     parser = commands.add_parser(
         "pair",
         help=short,
-        description=f"{short}. "
-        "Edit the .py, not the .ipynb. Exit status of --check: 1 if a notebook differs from what its source makes.",
+        description=f"{short}. A notebook has no outputs, and cell ids that stay. Edit the .py, not the .ipynb. "
+        "Exit status of --check: 1 if a file differs from what the sources of the labs make.",
     )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; list the notebooks that differ from their source"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; list the files that differ")
     add_labs(parser)
     parser.set_defaults(call=_pair)
 
 
 def _pair(options: argparse.Namespace) -> int:
-    from privlab.runner import pairing
+    from privlab.runner import pairing, tables
 
     if not options.labs.is_dir():
         raise FileNotFoundError(
             f"labs={str(options.labs)!r} is not a folder; run from the repository, or give --labs FOLDER"
         )
     if options.check:
-        stale = pairing.stale(options.labs)
+        stale = [*pairing.stale(options.labs), *tables.stale(options.labs)]
         for path in stale:
-            print(
-                f"{path} differs from what {path.with_suffix('.py').name} makes; python -m privlab pair writes it anew"
-            )
+            print(f"{path} differs from what the sources of the labs make; python -m privlab pair writes it anew")
         return int(bool(stale))
-    for path in pairing.pair(options.labs):
+    for path in [*pairing.pair(options.labs), *tables.write(options.labs)]:
         print(f"wrote {path}")
     return 0
 

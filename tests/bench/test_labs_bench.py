@@ -16,7 +16,7 @@ import pytest
 
 from privlab.compute import machine
 from privlab.compute.atomic import write_atomic
-from privlab.runner import catalogue, pairing
+from privlab.runner import catalogue, pairing, tables
 
 pytestmark = pytest.mark.bench
 
@@ -49,8 +49,5 @@ def test_minutes_and_memory(deeper):
         (m, g), (more, most) = took[lab.name]["smoke"], took[lab.name]["class"]
         put(lab.path, r"# \| smoke \| ", f"{m:g} | {g:.1f} GB |")
         put(lab.path, r"# \| class \| ", f"{more:g} | {most:.1f} GB |")
-        if not lab.goes_deeper:
-            columns = rf"\| {lab.number} (?:[^|\n]*\|)"
-            put(ROOT / "README.md", columns + "{3}", f" {m:g} min, {g:.1f} GB | {more:g} min, {most:.1f} GB |")
-            put(ROOT / "book/teaching.md", columns + "{2}", f" {m:g}, {more:g} | {g:g}, {most:g} |")
     pairing.pair(ROOT / "labs")
+    tables.write(ROOT / "labs")

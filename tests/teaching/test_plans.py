@@ -25,15 +25,12 @@ def test_a_plan_has_the_exercises_and_the_minutes_of_its_lab(lab):
     page = (FOLDER / f"lab_{lab.number}.md").read_text(encoding="utf-8")
     (minutes,) = map(int, re.findall(r"^## A plan for (\d+) minutes$", page, re.MULTILINE))
     assert minutes == sum(map(int, re.findall(r"^\| (\d+) \|", page, re.MULTILINE)))
-    guide = (ROOT / "book/teaching.md").read_text(encoding="utf-8")
-    assert re.search(rf"^\| {lab.number} [^|]*\| {minutes} \|", guide, re.MULTILINE), "the guide says how long it takes"
     names = [one.name[3:] for one in assignment.exercises(pairing.notebook(lab.path).cells)]
     assert [name for name in names if f"`{name}`" not in page] == []
     assert [name[:2] for name in QUESTIONS].count(lab.number) == page.count("<details>") == 4
 
 
 def test_each_question_has_one_right_answer_and_a_reason_for_each():
-    assert len(QUESTIONS) == 60
     for name, answers in QUESTIONS.items():
         assert sorted(kind for kind, _, _ in answers) == ["=", "~", "~", "~"], name
         assert len({text for _, text, _ in answers}) == 4, name
@@ -42,10 +39,12 @@ def test_each_question_has_one_right_answer_and_a_reason_for_each():
 
 def test_neither_place_nor_length_gives_the_answer_away():
     places = Counter([kind for kind, _, _ in answers].index("=") for answers in QUESTIONS.values())
-    assert all(8 <= places[k] <= 22 for k in range(4)), places
+    assert all(0.13 <= places[k] / len(QUESTIONS) <= 0.37 for k in range(4)), places
     lengths = [([len(text) for _, text, _ in answers], answers) for answers in QUESTIONS.values()]
     ranks = Counter(sorted(sizes).index(len(next(t for k, t, _ in answers if k == "="))) for sizes, answers in lengths)
-    assert ranks[0] <= 24 and ranks[3] <= 24, f"the right one is the shortest or the longest too often: {ranks}"
+    assert max(ranks[0], ranks[3]) <= 0.4 * len(QUESTIONS), (
+        f"the right one is the shortest or the longest too often: {ranks}"
+    )
 
 
 def test_the_words_are_those_of_the_field():

@@ -1,0 +1,88 @@
+"""The tables of labs in README.md and in the teacher's guide: a row for each lab, from its head, its exercises and its plan."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from privlab.compute.atomic import write_atomic
+from privlab.runner import catalogue
+from privlab.runner.catalogue import Lab
+
+_HEAD = re.compile(r"^# # \d\d · ([^\n]+)$.*?^# After this lab you can\n# - ([^\n]+?)[;.]$", re.MULTILINE | re.DOTALL)
+_PLAN = re.compile(r"^## A plan for (\d+) minutes$", re.MULTILINE)
+_EXERCISE = re.compile(r', (\d+) minutes\)\*$.*?checks\.verify\("\d\d\.(\w+)"', re.MULTILINE | re.DOTALL)
+
+
+def _source(lab: Lab) -> str:
+    return lab.path.read_text(encoding="utf-8")
+
+
+def _head(lab: Lab) -> tuple[str, str]:
+    """Its question, and the first of what its reader can do after it."""
+    found = _HEAD.search(_source(lab))
+    if not found:
+        raise ValueError(
+            f"{lab.path} has no head; begin it with '# NN · question', 'After this lab you can' and a list"
+        )
+    return found[1], found[2]
+
+
+def _in_readme(lab: Lab) -> list[str]:
+    question, gain = _head(lab)
+    costs = [f"{cost.minutes:g} min, {cost.gb:.1f} GB" for cost in (lab.costs["smoke"], lab.costs["class"])]
+    return [lab.number, f"[{question}](labs/{lab.name}.ipynb)", gain, *costs]
+
+
+def _to_teach(lab: Lab) -> list[str]:
+    plan = lab.path.parents[1] / f"book/teaching/lab_{lab.number}.md"
+    (minutes,) = _PLAN.findall(plan.read_text(encoding="utf-8"))
+    smoke, class_ = lab.costs["smoke"], lab.costs["class"]
+    took, needs = f"{smoke.minutes:g}, {class_.minutes:g}", f"{smoke.gb:g}, {class_.gb:g}"
+    return [f"{lab.number} {_head(lab)[0]}", minutes, took, needs]
+
+
+def _exercises(lab: Lab) -> list[str]:
+    below = [_source(one) for one in catalogue.deeper(lab.path.parent) if one.number == lab.number]
+    here, deeper = (
+        ", ".join(f"`{name}` {minutes}" for text in texts for minutes, name in _EXERCISE.findall(text))
+        for texts in ([_source(lab)], below)
+    )
+    return [lab.number, f"{here}; deeper: {deeper}" if deeper else here]
+
+
+TABLES = (  # file, the first line of a table in it, and what the row of a lab says
+    ("README.md", "| | lab | after it you can | `smoke` | `class` |", _in_readme),
+    ("book/teaching.md", "| lab | to teach, est. | minutes at `smoke`, `class` | GB at `smoke`, `class` |", _to_teach),
+    ("book/teaching.md", "| lab | exercises and minutes, all est. |", _exercises),
+)
+
+
+def _filled(text: str, first: str, rows: str) -> str:
+    """A text whose table that begins with this line has these rows, below the line that aligns them."""
+    table = rf"^({re.escape(first)}\n\|[-:| ]+\|\n)(?:\|.*\n)*"
+    return re.sub(table, lambda old: old[1] + rows, text, flags=re.MULTILINE)
+
+
+def _stale(labs: Path) -> dict[Path, str]:
+    """The files beside a folder of labs whose tables are not what the labs make, with the text that they have to have."""
+    texts: dict[Path, str] = {}
+    for name, first, row in TABLES:
+        path = labs.resolve().parent / name
+        if path.is_file():
+            rows = "".join(f"| {' | '.join(row(lab))} |\n" for lab in catalogue.labs(labs.resolve()))
+            texts[path] = _filled(texts.get(path) or path.read_text(encoding="utf-8"), first, rows)
+    return {path: text for path, text in texts.items() if text != path.read_text(encoding="utf-8")}
+
+
+def stale(labs: Path) -> list[Path]:
+    """The files beside a folder of labs whose tables are not what its labs make."""
+    return [*_stale(labs)]
+
+
+def write(labs: Path) -> list[Path]:
+    """Write the tables that are stale; the paths written."""
+    texts = _stale(labs)
+    for path, text in texts.items():
+        write_atomic(path, text.encode())
+    return [*texts]
