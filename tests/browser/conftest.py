@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items):
 
 @contextmanager
 def served(place, notebook, **environment):
-    """A server whose every file is in `place`, with a token; the address of its page for a notebook in place/root."""
+    """JupyterLab, whose every file is in `place`, with a token; the address of its page for a notebook in place/root."""
     quiet = place / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     quiet.parent.mkdir(parents=True)
     quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # it would ask about news, and fetch them
@@ -44,20 +44,19 @@ def served(place, notebook, **environment):
     own |= {"IPYTHONDIR": str(place / "ipython"), "HOME": str(place)}
     token = secrets.token_hex(16)  # through the environment: other users can read a program's arguments
     options = ["--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
+    command = [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={place / 'root'}"]
+    everything = os.environ | own | environment | {"JUPYTER_TOKEN": token}
     with open(place / "server.log", "wb") as output:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={place / 'root'}"],
-            env=os.environ | own | environment | {"JUPYTER_TOKEN": token},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=place,
-        )
+        server = subprocess.Popen(command, env=everything, stdout=output, stderr=subprocess.STDOUT, cwd=place)
     try:
-        url = address(server, place)
-        assert requests.get(f"{url}api/contents", timeout=5).status_code == 403  # without the token
-        yield f"{url}lab/tree/{notebook}?token={token}"
+        yield f"{address(server, place)}lab/tree/{notebook}?token={token}"
     finally:
-        stop(server)
+        family = [*psutil.Process(server.pid).children(recursive=True), psutil.Process(server.pid)]
+        server.terminate()  # which ends its kernels
+        _, left = psutil.wait_procs(family, 20)
+        for process in left:
+            process.kill()
+        server.wait()
 
 
 def log(place):
@@ -70,28 +69,12 @@ def address(server, place):
     for _ in range(600):
         assert server.poll() is None, log(place)
         for file in (place / "runtime").glob("jpserver-*.json"):
-            try:
-                found = json.loads(file.read_text())
-                assert found["hostname"] == "127.0.0.1"
-                if requests.get(f"{found['url']}login", timeout=5).ok:
-                    return found["url"]
-            except (ValueError, requests.RequestException):
-                pass  # half written, or not listening yet
+            with suppress(ValueError, requests.RequestException):  # half written, or not listening yet
+                url = json.loads(file.read_text())["url"]
+                if requests.get(f"{url}login", timeout=5).ok:
+                    return url
         time.sleep(0.1)
     raise AssertionError(log(place))
-
-
-def stop(server):
-    """End the server, which ends its kernels; and whatever of them is left."""
-    children = psutil.Process(server.pid).children(recursive=True) if server.poll() is None else []
-    server.terminate()
-    try:
-        server.wait(20)
-    finally:
-        _, left = psutil.wait_procs(children, 5)
-        for process in [*left, server]:
-            process.kill()
-        server.wait()
 
 
 @contextmanager

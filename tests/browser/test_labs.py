@@ -1,6 +1,7 @@
 """Labs as a reader runs them in JupyterLab: cell by cell, by keyboard. Each prediction is made and answered, each control moved, and its
 picture seen to change."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -161,6 +162,9 @@ def test_a_lab_by_keyboard(name, tmp_path, jupyter):
             assert (
                 f"You said {words}" in answer or "That is what you said." in answer or "Your guess is kept." in answer
             )
+
+        kept = tmp_path / "root/guesses.json"
+        page.until(lambda: kept.exists() and len(json.loads(kept.read_text())[name]) == len(guesses), 20)
 
         counts = page.js(COUNTS)
         assert len(counts) == sum(c.source.count("widgets.explore(") for c in cells if c.cell_type == "code") and all(

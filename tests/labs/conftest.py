@@ -7,16 +7,14 @@ deeper.
 from __future__ import annotations
 
 import re
-import statistics
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import pytest
+from nbformat import NotebookNode
 
 from privlab.runner import catalogue, pairing
-
-LABS = Path(__file__).parents[2] / "labs"
 
 MATHS = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 EXERCISE = re.compile(r"### Exercise (\d+): .+ \*\(difficulty (\d+), (\d+) minutes\)\*")
@@ -24,139 +22,87 @@ EXERCISE = re.compile(r"### Exercise (\d+): .+ \*\(difficulty (\d+), (\d+) minut
 
 @dataclass(frozen=True)
 class Exercise:
-    """An exercise of a lab: the heading above it, what the heading says of it, its text, and its cell that is to be filled in."""
+    """An exercise of a lab, as its heading has it: `### Exercise 2: why the sign? *(difficulty 2, 15 minutes)*`.
 
-    heading: str
+    text: below the heading.  cell: that is to be filled in.
+    """
+
+    number: int
+    difficulty: int
+    minutes: int
     text: str
-    cell: dict
-
-    @property
-    def _said(self) -> re.Match | None:
-        return EXERCISE.fullmatch(self.heading)
-
-    number = property(lambda self: self._said and int(self._said[1]))
-    difficulty = property(lambda self: self._said and int(self._said[2]))
-    minutes = property(lambda self: int(self._said[3]) if self._said else 0)
-
-    def __repr__(self) -> str:
-        return self.heading
+    cell: NotebookNode
 
 
 @dataclass(frozen=True)
 class Notebook:
     """A lab, or what goes deeper into one, as its reader meets it."""
 
-    path: Path
+    lab: catalogue.Lab
+
+    path = property(lambda self: self.lab.path)
+    number = property(lambda self: self.lab.number)
 
     @cached_property
-    def lab(self) -> catalogue.Lab:
-        return catalogue.Lab(self.path)
-
-    @property
-    def number(self) -> str:
-        return self.lab.number
-
-    @cached_property
-    def cells(self) -> list:
+    def cells(self) -> list[NotebookNode]:
         return pairing.notebook(self.path).cells
 
-    @property
+    @cached_property
     def markdown(self) -> list[str]:
         return [cell.source for cell in self.cells if cell.cell_type == "markdown"]
 
-    @property
+    @cached_property
     def code(self) -> list[str]:
         return [cell.source for cell in self.cells if cell.cell_type == "code"]
 
-    def tagged(self, tag: str) -> list:
+    def tagged(self, tag: str) -> list[NotebookNode]:
         return [cell for cell in self.cells if tag in cell.metadata.get("tags", [])]
 
     @property
     def headings(self) -> list[str]:
         return [line for text in self.markdown for line in re.findall(r"^#+ .+$", text, re.MULTILINE)]
 
-    @property
-    def sections(self) -> list[str]:
-        """Headed sections, without what is inside them."""
-        return [heading[3:] for heading in self.headings if heading.startswith("## ")]
-
-    def below(self, heading: str) -> list:
+    def below(self, heading: str) -> list[NotebookNode]:
         """The cells of a section, from its heading to the next one of its kind."""
-        starts = {
-            k: cell.source.partition("\n")[0].strip()
-            for k, cell in enumerate(self.cells)
-            if cell.cell_type == "markdown" and re.match("##? ", cell.source)
-        }
-        assert f"## {heading}" in starts.values(), f"no cell begins with ## {heading}"
-        first = next(k for k, line in starts.items() if line == f"## {heading}")
-        return self.cells[first : min((k for k in starts if k > first), default=len(self.cells))]
+        starts = [k for k, cell in enumerate(self.cells) if re.match("##? ", cell.source)] + [len(self.cells)]
+        (first,) = (k for k in starts[:-1] if self.cells[k].source.partition("\n")[0] == f"## {heading}")
+        return self.cells[first : starts[starts.index(first) + 1]]
 
-    @property
-    def lines(self) -> int:
-        return sum(map(lines, self.code))
-
-    @property
-    def words(self) -> int:
-        return sum(map(words, self.markdown))
-
-    @property
-    def columns(self) -> int:
-        """The longest line of code."""
-        return max(len(line) for code in self.code for line in code.splitlines())
-
-    @property
+    @cached_property
     def exercises(self) -> list[Exercise]:
-        found = []
-        for k, cell in enumerate(self.cells):
+        found, text = [], ""
+        for cell in self.cells:
+            text += f"{cell.source}\n\n" if cell.cell_type == "markdown" else ""
             if "exercise" in cell.metadata.get("tags", []):
-                above = [c.source for c in self.cells[:k] if c.cell_type == "markdown"]
-                text = "\n\n".join(above)
-                at = max(text.rfind("\n#"), 0)
-                heading, _, rest = text[at:].lstrip("\n").partition("\n")
-                found.append(Exercise(heading, rest, cell))
+                *_, heading = EXERCISE.finditer(text)
+                found.append(Exercise(*map(int, heading.groups()), text[heading.end() :], cell))
         return found
 
-    @property
-    def minutes(self) -> float:
-        """For a student: reading prose and code, and what each exercise says that it takes."""
-        return self.words / 140 + self.lines / 12 + sum(exercise.minutes for exercise in self.exercises)
+    def lines(self, code: str) -> int:
+        """Lines of code as a reader counts them: no blank ones, and none that only speaks to the formatter."""
+        return sum(1 for line in code.replace("# fmt: skip", "").splitlines() if line.strip())
 
-    lines_of = staticmethod(lambda code: lines(code))
-    words_of = staticmethod(lambda text: words(text))
-    sentences_of = staticmethod(lambda text: sentences(text))
+    def words(self, text: str) -> int:
+        """Words of prose in Markdown: no tables, no displayed equations (one in a line of text counts as a word), no tags (a
+        folded hint counts, its <details> does not), no targets of links, no signs that stand alone."""
+        text = re.sub(r"\$[^$]+\$", "x", MATHS.sub(" ", re.sub(r"^\s*\|.*$", "", text, flags=re.MULTILINE)))
+        text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"<[^>]+>", " ", text))
+        return sum(1 for word in text.split() if re.search(r"\w", word))
 
-    @property
-    def sentences(self) -> list[str]:
-        return [sentence for text in self.markdown for sentence in sentences(text)]
+    def sentences(self, text: str) -> list[str]:
+        """What ends in a full stop, a question or an exclamation mark in Markdown; no headings, no tables.
 
-
-def lines(code: str) -> int:
-    """Lines of code as a reader counts them: no blank ones, and none that only speaks to the formatter."""
-    return sum(1 for line in code.replace("# fmt: skip", "").splitlines() if line.strip())
-
-
-def words(cell: str) -> int:
-    """Words of prose in a markdown cell: no tables, no displayed equations (one in a line of text counts as a word), no
-    tags (a folded hint counts, its <details> does not), no targets of links, no signs that stand alone."""
-    text = re.sub(r"\$[^$]+\$", "x", MATHS.sub(" ", re.sub(r"^\s*\|.*$", "", cell, flags=re.MULTILINE)))
-    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"<[^>]+>", " ", text))
-    return sum(1 for word in text.split() if re.search(r"\w", word))
+        A displayed equation belongs to the sentence around it. An item of a list that is none, such as a noun, is left out.
+        """
+        text = re.sub(r"^\s*(#|\|).*$", "\n", MATHS.sub(" x ", text), flags=re.MULTILINE)
+        text = re.sub(r"</?details>|<summary>.*?</summary>", "\n\n", text)
+        text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"<[^>]+>|[*_]{1,2}(?=\S)|(?<=\S)[*_]{1,2}", "", text))
+        text = re.sub(r"\b(et al|e\.g|i\.e|cf|vs|Fig|Eq)\.", r"\1", re.sub(r"`[^`]*`|\$[^$]+\$", "x", text))
+        blocks = re.split(r"\n\s*\n|\n\s*(?:[-*+]|\d+\.)\s+", "\n" + text)
+        return [one for block in blocks for one in re.findall(r"\S.*?[.?!](?=[\s)\"”]|$)", " ".join(block.split()))]
 
 
-def sentences(cell: str) -> list[str]:
-    """The sentences of a markdown cell: what ends in a full stop, a question or an exclamation mark; no headings, no tables.
-
-    A displayed equation belongs to the sentence around it. An item of a list that is none, such as a noun, is left out.
-    """
-    text = re.sub(r"^\s*(#|\|).*$", "\n", MATHS.sub(" x ", cell), flags=re.MULTILINE)
-    text = re.sub(r"</?details>|<summary>.*?</summary>", "\n\n", text)
-    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"<[^>]+>|[*_]{1,2}(?=\S)|(?<=\S)[*_]{1,2}", "", text))
-    text = re.sub(r"\b(et al|e\.g|i\.e|cf|vs|Fig|Eq)\.", r"\1", re.sub(r"`[^`]*`|\$[^$]+\$", "x", text))
-    blocks = re.split(r"\n\s*\n|\n\s*(?:[-*+]|\d+\.)\s+", "\n" + text)
-    return [found for block in blocks for found in re.findall(r"\S.*?[.?!](?=[\s)\"”]|$)", " ".join(block.split()))]
-
-
-SHELF = [Notebook(lab.path) for lab in catalogue.everything(LABS)]
+SHELF = [Notebook(lab) for lab in catalogue.everything(Path(__file__).parents[2] / "labs")]
 GROUPS = {
     "notebook": SHELF,
     "lab": [one for one in SHELF if not one.lab.goes_deeper],
@@ -174,20 +120,3 @@ def pytest_generate_tests(metafunc):
 def shelf():
     """The groups of notebooks, by the names of the arguments."""
     return GROUPS
-
-
-@pytest.fixture
-def written(tmp_path):
-    """A notebook of this source: written("# %% [markdown]\\n# words")."""
-
-    def write(source: str, name: str = "05_made.py") -> Notebook:
-        (tmp_path / name).write_text(source)
-        return Notebook(tmp_path / name)
-
-    return write
-
-
-@pytest.fixture(scope="session")
-def median_sentence():
-    """The median length of the sentences of some notebooks, in words."""
-    return lambda some: statistics.median(words(one) for each in some for one in each.sentences)
