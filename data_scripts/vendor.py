@@ -37,6 +37,7 @@ def fetch(folder: Path = VENDOR) -> None:
         tarball = downloads.File(f"{package}-{version}.tgz", digest)
         with tempfile.TemporaryDirectory() as spare:
             kept = sources.folder() / "vendor" if os.access(sources.folder(), os.W_OK) else Path(spare)
+            kept.mkdir(exist_ok=True)
             (path,) = downloads.get(downloads.Origin("npm", "", (tarball,), package, version), kept)
             with tarfile.open(path) as tar:
                 for place, member in files.items():
