@@ -34,7 +34,8 @@ class Page:
     def __init__(self, path: Path) -> None:
         soup = BeautifulSoup(path.read_bytes(), "html.parser")
         scripts = [e for e in soup("script") if e.get("type", "text/javascript") == "text/javascript"]
-        self.path, self.images, self.script = path, soup("img"), "".join(e.get_text() for e in scripts)
+        self.path, self.images = path, [e.attrs for e in soup("img")]
+        self.script = "".join(e.get_text() for e in scripts)
         self.lang, self.title = soup.html.get("lang"), soup.title.get_text()
         self.links = [e["href"] for e in soup("a", href=True)]
         self.ids = {e[name] for name in ("id", "name") for e in soup.find_all(attrs={name: True})}
@@ -85,7 +86,8 @@ def test_every_file_that_a_page_loads_lies_in_the_book_and_no_link_is_dead(built
             to = (page.path.parent / unquote(place)).resolve() if place else page.path
             there = to in every and (not anchor or unquote(anchor) in every[to].ids)
             dead += [] if there or (to.is_file() and to not in every) else [(page.path.name, link)]
-    assert not dead and (root / "_static/vendor/mathjax/tex-svg-full.js").exists()
+    assert not dead
+    assert (root / "_static/vendor/mathjax/tex-svg-full.js").exists(), "data_scripts/vendor.py says why not"
 
 
 def test_a_vendored_file_of_another_digest_is_not_used(tmp_path, monkeypatch):
