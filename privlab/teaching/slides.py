@@ -1,7 +1,7 @@
 """Slides from a lab that was run: nbconvert's for reveal.js, one HTML file a lab, beside the scripts that it needs.
 
-A heading begins a slide, and so does a picture, table or control after another one. A long paragraph is for the speaker (press S), but in
-an exercise, which nobody could answer without it. Code, solutions, hints and long printouts are left out.
+A heading begins a slide, and so does what a cell shows after another one, so that no result is beside its prediction. A long paragraph is
+for the speaker (press S), but in an exercise, which nobody could answer without it. Code, solutions, hints and long printouts are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.atomic import make_folder, write_atomic
 from privlab.runner import catalogue, static_pages
 
 WORDS, LINES = 30, 12  # the longest paragraph, and the longest printout, that a slide shows
@@ -23,7 +23,6 @@ _STAYS = re.compile(r"^\s*([-*|>]\s|\|\S|\d+\.\s|\$\$|<|!\[)", re.MULTILINE)  # 
 _TEMPLATE = """\
 {% extends 'reveal/index.html.j2' %}
 {% block html_head_js %}{% endblock %}
-{% block jupyter_widgets %}{% endblock %}
 {% block html_head_js_mathjax %}
 <script>MathJax = {tex: {inlineMath: [['$', '$'], ['\\\\(', '\\\\)']]}, options: {enableMenu: false}};</script>
 <script defer src="vendor/mathjax/tex-svg-full.js"></script>
@@ -67,30 +66,25 @@ addEventListener('load', () => MathJax.startup.promise.then(fit));
 
 
 def write_all(labs: Path, words: list[str], run: Path, out: Path) -> list[Path]:
-    """Write the slides of the labs that a person names, what goes deeper among them, or of all labs; the paths.
+    """Write the slides of the labs that a person names, or of all labs, as a run left them; the paths.
 
     out: the folder for the files, and for the scripts that data_scripts/vendor.py fetched.
     Raises FileNotFoundError where the run has no green result of a lab's present source, or a script is missing.
     """
-    vendor = labs.parent / "book/_static/vendor"
+    make_folder(out)
     chosen = catalogue.pick(catalogue.everything(labs), words) if words else catalogue.labs(labs)
-    return [write(lab, run, vendor, out) for lab in chosen]
-
-
-def write(lab: catalogue.Lab, run: Path, vendor: Path, out: Path) -> Path:
-    """Write the slides of one lab as a run left it; the path of the file.  Raises as `write_all` does."""
-    notebook = static_pages.executed(lab, run)
-    if notebook is None:
-        raise FileNotFoundError(
-            f"run={str(run)!r} has no successful result of the present {lab.name}; try python -m privlab run {lab.path.stem} --out {run}"
-        )
-    for part in ("reveal", "mathjax"):
-        if not (vendor / part).is_dir():
-            raise FileNotFoundError(f"{vendor / part} is missing; python data_scripts/vendor.py fetches it")
-        shutil.copytree(vendor / part, out / "vendor" / part, dirs_exist_ok=True)
-    path = out / f"{lab.path.stem}.html"
-    write_atomic(path, page(notebook, lab.path.stem).encode())
-    return path
+    for part in (labs.parent / "book/_static/vendor" / name for name in ("reveal", "mathjax")):
+        if not part.is_dir():
+            raise FileNotFoundError(f"{part} is missing; python data_scripts/vendor.py fetches it")
+        shutil.copytree(part, out / "vendor" / part.name, dirs_exist_ok=True)
+    paths = []
+    for lab in chosen:
+        if (notebook := static_pages.executed(lab, run)) is None:
+            cure = f"python -m privlab run {lab.path.stem} --out {run}"
+            raise FileNotFoundError(f"run={str(run)!r} has no successful result of the present {lab.name}; try {cure}")
+        paths.append(out / f"{lab.path.stem}.html")
+        write_atomic(paths[-1], page(notebook, lab.path.stem).encode())
+    return paths
 
 
 def page(notebook: NotebookNode, name: str) -> str:
@@ -98,7 +92,7 @@ def page(notebook: NotebookNode, name: str) -> str:
     from nbconvert.exporters import SlidesExporter
 
     exporter = SlidesExporter(raw_template=_TEMPLATE, exclude_input=True)
-    exporter.reveal_url_prefix, exporter.reveal_theme = "vendor/reveal", "none"
+    exporter.reveal_url_prefix = "vendor/reveal"
     html, _ = exporter.from_notebook_node(deck(notebook), {"metadata": {"name": name}})
     html = html.replace("vendor/reveal/dist/reveal.css", "vendor/reveal/reveal.css")
     return re.sub(r'<link [^>]*id="theme"[^>]*>\n?', "", html)
@@ -108,27 +102,24 @@ def deck(notebook: NotebookNode) -> NotebookNode:
     """A lab's notebook with the slide that each cell belongs to; changed in place."""
     static_pages.rest(notebook)
     cells: list[NotebookNode] = []
-    taken = asked = False  # whether the slide has its picture, or a prediction: what comes out of that is on the next
+    taken = False  # whether something is shown on this slide already
     for cell in notebook.cells:
         if "solution" in cell.metadata.get("tags", []) or cell.source.startswith("checks."):
             continue
         if cell.cell_type == "markdown":
             for part in re.split(r"\n(?=#+ )", cell.source):
                 text, notes = prose(part)
-                heading = re.match(r"#+", text)
-                taken = taken and heading is None
-                kind = "-" if heading is None else "subslide" if len(heading[0]) > 2 else "slide"
-                cells += [_as(new_markdown_cell(text), kind)] if text else []
-                cells += [_as(new_markdown_cell(notes), "notes")] if notes else []
+                depth = len(part) - len(part.lstrip("#"))
+                taken = taken and not depth
+                kind = "subslide" if depth > 2 else "slide" if depth else "-"
+                cells += [_on(kind, new_markdown_cell(text)), _on("notes", new_markdown_cell(notes))]
         elif outputs := [output for output in cell.get("outputs", []) if _worth(output)]:
-            rich = any(map(_is_rich, outputs))
             cell.outputs = outputs
-            cells.append(_as(cell, "subslide" if asked or (rich and taken) else "-"))
-            taken = rich or (taken and not asked)
-            asked = any("privlab-prediction" in o.get("data", {}).get("text/html", "") for o in outputs)
+            cells.append(_on("subslide" if taken else "-", cell))
+            taken = True
     for cell in cells:
         cell.pop("id", None)
-    notebook.cells, notebook.nbformat_minor = cells, 4  # the last format whose cells have no ids
+    notebook.cells, notebook.nbformat_minor = [cell for cell in cells if cell.source], 4  # the last without ids
     return notebook
 
 
@@ -137,26 +128,23 @@ def prose(text: str) -> tuple[str, str]:
     text = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
     text = re.sub(r"\[([^\]]+)\]\([\w./]+\.ipynb\)", r"\1", text)  # no notebook lies beside the slides
     task = text.lstrip("# \n").startswith("Exercise ")
-    slide: list[str] = []
-    notes: list[str] = []
+    parts: tuple[list[str], list[str]] = [], []
     for block in re.split(r"\n\s*\n", re.sub(r"^(#+ .*)$", r"\1\n", text, flags=re.MULTILINE)):
         aside = block.startswith(("| profile", "("))  # what a run costs, which no audience needs
         shown = task or block.startswith("#") or _STAYS.search(block) or len(block.split()) <= WORDS
-        (slide if shown and not aside else notes).append(block.strip())
-    return "\n\n".join(filter(None, slide)), "\n\n".join(filter(None, notes))
+        parts[aside or not shown].append(block.strip())
+    return "\n\n".join(filter(None, parts[0])), "\n\n".join(filter(None, parts[1]))
 
 
-def _as(cell: NotebookNode, kind: str) -> NotebookNode:
+def _on(kind: str, cell: NotebookNode) -> NotebookNode:
     cell.metadata["slideshow"] = {"slide_type": kind}
     return cell
 
 
-def _is_rich(output: NotebookNode) -> bool:
-    return any(kind in output.get("data", {}) for kind in ("text/html", "image/png", "image/svg+xml"))
-
-
 def _worth(output: NotebookNode) -> bool:
     """Pictures, tables and controls; of what is printed, the short, but not of a prediction or a game that nobody made in the run."""
-    text = output.get("text") or output.get("data", {}).get("text/plain", "")
+    data = output.get("data", {})
+    text = output.get("text") or data.get("text/plain", "")
     short = 0 < len(text.splitlines()) <= LINES and output.get("name") != "stderr"
-    return not text.startswith("This is not measured yet.") and (_is_rich(output) or short)
+    rich = data.keys() & {"text/html", "image/png", "image/svg+xml"}
+    return not text.startswith("This is not measured yet.") and bool(rich or short)
