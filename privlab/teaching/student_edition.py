@@ -1,7 +1,6 @@
 """The edition of a lab for self-study: its notebook without the cells tagged `solution`.
 
-Hints and checks stay, and cells keep their ids, so that an edition made again differs only where the lab does. What goes deeper has its
-own in the folder deeper, where the lab's links lead.
+Hints and checks stay, and cells keep their ids, so that an edition made again differs only where the lab does.
 """
 
 from __future__ import annotations
@@ -28,10 +27,8 @@ def write(shelf: list[Lab], words: list[str], out: Path, keep: bool = False) -> 
     """Write the editions of labs, each with what goes deeper into it; the paths, and how many solutions each lacks.
 
     words: numbers or names of labs; all where there is none.  keep: whether a notebook that is there and differs stays as it is.
-    Raises ValueError for an `out` that holds the labs; FileExistsError, before anything is written, where one differs and is not kept.
+    Raises FileExistsError, before anything is written, where one differs and is not kept.
     """
-    if any(out.resolve() == lab.path.parent.resolve() for lab in shelf):
-        raise ValueError(f"out={str(out)!r} holds the labs themselves; choose another folder")
     place = launch_buttons.repository(shelf[0].path.parents[1])
     paths = {out / f"{lab.name}.ipynb": lab for lab in with_deeper(shelf, pick(shelf, words))}
     made = {path: edition(lab.path, place) for path, lab in paths.items() if not (keep and path.exists())}
