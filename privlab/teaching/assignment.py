@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from privlab.compute.atomic import make_folder, write_atomic
+from privlab.compute.atomic import write_atomic
 from privlab.runner import pairing
 from privlab.runner.catalogue import Lab
 
@@ -33,32 +32,19 @@ drawing. 3: follows it to the end, and says where it would fail."""
 
 _CONFIG = '''\
 """nbgrader's settings for this course."""
-from nbconvert.preprocessors.sanitize import SanitizeHTML
+from nbgrader.converters import Autograde
+from nbgrader.preprocessors import Execute
+
+from privlab.teaching.grade import ShutIn  # where students' code runs, and nowhere else
 
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "privlab"
 c.ClearSolutions.code_stub = {"python": ""}  # the lab's own dots say where to write
-# Students' code runs in the kernel that `python -m privlab grade` shuts in. Without that command there is none of this name.
-c.Execute.kernel_name = "privlab-alone"
-# What a student's code shows is seen in your browser: no script of theirs gets there.
-c.SanitizeHTML.enabled = True
-c.SanitizeHTML.tags = [*SanitizeHTML.tags.default(), "details", "summary"]
-c.SanitizeHTML.sanitized_output_types = set()  # of outputs only text and pictures
-c.Autograde.autograde_preprocessors = [
-    "nbgrader.preprocessors.Execute",
-    "nbgrader.preprocessors.IgnorePattern",
-    "nbconvert.preprocessors.ClearMetadataPreprocessor",
-    "nbconvert.preprocessors.sanitize.SanitizeHTML",
-    "nbgrader.preprocessors.LimitOutput",
-    "nbgrader.preprocessors.SaveAutoGrades",
-    "nbgrader.preprocessors.AssignLatePenalties",
-    "nbgrader.preprocessors.CheckCellMetadata",
-]
+c.Autograde.autograde_preprocessors = [ShutIn if p is Execute else p for p in Autograde.autograde_preprocessors.default()]
 '''
 
 
-@dataclass(frozen=True)
-class Exercise:
+class Exercise(NamedTuple):
     """The cells of an exercise of a lab. name: as its check is called, such as "04.cosine".  text: from its heading to the stub."""
 
     name: str
@@ -70,16 +56,17 @@ class Exercise:
 
 def exercises(cells: list[NotebookNode]) -> list[Exercise]:
     """The exercises of a lab, in order.  cells: of its notebook, solutions included."""
-    found = []
-    for k, stub in enumerate(cells):
-        if "exercise" in stub.metadata.get("tags", []):
-            solution = next(cell for cell in cells[k:] if "solution" in cell.metadata.get("tags", []))
-            check = next(cell for cell in cells[k:] if cell.cell_type == "code" and VERIFY.search(cell.source))
-            name = VERIFY.findall(check.source)[0]
-            start = next(
-                i for i in range(k - 1, -1, -1) if cells[i].cell_type == "markdown" and HEADING.search(cells[i].source)
-            )
-            found.append(Exercise(name, cells[start:k], stub, solution, check))
+    found, start = [], 0
+    for k, cell in enumerate(cells):
+        tags = cell.metadata.get("tags", [])
+        if cell.cell_type == "markdown" and HEADING.search(cell.source):
+            start = k
+        elif "exercise" in tags:
+            text, stub = cells[start:k], cell
+        elif "solution" in tags:
+            solution = cell
+        elif cell.cell_type == "code" and (names := VERIFY.findall(cell.source)):
+            found.append(Exercise(names[0], text, stub, solution, cell))
     return found
 
 
@@ -89,10 +76,8 @@ def sheet(source: Path, sentences: bool = False) -> NotebookNode:
     sentences: whether an exercise that is answered by reading also asks for sentences, which a person marks with 0 to 3 points.
     """
     notebook = pairing.notebook(source)
-    cells = [
-        notebook.cells[0].copy(),
-        new_code_cell(_imports(notebook.cells), metadata=_marked("imports", locked=True)),
-    ]
+    cells = [new_markdown_cell(notebook.cells[0].source.splitlines()[0])]
+    cells.append(new_code_cell(_imports(notebook.cells), metadata=_marked("imports", locked=True)))
     for one in exercises(notebook.cells):
         grade_id = one.name.replace(".", "-")
         answer = f"{one.stub.source}\n### BEGIN SOLUTION\n{one.solution.source}\n### END SOLUTION"
@@ -102,11 +87,9 @@ def sheet(source: Path, sentences: bool = False) -> NotebookNode:
         if sentences and "reading" in one.stub.metadata.tags:
             by_hand = _marked(grade_id + SENTENCE, grade=True, solution=True, points=3)
             cells += [new_markdown_cell(_WHY), new_markdown_cell("Nothing yet.", metadata=by_hand)]
-    cells[0].source = cells[0].source.splitlines()[0]
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
     notebook.cells = cells
-    nbformat.validate(notebook)
     return notebook
 
 
@@ -115,19 +98,15 @@ def write(labs: list[Lab], course: Path, sentences: bool = False) -> list[Path]:
 
     Raises FileExistsError, before anything is written, where another sheet stands: a teacher may have changed its points.
     """
-    texts = {course / "source" / lab.path.stem / f"{lab.path.stem}.ipynb": _text(lab, sentences) for lab in labs}
+    sheets = {lab.path.stem: pairing.as_bytes(sheet(lab.path, sentences)) for lab in labs}
+    texts = {course / "source" / name / f"{name}.ipynb": text for name, text in sheets.items()}
     if other := [path for path, text in texts.items() if path.exists() and path.read_bytes() != text]:
         raise FileExistsError(f"{other[0]} is another there; move it away for a new one")
     if not (course / "nbgrader_config.py").exists():
         write_atomic(course / "nbgrader_config.py", _CONFIG.encode())
     for path, text in texts.items():
-        make_folder(path.parent)
         write_atomic(path, text)
     return list(texts)
-
-
-def _text(lab: Lab, sentences: bool) -> bytes:
-    return pairing.as_bytes(sheet(lab.path, sentences))
 
 
 def _imports(cells: list[NotebookNode]) -> str:

@@ -13,15 +13,14 @@ import types
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
 from privlab.compute import reading
-from privlab.compute.atomic import make_folder, write_atomic
+from privlab.compute.atomic import write_atomic
 from privlab.runner import pairing
 from privlab.runner.catalogue import Lab
 from privlab.teaching.assignment import ANSWER, HEADING, SENTENCE, VERIFY
@@ -29,59 +28,60 @@ from privlab.teaching.assignment import ANSWER, HEADING, SENTENCE, VERIFY
 LARGEST = 20  # MB that a notebook may have
 _CANVAS = re.compile(r"(.+?)_(?:LATE_)?(\d+)_\d+_")  # name, user, hand-in
 _MOODLE = re.compile(r"(.+?)_\d+_assignsubmission_")
-
-
-@dataclass(frozen=True)
-class HandIn:
-    """A returned notebook. head: the outermost folder, or the file, by which it names its student."""
-
-    path: Path
-    head: str
-    student: str
-    assignment: str
-    notebook: NotebookNode
+_NO_CODE = (
+    SyntaxError,
+    ValueError,
+    RecursionError,
+    MemoryError,
+    OverflowError,
+)  # what a compiler says of anyone's text
 
 
 def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
     """Write a submission for each student and assignment; a line for each file.
 
     returned: a folder of notebooks, in folders of students or not.  course: with nbgrader's `release`.  shelf: the labs given out.
+    Of a student's notebooks in one folder the newest counts. Where two folders or files name one student, each gets its whole name.
     Raises NotADirectoryError for a `returned` that is none; FileNotFoundError where no assignment is released.
     """
     if not returned.is_dir():
-        raise NotADirectoryError(
-            f"returned={str(returned)!r} is not a folder; give the one with the returned notebooks"
-        )
+        raise NotADirectoryError(f"returned={str(returned)!r} is not a folder; give that of the returned notebooks")
     sheets = {path.stem: nbformat.read(path, as_version=4) for path in sorted(course.glob("release/*/*.ipynb"))}
     if not sheets:
         raise FileNotFoundError(f"into={str(course)!r} has no release; run nbgrader generate_assignment there")
-    taken: dict[tuple[str, str], list[HandIn]] = defaultdict(list)
+    taken = defaultdict(list)  # outermost folder or file, assignment -> its notebooks
     for path in reading.visible(returned, "**/*"):
-        name = path.relative_to(returned).as_posix()
-        if path.is_dir() or re.search(r"guesses.*\.json\Z", path.name, re.IGNORECASE):
+        name = path.relative_to(returned)
+        if path.is_dir() or re.search(r"guesses.*\.json\Z", name.name, re.IGNORECASE):
             continue
         try:
-            hand_in = _read(path, returned, sheets)
-            taken[hand_in.student, hand_in.assignment].append(hand_in)
+            notebook = _read(path, returned)
+            common = {sheet: len(_checked(notebook) & _checked(sheets[sheet])) for sheet in sheets}
+            assignment = max(common, key=lambda sheet: common[sheet])
+            if not common[assignment]:
+                raise ValueError("it checks no exercise of a released assignment")
+            if not student_of(name.parts[0], assignment[:2]):
+                raise ValueError("it names no student; put it into a folder named after them")
+            taken[name.parts[0], assignment].append((path.stat().st_mtime, name.as_posix(), notebook))
         except (OSError, ValueError) as error:
-            yield f"{name}: not taken, {error}"
-    theirs = {
-        lab.path.stem: {c.source for c in pairing.notebook(lab.path).cells} for lab in shelf if lab.path.stem in sheets
-    }
-    for hand_in, note in _one_each(taken):
-        made = filled(sheets[hand_in.assignment], hand_in.notebook, theirs.get(hand_in.assignment, set()))
-        where = course / "submitted" / hand_in.student / hand_in.assignment
-        text = pairing.as_bytes(made)
-        new = where / f"{hand_in.assignment}.ipynb"
-        if not new.exists() or new.read_bytes() != text:
-            make_folder(where)
+            yield f"{name.as_posix()}: not taken, {error}"
+    named = Counter((student_of(head, assignment[:2]), assignment) for head, assignment in taken)
+    own = {lab.path.stem: {cell.source for cell in pairing.notebook(lab.path).cells} for lab in shelf}
+    for (head, assignment), found in taken.items():
+        _, place, notebook = max(found, key=lambda one: one[0])
+        student, note = student_of(head, assignment[:2]), f"; the newest of {len(found)}" if len(found) > 1 else ""
+        if named[student, assignment] > 1:
+            student, note = _as_id(head), f"{note}; {student} is named by more than one"
+        text = pairing.as_bytes(filled(sheets[assignment], notebook, own.get(assignment, set())))
+        folder = course / "submitted" / student / assignment
+        if not (new := folder / f"{assignment}.ipynb").exists() or new.read_bytes() != text:
             write_atomic(new, text)
-            write_atomic(where / "timestamp.txt", datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC").encode())
-        yield f"{hand_in.path.relative_to(returned).as_posix()} -> {hand_in.student}, {hand_in.assignment}{note}"
+            write_atomic(folder / "timestamp.txt", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f} UTC".encode())
+        yield f"{place} -> {student}, {assignment}{note}"
 
 
-def _read(path: Path, returned: Path, sheets: dict[str, NotebookNode]) -> HandIn:
-    """Raises ValueError, in a few words, for what is no notebook of a released assignment or names no student."""
+def _read(path: Path, returned: Path) -> NotebookNode:
+    """A returned notebook.  Raises ValueError, in a few words, for anything else."""
     if ".ipynb" not in path.name.lower():
         raise ValueError("its name is not that of a notebook")
     if path.is_symlink() or not path.resolve().is_relative_to(returned.resolve()) or not path.is_file():
@@ -89,23 +89,18 @@ def _read(path: Path, returned: Path, sheets: dict[str, NotebookNode]) -> HandIn
     if path.stat().st_size > LARGEST * 1e6:
         raise ValueError(f"it has more than {LARGEST} MB; clear its outputs")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             notebook = nbformat.reads(path.read_text(encoding="utf-8-sig"), as_version=4)
         for cell in notebook.cells:
             cell.source = str(cell.source).encode("utf-8", "replace").decode()
-        code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        _checked(notebook)
     except Exception as error:  # whatever bytes that anyone may have written lead to
         raise ValueError(f"it cannot be read as a notebook ({' '.join(str(error).split())[:100]})") from None
-    asked = {name for source in code for name in VERIFY.findall(source)}
-    common = Counter({name: len(asked.intersection(_names(sheet))) for name, sheet in sheets.items()})
-    assignment, count = common.most_common(1)[0]
-    if not count:
-        raise ValueError("it checks no exercise of a released assignment")
-    head = PurePosixPath(path.relative_to(returned).as_posix()).parts[0]
-    if not (student := student_of(head, assignment[:2])):
-        raise ValueError("it names no student; put it into a folder named after them")
-    return HandIn(path, head, student, assignment, notebook)
+    return notebook
+
+
+def _checked(notebook: NotebookNode) -> set[str]:
+    return {name for cell in notebook.cells if cell.cell_type == "code" for name in VERIFY.findall(cell.source)}
 
 
 def student_of(head: str, lab: str) -> str:
@@ -113,69 +108,39 @@ def student_of(head: str, lab: str) -> str:
 
     Canvas writes name_user_handin_file, Moodle name_participant_assignsubmission_file; else it is what stands before the lab's number.
     """
-    stem = re.sub(r"\.ipynb.*$", "", head, flags=re.IGNORECASE)
-    if match := _CANVAS.match(stem):
-        name = f"{match[1]}_{match[2]}"
-    elif match := _MOODLE.match(stem):
-        name = match[1]
-    else:
-        name = re.sub(rf"(^|[ _-]+){lab}([ _-].*)?$", "", stem)
-    return _as_id(name)
+    if match := _CANVAS.match(head):
+        return _as_id(f"{match[1]}_{match[2]}")
+    if match := _MOODLE.match(head):
+        return _as_id(match[1])
+    return _as_id(re.sub(rf"(^|[ _-]+){lab}([ _.-].*)?$", "", head))
 
 
 def _as_id(name: str) -> str:
-    return re.sub(r"[^\w.@-]+", "-", name).strip("-.")[:100]
+    return re.sub(r"[^\w.@-]+", "-", re.sub(r"\.ipynb.*$", "", name, flags=re.IGNORECASE)).strip("-.")[:100]
 
 
-def _one_each(taken: dict[tuple[str, str], list[HandIn]]) -> Iterator[tuple[HandIn, str]]:
-    """One hand-in for each student and assignment, with a note where there was a choice: the newest of a folder.
-
-    Where several folders or files name one student, they are two of a name, and each is told by its whole name.
-    """
-    for (student, assignment), all_ in taken.items():
-        for head in dict.fromkeys(one.head for one in all_):
-            *older, newest = sorted((one for one in all_ if one.head == head), key=lambda one: one.path.stat().st_mtime)
-            note = f"; the newest of {len(older) + 1}" if older else ""
-            if len({one.head for one in all_}) > 1:
-                whole = _as_id(re.sub(r"\.ipynb.*$", "", head, flags=re.IGNORECASE))
-                newest = HandIn(newest.path, head, whole, assignment, newest.notebook)
-                note += f"; {student} is named by more than one"
-            yield newest, note
+# -- what goes into the sheet ------------------------------------------------------------------------------------------
 
 
-# -- what goes into the sheet ---------------------------------------------------------------------------------------------------
-
-
-def filled(sheet: NotebookNode, returned: NotebookNode, given: set[str]) -> NotebookNode:
-    """A released sheet with a student's answers.  given: the texts of the lab's own cells, which are no student's sentences."""
+def filled(sheet: NotebookNode, returned: NotebookNode, lab: set[str]) -> NotebookNode:
+    """A released sheet with a student's answers.  lab: the texts of the lab's own cells, which are no student's sentences."""
     made = nbformat.from_dict(sheet)
     code = [_plain(cell.source) for cell in returned.cells if cell.cell_type == "code"]
-    grade_ids = {cell.metadata.get("nbgrader", {}).get("grade_id", ""): cell for cell in made.cells}
-    given = given | {cell.source for cell in made.cells}
-    known = names_of(grade_ids["imports"].source)[0]
-    for grade_id, cell in grade_ids.items():
+    said = _sentences(returned.cells, lab | {cell.source for cell in made.cells})
+    cells = {cell.metadata.get("nbgrader", {}).get("grade_id", ""): cell for cell in made.cells}
+    known = names_of(cells["imports"].source)[0]
+    for grade_id, cell in cells.items():
+        check = cells.get(grade_id.removesuffix(ANSWER).removesuffix(SENTENCE), cell).source
         if grade_id.endswith(ANSWER):
-            check = grade_ids[grade_id.removesuffix(ANSWER)]
-            cell.source = "\n\n".join(dict.fromkeys([cell.source, *_answer(code, check.source, cell.source, known)]))
+            cell.source = "\n\n".join(dict.fromkeys([cell.source, *_answer(code, check, cell.source, known)]))
         elif grade_id.endswith(SENTENCE):
-            name = VERIFY.findall(grade_ids[grade_id.removesuffix(SENTENCE)].source)[0]
-            cell.source = "\n\n".join(_sentences(returned.cells, name, given))[:10_000] or cell.source
+            cell.source = "\n\n".join(said[VERIFY.findall(check)[0]])[:10_000] or cell.source
     return made
 
 
-def _names(sheet: NotebookNode) -> set[str]:
-    return {name for cell in sheet.cells if cell.cell_type == "code" for name in VERIFY.findall(cell.source)}
-
-
 def _plain(source: str) -> str:
-    """Code without a magic of the whole cell, and with others as Python."""
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    source = re.sub(r"\A\s*%%(time|timeit|capture)\b.*\n", "", source)
-    try:
-        return TransformerManager().transform_cell(source).rstrip("\n")
-    except Exception:  # it is no code that could run, either
-        return source
+    """Code without the magics of IPython."""
+    return re.sub(r"^[%!].*", "pass", re.sub(r"^%%?time\b *", "", source, flags=re.MULTILINE), flags=re.MULTILINE)
 
 
 def _answer(code: list[str], check: str, stub: str, known: set[str]) -> list[str]:
@@ -190,8 +155,8 @@ def _answer(code: list[str], check: str, stub: str, known: set[str]) -> list[str
     theirs = (argument(cells[-1], name) if places else "") or asked
     wanted = names_of(theirs)[1]
     chosen = needed(cells, wanted, known)
-    if not any(wanted & names_of(source)[0] for source in chosen if source != stub):
-        chosen += [s for s in cells if _compiled(s) is None and wanted.intersection(re.findall(r"\w+", s))][-1:]
+    if not any(wanted & names_of(source)[0] for source in chosen if source != stub):  # what is no Python is shown, too
+        chosen += [source for source in cells[:-1] if wanted.intersection(re.findall(r"\w+", source))][-1:]
     return [*chosen, *([f"{asked} = {theirs}"] if theirs != asked else [])]
 
 
@@ -209,56 +174,45 @@ def needed(cells: list[str], wanted: set[str], known: set[str]) -> list[str]:
 
 def names_of(source: str) -> tuple[set[str], set[str]]:
     """(the global names that code gives values or changes, those that it reads before it gives them one); none where it is no Python."""
-    tree, module = _compiled(source) or (ast.Module([], []), compile("", "cell", "exec"))
-    bound, read, inside = set(), set(), [c for c in module.co_consts if isinstance(c, types.CodeType)]
-    for step in dis.get_instructions(module):
-        if step.opname in ("STORE_NAME", "STORE_GLOBAL"):
-            bound.add(step.argval)
-        elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in bound:
-            read.add(step.argval)
-    later: set[str] = set()
-    for part in inside:  # it grows: functions, and those in them
-        inside += [c for c in part.co_consts if isinstance(c, types.CodeType)]
-        later |= {s.argval for s in dis.get_instructions(part) if s.opname in ("LOAD_NAME", "LOAD_GLOBAL")}
-    changed = {_base(node) for node in ast.walk(tree) if isinstance(getattr(node, "ctx", None), ast.Store)}
-    return bound | ((changed & read) - {""}), read | (later - bound)
-
-
-def _compiled(source: str) -> tuple[ast.Module, types.CodeType] | None:
-    """Code that is not run, as a tree and compiled; None where it is no Python."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             module = compile(source, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-            return ast.parse(source), module
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-        return None
-
-
-def _base(node: ast.AST) -> str:
-    """The name that x[i] or x.y begins with."""
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+    except _NO_CODE:
+        return set(), set()
+    bound, read, later, parts = set[str](), set[str](), set[str](), [module]
+    for part in parts:  # it grows: functions, and those in them, which read when they are called
+        parts += [const for const in part.co_consts if isinstance(const, types.CodeType)]
+        for step in dis.get_instructions(part):
+            if step.opname in ("STORE_NAME", "STORE_GLOBAL") and part is module:
+                bound.add(step.argval)
+            elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and part is not module:
+                later.add(step.argval)
+            elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in bound:
+                read.add(step.argval)
+    changed = read.intersection(re.findall(r"^(\w+)[.\[]", source, re.MULTILINE))  # x[0] = 1, x.append(1)
+    return bound | changed, read | (later - bound)
 
 
 def argument(source: str, name: str) -> str:
     """What a cell gives to the check of an exercise, as code; "" where it gives nothing that can be read."""
-    tree, _ = _compiled(source) or (ast.Module([], []), None)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and len(node.args) > 1]
-    given = [c.args[1] for c in calls if isinstance(c.args[0], ast.Constant) and c.args[0].value == name]
     try:
+        with warnings.catch_warnings(action="ignore"):
+            calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and len(node.args) > 1]
+        given = [c.args[1] for c in calls if isinstance(c.args[0], ast.Constant) and c.args[0].value == name]
         return ast.unparse(given[-1]) if given else ""
-    except RecursionError:  # of a thousand dots
+    except _NO_CODE:
         return ""
 
 
-def _sentences(cells: list[NotebookNode], name: str, given: set[str]) -> Iterator[str]:
-    """The Markdown that a student wrote between the heading of an exercise and that of the next."""
-    part: list[NotebookNode] = []
-    for cell in [*cells, nbformat.v4.new_markdown_cell("# Exercise 0")]:
+def _sentences(cells: list[NotebookNode], given: set[str]) -> dict[str, list[str]]:
+    """Exercise -> the Markdown that a student wrote between its heading and that of the next.  given: what is not theirs."""
+    said: dict[str, list[str]] = defaultdict(list)
+    part: list[str] = []
+    for cell in cells:
         if cell.cell_type == "markdown" and HEADING.search(cell.source):
-            if any(name in VERIFY.findall(one.source) for one in part if one.cell_type == "code"):
-                yield from (one.source for one in part if one.cell_type == "markdown" and one.source not in given)
             part = []
-        part.append(cell)
+        if cell.cell_type == "markdown" and cell.source not in given:
+            part.append(cell.source)
+        if cell.cell_type == "code":
+            said |= dict.fromkeys(VERIFY.findall(cell.source), part)  # which grows on until the next heading
+    return said

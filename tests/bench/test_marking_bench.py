@@ -39,7 +39,7 @@ def graded(folder):
         (back / f"s{number:02}/mine.ipynb").write_text(returned(number))
     command = [sys.executable, "-m", "privlab", "assignment", "00", "--to", str(course)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    assert grade._nbgrader(course, {}, "generate_assignment", LAB) == ""
+    assert grade.nbgrader(course, "generate_assignment", LAB) == ""
     began = time.perf_counter()
     list(collect.collect(back, course, catalogue.labs(ROOT / "labs")))
     lines = list(grade.grade(course))
