@@ -1,47 +1,302 @@
-"""python -m privlab: run labs, measure experiments, write notebooks, grade answers, report verdicts, examine the machine, audit a model."""
+"""python -m privlab: run labs, measure experiments, report verdicts, audit a model, teach a class.
+
+A command is a function: its options stand above it, its docstring is its help, and what it gives is the exit status (None for 0). It
+imports what it needs when it is called, so that `--help` waits for no torch.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
+Command = Callable[[Namespace], int | None]
+PARSER = ArgumentParser(prog="python -m privlab", description=__doc__.split(": ", 1)[1].partition("\n")[0].capitalize())
+COMMANDS = PARSER.add_subparsers(dest="command", metavar="COMMAND", required=True)
+STATUS = "Exit status: 0 done, 1 a lab failed, a verdict got worse or something is broken, 2 bad input, 130 stopped by Ctrl-C."
 
 
-def _parser() -> argparse.ArgumentParser:
-    """Imports what it is made of: here, and not above, an interrupt leaves no traceback."""
-    import argparse
+def option(name: str, help: str, kind: Any = str, **about: Any) -> tuple[str, dict[str, Any]]:
+    """What `add_argument` takes.  kind: the type of what is given, or what holds where nothing is; bool for a switch."""
+    if kind is bool:
+        about["action"] = "store_true"
+    elif isinstance(kind, type):
+        about["type"] = kind
+    else:
+        about |= {"type": type(kind), "default": kind}
+        help += f" (default: {kind})"
+    return name, {**about, "help": help}
 
-    from privlab.auditing import commands as auditing
-    from privlab.experiments import commands as experiments
-    from privlab.ledger import commands as ledger
-    from privlab.runner import commands as runner
-    from privlab.teaching import commands as teaching
 
-    top = argparse.ArgumentParser(prog="python -m privlab", description=__doc__.split(":", 1)[1].strip().capitalize())
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (  # in the order of --help
-        runner.add_run,
-        runner.add_pair,
-        experiments.add_measure,
-        teaching.add_student,
-        teaching.add_assignment,
-        teaching.add_collect,
-        teaching.add_grade,
-        teaching.add_slides,
-        teaching.add_guesses,
-        ledger.add_report,
-        runner.add_doctor,
-        runner.add_labs_command,
-        runner.add_address,
-        auditing.add_audit,
-    ):
-        add(commands)
-    return top
+def command(*options: tuple[str, dict[str, Any]]) -> Callable[[Command], Command]:
+    def add(call: Command) -> Command:
+        about = call.__doc__ or ""
+        parser = COMMANDS.add_parser(call.__name__, help=about.partition("\n")[0], description=about, epilog=STATUS)
+        parser.set_defaults(call=call)
+        for name, what in options:
+            parser.add_argument(name, **what)
+        return call
+
+    return add
+
+
+LABS = option("--labs", "where the labs are", Path("labs"))
+NAMES = option("names", "number or name, such as 05 or deeper/05_faces; all if none is given", nargs="*", metavar="LAB")
+COURSE = "the folder of a course"
+
+
+@command(
+    NAMES,
+    option("--deeper", "also run the deeper notebooks of these labs", bool),
+    option("--profile", "smoke, class, night, gpu or paper", "smoke"),
+    option("--jobs", "labs at a time, which share the cores", 1),
+    option("--out", "for executed notebooks and index.html (default: runs/PROFILE)", Path),
+    option("--resume", "skip labs that succeeded in --out, where nothing has changed since", bool),
+    option("-p", "another parameter of the labs", nargs=2, action="append", metavar=("NAME", "VALUE")),
+    option("--timeout", "of one cell (default: smoke 600, class 1800, gpu 3600)", int),
+    option("--seed", "of the labs", 0),
+    option("--device", "auto, cpu, cuda or cuda:1", "auto"),
+    option("--cluster", "a Dask scheduler that measures repeats at night, gpu and paper"),
+    LABS,
+)
+def run(options: Namespace) -> int:
+    """Execute labs without a browser, each in its own process, and compare their values with the committed evidence."""
+    from privlab.runner import catalogue, runner, session
+
+    shelf = catalogue.everything(options.labs)
+    chosen = catalogue.pick(shelf, options.names) if options.names else catalogue.labs(options.labs)
+    chosen = catalogue.with_deeper(shelf, chosen) if options.deeper else chosen
+    extra = {name: runner.value(text) for name, text in options.p or ()}
+    out = options.out or runner.folder(options.profile, extra)
+    names = ("profile", "seed", "device", "jobs", "timeout", "resume", "cluster")
+    plan = runner.Plan(tuple(chosen), out, extra=extra, **{name: getattr(options, name) for name in names})
+    _interruptible()  # joblib ends its workers, and they their kernels
+    return int(bool(session.run(plan, shelf)))
+
+
+@command(
+    option("experiments", "names, with wildcards: 'gradient_inversion.*' (default: all)", nargs="*"),
+    option("--size", "smoke, class, night, gpu or paper", "class"),
+    option("--list", "say which repeats are there and which are missing; measure nothing", bool),
+    option("--register", "register the repeats; commit the registration before you measure", bool),
+    option("--minutes", "start no repeat after this many minutes (default: measure all)", float),
+    option("--jobs", "processes, one thread each (default: one a core; on a GPU, 1)", int),
+    option("--cluster", "a Dask scheduler whose workers can read this folder"),
+    option("--device", "cpu, cuda, cuda:1 or auto", "cpu"),
+)
+def measure(options: Namespace) -> None:
+    """Measure the registered repeats that are missing, and append them to the evidence (book/evidence, or $PRIVLAB_EVIDENCE)."""
+    from privlab.experiments import measuring, protocol
+    from privlab.ledger import evidence
+
+    size, asked = evidence.checked(options.size), options.experiments or ["*"]
+    names = [name for pattern in asked for name in protocol.names(pattern) or [protocol.find(pattern).name]]
+    names = list(dict.fromkeys(names))  # patterns may overlap
+    for name in set(names) & set(asked):
+        protocol.find(name).size(size)  # who names an experiment learns that it has no such size
+    if options.list:
+        print(f"{'experiment':<48}{'there':>14}{'hours left':>12}{'claims':>8}")
+        for plan in measuring.plans(names, size):
+            hours = "?" if plan.hours is None else f"{plan.hours:.1f}"
+            print(f"{plan.experiment:<48}{f'{plan.there} of {plan.registered}':>14}{hours:>12}{plan.claims:>8}")
+    elif options.register:
+        have = [name for name in names if size in protocol.find(name).sizes]
+        for entry in evidence.register(measuring.registration(name, size) for name in have):
+            print(f"registered: {entry.experiment} at {entry.size}, repeats {entry.first} to {entry.range[-1]}")
+    else:
+        _interruptible()
+        how = {name: getattr(options, name) for name in ("minutes", "jobs", "cluster", "device")}
+        print(measuring.measure(names, size, **how))
+
+
+@command(
+    option("--lab", "the claims of one lab only, such as 04 (default: all)"),
+    option("--before", "earlier evidence: say which verdicts have changed since; status 1 if one got worse", Path),
+    option("--evidence", "judge by this evidence (default: book/evidence)", Path),
+    option("--format", "Markdown, or a row a claim", "md", choices=["md", "csv"]),
+    option("--out", "write the output to this file (default: print it)", Path),
+)
+def report(options: Namespace) -> int:
+    """Judge the papers' claims by the committed evidence, and show the verdicts with their counts."""
+    from privlab.compute.atomic import write_atomic
+    from privlab.ledger import judging, report
+
+    for argument, path in (("evidence", options.evidence), ("before", options.before)):
+        if path and not path.is_dir():
+            raise FileNotFoundError(f"{argument}={str(path)!r} is not a folder of evidence; try book/evidence")
+    judged = judging.judgements(options.lab, options.evidence)
+    if not judged:
+        raise ValueError(f"lab={options.lab!r} has no claim; give the two digits of a lab, such as 04")
+    moved = report.changes(judged, judging.judgements(options.lab, options.before)) if options.before else []
+    if options.before:
+        changes = "\n".join(report.grid(moved)) if moved[1:] else "No verdict changed."
+        print(changes, file=sys.stdout if options.out else sys.stderr)
+    text = report.render(judged, options.format)
+    if options.out:
+        write_atomic(options.out, text.encode())
+    print(f"wrote {options.out}\n" if options.out else text, end="")
+    return int(any(row[0] == "worse" for row in moved))
+
+
+@command(LABS)
+def doctor(options: Namespace) -> int:
+    """Examine this machine: device, memory, versions, data sets, and the profiles that it can run."""
+    from privlab.runner import doctor
+
+    broken = False
+    for finding in doctor.examine(options.labs):
+        print(finding, flush=True)
+        broken |= finding.state == doctor.BROKEN
+    return int(broken)
+
+
+@command(option("--to", "where they go", Path("labs")))
+def labs(options: Namespace) -> None:
+    """Copy the labs out of the installed package, to open and run them anywhere; never over a notebook that you have changed."""
+    from privlab.runner import catalogue
+
+    written = catalogue.copy(options.to)
+    print(f"wrote {len(written)} files into {options.to}" if written else "all there")
+
+
+@command(option("--check", "write nothing; list the notebooks that differ, with status 1", bool), LABS)
+def pair(options: Namespace) -> int:
+    """Write labs/NN_topic.ipynb from labs/NN_topic.py, also in labs/deeper: edit the .py, not the .ipynb."""
+    from privlab.runner import catalogue, pairing
+
+    catalogue.labs(options.labs)  # says so where there is none
+    changed = pairing.stale(options.labs) if options.check else pairing.pair(options.labs)
+    for path in changed:
+        differs = f"{path} differs from what {path.stem}.py makes; python -m privlab pair writes it anew"
+        print(differs if options.check else f"wrote {path}")
+    return int(options.check and bool(changed))
+
+
+@command(
+    option("address", "such as https://github.com/OWNER/NAME (default: show the present one)", nargs="?"),
+    option("--branch", "that readers get", "main"),
+    option("--none", "take the address out again", bool),
+    LABS,
+)
+def address(options: Namespace) -> None:
+    """Set the repository's address, and all that follows from it: buttons, the cell for Colab, the citation."""
+    from privlab.runner import address, launch_buttons
+
+    if options.none and options.address:
+        raise ValueError(f"address={options.address!r} and --none: give one of them")
+    root = options.labs.resolve().parent
+    if options.none or options.address:
+        place = None if options.none else launch_buttons.Repository(options.address, options.branch)
+        for path in address.settle(root, place):
+            print(f"wrote {path.relative_to(root)}")
+    elif place := launch_buttons.repository(root):
+        print(f"{place.address}, branch {place.branch}")
+    else:
+        print("no address yet; give one: https://github.com/OWNER/NAME")
+
+
+@command(
+    option("name", "a model of timm or of the zoo, such as vit_base_patch16_224"),
+    option("--images", "files, or a set such as imagenet_samples (default: public photographs)"),
+    option("--weights", "a .safetensors file of its state dict (default: fresh weights)", Path),
+    option("--classes", "of its head (default: as the model has it)", int),
+    option("--minutes", "for the search; 0 for a short one", 0.0),
+    option("--out", "for audit.html and audit.json (default: runs/audit_NAME)", Path),
+)
+def audit(options: Namespace) -> int:
+    """Attack one model as the book does: what an image's gradient leaks, from which parts, and which defence costs least."""
+    from privlab.auditing import arguments, audit, inputs
+    from privlab.compute.atomic import make_folder, write_atomic
+
+    arguments.numbers(15.0, options.minutes, None)  # said now, and not after the model is built
+    out = options.out or Path("runs") / f"audit_{options.name}"
+    model = inputs.named(options.name, options.classes, options.weights)
+    images, labels, public = inputs.photographs(options.images, model, inputs.input_shape(model, options.name))
+    make_folder(out)
+    _interruptible()
+    told = dict(name=options.name, public=public, minutes=options.minutes, progress=sys.stderr.isatty())
+    found = audit(model, images, labels, **told)
+    settings = {"weights": str(options.weights or "fresh"), "images": options.images or "public photographs"}
+    write_atomic(out / "audit.json", (json.dumps({"command": settings, **found.json()}, indent=1) + "\n").encode())
+    found.page(out / "audit.html")
+    print(found.text(), "", f"wrote {out / 'audit.html'} and {out / 'audit.json'}", sep="\n")
+    return 130 if found.search.ended == "interrupted" else 0
+
+
+# -- for those who teach -----------------------------------------------------------------------------------------------
+
+
+@command(NAMES, option("--out", "where they go", Path("student")), option("--keep", "leave what is there", bool), LABS)
+def student(options: Namespace) -> None:
+    """Write the edition for self-study: the labs, and what goes deeper into them, without their solutions."""
+    from privlab.runner import catalogue
+    from privlab.teaching import student_edition
+
+    written = student_edition.write(catalogue.everything(options.labs), options.names, options.out, options.keep)
+    print(f"wrote {len(written)} notebooks into {options.out}, without {sum(count for _, count in written)} solutions")
+
+
+@command(NAMES, option("--to", COURSE, Path, required=True), option("--sentences", "ask for them", bool), LABS)
+def assignment(options: Namespace) -> None:
+    """Write labs as assignments of nbgrader, with solutions and checks, into the folder `source` of a course."""
+    from privlab.runner import catalogue
+    from privlab.teaching import assignment
+
+    labs = catalogue.pick(catalogue.everything(options.labs), options.names)
+    for path in assignment.write(labs, options.to, options.sentences):
+        print(f"wrote {path}; next, in {options.to}: nbgrader generate_assignment {path.stem}")
+
+
+@command(option("returned", "their folder", Path), option("--into", COURSE, Path, required=True), LABS)
+def collect(options: Namespace) -> None:
+    """Take returned notebooks, whole and under any name, into a course of nbgrader; nothing of them is run."""
+    from privlab.runner import catalogue
+    from privlab.teaching import collect
+
+    for line in collect.collect(options.returned, options.into, catalogue.everything(options.labs)):
+        print("".join(sign if sign.isprintable() else "?" for sign in line))  # names are strangers'
+
+
+@command(option("course", COURSE, Path), option("--timeout", "seconds of a cell, a fifth of a notebook's", 60.0))
+def grade(options: Namespace) -> None:
+    """Grade what was collected with nbgrader, the kernel of each notebook alone in bubblewrap, and write the feedback."""
+    from privlab.teaching import grade
+
+    for line in grade.grade(options.course, options.timeout):
+        print(line, flush=True)
+
+
+@command(NAMES, option("--run", "of labs", Path("runs/smoke")), option("--out", "slides", Path("runs/slides")), LABS)
+def slides(options: Namespace) -> None:
+    """Write slides of executed labs, one HTML file each, with the longer prose as speaker's notes; they need no network."""
+    from privlab.teaching import slides
+
+    for path in slides.write_all(options.labs, options.names, options.run, options.out):
+        print(f"wrote {path}")
+
+
+@command(option("returned", "a folder of files of guesses", Path), option("--out", "the page", Path("guesses.html")))
+def guesses(options: Namespace) -> None:
+    """Draw a page of what a class guessed: a histogram for each prediction of the labs."""
+    from privlab.compute.atomic import write_atomic
+    from privlab.teaching import class_guesses
+
+    table, left_out = class_guesses.read(options.returned)
+    write_atomic(options.out, class_guesses.page(table).encode())
+    for line in left_out:
+        print(f"left out {line}", file=sys.stderr)
+    print(f"wrote {options.out}, {table['question'].nunique()} questions")
+
+
+def _interruptible() -> None:
+    """What follows has something to keep: an interrupt is an exception again."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
 
 
 def _stop(*_: object) -> None:
@@ -56,15 +311,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGINT, _stop)  # this process is ours, and not deaf in the background
     try:
         try:
-            options = _parser().parse_args(arguments)
-            return options.call(options)
+            options = PARSER.parse_args(arguments)
+            return options.call(options) or 0
         finally:
             sys.stdout.flush()  # here, since at Python's end a closed pipe can no longer be caught
     except BrokenPipeError:  # who reads has gone, as in `| head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141  # what a shell says of a program that a closed pipe ended
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        print("\nstopped", *stopped.args, sep="; ", file=sys.stderr)
         return 130
     except (ValueError, OSError, ImportError) as error:
         print(f"privlab {options.command}: {error}", file=sys.stderr)
