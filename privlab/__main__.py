@@ -102,7 +102,7 @@ def measure(options: Namespace) -> None:
     if options.list:
         print(f"{'experiment':<48}{'there':>14}{'hours left':>12}{'claims':>8}")
         for plan in measuring.plans(names, size):
-            hours = "?" if plan.hours is None else f"{plan.hours:.1f}"
+            hours = "-" if not plan.missing else "?" if plan.hours is None else f"{plan.hours:.1f}"
             print(f"{plan.experiment:<48}{f'{plan.there} of {plan.registered}':>14}{hours:>12}{plan.claims:>8}")
     elif options.register:
         have = [name for name in names if size in protocol.find(name).sizes]
