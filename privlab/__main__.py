@@ -157,22 +157,24 @@ def doctor(options: Namespace) -> int:
 
 @command(option("--to", "where they go", Path("labs")))
 def labs(options: Namespace) -> None:
-    """Copy the labs out of the installed package, to open and run them anywhere; never over a notebook that you have changed."""
+    """Copy the labs out of the installed package into a new folder, to open and run them anywhere."""
     from privlab.runner import catalogue
 
-    written = catalogue.copy(options.to)
-    print(f"wrote {len(written)} files into {options.to}" if written else "all there")
+    print(f"wrote {len(catalogue.copy(options.to))} files into {options.to}")
 
 
-@command(option("--check", "write nothing; list the notebooks that differ, with status 1", bool), LABS)
+@command(option("--check", "write nothing; list the files that differ, with status 1", bool), LABS)
 def pair(options: Namespace) -> int:
-    """Write labs/NN_topic.ipynb from labs/NN_topic.py, also in labs/deeper: edit the .py, not the .ipynb."""
-    from privlab.runner import catalogue, pairing
+    """Write labs/NN_topic.ipynb from labs/NN_topic.py, also in labs/deeper, and the tables of labs in README and guide: edit the .py."""
+    from privlab.runner import catalogue, pairing, tables
 
     catalogue.labs(options.labs)  # says so where there is none
-    changed = pairing.stale(options.labs) if options.check else pairing.pair(options.labs)
+    if options.check:
+        changed = [*pairing.stale(options.labs), *tables.stale(options.labs)]
+    else:
+        changed = [*pairing.pair(options.labs), *tables.write(options.labs)]
     for path in changed:
-        differs = f"{path} differs from what {path.stem}.py makes; python -m privlab pair writes it anew"
+        differs = f"{path} differs from what the sources of the labs make; python -m privlab pair writes it anew"
         print(differs if options.check else f"wrote {path}")
     return int(options.check and bool(changed))
 

@@ -33,7 +33,7 @@ def test_run_writes_everything_and_shows_the_tables(labs, tmp_path, capsys):
     out = tmp_path / "run"
     assert run("run", "--labs", labs, "--out", out, "--jobs", 2) == 0
     said = capsys.readouterr().out
-    assert "rough cost: 6 s, at most 0.2 GB of memory" in said
+    assert "rough cost: 0.1 min, at most 0.2 GB of memory" in said
     assert "00_start  ok  " in said and "paper  " in said and len(said.splitlines()) < 60, "one screen"
     assert said.rstrip().endswith(f"all labs succeeded; see {out}")
     files = {path.name for path in out.iterdir()}
@@ -107,7 +107,7 @@ def test_bad_input_is_one_line_and_status_2(labs, monkeypatch, capsys, arguments
 
 def test_pair_and_its_check(labs, capsys):
     notebook = labs / "00_start.ipynb"
-    differs = f"{notebook} differs from what 00_start.py makes; python -m privlab pair writes it anew\n"
+    differs = f"{notebook} differs from what the sources of the labs make; python -m privlab pair writes it anew\n"
     for asked, status, said in (["--check"], 1, differs), ([], 0, f"wrote {notebook}\n"), (["--check"], 0, ""):
         assert run("pair", "--labs", labs, *asked) == status
         assert capsys.readouterr().out == said
