@@ -19,11 +19,12 @@ from markupsafe import Markup
 from sphinx.application import Sphinx
 
 from privlab.ledger import headlines, judging, papers
-from privlab.ledger.comparison import names, parse, ranges, value
+from privlab.ledger.comparison import names, value
 from privlab.ledger.evidence import SIZES
-from privlab.ledger.figures import IN_LOGS, exact
 from privlab.ledger.judging import Judgement, Shelf
 from privlab.ledger.papers import Claim
+from privlab.ledger.rule import exact, of_errors
+from privlab.notebook.verdicts import ranges
 
 _SHOWN = ("The repeats show it", "The repeats show its opposite", "Neither it nor its opposite is shown")
 MEANS = dict(zip(judging.VERDICTS, (*_SHOWN, "It could not be put to the test", "Not judged yet"), strict=True))
@@ -41,7 +42,7 @@ def pages(labs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Each paper's key, and its page in HTML.  labs: number -> where its page lies."""
     judged, explained, shelf = {j.claim.id: j for j in judging.judgements()}, papers.explanations(), Shelf()
     more = {"explained": explained, "now": {name: j.verdict for name, j in judged.items()}}
-    questions = {h.question.number: h for h in headlines.headlines(judged.values())}
+    questions = {h.number: h for h in headlines.headlines([*judged.values()])}
     told = {}
     for name, j in judged.items():
         told[name] = {
@@ -75,9 +76,9 @@ def rows(claim: Claim, tables: Sequence[pd.DataFrame]) -> Iterator[Dots]:
     Of a difference between errors, of which the quotient counts, or between what different experiments measure, each side has its row.
     """
     printed = {number.name: number.mean for number in claim.numbers}
-    for text, low, high in ranges(parse(claim.compare)):
+    for text, low, high in ranges(claim.compare):
         parts = names(text)
-        logs = all(part.partition("[")[0] in IN_LOGS for part in parts)
+        logs = of_errors(text)
         whole = next((table for table in tables if {*parts} <= {*table}), None)
         if whole is None or (logs and parts != [text]):
             found, wanted, marks = {part: table[part] for part in parts for table in tables if part in table}, "", ()

@@ -14,7 +14,7 @@ import templates
 from markupsafe import Markup
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from privlab.ledger.figures import Figure
+from privlab.ledger.rule import Figure
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from privlab.runner import catalogue, launch_buttons, pairing, static_pages
 _FOLD = re.compile(r"(<details><summary>.*?</summary>)(.*?)(</details>)", re.DOTALL)
 # Cells that are setup, a form, a drawing, or what fetches evidence and puts it into a chart or a sentence: their result is what one reads
 _BOOKKEEPING = re.compile(
-    r"experiments\.(load|run)\(|widgets\.(choose|predict)\(|^text\(|^drawings\.|^ledger\.show\(|^\w+\.against\(",
+    r"experiments\.(load|run)\(|widgets\.(choose|predict|verdicts)\(|^text\(|^drawings\.|^\w+\.against\(",
     re.MULTILINE,
 )
 _FETCHED = re.compile(r"(\w+: (trying|ready in|trained on) .*\n?)+")  # news for who runs a lab, not for who reads it
@@ -61,7 +61,7 @@ def _fold(cell: NotebookNode, tag: str, what: str) -> None:
 
 
 def _for_a_page(notebook: NotebookNode, root: str) -> None:
-    """Pictures become WebP, where that is shorter; a page that a panel of the ledger names gets a link.  root: of the book, from here."""
+    """Pictures become WebP, where that is shorter; a page that a table of verdicts names gets a link.  root: of the book, from here."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for cell in cells:
         cell.outputs = [output for output in cell.outputs if not _FETCHED.fullmatch(output.get("text", ""))]

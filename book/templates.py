@@ -11,8 +11,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from privlab.ledger import headlines, panel, papers, report
+from privlab.ledger import headlines, papers, report
 from privlab.ledger.judging import SCOPES, VERDICTS, Judgement
+from privlab.notebook.verdicts import plain
 
 _ID = re.compile(r"\w+(\.\w+){2,}")
 
@@ -35,7 +36,7 @@ def _every() -> jinja2.Environment:
     made = jinja2.Environment(
         loader=place, autoescape=in_html, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    made.filters |= {"names": names, "plain": panel.plain, "md": report.in_markdown, "verdict": report.verdict}
+    made.filters |= {"names": names, "plain": plain, "md": report.in_markdown, "verdict": report.verdict}
     made.filters["short"] = lambda paper: paper.partition(", ")[0]
     made.globals |= {"verdicts": VERDICTS, "scopes": SCOPES, "icons": report.ICONS, "edges": report.EDGES, "link": link}
     made.globals |= {"printed": report.printed, "papers": papers.PAPERS, "fill": fill}

@@ -26,7 +26,7 @@
 # **repeat**, **ledger**.
 
 # %%
-from privlab import compute, data, experiments, ledger, metrics, models
+from privlab import compute, data, experiments, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.course.lab_00 import pad
 from privlab.leak import observe
@@ -348,7 +348,7 @@ text(
 # **ledger** judges each claim by the committed evidence, and shows its verdict.
 
 # %%
-ledger.show("00")
+widgets.verdicts("00")
 
 # %% [markdown]
 # ## What would change our mind

@@ -28,7 +28,7 @@
 # %%
 import warnings
 
-from privlab import compute, data, experiments, ledger, models
+from privlab import compute, data, experiments, models
 from privlab.attacks import membership_inference
 from privlab.course.lab_01 import member_game
 from privlab.experiments import membership, shadow_fleets
@@ -403,7 +403,7 @@ text(
 # same families. Every network is a victim once, and its shadow model knows some of the same pictures.
 
 # %%
-ledger.show("01")
+widgets.verdicts("01")
 
 # %% [markdown]
 # ## What would change our mind

@@ -25,7 +25,7 @@
 # *About 65 minutes. You need* lab 01. *New words*: **keep matrix**, **fleet**, **margin**, **likelihood ratio**.
 
 # %%
-from privlab import compute, data, experiments, ledger, models
+from privlab import compute, data, experiments, models
 from privlab.attacks.membership_inference import lira
 from privlab.course.lab_02 import two_bells
 from privlab.experiments import shadow_fleets
@@ -434,7 +434,7 @@ text(
 # true spread is a little wider than the printed one. The formulas are the paper's, not the public code's.
 
 # %%
-ledger.show("02")
+widgets.verdicts("02")
 
 # %% [markdown]
 # ## What would change our mind

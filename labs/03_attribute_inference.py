@@ -26,7 +26,7 @@
 # **auxiliary set**, **majority guess**, **bottleneck**.
 
 # %%
-from privlab import compute, data, experiments, ledger
+from privlab import compute, data, experiments
 from privlab.attacks import attribute_inference
 from privlab.experiments import attribute_inference as measured
 from privlab.experiments.shadow_fleets import FAMILIES
@@ -458,7 +458,7 @@ text(
 # they know nearly all of their images.
 
 # %%
-ledger.show("03")
+widgets.verdicts("03")
 
 # %% [markdown]
 # ## What would change our mind

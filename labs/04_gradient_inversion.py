@@ -443,7 +443,7 @@ text(
 # the others belong to the deeper notebooks; those without a table or figure are our own.
 
 # %%
-ledger.show("04", first=3)
+widgets.verdicts("04", first=3)
 
 # %% [markdown]
 # ## What would change our mind

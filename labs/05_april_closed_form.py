@@ -29,7 +29,7 @@
 import functools
 import warnings
 
-from privlab import compute, data, experiments, ledger, metrics, models
+from privlab import compute, data, experiments, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.defences import perturbation
 from privlab.experiments.defended_client import guess as mean_photograph
@@ -524,7 +524,7 @@ text(
 # The paper prints no table for its closed form: its theorems and Figures 2, 5 and 6 stand behind the rows. Rows without a source are our own claims.
 
 # %%
-ledger.show("05")
+widgets.verdicts("05")
 
 # %% [markdown]
 # ## What would change our mind

@@ -27,7 +27,7 @@
 # %%
 from dataclasses import replace
 
-from privlab import compute, data, experiments, ledger, metrics
+from privlab import compute, data, experiments, metrics
 from privlab.attacks import gradient_inversion
 from privlab.experiments import sense_of_place
 from privlab.leak import observe
@@ -372,7 +372,7 @@ text(
 # ## The paper, and here
 
 # %%
-ledger.show("06")
+widgets.verdicts("06")
 
 # %% [markdown]
 # ## What would change our mind

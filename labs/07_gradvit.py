@@ -28,7 +28,7 @@
 from dataclasses import replace
 from itertools import pairwise
 
-from privlab import compute, experiments, ledger, metrics
+from privlab import compute, experiments, metrics
 from privlab.attacks.gradient_inversion import Term, priors, quasi_newton
 from privlab.course.lab_07 import schedule_editor
 from privlab.experiments.batch_inversion import guesses, photographs, prior, vit
@@ -404,7 +404,7 @@ text(
 # ## The paper, and here
 
 # %%
-ledger.show("07")
+widgets.verdicts("07")
 
 # %% [markdown]
 # ## What would change our mind

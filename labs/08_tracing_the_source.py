@@ -480,7 +480,7 @@ text(
 # single thirds are ours.
 
 # %%
-ledger.show("08")
+widgets.verdicts("08")
 
 # %% [markdown]
 # ## What would change our mind

@@ -438,7 +438,7 @@ here = {
 pd.DataFrame(here).rename_axis("step").sort_index().round(1).astype(object).fillna("–")
 
 # %%
-ledger.show("09")
+widgets.verdicts("09")
 
 # %% [markdown]
 # ## What would change our mind

@@ -28,7 +28,7 @@
 # %%
 import itertools
 
-from privlab import compute, experiments, ledger
+from privlab import compute, experiments
 from privlab.course.lab_10 import switchboard
 from privlab.experiments import designs, micro_designs
 from privlab.notebook import checks, drawings, plots, text, widgets
@@ -351,7 +351,7 @@ text(
 # Up to `night` our networks have a quarter of the channels and one block in each stage, with fresh weights.
 
 # %%
-ledger.show("10")
+widgets.verdicts("10")
 
 # %% [markdown]
 # ## What would change our mind

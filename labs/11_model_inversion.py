@@ -29,7 +29,7 @@
 # on them. These people agreed to be in a research data set. Never show a reconstruction of a person to somebody who may take it for a photograph.
 
 # %%
-from privlab import compute, experiments, ledger, models
+from privlab import compute, experiments, models
 from privlab.attacks.model_inversion import losses
 from privlab.course.lab_11 import line_up
 from privlab.experiments import private_people
@@ -526,7 +526,7 @@ text(
 # Rows about equations come first. They need no statistics, and belong to [the deeper notebook on RepVGG](deeper/11_repvgg.ipynb). Below them stands what this lab measured.
 
 # %%
-ledger.show("11")
+widgets.verdicts("11")
 
 # %% [markdown]
 # ## What would change our mind

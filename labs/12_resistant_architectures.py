@@ -27,7 +27,7 @@
 # The people are those of the ORL set again, who were photographed for science. Do not show what you reconstruct where it is taken for a photograph.
 
 # %%
-from privlab import compute, experiments, ledger
+from privlab import compute, experiments
 from privlab.course.lab_12 import user_study
 from privlab.experiments import private_people, resistant_architectures
 from privlab.metrics import tradeoff
@@ -475,7 +475,7 @@ text(
 # ## The paper, and here
 
 # %%
-ledger.show("12")
+widgets.verdicts("12")
 
 # %% [markdown] tags=["printed"]
 # ## What would change our mind

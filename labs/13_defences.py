@@ -27,7 +27,7 @@
 # %%
 import math
 
-from privlab import compute, experiments, ledger, models
+from privlab import compute, experiments, models
 from privlab.course.lab_13 import red_blue
 from privlab.experiments import defended_client
 from privlab.experiments.defended_client import guess, size, spent
@@ -494,7 +494,7 @@ text(
 # work. Lu et al. (2022, section 4.2) propose to withhold the position gradient. The attacks and the matrix are ours.
 
 # %%
-ledger.show("13")
+widgets.verdicts("13")
 
 # %% [markdown]
 # ## What would change our mind

@@ -285,7 +285,7 @@ table[head[:2]].assign(verdicts=verdicts)
 # %%
 asked = ledger.headlines.headlines(judged)
 pd.DataFrame(
-    {"question": [h.question.asks for h in asked], "answer": [h.words for h in asked]}
+    {"question": [h.asks for h in asked], "answer": [h.words for h in asked]}
 )
 
 # %% [markdown]
@@ -312,7 +312,7 @@ text(
 # These claims are our own: they are about the rule.
 
 # %%
-ledger.show("14")
+widgets.verdicts("14")
 
 # %% [markdown]
 # ## What would change our mind

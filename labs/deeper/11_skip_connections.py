@@ -25,7 +25,7 @@
 # *About 35 minutes. You need* lab 11. There is no new word.
 
 # %%
-from privlab import compute, experiments, ledger, models
+from privlab import compute, experiments, models
 from privlab.attacks.model_inversion import gradient_flow, losses
 from privlab.experiments import private_people
 from privlab.notebook import drawings, plots, text, widgets
@@ -276,7 +276,7 @@ if victim:
     )
     own = here.inverted(here.network(victim))
     display(text("{}: task {:.0f} %, attack {:.0f} %.", victim, own.acc, own.attacc))
-ledger.show("11")
+widgets.verdicts("11")
 
 # %% [markdown]
 # ## Read on

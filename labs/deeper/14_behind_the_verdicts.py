@@ -80,7 +80,7 @@ def claims_of(paper, lab, verdict):
         and lab in ("all", j.claim.lab)
         and verdict in ("all", j.verdict)
     )
-    return ledger.panel.Panel(f"{len(found)} claims", found)
+    return widgets.Verdicts(f"{len(found)} claims", found)
 
 
 # %%
@@ -106,7 +106,7 @@ repeats = {f.name: of[f.name] for f in one.ours for of in kept.values() if f.nam
 pd.DataFrame(repeats).T.round(3)
 
 # %%
-ledger.panel.Panel("passed again", (ledger.judging.judge(one.claim),))
+widgets.Verdicts("passed again", (ledger.judging.judge(one.claim),))
 
 # %% [markdown]
 # The text of a claim is never run as code. It is parsed, and only comparisons and arithmetic are let in.
@@ -150,7 +150,7 @@ def explained(claim):
     reason = why.get(claim, nobody)
     rows = [failed[claim], *(j for j in judged if j.claim.id in reason.rests_on)]
     says = widgets.Sentence(f"{reason.because} ({standing(claim).capitalize()}.)")
-    return says, ledger.panel.Panel("The claim, and what explains it", tuple(rows))
+    return says, widgets.Verdicts("The claim, and what explains it", tuple(rows))
 
 
 # %%

@@ -7,6 +7,7 @@ checkpoints in the store, and go on from there.
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -137,7 +138,7 @@ def measure(
     there = [name for name in names if size in find(name).sizes]
     unknown = [] if size == "smoke" else [name for name in there if not _known(find(name), size, root)]
     if unknown or any(plan.missing for plan in plans(there, size, root)):
-        evidence.make_writable(root)  # not found out after hours
+        _make_writable(root)  # not found out after hours
     if unknown:
         evidence.register((registration(name, size) for name in unknown), root)
     listed = plans(there, size, root)
@@ -156,6 +157,15 @@ def measure(
         f"{len(work)} repeats at {size}" if work else f"all {sum(p.there for p in listed)} repeats at {size} are there"
     )
     return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress)
+
+
+def _make_writable(root: Path) -> None:
+    try:
+        atomic.shared_folder(root)
+        tempfile.TemporaryFile(dir=root).close()
+    except OSError as error:
+        cure = "set PRIVLAB_EVIDENCE to a folder of your own"
+        raise type(error)(f"evidence in {root} cannot be added to ({error.strerror}); {cure}") from None
 
 
 def _there(experiment: str, size: str, number: int, root: Path) -> bool:

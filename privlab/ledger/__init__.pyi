@@ -1,6 +1,5 @@
-from . import comparison, evidence, headlines, judging, panel, papers, report, rule
+from . import comparison, evidence, headlines, judging, papers, report, rule
 from .judging import judgements
-from .panel import show
 
 __all__ = [
     "comparison",
@@ -8,9 +7,7 @@ __all__ = [
     "headlines",
     "judgements",
     "judging",
-    "panel",
     "papers",
     "report",
     "rule",
-    "show",
 ]

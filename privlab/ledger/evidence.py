@@ -1,10 +1,9 @@
 """Evidence: what was measured of an experiment at one size, a JSON line a repeat; and what was registered before it was measured.
 
     book/evidence/registered.jsonl           which repeats are judged, and what they stand for
-    book/evidence/night/MODULE.NAME.jsonl    a line a repeat, good or bad, in the order in which they were measured
-    book/evidence/night/MODULE.NAME/         pictures that a reader should see
+    book/evidence/night/MODULE.NAME.jsonl    a line a repeat, good or bad; pictures that a reader should see lie in a folder of this name
 
-The file is the memory: it is committed, and whoever has it goes on from it. It is only ever appended to.
+The files are the memory: they are committed, and whoever has them goes on from them. They are only ever appended to.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ import contextlib
 import json
 import math
 import os
-import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -25,24 +22,25 @@ from filelock import FileLock
 from privlab.compute import atomic
 from privlab.data.sources import nearest
 from privlab.ledger.comparison import NAME
-from privlab.ledger.figures import EXACT_PSNR
 
-__all__ = ["EXACT_PSNR", "FIRST", "LEVEL", "SIZES", "Registration", "Repeat", "append", "lines", "read", "register"]
-
-SIZES = ("smoke", "class", "night", "gpu", "paper")  # from the cheapest up
-# repeats of a size begin here; none has seen another's
-FIRST = {"smoke": 0, "class": 0, "night": 1_000, "gpu": 2_000, "paper": 3_000}
+SIZES = (
+    "smoke",
+    "class",
+    "night",
+    "gpu",
+    "paper",
+)  # from the cheapest up; smoke proves that the code runs, and judges nothing
+FIRST = dict(zip(SIZES, (0, 0, 1_000, 2_000, 3_000), strict=True))  # where repeats begin; no size has seen another's
 LEVEL = 0.05  # of the first try of a claim; the k-th further try is judged at .05 / 2**k
-_UNREADABLE = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)  # a corrupt line's
-_EXPERIMENT = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
+EXACT_PSNR = 320.0  # dB, stands for the infinite PSNR of an image without any error; float64 reaches about 310
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """One repeat of an experiment.
+    """One repeat of an experiment; below 0 it is a pilot, which is never judged.
 
-    repeat: its number; below 0 for a pilot, which is never judged.  digest: of what it depends on, see `experiments`.
-    values: name -> number, names as in psnr[cifar10, swin].  seconds: CPU seconds that it took.  when: seconds since 1970, UTC.
+    digest: of what it depends on, see `experiments`.  values: name -> number, names as in psnr[cifar10, swin].
+    seconds: CPU seconds that it took.  when: seconds since 1970, UTC.
     """
 
     repeat: int
@@ -52,6 +50,31 @@ class Repeat:
     when: float
     device: str = "cpu"
     versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Which repeats of an experiment are judged at a size: exactly these, when all are there; the range is never shortened or moved.
+
+    protocol, digest: of the experiment when it was registered.  stands_for: what a reader must know to place the numbers.
+    own: whether it is the paper's own setting.  when: the day, ISO 8601.
+    attempt: 0 for the first try; a further one starts behind the last repeat that was measured, and is judged at 0.05 / 2**attempt.
+    """
+
+    experiment: str
+    size: str
+    protocol: int
+    digest: str
+    first: int
+    repeats: int
+    stands_for: str
+    own: bool
+    when: str
+    attempt: int = 0
+
+    @property
+    def range(self) -> range:
+        return range(self.first, self.first + self.repeats)
 
 
 def checked(size: str, argument: str = "size") -> str:
@@ -71,23 +94,19 @@ def folder() -> Path:
 
 
 def path(experiment: str, size: str, root: Path | None = None) -> Path:
-    """Where the lines of an experiment at one size lie.  Raises ValueError for a name or a size out of form."""
-    if not _EXPERIMENT.fullmatch(experiment):
-        example = "module.function, such as gradient_inversion.architectures"
-        raise ValueError(f"experiment={experiment!r} is no name; give {example}")
+    """Where the lines of an experiment at one size lie."""
     return (root or folder()) / checked(size) / f"{experiment}.jsonl"
 
 
 def read(
     experiment: str, size: str, digest: str | None = None, root: Path | None = None, within: range | None = None
-) -> tuple[Repeat, ...]:
+) -> list[Repeat]:
     """The repeats that are there, in the order of their numbers. Of two lines for one repeat the earlier counts.
 
     digest: of what they depend on; any if not given.  within: their numbers; any if not given.
     """
     found = lines(experiment, size, digest, root)
-    asked = sorted(n for n in found if within is None or n in within)
-    return tuple(min(found[n], key=lambda row: row.when) for n in asked)
+    return [min(found[n], key=lambda row: row.when) for n in sorted(found) if within is None or n in within]
 
 
 def lines(experiment: str, size: str, digest: str | None = None, root: Path | None = None) -> dict[int, list[Repeat]]:
@@ -100,35 +119,25 @@ def lines(experiment: str, size: str, digest: str | None = None, root: Path | No
     return found
 
 
-@lru_cache(maxsize=512)
-def _rows(file: Path, size: int, changed: int) -> tuple[Repeat, ...]:
-    """A file's lines: parsed once, as `measure` asks of every repeat each second whether it is there.
-
-    What is no repeat is left out: a line torn by a kill, merged by hand, or written in another format. Its repeat is measured again.
-    """
+@lru_cache(maxsize=512)  # as `measure` asks of every repeat each second whether it is there
+def _rows(file: Path, size: int, changed: int) -> list[Repeat]:
+    """A file's lines, without what a kill has torn, or a merge has left: such a repeat is measured again."""
     rows = []
-    for line in filter(None, file.read_bytes().split(b"\n")):
-        with contextlib.suppress(*_UNREADABLE):
-            rows.append(_checked(Repeat(**json.loads(line))))
-    return tuple(rows)
-
-
-def make_writable(root: Path) -> None:
-    """A folder of evidence that can be added to, made where it is missing.  Raises OSError, in one line, for one that cannot."""
-    try:
-        atomic.shared_folder(root)
-        tempfile.TemporaryFile(dir=root).close()
-    except OSError as error:
-        cure = "set PRIVLAB_EVIDENCE to a folder of your own"
-        raise type(error)(f"evidence in {root} cannot be added to ({error.strerror}); {cure}") from None
+    for line in file.read_bytes().splitlines():
+        with contextlib.suppress(ValueError, TypeError):
+            rows.append(Repeat(**json.loads(line)))
+    return rows
 
 
 def append(experiment: str, size: str, row: Repeat, root: Path | None = None) -> None:
     """Write one line, whole: under a lock, flushed to the disk, behind a line break where a kill cut the last line short.
 
-    Raises ValueError for a value that is no number: find out why before it becomes evidence.
+    Raises ValueError for a value that is no number, or has no name.
     """
-    line = json.dumps(asdict(_checked(row)), allow_nan=False).encode() + b"\n"
+    for name, value in row.values.items():
+        if not (NAME.fullmatch(name) and math.isfinite(value)):
+            raise ValueError(f"{name}={value!r} of repeat {row.repeat}: give a finite number, named as in psnr[a, b]")
+    line = json.dumps(asdict(row)).encode() + b"\n"
     file = path(experiment, size, root)
     atomic.shared_folder(file.parent)
     with FileLock(file.with_name(f".{file.name}.lock"), mode=0o666), open(file, "ab+") as out:
@@ -140,97 +149,35 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
         os.fsync(out.fileno())
 
 
-def _checked(row: Repeat) -> Repeat:
-    """The row, if it is one.  Raises ValueError, TypeError."""
-    if type(row.repeat) is not int or not isinstance(row.digest, str) or not row.values:
-        raise ValueError(f"repeat={row.repeat!r}, digest={row.digest!r}, {len(row.values)} values: no repeat")
-    for name, value in {**row.values, "seconds[cpu]": row.seconds, "when[utc]": row.when}.items():
-        if not NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a value; write metric[key, ...] in snake case")
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise ValueError(
-                f"{name}={value!r} of repeat {row.repeat} is no number; find out why before it is evidence"
-            )
-    return row
-
-
-# -- registered before it was measured ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Registration:
-    """Which repeats of an experiment are judged at a size: exactly these, when all are there.
-
-    protocol, digest: of the experiment when it was registered.  first, repeats: the range, which is never shortened or moved.
-    stands_for: what a reader must know to place the numbers.  own: whether it is the paper's own setting.
-    attempt: 0 for the first try; a further one starts behind the last repeat that was measured, and is judged at 0.05 / 2**attempt.
-    when: the day, ISO 8601.
-    """
-
-    experiment: str
-    size: str
-    protocol: int
-    digest: str
-    first: int
-    repeats: int
-    stands_for: str
-    own: bool
-    when: str
-    attempt: int = 0
-
-    @property
-    def range(self) -> range:
-        return range(self.first, self.first + self.repeats)
-
-    @property
-    def level(self) -> float:
-        return LEVEL / 2**self.attempt
-
-    def __post_init__(self) -> None:
-        path(self.experiment, self.size)
-        low = FIRST[self.size]
-        high = FIRST["night"] if low == 0 else low + 1_000
-        if not low <= self.first < self.range.stop <= high:
-            raise ValueError(
-                f"{self.experiment} at {self.size}: repeats {self.first} to {self.range.stop - 1} leave the range of this "
-                f"size, which is {low} to {high - 1}"
-            )
-
-
-def registrations(root: Path | None = None) -> tuple[Registration, ...]:
-    """All that was registered, in its order.  Raises ValueError, with the file and the entry, for what is no registration."""
+def registrations(root: Path | None = None) -> list[Registration]:
+    """All that was registered, in its order."""
     file = (root or folder()) / "registered.jsonl"
-    try:
-        texts = file.read_text().splitlines() if file.exists() else []
-        return tuple(Registration(**json.loads(text)) for text in dict.fromkeys(texts) if text)
-    except _UNREADABLE as error:
-        raise ValueError(f"{file} cannot be read ({error}); take it from the last commit that has it whole") from None
+    texts = file.read_text().splitlines() if file.exists() else []
+    return [Registration(**json.loads(text)) for text in dict.fromkeys(texts) if text]
 
 
-def register(entries: Iterable[Registration], root: Path | None = None) -> tuple[Registration, ...]:
-    """Add registrations; what is registered already stays as it is. Returns those that are new.
+def register(entries: Iterable[Registration], root: Path | None = None) -> list[Registration]:
+    """Add registrations, and count their `attempt`; what is registered stays as it is. Returns those that are new.
 
-    A further try, `attempt` being counted here, has to start behind every repeat that is registered or measured for this size.
-    Raises ValueError for a range that another one of this experiment and size touches.
+    Raises ValueError for a further try that does not start behind every repeat that is registered or measured for its size.
     """
-    root = root or folder()
+    root, new = root or folder(), list[Registration]()
     atomic.shared_folder(root)
     with FileLock(root / ".registered.jsonl.lock", mode=0o666):
-        kept, new = list(registrations(root)), []
+        kept = registrations(root)
         for entry in entries:
-            earlier = [r for r in kept if (r.experiment, r.size) == (entry.experiment, entry.size)]
-            if any((r.digest, r.first, r.repeats) == (entry.digest, entry.first, entry.repeats) for r in earlier):
+            earlier = [r for r in (*kept, *new) if (r.experiment, r.size) == (entry.experiment, entry.size)]
+            if any((r.digest, r.range) == (entry.digest, entry.range) for r in earlier):
                 continue
             measured = lines(entry.experiment, entry.size, root=root) if earlier else ()
-            taken = max([*measured, *(r.range[-1] for r in earlier)], default=-1)
-            if entry.first <= taken:
+            free = max([*measured, *(r.range[-1] for r in earlier)], default=-1) + 1
+            if entry.first < free:
                 raise ValueError(
                     f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured; "
-                    f"a further try begins at {taken + 1} or behind it: Size(..., first={taken + 1})"
+                    f"a further try begins at {free} or behind it: Size(..., first={free})"
                 )
             new.append(replace(entry, attempt=len(earlier)))
-            kept.append(new[-1])
         if new:
-            text = "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in kept)
+            text = "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in [*kept, *new])
             atomic.write_atomic(root / "registered.jsonl", text.encode())
-    return tuple(new)
+    return new

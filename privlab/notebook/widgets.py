@@ -1,10 +1,11 @@
-"""Live controls for a lab: a prediction to write down before a result is shown, a function whose arguments become controls, and a search
-to watch.
+"""Live controls for a lab: a prediction to write down before a result is shown, a function whose arguments become controls, a search to
+watch, and the verdicts on a lab's claims.
 """
 
 from privlab.notebook.explore import explore
 from privlab.notebook.predict import choose, predict
 from privlab.notebook.sentences import Sentence
+from privlab.notebook.verdicts import Verdicts, verdicts
 from privlab.notebook.watch import watch
 
-__all__ = ["Sentence", "choose", "explore", "predict", "watch"]
+__all__ = ["Sentence", "Verdicts", "choose", "explore", "predict", "verdicts", "watch"]

@@ -14,7 +14,7 @@ import pandas as pd
 
 from privlab.ledger import evidence, judging, papers
 from privlab.ledger.evidence import Repeat
-from privlab.ledger.figures import exact
+from privlab.ledger.rule import exact
 
 ALIKE = ("torch", "timm", "processor", "threads", "card")  # where these are the same, the values are
 RELATIVE, ABSOLUTE = 1e-6, 1e-9

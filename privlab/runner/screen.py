@@ -12,8 +12,9 @@ import nbformat
 import pandas as pd
 
 from privlab.compute.atomic import write_atomic
-from privlab.ledger import headlines, judging, panel, report
+from privlab.ledger import headlines, judging, report
 from privlab.ledger.papers import PAPERS
+from privlab.notebook.verdicts import Verdicts
 from privlab.runner import canaries
 
 Results = Mapping[str, Mapping[str, Any]]
@@ -48,7 +49,7 @@ def finish(out: Path, results: Results, held: Results | None = None) -> str:
     parts += ["<h2>Verdicts, from the committed evidence</h2>", verdicts.to_html()]
     parts += [f"<p>{against}</p>", *_listed(moves)]
     for paper in dict.fromkeys(j.claim.paper for j in judged):
-        parts.append(panel.Panel(PAPERS[paper], tuple(j for j in judged if j.claim.paper == paper))._repr_html_())
+        parts.append(Verdicts(PAPERS[paper], tuple(j for j in judged if j.claim.paper == paper))._repr_html_())
     write_atomic(out / "index.html", "\n".join([*parts, "</body></html>\n"]).encode())
 
     tested, reproduced, certain = report.holm(judged)

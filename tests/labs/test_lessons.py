@@ -31,7 +31,7 @@ def test_anatomy_of_a_lesson(lab):
     assert drawn + len(lab.tagged("drawing")) >= 2, "drawings.show(...), or a cell's own, tagged drawing"
     assert [heading[3:] for heading in lab.headings if heading.startswith("## ")][-4:] == ENDS
     assert len(answer(lab)) == 2
-    assert any(f'ledger.show("{lab.number}"' in cell.source for cell in lab.below(ENDS[1]))
+    assert any(f'widgets.verdicts("{lab.number}"' in cell.source for cell in lab.below(ENDS[1]))
 
 
 def answer(lesson):

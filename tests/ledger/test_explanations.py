@@ -32,7 +32,7 @@ def test_explanations_name_claims_that_are_there():
 def test_how_an_explanation_stands():
     one = papers.Explanation("it is", evidence=("a",), refuted=("b",))
     yes, no, open_ = "reproduced", "not reproduced", "inconclusive"
-    assert one.rests_on == ("a", "b")
+    assert one.rests_on == ["a", "b"]
     assert one.standing({"a": yes, "b": no}) == "measured"
     assert one.standing({"a": no, "b": no}) == one.standing({"a": yes, "b": yes}) == "contradicted"
     assert one.standing({"a": open_, "b": yes}) == "contradicted"

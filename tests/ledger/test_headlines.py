@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from privlab.ledger import headlines, papers
-from privlab.ledger.judging import (
-    INCONCLUSIVE,
-    MEASURING,
-    NOT_REPRODUCED,
-    NOT_TESTED,
-    OWN,
-    READING,
-    REPRODUCED,
-    STAND_IN,
-    Judgement,
-)
+from privlab.ledger import headlines, judging, papers
+from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, NOT_TESTED, REPRODUCED, STAND_IN, Judgement
 from privlab.ledger.papers import Claim
 
 
@@ -31,7 +21,7 @@ LOOKED = judged(exploratory="class")
 
 @pytest.mark.parametrize("verdicts, answer, words", [
     ([judged()], "yes", "Yes, in a stand-in (1 reproduced)."),
-    ([judged(), judged(scope=OWN), judged(MEASURING)], "yes",
+    ([judged(), judged(scope=judging.OWN), judged(MEASURING)], "yes",
      "Yes, in the paper's own setting (1 reproduced) and in a stand-in (1 reproduced); open: 1 measuring."),
     ([judged(NOT_REPRODUCED)], "no", "No, in a stand-in (1 not reproduced)."),
     ([judged(NOT_REPRODUCED), judged()], "mixed", "Mixed, in a stand-in (1 reproduced and 1 not reproduced)."),
@@ -42,7 +32,7 @@ LOOKED = judged(exploratory="class")
     ([judged(), ALIKE], "yes", "Yes, in a stand-in (2 reproduced)."),
     ([judged(INCONCLUSIVE), SIZE], "undecided", "Undecided, in a stand-in (1 reproduced); open: 1 inconclusive."),
     ([ALIKE], "yes", "Yes, in a stand-in (1 reproduced)."),
-    ([judged(scope=READING)], "yes", "Yes, in the paper's networks, our reading of what it leaves open (1 reproduced)."),
+    ([judged(scope=judging.READING)], "yes", "Yes, in the paper's networks, our reading of what it leaves open (1 reproduced)."),
     ([LOOKED], "undecided", "Undecided; chosen after a look: in a stand-in (1 reproduced)."),
     ([judged(MEASURING, exploratory="class")], "measuring", "Measuring; chosen after a look: 1 measuring."),
     ([judged(), LOOKED], "yes", "Yes, in a stand-in (1 reproduced); chosen after a look: in a stand-in (1 reproduced)."),
@@ -55,16 +45,16 @@ LOOKED = judged(exploratory="class")
 ])  # fmt: skip
 def test_verdicts_make_an_answer_with_its_scope(verdicts, answer, words):
     (one,) = headlines.headlines(verdicts)
-    assert (one.question.number, one.answer, one.words) == (4, answer, words)
+    assert (one.number, one.answer, one.words) == (4, answer, words)
     assert headlines.count(verdicts) == f"of 1 questions: 1 {answer}"
 
 
 def test_every_question_has_claims_of_its_paper_and_none_that_the_paper_s_own_numbers_deny():
-    listed = headlines.questions()
-    assert [q.number for q in listed] == list(range(1, 19))
-    for question in listed:
-        claims = [c for c in papers.claims() if c.headline == question.number]
-        assert question.paper in {c.paper for c in claims} <= {question.paper, "privlab"}, question
+    asked = papers.entries("headlines")
+    assert [*asked] == list(range(1, 19))
+    for number, question in asked.items():
+        claims, paper = [c for c in papers.claims() if c.headline == number], question["figure"].partition(".")[0]
+        assert paper in {c.paper for c in claims} <= {paper, "privlab"}, question
         assert all(c.holds_on_printed_numbers is not False for c in claims), question
-        assert question.figure in {c.id for c in papers.claims() if c.paper == question.paper}, question
-        assert question.asks.endswith("?") and 40 <= len(question.about.split()) <= 90, question
+        assert question["figure"] in {c.id for c in papers.claims() if c.paper == paper}, question
+        assert question["asks"].endswith("?") and 40 <= len(question["about"].split()) <= 90, question

@@ -77,15 +77,3 @@ def test_of_several_experiments_one_yields_a_name(claim):
         assert claim.id in ELSEWHERE or all(each & wanted for each in there.values()), (
             "one yields nothing that is named"
         )
-
-
-@pytest.mark.parametrize(
-    ("compare", "needs", "lacks"),
-    [
-        ("psnr[a] > psnr[b]", ("psnr[guess] < 20",), ({"psnr[b]"}, {"psnr[guess]"})),
-        ("psnr[a, vit_base_patch16_224] > 60", (), (set(), set())),
-    ],
-)
-def test_a_name_that_no_experiment_yields_is_caught(compare, needs, lacks):
-    claim = papers.Claim("lu2022.x.y", "T", "05", "ordering", "S.", compare, needs=needs)
-    assert missing(claim, {"one": frozenset({"psnr[a]", "psnr[a, vit_small_patch32_224]"})}) == lacks

@@ -52,10 +52,7 @@ def test_a_claim_that_compares_attacks_or_trained_victims_has_needs(claim):
     assert bool(claim.needs) != (claim.id in EXCEPTIONS), "give it needs, or a reason why it can have none"
 
 
-def test_an_exception_is_a_claim_that_compares_attacks():
+def test_every_metric_of_a_claim_is_known_to_be_one_of_attacks_or_not_and_every_exception_is_a_claim():
     assert {c.id for c in filter(compares_attacks, papers.claims())} >= EXCEPTIONS
-
-
-def test_every_metric_of_a_claim_is_known_to_be_one_of_attacks_or_not():
     metrics = {name.partition("[")[0] for c in papers.claims() for name in names(c.compare)}
     assert metrics <= MEASURED_ON_ATTACKS | OF_ALGEBRA_AND_COUNTS

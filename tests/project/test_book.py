@@ -20,6 +20,7 @@ from colours import contrast
 
 from privlab import ledger
 from privlab.ledger import papers
+from privlab.notebook import widgets
 from privlab.runner import catalogue
 
 ROOT = Path(__file__).parents[2]
@@ -148,10 +149,10 @@ def test_what_goes_deeper_is_a_page_below_its_lab_and_each_leads_to_the_other(bu
         assert f"../{above.name}" in below.links and f"{lab.name}.html" in Page(above).links
 
 
-def test_a_panel_leads_to_the_claims_that_it_names():
-    panel = ledger.show("05")._repr_html_()
-    linked = pages._PAGE.sub(r"LINK \1", panel)
-    assert linked.count("LINK claims/") == panel.count("<code>claims/") == len(papers.claims("05"))
+def test_a_table_of_verdicts_leads_to_the_claims_that_it_names():
+    shown = widgets.verdicts("05")._repr_html_()
+    linked = pages._PAGE.sub(r"LINK \1", shown)
+    assert linked.count("LINK claims/") == shown.count("<code>claims/") == len(papers.claims("05"))
 
 
 # -- the ledger ---------------------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privlab.ledger import comparison, judging
+from privlab.ledger import comparison, judging, rule
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Judgement
 from privlab.notebook import plots
 from privlab.notebook.game import Game, Round
+from privlab.notebook.verdicts import ranges
 
 RULINGS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)
 MOST = 30.0  # standard deviations from the bar, beyond which nobody would doubt
@@ -58,10 +59,10 @@ def cases(judgements: Sequence[Judgement], number: int = 8, seed: int = 0) -> li
 
 def _case(judgement: Judgement, shelf: judging.Shelf) -> list[Case]:
     """The claim as a case, if it is one."""
-    compare = comparison.parse(judgement.claim.compare)
-    about = comparison.ranges(compare)
+    about = ranges(judgement.claim.compare)
+    atoms = comparison.atoms(comparison.parse(judgement.claim.compare))
     (one, *_), _ = judging.tries(judgement.claim, shelf)
-    if len(about) != 1 or len(one.tables) != 1 or any(atom.logs for atom in comparison.atoms(compare)):
+    if len(about) != 1 or len(one.tables) != 1 or any(rule.of_errors(atom.left, atom.right) for atom in atoms):
         return []
     text, low, high = about[0]
     values = comparison.value(text, one.tables[0]).to_numpy()

@@ -128,7 +128,7 @@ text("That is not measured yet. Eight times eight is {} pixels.", 8 * 8)
 # ## The paper, and here
 
 # %%
-ledger.show("15")
+widgets.verdicts("15")
 
 # %% [markdown]
 # ## What would change our mind

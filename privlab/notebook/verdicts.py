@@ -1,0 +1,164 @@
+"""Claims beside what was measured, as a notebook shows them: verdict first, the most asked of them, the others folded."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from privlab.ledger import judging
+from privlab.ledger.comparison import NAME, atoms, names, parse, value
+from privlab.ledger.judging import MEASURING, NOT_TESTED, Judgement
+from privlab.ledger.papers import page
+from privlab.ledger.report import EDGES, ICONS, ours, printed, reasons, verdict
+
+SHOWN = 8  # rows of a table; the others are folded
+FIGURES = 4  # numbers of ours in a row; all of them are in its fold
+GUIDE = (
+    "A <em>stand-in</em> is smaller than what the paper ran (a smaller network, fewer steps); its verdict is about that alone. "
+    "<em>p</em> is how likely repeats as clear as these would be if there were no effect; below 0.05 they decide. "
+    "More: <code>ledger_guide.html</code> in the book"
+)
+CELL = "text-align:left;vertical-align:top;white-space:normal;overflow-wrap:break-word;padding:.3em .5em"
+TABLE = "table-layout:fixed;width:100%;margin:0;border-collapse:collapse;font-size:.9em;line-height:1.4"
+INITIALS = "psnr ssim lpips mse auc tpr fpr iip fft2d knn mnist orl dlg ig ln bn"
+WORDS = {word: word.upper() for word in INITIALS.split()} | {
+    "acc": "accuracy", "attacc": "attack accuracy", "vit": "ViT", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100",
+}  # fmt: skip
+
+
+def verdicts(lab: str, first: int = SHOWN) -> Verdicts:
+    """Every claim of a lab ("04") with the paper's number, ours, and the verdict from the committed evidence.
+
+    first: how many are shown; the others are folded.  Raises ValueError for a lab out of form.
+    """
+    if not (isinstance(lab, str) and len(lab) == 2 and lab.isdigit()):
+        raise ValueError(f"lab={lab!r}; give its two digits as text, such as '05'")
+    title = (
+        f"Lab {lab}: what was claimed, and what the committed evidence says. "
+        "± is a standard deviation over n repeats. Errors are averaged as logarithms; their spread is a factor, written ×÷."
+    )
+    return Verdicts(title, judging.judgements(lab), first)
+
+
+@dataclass(frozen=True, repr=False)
+class Verdicts:
+    """Claims beside what was measured: a table in HTML, lines in a terminal.  first: how many rows are not folded."""
+
+    title: str
+    judgements: Sequence[Judgement]
+    first: int = SHOWN
+
+    def __repr__(self) -> str:
+        lines = [self.title]
+        for j in self.judgements:
+            lines += [f"  {verdict(j).upper()}: {j.claim.statement}", f"    {j.claim.where}: {printed(j.claim)}"]
+            lines += [f"    here: {ours(j)}", *(f"    {text}" for text in reasons(j))]
+            lines += [f"    more: {page(j.claim.id)} in the book"]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Two columns that fit a telephone, and at most 700 pixels."""
+        order = sorted(self.judgements, key=_less_asked)
+        caption = f'<caption style="{CELL};caption-side:top">{escape(self.title)}</caption>'
+        parts = [_table(order[: self.first], caption)]
+        if rest := order[self.first :]:
+            more = f"{len(rest)} more claim{'s' if len(rest) > 1 else ''}"
+            parts.append(f"<details><summary>{more}</summary>{_table(rest)}</details>")
+        return f'<div style="max-width:700px">{"".join(parts)}<p><small>{GUIDE}.</small></p></div>'
+
+
+def _less_asked(judgement: Judgement) -> tuple[bool, ...]:
+    """Of claims the smaller is shown first: a headline's, a paper's, one that is judged; the verdict itself plays no part."""
+    c = judgement.claim
+    judged = judgement.verdict not in (MEASURING, NOT_TESTED)
+    return not judged, judgement.exploratory, c.headline is None, c.paper == "privlab"
+
+
+def _table(judgements: Sequence[Judgement], caption: str = "") -> str:
+    head = f'<th scope="col" style="{CELL};width:9.8em">verdict</th><th scope="col" style="{CELL}">claim</th>'
+    rows = "".join(map(_row, judgements))
+    return f'<table style="{TABLE}">{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def _row(j: Judgement) -> str:
+    c = j.claim
+    told, _, scope = verdict(j).partition(", ")
+    source = (
+        f"the paper ({c.where}): {plain(printed(c))}" if c.paper != "privlab" or c.numbers else "a claim of this book"
+    )
+    why = [*map(escape, reasons(j)), f"compared: <code>{escape(c.compare)}</code>"]
+    why += [escape(f"all of it: {ours(j)}")] if j.ours else []
+    why += [f"more: <code>{escape(page(c.id))}</code> in the book"]
+    return (
+        f'<tr style="border-top:1px solid #9996"><td style="{CELL};border-left:.5em solid {EDGES[j.verdict]}">'
+        f"<strong>{ICONS[j.verdict]}\u00a0{told}</strong>{f'<br><small>{scope}</small>' if scope else ''}</td>"
+        f'<th scope="row" style="{CELL};font-weight:normal">{escape(c.statement)}<br>'
+        f"<small>{escape(source)}<br>{escape(f'here: {_compared(j)}')}</small>"
+        f"<details><summary><small>why</small></summary><small>{'<br>'.join(why)}</small></details></th></tr>"
+    )
+
+
+def _compared(judgement: Judgement) -> str:
+    """What was measured of the names in the comparison, the first few of them, and how many repeats."""
+    mine = [figure for figure in judgement.ours if figure.name in names(judgement.claim.compare)]
+    if not mine:
+        return "not measured yet"
+    alike = len({figure.n for figure in mine}) == 1 and mine[0].n > 1
+    texts = [plain(str(figure).removesuffix(f" (n={figure.n})" * alike)) for figure in mine]
+    more = f" and {len(texts) - FIGURES} more" if len(texts) > FIGURES else ""
+    return f"{'; '.join(texts[:FIGURES])}{more}{f' in {mine[0].n} repeats' if alike else ''}"
+
+
+def plain(text: str) -> str:
+    """A text with the names of measured values as words: psnr[gaussian, relative_0p01] is PSNR (gaussian, relative 0.01).
+
+    An MSE says of what it is: of a closed form's pixels in [0, 1], or else of normalised images, as the papers print it.
+    """
+    return NAME.sub(_in_words, text)
+
+
+def _in_words(found: re.Match[str]) -> str:
+    metric, _, keys = found[0].removesuffix("]").partition("[")
+    of = f" of {'pixels' if keys.startswith('closed_form') else 'normalised images'}" if metric == "mse" else ""
+    return f"{_words(metric)}{of} ({', '.join(map(_words, keys.split(', ')))})"
+
+
+def _words(name: str) -> str:
+    return " ".join(WORDS.get(word, word) for word in re.sub(r"(?<=\d)p(?=\d)", ".", name).split("_"))
+
+
+def ranges(compare: str) -> list[tuple[str, float, float]]:
+    """What a comparison is about, for the eye: numbers such as psnr[a] - psnr[b], and between which two each is wanted."""
+    found: dict[str, tuple[float, float]] = {}
+    for atom in atoms(parse(compare)):
+        (left, more), (right, added) = (_peeled(ast.parse(side, mode="eval").body) for side in (atom.left, atom.right))
+        low, high = added - more, math.inf
+        about = ast.BinOp(left, ast.Sub(), right) if left and right else left or right
+        if not left:
+            low, high = -high, -low
+        if isinstance(about, ast.UnaryOp):  # of -x it tells x
+            about, low, high = about.operand, -high, -low
+        text = ast.unparse(about)
+        lower, upper = found.get(text, (low, high))
+        if atom.op is not operator.eq:
+            found[text] = max(low, lower), min(high, upper)
+    return [(text, *ends) for text, ends in found.items()]
+
+
+def _peeled(side: ast.expr) -> tuple[Any, float]:
+    """A side without the number at its end, and that number: psnr[a] - 3 is psnr[a] and -3."""
+    match side:
+        case _ if not names(ast.unparse(side)):
+            return None, float(value(side, {}))
+        case ast.UnaryOp(operand=x):
+            rest, end = _peeled(x)
+            return ast.UnaryOp(ast.USub(), rest), -end
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right) if not names(ast.unparse(right)):
+            return left, float(value(right, {})) * (1 if isinstance(op, ast.Add) else -1)
+    return side, 0.0

@@ -1,0 +1,146 @@
+"""A lab's claims as a notebook shows them: verdict first, in plain words, eight of them, and readable without colours."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from colours import luminance
+from markup import Page
+
+from privlab.ledger import papers, report
+from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, REPRODUCED, STAND_IN, Judgement
+from privlab.ledger.papers import Claim, Printed
+from privlab.ledger.rule import Figure
+from privlab.notebook import widgets
+from privlab.notebook.verdicts import Verdicts, plain, ranges
+
+NASTY = r'a|b <script>&"\textbf{50%} $x_1$ #~^ `c` *d* [e](f)' + "\nnext"
+IN_PRINT = [Printed("psnr[a]", 36.24, 5.21, "dB", "Table 5"), Printed("psnr[b]", 40.0, None, "dB", "Table 5")]
+END = math.inf
+
+
+def judged(name="lu2022.one", verdict=REPRODUCED, scope=STAND_IN, ours=None, **changes) -> Judgement:
+    figures = [Figure("psnr[a]", 40.0, 1.5, 4, 0, False, (38, 42)), Figure("psnr[b]", 20.0, None, 1, 0, False, None)]
+    told = dict(
+        statement=f"Statement of {name}.", where="Table 1", lab="05", kind="ordering", compare="psnr[a] > psnr[b]"
+    )
+    claim = Claim(**{"id": name, **told, **changes})
+    return Judgement(claim, "class", verdict, f"reason for {verdict}", ours or figures, scope, "small networks")
+
+
+THREE = judged("koh2024.three", NOT_REPRODUCED, numbers=IN_PRINT)
+
+
+def test_it_can_be_read_without_seeing_colours_or_layout():
+    page = Page(Verdicts("The title", [judged("privlab.ours"), judged(verdict=INCONCLUSIVE), THREE])._repr_html_())
+    assert page.names[:3] == ["div", "table", "caption"] and "The title" in page.text
+    assert [th["scope"] for th in page.all("th")] == ["col"] * 2 + ["row"] * 3
+    for verdict in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE):
+        assert f"{report.ICONS[verdict]}\u00a0{verdict}" in page.text and f"reason for {verdict}" in page.text
+    assert page.text.count("more: claims/lu2022.html#lu2022.one in the book") == 1
+    # colour only edges a cell: text keeps the page's own colours and contrast
+    assert not any(re.search(r"(?<![-\w])(color|background)", attrs.get("style", "")) for _, attrs in page.tags)
+
+
+def test_the_verdict_comes_first_with_its_scope_and_numbers_have_plain_names():
+    html = Verdicts("", [THREE, judged("privlab.ours.two", exploratory="class")])._repr_html_()
+    theirs, ours = re.findall(r"<tr [^>]*><td.*?</tr>", html)
+    first = (
+        r"<tr [^>]*><td[^>]*><strong>✗\u00a0not reproduced</strong><br><small>a stand-in</small></td><th scope=\"row\""
+    )
+    assert (
+        re.match(first, theirs) and "<small>a stand-in, exploratory</small>" in ours and "a claim of this book" in ours
+    )
+    before, _, folded = theirs.partition("<details>")
+    assert "the paper (Table 1): PSNR (a) = 36.24 ± 5.21 dB; PSNR (b) = 40 dB; these contradict the claim" in before
+    assert "here: PSNR (a) = 40 ± 1.5 (n=4); PSNR (b) = 20 (n=1)" in before and "psnr[" not in before
+    assert "<code>psnr[a] &gt; psnr[b]</code>" in folded and "reason for not reproduced" in folded
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("psnr[gaussian, relative_0p01]", "PSNR (gaussian, relative 0.01)"),
+        ("attacc[orl, skip_4] > 1; acc[vit_b_16]", "attack accuracy (ORL, skip 4) > 1; accuracy (ViT b 16)"),
+        (
+            "mse[cifar10, swin]; mse[closed_form]",
+            "MSE of normalised images (CIFAR-10, swin); MSE of pixels (closed form)",
+        ),
+        ("no name [of a value]", "no name [of a value]"),
+    ],
+)
+def test_names_are_said_in_words(name, words):
+    assert plain(name) == words
+
+
+def test_eight_claims_are_shown_and_the_rest_is_folded():
+    """A headline's before a paper's before ours, and what is judged before what is not; each of them once."""
+    many = [judged(f"privlab.ours.c{i}") for i in range(9)] + [judged("lu2022.late", MEASURING, "")]
+    many += [judged("lu2022.plain", NOT_REPRODUCED), judged("lu2022.asked", INCONCLUSIVE, headline=3)]
+    html = Verdicts("The title", many)._repr_html_()
+    shown, _, folded = html.partition("<details><summary>4 more claims</summary>")
+    ids = [re.findall(r"Statement of ([\w.]+)\.<br>", part) for part in (shown, folded)]
+    assert ids[0] == ["lu2022.asked", "lu2022.plain", *(f"privlab.ours.c{i}" for i in range(6))]
+    assert ids[1] == [*(f"privlab.ours.c{i}" for i in range(6, 9)), "lu2022.late"]
+    assert "more claims" not in Verdicts("", many[:8])._repr_html_()
+    assert "<summary>6 more claims" in Verdicts("", many[:8], 2)._repr_html_()
+
+
+def test_a_row_names_four_numbers_at_most():
+    names = [f"psnr[n{i}]" for i in range(6)]
+    ours = [Figure(name, 10.0 + i, 1.0, 8, 0, False, None) for i, name in enumerate([*names, "acc[need]"])]
+    one = judged(compare=" and ".join(f"{name} > 1" for name in names), ours=ours)
+    before, _, folded = Verdicts("", [one])._repr_html_().partition("<details>")
+    assert "PSNR (n3) = 13 ± 1 and 2 more in 8 repeats" in before and "n4" not in before and "need" not in before
+    assert all(name in folded for name in (*names, "acc[need]"))
+
+
+def test_every_decision_has_an_edge_of_its_own_brightness():
+    colours = {report.EDGES[verdict] for verdict in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, MEASURING)}
+    shades = sorted(luminance(c) for c in colours)
+    assert len(colours) == 4 and all(b - a > 0.03 for a, b in pairwise(shades))  # told apart in grey
+
+
+def test_no_text_breaks_out_of_html():
+    one = replace(judged(statement=NASTY, where=NASTY, printed=NASTY, compare=NASTY), beside=[NASTY])
+    page = Page(Verdicts(NASTY, [one])._repr_html_())
+    ours = "div p em table caption thead tbody tr th td br small code strong details summary"
+    assert {*page.names} == {*ours.split()} and page.text.count("<script>") == 6
+
+
+def test_it_reads_in_a_terminal():
+    assert repr(Verdicts("The title", [THREE])).splitlines() == [
+        "The title",
+        "  NOT REPRODUCED, A STAND-IN: Statement of koh2024.three.",
+        "    Table 1: psnr[a] = 36.24 ± 5.21 dB; psnr[b] = 40 dB; these contradict the claim",
+        "    here: psnr[a] = 40 ± 1.5 (n=4); psnr[b] = 20 (n=1)",
+        "    reason for not reproduced",
+        "    class: small networks",
+        "    more: claims/koh2024.html#koh2024.three in the book",
+    ]
+
+
+def test_a_lab_shows_each_of_its_claims():
+    assert [j.claim.id for j in widgets.verdicts("05").judgements] == [claim.id for claim in papers.claims("05")]
+    with pytest.raises(ValueError, match="lab='5'; give its two digits"):
+        widgets.verdicts("5")
+
+
+@pytest.mark.parametrize(
+    ("compare", "wanted"),
+    [
+        ("psnr[a] < psnr[b] < psnr[c]", [("psnr[b] - psnr[a]", 0, END), ("psnr[c] - psnr[b]", 0, END)]),
+        ("psnr[a] - 3 >= psnr[b] - 1", [("psnr[a] - psnr[b]", 2, END)]),
+        ("abs(psnr[a] - psnr[b] - 24.9) < 5", [("psnr[a] - psnr[b]", 19.9, 29.9)]),
+        ("0 < psnr[a] - psnr[b] < 5", [("psnr[a] - psnr[b]", 0, 5)]),
+        ("psnr[a] > 20 and ssim[a] - ssim[b] < 0.1", [("psnr[a]", 20, END), ("ssim[a] - ssim[b]", -END, 0.1)]),
+        ("psnr[a] > max(3 * psnr[b], psnr[c])", [("psnr[a] - 3 * psnr[b]", 0, END), ("psnr[a] - psnr[c]", 0, END)]),
+        ("gap[a] == 0", []),
+    ],
+)
+def test_what_a_comparison_is_about_and_where_it_is_wanted(compare, wanted):
+    assert ranges(compare) == [(text, pytest.approx(low), pytest.approx(high)) for text, low, high in wanted]
