@@ -9,13 +9,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from privlab.ledger import judging
+from privlab import ledger  # whose parts are loaded when they are used: a lab begins with this module
 from privlab.ledger.comparison import NAME, atoms, names, parse, value
-from privlab.ledger.judging import MEASURING, NOT_TESTED, Judgement
-from privlab.ledger.papers import page
-from privlab.ledger.report import EDGES, ICONS, ours, printed, reasons, verdict
+
+if TYPE_CHECKING:
+    from privlab.ledger.judging import Judgement
 
 SHOWN = 8  # rows of a table; the others are folded
 FIGURES = 4  # numbers of ours in a row; all of them are in its fold
@@ -43,7 +43,7 @@ def verdicts(lab: str, first: int = SHOWN) -> Verdicts:
         f"Lab {lab}: what was claimed, and what the committed evidence says. "
         "± is a standard deviation over n repeats. Errors are averaged as logarithms; their spread is a factor, written ×÷."
     )
-    return Verdicts(title, judging.judgements(lab), first)
+    return Verdicts(title, ledger.judgements(lab), first)
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,11 +55,14 @@ class Verdicts:
     first: int = SHOWN
 
     def __repr__(self) -> str:
-        lines = [self.title]
+        report, lines = ledger.report, [self.title]
         for j in self.judgements:
-            lines += [f"  {verdict(j).upper()}: {j.claim.statement}", f"    {j.claim.where}: {printed(j.claim)}"]
-            lines += [f"    here: {ours(j)}", *(f"    {text}" for text in reasons(j))]
-            lines += [f"    more: {page(j.claim.id)} in the book"]
+            lines += [
+                f"  {report.verdict(j).upper()}: {j.claim.statement}",
+                f"    {j.claim.where}: {report.printed(j.claim)}",
+            ]
+            lines += [f"    here: {report.ours(j)}", *(f"    {text}" for text in report.reasons(j))]
+            lines += [f"    more: {ledger.papers.page(j.claim.id)} in the book"]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -76,7 +79,7 @@ class Verdicts:
 def _less_asked(judgement: Judgement) -> tuple[bool, ...]:
     """Of claims the smaller is shown first: a headline's, a paper's, one that is judged; the verdict itself plays no part."""
     c = judgement.claim
-    judged = judgement.verdict not in (MEASURING, NOT_TESTED)
+    judged = judgement.verdict not in (ledger.judging.MEASURING, ledger.judging.NOT_TESTED)
     return not judged, judgement.exploratory, c.headline is None, c.paper == "privlab"
 
 
@@ -87,17 +90,19 @@ def _table(judgements: Sequence[Judgement], caption: str = "") -> str:
 
 
 def _row(j: Judgement) -> str:
-    c = j.claim
-    told, _, scope = verdict(j).partition(", ")
+    c, report = j.claim, ledger.report
+    told, _, scope = report.verdict(j).partition(", ")
     source = (
-        f"the paper ({c.where}): {plain(printed(c))}" if c.paper != "privlab" or c.numbers else "a claim of this book"
+        f"the paper ({c.where}): {plain(report.printed(c))}"
+        if c.paper != "privlab" or c.numbers
+        else "a claim of this book"
     )
-    why = [*map(escape, reasons(j)), f"compared: <code>{escape(c.compare)}</code>"]
-    why += [escape(f"all of it: {ours(j)}")] if j.ours else []
-    why += [f"more: <code>{escape(page(c.id))}</code> in the book"]
+    why = [*map(escape, report.reasons(j)), f"compared: <code>{escape(c.compare)}</code>"]
+    why += [escape(f"all of it: {report.ours(j)}")] if j.ours else []
+    why += [f"more: <code>{escape(ledger.papers.page(c.id))}</code> in the book"]
     return (
-        f'<tr style="border-top:1px solid #9996"><td style="{CELL};border-left:.5em solid {EDGES[j.verdict]}">'
-        f"<strong>{ICONS[j.verdict]}\u00a0{told}</strong>{f'<br><small>{scope}</small>' if scope else ''}</td>"
+        f'<tr style="border-top:1px solid #9996"><td style="{CELL};border-left:.5em solid {report.EDGES[j.verdict]}">'
+        f"<strong>{report.ICONS[j.verdict]}\u00a0{told}</strong>{f'<br><small>{scope}</small>' if scope else ''}</td>"
         f'<th scope="row" style="{CELL};font-weight:normal">{escape(c.statement)}<br>'
         f"<small>{escape(source)}<br>{escape(f'here: {_compared(j)}')}</small>"
         f"<details><summary><small>why</small></summary><small>{'<br>'.join(why)}</small></details></th></tr>"
