@@ -284,9 +284,7 @@ table[head[:2]].assign(verdicts=verdicts)
 
 # %%
 asked = ledger.headlines.headlines(judged)
-pd.DataFrame(
-    {"question": [h.asks for h in asked], "answer": [h.words for h in asked]}
-)
+pd.DataFrame({"question": [h.asks for h in asked], "answer": [h.words for h in asked]})
 
 # %% [markdown]
 # Go deeper: [many claims at once](deeper/14_many_claims.ipynb) asks how many verdicts stand together.

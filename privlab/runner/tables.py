@@ -43,7 +43,8 @@ def _to_teach(lab: Lab) -> list[str]:
 
 
 def _exercises(lab: Lab) -> list[str]:
-    below = [_source(one) for one in catalogue.deeper(lab.path.parent) if one.number == lab.number]
+    shelf = catalogue.everything(lab.path.parent)
+    below = [_source(one) for one in shelf if one.goes_deeper and one.number == lab.number]
     here, deeper = (
         ", ".join(f"`{name}` {minutes}" for text in texts for minutes, name in _EXERCISE.findall(text))
         for texts in ([_source(lab)], below)

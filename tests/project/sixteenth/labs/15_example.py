@@ -19,7 +19,7 @@
 # *About 20 minutes. You need* lab 00.
 
 # %%
-from privlab import data, experiments, ledger, metrics
+from privlab import data, experiments, metrics
 from privlab.notebook import checks, drawings, plots, text, widgets
 
 import torch.nn.functional as F
