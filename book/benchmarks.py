@@ -1,7 +1,5 @@
 """The committed measurements of `make bench` and `make soak` as tables, which benchmarks.md includes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 They are no sources of Sphinx: the search knows the ledger page, which has every statement and id, and leads here.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

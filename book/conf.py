@@ -4,8 +4,6 @@ A lab is shown as its largest run below runs executed it, green and of the sourc
 is taken instead. The pages load nothing from outside: what they need lies in _static/vendor, where data_scripts/vendor.py puts it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

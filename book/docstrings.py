@@ -1,7 +1,5 @@
 """Docstrings of the package as reStructuredText, for autodoc: plain prose, arguments as `name: text.`, code indented by four."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

@@ -3,8 +3,6 @@
 Places along the axis are percent of the width and all else is in pixels, so that dots and letters keep their size on a telephone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

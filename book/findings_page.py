@@ -3,8 +3,6 @@
 Every number in these words, every dot, n and verdict is that of the evidence when the book is built. The page says where a verdict moved.
 """
 
-from __future__ import annotations
-
 import io
 from base64 import b64encode
 from collections.abc import Mapping, Sequence

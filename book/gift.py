@@ -1,7 +1,5 @@
 """The questions of book/teaching/lab_NN.md as one GIFT file, which Moodle imports: a category for each lab, a reason for each answer."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the book tells of the ledger, from templates: all claims, every table and figure of the papers, and what holds."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

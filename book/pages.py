@@ -1,7 +1,5 @@
 """The labs as pages: from a run where there is one, with links to open and to download each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The book's own templates, book/_templates: pages in Markdown and pieces in HTML, and what all of them may call."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container
 from functools import cache

@@ -6,8 +6,6 @@ python data_scripts/fetch.py --list                what there is, its terms, and
 python data_scripts/fetch.py --verify              hash again everything that is here
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

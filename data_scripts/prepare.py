@@ -11,8 +11,6 @@ They go into $PRIVLAB_DATA, or the user's cache. Nothing is downloaded: the auth
 that you accept there.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -5,8 +5,6 @@ python data_scripts/stylegan.py ~/ffhq.pkl --to ~/stylegan     ~/stylegan/ffhq.s
 The networks are linked from https://github.com/NVlabs/stylegan2-ada-pytorch, under a licence for research that is not commercial.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -6,8 +6,6 @@ They come from npm by package name, through npm itself, or through an npm borrow
 $PRIVLAB_DATA/vendor, or in the user's cache, and nothing of them is committed. MathJax 4 would fetch its fonts from outside.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tarfile
