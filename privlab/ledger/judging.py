@@ -19,7 +19,7 @@ import pandas as pd
 
 from privlab.ledger import evidence, papers, rule
 from privlab.ledger.comparison import each, names, parse
-from privlab.ledger.evidence import SIZES, Registration
+from privlab.ledger.evidence import SIZES
 from privlab.ledger.papers import Claim
 
 VERDICTS = ("reproduced", "not reproduced", "inconclusive", "not tested", "measuring")
@@ -73,7 +73,7 @@ class Judgement:
 class Try(NamedTuple):
     """Registrations that are judged together, one an experiment.  tables: of each, a row a repeat that is there, a column a name."""
 
-    entries: Sequence[Registration]
+    entries: Sequence[evidence.Registration]
     tables: Sequence[pd.DataFrame]
 
     def lacks(self, claim: Claim) -> str:
@@ -108,7 +108,7 @@ class Shelf:
         return [Try(entries, [self._table(entry) for entry in entries]) for entries in together]
 
 
-def _table(root: Path | None, entry: Registration) -> pd.DataFrame:
+def _table(root: Path | None, entry: evidence.Registration) -> pd.DataFrame:
     rows = evidence.read(entry.experiment, entry.size, entry.digest, root, entry.range)
     return pd.DataFrame([row.values for row in rows], index=[row.repeat for row in rows])
 

@@ -12,7 +12,7 @@ import pytest
 
 from privlab import experiments, ledger
 from privlab.ledger import judging
-from privlab.ledger.comparison import each, parse
+from privlab.ledger.comparison import each, names, parse
 from privlab.runner import catalogue
 
 
@@ -43,7 +43,8 @@ def held(lab, experiment):
         j
         for j in ledger.judgements(lab)
         if [*j.claim.experiments] == [experiment] and j.verdict in (judging.REPRODUCED, judging.NOT_REPRODUCED)
-        if "abs(" not in j.claim.compare and j.p is not None and is_met(j, values).all()  # "alike" has no sign
+        if "abs(" not in j.claim.compare and j.p is not None  # "alike" has no sign
+        if {*names(j.claim.compare)} <= {*values} and is_met(j, values).all()
     ]
     return min(decided, key=lambda j: (j.claim.headline is None, j.exploratory, j.p), default=None)
 
