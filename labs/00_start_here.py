@@ -17,7 +17,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.3 | 1.6 GB |
-# | class | 0.3 | 1.6 GB |
+# | class | 0.5 | 1.6 GB |
 #
 # (Measured on two CPU cores. It is the time that the computer needs; yours is below.)
 

@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.3 | 1.1 GB |
-# | class | 1.2 | 1.2 GB |
+# | smoke | 0.4 | 1.2 GB |
+# | class | 2.2 | 1.3 GB |
 #
 # (Measured on two CPU cores.)
 

@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.2 GB |
-# | class | 1.6 | 1.3 GB |
+# | smoke | 0.5 | 1.3 GB |
+# | class | 2 | 1.3 GB |
 #
 # (Measured on two CPU cores.)
 

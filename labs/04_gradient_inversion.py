@@ -17,7 +17,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.4 | 1.4 GB |
-# | class | 0.9 | 1.5 GB |
+# | class | 1.3 | 1.5 GB |
 #
 # (Measured on two CPU cores. `night` attacks the paper's networks, as we read them, which takes one core half an hour, and continues where it was stopped.)
 

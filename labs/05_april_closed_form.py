@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.4 | 1.5 GB |
-# | class | 0.6 | 1.5 GB |
+# | smoke | 0.6 | 1.5 GB |
+# | class | 0.8 | 1.5 GB |
 #
 # (Measured on two CPU cores.)
 

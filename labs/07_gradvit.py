@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.3 | 1.2 GB |
-# | class | 0.7 | 1.2 GB |
+# | smoke | 0.4 | 1.2 GB |
+# | class | 0.9 | 1.2 GB |
 #
 # (Measured on two CPU cores.)
 

@@ -17,8 +17,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.2 | 1.2 GB |
-# | class | 0.8 | 1.2 GB |
+# | smoke | 0.3 | 1.2 GB |
+# | class | 1.1 | 1.2 GB |
 #
 # (Measured on two CPU cores.)
 

@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.3 | 1.1 GB |
-# | class | 1 | 1.3 GB |
+# | smoke | 0.4 | 1.1 GB |
+# | class | 1.8 | 1.4 GB |
 #
 # (Measured on two CPU cores.)
 

@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.2 | 1.1 GB |
-# | class | 0.7 | 1.1 GB |
+# | smoke | 0.3 | 1.1 GB |
+# | class | 1.1 | 1.1 GB |
 #
 # (Measured on two CPU cores.)
 

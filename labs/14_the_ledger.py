@@ -16,8 +16,8 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.2 | 1 GB |
-# | class | 0.2 | 1 GB |
+# | smoke | 0.3 | 1.0 GB |
+# | class | 0.4 | 1.0 GB |
 #
 # (Measured on two CPU cores. Nothing is trained or attacked here.)
 
