@@ -9,11 +9,8 @@ from dataclasses import replace
 from IPython.display import HTML
 from torch import Tensor
 
-from privlab.notebook.plots.architecture_drawing import stack
 from privlab.notebook.plots.picture import COLOURS
 from privlab.notebook.sheet import row, strip
-
-__all__ = ["bar", "panel", "stack", "thumbs"]
 
 LARGE, SMALL, THUMB = 160, 96, 34  # CSS pixels of what was found, of the photograph, and of an image in a row
 

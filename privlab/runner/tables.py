@@ -14,13 +14,9 @@ _PLAN = re.compile(r"^## A plan for (\d+) minutes$", re.MULTILINE)
 _EXERCISE = re.compile(r', (\d+) minutes\)\*$.*?checks\.verify\("\d\d\.(\w+)"', re.MULTILINE | re.DOTALL)
 
 
-def _source(lab: Lab) -> str:
-    return lab.path.read_text(encoding="utf-8")
-
-
 def _head(lab: Lab) -> tuple[str, str]:
     """Its question, and the first of what its reader can do after it."""
-    found = _HEAD.search(_source(lab))
+    found = _HEAD.search(lab.text)
     if not found:
         raise ValueError(
             f"{lab.path} has no head; begin it with '# NN · question', 'After this lab you can' and a list"
@@ -44,10 +40,10 @@ def _to_teach(lab: Lab) -> list[str]:
 
 def _exercises(lab: Lab) -> list[str]:
     shelf = catalogue.everything(lab.path.parent)
-    below = [_source(one) for one in shelf if one.goes_deeper and one.number == lab.number]
+    below = [one.text for one in shelf if one.goes_deeper and one.number == lab.number]
     here, deeper = (
         ", ".join(f"`{name}` {minutes}" for text in texts for minutes, name in _EXERCISE.findall(text))
-        for texts in ([_source(lab)], below)
+        for texts in ([lab.text], below)
     )
     return [lab.number, f"{here}; deeper: {deeper}" if deeper else here]
 

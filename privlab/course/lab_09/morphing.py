@@ -14,8 +14,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from privlab import metrics, models
 from privlab.notebook.explore import Explorer
-from privlab.notebook.network_panel import bar, panel, stack, thumbs
-from privlab.notebook.plots.architecture_drawing import BLOCK, PLACES
+from privlab.notebook.network_panel import bar, panel, thumbs
+from privlab.notebook.plots.architecture_drawing import BLOCK, PLACES, stack
 
 SHOWN = {-1: "the stem", 0: "the first block of the second stage", 1: "a block of the second stage"}
 
