@@ -21,9 +21,10 @@ from typing import Any
 
 import ipywidgets
 from IPython import get_ipython
+from ipywidgets import Widget
 
 from privlab.compute.atomic import write_atomic
-from privlab.notebook.live import WRAP
+from privlab.notebook.live import WRAP, Live, button
 from privlab.notebook.sentences import Sentence, text
 
 # Long options go on in a second line, where the widgets would cut them.
@@ -40,39 +41,31 @@ FILE = "guesses.json"
 NO_GUESS = "No guess was given: one that can be wrong is what makes the answer stick."
 
 
-class Comparison(Sentence):
-    """What is right and what the reader had; of a headless run, what is right, and a place where the page compares a guess made there."""
-
-    page: str
-
-    def _repr_markdown_(self) -> str:
-        return self.page if os.environ.get("PRIVLAB_STRICT") == "1" else str(self)
-
-
-class Guess:
-    """What a number and a choice share: the question above the controls, a guess that is kept when it changes, and the comparison.
-
-    controls: what is moved.  rows: what stands below the question.  form: the controls as HTML.
-    """
+class Guess(Live):
+    """What a number and a choice share: the question above the controls, a guess that is kept when it changes, and the comparison."""
 
     unit = ""
 
-    def __init__(
-        self, question: str, controls: Sequence[ipywidgets.Widget], rows: Sequence[ipywidgets.Widget], form: str
-    ) -> None:
+    def __init__(self, question: str, controls: Sequence[Widget], rows: Sequence[Widget], form: str) -> None:
+        """controls: what is moved.  rows: what stands below the question.  form: the same as HTML."""
+        super().__init__([ipywidgets.HTML(f"{_STYLE}<label>{html.escape(question)}</label>"), *rows])
+        self.add_class("privlab-choice")
         self.question, self.form = question, form
         self.name = "-".join(re.findall(r"\w+", question.lower()))  # "Which leak?" is which-leak
         kept = _read().get(_lab(), {}).get(self.name, {}).get("guess")
         self.moved = kept is not None and self._set(kept)
         for control in controls:
             control.observe(self._move, "value")
-        self.box = ipywidgets.VBox([ipywidgets.HTML(f"{_STYLE}<label>{html.escape(question)}</label>"), *rows])
-        self.box.add_class("privlab-choice")
 
     @property
     def value(self) -> Any:
         """The guess; None while nothing has been touched."""
         raise NotImplementedError
+
+    def page(self, seconds: float, room: int) -> str:
+        """The question and its answers as an HTML form, which is sent nowhere."""
+        form = f'<form class="privlab-prediction" method="dialog" data-name="{html.escape(self.name)}">'
+        return f"{form}<fieldset><legend>{html.escape(self.question)}</legend>{self.form}</fieldset></form>"
 
     def _set(self, kept: Any) -> bool:
         """Put a kept guess back; False where it is none that can be given here."""
@@ -82,53 +75,44 @@ class Guess:
         self.moved = True
         self._keep()
 
-    def _keep(self, right: object = None) -> None:
+    def _keep(self, **compared: object) -> None:
         """Write the guess down, and what was right if it was compared; after that it stays, as who has seen the answer guesses no more."""
         there, lab = _read(), _lab()
-        if self.value is None or not lab or "right" in there.setdefault(lab, {}).get(self.name, {}):
+        asked = there.setdefault(lab, {})
+        if self.value is None or not lab or "right" in asked.get(self.name, {}):
             return
         entry = dict(question=self.question, guess=self.value, unit=self.unit)
         entry["when"] = datetime.now(UTC).isoformat(timespec="seconds")
-        there[lab][self.name] = entry if right is None else entry | {"right": right}
+        asked[self.name] = entry | compared
         with contextlib.suppress(OSError):
             write_atomic(FILE, (json.dumps(there, indent=1, ensure_ascii=False) + "\n").encode())
 
-    def _repr_mimebundle_(self, **kwargs: object) -> Any:
-        """The widget; and the question and its answers as an HTML form, for a page without a kernel."""
-        bundle: Any = self.box._repr_mimebundle_(**kwargs)
-        form = f'<form class="privlab-prediction" method="dialog" data-name="{html.escape(self.name)}">'  # sent nowhere
-        fields = f"<fieldset><legend>{html.escape(self.question)}</legend>{self.form}</fieldset>"
-        return {**bundle, "text/html": f"{form}{fields}</form>"}
+    def _compared(self, result: str, comparison: str, right: object) -> Sentence:
+        """What is right, and what the reader had; on a page, a place in which it compares the guess that is made there.
 
-    def _compared(self, result: str, comparison: str, right: object) -> Comparison:
-        """result: what is right.  comparison: what follows it.  right: a number or options; None where it is not measured yet."""
+        result: what is right.  comparison: what follows it.  right: a number or options; None where it is not measured yet.
+        """
         if right is None:
             result, comparison = "This is not measured yet.", "Your guess is kept." * (self.value is not None)
         else:
-            self._keep(right)
+            self._keep(right=right)
             comparison = NO_GUESS if self.value is None else comparison
-        sentence = Comparison(f"{result} {comparison}".strip())
-        told = html.escape(json.dumps(right))
-        sentence.page = f'{result}\n\n<div class="privlab-answer" data-name="{self.name}" data-right="{told}"></div>'
-        return sentence
+        if os.environ.get("PRIVLAB_STRICT") == "1":
+            about = f'data-name="{self.name}" data-right="{html.escape(json.dumps(right))}"'
+            return Sentence(f'{result}\n\n<div class="privlab-answer" {about}></div>')
+        return Sentence(f"{result} {comparison}".strip())
 
 
 class Prediction(Guess):
-    """Ask for a number between low and high before the result is shown; the guess is kept, by its question.
-
-    Raises ValueError unless low < high.
-    """
+    """Ask for a number between low and high before the result is shown; the guess is kept, by its question."""
 
     def __init__(self, question: str, low: float, high: float, unit: str = "") -> None:
-        if not low < high:
-            raise ValueError(f"low={low}, high={high}: there is nothing to choose between; give low < high")
         self.low, self.high, self.unit = low, high, unit
         self.slider = ipywidgets.FloatSlider(
             (low + high) / 2, min=low, max=high, step=(high - low) / 100, description="your guess", continuous_update=False,
             readout_format=".4", layout={"width": "24em", "max_width": "96%"},  # four digits, and no zeros at the end
         )  # fmt: skip
-        self.button = ipywidgets.Button(description="That is my guess", tooltip="Also where the slider stands now")
-        self.button.on_click(self._move)
+        self.button = button("That is my guess", "Also where the slider stands now", lambda: self._move(None))
         words, its_unit = f"your guess, from {low:g} to {high:g}", html.escape(unit)
         field = f'<input type="number" min="{low:g}" max="{high:g}" step="any" data-unit="{its_unit}" required>'
         row = ipywidgets.HBox([self.slider, ipywidgets.Label(unit), self.button], layout=WRAP)
@@ -139,17 +123,16 @@ class Prediction(Guess):
         self.button.icon = "check"
 
     def _set(self, kept: Any) -> bool:
-        if not isinstance(kept, int | float) or not self.low <= kept <= self.high:
-            return False
-        self.slider.value = kept
-        return True
+        fits = isinstance(kept, int | float) and self.low <= kept <= self.high
+        self.slider.value = kept if fits else self.slider.value
+        return fits
 
     @property
     def value(self) -> float | None:
         """The guess, or None while neither the slider was moved nor the button pressed."""
         return self.slider.value if self.moved else None
 
-    def against(self, measured: float) -> Comparison:
+    def against(self, measured: float) -> Sentence:
         """One sentence that compares the guess with the measurement, and keeps both; NaN stands for what is not measured yet."""
         gap = abs(measured - self.slider.value)
         away = text("That is {:.3g} {}", gap, self.unit).rstrip()
@@ -161,16 +144,12 @@ class Prediction(Guess):
 
 
 class Choice(Guess):
-    """Ask which of some answers is right before the result is shown: one of them, or with `many` all that apply; the guess is kept.
-
-    Raises ValueError for fewer than two options, or one given twice.
-    """
+    """Ask which of some answers is right before the result is shown: one of them, or with `many` all that apply; the guess is kept."""
 
     def __init__(self, question: str, options: Sequence[str], many: bool = False) -> None:
-        if isinstance(options, str) or len(options) < 2 or len(set(options)) < len(options):
-            raise ValueError(f"options={options!r}: give at least two, each once, such as ['ResNet', 'Swin']")
-        self.options, self.many = tuple(options), many
+        self.options, self.many = list(options), many
         layout = {"width": "auto", "max_width": "96%"}
+        self.boxes: list[Widget]
         if many:
             self.boxes = [ipywidgets.Checkbox(description=o, indent=False, layout=layout) for o in options]
         else:
@@ -180,12 +159,11 @@ class Choice(Guess):
         super().__init__(question, self.boxes, self.boxes, form)
 
     def _set(self, kept: Any) -> bool:
-        picked = kept if self.many else [kept]
-        if not isinstance(picked, list) or any(each not in self.options for each in picked):
-            return False
-        for box in self.boxes:
+        picked = kept if isinstance(kept, list) else [kept]
+        fits = isinstance(kept, list) == self.many and all(one in self.options for one in picked)
+        for box in self.boxes if fits else ():
             box.value = box.description in picked if self.many else kept
-        return True
+        return fits
 
     @property
     def value(self) -> str | list[str] | None:
@@ -194,7 +172,7 @@ class Choice(Guess):
             return None
         return [box.description for box in self.boxes if box.value] if self.many else self.boxes[0].value
 
-    def against(self, right: str | Iterable[str] | None) -> Comparison:
+    def against(self, right: str | Iterable[str] | None) -> Sentence:
         """A sentence that says what is right and what the reader had, and keeps both.
 
         right: an option or several; where one was to be picked and several are right, each of them counts. None: not measured yet.
@@ -203,10 +181,8 @@ class Choice(Guess):
         if right is None:
             return self._compared("", "", None)
         wanted = {right} if isinstance(right, str) else set(right)
-        if strangers := sorted(map(str, wanted - set(self.options))):
-            raise ValueError(
-                f"right: {strangers[0]!r} is no option of {self.question!r}; there are {', '.join(self.options)}"
-            )
+        if strangers := wanted.difference(self.options):
+            raise ValueError(f"right={strangers}: no option of {self.question!r}; there are {', '.join(self.options)}")
         due = [option for option in self.options if option in wanted]
         return self._compared(f"The answer: {_listed(due, 'and' if self.many else 'or')}.", self._judged(due), due)
 
@@ -216,11 +192,12 @@ class Choice(Guess):
         if said == due:
             return "That is what you said."
         if not self.many:
-            verdict = "right." if said[0] in due else "what did you assume that does not hold here?"
-            return f"You said {said[0]}: {verdict}"
+            return (
+                f"You said {said[0]}: {'right.' if said[0] in due else 'what did you assume that does not hold here?'}"
+            )
         surplus, missed = [o for o in said if o not in due], [o for o in due if o not in said]
-        wrong = [f"{_listed(surplus)} {'is' if len(surplus) == 1 else 'are'} not right"] if surplus else []
-        wrong += [f"you missed {_listed(missed)}"] if missed else []
+        wrong = [f"{_listed(surplus)} {'is' if len(surplus) == 1 else 'are'} not right"] * bool(surplus)
+        wrong += [f"you missed {_listed(missed)}"] * bool(missed)
         return f"You said {_listed(said)}: {', and '.join(wrong)}."
 
 

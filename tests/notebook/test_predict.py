@@ -90,11 +90,7 @@ def test_what_is_not_measured_yet_is_said_and_compared_later():
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match=r"low=3, high=3: there is nothing to choose"):
-        widgets.predict("?", 3, 3)
-    with pytest.raises(ValueError, match="at least two, each once"):
-        widgets.choose("?", ["a", "a"])
-    with pytest.raises(ValueError, match="right: 'Mamba' is no option of 'Which leak.'; there are ResNet, Swin"):
+    with pytest.raises(ValueError, match="right={'Mamba'}: no option of 'Which leak.'; there are ResNet, Swin"):
         which().against(["Swin", "Mamba"])
 
 
@@ -141,7 +137,7 @@ def test_a_headless_run_neither_writes_nor_shows_what_a_reader_kept(notebook, mo
     before = Path("guesses.json").read_bytes()
     monkeypatch.setenv("PRIVLAB_STRICT", "1")
     guess, one, number = which(), which(many=False), widgets.predict("How far?", 0, 10)
-    assert guess.value is None and "No guess" in guess.against(["Swin"])
+    assert guess.value is None
     sweep()
     assert Path("guesses.json").read_bytes() == before
     assert one.value is None and number.slider.value == 5
@@ -156,31 +152,27 @@ def test_a_damaged_file_stops_no_lab(content):
 
 
 def test_a_page_without_a_kernel_has_the_question_as_a_form():
-    page = which(question="Is a < b?", options=["a & b", "c"])._repr_mimebundle_()["text/html"]
+    page = which(question="Is a < b?", options=["a & b", "c"]).page(1, 1)
     form = Page(page)
     assert form.all("form") == [
         {"class": "privlab-prediction", "method": "dialog", "data-name": "is-a-b"}
     ]  # sent nowhere
     assert "<legend>Is a &lt; b?</legend>" in page
     assert [(i["type"], i["value"]) for i in form.all("input")] == [("checkbox", "a & b"), ("checkbox", "c")]
-    bundle = widgets.predict("How far?", -1, 1, "dB")._repr_mimebundle_()
-    (field,) = Page(bundle["text/html"]).all("input")
+    (field,) = Page(widgets.predict("How far?", -1, 1, "dB").page(1, 1)).all("input")
     assert (field["type"], field["min"], field["max"], field["data-unit"]) == ("number", "-1", "1", "dB")
-    assert "application/vnd.jupyter.widget-view+json" in bundle
 
 
 def test_a_page_says_what_is_right_and_has_a_place_to_compare_a_guess_that_is_made_there(monkeypatch):
     monkeypatch.setenv("PRIVLAB_STRICT", "1")
 
     def right(sentence):
-        words, _, place = sentence._repr_markdown_().partition("\n\n")
+        words, _, place = sentence.partition("\n\n")
         (about,) = Page(place).all("div")
         return about["data-name"], words, json.loads(about["data-right"])
 
-    one = which(many=False)
-    one.boxes[0].value = "ViT"
+    one, number = which(many=False), widgets.predict("How far?", 0, 100, "dB")
     assert right(one.against("Swin")) == ("which-leak", "The answer: Swin.", ["Swin"])
-    number = widgets.predict("How far?", 0, 100, "dB")
     assert right(number.against(40)) == ("how-far", "Measured: 40 dB.", 40.0)
     assert right(number.against(-math.inf)) == ("how-far", "Measured: −∞ dB.", "-inf")
     assert right(number.against(math.nan)) == ("how-far", "This is not measured yet.", None)
