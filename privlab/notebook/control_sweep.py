@@ -1,4 +1,4 @@
-"""Move every live control of a notebook to its ends, and say which callback raised there and which was slow.
+"""Move every live control of a notebook to its ends, and say which callback raised there.
 
 A callback of `interact` that raises goes unseen in a headless run: ipywidgets hands the exception to the shell, which
 prints it into the widget's own output, and the cell counts as done. So for the length of a sweep the shell's way of
@@ -8,7 +8,6 @@ showing an exception is replaced by one that keeps it.
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 import ipywidgets as w
@@ -20,37 +19,34 @@ SKIP = "no_sweep"
 EVERY = 12  # a selection with up to this many options is tried at each of them, a longer one at both ends
 
 
-def sweep() -> dict[str, float]:
+def sweep() -> list[str]:
     """Set every control to its ends (a selection to each option), click every button, and put each back as it was.
 
-    Returns control -> seconds of its slowest answer. Left alone: controls that are disabled or of class "no_sweep".
+    Returns the names of those that were moved. Left alone: controls that are disabled or of class "no_sweep".
     Raises RuntimeError that names each control, the value, and the error, if a callback raised.
     """
     shell, caught = get_ipython(), list[BaseException | None]()
     shell.showtraceback = lambda info=None, *_, **__: caught.append((info or sys.exc_info())[1])
-    slowest, failures = dict[str, float](), dict[str, BaseException]()
+    moved, failures = list[str](), dict[str, BaseException]()
     try:
         for control in list(registry._instances.values()):
             if getattr(control, "disabled", False) or SKIP in getattr(control, "_dom_classes", ()):
                 continue
-            positions = _positions(control)
-            name = control.description if positions and control.description else type(control).__name__
-            name += f" ({1 + sum(other.split(' (')[0] == name for other in slowest)})" * (name in slowest)
+            name, positions = getattr(control, "description", "") or type(control).__name__, _positions(control)
             for trait, value in positions:
-                began = time.perf_counter()
                 try:
                     control.click() if trait == "click" else setattr(control, trait, value)
                 except Exception as error:  # what a callback of observe() raises comes straight through
                     caught.append(error)
-                slowest[name] = max(slowest.get(name, 0.0), time.perf_counter() - began)
                 at = "a click" if trait == "click" else getattr(control, "label", None) or value
                 failures |= {f"{name} at {at}: {type(e).__name__}: {e}": e for e in caught if e is not None}
                 caught.clear()
+            moved += [name] * bool(positions)
     finally:
         del shell.showtraceback
     if failures:
         raise RuntimeError("; ".join(failures)) from next(iter(failures.values()))
-    return slowest
+    return moved
 
 
 def _positions(control: w.Widget) -> list[tuple[str, Any]]:

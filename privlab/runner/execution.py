@@ -54,7 +54,7 @@ def execute(
 
     parameters: what goes into its cell tagged "parameters".  timeout: seconds a cell may take, None for no limit.
     environment: see `kernel.alone`.  started(cell, cells, heading) is called as each cell begins.
-    Returns error (one line, or None), traceback, controls (seconds of each one's slowest answer), peak_gb.
+    Returns error (one line, or None), traceback, controls (names of those that were moved), peak_gb.
     """
     lab, begun = pairing.notebook(source), []
     probe = _PROBE.format(mime=_MIME, seconds=DRAWING.get(parameters.get("profile", ""), DRAWING_LONGER))
@@ -93,7 +93,7 @@ def execute(
     return {
         "error": errors[0][0] + (f" (and {len(errors) - 1} more)" if errors[1:] else "") if errors else None,
         "traceback": errors[0][1] if errors else None,
-        "controls": found.get("controls", {}),
+        "controls": found.get("controls", []),
         "peak_gb": found.get("peak_gb"),
     }
 

@@ -38,7 +38,7 @@ def test_an_answer_is_told_the_next_round_comes_and_the_end_counts():
 def test_a_page_has_every_round_with_its_answer_folded_and_a_sweep_does_not_play(shell):
     game = three()
     buttons = (*game.row.children, game.again)
-    assert sweep() == {} and all(SKIP in each._dom_classes and each.tooltip for each in buttons)
+    assert sweep() == [] and all(SKIP in each._dom_classes and each.tooltip for each in buttons)
     page = game.page(5, 10**6)
     assert page.count("data-frame=") == 3
     assert "<p>1</p><details><summary>Which? Look it up</summary>&lt;odd&gt;. told 1</details>" in page

@@ -110,6 +110,6 @@ def test_what_is_no_image_is_said_and_so_is_an_error_of_the_function(made):
 
 
 def test_a_sweep_moves_the_inks_and_clicks_every_button(made, sent):
-    assert list(sweep()) == ["ink", "Send", "Clear", "Example"]
+    assert sweep() == ["ink", "Send", "Clear", "Example"]
     assert len(sent) == 1 and made.text.value == pad.HOUSE
     assert not made.result.value  # so a page shows no result before its reader sends something

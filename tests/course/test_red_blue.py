@@ -91,7 +91,7 @@ def test_the_machine_as_blue_takes_what_loses_least_in_the_worst_case(one):
 
 
 def test_a_page_without_a_kernel_has_the_whole_board_and_a_sweep_does_not_play(one, shell):
-    assert sweep() == {} and one.played == []
+    assert sweep() == [] and one.played == []
     page = one.page(5, 10**6)
     assert page.count("data-frame=") == 6 and page.count("<select") == 2
     one.defend("<noise>")

@@ -203,7 +203,7 @@ def test_the_cell_is_run_again_in_the_middle_and_somebody_else_begins_a_new_game
 def test_a_sweep_does_not_play_and_an_answer_that_cannot_be_kept_is_said(shell, tmp_path, clock):
     (tmp_path / "file").write_text("a file where the folder should be")
     g = Game(three(), tmp_path / "file" / "study")
-    assert sweep() == {} and shown(g) == ["Start"] and "3 pairs of pictures" in g.page(5, 10**6)
+    assert sweep() == [] and shown(g) == ["Start"] and "3 pairs of pictures" in g.page(5, 10**6)
     g.go.click()
     answer(g, clock, "left")
     assert not Game.running and shown(g) == ["Start"] and "could not be kept: cannot write" in said(g)

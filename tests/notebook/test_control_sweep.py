@@ -29,13 +29,11 @@ def test_each_kind_of_control_goes_to_its_ends_and_back(control, expected):
     assert seen == expected and made.value == before
 
 
-def test_it_returns_the_slowest_answer_of_each_control_by_its_name_and_clicks_buttons():
+def test_it_names_each_control_and_clicks_buttons():
     clicked = []
-    w.IntSlider(description="width"), w.IntSlider(description="width"), w.Checkbox()
+    w.IntSlider(description="width"), w.Checkbox()
     w.Button(description="run").on_click(lambda button: clicked.append(button.description))
-    found = sweep()
-    assert list(found) == ["width", "width (2)", "Checkbox", "run"] and clicked == ["run"]
-    assert all(seconds >= 0 for seconds in found.values())
+    assert sweep() == ["width", "Checkbox", "run"] and clicked == ["run"]
 
 
 def test_what_an_observer_raises_or_interact_and_a_button_swallow_is_found_with_its_place(shell):

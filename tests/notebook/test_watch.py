@@ -138,7 +138,7 @@ def test_play_and_pause_between_any_two_states_and_one_plays_at_a_time():
 def test_a_sweep_clicks_what_goes_on_and_leaves_nothing_running(shell):
     async def on_a_loop():
         one()
-        assert list(sweep()) == ["Play", "Pause", "Step"]
+        assert sweep() == ["Play", "Pause", "Step"]
         await asyncio.sleep(0.01)
         assert len(asyncio.all_tasks()) == 1  # the test's own
 
@@ -237,4 +237,4 @@ def test_a_headless_run_ends_although_a_search_plays_on(execute_lab):
     more = "import asyncio\nawait asyncio.sleep(0.5)\nprint('reached', p.states['one'].step > 10)"
     short = LAB.replace("100_000", "500")
     found, kept = execute_lab(HEAD + short + kept_out + more)
-    assert found["error"] is None and found["controls"] == {} and "reached True" in kept and "data-frame=" in kept
+    assert found["error"] is None and found["controls"] == [] and "reached True" in kept and "data-frame=" in kept

@@ -62,7 +62,7 @@ def test_a_green_lab(lab, tmp_path, monkeypatch):
         started=lambda *at: seen.append(at),
     )
     assert found["error"] is None and found["traceback"] is None and found["peak_gb"] > 0
-    assert list(found["controls"]) == ["depth"] and found["controls"]["depth"] >= 0
+    assert found["controls"] == ["depth"]
     # the lab saw this run's parameters, this very Python, its own folder, and what the runner sets
     assert text_of(kept.cells[4]).split("\n")[:6] == ["smoke", "3", "cpu", sys.executable, str(tmp_path), "given"]
     # the run's own cell is gone, the notebook says where it came from without naming a folder, and it is valid
