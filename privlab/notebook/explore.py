@@ -6,6 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import ipywidgets
@@ -30,27 +31,16 @@ class Explorer(Live):
         start: Mapping[str, Hashable],
         above: str = "",
     ) -> None:
-        self.draw, self.options, self.above = draw, options, above
+        self.draw, self.options, self.above = cache(draw), options, above
         self.start: Setting = tuple(values.index(start[name]) for name, values in options.items())
-        self.drawn: dict[Setting, tuple[object, ...]] = {}
+        self.settings = math.prod(map(len, options.values()))
         self.controls = {name: _control(name, values, start[name]) for name, values in options.items()}
-        output = ipywidgets.interactive_output(self._show, self.controls)
-        fixed = [ipywidgets.HTML(above)] if above else []
-        super().__init__([*self.controls.values(), *fixed, output])
-
-    def __repr__(self) -> str:
-        return f"Controls: {', '.join(self.options)}."
-
-    @property
-    def settings(self) -> int:
-        return math.prod(map(len, self.options.values()))
+        output = ipywidgets.interactive_output(lambda **values: display(*self._drawn(values)), self.controls)
+        super().__init__([*self.controls.values(), *[ipywidgets.HTML(above)] * bool(above), output])
 
     def at(self, setting: Setting) -> tuple[object, ...]:
         """What `draw` returns at a setting, as a tuple; what was drawn once is not drawn again."""
-        if setting not in self.drawn:
-            results = self.draw(**self._values(setting))
-            self.drawn[setting] = results if isinstance(results, tuple) else (results,)
-        return self.drawn[setting]
+        return self._drawn(self._values(setting))
 
     def page(self, seconds: float, room: int) -> str:
         """The settings that were drawn, behind HTML controls that have their positions."""
@@ -76,10 +66,7 @@ class Explorer(Live):
 
         Raises RuntimeError that names the setting, if drawing it failed.
         """
-        orders = [
-            _order(len(values), rest, _kind(values) == "slider")
-            for values, rest in zip(self.options.values(), self.start, strict=True)
-        ]
+        orders = [_order(values, rest) for values, rest in zip(self.options.values(), self.start, strict=True)]
         alone = sorted((rank, axis) for axis, order in enumerate(orders) for rank in range(1, len(order)))
         moved = ((*self.start[:axis], orders[axis][rank], *self.start[axis + 1 :]) for rank, axis in alone)
         made = {self.start: self._frame(self.start)}  # its time is not counted: it pays for imports, too
@@ -96,11 +83,12 @@ class Explorer(Live):
             made[setting] = frame
         return made
 
-    def _show(self, **values: Hashable) -> None:
-        display(*self.at(tuple(self.options[name].index(value) for name, value in values.items())))
-
     def _values(self, setting: Setting) -> dict[str, Hashable]:
         return {name: values[at] for (name, values), at in zip(self.options.items(), setting, strict=True)}
+
+    def _drawn(self, values: Mapping[str, Hashable]) -> tuple[object, ...]:
+        drawn = self.draw(**values)
+        return drawn if isinstance(drawn, tuple) else (drawn,)
 
     def _frame(self, setting: Setting) -> str:
         try:
@@ -120,11 +108,9 @@ def explore(
     start: values to begin with; the first of each if not given.  What was drawn once is kept, so going back answers at once:
         return all that is to be seen, several things as a tuple. What `draw` prints or displays by itself is seen the first time only.
     An exception inside `draw` shows in the output, where the headless runner looks for it too.
-    Raises ValueError for a control without values, or a start that is none of them.
+    Raises ValueError for a start that is none of the values.
     """
     options = {name: tuple(values) for name, values in controls.items()}
-    if empty := [name for name, values in options.items() if not values]:
-        raise ValueError(f"{empty[0]}=() leaves nothing to choose; give at least one value")
     start = {name: values[0] for name, values in options.items()} | (start or {})
     if wrong := [name for name, value in start.items() if value not in options.get(name, ())]:
         raise ValueError(f"start: {wrong[0]}={start[wrong[0]]!r} is none of {options.get(wrong[0], [*options])}")
@@ -150,10 +136,11 @@ def _kind(values: Sequence[Hashable]) -> pages.Kind:
     return "slider" if all(isinstance(value, int | float) for value in values) else "menu"
 
 
-def _order(count: int, rest: int, numeric: bool) -> list[int]:
+def _order(values: Sequence[Hashable], rest: int) -> list[int]:
     """The positions of a control in the order of their drawing: where it rests, then words as they come, numbers by the widest gaps."""
-    order, left = [rest], [at for at in range(count) if at != rest]
+    order, left = [rest], [at for at in range(len(values)) if at != rest]
     while left:
-        order.append(max(left, key=lambda at: min(abs(at - one) for one in order)) if numeric else left[0])
+        widest = max(left, key=lambda at: min(abs(at - one) for one in order))
+        order.append(widest if _kind(values) == "slider" else left[0])
         left.remove(order[-1])
     return order

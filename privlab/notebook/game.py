@@ -40,9 +40,6 @@ class Game(Live):
         super().__init__([self.words, self.sheet, self.row, self.again])
         self._show()
 
-    def __repr__(self) -> str:
-        return f"{self.ask} A game of {len(self.rounds)} rounds; it needs a running kernel."
-
     @property
     def right(self) -> list[bool]:
         """Whether each answer so far was right."""

@@ -26,11 +26,10 @@ class Live(ipywidgets.VBox):
     """A widget that has a page for readers without a kernel."""
 
     was_shown = False
+    settings = 0  # how many a page takes its time to draw; 0 for what is there already
 
-    @property
-    def settings(self) -> int:
-        """How many a page takes its time to draw; 0 for what is there already."""
-        return 0
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}, a live control; it needs a running kernel."
 
     def page(self, seconds: float, room: int) -> str:
         """HTML that says the same without Python, made in so many seconds of the processor and characters, if it can be had in fewer."""

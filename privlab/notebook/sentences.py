@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
 
@@ -26,7 +25,7 @@ def text(template: str, *values: object, **names: object) -> Sentence:
     template: Markdown with a place, {} or {name}, for each value.  values, names: numbers or words; one-element arrays and tensors too. A
         float without a format shows four significant digits, an infinite one "∞". For NaN, which stands for what is not measured
         yet, three dots are shown, and a remark behind the sentence says what they mean. No formulas: the book shows them as typed.
-    Raises ValueError for a value without a place; for what else does not fit, what `str.format` raises.
+    Raises what `str.format` raises.
     """
     formatter = _Numbers()
     told = formatter.vformat(template, values, names)
@@ -37,17 +36,8 @@ class _Numbers(Formatter):
     missing = False
 
     def format_field(self, value: Any, spec: str) -> str:
-        if hasattr(value, "item"):
-            value = value.item()  # of an array or a tensor with one element
-        if isinstance(value, numbers.Real) and math.isnan(value):
-            self.missing = True
-            return MISSING
-        if isinstance(value, numbers.Real) and math.isinf(value):
-            return "∞" if float(value) > 0 else "−∞"
-        return format(value, spec or ".4g" * isinstance(value, float))
-
-    def check_unused_args(self, used_args: set[int | str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        if unused := [each for each in [*range(len(args)), *kwargs] if each not in used_args]:
-            raise ValueError(
-                f"value {unused[0]!r} has no place in the template; write {{}} or {{name}} where it is to stand"
-            )
+        value = value.item() if hasattr(value, "item") else value  # of an array or a tensor with one element
+        if not isinstance(value, numbers.Real) or math.isfinite(value):
+            return format(value, spec or ".4g" * isinstance(value, float))
+        self.missing |= math.isnan(value)
+        return MISSING if math.isnan(value) else "∞" if value > 0 else "−∞"

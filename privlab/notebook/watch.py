@@ -84,6 +84,7 @@ class Watch(Live):
     playing: ClassVar[Watch | None] = None  # one at most: two would slow each other down
     task: asyncio.Task[None]  # of what plays
     error: Exception | None = None
+    settings = FRAMES
 
     def __init__(self, searches: Mapping[str, Search], truth: Tensor, stride: int = 10) -> None:
         """searches: name -> a function that begins a search of one restart, such as `lambda: attack.search(model, leak)`.
@@ -154,10 +155,6 @@ class Watch(Live):
         """The names whose image is recognised at the end. Searches that are not over are run to their end first."""
         self.finish()
         return self._known()
-
-    @property
-    def settings(self) -> int:
-        return 0 if self.ended else FRAMES
 
     def page(self, seconds: float, room: int) -> str:
         """The way so far, gone on with for some seconds, with a slider through its steps."""

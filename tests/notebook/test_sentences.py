@@ -30,10 +30,3 @@ def test_what_is_not_measured_keeps_the_sentence_and_what_is_infinite_is_written
 def test_a_notebook_shows_markdown_and_no_quotation_marks():
     data, _ = InteractiveShell.instance().display_formatter.format(text("**{:.1f}** dB", 3.14))
     assert data["text/markdown"] == "**3.1** dB" and data["text/plain"] == "**3.1** dB"
-
-
-def test_a_value_without_a_place_is_named():
-    with pytest.raises(ValueError, match="value 0 has no place"):
-        text("nothing", 1)
-    with pytest.raises(ValueError, match="value 'gap' has no place"):
-        text("{}", 1, gap=2)
