@@ -40,4 +40,4 @@ class _Numbers(Formatter):
         if not isinstance(value, numbers.Real) or math.isfinite(value):
             return format(value, spec or ".4g" * isinstance(value, float))
         self.missing |= math.isnan(value)
-        return MISSING if math.isnan(value) else "∞" if value > 0 else "−∞"
+        return MISSING if math.isnan(value) else "∞" if float(value) > 0 else "−∞"
