@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import asyncio
 import re
+import time
 
 import pytest
 import torch
-from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.manager import KernelManager
 
 from privlab import metrics
 from privlab.attacks.gradient_inversion.descent import State
@@ -165,66 +166,57 @@ p = widgets.watch({"one": search}, torch.zeros(1, 3, 12, 12))
 """
 
 
+@pytest.fixture
+def client():
+    """Of a kernel as the runner starts one."""
+    with kernel.alone() as config:
+        manager = KernelManager(kernel_name=kernel.NAME, config=config)
+        manager.start_kernel()
+        client = manager.blocking_client()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=60)
+            yield client
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+
+
 @pytest.mark.parametrize("threads", [False, True], ids=["clicks on the main thread", "clicks on a thread of their own"])
-def test_pause_gets_through_while_it_plays_in_a_kernel(threads):
-    async def work(manager, client):
-        async def answer(receive, sent):
-            while (reply := await receive(timeout=30))["parent_header"].get("msg_id") != sent:
-                pass
-            assert reply["content"]["status"] == "ok", reply["content"]
-            return reply["content"]
+def test_pause_gets_through_while_it_plays_in_a_kernel(client, threads):
+    def ask(expression, code=""):
+        content = client.execute(code, user_expressions={"it": expression}, reply=True, timeout=30)["content"]
+        assert content["status"] == "ok", content
+        return ast.literal_eval(content["user_expressions"]["it"]["data"]["text/plain"])
 
-        async def ask(expression, code=""):
-            content = await answer(client.get_shell_msg, client.execute(code, user_expressions={"it": expression}))
-            return ast.literal_eval(content["user_expressions"]["it"]["data"]["text/plain"])
+    def happens(expression):
+        end = time.monotonic() + 30
+        while not ask(f"bool({expression})"):
+            assert time.monotonic() < end, expression
+            time.sleep(0.02)
 
-        async def happens(expression):
-            for _ in range(500):
-                if await ask(f"bool({expression})"):
-                    return
-                await asyncio.sleep(0.02)
-            raise AssertionError(expression)
+    def click(name):
+        data = {"method": "custom", "content": {"event": "click"}}
+        message = client.session.msg("comm_msg", {"comm_id": models[name], "data": data})
+        message["header"] |= {"subshell_id": thread} if threads else {}
+        client.shell_channel.send(message)
 
-        models = await ask("{b.description: b.model_id for b in p.children[1].children}", LAB)
-        thread = None
-        if threads:  # where JupyterLab sends clicks
-            request = client.session.msg("create_subshell_request", {})
-            client.control_channel.send(request)
-            thread = (await answer(client.get_control_msg, request["header"]["msg_id"]))["subshell_id"]
-
-        def click(name):
-            data = {"method": "custom", "content": {"event": "click"}}
-            message = client.session.msg("comm_msg", {"comm_id": models[name], "data": data})
-            message["header"] |= {"subshell_id": thread} if thread else {}
-            client.shell_channel.send(message)
-
-        click("Play")
-        await happens("p.states['one'].step > 0")
-        early = await ask("p.states['one'].step", "other_cell = 6 * 7")  # while it plays
-        await happens(f"p.states['one'].step > {early} and p.playing")
-        click("Pause")
-        await happens("p.playing is None")
-        stood = await ask("p.states['one'].step")
-        click("Step")
-        await happens(f"p.states['one'].step == {stood} + 10")
-        click("Play"), click("Restart")
-        await happens("p.playing is None and p.states['one'].step == 0")
-        assert await ask("other_cell") == 42 and await ask("threads") == {"MainThread"}  # never beside a cell that runs
-
-    async def in_a_kernel():
-        with kernel.alone() as config:
-            manager = AsyncKernelManager(kernel_name=kernel.NAME, config=config)
-            await manager.start_kernel()
-            client = manager.client()
-            client.start_channels()
-            try:
-                await client.wait_for_ready(timeout=60)
-                await work(manager, client)
-            finally:
-                client.stop_channels()
-                await manager.shutdown_kernel(now=True)
-
-    asyncio.run(in_a_kernel())
+    models = ask("{b.description: b.model_id for b in p.children[1].children}", LAB)
+    if threads:  # where JupyterLab sends clicks
+        client.control_channel.send(client.session.msg("create_subshell_request", {}))
+        thread = client.get_control_msg(timeout=30)["content"]["subshell_id"]
+    click("Play")
+    happens("p.states['one'].step > 0")
+    early = ask("p.states['one'].step", "other_cell = 6 * 7")  # while it plays
+    happens(f"p.states['one'].step > {early} and p.playing")
+    click("Pause")
+    happens("p.playing is None")
+    stood = ask("p.states['one'].step")
+    click("Step")
+    happens(f"p.states['one'].step == {stood} + 10")
+    click("Play"), click("Restart")
+    happens("p.playing is None and p.states['one'].step == 0")
+    assert ask("other_cell") == 42 and ask("threads") == {"MainThread"}  # never beside a cell that runs
 
 
 HEAD = (
