@@ -50,35 +50,10 @@ class Frame(NamedTuple):
         return f"SSIM {self.ssim:.2f}, {self.psnr:.1f} dB"
 
 
-class Lane:
-    """One search: the state at which it stands, and its way there, the last frame of which is the one shown."""
-
-    def __init__(self, begin: Search, truth: Tensor) -> None:
-        self.search, self.truth, self.way = begin(), truth, list[Frame]()
-        self.state = next(self.search)
-        self.look()
-
-    def look(self) -> None:
-        """Score where it stands, and enter it into the way."""
-        if self.way and self.way[-1].step == self.state.step:
-            return
-        images, ssim, psnr = self.state.images.detach().cpu(), math.nan, math.nan
-        if not images.isnan().any():
-            ssim, psnr = (of(images, self.truth).mean().item() for of in (metrics.ssim, metrics.psnr))
-        self.way.append(Frame(self.state.step, images.nan_to_num(nan=0.5), ssim, psnr))
-        if len(self.way) > KEPT:
-            del self.way[1:-1:2]
-
-    def some(self, count: int) -> list[Frame]:
-        """So many frames of the way at most, evenly spaced, the first and the last among them."""
-        last = len(self.way) - 1
-        return [self.way[k] for k in sorted({round(i * last / (count - 1)) for i in range(count)})]
-
-
 class Watch(Live):
     """Searches side by side, which stand at their first states, with buttons.
 
-    `states` and `psnr` (dB) say where each search stands, by name.
+    By the names of the searches, `states` has where each stands, and `ways` how it came there; the last frame of a way is on show.
     """
 
     playing: ClassVar[Watch | None] = None  # one at most: two would slow each other down
@@ -130,7 +105,9 @@ class Watch(Live):
         """Begin the searches again."""
         self.pause()
         self.error, self.failure.outputs = None, ()
-        self.lanes = {name: Lane(begin, self.truth) for name, begin in self.searches.items()}
+        self.running = {name: begin() for name, begin in self.searches.items()}
+        self.states = {name: next(search) for name, search in self.running.items()}
+        self.ways: dict[str, list[Frame]] = {name: [] for name in self.searches}
         self._show()
 
     def finish(self) -> None:
@@ -140,15 +117,12 @@ class Watch(Live):
 
     @property
     def ended(self) -> bool:
-        return self.error is not None or all(lane.state.reason for lane in self.lanes.values())
-
-    @property
-    def states(self) -> dict[str, State]:
-        return {name: lane.state for name, lane in self.lanes.items()}
+        return self.error is not None or all(state.reason for state in self.states.values())
 
     @property
     def psnr(self) -> dict[str, float]:
-        return {name: lane.way[-1].psnr for name, lane in self.lanes.items()}
+        """Name -> mean over the images, in dB."""
+        return {name: way[-1].psnr for name, way in self.ways.items()}
 
     @property
     def recognised(self) -> list[str]:
@@ -161,14 +135,14 @@ class Watch(Live):
         began = time.monotonic()
         while not self.ended and time.monotonic() - began < seconds:
             self.step()
-        ways = {name: lane.some(FRAMES) for name, lane in self.lanes.items()}
+        ways = {name: _some(way, FRAMES) for name, way in self.ways.items()}
         steps = tuple(str(frame.step) for frame in max(ways.values(), key=len))
         slider = Control("step of the search", steps, len(steps) - 1)
         return turned([slider], lambda k: self._row({name: way[min(k, len(way) - 1)] for name, way in ways.items()}))
 
     def picture(self) -> plots.Picture:
         """The way of each search so far, a row each, from where it began to where it stands; of a single image."""
-        ways = {name: lane.some(COLUMNS) for name, lane in self.lanes.items()}
+        ways = {name: _some(way, COLUMNS) for name, way in self.ways.items()}
         stands = [f"{name} is at step {way[-1].step}, SSIM {way[-1].ssim:.2f}" for name, way in ways.items()]
         return plots.images(
             {name: torch.cat([frame.images for frame in way]) for name, way in ways.items()},
@@ -188,22 +162,34 @@ class Watch(Live):
         """Take up to `stride` states of each, give way after each, and show the last. An exception is shown, and ends it."""
         try:
             for _ in range(self.stride):
-                for lane in self.lanes.values():
-                    if not lane.state.reason:
-                        lane.state = next(lane.search)
+                for name, search in self.running.items():
+                    if not self.states[name].reason:
+                        self.states[name] = next(search)
                         yield
         except Exception as error:
             self.error, self.failure.outputs = error, shown_error(error)
         self._show()
 
     def _show(self) -> None:
-        for lane in self.lanes.values():
-            lane.look()
+        for name in self.searches:
+            self._look(name)
         self.line = " · ".join(self._facts())
-        self.images.value = self._row({name: lane.way[-1] for name, lane in self.lanes.items()})
+        self.images.value = self._row({name: way[-1] for name, way in self.ways.items()})
         self.text.value = f'<div style="font-variant-numeric:tabular-nums">{html.escape(self.line)}</div>'
         for move in self.moves:
             move.disabled = self.ended
+
+    def _look(self, name: str) -> None:
+        """Score where a search stands, and enter it into its way."""
+        way, state = self.ways[name], self.states[name]
+        if way and way[-1].step == state.step:
+            return
+        images, ssim, psnr = state.images.detach().cpu(), math.nan, math.nan
+        if not images.isnan().any():
+            ssim, psnr = (of(images, self.truth).mean().item() for of in (metrics.ssim, metrics.psnr))
+        way.append(Frame(state.step, images.nan_to_num(nan=0.5), ssim, psnr))
+        if len(way) > KEPT:
+            del way[1:-1:2]
 
     def _facts(self) -> Iterator[str]:
         """Where it stands; a single search tells its losses, too, and several who is recognised."""
@@ -221,13 +207,13 @@ class Watch(Live):
             yield from [f"over: {states[0].reason}"] * bool(states[0].reason)
 
     def _known(self) -> list[str]:
-        return [name for name, lane in self.lanes.items() if lane.way[-1].ssim > BAR]
+        return [name for name, way in self.ways.items() if way[-1].ssim > BAR]
 
     def _row(self, frames: Mapping[str, Frame]) -> str:
         """The images of each search with their scores and how these came about, and the true images at the end."""
         figures = []
         for name, frame in frames.items():
-            curve = _curve([one.ssim for one in self.lanes[name].way if one.step <= frame.step])
+            curve = _curve([one.ssim for one in self.ways[name] if one.step <= frame.step])
             figures.append(self._figure(frame.images, name, frame.words, f"{name} after {frame.step} steps", curve))
         figures.append(self._figure(self.truth, "the truth", "no search sees it", "The true images"))
         return f'<div style="display:flex;flex-wrap:wrap">{"".join(figures)}</div>'
@@ -235,11 +221,16 @@ class Watch(Live):
     def _figure(self, images: Tensor, name: str, words: str, alt: str, below: str = "") -> str:
         """Images side by side, as squares of pixels. It keeps its room while the browser decodes the next frame."""
         picture = sheet.strip(images, f"{alt}: {words}.")
-        picture = replace(picture, width=SIDE) if len(self.lanes) > 1 else picture
+        picture = replace(picture, width=SIDE) if len(self.ways) > 1 else picture
         count, _, high, wide = images.shape
         look = f";display:block;aspect-ratio:{count * (wide + 1) - 1}/{high};image-rendering:pixelated"
         caption = f"<strong>{html.escape(name)}</strong><br>{words.replace(', ', '<br>')}"
         return sheet.figure(picture.tag(look) + below, caption, f"{LANE};width:{picture.width}px")
+
+
+def _some(way: Sequence[Frame], count: int) -> list[Frame]:
+    """So many frames of a way at most, evenly spaced, the first and the last among them."""
+    return [way[k] for k in sorted({round(i * (len(way) - 1) / (count - 1)) for i in range(count)})]
 
 
 def _curve(course: Sequence[float]) -> str:

@@ -57,7 +57,7 @@ def test_the_end_who_is_recognised_and_the_way_there():
     race = two(steps=5)  # a stride more than it has
     assert race.recognised == ["open"] and race.ended and race.line == "step 5 · ended · SSIM above 0.5: open"
     assert all(move.disabled for move in race.moves)
-    assert [frame.step for frame in race.lanes["open"].way] == [0, 2, 4, 5]
+    assert [frame.step for frame in race.ways["open"]] == [0, 2, 4, 5]
     assert "open is at step 5, SSIM 1.00" in race.picture().alt
     page = race.page(5, 10**6)
     assert page.count("data-frame=") == 4 and "open after 2 steps" in page and race.images.value in page
@@ -70,12 +70,12 @@ def test_a_single_search_tells_its_losses_and_a_restart_begins_the_same_search_a
     alone.finish()
     assert alone.line == "step 1 · ended · gradients 1 · evaluations 2 · over: steps"
     alone.restart()
-    assert alone.line == begin and len(alone.lanes["one"].way) == 1
+    assert alone.line == begin and len(alone.ways["one"]) == 1
 
 
 def test_nan_is_shown_grey_and_is_not_recognised():
     race = watch({"lost": lambda: way([BLANK, TRUTH * torch.nan], reason="not finite")}, TRUTH)
-    assert race.recognised == [] and race.lanes["lost"].way[-1].images.equal(torch.full_like(TRUTH, 0.5))
+    assert race.recognised == [] and race.ways["lost"][-1].images.equal(torch.full_like(TRUTH, 0.5))
 
 
 def test_every_image_has_an_alt_text_and_names_are_escaped():
