@@ -63,6 +63,7 @@ class Watch(Live):
 
     def __init__(self, searches: Mapping[str, Search], truth: Tensor, stride: int = 10) -> None:
         """searches: name -> a function that begins a search of one restart, such as `lambda: attack.search(model, leak)`.
+
         truth: the true images, (batch, channels, height, width) in [0, 1], for the scores and the reader; no search sees them.
         stride: steps of each between two frames, and of a click on Step.
         Raises ValueError for a truth that does not fit. What a search raises later is shown below it.
