@@ -308,17 +308,15 @@ game = red_blue.Duel(client.photograph, guess(), board, cost)
 game
 
 # %%
-display(safest.against(min(board, key=game.worst)))
-worst = sorted(board, key=game.worst)
+display(safest.against(game.worst.idxmin()))
+worst = game.worst.sort_values()
+name = "noise on attention only"
 text(
     "On this photograph Blue's loss is {:.1f} with *{}* and {:.1f} with *{}*, under "
     "the best attack. The noise on attention is as long as the whole gradient, and the "
     "best attack still ends {:.0f} dB above the baseline.",
-    game.worst(worst[0]),
-    worst[0],
-    game.worst(worst[-1]),
-    worst[-1],
-    game.psnr[(name := "noise on attention only"), game.best(name)] - game.floor,
+    *(worst.iloc[0], worst.index[0], worst.iloc[-1], worst.index[-1]),
+    game.psnr.at[name, game.best[name]] - game.floor,
 )
 
 # %% [markdown] tags=["printed"]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from privlab.course.lab_13 import red_blue
-from privlab.course.lab_13.red_blue import BLUE, MOST, RED, Duel
+from privlab.course.lab_13.red_blue import BLUE, RED, Duel
 from privlab.notebook.control_sweep import sweep
 
 pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
@@ -31,18 +31,13 @@ def one(monkeypatch):
     return Duel(PHOTOGRAPH, off(12), BOARD, COSTS)
 
 
-def names(box):
-    return [each.description for each in box.children if each.description]
-
-
 def test_decibels_above_the_baseline_count_from_0_to_20_and_a_cost_is_added(one):
     assert one.floor == pytest.approx(12, abs=1e-3)
-    assert one.gain("none", "algebra") == MOST == 20  # 138 above it
-    assert one.gain("none", "search") == pytest.approx(6, abs=1e-3)
-    assert one.gain("<noise>", "algebra") == 0  # a dB below it
-    assert one.loss("<noise>", "search") == pytest.approx(3 + 6, abs=1e-3)
-    assert [one.best(name) for name in BOARD] == ["algebra", "search", "algebra"]
-    assert [one.worst(name) for name in BOARD] == pytest.approx([20, 9, 1 - 0.5], abs=1e-3)
+    assert one.gain.loc["none"].tolist() == pytest.approx([20, 6], abs=1e-3)  # 138 and 6 above it
+    assert one.gain.loc["<noise>"].tolist() == pytest.approx([0, 3], abs=1e-3)  # a dB below it, and 3 above
+    assert one.loss.at["<noise>", "search"] == pytest.approx(3 + 6, abs=1e-3)
+    assert one.best.to_dict() == {"none": "algebra", "<noise>": "search", "less": "algebra"}
+    assert one.worst.to_dict() == pytest.approx({"none": 20, "<noise>": 9, "less": 1 - 0.5}, abs=1e-3)
 
 
 def test_two_players_take_turns_a_defence_is_used_once_and_the_end_tells_what_was_lost(one):
@@ -72,16 +67,13 @@ def test_two_players_take_turns_a_defence_is_used_once_and_the_end_tells_what_wa
     assert one.played == [] and "Round 1 of 2" in one.words.value and one.again not in one.children
 
 
-def test_the_machine_as_red_answers_at_once_with_the_best_attack(one):
+def test_the_machine_answers_with_the_best_attack_or_defends_with_what_loses_least_in_the_worst_case(one):
     one.defend("less")
     one.mode.value = BLUE
     assert one.played == [] and not one.sent, "another mode begins again"
     one.defend("none")
     one.defend("<noise>")
     assert one.played == [("none", "algebra"), ("<noise>", "search")]
-
-
-def test_the_machine_as_blue_takes_what_loses_least_in_the_worst_case(one):
     one.mode.value = RED
     assert one.sent == "less"
     one.attack("search")

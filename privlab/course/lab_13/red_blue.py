@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import ipywidgets
+import pandas as pd
 from torch import Tensor
 
 from privlab import metrics
@@ -23,7 +24,9 @@ MOST = 20.0  # dB above the baseline that count: more shows no more of the photo
 class Duel(Live):
     """Each round Blue takes a defence that was not taken yet, and Red answers with an attack.
 
-    played: (defence, attack) of each round.  sent: the defence that waits for Red.  psnr: dB by (defence, attack).  floor: of the baseline.
+    played: (defence, attack) of each round.  sent: the defence that waits for Red.
+    psnr, gain, loss: tables, a row a defence and a column an attack: dB, those of them that count, and what Blue loses.
+    best, worst: by defence, Red's best attack, and what Blue loses to it.  floor: of the baseline, in dB.
     """
 
     sent = ""
@@ -35,19 +38,19 @@ class Duel(Live):
 
         board: defence -> attack, the same for each -> what it recovers.  costs: defence -> points of accuracy that it costs.
         """
-        self.photograph, self.board, self.costs = photograph.cpu(), board, costs
-        self.attacks = [*next(iter(board.values()))]
-        self.floor = metrics.psnr(baseline.cpu(), self.photograph).item()
-        moves = {(defence, attack): image for defence, row in board.items() for attack, image in row.items()}
-        self.psnr = {move: metrics.psnr(image.cpu(), self.photograph).item() for move, image in moves.items()}
+        self.photograph, self.board = photograph.cpu(), board
+        self.costs = pd.Series({defence: costs[defence] for defence in board})
+        self.floor = self._decibels(baseline)
+        self.psnr = pd.DataFrame(board).map(self._decibels).T
+        self.gain = (self.psnr - self.floor).clip(0, MOST)
+        self.loss = self.gain.add(self.costs, axis=0)
+        self.best, self.worst = self.psnr.idxmax(axis=1), self.loss.max(axis=1)
         self.words, self.sheet = ipywidgets.HTML(), ipywidgets.HTML()
         self.mode = ipywidgets.ToggleButtons(options=(TWO, BLUE, RED), description="players")
         self.mode.observe(lambda _: self.restart(), "value")
         self.defence = ipywidgets.Dropdown(description="Blue", layout={"width": "30em", "max_width": "96%"})
         send = button("Send the gradient", "Blue's defence is set", lambda: self.defend(self.defence.value))
-        picks = [
-            button(name, f"Red attacks: {name}", partial(self.attack, name), width="auto") for name in self.attacks
-        ]
+        picks = [button(name, f"Red attacks: {name}", partial(self.attack, name), width="auto") for name in self.psnr]
         self.again = button("Play again", "From the first round on", self.restart)
         for each in (self.mode, self.defence, send, *picks, self.again):
             each.add_class(SKIP)  # a sweep of the controls must not play: the page is to show the first round
@@ -58,22 +61,6 @@ class Duel(Live):
 
     def __repr__(self) -> str:
         return f"Red team and blue team, {len(self.board)} defences; it needs a running kernel."
-
-    def gain(self, defence: str, attack: str) -> float:
-        """What the attack recovers beyond the baseline, in dB, from 0 to 20."""
-        return min(MOST, max(0.0, self.psnr[defence, attack] - self.floor))
-
-    def loss(self, defence: str, attack: str) -> float:
-        """What the round costs Blue: that, and the points of accuracy."""
-        return self.gain(defence, attack) + self.costs[defence]
-
-    def best(self, defence: str) -> str:
-        """Red's best attack on a defence."""
-        return max(self.attacks, key=lambda attack: self.psnr[defence, attack])
-
-    def worst(self, defence: str) -> float:
-        """What a defence costs Blue if Red plays the best attack."""
-        return self.loss(defence, self.best(defence))
 
     def defend(self, defence: str) -> None:
         """Blue's move. Nothing where one is made, or after the last round, when a double click arrives."""
@@ -93,54 +80,54 @@ class Duel(Live):
         self.played, self.sent = list[tuple[str, str]](), ""
         self._go_on()
 
+    def page(self, seconds: float, room: int) -> str:
+        """The whole board: a menu of Blue's defences, and one of Red's attacks."""
+        blue, red = tuple(self.psnr.index), tuple(self.psnr)
+        note = "Set both teams. In the notebook two players take turns, or one plays against the machine."
+        menus = [Control("Blue", blue, 0, "menu"), Control("Red", red, 0, "menu")]
+        return turned(menus, lambda i, j: self._round(blue[i], red[j]), note)
+
+    @property
+    def score(self) -> str:
+        """The result in a few sentences."""
+        lost = sum(self.loss.at[move] for move in self.played)
+        most = self.worst[[defence for defence, _ in self.played]].sum()
+        return (
+            f"<b>Blue has lost {lost:.1f} in {ROUNDS} rounds.</b> With these defences the best attacks would have taken {most:.1f}. "
+            f"With the best defences, Blue would have lost {self.worst.nsmallest(ROUNDS).sum():.1f} to the best attacks."
+        )
+
     def _go_on(self) -> None:
         """The machine's move, if it has one; then what is to be seen."""
         if self.mode.value == BLUE and self.sent:
-            return self.attack(self.best(self.sent))
-        taken = {defence for defence, _ in self.played}
-        left = [name for name in self.board if name not in taken]
-        over = len(self.played) == ROUNDS
+            return self.attack(self.best[self.sent])
+        left, over = self.worst.drop([defence for defence, _ in self.played]), len(self.played) == ROUNDS
         if self.mode.value == RED and not self.sent and not over:
-            self.sent = min(left, key=self.worst)
+            self.sent = str(left.idxmin())
         told = "Blue, choose a defence."
         if self.sent:
             told = f"Blue sends: <b>{html.escape(self.sent)}</b> ({self._cost(self.sent)}). Red, attack."
         told = self.score if over else f"<b>Round {len(self.played) + 1} of {ROUNDS}.</b> {told}"
         self.words.value = sheet.paragraph(told, status=True)
         self.sheet.value = "".join(self._round(*move) for move in self.played[::-1])
-        self.defence.options = [(f"{name}: {self._cost(name)}", name) for name in left]
+        self.defence.options = [(f"{name}: {self._cost(name)}", name) for name in left.index]
         self.defence.index = 0  # else none is chosen, and the button would do nothing
         turn = [] if over else [self.red] if self.sent else [self.blue]
         self.children = [self.mode, self.words, *turn, self.sheet, *[self.again][: len(self.played)]]
 
-    def page(self, seconds: float, room: int) -> str:
-        """The whole board: a menu of Blue's defences, and one of Red's attacks."""
-        blue, red = tuple(self.board), tuple(self.attacks)
-        note = "Set both teams. In the notebook two players take turns, or one plays against the machine."
-        menus = [Control("Blue", blue, 0, "menu"), Control("Red", red, 0, "menu")]
-        return turned(menus, lambda i, j: self._round(blue[i], red[j]), note)
-
     def _round(self, defence: str, attack: str) -> str:
         """A round that was played: the photograph, what Red has of it, and what Red could have had."""
-        best, row = self.best(defence), self.board[defence]
+        best, row, move = self.best[defence], self.board[defence], (defence, attack)
         images = {"the photograph": self.photograph, attack: row[attack], f"best: {best}": row[best]}
         told = (
-            f"<b>{html.escape(defence)}</b>, attacked by {html.escape(attack)}: {self.psnr[defence, attack]:.1f} dB, "
-            f"{self.gain(defence, attack):.1f} counted above the baseline ({self.floor:.1f} dB); the defence {self._cost(defence)}. "
-            f"Blue loses {self.loss(defence, attack):.1f}."
+            f"<b>{html.escape(defence)}</b>, attacked by {html.escape(attack)}: {self.psnr.at[move]:.1f} dB, "
+            f"{self.gain.at[move]:.1f} counted above the baseline ({self.floor:.1f} dB); the defence {self._cost(defence)}. "
+            f"Blue loses {self.loss.at[move]:.1f}."
         )
         return sheet.paragraph(told) + sheet.row(sheet.named(image, name) for name, image in images.items())
 
-    @property
-    def score(self) -> str:
-        """The result in a few sentences."""
-        lost = sum(self.loss(*move) for move in self.played)
-        most = sum(self.worst(defence) for defence, _ in self.played)
-        least = sum(sorted(map(self.worst, self.board))[:ROUNDS])
-        return (
-            f"<b>Blue has lost {lost:.1f} in {ROUNDS} rounds.</b> With these defences the best attacks would have taken {most:.1f}. "
-            f"With the best defences, Blue would have lost {least:.1f} to the best attacks."
-        )
+    def _decibels(self, image: Tensor) -> float:
+        return metrics.psnr(image.cpu(), self.photograph).item()
 
     def _cost(self, defence: str) -> str:
         """In words; below zero the network gains."""
