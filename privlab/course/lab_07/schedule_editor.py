@@ -73,9 +73,9 @@ class ScheduleEditor(Live):
 
     @property
     def tried(self) -> dict[Schedule, State]:
-        """Schedule -> where its search stands, of those that were searched."""
-        stands = {schedule: watched.states[FOUND] for schedule, watched in self.watches.items()}
-        return {schedule: state for schedule, state in stands.items() if state.step}
+        """Schedule -> where its search ended, the best first."""
+        over = [schedule for schedule, watched in self.watches.items() if watched.ended]
+        return {one: self.watches[one].states[FOUND] for one in sorted(over, key=self.psnr, reverse=True)}
 
     def psnr(self, schedule: Schedule) -> float:
         return self.watches[schedule].psnr[FOUND]
@@ -98,14 +98,10 @@ class ScheduleEditor(Live):
 
     def page(self, seconds: float, room: int) -> str:
         """The schedules that were searched to the end, the best first."""
-        over = self._over()
-        menu = Control("schedule", tuple(map(self.named, over)), 0, "menu")
+        menu = Control("schedule", tuple(map(self.named, self.tried)), 0, "menu")
+        shown = [self._chart(one) + self.watches[one].images.value for one in self.tried]
         first = f"These were tried, the best first; the baseline has {self.floor:.1f} dB."
-        shown = [self._chart(one) + self.watches[one].images.value for one in over]
         return turned([menu], lambda at: shown[at], f"{first} In the notebook you set your own.")
-
-    def _over(self) -> list[Schedule]:
-        return sorted((one for one in self.tried if self.watches[one].ended), key=self.psnr, reverse=True)
 
     def _show(self) -> None:
         """Show the schedule, and the search that follows it."""
@@ -126,7 +122,7 @@ class ScheduleEditor(Live):
         self._list()
 
     def _list(self) -> None:
-        rows = [f"<li>{self.psnr(one):.1f} dB: {html.escape(self.named(one))}</li>" for one in self._over()]
+        rows = [f"<li>{self.psnr(one):.1f} dB: {html.escape(self.named(one))}</li>" for one in self.tried]
         head = f"<p>Tried, the best first; the baseline has {self.floor:.1f} dB.</p>" * bool(rows)
         self.board.value = f"{head}<ol>{''.join(rows)}</ol>"
 
