@@ -71,7 +71,7 @@ def test_a_letter_is_the_ink_of_a_cell_and_what_is_none_or_too_much_does_no_harm
 
 def test_the_sheet_shows_the_drawing_and_knows_the_ink(made):
     made.text.value = "kk\nr"
-    assert f'<path fill="{pad.COLOURS["k"]}" d="M0 0h1v1h-1zM1 0h1v1h-1z"/>' in made.sheet.value
+    assert f'<path fill="{pad.COLOURS["k"]}" d="M1 0h1v1h-1z"/>' in made.sheet.value
     made.ink.value = "y"
     assert f'data-ink="y" data-colour="{pad.COLOURS["y"]}"' in made.sheet.value
     assert 'role="img" aria-label="The sheet' in made.sheet.value and made.text.tooltip

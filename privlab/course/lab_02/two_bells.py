@@ -17,10 +17,8 @@ from privlab.notebook.explore import Explorer
 from privlab.notebook.plots.picture import COLOURS
 from privlab.notebook.sentences import Sentence
 
-SPREADS = {
-    "shared by all pictures": "fixed",
-    "of this picture alone": "per-example",
-}  # in words -> a variance of `lira`
+# In words -> a variance of `lira`
+SPREADS = {"shared by all pictures": "fixed", "of this picture alone": "per-example"}
 STEPS = 21  # places of the slider
 SAYS = {True: "a member", False: "not a member"}
 DASHED = 'stroke-dasharray="4 3"'
