@@ -1,7 +1,5 @@
 """Lab 00: how a reconstruction is scored, and which gradients are enough."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """Lab 01: what right or wrong gives away, who may choose the threshold, and what is said of the sure and wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,8 +23,8 @@ _accuracy = number(
 
 
 def gap_attack(answer: Any) -> Iterator[str]:
-    percent = isinstance(answer, int | float) and answer > 2
-    yield from _accuracy(f"{answer}%" if percent else answer)
+    in_percent = isinstance(answer, int | float) and answer > 2
+    return _accuracy(answer / 100 if in_percent else answer)
 
 
 SCORES = [  # victim's scores and members, shadow model's scores and members; any threshold that is best for the shadow gives the same

@@ -1,7 +1,5 @@
 """Lab 02: a likelihood ratio by hand, how many non-members a small rate needs; deeper, an attack with four bugs."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 
@@ -20,9 +18,8 @@ def _ratio(victim: Tensor, inside: Tensor, outside: Tensor, correction: int = 1)
     return one - other
 
 
-IN, OUT = torch.tensor(
-    [[3.5, 5.0, 4.2, 6.1], [1.0, 2.5, 0.3, 1.9]], dtype=torch.float64
-)  # margins of the shadow models
+# Margins of the shadow models
+IN, OUT = torch.tensor([[3.5, 5.0, 4.2, 6.1], [1.0, 2.5, 0.3, 1.9]], dtype=torch.float64)
 log_ratio = function(
     _ratio,
     [(torch.tensor(4.0), IN, OUT), (torch.tensor(2.0), OUT, IN[:3]), (torch.tensor(60.0), IN, OUT)],

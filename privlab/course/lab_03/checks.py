@@ -1,7 +1,5 @@
 """Lab 03: a hook that comes off, and what a probe does better than a guess."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator

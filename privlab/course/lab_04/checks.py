@@ -1,7 +1,5 @@
 """Lab 04: why a cosine; deeper, whose label, why the sign, what a norm hides, and J v."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 
@@ -132,9 +130,8 @@ eval_scale = number(
 def push(answer: Callable) -> Iterator[str]:
     first, second, points = torch.randn(3, 6, 6, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
     x, v = points[:2].view(2, 2, 3).clone()
-    r = (first @ x.requires_grad_().flatten()).tanh() * (
-        second @ x.flatten()
-    )  # as many as x, so that a transposed J fits too
+    # As many as x, so that a transposed J fits too
+    r = (first @ x.requires_grad_().flatten()).tanh() * (second @ x.flatten())
     J = torch.stack([torch.autograd.grad(part, x, retain_graph=True)[0].flatten() for part in r])
     passes: list[int] = []  # backward, through r
     r.register_hook(lambda gradient: passes.append(1))

@@ -1,7 +1,5 @@
 """Lab 05: noise, the rank rule, a safe design; deeper, the theorem by hand and a width that protects."""
 
-from __future__ import annotations
-
 import torch
 
 from privlab.notebook.kit import Check, function

@@ -1,7 +1,5 @@
 """Lab 06: an image with the same gradients, and APRIL's loss; deeper, a narrow valley and when a search has arrived."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 

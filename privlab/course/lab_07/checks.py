@@ -1,7 +1,5 @@
 """Lab 07: jumps at joints, stages as data, a registration with no gradient; deeper, labels that repeat, and a damped step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

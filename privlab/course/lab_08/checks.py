@@ -71,7 +71,7 @@ def share(answer: Any) -> Iterator[str]:
         shares = answer(grads, groups)
         return None if shares is None else [float(shares[part]) for part in groups]
 
-    yield from _of_all(listed)
+    return _of_all(listed)
 
 
 def _client() -> tuple[Any, Leak, Tensor]:
