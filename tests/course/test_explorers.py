@@ -13,29 +13,15 @@ from privlab.course.lab_10.switchboard import Switchboard
 from privlab.experiments import micro_designs
 
 pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
-
-# -- two bells -----------------------------------------------------------------------------------------------------------
-
 KEEP = torch.tensor([[1, 0, 1, 0], [0, 1, 0, 1]] * 3).bool()  # three pairs: the victim's, and two of shadow models
-MARGINS = torch.tensor(
-    [
-        [2.0, -1.0, 3.0, 0.5],
-        [9.0, 9.0, 9.0, 9.0],  # the victim's partner, which must not count
-        [3.0, -2.0, 4.0, 1.0],
-        [-3.0, 2.0, 3.0, 2.0],
-        [5.0, -4.0, 6.0, 2.0],
-        [-1.0, 4.0, 1.0, 4.0],
-    ],
-    dtype=torch.float64,
-)
+MARGINS = torch.tensor([[2, -1, 3, 0.5], [9] * 4, [3, -2, 4, 1], [-3, 2, 3, 2], [5, -4, 6, 2], [-1, 4, 1, 4]]).double()
+TRUTH = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+BLANK = torch.full_like(TRUTH, 0.5)
 
 
-@pytest.fixture
-def slider():
-    return TwoBells(["A: ship", "B: cat"], MARGINS, KEEP, [0, 3], 1.25)
+def test_the_bells_are_those_of_the_shadow_models_alone_and_the_ratio_that_of_two_densities():
+    slider = TwoBells(["A: ship", "B: cat"], MARGINS, KEEP, [0, 3], 1.25)
 
-
-def test_the_gaussians_are_those_of_the_shadow_models_alone_and_the_ratio_that_of_two_densities(slider):
     def fit(one, kind):
         return [x for side in slider.bells[one, kind].values() for x in (side.mean(), side.std())]
 
@@ -43,13 +29,10 @@ def test_the_gaussians_are_those_of_the_shadow_models_alone_and_the_ratio_that_o
     ins, outs = [3, 5, 2, 4, 4, 6, 2, 4], [-3, -1, -2, -4, 3, 1, 1, 2]  # of all four pictures
     assert fit(1, "fixed") == pytest.approx([3, statistics.stdev(ins), 1.5, statistics.stdev(outs)])
     by_hand = norm.logpdf(2.0, 4, 2**0.5) - norm.logpdf(2.0, -2, 2**0.5)
-    assert slider.ratio(0, "per-example", 2.0) == pytest.approx(by_hand)
-
-
-def test_what_is_said_at_a_place_follows_from_its_margin(slider):
+    assert slider.ratio(0, "per-example", 2.0) == pytest.approx(by_hand) and by_hand > 0
     assert slider.start[2] == 8 and slider.options["the_victim's_margin"][8] == 0.0  # from -4 to 6
     said, chart, folded = slider.at((0, 1, 12))
-    assert said.startswith("The victim is 88% sure (margin +2.0): ") and slider.ratio(0, "per-example", 2.0) > 0
+    assert said.startswith("The victim is 88% sure (margin +2.0): ")
     assert "The ratio says **a member**, the threshold **a member**" in said
     assert "The victim was 88% sure (margin +2.0). The picture is a member." in folded
     assert "In, solid: margin 4.0 ± 1.4. Out, dashed: -2.0 ± 1.4." in chart.data and len(chart.data) < 3_000
@@ -60,13 +43,7 @@ def test_a_confidence_is_told_from_certainty():
     assert [_percent(margin) for margin in (0, 4, -8, 20)] == ["50%", "98%", "0.034%", "100.0000%"]
 
 
-# -- the morph -----------------------------------------------------------------------------------------------------------
-
-TRUTH = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(1))
-BLANK = torch.full_like(TRUTH, 0.5)
-
-
-def test_the_facts_are_those_of_the_papers_networks():
+def test_the_facts_of_a_step_are_those_of_the_papers_networks():
     assert morphing.facts(1).parameters == pytest.approx(23.53, abs=0.01)  # a ResNet-50 with ten classes
     assert morphing.facts(14).parameters == pytest.approx(27.83, abs=0.01)  # a ConvNeXt-T with ten classes
     assert morphing.facts(9).multiplications == morphing.facts(10).multiplications  # activations multiply nothing
@@ -84,10 +61,7 @@ def test_a_step_says_what_is_new_and_what_is_gone_and_frames_its_image():
     assert all(page.count("▲") == 1 and page.count("<img") == page.count(' alt="') == 2 for page in pages.values())
 
 
-# -- the switches --------------------------------------------------------------------------------------------------------
-
-
-def test_a_setting_makes_its_network_is_ranked_and_has_an_effect():
+def test_a_setting_of_the_switches_makes_its_network_is_ranked_and_has_an_effect():
     switches = {name: micro_designs.SWITCHES[name] for name in ("addition", "norm")}
     words = {"addition": ("one behind it", "none behind it"), "norm": ("BatchNorm", "LayerNorm")}
     shares = {(0, 0): 0.2, (0, 1): 0.4, (1, 0): 0.6, (1, 1): 0.9}  # how much of the photograph was found

@@ -44,25 +44,17 @@ def test_a_page_has_every_round_with_its_answer_folded_and_a_sweep_does_not_play
     assert "<p>1</p><details><summary>Which? Look it up</summary>&lt;odd&gt;. told 1</details>" in page
 
 
-# -- member or not -------------------------------------------------------------------------------------------------------
-
-
 def members(n=60, seed=0):
-    """Every third picture is a member; the attack says so of the first half, and of nothing behind it."""
+    """Member or not: every third picture is a member; the attack says so of the first half, and of nothing behind it."""
     truth, labels = torch.arange(n) % 3 == 0, torch.arange(n) % 4
     attack, logits = truth & (torch.arange(n) < n // 2), 3.0 * torch.nn.functional.one_hot(labels, 4)
     return MemberGame(torch.rand(n, 3, 8, 8), labels, logits, CLASSES, truth, attack, seed)
 
 
-def test_half_of_the_pictures_are_members_and_the_seed_draws_them():
+def test_half_of_the_pictures_are_members_and_the_victims_confidences_come_with_the_second_half_alone():
     game = members()
     assert len(set(game.chosen)) == 20 and sum(one.right for one in game.rounds) == 10 and len(members(9).rounds) == 6
-    assert members(seed=1).chosen == members(seed=1).chosen != members(seed=2).chosen
     assert 30 < sum(members(seed=seed).rounds[0].right for seed in range(100)) < 70  # 50 on average, spread 5
-
-
-def test_the_victims_confidences_come_with_the_second_half_alone():
-    game = members()
     shown = [re.findall(r"</meter> (\d\.\d+)", one.shown) for one in game.rounds]
     right = torch.tensor([3.0, 0, 0, 0]).softmax(0).tolist()
     assert [len(each) for each in shown[:10]] == [0] * 10
@@ -80,9 +72,6 @@ def test_the_end_counts_the_reader_the_attack_and_guessing():
     assert f"right {theirs} times of 20; you, 7 times. Random guessing is right 10 times" in game.words.value
     assert re.findall(r"you: (\w+); attack: \w+</", game.sheet.value) == ["right" if x else "wrong" for x in good]
     assert game.sheet.value.count("attack: right</") == theirs
-
-
-# -- a line-up -----------------------------------------------------------------------------------------------------------
 
 
 def line_up(seed=0):
@@ -110,15 +99,8 @@ def test_the_end_of_a_line_up_counts_the_reader_guessing_and_the_judge():
     assert f"The judge named {named}, out of all 10 people." in game.words.value
 
 
-# -- the referee ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def judged():
-    return ledger.judgements()
-
-
-def test_the_cases_are_judged_claims_about_one_number_with_their_repeats(judged):
+def test_the_cases_are_judged_claims_about_one_number_and_a_ruling_is_held_beside_the_rules():
+    judged = ledger.judgements()
     cases = referee.cases(judged, number=9, seed=3)
     assert len({case.judgement.claim.id for case in cases}) == len(cases) == 9
     for case in cases:
@@ -126,9 +108,6 @@ def test_the_cases_are_judged_claims_about_one_number_with_their_repeats(judged)
         if case.judgement.verdict != "inconclusive":  # what is decided lies where its verdict says
             assert (case.low < case.values.mean() < case.high) == (case.judgement.verdict == "reproduced")
     assert len({case.judgement.verdict for case in referee.cases(judged, 3, 0)}) == 3
-
-
-def test_a_ruling_is_held_beside_the_rules(judged):
     desk = referee.Referee(referee.cases(judged, number=2))
     due = [case.judgement.verdict for case in desk.cases]
     assert f"{desk.cases[0].text}, repeat by repeat: {desk.cases[0].values[0]:.3g}, " in desk.rounds[0].shown

@@ -26,15 +26,12 @@ def one():
     return desk
 
 
-def test_attacks_get_the_parts_that_are_sent_once_and_one_that_cannot_be_run_is_named(one):
+def test_attacks_get_once_what_is_sent_and_it_is_hidden_where_none_is_above_the_bar(one):
     assert one.redact(["stem"]) == one.redact({"stem"}) == {"search": pytest.approx(1.0)}
     assert one.asked == [{"block", "head"}] and "algebra: it lacks a gradient" in one.sheet.value
     assert one.redact([]) == {"algebra": pytest.approx(1.0), "search": pytest.approx(1.0)}
-
-
-def test_it_is_hidden_where_no_attack_is_above_the_bar_and_shares_are_of_all_numbers(one):
-    assert metrics.ssim(NOISE, PHOTOGRAPH).item() < redaction.RECOGNISED and one.cheapest is None
-    for struck, cheapest in (["stem"], None), (["block"], None), (["stem", "block"], pytest.approx(0.7)):
+    assert metrics.ssim(NOISE, PHOTOGRAPH).item() < redaction.RECOGNISED
+    for struck, cheapest in (["block"], None), (["stem", "block"], pytest.approx(0.7)):
         one.redact(struck)
         assert one.cheapest == cheapest
         assert ("No redaction so far hides it" in one.sheet.value) == (cheapest is None)
