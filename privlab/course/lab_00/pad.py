@@ -44,7 +44,6 @@ CSS = (
     ".privlab-pad textarea{font:10px/12px monospace!important;letter-spacing:2px;white-space:pre;overflow-x:auto}"
     ".privlab-pad svg{max-width:100%;background:#fff;outline:1px solid currentColor;touch-action:none}"
 )
-LABEL = f"The sheet, {CELLS} by {CELLS} cells. The text area beside it has the same drawing as letters."
 
 
 class Pad(Live):
@@ -108,9 +107,10 @@ class Pad(Live):
     def _show(self) -> None:
         cells = [(x, y, ink) for y, row in enumerate(self.cells) for x, ink in enumerate(row) if ink != "."]
         paths = "".join(f'<path fill="{COLOURS[ink]}" d="M{x} {y}h1v1h-1z"/>' for x, y, ink in cells)
+        label = f"The sheet, {CELLS} by {CELLS} cells. The text area beside it has the same drawing as letters."
         stroke, ink = html.escape(STROKE), self.ink.value
         self.sheet.value = (
-            f'<style>{CSS}</style><svg role="img" aria-label="{LABEL}" data-ink="{ink}" data-colour="{COLOURS[ink]}" '
+            f'<style>{CSS}</style><svg role="img" aria-label="{label}" data-ink="{ink}" data-colour="{COLOURS[ink]}" '
             f'viewBox="0 0 {CELLS} {CELLS}" width="{CELLS * PIXELS}" shape-rendering="crispEdges" '
             f'onpointerdown="{stroke}" onpointermove="{stroke}" onpointerup="{html.escape(OVER)}">{paths}</svg>'
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -35,7 +34,7 @@ class Switchboard(Explorer):
         self.ssim = {one: metrics.ssim(image, self.truth).item() for one, image in self.found.items()}
         self.psnr = {one: metrics.psnr(image, self.truth).item() for one, image in self.found.items()}
         self.ranked = sorted(found, key=self.ssim.__getitem__)
-        self.layers = cache(self._layers)
+        self.off = self.layers((0,) * len(switches))
         labels = [f"{name}: {off} → {on}" for name, (off, on) in words.items()]
         ticks, images = dict.fromkeys(labels, (False, True)), thumbs([self.found[one] for one in self.ranked])
         super().__init__(self._setting, ticks, dict.fromkeys(labels, False), images)
@@ -51,7 +50,7 @@ class Switchboard(Explorer):
         """A setting in words."""
         return ", ".join(self.words[name][on] for name, on in zip(self.switches, setting, strict=True))
 
-    def _layers(self, setting: Setting) -> dict[str, list[str]]:
+    def layers(self, setting: Setting) -> dict[str, list[str]]:
         """The stem and the first block of the first stage, in words."""
         changes = {k: v for ways, on in zip(self.switches.values(), setting, strict=True) for k, v in ways[on].items()}
         net = models.morph.build(self.step, width=0.25, depths=(1, 1, 1, 1), **changes)
@@ -59,11 +58,10 @@ class Switchboard(Explorer):
 
     def _setting(self, **ticked: bool) -> HTML:
         setting, place = tuple(map(int, ticked.values())), self.ranked.index(tuple(ticked.values())) + 1
-        off, now = self.layers((0,) * len(setting)), self.layers(setting)
         bars = [
             bar("SSIM", self.ssim[setting], 1.0, f"{self.ssim[setting]:.2f}"),
             f"<p>number {place} of {len(self.ranked)} from the left, where the smallest leak is</p>",
         ]
         score = f"SSIM {self.ssim[setting]:.2f}, {self.psnr[setting]:.1f} dB"
-        parts = stack({name: (off[name], now[name]) for name in PLACES})
+        parts = stack({name: (self.off[name], now) for name, now in self.layers(setting).items()})
         return panel(place, len(self.ranked), self.found[setting], self.truth, score, parts, bars)
