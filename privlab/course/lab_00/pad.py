@@ -11,6 +11,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import ipywidgets
 import numpy as np
@@ -42,14 +43,12 @@ event.preventDefault();
 OVER = "this.closest('.privlab-pad').querySelector('textarea').dispatchEvent(new Event('input', {bubbles: true}))"
 CSS = (
     ".privlab-pad textarea{font:10px/12px monospace!important;letter-spacing:2px;white-space:pre;overflow-x:auto}"
-    ".privlab-pad svg{max-width:100%;background:#fff;outline:1px solid currentColor;touch-action:none}"
+    ".privlab-pad svg{max-width:100%;outline:1px solid currentColor;touch-action:none}"
 )
 
 
 class Pad(Live):
     """A sheet that hands its image to `send` at each click on Send, and shows what this returns, until another image is drawn."""
-
-    photograph: Tensor | None = None  # if one was chosen last
 
     def __init__(self, send: Callable[[Tensor], Any]) -> None:
         """send: of an image (1, 3, 224, 224) in [0, 1]; it returns a picture, or anything else that shows itself."""
@@ -101,19 +100,24 @@ class Pad(Live):
         return f"{pages.shown(self.send(self.image))}<p>In the notebook you draw your own.</p>"
 
     def _drawn(self) -> None:
-        self._take(None, "your drawing")
+        self.photograph: Tensor | None = None
+        self.result.value = ""
         self._show()
 
     def _show(self) -> None:
-        cells = [(x, y, ink) for y, row in enumerate(self.cells) for x, ink in enumerate(row) if ink != "."]
-        paths = "".join(f'<path fill="{COLOURS[ink]}" d="M{x} {y}h1v1h-1z"/>' for x, y, ink in cells)
+        squares = dict.fromkeys(COLOURS, "")  # of each ink
+        for y, row in enumerate(self.cells):
+            for x, ink in enumerate(row):
+                squares[ink] += f"M{x} {y}h1v1h-1z"
+        paths = "".join(f'<path fill="{COLOURS[ink]}" d="{path}"/>' for ink, path in squares.items())
         label = f"The sheet, {CELLS} by {CELLS} cells. The text area beside it has the same drawing as letters."
         stroke, ink = html.escape(STROKE), self.ink.value
         self.sheet.value = (
-            f'<style>{CSS}</style><svg role="img" aria-label="{label}" data-ink="{ink}" data-colour="{COLOURS[ink]}" '
-            f'viewBox="0 0 {CELLS} {CELLS}" width="{CELLS * PIXELS}" shape-rendering="crispEdges" '
+            f'<link rel="stylesheet" href="data:text/css,{quote(CSS)}"><svg role="img" aria-label="{label}" data-ink="{ink}" '
+            f'data-colour="{COLOURS[ink]}" viewBox="0 0 {CELLS} {CELLS}" width="{CELLS * PIXELS}" shape-rendering="crispEdges" '
             f'onpointerdown="{stroke}" onpointermove="{stroke}" onpointerup="{html.escape(OVER)}">{paths}</svg>'
         )
+        self._say(f"Send hands over your {'drawing' if self.photograph is None else 'photograph'}.")
 
     def _chosen(self) -> None:
         """Take the file that was chosen as the image, or say why it cannot be."""
@@ -123,12 +127,8 @@ class Pad(Live):
             square = np.array(ImageOps.fit(upright.convert("RGB"), (SIDE, SIDE)))
         except Exception as error:  # whatever the reader of some format raises
             return self._say(f"{file['name']} cannot be read as an image ({error}); choose a JPEG or a PNG.")
-        self._take(torch.from_numpy(square).permute(2, 0, 1)[None] / 255, f"{file['name']}, cropped to a square")
-
-    def _take(self, photograph: Tensor | None, name: str) -> None:
-        """From now on this is what Send hands over, and nothing has come back of it."""
-        self.photograph, self.result.value = photograph, ""
-        self._say(f"Send hands over {name}.")
+        self.photograph, self.result.value = torch.from_numpy(square).permute(2, 0, 1)[None] / 255, ""
+        self._say(f"Send hands over {file['name']}, cropped to a square.")
 
     def _say(self, words: str) -> None:
         self.says.value = f'<div role="status">{html.escape(words)}</div>'
