@@ -37,9 +37,8 @@ class Desk(Live):
         self.words, self.sheet = ipywidgets.HTML(), ipywidgets.HTML()
         self.budget = ipywidgets.ToggleButtons(options=BUDGETS, description="budget")
         look = {"indent": False, "layout": {"width": "15em", "max_width": "96%"}}
-        self.boxes = {
-            name: ipywidgets.Checkbox(description=f"{name}, {_percent(self.share([name]))}", **look) for name in parts
-        }
+        shares = {name: f"{name}, {_percent(self.share([name]))}" for name in parts}
+        self.boxes = {name: ipywidgets.Checkbox(description=words, **look) for name, words in shares.items()}
         for control in (self.budget, *self.boxes.values()):
             control.observe(lambda _: self._count(), "value")
         self.send = button("Send the rest", "All attacks are run on what is sent", self._send)
@@ -51,11 +50,6 @@ class Desk(Live):
 
     def __repr__(self) -> str:
         return f"An update of {len(self.parts)} parts to strike out; it needs a running kernel."
-
-    @property
-    def struck(self) -> frozenset[str]:
-        """The parts whose boxes are ticked."""
-        return frozenset(name for name, box in self.boxes.items() if box.value)
 
     def share(self, struck: Collection[str]) -> float:
         """What part of all numbers of the update these parts have, from 0 to 1."""
@@ -70,8 +64,9 @@ class Desk(Live):
             images = self.tries[key] = {name: image.cpu() for name, image in made.items() if image is not None}
             self.ssim[key] = {name: metrics.ssim(image, self.photograph).item() for name, image in images.items()}
             self._count()
-        least = self.cheapest
-        best = "No redaction so far hides it." if least is None else f"The smallest that hides it: {_percent(least)}."
+        best = "No redaction so far hides it."
+        if self.cheapest is not None:
+            best = f"The smallest that hides it: {_percent(self.cheapest)}."
         told = sheet.paragraph(f"<b>Redactions sent: {len(self.tries)}.</b> {best}", status=True)
         self.sheet.value = told + "".join(map(self._row, reversed(self.tries)))
         return self.ssim[key]
@@ -91,14 +86,17 @@ class Desk(Live):
         note = "These were sent. In the notebook you strike out what you like, within a budget."
         return turned([menu], lambda at: self._row(sent[at]), note)
 
+    def _struck(self) -> frozenset[str]:
+        return frozenset(name for name, box in self.boxes.items() if box.value)
+
     def _send(self) -> None:
-        self.redact(self.struck)
+        self.redact(self._struck())
 
     def _count(self) -> None:
-        share, budget = self.share(self.struck), self.budget.value
-        self.send.disabled = over = share > budget or len(self.struck) == len(self.parts)
+        struck, budget = self._struck(), self.budget.value
+        self.send.disabled = over = self.share(struck) > budget or len(struck) == len(self.parts)
         more = "That is too much: untick a part." if over else "The rest is sent."
-        told = f"You strike out {_percent(share)} of all numbers. Your budget is {budget:.0%}. {more}"
+        told = f"You strike out {_percent(self.share(struck))} of all numbers. Your budget is {budget:.0%}. {more}"
         self.words.value = sheet.paragraph(told, status=True)
 
     def _named(self, struck: Collection[str]) -> str:
