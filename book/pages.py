@@ -7,7 +7,6 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from privlab.notebook.pages import smaller
 from privlab.runner import catalogue, launch_buttons, pairing, static_pages
 
 _FOLD = re.compile(r"(<details><summary>.*?</summary>)(.*?)(</details>)", re.DOTALL)
@@ -59,14 +58,13 @@ def _fold(cell: NotebookNode, tag: str, what: str) -> None:
 
 
 def _for_a_page(notebook: NotebookNode, root: str) -> None:
-    """Pictures become WebP, where that is shorter; a page that a table of verdicts names gets a link.  root: of the book, from here."""
+    """A page that a table of verdicts names gets a link.  root: of the book, from here."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for cell in cells:
         cell.outputs = [output for output in cell.outputs if not _FETCHED.fullmatch(output.get("text", ""))]
     for output in (output for cell in cells for output in cell.outputs):
         if "text/html" in (data := output.get("data", {})):
-            linked = _PAGE.sub(rf'<a href="{root}\1"><code>\1</code></a>', data["text/html"])
-            data["text/html"] = smaller(linked)
+            data["text/html"] = _PAGE.sub(rf'<a href="{root}\1"><code>\1</code></a>', data["text/html"])
 
 
 def _head(first: NotebookNode, lab: catalogue.Lab, place: launch_buttons.Repository | None) -> list[NotebookNode]:

@@ -143,7 +143,7 @@ def loss_of(architecture):  # of its first model, for every picture
 losses, members = loss_of("Swin")
 groups = {"members": losses[members], "non-members": losses[~members]}
 says = ", ".join(f"{name} {each.median():.2f}" for name, each in groups.items())
-plots.histogram(groups, xlabel="loss", log=True, alt=f"Losses; medians: {says}.")
+plots.histogram(groups, xlabel="loss", alt=f"Losses; medians: {says}.")
 
 # %%
 above = (losses[~members] > losses[members].median()).double().mean()

@@ -108,7 +108,8 @@ def turn(**eigenfaces):
     first = [f"person {k}: {sure[k]:.0%}" for k in sure.topk(3).indices.tolist()]
     wanted = f"person 0: {sure[0]:.1%}"
     return plots.images(
-        {"your face": plots.smooth(face)},
+        {"your face": face},
+        smooth=True,
         alt=f"A face with weights {[*eigenfaces.values()]}. The victim: {wanted}.",
         captions={"your face": [f"{wanted}. First three: {', '.join(first)}"]},
     )
@@ -171,13 +172,12 @@ named = {k: int(here.judge.score(frames[k], people).top1.sum()) for k in shown}
 
 
 def film(steps):
-    faces = {"": plots.smooth(frames[steps], 96)}
     line = (
         f"The victim is {sure[steps].mean():.0f}% sure on average, at worst "
         f"{sure[steps].min():.0f}%; the judge names {named[steps]} of {len(people)}."
     )
     alt = f"Six faces after {steps} steps."
-    return plots.images(faces, alt=alt), widgets.Sentence(line)
+    return plots.images({"": frames[steps]}, alt, smooth=True), widgets.Sentence(line)
 
 
 display(
@@ -273,7 +273,8 @@ guess_noise
 door, judge = target(here.normalise(after)).softmax(1)[0], here.judge.model(after)[0]
 said = f"the victim: person 3, {door[3]:.0%}; the judge: person {judge.argmax()}"
 noise = plots.images(
-    {"noise, before and after": plots.smooth(torch.cat([before, after]))},
+    {"noise, before and after": torch.cat([before, after])},
+    smooth=True,
     alt=f"Two pictures of noise that look alike. The second: {said}.",
     captions={"noise, before and after": ["", said]},
 )

@@ -242,8 +242,8 @@ def both(of, names):
 points = both(kept, ours) | both(lab_11, others)
 
 # %% [markdown]
-# Large marks are means, small ones are repeats. The dashed line is the Pareto front of the means. The cards behind *no defence* and *RoLSS* come from your own
-# run. Point at their marks, or go there with the tab key.
+# Large marks are means, small ones are repeats. The dashed line is the Pareto front of the means. Below the plane *no defence* and *RoLSS* unfold
+# to what your own run found.
 
 # %%
 size = experiments.find(NAME).size(mine.size)

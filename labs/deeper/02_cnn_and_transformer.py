@@ -81,7 +81,7 @@ text(
 # %% [markdown]
 # ## The curves of your networks
 #
-# Every network is the victim once. The lines are means, and the bands go from the lowest to the highest.
+# Every network is the victim once. Each thin line is a victim.
 
 # %%
 warnings.filterwarnings("ignore", "fpr=")  # few non-members; the interval says so
@@ -102,8 +102,8 @@ def curves_of(a):
 
 
 # %%
-for a in names:  # a figure for each: four bands would lie over each other
-    alt = f"ROC of two attacks on the {a}, logarithmic, mean and range over victims."
+for a in names:  # a figure for each: four bundles would lie over each other
+    alt = f"ROC of two attacks on the {a}, logarithmic, a line for each victim."
     display(plots.roc(curves_of(a), alt=alt))
 
 # %% [markdown] tags=["printed"]

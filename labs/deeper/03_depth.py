@@ -31,7 +31,10 @@ from privlab.experiments import attribute_inference as measured
 from privlab.experiments.shadow_fleets import FAMILIES
 from privlab.models import representations
 from privlab.notebook import plots, text, widgets
-from privlab.notebook.plots import distributions
+
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 # %% tags=["parameters"]
 profile = "class"
@@ -132,19 +135,21 @@ text(
 # %%
 places = ("early", "middle", "late", "the representation")
 rows = game.parts.shadow_test[:400]
+plane = make_pipeline(StandardScaler(), PCA(2))
 
 
 def cloud(dots, name, what):
     values, column = game.photos.values[name], game.photos[name][rows]
     groups = {value: dots[column == n] for n, value in enumerate(values)}
-    return plots.cloud(groups, alt=f"{what}: dots coloured by {name}.")
+    alt = f"{what}: dots coloured by {name}."
+    return plots.scatter(groups, xlabel="", ylabel="", alt=alt)
 
 
 def look(architecture, layer, probe):
     at = round(places.index(layer) / 3 * (len(layers[architecture]) - 1))
     features = read[architecture][layers[architecture][at]]
     score = game.probed(features, probe)
-    dots = distributions.flat(features[rows])
+    dots = plane.fit_transform(features[rows])
     what = f"{architecture}, {layers[architecture][at]}"
     line = f"{what}, {features.shape[1]} features, {probe} probe: {score}"
     return (

@@ -127,7 +127,8 @@ scores = [here.judge.score(one.images, one.targets) for one in found]
 rows = dict(zip(("branched", "folded"), found, strict=True))
 six = min(6, here.people)
 plots.images(
-    {name: plots.smooth(one.images[one.places(six)], 96) for name, one in rows.items()},
+    {name: one.images[one.places(six)] for name, one in rows.items()},
+    smooth=True,
     alt=(
         "Six faces out of the branched RepVGG, and below them six out of the folded"
         " one."

@@ -65,7 +65,7 @@ class Report:
         for section in self.sections:
             lines += [_tag(f"h{level + 1}", section.title), *(_tag("p", line) for line in section.before)]
             lines += [_table(section)] if section.rows else []
-            lines += [picture.tag() for picture in section.pictures()]
+            lines += [picture.html for picture in section.pictures()]
             lines += [_tag("p", line) for line in section.after]
         return "\n".join(lines)
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from privlab.notebook.plots.picture import Drawing
+from privlab.notebook.plots.picture import Picture
 
 COURSE = Path(__file__).parents[1] / "course"
 STYLE = "display:block;width:100%;max-width:480px;height:auto;margin:.6em 0;font-family:inherit"
 
 
-def show(name: str) -> Drawing:
+def show(name: str) -> Picture:
     """A drawing by the lab that it lies with and its name, such as "04.search_loop".  Raises ValueError for one that is not there."""
     lab, _, stem = name.partition(".")
     file = COURSE / f"lab_{lab}" / f"{stem}.svg"
@@ -25,4 +25,4 @@ def show(name: str) -> Drawing:
         raise ValueError(f"name={name!r} is no drawing; try one of {', '.join(there)}")
     svg = file.read_text(encoding="utf-8")
     description = ET.fromstring(svg).findtext("{http://www.w3.org/2000/svg}desc")
-    return Drawing(svg.replace("<svg ", f'<svg style="{STYLE}" ', 1), str(description))
+    return Picture(svg.replace("<svg ", f'<svg style="{STYLE}" ', 1), str(description))

@@ -92,7 +92,7 @@ class Explorer(Live):
 
     def _frame(self, setting: Setting) -> str:
         try:
-            return pages.smaller("".join(map(pages.shown, self.at(setting))))
+            return "".join(map(pages.shown, self.at(setting)))
         except Exception as error:
             at = ", ".join(f"{name}={value!r}" for name, value in self._values(setting).items())
             raise RuntimeError(f"an explorer at {at}: {type(error).__name__}: {error}") from error

@@ -16,8 +16,6 @@ import ipywidgets
 from IPython.display import display
 from ipywidgets.widgets import widget as registry
 
-from privlab.notebook import pages
-
 WRAP = {"flex_flow": "row wrap"}  # layout of a row that a narrow page breaks
 ROOM = 850_000  # characters of HTML for all widgets of a lab: a megabyte a page, with what else is in it
 
@@ -49,7 +47,7 @@ def leave_pages(seconds: float) -> None:
     left, room = seconds * sum(one.settings > 0 for one in live), ROOM
     for done, one in enumerate(sorted(live, key=lambda one: one.settings)):
         began, waiting = time.thread_time(), len(live) - done
-        html = pages.smaller(one.page(left / waiting, room // waiting))
+        html = one.page(left / waiting, room // waiting)
         left, room = left - (time.thread_time() - began), room - len(html)
         display({**one._repr_mimebundle_(), "text/html": html}, raw=True, display_id=one.model_id, update=True)
 

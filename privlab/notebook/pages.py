@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 import itertools
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from IPython import get_ipython
-from PIL import Image
 
-SMALL = 96  # pixels: a picture of which both sides are shorter is enlarged on the page, and keeps every pixel
-BUSY = 0.25  # bytes of PNG to a pixel: a chart has a tenth, a photograph one or more
 PLAIN = "margin:0;text-align:left;color:inherit"  # themes centre figures and grey their captions
 ROW = 'style="display:flex;flex-wrap:wrap;align-items:center;gap:.1em .8em;margin:.3em 0"'
 
@@ -112,18 +106,3 @@ def shown(thing: Any) -> str:
 
         return str(markdown2html(bundle["text/markdown"]))
     return f"<pre>{html.escape(bundle['text/plain'])}</pre>"
-
-
-def smaller(text: str) -> str:
-    """HTML whose PNGs are WebP, where that is shorter: it takes a third of the room."""
-    png = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
-    return png.sub(lambda found: min(found[0], _webp(found[1]), key=len), text)
-
-
-def _webp(png: str) -> str:
-    """A PNG in base64 as the address of a WebP: charts and small pictures keep every pixel, large photographs do not."""
-    data, file = base64.b64decode(png), io.BytesIO()
-    image = Image.open(io.BytesIO(data))
-    photograph = max(image.size) > SMALL and len(data) > BUSY * image.width * image.height
-    image.save(file, "WEBP", lossless=not photograph, quality=85, method=3)
-    return f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,4 +1,4 @@
-"""The sheet of a game, as HTML: paragraphs, and images with words below them, in rows that a narrow page breaks."""
+"""Pieces of HTML: paragraphs, and images with words below them, in rows that a narrow page breaks."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import html
 import io
 from collections.abc import Iterable
 
-import torch
 from PIL import Image
 from torch import Tensor
+from torch.nn.functional import pad
 
-from privlab.notebook import plots
-from privlab.notebook.plots.image_grids import pixels
+from privlab.notebook.plots.picture import img
 
-WIDTH, LARGEST = 560, 256  # CSS pixels that images side by side, and one of them, may take
 SIDE = 112  # CSS pixels of an image: three beside each other fit on a telephone
+SMALL = 96  # pixels: lower images are sent with every pixel, higher ones as photographs are
 PLAIN = "line-height:1.5;margin:.2em 0 .4em;max-width:45em"
 FIXED = f";width:{SIDE}px;overflow-wrap:anywhere"  # of a figure that is as wide as its image
+SMOOTH = ";display:block;margin:0"
+SQUARES = f"{SMOOTH};image-rendering:pixelated"  # of an image whose pixels are to be seen
 
 
 def paragraph(words: str, status: bool = False) -> str:
@@ -25,27 +26,34 @@ def paragraph(words: str, status: bool = False) -> str:
     return f'<p{role} style="{PLAIN}">{words}</p>'
 
 
-def figure(picture: str, words: str, style: str = "") -> str:
+def figure(tag: str, words: str, style: str = "") -> str:
     """A picture's tag with words below, both HTML.  style: more CSS, starting with a semicolon."""
-    return f'<figure style="margin:0{style}">{picture}<figcaption style="color:inherit">{words}</figcaption></figure>'
+    return f'<figure style="margin:0{style}">{tag}<figcaption style="color:inherit">{words}</figcaption></figure>'
+
+
+def picture(batch: Tensor, alt: str, width: int, style: str = SMOOTH) -> str:
+    """Images side by side, a white pixel between, as a tag so many CSS pixels wide. The browser enlarges them, smoothly or as SQUARES.
+
+    batch: (n, 1 or 3, height, width), shown clamped to [0, 1].  Raises ValueError for another shape, or NaN.
+    """
+    if batch.ndim != 4 or batch.isnan().any():
+        what = "NaN among the pixels" if batch.ndim == 4 else f"shape {tuple(batch.shape)}"
+        raise ValueError(f"images: got {what}; give (batch, 1 or 3, height, width), black at 0 and white at 1")
+    framed = pad(
+        (batch.detach().float().cpu().clamp(0, 1) * 255).round().byte().expand(-1, 3, -1, -1), (0, 1), value=255
+    )
+    joined = Image.fromarray(framed.permute(2, 0, 3, 1).flatten(1, 2)[:, :-1].numpy())
+    file = io.BytesIO()
+    joined.save(file, "WEBP", lossless=joined.height <= SMALL, quality=85)
+    room = f";aspect-ratio:{joined.width}/{joined.height}"  # it keeps its place while the browser decodes it
+    return img(file, alt, width, room + style)
 
 
 def named(image: Tensor, name: str) -> str:
     """An image, (1, channels, height, width) in [0, 1], with its name below."""
-    return figure(plots.face(image[0].cpu(), f"{name}.", SIDE).tag(";display:block"), html.escape(name), FIXED)
+    return figure(picture(image, f"{name}.", SIDE), html.escape(name), FIXED)
 
 
 def row(figures: Iterable[str], gap: int = 8) -> str:
     """Figures beside each other, so many CSS pixels apart."""
     return f'<div style="display:flex;flex-wrap:wrap;gap:{gap}px">{"".join(figures)}</div>'
-
-
-def strip(batch: Tensor, alt: str) -> plots.Picture:
-    """A batch (n, 1 or 3, height, width) in [0, 1] side by side, a white pixel between, in its own size: the browser enlarges it."""
-    gap = torch.ones_like(batch[0, :, :, :1])
-    joined = torch.cat([part for image in batch for part in (gap, image)][1:], 2)
-    side, native = min(LARGEST, WIDTH // len(batch)), batch.shape[3]
-    factor = side // native or side / native  # whole, unless the image has to shrink
-    file = io.BytesIO()
-    Image.fromarray(pixels(joined[None])[0]).save(file, "PNG", optimize=True)
-    return plots.Picture(file.getvalue(), alt, round(joined.shape[2] * factor))

@@ -57,12 +57,9 @@ class Verdicts:
     def __repr__(self) -> str:
         report, lines = ledger.report, [self.title]
         for j in self.judgements:
-            lines += [
-                f"  {report.verdict(j).upper()}: {j.claim.statement}",
-                f"    {j.claim.where}: {report.printed(j.claim)}",
-            ]
-            lines += [f"    here: {report.ours(j)}", *(f"    {text}" for text in report.reasons(j))]
-            lines += [f"    more: {ledger.papers.page(j.claim.id)} in the book"]
+            why = [*report.reasons(j), f"more: {ledger.papers.page(j.claim.id)} in the book"]
+            lines += [f"  {report.verdict(j).upper()}: {j.claim.statement}", f"    {_source(j)}"]
+            lines += [f"    {text}" for text in (f"here: {report.ours(j)}", *why)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -90,23 +87,23 @@ def _table(judgements: Sequence[Judgement], caption: str = "") -> str:
 
 
 def _row(j: Judgement) -> str:
-    c, report = j.claim, ledger.report
+    report = ledger.report
     told, _, scope = report.verdict(j).partition(", ")
-    source = (
-        f"the paper ({c.where}): {plain(report.printed(c))}"
-        if c.paper != "privlab" or c.numbers
-        else "a claim of this book"
-    )
-    why = [*map(escape, report.reasons(j)), f"compared: <code>{escape(c.compare)}</code>"]
-    why += [escape(f"all of it: {report.ours(j)}")] if j.ours else []
-    why += [f"more: <code>{escape(ledger.papers.page(c.id))}</code> in the book"]
+    why = [*map(escape, report.reasons(j)), f"compared: <code>{escape(j.claim.compare)}</code>"]
+    why += [escape(f"all of it: {report.ours(j)}"), f"more: <code>{ledger.papers.page(j.claim.id)}</code> in the book"]
     return (
         f'<tr style="border-top:1px solid #9996"><td style="{CELL};border-left:.5em solid {report.EDGES[j.verdict]}">'
         f"<strong>{report.ICONS[j.verdict]}\u00a0{told}</strong>{f'<br><small>{scope}</small>' if scope else ''}</td>"
-        f'<th scope="row" style="{CELL};font-weight:normal">{escape(c.statement)}<br>'
-        f"<small>{escape(source)}<br>{escape(f'here: {_compared(j)}')}</small>"
+        f'<th scope="row" style="{CELL};font-weight:normal">{escape(j.claim.statement)}<br>'
+        f"<small>{escape(_source(j))}<br>{escape(f'here: {_compared(j)}')}</small>"
         f"<details><summary><small>why</small></summary><small>{'<br>'.join(why)}</small></details></th></tr>"
     )
+
+
+def _source(j: Judgement) -> str:
+    if j.claim.paper == "privlab" and not j.claim.numbers:
+        return "a claim of this book"
+    return f"the paper ({j.claim.where}): {plain(ledger.report.printed(j.claim))}"
 
 
 def _compared(judgement: Judgement) -> str:

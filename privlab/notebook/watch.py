@@ -11,7 +11,6 @@ import html
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import ipywidgets
@@ -30,6 +29,7 @@ from privlab.notebook.plots.picture import COLOURS
 BAR = 0.5  # SSIM above which an image counts as recognised
 REST = 0.05  # seconds between two frames, for the eye and for whatever else the kernel has to do
 TURN = 0.001  # seconds after each state; a click takes several turns of the loop to get through, so 0 would be late
+WIDTH, LARGEST = 560, 256  # CSS pixels that the images of a single search, and one of them, may take
 SIDE = 130  # CSS pixels of an image in a race: five stand in a notebook's column, two on a telephone
 KEPT, FRAMES, COLUMNS = 60, 13, 5  # frames of a way that are kept, that a page has room for, and of a picture
 LANE = ";margin:0 14px 12px 0;text-align:left;line-height:1.45;color:inherit;max-width:100%"
@@ -220,13 +220,11 @@ class Watch(Live):
         return f'<div style="display:flex;flex-wrap:wrap">{"".join(figures)}</div>'
 
     def _figure(self, images: Tensor, name: str, words: str, alt: str, below: str = "") -> str:
-        """Images side by side, as squares of pixels. It keeps its room while the browser decodes the next frame."""
-        picture = sheet.strip(images, f"{alt}: {words}.")
-        picture = replace(picture, width=SIDE) if len(self.ways) > 1 else picture
-        count, _, high, wide = images.shape
-        look = f";display:block;aspect-ratio:{count * (wide + 1) - 1}/{high};image-rendering:pixelated"
+        """Images side by side, as squares of pixels."""
+        width = SIDE if len(self.ways) > 1 else min(LARGEST * len(images), WIDTH)
+        picture = sheet.picture(images, f"{alt}: {words}.", width, sheet.SQUARES)
         caption = f"<strong>{html.escape(name)}</strong><br>{words.replace(', ', '<br>')}"
-        return sheet.figure(picture.tag(look) + below, caption, f"{LANE};width:{picture.width}px")
+        return sheet.figure(picture + below, caption, f"{LANE};width:{width}px")
 
 
 def _some(way: Sequence[Frame], count: int) -> list[Frame]:

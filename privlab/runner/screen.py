@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from privlab.runner import canaries
 Results = Mapping[str, Mapping[str, Any]]
 SHOWN = 8  # of what moved; the page has all
 PICTURES = 4  # of each lab
-_PICTURE = re.compile(r"<img\b[^>]*\bsrc=[\"']data:image/[^>]*>")
 _HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>privlab</title><style>
 body{font:16px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}img{max-width:48%;height:auto}
 table{border-collapse:collapse;margin:1rem 0}td,th{padding:.3rem .6rem;border-bottom:1px solid #ccc;text-align:left;vertical-align:top}
@@ -78,4 +76,4 @@ def _pictures(notebook: Path) -> list[str]:
     cells = nbformat.read(notebook, as_version=4).cells if notebook.exists() else []
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     shown = ["".join(output.get("data", {}).get("text/html", "")) for output in outputs]
-    return [picture for page in shown for picture in _PICTURE.findall(page)][:PICTURES]
+    return [page for page in shown if page.startswith(("<img", '<div role="img"'))][:PICTURES]

@@ -406,9 +406,9 @@ def test_the_page_stands_alone_and_every_picture_is_described(which, request, tm
     assert not {"script", "link", "iframe", "object"} & set(page.names)
     assert "@import" not in text and "url(" not in text
     pointed = [value for _, has in page.tags for key, value in has.items() if key in ("src", "href", "srcset", "data")]
-    assert pointed and all(value.startswith("data:image/png;base64,") for value in pointed)
-    assert all(image.get("alt", "").strip() for image in page.all("img"))
-    assert len(page.all("img")) == (1 if which == "of_resnet" else 2) and page.names.count("h1") == 1
+    assert pointed and all(value.startswith("data:image/webp;base64,") for value in pointed)
+    described = [has["aria-label"].strip() for _, has in page.tags if has.get("role") == "img"]
+    assert all(described) and len(described) == (1 if which == "of_resnet" else 2) and page.names.count("h1") == 1
     assert page.all("html")[-1]["lang"] == "en"
     assert f"<h3>What a gradient of {found.model['name']}" in found._repr_html_()
 

@@ -42,7 +42,7 @@ return faults;
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_words_have_room(reader, tmp_path, width):
-    drawn = "".join(f'<div id="{name}">{drawings.show(name).tag()}</div>' for name in DRAWN)
+    drawn = "".join(f'<div id="{name}">{drawings.show(name).html}</div>' for name in DRAWN)
     (tmp_path / "page.html").write_text(PAGE.format(drawn), encoding="utf-8")
     reader.resize(width)
     reader.driver.get((tmp_path / "page.html").as_uri())

@@ -50,12 +50,12 @@ def choose(made, name, content):
 def test_it_begins_with_a_drawing_and_sends_nothing_unasked(made, sent):
     assert sent == [] and not made.result.value
     press(made, "Send")
-    assert len(sent) == 1 and sent[0].equal(made.image) and 'alt="Image 1."' in made.result.value
+    assert len(sent) == 1 and sent[0].equal(made.image) and 'aria-label="Image 1."' in made.result.value
     made.text.value += "k"
     assert not made.result.value  # of another drawing
     assert made.image.shape == (1, 3, 224, 224) and made.image.min() >= 0 and made.image.max() <= 1
     assert set("".join(made.cells)) == {"b", "y", "k", "r", "g"}
-    assert 'alt="Image 2."' in made.page(5, 10**6)
+    assert 'aria-label="Image 2."' in made.page(5, 10**6)
 
 
 def test_a_letter_is_the_ink_of_a_cell_and_what_is_none_or_too_much_does_no_harm(made):

@@ -15,7 +15,7 @@ ALL = sorted(f"{path.parent.name[4:]}.{path.stem}" for path in drawings.COURSE.g
 @pytest.mark.parametrize("name", ALL)
 def test_a_drawing_describes_itself_and_can_be_read_on_any_ground(name):
     drawing = drawings.show(name)
-    root = ET.fromstring(drawing.tag())
+    root = ET.fromstring(drawing.html)
     assert root.get("role") == "img" and root.findtext(f"{SVG}title") and root.findtext(f"{SVG}desc") == repr(drawing)
     assert len(drawing.alt.split()) > 15 and root.get("viewBox").startswith("-2 -2 384 ")
     painted = {element.get(kind) for element in root.iter() for kind in ("fill", "stroke")}
@@ -30,5 +30,5 @@ def test_a_drawing_that_is_not_there_is_named():
 
 
 def test_the_verdicts_are_those_of_the_ledger():
-    words = {element.text for element in ET.fromstring(drawings.show("14.verdict").tag()).iter(f"{SVG}text")}
+    words = {element.text for element in ET.fromstring(drawings.show("14.verdict").html).iter(f"{SVG}text")}
     assert {*judging.VERDICTS} <= words

@@ -4,10 +4,9 @@ import json
 import time
 
 import pytest
-import torch
 from markup import Page
 
-from privlab.notebook import live, pages, plots, widgets
+from privlab.notebook import live, pages, widgets
 
 pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
 WORDS, NUMBERS = ("a", "b", "c"), tuple(range(9))
@@ -102,14 +101,6 @@ def test_a_page_touches_nothing_beyond_its_figure_and_words_stay_words():
     assert not Page(page).all("b") and "a note" in page
     (script,) = (one["oninput"] for _, one in Page(page).tags if "oninput" in one)
     assert "document" not in script and "//" not in page  # nor fetches
-
-
-def test_pictures_become_smaller_and_keep_their_words():
-    noise = torch.rand(3, 200, 200, generator=torch.Generator().manual_seed(0))
-    line = plots.lines({"a": ([1, 2], [1, 2])}, xlabel="x", ylabel="y", alt="A line.")
-    for picture in (line, plots.face(noise, "Noise.")):
-        found = pages.smaller(picture.tag())
-        assert len(found) < 0.7 * len(picture.tag()) and picture.alt in found and "image/webp" in found
 
 
 def test_a_thing_is_shown_as_the_notebook_shows_it():

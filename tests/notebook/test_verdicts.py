@@ -116,7 +116,7 @@ def test_it_reads_in_a_terminal():
     assert repr(Verdicts("The title", [THREE])).splitlines() == [
         "The title",
         "  NOT REPRODUCED, A STAND-IN: Statement of koh2024.three.",
-        "    Table 1: psnr[a] = 36.24 ± 5.21 dB; psnr[b] = 40 dB; these contradict the claim",
+        "    the paper (Table 1): PSNR (a) = 36.24 ± 5.21 dB; PSNR (b) = 40 dB; these contradict the claim",
         "    here: psnr[a] = 40 ± 1.5 (n=4); psnr[b] = 20 (n=1)",
         "    reason for not reproduced",
         "    class: small networks",

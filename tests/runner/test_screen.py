@@ -18,7 +18,7 @@ TAG = '<img src="data:image/png;base64,{}" alt="dots &amp; lines" style="width:7
 def test_the_screen_and_the_page_have_labs_verdicts_pictures_and_what_moved(tmp_path, monkeypatch):
     moves = [f"canary: psnr[a_{i}], 1 before, 2 now" for i in range(12)]
     monkeypatch.setattr(canaries, "moves", lambda out: (40, moves))
-    shown = [new_output("display_data", {"text/html": f"<div>{TAG.format(f'p{i}')}</div>"}) for i in range(6)]
+    shown = [new_output("display_data", {"text/html": TAG.format(f"p{i}")}) for i in range(6)]
     nbformat.write(new_notebook(cells=[new_code_cell("", outputs=shown)]), tmp_path / "05_april.ipynb")
     lines = screen.finish(tmp_path, RESULTS).splitlines()
     assert lines[0].split() == ["status", "seconds", "peak", "GB"]

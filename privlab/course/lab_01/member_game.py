@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from privlab.notebook import plots, sheet
+from privlab.notebook import sheet
 from privlab.notebook.game import Game, Round
 
 ROUNDS, FIRST = 20, 3  # at most; and classes of which the victim's confidence is shown, beside the right one
@@ -42,9 +42,9 @@ class MemberGame(Game):
             below = "You see the picture alone."
             if number > half:
                 below = f"The victim's confidences:{_bars(logits[at].double().softmax(0), label, classes)}"
-            picture = plots.face(pictures[at], f"Round {number}: a photograph, {classes[label]}.", 160)
+            picture = sheet.picture(pictures[at][None], f"Round {number}: a photograph, {classes[label]}.", 160)
             words = sheet.paragraph(f"Its class: <b>{html.escape(classes[label])}</b>. {below}")
-            rounds.append(Round(picture.tag(";display:block") + words, bool(members[at]), told))
+            rounds.append(Round(picture + words, bool(members[at]), told))
         super().__init__(rounds, WORDS, "Was the victim trained on it?")
 
     @property

@@ -51,4 +51,4 @@ class LineUp(Game):
             "photograph": [f"judge: {'right' if yes else 'wrong'}" for yes in self.judge[self.people]],
         }
         alt = f"What was found of {len(self.people)} people, and a photograph of each. {self.score}"
-        return plots.images({row: plots.smooth(faces[row][self.people]) for row in faces}, alt, words).tag()
+        return plots.images({row: of[self.people] for row, of in faces.items()}, alt, words, smooth=True).html

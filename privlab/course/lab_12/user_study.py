@@ -222,7 +222,7 @@ class Board(Live):
         """Read the folder, and draw again. A damaged file is left out, and a line says so."""
         found, left_out = games(self.study, self.folder)
         self.games = [game for game in found if game.over]
-        self.chart.value = self._histogram().tag()
+        self.chart.value = self._histogram().html
         told = summary(self.games) if self.games else "Nobody has finished a game yet."
         lines = [told, *(f"left out: {line}" for line in left_out)]
         self.words.value = "".join(sheet.paragraph(html.escape(line)) for line in lines)
@@ -253,9 +253,7 @@ class Board(Live):
 
 def _face(one: Tensor, alt: str, style: str = "") -> str:
     """A picture, smooth: of squares a reader would see the edges, not the face."""
-    return plots.face(one, alt, SIDE).tag(
-        f";aspect-ratio:{one.shape[2]}/{one.shape[1]};{style}"
-    )  # room before it is there
+    return sheet.picture(one[None], alt, SIDE, f";{style}")
 
 
 def _preferred() -> float:

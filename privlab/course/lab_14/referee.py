@@ -86,7 +86,7 @@ class Referee(Game):
         dots = plots.dots({f"{len(case.values)} repeats": case.values}, xlabel=case.text, xthresholds=bars, alt=alt)
         return (
             f"<p><b>Claim {number} of {len(self.cases)}.</b> {html.escape(case.judgement.claim.statement)}</p>"
-            f"<p>The claim wants the mean of <code>{html.escape(case.text)}</code> {case.wants}.</p>{dots.tag()}"
+            f"<p>The claim wants the mean of <code>{html.escape(case.text)}</code> {case.wants}.</p>{dots.html}"
         )
 
     @property

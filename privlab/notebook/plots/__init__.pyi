@@ -1,19 +1,16 @@
 from .architecture_drawing import morph_block
-from .charts import dots, heat, lines, scatter, spectrum
-from .distributions import cloud, confusion, histogram, roc
+from .charts import dots, heat, lines, scatter, spectrum, tradeoff_chart
+from .distributions import confusion, histogram, roc
 from .evidence_charts import evidence, evidence_lines, published
-from .image_grids import face, images, side_by_side, smooth, tiles
+from .image_grids import images, side_by_side, tiles
 from .picture import Picture
-from .tradeoff import tradeoff_chart
 
 __all__ = [
     "Picture",
-    "cloud",
     "confusion",
     "dots",
     "evidence",
     "evidence_lines",
-    "face",
     "heat",
     "histogram",
     "images",
@@ -23,7 +20,6 @@ __all__ = [
     "roc",
     "scatter",
     "side_by_side",
-    "smooth",
     "spectrum",
     "tiles",
     "tradeoff_chart",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import lru_cache
 
 import torch
 
 from privlab import models
-from privlab.notebook.plots.picture import COLOURS, Drawing
+from privlab.notebook.plots.picture import COLOURS, Picture
 
 # Light, so that black letters read well on them, in a dark theme as in a light one; told apart by their text.
 FACES = {"convolution": "#cfe3f3", "norm": "#e4e4e4", "activation": "#fbd9b0", "other": "#ffffff"}
@@ -36,15 +35,10 @@ def marks(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[
     """
     old, new = ["gone"] * len(before), ["new"] * len(after)
     for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if tag == "equal":
-            old[a:b], new[c:d] = [""] * (b - a), [""] * (d - c)
-        elif tag == "replace":
-            rest = list(range(c, d))
-            for i in range(a, b):
-                match = next((j for j in rest if kind(after[j]) == kind(before[i])), None)
-                if match is not None:
-                    old[i] = new[match] = "changed"
-                    rest = [j for j in rest if j > match]
+        kinds = [[kind(layer) for layer in layers] for layers in (before[a:b], after[c:d])]
+        for at, place, count in SequenceMatcher(None, *kinds, autojunk=False).get_matching_blocks():
+            word = [""] * count if tag == "equal" else ["changed"] * count
+            old[a + at : a + at + count] = new[c + place : c + place + count] = word
     return old, new
 
 
@@ -53,16 +47,15 @@ def stack(parts: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> str:
 
     parts: what it is a stack of, such as "the stem" -> the layers it is compared with, and the layers, as `models.morph.outline` says them.
     """
-    shown = []
+    shown = ""
     for name, (old, new) in parts.items():
         gone, mark = marks(old, new)
         lost = ", ".join(layer for layer, word in zip(old, gone, strict=True) if word == "gone")
-        below = f'<p style="margin:.2em 0">gone: {html.escape(lost)}</p>' if lost else ""
-        shown.append(f'<p style="margin:.2em 0">{html.escape(name)}</p>{_boxes(new, mark)}{below}')
-    return f'<div style="{WIDE}">{"".join(shown)}</div>'
+        shown += f"{html.escape(name)}{_boxes(new, mark)}" + f"<div>gone: {html.escape(lost)}</div>" * bool(lost)
+    return f'<div style="{WIDE}">{shown}</div>'
 
 
-def morph_block(step: int, before: int | None = None) -> Drawing:
+def morph_block(step: int, before: int | None = None) -> Picture:
     """The block that a step of the morph from ResNet-50 to ConvNeXt-T changes, beside the same block before it.
 
     step: 1 to 14.  before: the step to compare with; the one before if not given, and step 1 itself where there is none.
@@ -70,23 +63,17 @@ def morph_block(step: int, before: int | None = None) -> Drawing:
     """
     first = max(1, step - 1) if before is None else before
     place = PLACES.get(step, BLOCK) if step - first == 1 else BLOCK
-    layers = [_outline(n, place) for n in (first, step)]
-    titles = [f"{n}: {models.morph.STEPS[n].name}" for n in (first, step)]
-    columns, spoken = [], []
-    for title, stacked, words in zip(titles, layers, marks(*layers), strict=True):
-        columns.append(f'<div style="{WIDE}"><strong>{html.escape(title)}</strong>{_boxes(stacked, words)}</div>')
+    with torch.device("meta"):  # layers have shapes there and no weights: an instant in place of a second
+        layers = [models.morph.outline(models.morph.build(n), *place) for n in (first, step)]
+    columns, spoken = "", []
+    for n, stacked, words in zip((first, step), layers, marks(*layers), strict=True):
+        title = f"{n}: {models.morph.STEPS[n].name}"
+        columns += f'<div style="{WIDE}"><strong>{html.escape(title)}</strong>{_boxes(stacked, words)}</div>'
         told = [f"{layer} ({word})" if word else layer for layer, word in zip(stacked, words, strict=True)]
         spoken.append(f"{title}: {', '.join(told)}")
     alt = f"Two blocks as stacks of layers. {'. '.join(spoken)}."
     look = "display:flex;flex-wrap:wrap;align-items:flex-start;gap:12px 28px;margin:.6em 0"
-    return Drawing(f'<div role="img" aria-label="{html.escape(alt)}" style="{look}">{"".join(columns)}</div>', alt)
-
-
-@lru_cache(maxsize=32)
-def _outline(step: int, place: tuple[int, int]) -> list[str]:
-    with torch.device("meta"):  # layers have shapes there and no weights: an instant in place of a second
-        model = models.morph.build(step)
-    return models.morph.outline(model, *place)
+    return Picture(f'<div role="img" aria-label="{html.escape(alt)}" style="{look}">{columns}</div>', alt)
 
 
 def _boxes(layers: Sequence[str], words: Sequence[str]) -> str:

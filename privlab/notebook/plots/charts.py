@@ -1,14 +1,17 @@
-"""Charts of measured numbers: lines, singular values, every repeat as a dot, named points, and a table in shades."""
+"""Charts of measured numbers: lines, singular values, every repeat as a dot, points on a plane, and a table in shades."""
 
 from __future__ import annotations
 
+import html
 import textwrap
+import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from privlab.metrics.tradeoff import front as pareto_front
 from privlab.notebook.plots import picture
 from privlab.notebook.plots.picture import COLOURS, DASHES, MARKERS, Picture, Values
 
@@ -55,25 +58,23 @@ def lines(
         _name_points(ax, np.unique(np.concatenate([line.get_xdata() for line in ax.lines])), "x" in log)
     picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})
     if len(series) > 1 or live:
-        picture.legend_above(figure, most=4)
+        picture.legend_above(figure)
     return picture.render(figure, alt)
 
 
 def spectrum(values: Mapping[str, Values], *, alt: str, cutoffs: Mapping[str, float] | None = None) -> Picture:
-    """Singular values from the largest to the smallest, on a log axis.
+    """Singular values on a log axis, where exact zeros have no place: the legend counts them.
 
-    values: name -> singular values, in any order. Exact zeros have no place on a log axis; the legend counts them.
-    cutoffs: label -> the size below which a solver ignores them.
+    values: name -> singular values, from the largest to the smallest.  cutoffs: label -> the size below which a solver ignores them.
     """
     series = {}
     for name, data in values.items():
-        ordered = np.sort(picture.column(name, data))[::-1]
-        positive = ordered[ordered > 0]
-        zeros = f" ({len(ordered) - len(positive)} exact zeros not shown)" if len(positive) < len(ordered) else ""
-        series[name + zeros] = (np.arange(1, len(positive) + 1), positive)
-    return lines(
-        series, xlabel="number, from the largest", ylabel="singular value", log="y", thresholds=cutoffs, alt=alt
-    )
+        ordered = picture.column(name, data)
+        count = np.count_nonzero(ordered)
+        zeros = f" ({len(ordered) - count} exact zeros not shown)" if count < len(ordered) else ""
+        series[name + zeros] = (np.arange(1, count + 1), ordered[:count])
+    axes = {"xlabel": "number, from the largest", "ylabel": "singular value"}
+    return lines(series, **axes, log="y", thresholds=cutoffs, alt=alt)
 
 
 def dots(
@@ -126,17 +127,57 @@ def dots(
     return picture.render(figure, alt)
 
 
-def scatter(points: Mapping[str, tuple[float, float]], *, xlabel: str, ylabel: str, alt: str) -> Picture:
-    """A dot for each point, its name beside it.
+def scatter(
+    groups: Mapping[str, Values], *, xlabel: str, ylabel: str, alt: str, front: Sequence[str] | None = None
+) -> Picture:
+    """Dots on a plane, up to fourteen groups told apart by colour and marker.
 
-    points: name -> (x, y); short names.
-    Raises ValueError for infinite values, or an empty alt.
+    groups: name -> (n, 2), or (2,) for a single dot.  Without labels the axes have no numbers.
+    front: names; if given, a large mark stands at the mean of each group, and a dashed line joins those of these names.
+    Raises ValueError for more than fourteen groups, infinite values, or an empty alt.
     """
-    figure, ax = picture.empty_chart(xlabel, ylabel, "")
-    for name, point in points.items():
-        ax.plot(*picture.column(name, point), "o", color=COLOURS[0])
-        ax.annotate(name, point, (5, 4), textcoords="offset points", fontsize=10)
+    picture.check_few("groups", groups, 2 * len(COLOURS))
+    figure, ax = picture.empty_chart(xlabel, ylabel, "", height=4.2)
+    points = {name: picture.column(name, values).reshape(-1, 2) for name, values in groups.items()}
+    for number, (name, of) in enumerate(points.items()):
+        again, n = divmod(number, len(COLOURS))  # the second seven are open, and pair colours with other markers
+        look = {"marker": MARKERS[(n + again) % len(MARKERS)], "color": COLOURS[n], "linestyle": "none"}
+        look["mfc"] = "white" if again else COLOURS[n]
+        ax.plot(*of.T, ms=6 if front is None else 4, alpha=0.75 if front is None else 0.45, **look)
+        ax.plot(*(of.mean(0)[:, None] if front is not None else [[], []]), ms=10, label=name, **look)
+    if front:
+        ax.plot(*np.array([points[name].mean(0) for name in front]).T, "--", color="#555555", linewidth=1, zorder=0)
+    if not xlabel:
+        ax.set(xticks=[], yticks=[])
+    picture.legend_above(figure, handlelength=1.5)
     return picture.render(figure, alt)
+
+
+def tradeoff_chart(
+    points: Mapping[str, Values],
+    cards: Mapping[str, Picture] | None = None,
+    *,
+    alt: str,
+    ylabel: str = "attack accuracy (%)",
+) -> Picture:
+    """Each defence where its mean lies, its draws as small marks, and a line through those that no other beats in both.
+
+    points: name -> (draws, 2), task accuracy and attack accuracy of each draw, in percent; up to fourteen.
+    cards: name -> what to show of it below the chart, such as the reconstructions, of which one at a time is unfolded.
+    Raises ValueError for more than fourteen, or an empty alt.
+    """
+    means = {name: tuple(map(float, np.mean(values, 0))) for name, values in points.items()}
+    best = pareto_front(means)
+    chart = scatter(points, xlabel="task accuracy (%)", ylabel=ylabel, alt=alt, front=best)
+    words = {
+        name: f"{name}: task {x:.1f}, attack {y:.1f}{', on the front' * (name in best)}"
+        for name, (x, y) in means.items()
+    }
+    folded = [
+        f'<details name="{html.escape(alt)}"{" open" * (n == 0)}><summary>{html.escape(words[name])}</summary>{card.html}</details>'
+        for n, (name, card) in enumerate((cards or {}).items())
+    ]
+    return Picture(chart.html + "".join(folded), f"{alt} {'; '.join(words.values())}")
 
 
 def heat(
@@ -148,30 +189,28 @@ def heat(
     ylabel: str,
     unit: str,
     alt: str,
+    words: Sequence[Sequence[str]] | None = None,
+    **ends: float,
 ) -> Picture:
-    """A table of numbers, shaded from dark for the smallest to light for the largest; each cell prints its number, with one decimal.
+    """A table of numbers with one decimal, shaded from dark for the smallest to light for the largest.
 
-    matrix: (rows, columns). A NaN cell, for what was not measured, stays blank.
-    unit: of the numbers, which stands above them.
+    matrix: (rows, columns). A NaN cell, for what was not measured, stays blank.  unit: of the numbers, which stands above them.
+    words: (rows, columns), to be read in place of the numbers.
+    ends: vmin and vmax of the shades, if these are not the smallest and the largest number.
     Raises ValueError for infinite values or an empty alt.
     """
-    import seaborn  # not at the top: it brings pandas and scipy.stats, two seconds
+    import pandas as pd  # not at the top: it takes a second
 
-    values = picture.column("matrix", matrix)  # type: ignore[arg-type]
-    figure, ax = picture.empty_chart("", "", "", height=1.5 + 0.4 * len(rows))
-    ax.grid(visible=False)
-    across = [textwrap.fill(name, 44 // len(columns), break_long_words=False) for name in columns]
-    down = [textwrap.fill(name, 24, break_long_words=False) for name in rows]
-    seaborn.heatmap(
-        values, annot=True, fmt=".1f", cmap="cividis", cbar=False, xticklabels=across, yticklabels=down, ax=ax
-    )
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    ax.set_title(unit, loc="left", fontsize=10)
-    ax.tick_params(length=0, labelrotation=0)
-    shades = np.asarray(ax.collections[0].norm(values[~np.isnan(values)]))  # from 0, the darkest, to 1
-    for number, shade in zip(ax.texts, shades, strict=True):
-        number.set_color("white" if shade <= 0.46 else "black")  # there both read equally well on cividis
-    return picture.render(figure, alt)
+    names = {"index": pd.Index(rows, name=ylabel or None), "columns": pd.Index(columns, name=xlabel or None)}
+    values = pd.DataFrame(picture.column("matrix", matrix), **names)  # type: ignore[arg-type]
+    table = values.style if words is None else pd.DataFrame(words, **names).style
+    table.background_gradient("cividis", axis=None, gmap=values, text_color_threshold=0.18, **ends)
+    table.format(precision=1, na_rep="").highlight_null(props="background-color:transparent")
+    look = "text-align:center;padding:.4em .7em;white-space:pre-line"
+    table.set_caption(unit).set_table_styles([{"selector": "*", "props": look}])
+    table.set_uuid(f"{zlib.crc32(alt.encode())}").set_table_attributes(f'aria-label="{html.escape(alt)}"')
+    markup = table.to_html().replace("#f1f1f1", "#ffffff")  # pandas' light grey cannot be read on the middle shades
+    return Picture(f'<div style="overflow-x:auto">{markup}</div>', alt)
 
 
 def _mean_and_std(values: np.ndarray, log: bool) -> np.ndarray:

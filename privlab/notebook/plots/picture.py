@@ -32,53 +32,32 @@ DPI = 144  # one and a half pixels of the picture to a pixel of the page
 Values = Sequence[float] | np.ndarray | Tensor
 
 
-class Described:
-    """What shows itself as HTML in a notebook, in nbconvert's pages and in the book, and is told in words where nothing can be seen."""
-
-    alt: str
-
-    def tag(self) -> str:
-        """The HTML."""
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return self.alt
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.tag(), "text/plain": repr(self)}
-
-
 @dataclass(frozen=True, repr=False)
-class Picture(Described):
-    """A PNG with its alt text.  width: in CSS pixels, at most; it shrinks with the page.  Raises ValueError for an empty alt."""
+class Picture:
+    """HTML that a notebook and the book show, and in words what it shows.  Raises ValueError for an empty alt."""
 
-    png: bytes
+    html: str
     alt: str
-    width: int
 
     def __post_init__(self) -> None:
         if not self.alt.strip():
             raise ValueError(f"alt={self.alt!r} tells a listener nothing; say in a sentence what the figure shows")
 
-    def tag(self, style: str = "") -> str:
-        """The <img>, with the file inside it and the alt text, which notebooks would not pass on for a bare PNG.
+    def __repr__(self) -> str:
+        return self.alt
 
-        style: more CSS, starting with a semicolon.
-        """
-        source = f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
-        style = f"width:{self.width}px;max-width:100%;height:auto{style}"
-        return f'<img src="{source}" alt="{html.escape(self.alt)}" style="{style}">'
+    def _repr_html_(self) -> str:
+        return self.html
 
 
-@dataclass(frozen=True, repr=False)
-class Drawing(Described):
-    """HTML or SVG that is drawn by the page itself, with what it shows in words."""
+def img(webp: io.BytesIO, alt: str, width: int, style: str = "") -> str:
+    """An <img> with the file inside it and its alt text, so many CSS pixels wide at most; it shrinks with the page.
 
-    markup: str
-    alt: str
-
-    def tag(self) -> str:
-        return self.markup
+    style: more CSS, starting with a semicolon.
+    """
+    source = f"data:image/webp;base64,{base64.b64encode(webp.getvalue()).decode()}"
+    look = f"width:{width}px;max-width:100%;height:auto{style}"
+    return f'<img src="{source}" alt="{html.escape(alt)}" style="{look}">'
 
 
 def empty_chart(xlabel: str, ylabel: str, log: str, height: float = 3.4) -> tuple[Figure, Axes]:
@@ -114,13 +93,6 @@ def check_few(argument: str, groups: Sized, most: int = len(COLOURS)) -> None:
         raise ValueError(f"{argument}: got {len(groups)}; give 1 to {most}, as more cannot be told apart")
 
 
-def mark(n: int) -> dict[str, Any]:
-    """How the dots of group number `n` look, of up to fourteen: the second seven are open, and pair colours with other markers."""
-    again, n = divmod(n, len(COLOURS))
-    face = "white" if again else COLOURS[n]
-    return {"marker": MARKERS[(n + again) % len(MARKERS)], "color": COLOURS[n], "mfc": face, "linestyle": "none"}
-
-
 def draw_thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str, float]) -> None:
     """Thin lines below the data: across the chart at label -> y, named on its right, and upright at label -> x, named above it."""
     line: dict[str, Any] = {"color": "#555555", "linestyle": (0, (1, 1)), "linewidth": 1.2, "zorder": 1}
@@ -142,23 +114,22 @@ def plain_decades(axis: Axis, written: str | Callable[[float, float], str] = "{x
     axis.set_minor_locator(NullLocator())  # small ticks take as long to draw as all the rest of a figure
 
 
-def legend_above(figure: Figure, most: int = 3, handlelength: float = 3.2) -> None:
-    """Put the legend above the chart, in as many columns as fit, at most `most`; in one column long names are broken into lines.
+def legend_above(figure: Figure, handlelength: float = 3.2) -> None:
+    """Put the legend above the chart, in as many columns as fit; long names are broken into lines.
 
     handlelength: of a sample, in heights of a letter: 3.2 shows a dash, 1.5 is enough for a mark.
     """
-    for ncols in range(most, 0, -1):
-        legend = figure.legend(loc="outside upper left", ncols=ncols, handlelength=handlelength, frameon=False)
-        if legend.get_window_extent().width <= 0.97 * figure.bbox.width:
-            return
-        if ncols > 1:
-            legend.remove()
+    for columns in range(5, 0, -1):
+        legend = figure.legend(loc="outside upper left", ncols=columns, handlelength=handlelength, frameon=False)
+        if columns == 1 or legend.get_window_extent().width <= 0.97 * figure.bbox.width:
+            break
+        legend.remove()
     for text in legend.get_texts():
         text.set_text(textwrap.fill(text.get_text(), 44))
 
 
 def render(figure: Figure, alt: str) -> Picture:
-    """The figure as a PNG with its alt text. From now on its axes know where they lie."""
+    """The figure with its alt text: a lossless WebP, which takes a quarter of a PNG's room."""
     file = io.BytesIO()
-    figure.savefig(file, dpi=DPI, pil_kwargs={"compress_level": 2})  # higher: twice the time for a tenth of the size
-    return Picture(file.getvalue(), alt, round(figure.get_figwidth() * 96))
+    figure.savefig(file, format="webp", dpi=DPI, pil_kwargs={"lossless": True, "method": 1, "quality": 20})
+    return Picture(img(file, alt, round(figure.get_figwidth() * 96)), alt)

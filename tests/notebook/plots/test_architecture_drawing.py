@@ -39,7 +39,7 @@ def test_something_is_marked_where_the_blocks_of_a_step_differ_and_the_rest_is_t
 def test_the_block_of_a_step_stands_beside_the_one_before():
     drawn = plots.morph_block(10)
     assert f"10: {morph_steps.STEPS[10].name}" in drawn.alt and "9: " in drawn.alt
-    assert drawn.alt.count("GELU (gone)") == 2 == drawn.tag().count("<strong>gone: </strong>GELU")
+    assert drawn.alt.count("GELU (gone)") == 2 == drawn.html.count("<strong>gone: </strong>GELU")
     assert "(" not in plots.morph_block(1).alt.partition("layers.")[2]  # nothing before it, nothing changed
     assert "maximum of 3 x 3" in plots.morph_block(4).alt  # the step changes the stem, so the stem is shown
     assert "14: " in plots.morph_block(14, before=1).alt
@@ -49,7 +49,7 @@ def test_the_block_of_a_step_stands_beside_the_one_before():
 
 def test_a_block_is_told_in_words_has_its_shortcut_and_letters_that_can_be_read():
     drawn = plots.morph_block(9)
-    page = Page(drawn.tag())
+    page = Page(drawn.html)
     assert page.tags[0] == ("div", page.tags[0][1] | {"role": "img", "aria-label": drawn.alt})
     assert page.texts["span"] == "shortcut" * 2  # one a block
     assert all(contrast(face, "black") >= 7 for face in architecture_drawing.FACES.values())

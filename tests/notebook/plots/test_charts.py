@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
+import torch
 from colours import contrast
+from markup import Page
 from matplotlib.figure import Figure
 
 from privlab.notebook import plots
@@ -53,8 +56,8 @@ def test_an_axis_may_have_words_or_be_logarithmic(figures: list[Figure]) -> None
     assert ax.get_ylim()[0] > 1e-3  # a band that reaches below zero does not stretch a log axis
 
 
-def test_spectrum_sorts_and_counts_zeros(figures: list[Figure]) -> None:
-    plots.spectrum({"G": [1.0, 0.0, 100.0, 10.0, 0.0], "H": [1.0]}, alt="Two spectra.")
+def test_spectrum_counts_zeros(figures: list[Figure]) -> None:
+    plots.spectrum({"G": [100.0, 10.0, 1.0, 0.0, 0.0], "H": [1.0]}, alt="Two spectra.")
     assert figures[0].axes[0].lines[0].get_xydata().tolist() == [[1, 100], [2, 10], [3, 1]]
     assert legend(figures[0]) == ["G (2 exact zeros not shown)", "H"]
 
@@ -78,22 +81,42 @@ def test_dots_show_every_repeat_with_mean_and_deviation(log: bool, figures: list
     assert sorted(legend(figures[0])) == ["geometric mean and std" if log else "mean ± std", "one repeat", "the paper"]
 
 
-def test_heat_prints_its_numbers(figures: list[Figure]) -> None:
+def test_heat_is_a_table_that_says_what_it_is() -> None:
     cells = [[1, 2], [3, math.nan]]
-    plots.heat(cells, rows=["a", "b"], columns=["c", "d"], xlabel="x", ylabel="y", unit="dB", alt="A table.")
-    (ax,) = figures[0].axes
-    assert [text.get_text() for text in ax.texts] == ["1.0", "2.0", "3.0"]  # the NaN stays blank
-    assert [text.get_position() for text in ax.texts] == [(0.5, 0.5), (1.5, 0.5), (0.5, 1.5)] and ax.yaxis_inverted()
-    assert [label.get_text() for label in (*ax.get_xticklabels(), *ax.get_yticklabels())] == ["c", "d", "a", "b"]
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title("left")) == ("x", "y", "dB")
+    table = plots.heat(cells, rows=["a", "b"], columns=["c", "d"], xlabel="x", ylabel="y", unit="dB", alt="Four.")
+    page = Page(table.html)
+    assert page.texts["caption"] == "dB" and page.texts["td"] == "1.02.03.0"
+    assert "".join(page.texts["th"].split()) == "xcdyab" and page.all("table")[0]["aria-label"] == "Four."
+    assert re.search(r"row1_col1 \{[^}]*background-color: ?transparent", table.html)  # the NaN stays blank
 
 
-@pytest.mark.parametrize("value", np.linspace(0, 1, 11))
-def test_numbers_of_a_heat_map_can_be_read(value: float, figures: list[Figure]) -> None:
-    plots.heat([[0, value, 1]], rows=["a"], columns=["b", "c", "d"], xlabel="", ylabel="", unit="", alt="Three cells.")
-    ax = figures[0].axes[0]
-    ground = ax.collections[0].get_facecolors()[1]
-    assert contrast(ground[:3], ax.texts[1].get_color()) >= 4.5  # what WCAG asks of text
+def test_numbers_of_a_heat_map_can_be_read() -> None:
+    values = [np.linspace(0, 1, 101)]
+    table = plots.heat(values, rows=["a"], columns=[*map(str, range(101))], xlabel="", ylabel="", unit="", alt="x")
+    pairs = re.findall(r"background-color: (#\w+);\s*color: (#\w+)", table.html)
+    assert len(pairs) == 101 and min(contrast(*pair) for pair in pairs) >= 4.5  # what WCAG asks of text
+
+
+def test_a_plane_has_a_look_for_each_group_and_a_line_through_the_front(figures: list[Figure]) -> None:
+    groups = {f"group {n}": np.random.default_rng(n).normal(n, 1, (5, 2)) for n in range(14)}
+    plots.scatter(groups, xlabel="", ylabel="", alt="fourteen groups")
+    drawn = figures[0].axes[0].lines[::2]
+    assert [line.get_xydata().tolist() for line in drawn] == [places.tolist() for places in groups.values()]
+    assert len({(line.get_color(), line.get_marker(), line.get_markerfacecolor()) for line in drawn}) == len(groups)
+    with pytest.raises(ValueError, match="groups: got 15; give 1 to 14"):
+        plots.scatter({f"{n}": [0, 0] for n in range(15)}, xlabel="", ylabel="", alt="none")
+
+
+def test_a_tradeoff_says_what_its_marks_say_and_unfolds_pictures(figures: list[Figure]) -> None:
+    points = {"none": [[96, 70], [98, 74]], "<b>": [[90, 60], [92, 66]], "BiDO": [[85, 68], [87, 66]]}
+    cards = {name: plots.images({"found": torch.rand(3, 1, 8, 8)}, alt="What was found.") for name in ("none", "<b>")}
+    drawn = plots.tradeoff_chart(points, cards, alt="Three defences.")
+    told = ["none: task 97.0, attack 72.0, on the front", "<b>: task 91.0, attack 63.0, on the front"]
+    assert repr(drawn) == f"Three defences. {'; '.join(told)}; BiDO: task 86.0, attack 67.0"
+    assert figures[0].axes[0].lines[-1].get_xydata().tolist() == [[97, 72], [91, 63]]
+    page = Page(drawn.html)
+    assert page.texts["summary"] == "".join(told) and ["open" in one for one in page.all("details")] == [True, False]
+    assert not page.all("b") and not page.all("script") and len({one["name"] for one in page.all("details")}) == 1
 
 
 @pytest.mark.parametrize(
