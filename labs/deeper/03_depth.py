@@ -145,6 +145,7 @@ def cloud(dots, name, what):
     return plots.scatter(groups, xlabel="", ylabel="", alt=alt)
 
 
+# %%
 def look(architecture, layer, probe):
     at = round(places.index(layer) / 3 * (len(layers[architecture]) - 1))
     features = read[architecture][layers[architecture][at]]
