@@ -97,10 +97,8 @@ def turned(controls: Sequence[Control], draw: Callable[..., str], note: str = ""
 def shown(thing: Any) -> str:
     """What a notebook shows of a thing, as HTML; it is asked in one."""
     bundle = get_ipython().display_formatter.format(thing)[0]
-    if rich := bundle.get("text/html") or bundle.get("image/svg+xml"):
-        return str(rich)
-    if "image/png" in bundle:
-        return f'<img src="data:image/png;base64,{html.escape(bundle["image/png"])}" alt="">'
+    if "text/html" in bundle:
+        return str(bundle["text/html"])
     if "text/markdown" in bundle:
         from nbconvert.filters import markdown2html  # it takes half a second to import
 

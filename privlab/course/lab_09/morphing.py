@@ -14,8 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from privlab import metrics, models
 from privlab.notebook.explore import Explorer
-from privlab.notebook.network_panel import bar, panel, thumbs
-from privlab.notebook.plots.architecture_drawing import BLOCK, PLACES, stack
+from privlab.notebook.plots.architecture_drawing import BLOCK, PLACES, bar, panel, stack, thumbs
 
 SHOWN = {-1: "the stem", 0: "the first block of the second stage", 1: "a block of the second stage"}
 

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from privlab import metrics, models
 from privlab.notebook.explore import Explorer
-from privlab.notebook.network_panel import bar, panel, thumbs
-from privlab.notebook.plots.architecture_drawing import stack
+from privlab.notebook.plots.architecture_drawing import bar, panel, stack, thumbs
 
 PLACES = {"the stem": (-1, 0), "a block": (0, 0)}
 Setting = tuple[int, ...]  # a 0 or a 1 for each switch

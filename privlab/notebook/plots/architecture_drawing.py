@@ -1,15 +1,18 @@
-"""Blocks of a network as stacks of boxes, with what changed marked in words and by an outline."""
+"""Blocks of a network as stacks of boxes, with what changed marked in words and by an outline, and beside them what a search found."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 
 import torch
+from IPython.display import HTML
+from torch import Tensor
 
 from privlab import models
 from privlab.notebook.plots.picture import COLOURS, Picture
+from privlab.notebook.sheet import SQUARES, figure, picture, row
 
 # Light, so that black letters read well on them, in a dark theme as in a light one; told apart by their text.
 FACES = {"convolution": "#cfe3f3", "norm": "#e4e4e4", "activation": "#fbd9b0", "other": "#ffffff"}
@@ -17,6 +20,7 @@ BLOCK = (1, 1)  # stage and block that a step of the morph shows: a block of the
 PLACES = {4: (-1, 0), 8: (-1, 0), 13: (1, 0)}
 SHORTCUT = "add the shortcut"  # the layer at which a shortcut ends; it begins where the block does
 WIDE = "width:17em;max-width:100%"
+LARGE, SMALL, THUMB = 160, 96, 34  # CSS pixels of what was found, of the photograph, and of an image in a row
 
 
 def kind(layer: str) -> str:
@@ -35,8 +39,8 @@ def marks(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[
     """
     old, new = ["gone"] * len(before), ["new"] * len(after)
     for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        kinds = [[kind(layer) for layer in layers] for layers in (before[a:b], after[c:d])]
-        for at, place, count in SequenceMatcher(None, *kinds, autojunk=False).get_matching_blocks():
+        kinds, those = [*map(kind, before[a:b])], [*map(kind, after[c:d])]
+        for at, place, count in SequenceMatcher(None, kinds, those, autojunk=False).get_matching_blocks():
             word = [""] * count if tag == "equal" else ["changed"] * count
             old[a + at : a + at + count] = new[c + place : c + place + count] = word
     return old, new
@@ -76,6 +80,35 @@ def morph_block(step: int, before: int | None = None) -> Picture:
     return Picture(f'<div role="img" aria-label="{html.escape(alt)}" style="{look}">{columns}</div>', alt)
 
 
+def thumbs(found: Collection[Tensor]) -> str:
+    """All images in a row as wide as the page, above what `panel` says of one. They are in the page once."""
+    count = len(found)
+    images = [picture(one, f"Image {n} of {count}.", THUMB, SQUARES) for n, one in enumerate(found, 1)]
+    return f'<div style="{_grid(count)}">{"".join(images)}</div>'
+
+
+def panel(
+    place: int, count: int, found: Tensor, truth: Tensor, score: str, layers: str, bars: Sequence[str], title: str = ""
+) -> HTML:
+    """What was found behind one network, which has this place of so many. On a telephone its parts stand below each other.
+
+    found, truth: (1, 3, height, width) in [0, 1].  score: how near they are, in words.  layers: of `stack`.  bars: of `bar`.
+    title: HTML above all of it.
+    """
+    mark = f'<div style="{_grid(count)}"><div style="grid-column:{place};text-align:center" aria-hidden="true">▲</div></div>'
+    best = picture(found, f"What the search found: {score}.", LARGE, SQUARES)
+    photograph = picture(truth, "The photograph.", SMALL, SQUARES)
+    images = row([figure(best, f"found: {html.escape(score)}"), figure(photograph, "the photograph")], gap=13)
+    below = row([layers, f"<div>{images}{''.join(bars)}</div>"], gap=20)
+    return HTML(f"{mark}{title}{below}")
+
+
+def bar(name: str, value: float, most: float, words: str) -> str:
+    """A number as a length, with its words above."""
+    meter = f'<meter value="{max(0.0, value)}" max="{most}" style="width:16em;max-width:100%"></meter>'
+    return f'<label style="display:block;margin-top:.6em">{name}: {words}<br>{meter}</label>'
+
+
 def _boxes(layers: Sequence[str], words: Sequence[str]) -> str:
     """A box for each layer; a bracket on the left spans those that a shortcut passes by."""
     boxes = [_box(layer, word) for layer, word in zip(layers, words, strict=True)]
@@ -92,3 +125,7 @@ def _box(layer: str, word: str) -> str:
     edge = f"3px {'dashed' if word == 'gone' else 'solid'} {COLOURS[1]}" if word else "1px solid #777777"
     look = f"background:{FACES[kind(layer)]};color:#000000;border:{edge};border-radius:5px;padding:1px 8px;margin-bottom:5px"
     return f'<div style="{look}">{f"<strong>{word}: </strong>" * bool(word)}{html.escape(layer)}</div>'
+
+
+def _grid(columns: int) -> str:
+    return f"display:grid;gap:5px;grid-template-columns:repeat({columns},1fr);max-width:{columns * (THUMB + 5)}px"

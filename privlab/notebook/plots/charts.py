@@ -6,6 +6,7 @@ import html
 import textwrap
 import zlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -73,8 +74,9 @@ def spectrum(values: Mapping[str, Values], *, alt: str, cutoffs: Mapping[str, fl
         count = np.count_nonzero(ordered)
         zeros = f" ({len(ordered) - count} exact zeros not shown)" if count < len(ordered) else ""
         series[name + zeros] = (np.arange(1, count + 1), ordered[:count])
-    axes = {"xlabel": "number, from the largest", "ylabel": "singular value"}
-    return lines(series, **axes, log="y", thresholds=cutoffs, alt=alt)
+    return lines(
+        series, xlabel="number, from the largest", ylabel="singular value", log="y", thresholds=cutoffs, alt=alt
+    )
 
 
 def dots(
@@ -141,7 +143,7 @@ def scatter(
     points = {name: picture.column(name, values).reshape(-1, 2) for name, values in groups.items()}
     for number, (name, of) in enumerate(points.items()):
         again, n = divmod(number, len(COLOURS))  # the second seven are open, and pair colours with other markers
-        look = {"marker": MARKERS[(n + again) % len(MARKERS)], "color": COLOURS[n], "linestyle": "none"}
+        look: dict[str, Any] = {"marker": MARKERS[(n + again) % len(MARKERS)], "color": COLOURS[n], "linestyle": "none"}
         look["mfc"] = "white" if again else COLOURS[n]
         ax.plot(*of.T, ms=6 if front is None else 4, alpha=0.75 if front is None else 0.45, **look)
         ax.plot(*(of.mean(0)[:, None] if front is not None else [[], []]), ms=10, label=name, **look)
@@ -166,7 +168,7 @@ def tradeoff_chart(
     cards: name -> what to show of it below the chart, such as the reconstructions, of which one at a time is unfolded.
     Raises ValueError for more than fourteen, or an empty alt.
     """
-    means = {name: tuple(map(float, np.mean(values, 0))) for name, values in points.items()}
+    means = {name: (float(np.mean(of, 0)[0]), float(np.mean(of, 0)[1])) for name, of in points.items()}
     best = pareto_front(means)
     chart = scatter(points, xlabel="task accuracy (%)", ylabel=ylabel, alt=alt, front=best)
     words = {

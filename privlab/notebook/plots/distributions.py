@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,8 @@ def histogram(groups: Mapping[str, Values], *, xlabel: str, alt: str) -> Picture
     looks = zip(columns.items(), COLOURS[1::-1], DASHES, ("//", "\\\\"), strict=False)
     for (name, values), colour, dash, hatch in looks:
         shares = np.histogram(values, edges)[0] / len(values)
-        look = {"facecolor": (colour, 0.16), "edgecolor": colour, "linestyle": dash, "hatch": hatch, "linewidth": 1.8}
-        ax.stairs(shares, edges, fill=True, label=name, **look)
+        outline: dict[str, Any] = {"edgecolor": colour, "linestyle": dash, "linewidth": 1.8}
+        ax.stairs(shares, edges, fill=True, facecolor=(colour, 0.16), hatch=hatch, label=name, **outline)
     picture.plain_decades(ax.xaxis)
     picture.legend_above(figure)
     return picture.render(figure, alt)
@@ -47,7 +48,7 @@ def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float
     figure, ax = picture.empty_chart("false positive rate", "true positive rate", "xy", height=4.8)
     ax.plot([left, 1], [left, 1], color="#777777", linewidth=1, zorder=1, label="chance")
     for (name, several), colour, dash in zip(curves.items(), COLOURS, DASHES, strict=False):
-        look = {"color": colour, "linestyle": dash, "linewidth": 1.8 if len(several) == 1 else 0.9}
+        look: dict[str, Any] = {"color": colour, "linestyle": dash, "linewidth": 1.8 if len(several) == 1 else 0.9}
         ax.plot([], [], label=name if len(several) == 1 else f"{name} ({len(several)} curves)", **look)
         for one in several:
             seen = (one.fpr > 0) & (np.diff(one.fpr, append=2) > 0)  # the best TPR of each FPR
