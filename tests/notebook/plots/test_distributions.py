@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -59,13 +58,6 @@ def test_roc_by_hand(figures: list[Figure]) -> None:
 def test_even_few_non_members_get_an_axis(non_members: int, figures: list[Figure]) -> None:
     plots.roc({"a": [curve(np.arange(non_members + 1), np.arange(non_members + 1) == 0)]}, alt="x")
     assert figures[0].axes[0].get_xlim() == pytest.approx((min(0.1, 1 / non_members), 1))
-
-
-def test_a_tpr_of_zero_lies_below_the_axis(figures: list[Figure]) -> None:
-    plots.roc({"a": [SimpleNamespace(fpr=np.array([0, 0.01, 1]), tpr=np.array([0, 0, 1]))]}, alt="x")
-    ax = figures[0].axes[0]
-    low = ax.transData.transform([(0.01, 0)])[0, 1]
-    assert low < ax.transData.transform([(0.01, ax.get_ylim()[0])])[0, 1]
 
 
 def test_confusion_prints_counts_and_rates() -> None:

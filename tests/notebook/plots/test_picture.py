@@ -52,7 +52,7 @@ DRAW: dict[str, Callable[[str], plots.Picture]] = {
 def shown(figure: Figure) -> list[Text]:
     """Every text that can be read: matplotlib keeps the labels of ticks beyond an axis, and does not draw them."""
     hidden: set[Text] = set()
-    for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
+    for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
         low, high = sorted(axis.get_view_interval())
         ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
         hidden |= {label for tick in ticks if not low <= tick.get_loc() <= high for label in (tick.label1, tick.label2)}
@@ -71,31 +71,25 @@ def test_the_alt_text_reaches_the_page_and_nothing_is_drawn_without_one(name: st
 
 
 @pytest.mark.parametrize("name", DRAW)
-def test_it_fits_the_column_is_legible_and_the_same_each_time(name: str, figures: list[Figure]) -> None:
+def test_it_fits_the_column_is_legible_and_no_words_touch(name: str, figures: list[Figure]) -> None:
     drawn = DRAW[name]("Something.")
     size = Image.open(io.BytesIO(base64.b64decode(re.search(r"webp;base64,([^\"]+)", drawn.html)[1]))).size
     assert "width:480px" in drawn.html and size[0] == 720  # sharp on a fine screen
     assert drawn == DRAW[name]("Something.")
-    for text in (text for figure in figures for text in shown(figure)):
+    figure, seen = figures[0], shown(figures[0])
+    for text in seen:
         box = text.get_window_extent()
         assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= size[0] + 1 and box.y1 <= size[1] + 1, text.get_text()
         assert text.get_fontsize() * 327 / 480 * 96 / 72 >= 9  # pixels, on a telephone 390 pixels wide
-
-
-@pytest.mark.parametrize("name", DRAW)
-def test_words_do_not_touch(name: str, figures: list[Figure]) -> None:
-    DRAW[name]("Something.")
-    figure, seen = figures[0], shown(figures[0])
-    for ax in figure.axes:
-        for labels, ends in ((ax.get_xticklabels(), ("x0", "x1")), (ax.get_yticklabels(), ("y0", "y1"))):
-            boxes = [label.get_window_extent() for label in labels if label in seen]
-            sides = sorted(tuple(getattr(box, end) for end in ends) for box in boxes)
-            assert all(one[1] + 2 < other[0] for one, other in pairwise(sides))
+    (ax,) = figure.axes
+    for labels, ends in ((ax.get_xticklabels(), ("x0", "x1")), (ax.get_yticklabels(), ("y0", "y1"))):
+        boxes = [label.get_window_extent() for label in labels if label in seen]
+        sides = sorted(tuple(getattr(box, end) for end in ends) for box in boxes)
+        assert all(one[1] + 2 < other[0] for one, other in pairwise(sides))
+    for legend in figure.legends:
         titles = [*ax.texts, ax.xaxis.label, ax.yaxis.label]
-        for legend in figure.legends:
-            assert not any(text.get_window_extent().overlaps(legend.get_window_extent()) for text in titles)
-        if figure.legends:
-            assert ax.bbox.width > 0.4 * figure.bbox.width
+        assert not any(text.get_window_extent().overlaps(legend.get_window_extent()) for text in titles)
+        assert ax.bbox.width > 0.4 * figure.bbox.width
 
 
 def test_redraws_leave_nothing_behind_and_what_a_reader_draws_besides_keeps_its_look() -> None:
@@ -125,7 +119,5 @@ def test_colours_are_told_apart_by_colour_blind_readers(deficiency: str) -> None
         seen = [np.clip(cspace_convert(to_rgb(c), space, "sRGB1"), 0, 1) for c in colours]
         return min(deltaE(a, b, input_space="sRGB1") for a, b in itertools.combinations(seen, 2))
 
-    assert least(picture.COLOURS) > 10
-    assert (
-        least([f"tab:{c}" for c in ("blue", "orange", "green", "red", "purple", "brown", "pink")]) < 10
-    )  # it can fail
+    usual = [f"tab:{c}" for c in ("blue", "orange", "green", "red", "purple", "brown", "pink")]
+    assert least(picture.COLOURS) > 10 > least(usual)  # it can fail
