@@ -63,7 +63,7 @@ def _grid(
     for title, cells in rows.items():
         words = captions.get(title, [""] * len(cells))
         shown = [
-            sheet.figure(sheet.picture(cell, "", side, pixels), html.escape(text), look)
+            sheet.figure(sheet.picture(cell, f"{title} {text}".strip() or alt, side, pixels), html.escape(text), look)
             for cell, text in zip(cells, words, strict=True)
         ]
         parts += [f'<p style="margin:.6em 0 .2em"><strong>{html.escape(title)}</strong></p>'] if title else []
