@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import io
 from collections.abc import Iterable
@@ -9,8 +10,6 @@ from collections.abc import Iterable
 from PIL import Image
 from torch import Tensor
 from torch.nn.functional import pad
-
-from privlab.notebook.plots.picture import img
 
 SIDE = 112  # CSS pixels of an image: three beside each other fit on a telephone
 SMALL = 96  # pixels: lower images are sent with every pixel, higher ones as photographs are
@@ -31,6 +30,16 @@ def figure(tag: str, words: str, style: str = "") -> str:
     return f'<figure style="margin:0{style}">{tag}<figcaption style="color:inherit">{words}</figcaption></figure>'
 
 
+def img(webp: io.BytesIO, alt: str, width: int, style: str = "") -> str:
+    """An <img> with the file inside it and its alt text, so many CSS pixels wide at most; it shrinks with the page.
+
+    style: more CSS, starting with a semicolon.
+    """
+    source = f"data:image/webp;base64,{base64.b64encode(webp.getvalue()).decode()}"
+    look = f"width:{width}px;max-width:100%;height:auto{style}"
+    return f'<img src="{source}" alt="{html.escape(alt)}" style="{look}">'
+
+
 def picture(batch: Tensor, alt: str, width: int, style: str = SMOOTH) -> str:
     """Images side by side, a white pixel between, as a tag so many CSS pixels wide. The browser enlarges them, smoothly or as SQUARES.
 
@@ -39,9 +48,8 @@ def picture(batch: Tensor, alt: str, width: int, style: str = SMOOTH) -> str:
     if batch.ndim != 4 or batch.isnan().any():
         what = "NaN among the pixels" if batch.ndim == 4 else f"shape {tuple(batch.shape)}"
         raise ValueError(f"images: got {what}; give (batch, 1 or 3, height, width), black at 0 and white at 1")
-    framed = pad(
-        (batch.detach().float().cpu().clamp(0, 1) * 255).round().byte().expand(-1, 3, -1, -1), (0, 1), value=255
-    )
+    pixels = (batch.detach().float().cpu().clamp(0, 1) * 255).round().byte().expand(-1, 3, -1, -1)
+    framed = pad(pixels, (0, 1), value=255)  # a white column on the right of each, of which the last goes
     joined = Image.fromarray(framed.permute(2, 0, 3, 1).flatten(1, 2)[:, :-1].numpy())
     file = io.BytesIO()
     joined.save(file, "WEBP", lossless=joined.height <= SMALL, quality=85)

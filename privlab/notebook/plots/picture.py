@@ -6,8 +6,6 @@ lines differ in marker and dash too, and a heat map prints its numbers.
 
 from __future__ import annotations
 
-import base64
-import html
 import io
 import textwrap
 from collections.abc import Callable, Mapping, Sequence, Sized
@@ -20,6 +18,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 from torch import Tensor
+
+from privlab.notebook.sheet import img
 
 # Okabe and Ito's colours, which people with any of the common colour deficiencies tell apart, without the pale yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9")
@@ -48,16 +48,6 @@ class Picture:
 
     def _repr_html_(self) -> str:
         return self.html
-
-
-def img(webp: io.BytesIO, alt: str, width: int, style: str = "") -> str:
-    """An <img> with the file inside it and its alt text, so many CSS pixels wide at most; it shrinks with the page.
-
-    style: more CSS, starting with a semicolon.
-    """
-    source = f"data:image/webp;base64,{base64.b64encode(webp.getvalue()).decode()}"
-    look = f"width:{width}px;max-width:100%;height:auto{style}"
-    return f'<img src="{source}" alt="{html.escape(alt)}" style="{look}">'
 
 
 def empty_chart(xlabel: str, ylabel: str, log: str, height: float = 3.4) -> tuple[Figure, Axes]:
