@@ -208,11 +208,12 @@ def heat(
     table = values.style if words is None else pd.DataFrame(words, **names).style
     table.background_gradient("cividis", axis=None, gmap=values, text_color_threshold=0.18, **ends)
     table.format(precision=1, na_rep="").highlight_null(props="background-color:transparent")
-    look = "text-align:center;padding:.4em .7em;white-space:pre-line"
+    look = "text-align:center;padding:.3em .4em;white-space:pre-line"
     table.set_caption(unit).set_table_styles([{"selector": "*", "props": look}])
-    table.set_uuid(f"{zlib.crc32(alt.encode())}").set_table_attributes(f'aria-label="{html.escape(alt)}"')
+    table.set_uuid(f"{zlib.crc32(alt.encode())}")  # the same each time, and another for each table of a page
     markup = table.to_html().replace("#f1f1f1", "#ffffff")  # pandas' light grey cannot be read on the middle shades
-    return Picture(f'<div style="overflow-x:auto">{markup}</div>', alt)
+    scrolled = f'role="group" aria-label="{html.escape(alt)}" tabindex="0" style="overflow-x:auto"'
+    return Picture(f"<div {scrolled}>{markup}</div>", alt)
 
 
 def _mean_and_std(values: np.ndarray, log: bool) -> np.ndarray:

@@ -85,7 +85,7 @@ def test_heat_is_a_table_that_says_what_it_is() -> None:
     table = plots.heat(cells, rows=["a", "b"], columns=["c", "d"], xlabel="x", ylabel="y", unit="dB", alt="Four.")
     page = Page(table.html)
     assert page.texts["caption"] == "dB" and page.texts["td"] == "1.02.03.0"
-    assert "".join(page.texts["th"].split()) == "xcdyab" and page.all("table")[0]["aria-label"] == "Four."
+    assert "".join(page.texts["th"].split()) == "xcdyab" and page.all("div")[0]["aria-label"] == "Four."
     assert re.search(r"row1_col1 \{[^}]*background-color: ?transparent", table.html)  # the NaN stays blank
 
 
