@@ -366,7 +366,7 @@ photos, owners = here.split.photographs(0)
 
 def of_person(k):
     found = [one.result.images[one.result.targets == k][0] for one in yours.values()]
-    return user_study.Pair(photos[owners == k][0], *found, person=f"person {k}")
+    return photos[owners == k][0], *found
 
 
 people = range(min(here.people, 12))
@@ -383,7 +383,7 @@ board = user_study.Board(study)
 board
 
 # %%
-own = [sum(a.choice == study.names[0] for a in game.answers) for game in board.games]
+own = [sum(game.choice == study.names[0]) for game in board.games]
 guess_study.against(own[-1] if own else float("nan"))
 
 # %% [markdown]

@@ -5,24 +5,23 @@ import time
 
 import nbformat
 import pytest
+import torch
 
-from privlab.course.lab_12 import user_study
+from privlab.course.lab_12 import study
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 CODE = """\
-import torch
 from privlab.course.lab_12 import user_study
-from privlab.course.lab_12.user_study import Pair, Study
 
-pictures = torch.rand(3, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-of = Study([Pair(*three, f"person {i}") for i, three in enumerate(pictures)], seconds=30)
-user_study.Game(of, "answers")
+user_study.Game(user_study.load("study.safetensors"), "answers")
 """
 
 
 @pytest.mark.check
 def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
-    answers = tmp_path / "root" / "answers"
+    pictures = torch.rand(3, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    of, answers = study.Study([*pictures], ("full", "skip_4"), seconds=30), tmp_path / "root" / "answers"
+    of.save(tmp_path / "root" / "study.safetensors")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])
     notebook.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
     nbformat.write(notebook, tmp_path / "root" / "game.ipynb")
@@ -47,10 +46,9 @@ def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
         page.press(Keys.ENTER)
         page.until(lambda: "What this can show" in page.text())
 
-        (path,) = answers.iterdir()
-        played = user_study.read(path)
-        chosen = ["left" if a.choice == a.left else "right" for a in played.answers]
-        assert chosen == ["left", "right", "left"] and all(1.5 < a.seconds < 30 for a in played.answers[:2])
-        assert str(user_study.summary([played])) in page.text() and "69.51%" in page.text() and page.button("New game")
+        ((played,), _) = study.games(of, answers)
+        expected = [played[side][number] for number, side in enumerate(("left", "right", "left"))]
+        assert [*played.choice] == expected and played.seconds[:2].between(1.5, 30).all()
+        assert study.summary(of, [played]) in page.text() and "69.51%" in page.text() and page.button("New game")
         assert not page.button("left") and not page.button("Start")
         assert page.complaints() == []
