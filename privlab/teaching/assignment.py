@@ -21,7 +21,7 @@ from privlab.runner import pairing
 from privlab.runner.catalogue import Lab
 
 HEADING = re.compile(r"^#+ Exercise \d", re.MULTILINE)
-VERIFY = re.compile(r"""\bverify\(\s*["'](\d\d\.\w+)["']""")
+_VERIFY = re.compile(r"""\bverify\(\s*["'](\d\d\.\w+)["'](?:\s*,\s*(.*)\))?""")
 ANSWER, SENTENCE = "-answer", "-sentence"  # end the ids of the cells that a student fills in
 
 _WHY = """\
@@ -54,6 +54,11 @@ class Exercise(NamedTuple):
     check: NotebookNode
 
 
+def checked(cell: NotebookNode) -> dict[str, str]:
+    """The exercises that a cell checks -> the code that it gives as the answer, "" where that is not on the same line."""
+    return dict(_VERIFY.findall(cell.source)) if cell.cell_type == "code" else {}
+
+
 def exercises(cells: list[NotebookNode]) -> list[Exercise]:
     """The exercises of a lab, in order.  cells: of its notebook, solutions included."""
     found, start = [], 0
@@ -65,8 +70,8 @@ def exercises(cells: list[NotebookNode]) -> list[Exercise]:
             text, stub = cells[start:k], cell
         elif "solution" in tags:
             solution = cell
-        elif cell.cell_type == "code" and (names := VERIFY.findall(cell.source)):
-            found.append(Exercise(names[0], text, stub, solution, cell))
+        else:
+            found += [Exercise(name, text, stub, solution, cell) for name in checked(cell)]
     return found
 
 
@@ -98,15 +103,21 @@ def write(labs: list[Lab], course: Path, sentences: bool = False) -> list[Path]:
 
     Raises FileExistsError, before anything is written, where another sheet stands: a teacher may have changed its points.
     """
-    sheets = {lab.path.stem: pairing.as_bytes(sheet(lab.path, sentences)) for lab in labs}
-    texts = {course / "source" / name / f"{name}.ipynb": text for name, text in sheets.items()}
-    if other := [path for path, text in texts.items() if path.exists() and path.read_bytes() != text]:
-        raise FileExistsError(f"{other[0]} is another there; move it away for a new one")
+    folders = {course / "source" / lab.path.stem: lab for lab in labs}
+    texts = {to / f"{to.name}.ipynb": pairing.as_bytes(sheet(lab.path, sentences)) for to, lab in folders.items()}
+    write_new(texts, "move it away for a new one")
     if not (course / "nbgrader_config.py").exists():
         write_atomic(course / "nbgrader_config.py", _CONFIG.encode())
+    return list(texts)
+
+
+def write_new(texts: dict[Path, bytes], cure: str) -> None:
+    """Write files, or none of them where one is there and differs.  Raises FileExistsError then.  cure: what would do."""
+    if other := [path for path, text in texts.items() if path.exists() and path.read_bytes() != text]:
+        why = "differs from what would be written, so there may be somebody's work in it; nothing was written"
+        raise FileExistsError(f"{other[0]} {why}. {cure}")
     for path, text in texts.items():
         write_atomic(path, text)
-    return list(texts)
 
 
 def _imports(cells: list[NotebookNode]) -> str:

@@ -15,8 +15,9 @@ from typing import Any
 import pandas as pd
 
 from privlab.compute import reading
+from privlab.teaching.collect import GUESSES, content
 
-LARGEST, QUESTIONS, LETTERS, BARS = 1_000_000, 200, 300, 12  # bytes of a file; in a file; in a word; in a histogram
+QUESTIONS, LETTERS, BARS = 200, 300, 12  # in a file; in a word; in a histogram
 _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>What the class guessed</title>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:48rem;margin:auto;padding:1rem}
@@ -33,30 +34,46 @@ def read(folder: Path) -> tuple[pd.DataFrame, list[str]]:
     if not folder.is_dir():
         raise NotADirectoryError(f"{str(folder)!r} is not a folder; give the one that the returned files are in")
     rows, left_out = [], []
-    for path in sorted(reading.visible(folder, "**/*"), key=lambda one: len(one.parts)):  # what lies deeper counts
-        name = path.relative_to(folder).as_posix()
-        if not re.search(r"guesses.*\.json\Z", path.name, re.IGNORECASE):
-            continue
+    paths = [path for path in reading.visible(folder, "**/*") if GUESSES.search(path.name)]
+    for path in sorted(paths, key=lambda one: len(one.parts)):  # what lies deeper counts
+        name = path.relative_to(folder)
         try:
-            if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
-                raise ValueError("it is no plain file of at most 1 MB")
-            rows += list(_guesses(path, student=name.partition("/")[0]))
+            with reading.guarded(name, "holds no guesses that can be read", "ask for the file again"):
+                rows += list(_rows(json.loads(content(path)), student=name.parts[0]))
         except (OSError, ValueError) as error:
-            left_out.append(f"{name}: {str(error).removeprefix(f'{path} ')[:LETTERS]}")
+            left_out.append(str(error))
     if not rows and not left_out:
         raise FileNotFoundError(f"{str(folder)!r} holds no guesses.json")
     table = pd.DataFrame(rows, columns=["lab", "question", "student", "words", "guess", "right"])
     return table.drop_duplicates(["question", "student"], keep="last"), left_out
 
 
+def _rows(labs: dict[str, Any], student: str) -> Iterator[tuple[object, ...]]:
+    """The rows of a file: of a lab, and of a question there, what was guessed and what was right.  Raises for what no lab writes."""
+    if sum(map(len, labs.values())) > QUESTIONS:
+        raise ValueError(f"more than {QUESTIONS} questions")
+    for notebook, asked in labs.items():
+        lab = f"Lab {notebook[:2]}" if re.match(r"\d\d_", notebook, re.ASCII) else "Other notebooks"
+        for name, entry in asked.items():
+            words = str(entry.get("question") or name)[:LETTERS].rstrip(": ")
+            words += f" ({str(entry['unit'])[:LETTERS]})" if entry.get("unit") else ""
+            right = None if entry.get("right") is None else ", ".join(_words(entry["right"]))
+            yield lab, name[:LETTERS], student, words, _words(entry["guess"]), right
+
+
+def _words(guess: object) -> list[str]:
+    """A number, a word or several words, as a list that is no longer than a page can show."""
+    several = guess if isinstance(guess, list) else [guess]
+    return [(f"{one:g}" if isinstance(one, float) else str(one))[:LETTERS] for one in several[:BARS]]
+
+
 def page(table: pd.DataFrame) -> str:
     """The HTML of the page; it stands alone, without scripts.  table: as `read` gives it."""
-    drawn: dict[str, list[str]] = {}
-    for _, group in table.groupby("question", sort=False):
-        drawn.setdefault(group.lab.mode()[0], []).append(_histogram(group))
     parts = [_HEAD, f"<p>{table.student.nunique()} students returned guesses.</p>"]
-    for lab, histograms in sorted(drawn.items()):
-        parts += [f"<h2>{html.escape(lab)}</h2>", *histograms]
+    most = table.groupby("question").lab.transform(lambda labs: labs.mode()[0])  # some may have renamed the notebook
+    for lab, guesses in table.groupby(most):
+        parts.append(f"<h2>{html.escape(lab)}</h2>")
+        parts += [_histogram(group) for _, group in guesses.groupby("question", sort=False)]
     return "\n".join([*parts, "</main></body></html>\n"])
 
 
@@ -70,32 +87,10 @@ def _histogram(group: pd.DataFrame) -> str:
         counts = near.value_counts(bins=10, sort=False)
         counts.index = [f"{step.left:.3g} to {step.right:.3g}" for step in counts.index]
     else:
-        counts = guesses.map(lambda one: f"{one:g}" if isinstance(one, float) else one).value_counts().head(BARS)
+        counts = guesses.value_counts().head(BARS)
     counts.index = counts.index.map(html.escape)
     style = counts.to_frame("students").style.bar(color="#56b4e9", vmin=0)
     bars = style.set_caption(html.escape(group.words.mode()[0])).to_html()
     right = ", ".join(f"{words} ({count})" for words, count in group.right.dropna().value_counts().head(3).items())
     answer = f"<details><summary>What was right</summary><p>{html.escape(right)}</p></details>"
     return bars + answer if right else bars
-
-
-def _guesses(path: Path, student: str) -> Iterator[dict[str, Any]]:
-    """The rows of a guesses.json.  Raises ValueError for what no lab writes."""
-    with reading.guarded(path, "holds no guesses that can be read", "left out"):
-        content = [(lab, *item) for lab, asked in json.loads(path.read_bytes()).items() for item in asked.items()]
-        if len(content) > QUESTIONS:
-            raise ValueError(f"{len(content)} questions are too many")
-        for lab, name, entry in content:
-            lab = f"Lab {lab[:2]}" if re.match(r"\d\d_", lab, re.ASCII) else "Other notebooks"
-            words = str(entry.get("question") or name)[:LETTERS].rstrip(": ")
-            words += f" ({str(entry['unit'])[:LETTERS]})" if entry.get("unit") else ""
-            right = None if entry.get("right") is None else ", ".join(map(str, _values(entry["right"])))
-            guess = _values(entry["guess"])
-            yield dict(lab=lab, question=name[:LETTERS], student=student, words=words, guess=guess, right=right)
-
-
-def _values(content: Any) -> list[float | str]:
-    """A number, a word or several words, as a list that is no longer than a page can show."""
-    several = content if isinstance(content, list) else [content]
-    numbers = [isinstance(one, int | float) and not isinstance(one, bool) and abs(one) < 1e12 for one in several]
-    return [float(one) if n else str(one)[:LETTERS] for one, n in zip(several[:BARS], numbers, strict=False)]

@@ -23,18 +23,12 @@ from privlab.compute import reading
 from privlab.compute.atomic import write_atomic
 from privlab.runner import pairing
 from privlab.runner.catalogue import Lab
-from privlab.teaching.assignment import ANSWER, HEADING, SENTENCE, VERIFY
+from privlab.teaching.assignment import ANSWER, HEADING, SENTENCE, checked
 
-LARGEST = 20  # MB that a notebook may have
+LARGEST = 20  # MB that a file may have
+GUESSES = re.compile(r"guesses.*\.json\Z", re.IGNORECASE)  # files of `class_guesses`, which may lie with the notebooks
 _CANVAS = re.compile(r"(.+?)_(?:LATE_)?(\d+)_\d+_")  # name, user, hand-in
 _MOODLE = re.compile(r"(.+?)_\d+_assignsubmission_")
-_NO_CODE = (
-    SyntaxError,
-    ValueError,
-    RecursionError,
-    MemoryError,
-    OverflowError,
-)  # what a compiler says of anyone's text
 
 
 def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
@@ -49,16 +43,16 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
     sheets = {path.stem: nbformat.read(path, as_version=4) for path in sorted(course.glob("release/*/*.ipynb"))}
     if not sheets:
         raise FileNotFoundError(f"into={str(course)!r} has no release; run nbgrader generate_assignment there")
+    asked = {assignment: _names(sheet) for assignment, sheet in sheets.items()}
     taken = defaultdict(list)  # outermost folder or file, assignment -> its notebooks
     for path in reading.visible(returned, "**/*"):
         name = path.relative_to(returned)
-        if path.is_dir() or re.search(r"guesses.*\.json\Z", name.name, re.IGNORECASE):
+        if path.is_dir() or GUESSES.search(name.name):
             continue
         try:
-            notebook = _read(path, returned)
-            common = {sheet: len(_checked(notebook) & _checked(sheets[sheet])) for sheet in sheets}
-            assignment = max(common, key=lambda sheet: common[sheet])
-            if not common[assignment]:
+            notebook = _read(path)
+            assignment = max(asked, key=lambda one: len(asked[one] & _names(notebook)))
+            if asked[assignment].isdisjoint(_names(notebook)):
                 raise ValueError("it checks no exercise of a released assignment")
             if not student_of(name.parts[0], assignment[:2]):
                 raise ValueError("it names no student; put it into a folder named after them")
@@ -80,27 +74,33 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
         yield f"{place} -> {student}, {assignment}{note}"
 
 
-def _read(path: Path, returned: Path) -> NotebookNode:
+def content(path: Path) -> bytes:
+    """What a file that was handed in holds.  Raises ValueError, in a few words, for a link, a pipe, or what is too large."""
+    if path.is_symlink() or not path.is_file():
+        raise ValueError("it is no plain file")
+    if path.stat().st_size > LARGEST * 1e6:
+        raise ValueError(f"it has more than {LARGEST} MB; clear a notebook's outputs")
+    return path.read_bytes()
+
+
+def _read(path: Path) -> NotebookNode:
     """A returned notebook.  Raises ValueError, in a few words, for anything else."""
     if ".ipynb" not in path.name.lower():
         raise ValueError("its name is not that of a notebook")
-    if path.is_symlink() or not path.resolve().is_relative_to(returned.resolve()) or not path.is_file():
-        raise ValueError("it is no plain file")
-    if path.stat().st_size > LARGEST * 1e6:
-        raise ValueError(f"it has more than {LARGEST} MB; clear its outputs")
+    text = content(path)
     try:
         with warnings.catch_warnings(action="ignore"):
-            notebook = nbformat.reads(path.read_text(encoding="utf-8-sig"), as_version=4)
-        for cell in notebook.cells:
-            cell.source = str(cell.source).encode("utf-8", "replace").decode()
-        _checked(notebook)
+            notebook = nbformat.reads(text.decode("utf-8-sig"), as_version=4)
+        "".join(cell.source for cell in notebook.cells).encode()  # what is no text, or could not be written again
+        _names(notebook)
     except Exception as error:  # whatever bytes that anyone may have written lead to
         raise ValueError(f"it cannot be read as a notebook ({' '.join(str(error).split())[:100]})") from None
     return notebook
 
 
-def _checked(notebook: NotebookNode) -> set[str]:
-    return {name for cell in notebook.cells if cell.cell_type == "code" for name in VERIFY.findall(cell.source)}
+def _names(notebook: NotebookNode) -> set[str]:
+    """The exercises that a notebook checks."""
+    return {name for cell in notebook.cells for name in checked(cell)}
 
 
 def student_of(head: str, lab: str) -> str:
@@ -108,10 +108,8 @@ def student_of(head: str, lab: str) -> str:
 
     Canvas writes name_user_handin_file, Moodle name_participant_assignsubmission_file; else it is what stands before the lab's number.
     """
-    if match := _CANVAS.match(head):
-        return _as_id(f"{match[1]}_{match[2]}")
-    if match := _MOODLE.match(head):
-        return _as_id(match[1])
+    if match := _CANVAS.match(head) or _MOODLE.match(head):
+        return _as_id("_".join(match.groups()))
     return _as_id(re.sub(rf"(^|[ _-]+){lab}([ _.-].*)?$", "", head))
 
 
@@ -125,39 +123,39 @@ def _as_id(name: str) -> str:
 def filled(sheet: NotebookNode, returned: NotebookNode, lab: set[str]) -> NotebookNode:
     """A released sheet with a student's answers.  lab: the texts of the lab's own cells, which are no student's sentences."""
     made = nbformat.from_dict(sheet)
-    code = [_plain(cell.source) for cell in returned.cells if cell.cell_type == "code"]
     said = _sentences(returned.cells, lab | {cell.source for cell in made.cells})
     cells = {cell.metadata.get("nbgrader", {}).get("grade_id", ""): cell for cell in made.cells}
     known = names_of(cells["imports"].source)[0]
     for grade_id, cell in cells.items():
-        check = cells.get(grade_id.removesuffix(ANSWER).removesuffix(SENTENCE), cell).source
         if grade_id.endswith(ANSWER):
-            cell.source = "\n\n".join(dict.fromkeys([cell.source, *_answer(code, check, cell.source, known)]))
+            answer = _answer(returned.cells, cells[grade_id.removesuffix(ANSWER)], cell.source, known)
+            cell.source = "\n\n".join(dict.fromkeys([cell.source, *answer]))
         elif grade_id.endswith(SENTENCE):
-            cell.source = "\n\n".join(said[VERIFY.findall(check)[0]])[:10_000] or cell.source
+            (name,) = checked(cells[grade_id.removesuffix(SENTENCE)])
+            cell.source = "\n\n".join(said[name])[:10_000] or cell.source
     return made
+
+
+def _answer(returned: list[NotebookNode], check: NotebookNode, stub: str, known: set[str]) -> list[str]:
+    """The cells that an exercise needs, and where a student's check asks for another name than the sheet's, one line that gives it.
+
+    returned: all cells of the notebook.  check: the sheet's.  stub: what the student was given to fill in.
+    """
+    ((name, asked),) = checked(check).items()
+    cells = [cell for cell in returned if cell.cell_type == "code"]
+    places = [k for k, cell in enumerate(cells) if name in checked(cell)]
+    theirs = (checked(cells[places[-1]])[name] if places else "") or asked
+    code = [_plain(cell.source) for cell in cells[: places[-1] if places else None]]
+    last = [f"{asked} = {theirs}"] if theirs != asked else []
+    chosen = needed([*code, *last], {asked}, known)
+    if not {*chosen} - {stub, *last}:  # what is no Python is shown, too
+        chosen += [source for source in code if re.search(rf"\b{asked}\b", source)][-1:]
+    return chosen
 
 
 def _plain(source: str) -> str:
     """Code without the magics of IPython."""
     return re.sub(r"^[%!].*", "pass", re.sub(r"^%%?time\b *", "", source, flags=re.MULTILINE), flags=re.MULTILINE)
-
-
-def _answer(code: list[str], check: str, stub: str, known: set[str]) -> list[str]:
-    """The cells that an exercise needs, and where a student's check asks for another name than the sheet's, one line that gives it.
-
-    code: all cells of the notebook, in order.  check: the sheet's.  stub: what the student was given to fill in.
-    """
-    name = VERIFY.findall(check)[0]
-    places = [k for k, source in enumerate(code) if name in VERIFY.findall(source)]
-    cells = code[: places[-1] + 1] if places else code
-    asked = argument(check, name)
-    theirs = (argument(cells[-1], name) if places else "") or asked
-    wanted = names_of(theirs)[1]
-    chosen = needed(cells, wanted, known)
-    if not any(wanted & names_of(source)[0] for source in chosen if source != stub):  # what is no Python is shown, too
-        chosen += [source for source in cells[:-1] if wanted.intersection(re.findall(r"\w+", source))][-1:]
-    return [*chosen, *([f"{asked} = {theirs}"] if theirs != asked else [])]
 
 
 def needed(cells: list[str], wanted: set[str], known: set[str]) -> list[str]:
@@ -177,31 +175,18 @@ def names_of(source: str) -> tuple[set[str], set[str]]:
     try:
         with warnings.catch_warnings(action="ignore"):
             module = compile(source, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except _NO_CODE:
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):  # what it says of anyone's text
         return set(), set()
-    bound, read, later, parts = set[str](), set[str](), set[str](), [module]
+    bound, read, parts = set[str](), set[str](), [module]
     for part in parts:  # it grows: functions, and those in them, which read when they are called
         parts += [const for const in part.co_consts if isinstance(const, types.CodeType)]
         for step in dis.get_instructions(part):
             if step.opname in ("STORE_NAME", "STORE_GLOBAL") and part is module:
                 bound.add(step.argval)
-            elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and part is not module:
-                later.add(step.argval)
             elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in bound:
                 read.add(step.argval)
     changed = read.intersection(re.findall(r"^(\w+)[.\[]", source, re.MULTILINE))  # x[0] = 1, x.append(1)
-    return bound | changed, read | (later - bound)
-
-
-def argument(source: str, name: str) -> str:
-    """What a cell gives to the check of an exercise, as code; "" where it gives nothing that can be read."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and len(node.args) > 1]
-        given = [c.args[1] for c in calls if isinstance(c.args[0], ast.Constant) and c.args[0].value == name]
-        return ast.unparse(given[-1]) if given else ""
-    except _NO_CODE:
-        return ""
+    return bound | changed, read
 
 
 def _sentences(cells: list[NotebookNode], given: set[str]) -> dict[str, list[str]]:
@@ -213,6 +198,5 @@ def _sentences(cells: list[NotebookNode], given: set[str]) -> dict[str, list[str
             part = []
         if cell.cell_type == "markdown" and cell.source not in given:
             part.append(cell.source)
-        if cell.cell_type == "code":
-            said |= dict.fromkeys(VERIFY.findall(cell.source), part)  # which grows on until the next heading
+        said |= dict.fromkeys(checked(cell), part)  # which grows on until the next heading
     return said

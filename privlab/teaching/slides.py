@@ -35,11 +35,9 @@ _TEMPLATE = """\
 .reveal img { max-height: 430px; object-fit: contain; object-position: left; }
 .reveal pre { white-space: pre-wrap; word-break: normal; overflow-wrap: break-word; }
 .reveal .jp-OutputArea-output > div { max-width: none !important; }
-.reveal caption, .reveal th small, .reveal th details { display: none; } /* of the closing table the verdicts and claims stay */
+.reveal caption { display: none; } /* of the closing table the verdicts and claims stay */
 .reveal table.dataframe :is(th, td) { text-align: left; }
 .reveal .jp-InputPrompt, .reveal .jp-OutputPrompt { display: none; }
-.reveal ul.privlab-stood { margin: 0; padding: 0; }
-.privlab-stood li { display: inline; } .privlab-stood li + li::before { content: ' · '; }
 .privlab-live { color: #595959; font-size: .8em; margin: 0; }
 :focus-visible { outline: 3px solid #0072b2; outline-offset: 2px; }
 </style>{% endblock %}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from privlab.compute.atomic import make_folder, write_atomic
 from privlab.runner import launch_buttons, pairing
 from privlab.runner.catalogue import Lab, pick, with_deeper
+from privlab.teaching.assignment import write_new
 
 
 def edition(source: Path, place: launch_buttons.Repository | None = None) -> tuple[NotebookNode, int]:
@@ -33,12 +33,5 @@ def write(shelf: list[Lab], words: list[str], out: Path, keep: bool = False) -> 
     paths = {out / f"{lab.name}.ipynb": lab for lab in with_deeper(shelf, pick(shelf, words))}
     made = {path: edition(lab.path, place) for path, lab in paths.items() if not (keep and path.exists())}
     texts = {path: pairing.as_bytes(notebook) for path, (notebook, _) in made.items()}
-    if other := [path for path, text in texts.items() if path.exists() and path.read_bytes() != text]:
-        raise FileExistsError(
-            f"{other[0]} differs from what would be written, so there may be somebody's work in it; nothing was written. "
-            "--keep leaves what is there, --out chooses another folder"
-        )
-    for path, text in texts.items():
-        make_folder(path.parent)
-        write_atomic(path, text)
+    write_new(texts, "--keep leaves what is there, --out chooses another folder")
     return [(path, left_out) for path, (_, left_out) in made.items()]

@@ -38,7 +38,9 @@ def test_each_student_counts_once_a_question(tmp_path):
         put(tmp_path, "", {"04_gradient_inversion": {"near": entry(float(k)), "which": entry("Swin")}}, name)
     table, left_out = class_guesses.read(tmp_path)
     near = table[table.question == "near"]
-    assert dict(zip(near.student, near.guess, strict=True)) == {"ada": [20.0]} | {n: [k] for k, n in enumerate(names)}
+    assert dict(zip(near.student, near.guess, strict=True)) == {"ada": ["20"]} | {
+        n: [str(k)] for k, n in enumerate(names)
+    }
     page = class_guesses.page(table)
     assert "<h2>Lab 04</h2>" in page and "<caption>How near? (dB)</caption>" in page and "4 students" in page
     assert "<summary>What was right</summary><p>22.5 (1)</p>" in page
@@ -55,7 +57,7 @@ def test_what_a_lab_writes_is_read(tmp_path, monkeypatch):
     table, _ = class_guesses.read(tmp_path)
     assert table[["lab", "words", "guess", "right"]].fillna("").values.tolist() == [
         ["Lab 07", "Which?", ["one of them"], "another"],
-        ["Lab 07", "How many", [3.0], ""],
+        ["Lab 07", "How many", ["3"], ""],
     ]
 
 
@@ -69,10 +71,10 @@ def test_no_outlier_hides_the_others(tmp_path):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("[" * 100_000, "holds no guesses"),
-        ({"04_x": {"a": {"question": "?"}}}, "holds no guesses"),
-        ({"04_x": {str(k): entry(1) for k in range(201)}}, "201 questions"),
-        (" " * 1_000_001, "no plain file of at most 1 MB"),
+        ("[" * 100_000, "RecursionError|recursion"),
+        ({"04_x": {"a": {"question": "?"}}}, "it has no field 'guess'"),
+        ({"04_x": {str(k): entry(1) for k in range(201)}}, "more than 200 questions"),
+        (" " * 20_000_001, "it has more than 20 MB"),
     ],
 )
 def test_a_file_that_no_lab_writes_is_left_out_and_named(tmp_path, capsys, content, why):
@@ -86,11 +88,12 @@ def test_a_file_that_no_lab_writes_is_left_out_and_named(tmp_path, capsys, conte
     told = capsys.readouterr()
     assert told.out == f"wrote {out}, 1 questions\n"
     link, pipe, eve = told.err.splitlines()
-    assert link.startswith("left out guesses.json: ") and pipe.startswith("left out pipe_guesses.json: ")
-    assert eve.startswith("left out eve/guesses.json: ") and why in eve and str(tmp_path) not in eve
+    assert link.startswith("left out guesses.json ") and pipe.startswith("left out pipe_guesses.json ")
+    assert re.match(rf"left out eve/guesses.json holds no guesses that can be read \(.*({why})", eve)
+    assert str(tmp_path) not in told.err
 
 
-@pytest.mark.parametrize("guess", [EVIL, True, 1e300, float("nan"), ["x"] * 99, {"a": EVIL}])
+@pytest.mark.parametrize("guess", [EVIL, True, 1e300, float("nan"), ["x"] * 99])
 def test_no_word_of_a_student_is_html_and_none_breaks_the_page(tmp_path, guess):
     put(tmp_path, "eve", {EVIL: {EVIL: {"guess": guess, "question": EVIL, "unit": EVIL, "right": EVIL}}})
     put(tmp_path, "ada", {EVIL: {EVIL: {"guess": 3}}})

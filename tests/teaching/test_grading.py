@@ -176,7 +176,7 @@ def test_a_sheet_has_all_exercises_and_stays_where_its_points_were_changed(tmp_p
     text = "\n".join(cell.source for cell in sheet.cells)
     assert "### BEGIN SOLUTION\nenough = {" in text and "### Exercise 4" in text and "observe(vit" not in text
     path.write_text(path.read_text().replace('"points": 1', '"points": 2', 1))
-    with pytest.raises(FileExistsError, match="is another there; move it away"):
+    with pytest.raises(FileExistsError, match="differs from what would be written.* move it away"):
         assignment.write(SHELF[:1], tmp_path, sentences=True)
 
 
@@ -223,7 +223,7 @@ def test_what_is_no_hand_in_is_named_and_the_newest_of_a_student_counts(tmp_path
     course, back = tmp_path / "course", tmp_path / "returned"
     (course / f"release/{LAB}").mkdir(parents=True)
     nbformat.write(assignment.sheet(SOURCE), course / f"release/{LAB}/{LAB}.ipynb")
-    deep = {ENOUGH: "enough = 'SIGN'", 'checks.verify("00.enough", enough)': f'verify("00.enough", a{".b" * 2000})'}
+    deep = {'checks.verify("00.enough", enough)': f'verify("00.enough", a{".b" * 2000})'}
     for folder in ("eve", "twice"):
         (back / folder).mkdir(parents=True)
     (back / "eve/link.ipynb").symlink_to(tmp_path / "outside")
@@ -232,13 +232,20 @@ def test_what_is_no_hand_in_is_named_and_the_newest_of_a_student_counts(tmp_path
     hand_ins = {
         "00_start_here.ipynb": (returned(RIGHT), ": not taken, it names no student; put it into a folder"),
         "ada/notes.docx": ("", ": not taken, its name is not that of a notebook"),
-        "ben/empty.ipynb": ("", ": not taken, it cannot be read as a notebook"),
+        "ben/kind.ipynb": (
+            returned({}).replace('"cell_type"', '"kind"'),
+            ": not taken, it cannot be read as a notebook",
+        ),
         "cleo/deep.ipynb": ("[" * 100_000, ": not taken, it cannot be read as a notebook"),
         "dan/other.ipynb": (nbformat.writes(nbformat.v4.new_notebook()), ": not taken, it checks no exercise of a"),
         "eve/link.ipynb": ("", ": not taken, it is no plain file"),
         "L_1_assignsubmission_x/a.ipynb": (returned({}), f" -> L_1_assignsubmission_x, {LAB}; L is named by more than"),
         "L_2_assignsubmission_x/a.ipynb": (returned({}), f" -> L_2_assignsubmission_x, {LAB}; L is named by more than"),
-        "odd/00.ipynb": (returned(deep).replace("SIGN", r"\ud800"), f" -> odd, {LAB}"),
+        "odd/00.ipynb": (returned(deep), f" -> odd, {LAB}"),
+        "odder/00.ipynb": (
+            returned({ENOUGH: "'SIGN'"}).replace("SIGN", r"\ud800"),
+            ": not taken, it cannot be read as a",
+        ),
         "twice/2.ipynb": (returned(RIGHT), f" -> twice, {LAB}; the newest of 2"),
     }
     said = collected(course, {name: content for name, (content, _) in hand_ins.items()})
