@@ -86,7 +86,7 @@ def main() -> int:
     differ = sorted({text for r in rounds for text in r["differ"]})
     trained = [r["trained"] for r in rounds if r["store"] == "empty"]
     result = {
-        "machine": machine.about(),
+        "machine": {"processor": machine.processor(), "cores": machine.cores()},
         "rounds": len(rounds),
         "trained": trained,
         "labs": table,

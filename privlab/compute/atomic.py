@@ -9,11 +9,9 @@ from pathlib import Path
 
 def shared_folder(path: Path) -> None:
     """A folder, made where it is missing: whoever may write in the one around it may write in it, so that two people share a store."""
-    new = not path.exists()
-    if new and not path.parent.exists():
+    if not path.is_dir():
         shared_folder(path.parent)
-    path.mkdir(exist_ok=True)
-    if new:
+        path.mkdir(exist_ok=True)
         with suppress(OSError):  # another has made it meanwhile
             path.chmod(path.stat().st_mode | path.parent.stat().st_mode & 0o022)
 

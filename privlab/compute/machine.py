@@ -6,8 +6,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Sequence
-from importlib import metadata
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -15,18 +14,9 @@ import psutil
 _CGROUP, _CPUINFO = Path("/sys/fs/cgroup"), Path("/proc/cpuinfo")
 
 
-def about(device: str = "cpu") -> dict[str, str | int]:
-    """Where a number is measured: releases, the cores of this process and the threads of torch, and the name of the device."""
-    import torch  # here and below, since who asks for cores need not wait for it
-
-    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
-    releases = {"torch": str(torch.__version__), "timm": metadata.version("timm")}
-    return {**releases, "cpus": cores(), "threads": torch.get_num_threads(), "device_name": name}
-
-
 def processor() -> str:
     """The kind of processor, such as "AVX512 of AuthenticAMD 26.2". On another sums may round otherwise, and a training end elsewhere."""
-    import torch
+    import torch  # here and below, since who asks for cores need not wait for it
 
     about = dict(re.findall(r"(\S[^\t\n]*)\t+: (.*)", _text(_CPUINFO).partition("\n\n")[0]))  # of several alike
     maker = platform.processor() or platform.machine()
@@ -79,30 +69,31 @@ def has_kernels(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
 def device(name: str = "auto", here: bool = True) -> str:
     """The torch device to compute on: "auto" is CUDA where there is a card that torch has kernels for, and the CPU elsewhere.
 
-    It calls `exact_float32`.  here: whether this machine computes, and not others, whose cards it does not see.
-    Raises ValueError as `checked_device` does.
+    It calls `exact_float32`.  here, errors: see `check_device`.
     """
     import torch
 
     exact_float32()
-    cuda = torch.cuda
-    if checked_device(name, cuda.device_count if here else None) != "auto":
+    check_device(name, here)
+    if name != "auto":
         return name
+    cuda = torch.cuda
     fits = cuda.is_available() and has_kernels(cuda.get_device_capability(), cuda.get_arch_list())
     return "cuda" if fits else "cpu"
 
 
-def checked_device(name: str, cards: Callable[[], int] | None) -> str:
-    """The name of a device that the labs can compute on: auto, cpu, cuda, cuda:N.
+def check_device(name: str, here: bool = True) -> None:
+    """Raise ValueError for a name that is not auto, cpu, cuda or cuda:N, such as Apple's mps, which has no float64; or for no such GPU.
 
-    cards: says how many GPUs there are; asked for a GPU alone.
-    Raises ValueError for another name, such as Apple's mps, which has no float64, and for a GPU that is not there.
+    here: whether this machine computes, and not others, whose cards it does not see.
     """
     if not (match := re.fullmatch(r"auto|cpu|cuda(?::([0-9]{1,4}))?", name)):
         raise ValueError(f"device={name!r} is not a device of the labs; try auto, cpu, cuda, or one of several: cuda:1")
-    if name.startswith("cuda") and cards and int(match[1] or 0) >= (count := cards()):
-        raise ValueError(f"device={name!r} is not on this machine, where torch sees {count} GPUs; try auto or cpu")
-    return name
+    if here and name.startswith("cuda"):
+        import torch
+
+        if int(match[1] or 0) >= (count := torch.cuda.device_count()):
+            raise ValueError(f"device={name!r} is not on this machine, where torch sees {count} GPUs; try auto or cpu")
 
 
 def exact_float32() -> None:

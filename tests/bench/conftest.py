@@ -8,10 +8,10 @@ from datetime import date
 from pathlib import Path
 from statistics import median
 
+import measured_on
 import psutil
 import pytest
 
-from privlab.compute import machine
 from privlab.compute.atomic import write_atomic
 
 BASELINES = Path(__file__).parents[2] / "book/baselines"
@@ -87,7 +87,7 @@ class Table:
         return median(run["others"] for run in runs) <= QUIET
 
     def _save(self) -> None:
-        content = dict(date=self.today, machine=machine.about(self.device), rows=self.rows, runs=self.runs)
+        content = dict(date=self.today, machine=measured_on.about(self.device), rows=self.rows, runs=self.runs)
         write_atomic(self.path, json.dumps(content, indent=1).encode())
 
 

@@ -12,9 +12,9 @@ import sys
 from datetime import date
 from pathlib import Path
 
+import measured_on
 import pytest
 
-from privlab.compute import machine
 from privlab.compute.atomic import write_atomic
 from privlab.runner import catalogue, pairing, tables
 
@@ -42,7 +42,7 @@ def test_minutes_and_memory(deeper):
         for lab in shelf:
             found = json.loads((out / f"{lab.name}.json").read_text())
             took.setdefault(lab.name, {})[profile] = [round(found["seconds"] / 60, 1), round(found["peak_gb"], 1)]
-    here = {"date": date.today().isoformat(), "machine": machine.about()}
+    here = {"date": date.today().isoformat(), "machine": measured_on.about()}
     content = json.loads(table.read_text()) | {name: here | figures for name, figures in took.items()}
     write_atomic(table, (json.dumps(content, indent=1) + "\n").encode())
     for lab in shelf:
