@@ -7,7 +7,7 @@ search or a training may go another way; then only identities and exact values a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -53,28 +53,21 @@ def live(folder: Path) -> dict[str, list[Repeat]]:
     return found
 
 
-def moves(
-    folder: Path, claims: Iterable[papers.Claim] | None = None, root: Path | None = None
-) -> tuple[int, list[str]]:
-    """What moved in a run of labs at smoke: how many values were compared, and what is not what it was, identities first.
-
-    folder: of the run.  claims: the package's own if not given.  root: of the committed evidence, the book's if not given.
-    """
+def moves(folder: Path) -> tuple[int, list[str]]:
+    """What moved in a run of labs at smoke: how many values were compared, and what is not what it was, identities first."""
     measured, compared, found = live(folder), 0, []
     committed: dict[str, list[Repeat]] = {}
     for experiment, rows in measured.items():
         for row in rows:
-            before = evidence.lines(experiment, "smoke", row.digest, root)
-            if row.repeat not in before:
+            before = evidence.lines(experiment, "smoke", row.digest).get(row.repeat)
+            if not before:
                 found.append(f"canary: {experiment}, repeat {row.repeat} of this protocol has no committed line")
                 continue
-            line = nearest(row, before[row.repeat])
+            line = nearest(row, before)
             committed.setdefault(experiment, []).append(line)
             compared += len(row.values)
             found += moved(row, line)
-    for claim in papers.claims() if claims is None else claims:
-        if claim.kind != "identity" or not claim.experiments:
-            continue
+    for claim in (claim for claim in papers.claims() if claim.kind == "identity" and claim.experiments):
         why, broken = (judging.breaks(claim, _tables(rows)) for rows in (measured, committed))
         if why and not broken:  # what the committed line breaks too did not move: smoke is short
             found.insert(0, f"identity: {claim.id}, {why} ({papers.page(claim.id)} in the book)")

@@ -39,23 +39,23 @@ def test_of_the_lines_of_a_repeat_that_of_the_same_processor_and_card_is_asked()
     assert canaries.nearest(second, [a, other, gpu]) == gpu and canaries.nearest(a, [other, a]) == a
 
 
-def identity(compare):
-    about = ("lu2022.x", "Theorem 1", "05", "identity", "S.", compare)
-    return papers.Claim(*about, experiments=(ONE, "lab.other"))
+def test_a_run_is_held_against_the_committed_line_of_its_protocol(tmp_path, monkeypatch):
+    def moves(*compares):
+        about = ("lu2022.x", "Theorem 1", "05", "identity", "S.")
+        claims = [papers.Claim(*about, compare, experiments=(ONE, "lab.other")) for compare in compares]
+        monkeypatch.setattr(papers, "claims", lambda: claims)
+        return canaries.moves(run)
 
-
-def test_a_run_is_held_against_the_committed_line_of_its_protocol(tmp_path):
     run, book = tmp_path / "run", tmp_path / "book"
-    assert canaries.moves(run, [], book) == (0, [])
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(book))
+    assert moves() == (0, [])
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 30.0}), book)
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 7.0}, "of_before"), book)
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 30.0}), run / "live/05_april")
-    assert canaries.moves(run, [identity("psnr[a] > 29"), identity("psnr[a] > psnr[b]")], book) == (1, [])
+    assert moves("psnr[a] > 29", "psnr[a] > psnr[b]") == (1, [])
     evidence.append("lab.other", "smoke", repeat({"psnr[b]": 31.0}), run / "live/deeper/05_more")
-    compared, moves = canaries.moves(run, [identity("psnr[a] > 29"), identity("psnr[a] > psnr[b]")], book)
-    assert compared == 1 and moves == [
-        "identity: lu2022.x, fails in 1 of 1 pairs of repeats (claims/lu2022.html#lu2022.x in the book)",
-        "canary: lab.other, repeat 0 of this protocol has no committed line",
-    ]
+    broken = "identity: lu2022.x, fails in 1 of 1 pairs of repeats (claims/lu2022.html#lu2022.x in the book)"
+    new = "canary: lab.other, repeat 0 of this protocol has no committed line"
+    assert moves("psnr[a] > 29", "psnr[a] > psnr[b]") == (1, [broken, new])
     # an identity that asks for more than smoke can show is broken by the committed line too, and did not move
-    assert canaries.moves(run, [identity("psnr[a] > 31")], book)[1][:-1] == []
+    assert moves("psnr[a] > 31") == (1, [new])
