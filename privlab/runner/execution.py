@@ -54,7 +54,7 @@ def execute(
 
     parameters: what goes into its cell tagged "parameters".  timeout: seconds a cell may take, None for no limit.
     environment: see `kernel.alone`.  started(cell, cells, heading) is called as each cell begins.
-    Returns error (one line, or None), traceback, controls (names of those that were moved), peak_gb.
+    Returns error (one line, or None), controls (names of those that were moved), peak_gb.
     """
     lab, begun = pairing.notebook(source), []
     probe = _PROBE.format(mime=_MIME, seconds=DRAWING.get(parameters.get("profile", ""), DRAWING_LONGER))
@@ -64,7 +64,7 @@ def execute(
         begun.append(cell)
         started(cell_index + 1, len(lab.cells) + 1, _heading(begun))
 
-    errors: list[tuple[str, str]] = []
+    errors: list[str] = []
     with kernel.alone(environment) as config:
         try:
             papermill.execute_notebook(
@@ -82,35 +82,34 @@ def execute(
         except PapermillExecutionError:
             pass  # it is in the notebook, and found there
         except CellTimeoutError:
-            errors.append((f"{_place(begun)}: the cell did not end within {timeout} s; a longer --timeout may do", ""))
+            errors.append(f"{_place(begun)}: the cell did not end within {timeout} s; a longer --timeout may do")
         except DeadKernelError:
-            errors.append((f"{_place(begun)}: the kernel died, as it does when memory runs out", ""))
+            errors.append(f"{_place(begun)}: the kernel died, as it does when memory runs out")
     done = nbformat.read(out, as_version=4)
     errors += _errors(done)
     found = _take_probe(done)
     done.metadata.papermill |= {"input_path": source.name, "output_path": out.name}
     write_atomic(out, pairing.as_bytes(done))
     return {
-        "error": errors[0][0] + (f" (and {len(errors) - 1} more)" if errors[1:] else "") if errors else None,
-        "traceback": errors[0][1] if errors else None,
+        "error": errors[0] + f" (and {len(errors) - 1} more)" * (len(errors) > 1) if errors else None,
         "controls": found.get("controls", []),
         "peak_gb": found.get("peak_gb"),
     }
 
 
-def _errors(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
-    """(one line, traceback) for each error in a cell's outputs, then for each inside a widget's."""
+def _errors(notebook: NotebookNode) -> Iterator[str]:
+    """A line for each error in a cell's outputs, then for each inside a widget's; their tracebacks are in the notebook."""
     for at, cell in enumerate(notebook.cells, start=1):
         yield from _raised(_place(notebook.cells[:at]), cell.get("outputs", []))
     for widget in notebook.metadata.get("widgets", {}).get(_WIDGET_STATE, {}).get("state", {}).values():
         yield from _raised("in a widget", widget["state"].get("outputs") or [])
 
 
-def _raised(place: str, outputs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _raised(place: str, outputs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for output in outputs:
         if output["output_type"] == "error":
             lines = [line.strip() for line in _ANSI.sub("", output["evalue"]).splitlines() if line.strip()]
-            yield ": ".join([place, output["ename"], *lines[-1:]]), _ANSI.sub("", "\n".join(output["traceback"]))
+            yield ": ".join([place, output["ename"], *lines[-1:]])
 
 
 def _place(cells: Sequence[NotebookNode]) -> str:

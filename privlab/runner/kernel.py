@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty
 from typing import Any
+from unittest.mock import patch
 
 from ipykernel.kernelspec import write_kernel_spec
 from jupyter_client.asynchronous import AsyncKernelClient
@@ -30,13 +32,12 @@ class PatientChannel(AsyncZMQSocketChannel):
     """
 
     async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]
-        end = None if timeout is None else time.monotonic() + timeout
+        end = math.inf if timeout is None else time.monotonic() + timeout
         while True:
-            left = _LOOK_AGAIN if end is None else min(_LOOK_AGAIN, max(0.0, end - time.monotonic()))
             try:
-                return await super().get_msg(left)
+                return await super().get_msg(min(_LOOK_AGAIN, max(0.0, end - time.monotonic())))
             except Empty:
-                if end is not None and time.monotonic() >= end:
+                if time.monotonic() >= end:
                     raise
 
 
@@ -54,14 +55,9 @@ def alone(environment: Mapping[str, str] | None = None) -> Iterator[Config]:
 
     environment: what the kernel inherits beside that of this process, which is changed for the length of the context.
     """
-    before = dict(os.environ)
     # the path of a socket may have about a hundred characters; "ip" is its stem, by default a name that parallel labs would share
     with tempfile.TemporaryDirectory(prefix="privlab-", dir="/tmp", ignore_cleanup_errors=True) as place:
         write_kernel_spec(Path(place) / "kernels" / NAME)
-        os.environ |= {"JUPYTER_PATH": place, "JUPYTER_RUNTIME_DIR": place, "IPYTHONDIR": f"{place}/ipython"}
-        os.environ |= environment or {}
-        try:
+        own = {"JUPYTER_PATH": place, "JUPYTER_RUNTIME_DIR": place, "IPYTHONDIR": f"{place}/ipython"}
+        with patch.dict(os.environ, own | dict(environment or {})):
             yield Config(KernelManager={"client_factory": PatientClient, "transport": "ipc", "ip": f"{place}/kernel"})
-        finally:
-            os.environ.clear()
-            os.environ |= before

@@ -179,4 +179,4 @@ USING = [one.path for one in catalogue.everything(LABS) if answers_used(one.path
 def test_an_edition_with_every_exercise_open_runs_to_its_end(path, execute_lab):
     made, left_out = student_edition.edition(path)
     found, _ = execute_lab(jupytext.writes(made, "py:percent"))
-    assert left_out and found["error"] is None, found["traceback"]
+    assert left_out and found["error"] is None, found["error"]

@@ -61,7 +61,7 @@ def test_a_green_lab(lab, tmp_path, monkeypatch):
         environment={"A": "given"},
         started=lambda *at: seen.append(at),
     )
-    assert found["error"] is None and found["traceback"] is None and found["peak_gb"] > 0
+    assert found["error"] is None and found["peak_gb"] > 0
     assert found["controls"] == ["depth"]
     # the lab saw this run's parameters, this very Python, its own folder, and what the runner sets
     assert text_of(kept.cells[4]).split("\n")[:6] == ["smoke", "3", "cpu", sys.executable, str(tmp_path), "given"]
@@ -99,7 +99,6 @@ def test_a_setting_that_fails_only_when_pages_are_made_fails_the_lab(lab):
 def test_a_cell_that_raises(lab):
     found, kept = lab("print('before')", "def f():\n    raise ValueError('line one\\nline two')\nf()", "print('after')")
     assert found["error"] == "In [4], under 'Where it happens': ValueError: line two"
-    assert "ValueError" in found["traceback"] and "\x1b" not in found["traceback"]
     cells = [cell for cell in kept.cells if cell.cell_type == "code"]
     assert text_of(cells[2]) == "before\n" and cells[3].outputs[0].ename == "ValueError"
     assert cells[4].outputs == [] and cells[4].source == "print('after')"  # not run, still there
@@ -114,13 +113,12 @@ def test_a_callback_that_raises_although_papermill_stays_green(lab):
     )
     assert kept.metadata.papermill.exception is None  # papermill and nbclient saw nothing
     assert found["error"] == "in a widget: ZeroDivisionError: division by zero"
-    assert "1 / (k - 2)" in found["traceback"]
 
 
 def test_a_control_that_fails_at_its_upper_end_only(lab):
     found, kept = lab("import ipywidgets\nipywidgets.interact(lambda depth: 1 / (depth - 9), depth=(0, 9))")
     assert found["error"] == "moving the controls: RuntimeError: depth at 9: ZeroDivisionError: division by zero"
-    assert "1 / (depth - 9)" in found["traceback"] and found["peak_gb"] > 0
+    assert found["peak_gb"] > 0
     assert kept.cells[-1].metadata.tags == [execution.PROBE_TAG]  # kept, and marked as not the lab's
 
 
