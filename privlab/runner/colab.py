@@ -8,16 +8,24 @@ import importlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 # What only headless runs and JupyterLab itself need: a hosted notebook has its own, often older ones that must stay
 ELSEWHERE = {"jupyterlab", "jupytext", "papermill", "nbclient", "nbformat", "ipykernel", "jupyter-client"}
+
+
+def needed(extra: str = "") -> Iterator[tuple[Requirement, str]]:
+    """What privlab needs, with one of its extras where it is given, each with the version that is here: "" for none."""
+    for one in map(Requirement, metadata.requires("privlab") or []):
+        if one.marker is None or one.marker.evaluate({"extra": extra}):
+            try:
+                yield one, metadata.version(one.name)
+            except metadata.PackageNotFoundError:
+                yield one, ""
 
 
 def complete() -> None:
@@ -25,24 +33,22 @@ def complete() -> None:
 
     `python -m privlab doctor` says what is too old. Raises RuntimeError where there is no torch: this is not the place to install it.
     """
-    here = {canonicalize_name(d.name): d.version for d in metadata.distributions() if d.name}
-    if not {"torch", "torchvision"} <= here.keys():
+    with_dp = needed("dp")  # two labs train with DP-SGD
+    missing = [one for one, version in with_dp if not version and one.name not in ELSEWHERE]
+    if {"torch", "torchvision"} & {one.name for one in missing}:
         raise RuntimeError("torch or torchvision is not installed here; follow the README's two commands instead")
-    asked = [Requirement(line) for line in metadata.requires("privlab") or []]
-    needed = {  # two labs train with DP-SGD
-        canonicalize_name(r.name): r for r in asked if r.marker is None or r.marker.evaluate({"extra": "dp"})
-    }
-    missing = [f"{r.name}{r.specifier}" for name, r in needed.items() if name not in here and name not in ELSEWHERE]
-    if missing and (complaint := _install(missing, here)):
-        print(f"privlab: {', '.join(missing)} could not be installed beside what is here: {complaint}")
+    asked = [f"{one.name}{one.specifier}" for one in missing]
+    if asked and (complaint := _install(asked)):
+        print(f"privlab: {', '.join(asked)} could not be installed beside what is here: {complaint}")
     importlib.invalidate_caches()
 
 
-def _install(missing: list[str], here: Mapping[Any, str]) -> str:
+def _install(asked: list[str]) -> str:
     """Install these beside what is here; what pip complained of."""
+    here = {one.name: one.version for one in metadata.distributions() if one.name}
     with tempfile.TemporaryDirectory() as folder:
         constraints = Path(folder, "constraints.txt")
         constraints.write_text("\n".join(f"{name}=={version}" for name, version in here.items()))
-        command = [sys.executable, "-m", "pip", "install", "-q", "--constraint", str(constraints), *missing]
+        command = [sys.executable, "-m", "pip", "install", "-q", "--constraint", str(constraints), *asked]
         done = subprocess.run(command, capture_output=True, text=True)
     return done.stderr.strip() or "pip failed" if done.returncode else ""

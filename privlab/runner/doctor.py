@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
 from privlab.compute import machine
+from privlab.runner import colab
 
 OK, NOTE, BROKEN = "ok", "note", "BROKEN"
 # GB of memory and of GPU memory that a profile is made for; the labs' own tables say more precisely what each takes.
@@ -53,17 +51,12 @@ def _system() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    needed = [Requirement(line) for line in metadata.requires("privlab") or [] if "extra ==" not in line]
-    here = {canonicalize_name(d.name): d.version for d in metadata.distributions() if d.name}
-    for one in needed:
-        version = here.get(canonicalize_name(one.name), "missing")
-        if version == "missing" or not one.specifier.contains(version, prereleases=True):
-            yield Finding("packages", BROKEN, f"{one.name} is {version}; privlab needs {one}")
-    yield Finding(
-        "packages",
-        OK,
-        f"privlab {metadata.version('privlab')} on Python {platform.python_version()}, {len(needed)} packages needed",
-    )
+    needed = list(colab.needed())
+    for one, version in needed:
+        if not (version and one.specifier.contains(version, prereleases=True)):
+            yield Finding("packages", BROKEN, f"{one.name} is {version or 'missing'}; privlab needs {one}")
+    has = f"privlab {metadata.version('privlab')} on Python {platform.python_version()}"
+    yield Finding("packages", OK, f"{has}, {len(needed)} packages needed")
 
 
 def _torch() -> Iterator[Finding]:
