@@ -66,17 +66,21 @@ COURSE = "the folder of a course"
 )
 def run(options: Namespace) -> int:
     """Execute labs without a browser, each in its own process, and compare their values with the committed evidence."""
-    from privlab.runner import catalogue, runner, session
+    from privlab.compute import tasks
+    from privlab.runner import catalogue, runner
 
+    _interruptible()  # joblib ends its workers, and they their kernels
     shelf = catalogue.everything(options.labs)
     chosen = catalogue.pick(shelf, options.names) if options.names else catalogue.labs(options.labs)
     chosen = catalogue.with_deeper(shelf, chosen) if options.deeper else chosen
     extra = {name: runner.value(text) for name, text in options.p or ()}
     out = options.out or runner.folder(options.profile, extra)
-    names = ("profile", "seed", "device", "jobs", "timeout", "resume", "cluster")
+    names = ("profile", "seed", "device", "jobs", "timeout", "resume")
     plan = runner.Plan(tuple(chosen), out, extra=extra, **{name: getattr(options, name) for name in names})
-    _interruptible()  # joblib ends its workers, and they their kernels
-    return int(bool(session.run(plan, shelf)))
+    if options.cluster:
+        tasks.reach(options.cluster).close()  # said now, and not by each lab in turn
+        os.environ["PRIVLAB_CLUSTER"] = options.cluster
+    return int(bool(runner.run(plan, shelf)))
 
 
 @command(
@@ -166,13 +170,9 @@ def labs(options: Namespace) -> None:
 @command(option("--check", "write nothing; list the files that differ, with status 1", bool), LABS)
 def pair(options: Namespace) -> int:
     """Write labs/NN_topic.ipynb from labs/NN_topic.py, also in labs/deeper, and the tables of labs in README and guide: edit the .py."""
-    from privlab.runner import catalogue, pairing, tables
+    from privlab.runner import pairing
 
-    catalogue.labs(options.labs)  # says so where there is none
-    if options.check:
-        changed = [*pairing.stale(options.labs), *tables.stale(options.labs)]
-    else:
-        changed = [*pairing.pair(options.labs), *tables.write(options.labs)]
+    changed = pairing.pair(options.labs, options.check)
     for path in changed:
         differs = f"{path} differs from what the sources of the labs make; python -m privlab pair writes it anew"
         print(differs if options.check else f"wrote {path}")
@@ -187,14 +187,14 @@ def pair(options: Namespace) -> int:
 )
 def address(options: Namespace) -> None:
     """Set the repository's address, and all that follows from it: buttons, the cell for Colab, the citation."""
-    from privlab.runner import address, launch_buttons
+    from privlab.runner import launch_buttons, pairing
 
     if options.none and options.address:
         raise ValueError(f"address={options.address!r} and --none: give one of them")
     root = options.labs.resolve().parent
     if options.none or options.address:
         place = None if options.none else launch_buttons.Repository(options.address, options.branch)
-        for path in address.settle(root, place):
+        for path in (*launch_buttons.settle(root, place), *pairing.pair(options.labs.resolve())):
             print(f"wrote {path.relative_to(root)}")
     elif place := launch_buttons.repository(root):
         print(f"{place.address}, branch {place.branch}")
@@ -217,10 +217,10 @@ def audit(options: Namespace) -> int:
 
     arguments.numbers(15.0, options.minutes, None)  # said now, and not after the model is built
     out = options.out or Path("runs") / f"audit_{options.name}"
+    _interruptible()
     model = inputs.named(options.name, options.classes, options.weights)
     images, labels, public = inputs.photographs(options.images, model, inputs.input_shape(model, options.name))
     make_folder(out)
-    _interruptible()
     told = dict(name=options.name, public=public, minutes=options.minutes, progress=sys.stderr.isatty())
     found = audit(model, images, labels, **told)
     settings = {"weights": str(options.weights or "fresh"), "images": options.images or "public photographs"}

@@ -139,7 +139,7 @@ def test_every_command_has_a_help_and_neither_it_nor_a_run_waits_for_torch():
     for name, parser in cli.COMMANDS.choices.items():
         assert parser.format_help().startswith(f"usage: python -m privlab {name}") and parser.description
     heavy = "print({'torch', 'jupytext', 'pandas'} & sys.modules.keys())"
-    code = f"import sys, privlab.__main__; {heavy}; import privlab.runner.session; print('torch' in sys.modules)"
+    code = f"import sys, privlab.__main__; {heavy}; import privlab.runner.runner; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\nFalse\n"
 

@@ -92,17 +92,15 @@ def copy(to: Path) -> list[Path]:
 
 def labs(folder: Path) -> list[Lab]:
     """Every lab of a folder, in order, and nothing that goes deeper.  Raises FileNotFoundError where there is none."""
-    shelf = [Lab(path) for path in sorted(folder.glob(FILES))]
-    if not shelf:
-        raise FileNotFoundError(
-            f"labs={str(folder)!r} holds no lab (NN_topic.py); run from the repository, or give --labs FOLDER"
-        )
-    return shelf
+    return [lab for lab in everything(folder) if not lab.goes_deeper]
 
 
 def everything(folder: Path) -> list[Lab]:
-    """Every lab of a folder, each with what goes deeper behind it.  Raises FileNotFoundError where there is no lab."""
-    shelf = [*labs(folder), *map(Lab, (folder / DEEPER).glob(FILES))]
+    """Every lab of a folder, each with what goes deeper behind it.  Raises FileNotFoundError where there is none."""
+    shelf = [Lab(path) for path in (*folder.glob(FILES), *folder.glob(f"{DEEPER}/{FILES}"))]
+    if not shelf:
+        wrong = f"labs={str(folder)!r} holds no lab (NN_topic.py)"
+        raise FileNotFoundError(f"{wrong}; run from the repository, or give --labs FOLDER")
     return sorted(shelf, key=lambda lab: (lab.number, lab.goes_deeper, lab.name))
 
 

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
+from privlab.compute.atomic import write_atomic
 
-@dataclass(frozen=True)
-class Repository:
+DOOR = "labs/00_start_here.ipynb"  # what the README's buttons open
+NOWHERE = "buttons stand here once the repository has an address: `python -m privlab address https://...`"
+
+
+class Repository(NamedTuple):
     """A git repository: its address, such as https://github.com/OWNER/NAME, and the branch that readers get."""
 
     address: str
     branch: str = "main"
-
-    @property
-    def github(self) -> str | None:
-        """OWNER/NAME on GitHub, from where Binder, Colab and Kaggle take notebooks; None for any other place."""
-        match = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(\.git)?/?", self.address)
-        return match[1] if match else None
 
 
 def repository(root: Path) -> Repository | None:
@@ -38,15 +36,16 @@ def repository(root: Path) -> Repository | None:
 def links(place: Repository | None, path: str) -> dict[str, str]:
     """Where a reader can open a file of the repository, such as labs/00_start_here.ipynb: name -> address.
 
-    Empty without a repository, and for one that is not on GitHub.
+    Empty without a repository, and for one that is not on GitHub, from where Binder, Colab and Kaggle take notebooks.
     """
-    if place is None or not place.github:
+    at = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(\.git)?/?", place.address) if place else None
+    if not place or not at:
         return {}
-    at, branch, path = place.github, quote(place.branch), quote(path)
-    page = f"https://github.com/{at}/blob/{branch}/{path}"
+    branch, path = quote(place.branch), quote(path)
+    page = f"https://github.com/{at[1]}/blob/{branch}/{path}"
     return {
-        "Binder": f"https://mybinder.org/v2/gh/{at}/{quote(place.branch, safe='')}?urlpath=lab/tree/{path}",
-        "Colab": f"https://colab.research.google.com/github/{at}/blob/{branch}/{path}",
+        "Binder": f"https://mybinder.org/v2/gh/{at[1]}/{quote(place.branch, safe='')}?urlpath=lab/tree/{path}",
+        "Colab": f"https://colab.research.google.com/github/{at[1]}/blob/{branch}/{path}",
         "Kaggle": f"https://www.kaggle.com/kernels/welcome?src={quote(page, safe=':/')}",
         "GitHub": page,
     }
@@ -76,3 +75,26 @@ if (colab or "KAGGLE_KERNEL_RUN_TYPE" in os.environ) and not importlib.util.find
     from privlab.runner.colab import complete
 
     complete()"""
+
+
+def settle(root: Path, place: Repository | None) -> list[Path]:
+    """Write an address into the files of the repository in `root` that name it, or take it out where there is none; the paths.
+
+    The notebooks follow with `pairing.pair`. Raises ValueError, before anything is written, for an address or a branch that would end
+    a string in a notebook.
+    """
+    address, branch = place or ("", "main")
+    if place and not re.fullmatch(r"https://[\w./~+-]+ [\w./+-]+", f"{address} {branch}"):
+        raise ValueError(f"address={address!r} with branch={branch!r} is none; try https://github.com/OWNER/NAME")
+    buttons = NOWHERE
+    if place:
+        buttons = f"{badges(place, DOOR) or f'[the repository]({address})'}. Binder has 2 GB: labs 00 to 05 at `smoke`"
+    lines = {  # file -> (what stands before the line, the line, what it is from now on)
+        "pyproject.toml": (r"\[tool\.privlab\]\n", r"repository = .*\nbranch = .*", f'repository = "{address}"\nbranch = "{branch}"'),
+        "CITATION.cff": (r"\nlicense: .*\n", r"(repository-code: .*\n)?", f"repository-code: {address}\n" if place else ""),
+        "README.md": (r"\n\| Binder, Colab, Kaggle \| ", r".*", f"{buttons} |"),
+    }  # fmt: skip
+    for name, (before, line, new) in lines.items():
+        text = (root / name).read_text(encoding="utf-8")
+        write_atomic(root / name, re.sub(f"({before}){line}", rf"\g<1>{new}", text, count=1).encode())
+    return [root / name for name in lines]

@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from privlab.compute import reading
 from privlab.compute.atomic import write_atomic
-from privlab.runner import catalogue, launch_buttons
+from privlab.runner import catalogue, launch_buttons, tables
 
 _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -66,24 +66,19 @@ def as_bytes(notebook: NotebookNode) -> bytes:
     return (nbformat.writes(notebook).rstrip("\n") + "\n").encode()
 
 
-def stale(folder: Path) -> list[Path]:
-    """The notebooks of a folder of labs that are not what their source makes: missing, changed, run, or without a source."""
-    return list(_differing(folder))
+def pair(folder: Path, check: bool = False) -> list[Path]:
+    """Write what the sources of a folder of labs make, where it is something else: their notebooks and the tables beside them.
 
-
-def pair(folder: Path) -> list[Path]:
-    """Write the notebook of every lab in a folder, what goes deeper included, where it is stale; the paths written."""
-    changed = {path: content for path, content in _differing(folder).items() if content}
-    for path, content in changed.items():
-        write_atomic(path, content)
-    return list(changed)
-
-
-def _differing(folder: Path) -> dict[Path, bytes | None]:
-    """Each notebook that is not what its source makes -> what it should hold, None where it has no source."""
+    check: write nothing, and tell also of notebooks without a source.  Returns the paths of what is, or was, something else.
+    """
     place = launch_buttons.repository(folder.parent)
     sources = [lab.path for lab in catalogue.everything(folder)]
     made = {source.with_suffix(".ipynb"): as_bytes(published(source, place)) for source in sources}
-    found = [*reading.visible(folder, "*.ipynb"), *reading.visible(folder, f"{catalogue.DEEPER}/*.ipynb")]
-    there = {path: path.read_bytes() for path in found}
-    return {path: made.get(path) for path in sorted({*made, *there}) if made.get(path) != there.get(path)}
+    made |= {path: text.encode() for path, text in tables.filled(folder).items()}
+    changed = sorted(path for path, content in made.items() if not path.exists() or path.read_bytes() != content)
+    if check:
+        found = [*reading.visible(folder, "*.ipynb"), *reading.visible(folder, f"{catalogue.DEEPER}/*.ipynb")]
+        return [*changed, *(path for path in found if path not in made)]
+    for path in changed:
+        write_atomic(path, made[path])
+    return changed

@@ -13,16 +13,18 @@ import os
 import platform
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from joblib import Parallel, delayed, parallel_config
 from tqdm import tqdm
 
-from privlab.compute import machine, tasks
-from privlab.compute.atomic import write_atomic
+from privlab.compute import atomic, machine, tasks
+from privlab.ledger import evidence
 from privlab.runner import catalogue
 from privlab.runner.catalogue import Lab
 
@@ -34,11 +36,10 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run.  jobs: labs at a time, with cores // jobs threads each.  timeout: of a cell, in seconds.
+    """What to run.  jobs: labs at a time, with cores // jobs threads each.  timeout: of a cell, in seconds; its profile's if not given.
 
-    cluster: address of a Dask scheduler on which repeats of experiments are measured at night, gpu and paper (`experiments.run`); the labs
-        themselves run here, with all that they compute at smoke and class.
     extra: parameters of the labs beside profile, seed and device, each of which every lab of the plan has.
+    Raises ValueError for what cannot be run.
     """
 
     labs: tuple[Lab, ...]
@@ -49,16 +50,21 @@ class Plan:
     jobs: int = 1
     timeout: int | None = None
     resume: bool = False
-    cluster: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        evidence.checked(self.profile, "profile")
+        machine.check_device(self.device)
         if self.jobs < 1:
             raise ValueError(f"jobs={self.jobs} runs nothing; give 1 or more")
         if self.timeout is not None and self.timeout < 1:
             raise ValueError(f"timeout={self.timeout} gives a cell no time; give seconds, 1 or more")
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed={self.seed} is not one that every generator takes; give one from 0 to {2**32 - 1}")
+        for lab in self.labs:
+            if lacks := [name for name in self.parameters if name not in lab.parameters]:
+                its = ", ".join(lab.parameters) or "none"
+                raise ValueError(f"parameter={lacks[0]!r} is not one of lab {lab.name}, which has {its}")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -110,26 +116,53 @@ def cost(plan: Plan) -> str:
     return line if gb <= available else f"{line}\nwarning: that is more than is free; fewer --jobs need less"
 
 
-def run(plan: Plan) -> dict[str, Result]:
+def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
+    """Run a plan alone in its folder, print what it will cost and how it goes, and end with one screen; the labs that failed.
+
+    shelf: all labs, for the page of what the folder holds.
+    Raises ValueError for a folder in use; OSError where memory ran out; KeyboardInterrupt, which says what was kept.
+    """
+    atomic.make_folder(plan.out)
+    try:
+        with FileLock(plan.out / ".run.lock", timeout=0):
+            each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
+            names = ", ".join(lab.name for lab in plan.labs)
+            print(f"{names} at the profile {plan.profile}, seed {plan.seed}, {plan.at_once} at once, {each}")
+            print(cost(plan), flush=True)
+            results = executed(plan)
+    except Timeout:
+        raise ValueError(f"out={str(plan.out)!r} is in use by another run; wait for its end, or give another") from None
+    except KeyboardInterrupt:
+        complete = f"what is complete stays in {plan.out}"
+        raise KeyboardInterrupt(f"{complete}; the same command with --resume continues") from None
+    except BrokenProcessPool:
+        why = "the process of a lab died, as it does when memory runs out"
+        raise OSError(f"{why}; --resume continues, and fewer --jobs need less") from None
+    from privlab.runner import screen  # not beside the labs in memory
+
+    held = {lab.name: results.get(lab.name) or saved(plan, lab) for lab in shelf}
+    print("", screen.finish(plan.out, results, {name: result for name, result in held.items() if result}), sep="\n")
+    failed = [name for name, result in results.items() if result["error"]]
+    counted = f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}"
+    print(counted if failed else f"all labs succeeded; see {plan.out}")
+    return failed
+
+
+def executed(plan: Plan) -> dict[str, Result]:
     """Run a plan's labs; lab name -> result, in the order of the labs.
 
-    With `resume`, labs whose saved result fits (see `Plan.key`) and is green are not run again.
-    Raises ValueError, before any runs, for a lab without one of the plan's parameters; KeyboardInterrupt on Ctrl-C, after the labs that
-    ran were stopped; what is complete by then stays.
+    With `resume`, labs whose saved result fits (see `Plan.key`) and is green are not run again. An interrupt stops the labs that run; what
+    is complete by then stays.
     """
-    for lab in plan.labs:
-        if lacks := [name for name in plan.parameters if name not in lab.parameters]:
-            its = ", ".join(lab.parameters) or "none"
-            raise ValueError(f"parameter={lacks[0]!r} is not one of lab {lab.name}, which has {its}")
     there = {lab.name: saved(plan, lab) for lab in plan.labs} if plan.resume else {}
     kept = {name: result for name, result in there.items() if result and not result["error"]}
     for name in kept:
         print(f"{name}  not run again: it is complete in {plan.out}")
     todo = [lab for lab in plan.labs if lab.name not in kept]
-    calls = (delayed(_one)(plan, lab) for lab in todo)
     about = dict(initializer=tasks.begin_worker, initargs=(os.getpid(), False))  # labs end with us, however we end
     with parallel_config("loky", inner_max_num_threads=plan.threads, **about):
-        done = Parallel(n_jobs=plan.at_once, return_as="generator_unordered", batch_size=1)(calls)
+        work = Parallel(n_jobs=plan.at_once, return_as="generator_unordered", batch_size=1)
+        done = work(delayed(_one)(plan, lab) for lab in todo)
         for result in tqdm(done, total=len(todo), unit="lab", disable=None):
             kept[result["lab"]] = result
             how = f"FAILED  {result['error']}" if result["error"] else "ok"
@@ -164,13 +197,18 @@ def _one(plan: Plan, lab: Lab) -> Result:
             print(f"{lab.name}  {told - began:.0f} s, cell {cell} of {cells}, {heading}", flush=True)
 
     outcome = execution.execute(
-        lab.path.resolve(), notebook.resolve(), plan.parameters, plan.timeout, _environment(plan, live), at
+        lab.path.resolve(),
+        notebook.resolve(),
+        plan.parameters,
+        plan.timeout or TIMEOUTS[plan.profile],
+        _environment(plan, live),
+        at,
     )
     if plan.profile not in ("smoke", "class"):
         key["evidence"] = catalogue.evidence()  # to which the lab has added itself, and so may others have by now
     about = {"status": "failed" if outcome["error"] else "ok", "seconds": round(time.monotonic() - began, 1)}
     result = {"lab": lab.name, **about, **outcome, **key, "threads": plan.threads}
-    write_atomic(note, (json.dumps(result, indent=1) + "\n").encode())
+    atomic.write_atomic(note, (json.dumps(result, indent=1) + "\n").encode())
     return result
 
 
@@ -180,7 +218,6 @@ def _environment(plan: Plan, live: Path) -> dict[str, str]:
     names = [name for name in ("PRIVLAB_DATA", "PRIVLAB_STORE", "PRIVLAB_EVIDENCE") if os.environ.get(name)]
     return {
         **{name: str(Path(os.environ[name]).expanduser().absolute()) for name in names},
-        **({"PRIVLAB_CLUSTER": plan.cluster} if plan.cluster else {}),
         "OMP_NUM_THREADS": str(plan.threads),
         "PRIVLAB_JOBS": str(plan.threads),
         "PRIVLAB_LIVE": str(live),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from privlab.compute.atomic import write_atomic
 from privlab.runner import catalogue
 from privlab.runner.catalogue import Lab
 
@@ -55,31 +54,14 @@ TABLES = (  # file, the first line of a table in it, and what the row of a lab s
 )
 
 
-def _filled(text: str, first: str, rows: str) -> str:
-    """A text whose table that begins with this line has these rows, below the line that aligns them."""
-    table = rf"^({re.escape(first)}\n\|[-:| ]+\|\n)(?:\|.*\n)*"
-    return re.sub(table, lambda old: old[1] + rows, text, flags=re.MULTILINE)
-
-
-def _stale(labs: Path) -> dict[Path, str]:
-    """The files beside a folder of labs whose tables are not what the labs make, with the text that they have to have."""
+def filled(labs: Path) -> dict[Path, str]:
+    """The files beside a folder of labs that have such tables, with the rows that its labs make."""
     texts: dict[Path, str] = {}
     for name, first, row in TABLES:
         path = labs.resolve().parent / name
         if path.is_file():
             rows = "".join(f"| {' | '.join(row(lab))} |\n" for lab in catalogue.labs(labs.resolve()))
-            texts[path] = _filled(texts.get(path) or path.read_text(encoding="utf-8"), first, rows)
-    return {path: text for path, text in texts.items() if text != path.read_text(encoding="utf-8")}
-
-
-def stale(labs: Path) -> list[Path]:
-    """The files beside a folder of labs whose tables are not what its labs make."""
-    return [*_stale(labs)]
-
-
-def write(labs: Path) -> list[Path]:
-    """Write the tables that are stale; the paths written."""
-    texts = _stale(labs)
-    for path, text in texts.items():
-        write_atomic(path, text.encode())
-    return [*texts]
+            table = rf"^({re.escape(first)}\n\|[-:| ]+\|\n)(?:\|.*\n)*"  # its head, the line that aligns it, and rows
+            text = texts.get(path) or path.read_text(encoding="utf-8")
+            texts[path] = re.sub(table, lambda old, rows=rows: old[1] + rows, text, flags=re.MULTILINE)
+    return texts

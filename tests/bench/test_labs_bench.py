@@ -16,7 +16,7 @@ import measured_on
 import pytest
 
 from privlab.compute.atomic import write_atomic
-from privlab.runner import catalogue, pairing, tables
+from privlab.runner import catalogue, pairing
 
 pytestmark = pytest.mark.bench
 
@@ -50,4 +50,3 @@ def test_minutes_and_memory(deeper):
         put(lab.path, r"# \| smoke \| ", f"{m:g} | {g:.1f} GB |")
         put(lab.path, r"# \| class \| ", f"{more:g} | {most:.1f} GB |")
     pairing.pair(ROOT / "labs")
-    tables.write(ROOT / "labs")

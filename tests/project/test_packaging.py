@@ -122,7 +122,7 @@ def test_a_clone_with_the_line_ends_of_windows_is_the_same(tmp_path):
     command = ["git", "clone", "--quiet", "--shared", "--config", "core.autocrlf=true", ROOT, tmp_path / "clone"]
     subprocess.run(command, check=True)
     assert b"\r" not in (tmp_path / "clone/data_scripts/environment.sh").read_bytes()
-    assert pairing.stale(tmp_path / "clone/labs") == []
+    assert pairing.pair(tmp_path / "clone/labs", check=True) == []
 
 
 def test_no_registry_host_and_no_large_file_is_tracked():

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from privlab.__main__ import main
-from privlab.runner import address, launch_buttons, pairing
+from privlab.runner import launch_buttons, pairing
 from privlab.runner.launch_buttons import Repository
 
 ROOT = Path(__file__).parents[2]
@@ -21,8 +21,9 @@ PLACE = Repository("https://github.com/someone/a-fork", "release")
 def root(tmp_path):
     """A repository with one lab and one that goes deeper."""
     (tmp_path / "labs/deeper").mkdir(parents=True)
-    for name in (*FILES, *(f"{lab}{suffix}" for lab in LABS for suffix in (".py", ".ipynb"))):
+    for name in (*FILES, *(f"{lab}.py" for lab in LABS)):
         shutil.copy(ROOT / name, tmp_path / name)
+    pairing.pair(tmp_path / "labs")
     return tmp_path
 
 
@@ -30,19 +31,23 @@ def state(root):
     return {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_everything_follows_and_goes_back_to_the_byte(root):
+def test_everything_follows_and_goes_back_to_the_byte(root, capsys):
+    def run(*words):
+        assert main(["address", *words, "--labs", str(root / "labs")]) == 0
+        return capsys.readouterr().out
+
     before = state(root)
-    address.settle(root, PLACE)
+    assert "no address yet" in run() and "wrote CITATION.cff" in run(PLACE.address, "--branch", PLACE.branch)
     changed = {path.as_posix() for path, content in state(root).items() if content != before[path]}
     assert changed == {*FILES, *(f"{lab}.ipynb" for lab in LABS)}
-    assert launch_buttons.repository(root) == PLACE
+    assert launch_buttons.repository(root) == PLACE and run() == f"{PLACE.address}, branch {PLACE.branch}\n"
     assert yaml.safe_load((root / "CITATION.cff").read_text())["repository-code"] == PLACE.address
-    assert launch_buttons.links(PLACE, address.DOOR)["Colab"] in (root / "README.md").read_text()
+    assert launch_buttons.links(PLACE, launch_buttons.DOOR)["Colab"] in (root / "README.md").read_text()
     cells = nbformat.read(root / f"{LABS[1]}.ipynb", as_version=4).cells
-    assert launch_buttons.setup(PLACE) in [cell.source for cell in cells] and not pairing.stale(root / "labs")
-    address.settle(root, Repository("https://git.example.org/team/privlab"))
+    assert launch_buttons.setup(PLACE) in [cell.source for cell in cells]
+    run("https://git.example.org/team/privlab")
     assert "[the repository](https://git.example.org" in (root / "README.md").read_text()
-    address.settle(root, None)
+    run("--none")
     assert state(root) == before
 
 
@@ -50,13 +55,5 @@ def test_everything_follows_and_goes_back_to_the_byte(root):
 def test_what_is_no_address_changes_nothing(root, wrong):
     before = state(root)
     with pytest.raises(ValueError, match=r"address='.*; try https://github.com/OWNER/NAME"):
-        address.settle(root, wrong)
+        launch_buttons.settle(root, wrong)
     assert state(root) == before
-
-
-def test_the_command_shows_sets_and_takes_out(root, capsys):
-    labs = str(root / "labs")
-    assert main(["address", "--labs", labs]) == 0 and "no address yet" in capsys.readouterr().out
-    assert main(["address", PLACE.address, "--labs", labs]) == 0 and "wrote CITATION.cff" in capsys.readouterr().out
-    assert main(["address", "--labs", labs]) == 0 and f"{PLACE.address}, branch main" in capsys.readouterr().out
-    assert main(["address", "--none", "--labs", labs]) == 0 and launch_buttons.repository(root) is None

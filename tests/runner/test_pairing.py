@@ -76,17 +76,21 @@ def test_an_edit_changes_one_id_and_an_insertion_none(tmp_path_factory, sources,
     assert before < ids(folder, [*sources[:at], "inserted = 1", *sources[at:]])
 
 
+def stale(labs):
+    return pairing.pair(labs, check=True)
+
+
 def test_pair_writes_what_is_stale_and_nothing_else(labs):
     lab, more = labs / "01_lab.ipynb", labs / "deeper/01_more.ipynb"
-    assert pairing.stale(labs) == [lab, more] == pairing.pair(labs)
-    assert pairing.stale(labs) == [] == pairing.pair(labs)
+    assert stale(labs) == [lab, more] == pairing.pair(labs)
+    assert stale(labs) == [] == pairing.pair(labs)
     (labs / "01_lab.py").write_text(LAB.replace("42", "43"))
-    assert pairing.stale(labs) == [lab] == pairing.pair(labs)
+    assert stale(labs) == [lab] == pairing.pair(labs)
     notebook = nbformat.read(more, as_version=4)
     notebook.cells[-1].outputs = [nbformat.v4.new_output("stream", text="42")]  # a committed output
     nbformat.write(notebook, more)
     (labs / "02_left_over.ipynb").write_text("{}")
-    assert pairing.stale(labs) == [labs / "02_left_over.ipynb", more]
+    assert stale(labs) == [more, labs / "02_left_over.ipynb"]
     assert pairing.pair(labs) == [more] and (labs / "02_left_over.ipynb").read_text() == "{}"
 
 
@@ -104,6 +108,6 @@ def test_setting_the_address_makes_every_notebook_stale_until_it_is_paired(labs)
     pairing.pair(labs)
     setting = f'[tool.privlab]\nrepository = "{PLACE.address}"\nbranch = "main"\n'
     (labs.parent / "pyproject.toml").write_text(setting)
-    assert len(pairing.stale(labs)) == 2 == len(pairing.pair(labs)) and pairing.stale(labs) == []
+    assert len(stale(labs)) == 2 == len(pairing.pair(labs)) and stale(labs) == []
     assert "google.colab" in (labs / "01_lab.ipynb").read_text()
     assert "google.colab" not in nbformat.writes(pairing.notebook(labs / "01_lab.py"))  # which the runner has

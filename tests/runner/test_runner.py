@@ -50,8 +50,7 @@ def kept(made: Plan, name: str):
     return nbformat.read(made.out / f"{name}.ipynb", as_version=4)
 
 
-PRIVATE = ["PRIVLAB_JOBS", "PRIVLAB_STRICT", "PRIVLAB_CLUSTER", "PRIVLAB_STORE"]
-ENVIRONMENT = ["OMP_NUM_THREADS", "PYTHONHASHSEED", *PRIVATE]
+ENVIRONMENT = ["OMP_NUM_THREADS", "PYTHONHASHSEED", "PRIVLAB_JOBS", "PRIVLAB_STRICT", "PRIVLAB_STORE"]
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +62,11 @@ def two_at_once(tmp_path_factory):
     write(labs, "00_slow", wait)
     write(labs, "01_bad", "1 / 0")
     write(labs, "02_env", f"import os\nfor name in {ENVIRONMENT}:\n    print(os.environ[name])")
-    made = plan(labs, out, jobs=2, seed=7, cluster="tcp://127.0.0.1:9")
+    made = plan(labs, out, jobs=2, seed=7)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRIVLAB_STORE", "models")
         patch.chdir(folder)
-        return made, runner.run(made)
+        return made, runner.executed(made)
 
 
 def test_a_failed_lab_leaves_the_others_alone_and_all_are_in_order(two_at_once):
@@ -83,9 +82,9 @@ def test_a_failed_lab_leaves_the_others_alone_and_all_are_in_order(two_at_once):
 
 def test_a_lab_gets_its_share_of_cores_and_repeatable_surroundings(two_at_once):
     made, _ = two_at_once
-    threads, hashed, jobs, strict, cluster, store = kept(made, "02_env").cells[-1].outputs[0].text.split()
+    threads, hashed, jobs, strict, store = kept(made, "02_env").cells[-1].outputs[0].text.split()
     assert int(threads) == int(jobs) == max(1, machine.cores() // 2) == made.threads
-    assert (hashed, strict, cluster) == ("0", "1", made.cluster)
+    assert (hashed, strict) == ("0", "1")
     assert store == str(made.out.parent / "models")  # a relative place is seen from where the run was started
 
 
@@ -97,7 +96,7 @@ def test_resume_runs_what_failed_and_what_changed(two_at_once, capsys):
         assert runner.saved(plan(labs, made.out, **changed), made.labs[0]) is None
     write(labs, "01_bad", "1 / 1")
     write(labs, "02_env", "'changed'")
-    after = runner.run(plan(labs, made.out, jobs=2, seed=7, resume=True))
+    after = runner.executed(plan(labs, made.out, jobs=2, seed=7, resume=True))
     assert capsys.readouterr().out.count("not run again") == 1 and after["00_slow"] == before["00_slow"]
     assert after["01_bad"]["status"] == after["02_env"]["status"] == "ok"
     assert kept(made, "02_env").cells[-1].source == "'changed'"
@@ -184,5 +183,5 @@ def test_the_cost_of_a_plan_by_hand(tmp_path, monkeypatch):
 def test_a_plan_that_cannot_be(tmp_path, wrong, message):
     write(tmp_path, "00_any", "1")
     with pytest.raises(ValueError, match=message):
-        runner.run(plan(tmp_path, tmp_path, **wrong))
+        plan(tmp_path, tmp_path, **wrong)
     assert os.listdir(tmp_path) == ["00_any.py"]
