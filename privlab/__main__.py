@@ -69,7 +69,7 @@ def run(options: Namespace) -> int:
     from privlab.compute import tasks
     from privlab.runner import catalogue, runner
 
-    _interruptible()  # joblib ends its workers, and they their kernels
+    _keeps_what_is_done()  # joblib ends its workers, and they their kernels
     shelf = catalogue.everything(options.labs)
     chosen = catalogue.pick(shelf, options.names) if options.names else catalogue.labs(options.labs)
     chosen = catalogue.with_deeper(shelf, chosen) if options.deeper else chosen
@@ -113,7 +113,7 @@ def measure(options: Namespace) -> None:
         for entry in evidence.register(measuring.registration(name, size) for name in have):
             print(f"registered: {entry.experiment} at {entry.size}, repeats {entry.first} to {entry.range[-1]}")
     else:
-        _interruptible()
+        _keeps_what_is_done()
         how = {name: getattr(options, name) for name in ("minutes", "jobs", "cluster", "device")}
         print(measuring.measure(names, size, **how))
 
@@ -217,7 +217,7 @@ def audit(options: Namespace) -> int:
 
     arguments.numbers(15.0, options.minutes, None)  # said now, and not after the model is built
     out = options.out or Path("runs") / f"audit_{options.name}"
-    _interruptible()
+    _keeps_what_is_done()
     model = inputs.named(options.name, options.classes, options.weights)
     images, labels, public = inputs.photographs(options.images, model, inputs.input_shape(model, options.name))
     make_folder(out)
@@ -295,31 +295,22 @@ def guesses(options: Namespace) -> None:
     print(f"wrote {options.out}, {table['question'].nunique()} questions")
 
 
-def _interruptible() -> None:
-    """What follows has something to keep: an interrupt is an exception again."""
+def _keeps_what_is_done() -> None:
+    """What follows has something to keep: an interrupt is an exception again, and so is a closed pipe."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-
-
-def _stop(*_: object) -> None:
-    """End at an interrupt, wherever we are: an exception inside an import is swallowed, or leaves a traceback."""
-    os.write(2, b"\nstopped\n")
-    os._exit(130)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status of a command line; what is wrong with it, in one line on standard error."""
     if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _stop)  # this process is ours, and not deaf in the background
+        # This process is ours, and not deaf in the background: the system ends it, as an exception inside an import leaves a traceback.
+        for number in (signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+    options = PARSER.parse_args(arguments)
     try:
-        try:
-            options = PARSER.parse_args(arguments)
-            return options.call(options) or 0
-        finally:
-            sys.stdout.flush()  # here, since at Python's end a closed pipe can no longer be caught
-    except BrokenPipeError:  # who reads has gone, as in `| head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141  # what a shell says of a program that a closed pipe ended
+        return options.call(options) or 0
     except KeyboardInterrupt as stopped:
         print("\nstopped", *stopped.args, sep="; ", file=sys.stderr)
         return 130
