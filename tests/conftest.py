@@ -60,12 +60,9 @@ def shell():
 
 
 @pytest.fixture
-def execute_lab(tmp_path, monkeypatch):
+def execute_lab(tmp_path):
     """Runs the source of a lab, jupytext's, as the headless runner does: what was found, and the notebook as text."""
     from privlab.runner import execution
-
-    for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
-        monkeypatch.setenv(name, "")  # so that what execute() sets is gone after the test
 
     def run(text):
         source, out = tmp_path / "01_lab.py", tmp_path / "out.ipynb"

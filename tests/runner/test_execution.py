@@ -90,12 +90,6 @@ def test_an_explorer_leaves_its_page_beside_the_widget(lab):
     assert '<div data-frame="1-0"><p>a 2</p>' in shown.data["text/html"]
 
 
-def test_a_setting_that_fails_only_when_pages_are_made_fails_the_lab(lab):
-    code = "from privlab.notebook import widgets\nwidgets.explore(lambda n, m: 1 / (3 - n * m), n=(1, 2, 3), m=(0, 1))"
-    found, _ = lab(code)
-    assert "moving the controls: RuntimeError: an explorer at n=3, m=1: ZeroDivisionError" in found["error"]
-
-
 def test_a_cell_that_raises(lab):
     found, kept = lab("print('before')", "def f():\n    raise ValueError('line one\\nline two')\nf()", "print('after')")
     assert found["error"] == "In [4], under 'Where it happens': ValueError: line two"

@@ -102,12 +102,3 @@ def test_with_an_address_it_begins_with_links_and_is_set_up_before_its_first_cod
     assert len({cell.id for cell in made.cells}) == len(made.cells)
     nbformat.validate(made)
     assert "labs/deeper/01_more.ipynb" in pairing.published(labs / "deeper/01_more.py", PLACE).cells[0].source
-
-
-def test_setting_the_address_makes_every_notebook_stale_until_it_is_paired(labs):
-    pairing.pair(labs)
-    setting = f'[tool.privlab]\nrepository = "{PLACE.address}"\nbranch = "main"\n'
-    (labs.parent / "pyproject.toml").write_text(setting)
-    assert len(stale(labs)) == 2 == len(pairing.pair(labs)) and stale(labs) == []
-    assert "google.colab" in (labs / "01_lab.ipynb").read_text()
-    assert "google.colab" not in nbformat.writes(pairing.notebook(labs / "01_lab.py"))  # which the runner has
