@@ -52,11 +52,12 @@ def _system() -> Iterator[Finding]:
 
 def _packages() -> Iterator[Finding]:
     needed = list(colab.needed())
-    for one, version in needed:
-        if not (version and one.specifier.contains(version, prereleases=True)):
-            yield Finding("packages", BROKEN, f"{one.name} is {version or 'missing'}; privlab needs {one}")
-    has = f"privlab {metadata.version('privlab')} on Python {platform.python_version()}"
-    yield Finding("packages", OK, f"{has}, {len(needed)} packages needed")
+    lacks = [(one, has) for one, has in needed if not (has and one.specifier.contains(has, prereleases=True))]
+    for one, has in lacks:
+        yield Finding("packages", BROKEN, f"{one.name} is {has or 'missing'}; privlab needs {one}")
+    if not lacks:
+        about = f"privlab {metadata.version('privlab')} on Python {platform.python_version()}"
+        yield Finding("packages", OK, f"{about}, {len(needed)} packages needed")
 
 
 def _torch() -> Iterator[Finding]:
