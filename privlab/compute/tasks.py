@@ -9,7 +9,7 @@ import os
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -80,7 +80,8 @@ def fan_out(
             calls = [(n, task.call, task.arguments, deadline) for n, task in enumerate(turn)]
             died: BrokenProcessPool | None = None
             try:
-                for number, error in _far(client, gpu, calls) if client else _near(jobs, gpu, calls):
+                near = in_processes(jobs, 1, (delayed(_attempt)(*call) for call in calls), gpu)
+                for number, error in _far(client, gpu, calls) if client else near:
                     task = todo[number]
                     if error is None and not task.finished():
                         error = OSError("it left no result here; all machines need the same disk under the same path")
@@ -138,16 +139,18 @@ def reach(address: str, gpu: bool = False) -> Any:
     return client
 
 
-def _near(jobs: int, gpu: bool, calls: Sequence[tuple]) -> Iterator[Outcome]:
-    """In processes of this machine, which are kept for a minute: a lab trains, attacks, and trains again."""
+def in_processes(jobs: int, threads: int, calls: Iterable[Any], gpu: bool = False) -> Iterator[Any]:
+    """What calls of joblib's `delayed` return, as they end, in processes of this machine with so many threads each.
+
+    The processes are kept for a minute: a lab trains, attacks, and trains again. They end with this one, however it ends.
+    """
     about = (os.getpid(), gpu, dict(os.environ), os.getcwd())  # where one is another, joblib starts other processes
-    begin = dict(idle_worker_timeout=60, initializer=begin_worker, initargs=about)
-    with parallel_config("loky", inner_max_num_threads=1, **begin):
-        work = Parallel(jobs, batch_size=1, return_as="generator_unordered")
-        yield from work(delayed(_attempt)(*call) for call in calls)
+    begin = dict(idle_worker_timeout=60, initializer=_begin_worker, initargs=about)
+    with parallel_config("loky", inner_max_num_threads=threads, **begin):
+        yield from Parallel(jobs, batch_size=1, return_as="generator_unordered")(calls)
 
 
-def begin_worker(parent: int, gpu: bool, *_: object) -> None:
+def _begin_worker(parent: int, gpu: bool, *_: object) -> None:
     """A process of loky begins: it takes a GPU, in turn, and ends with the one that has started it, and all that it has started with it."""
     if gpu:
         import torch

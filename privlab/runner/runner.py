@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from joblib import Parallel, delayed, parallel_config
+from joblib import delayed
 from tqdm import tqdm
 
 from privlab.compute import atomic, machine, tasks
@@ -159,14 +159,11 @@ def executed(plan: Plan) -> dict[str, Result]:
     for name in kept:
         print(f"{name}  not run again: it is complete in {plan.out}")
     todo = [lab for lab in plan.labs if lab.name not in kept]
-    about = dict(initializer=tasks.begin_worker, initargs=(os.getpid(), False))  # labs end with us, however we end
-    with parallel_config("loky", inner_max_num_threads=plan.threads, **about):
-        work = Parallel(n_jobs=plan.at_once, return_as="generator_unordered", batch_size=1)
-        done = work(delayed(_one)(plan, lab) for lab in todo)
-        for result in tqdm(done, total=len(todo), unit="lab", disable=None):
-            kept[result["lab"]] = result
-            how = f"FAILED  {result['error']}" if result["error"] else "ok"
-            tqdm.write(f"{result['lab']}  {how}  {result['seconds']:.1f} s  {result['peak_gb'] or 0:.2f} GB")
+    done = tasks.in_processes(plan.at_once, plan.threads, (delayed(_one)(plan, lab) for lab in todo))
+    for result in tqdm(done, total=len(todo), unit="lab", disable=None):
+        kept[result["lab"]] = result
+        how = f"FAILED  {result['error']}" if result["error"] else "ok"
+        tqdm.write(f"{result['lab']}  {how}  {result['seconds']:.1f} s  {result['peak_gb'] or 0:.2f} GB")
     return {lab.name: kept[lab.name] for lab in plan.labs}
 
 
