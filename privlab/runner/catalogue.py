@@ -98,7 +98,7 @@ def labs(folder: Path) -> list[Lab]:
 def everything(folder: Path) -> list[Lab]:
     """Every lab of a folder, each with what goes deeper behind it.  Raises FileNotFoundError where there is none."""
     shelf = [Lab(path) for path in (*folder.glob(FILES), *folder.glob(f"{DEEPER}/{FILES}"))]
-    if not shelf:
+    if all(lab.goes_deeper for lab in shelf):
         wrong = f"labs={str(folder)!r} holds no lab (NN_topic.py)"
         raise FileNotFoundError(f"{wrong}; run from the repository, or give --labs FOLDER")
     return sorted(shelf, key=lambda lab: (lab.number, lab.goes_deeper, lab.name))

@@ -25,10 +25,10 @@ table{border-collapse:collapse;margin:1rem 0}td,th{padding:.3rem .6rem;border-bo
 </style><body><h1>privlab: what this run shows</h1>"""
 
 
-def finish(out: Path, results: Results, held: Results | None = None) -> str:
+def finish(out: Path, results: Results, held: Results) -> str:
     """Judge what is committed, hold the run against it, write out/index.html, and return the screen.
 
-    results: of this run's labs, by name.  held: of all labs that the folder holds, for the page; these alone if not given.
+    results: of this run's labs, by name.  held: of all labs that the folder holds, for the page.
     """
     judged = judging.judgements()
     head, *rows = report.counts(judged)
@@ -39,11 +39,11 @@ def finish(out: Path, results: Results, held: Results | None = None) -> str:
         against = "no lab measured a value at smoke that can be compared with the committed evidence"
 
     parts = [_HEAD]
-    for name in held or results:
+    for name in held:
         level = "h3" if "/" in name else "h2"  # what goes deeper stands below its lab
         pictures = "\n".join(_pictures(out / f"{name}.ipynb"))
         parts.append(f'<{level}><a href="{name}.ipynb">{name}</a></{level}>\n{pictures}')
-    parts += ["<h2>How the labs went</h2>", _labs(held or results).to_html(), *_listed(_failures(held or results))]
+    parts += ["<h2>How the labs went</h2>", _labs(held).to_html(), *_listed(_failures(held))]
     parts += ["<h2>Verdicts, from the committed evidence</h2>", verdicts.to_html()]
     parts += [f"<p>{against}</p>", *_listed(moves)]
     for paper in dict.fromkeys(j.claim.paper for j in judged):

@@ -92,17 +92,16 @@ def test_each_tier_of_tests_is_the_one_before_and_more():
     assert plain.endswith("-m 'not bench and not check and not weekly'")  # as `make test`
 
 
+OPENS = "jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir="
+REFUSES = "make lab: you are root, and a notebook could change anything here, so JupyterLab refuses; "
+
+
 @pytest.mark.parametrize(
     ("user", "more", "status", "line"),
     [
-        (
-            1000,
-            (),
-            0,
-            "python -m privlab student --keep --out student\njupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=student",
-        ),
-        (0, (), 2, "make lab: you are root, and a notebook could change anything here, so JupyterLab refuses; "),
-        (0, ("ROOT=1", "SOLUTIONS=1"), 0, "jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=labs --allow-root\n"),
+        (1000, (), 0, f"python -m privlab student --keep --out student\n{OPENS}student"),
+        (0, (), 2, REFUSES),
+        (0, ("ROOT=1", "SOLUTIONS=1"), 0, f"{OPENS}labs --allow-root\n"),
     ],
 )
 def test_make_lab_tells_root_what_would_do(tmp_path, user, more, status, line):

@@ -20,7 +20,7 @@ def test_the_screen_and_the_page_have_labs_verdicts_pictures_and_what_moved(tmp_
     monkeypatch.setattr(canaries, "moves", lambda out: (40, moves))
     shown = [new_output("display_data", {"text/html": TAG.format(f"p{i}")}) for i in range(6)]
     nbformat.write(new_notebook(cells=[new_code_cell("", outputs=shown)]), tmp_path / "05_april.ipynb")
-    lines = screen.finish(tmp_path, RESULTS).splitlines()
+    lines = screen.finish(tmp_path, RESULTS, RESULTS).splitlines()
     assert lines[0].split() == ["status", "seconds", "peak", "GB"]
     assert [line.split() for line in lines[2:4]] == [
         ["05_april", "ok", "23.0", "1.11"],
