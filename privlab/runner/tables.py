@@ -63,5 +63,5 @@ def filled(labs: Path) -> dict[Path, str]:
             rows = "".join(f"| {' | '.join(row(lab))} |\n" for lab in catalogue.labs(labs.resolve()))
             table = rf"^({re.escape(first)}\n\|[-:| ]+\|\n)(?:\|.*\n)*"  # its head, the line that aligns it, and rows
             text = texts.get(path) or path.read_text(encoding="utf-8")
-            texts[path] = re.sub(table, lambda old, rows=rows: old[1] + rows, text, flags=re.MULTILINE)
+            texts[path] = re.sub(table, r"\g<1>" + rows.replace("\\", r"\\"), text, flags=re.MULTILINE)
     return texts

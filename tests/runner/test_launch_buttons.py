@@ -1,14 +1,25 @@
-"""Buttons follow from one address; without one there is none."""
+"""Buttons follow from one address, which one command sets, forth and back; without one there is none."""
 
+import shutil
 from pathlib import Path
 from urllib.parse import unquote
 
-from privlab.runner import launch_buttons
+import nbformat
+import pytest
+import yaml
+
+from privlab.__main__ import main
+from privlab.runner import launch_buttons, pairing
 from privlab.runner.launch_buttons import Repository
+
+ROOT = Path(__file__).parents[2]
+FILES = ("pyproject.toml", "CITATION.cff", "README.md")
+LABS = ("labs/00_start_here", "labs/deeper/04_gauss_newton")
+PLACE = Repository("https://github.com/someone/a-fork", "release")
 
 
 def test_the_project_has_no_address_yet_so_nobody_is_sent_anywhere(tmp_path):
-    assert launch_buttons.repository(Path(__file__).parents[2]) is None is launch_buttons.repository(tmp_path)
+    assert launch_buttons.repository(ROOT) is None is launch_buttons.repository(tmp_path)
     assert launch_buttons.links(None, "labs/00_start_here.ipynb") == {}
 
 
@@ -29,3 +40,45 @@ def test_a_place_that_is_not_github_has_no_buttons_and_still_installs():
     cell = launch_buttons.setup(elsewhere)
     compile(cell, "setup", "exec")
     assert '"git+https://git.example.org/team/privlab@main"' in cell
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A repository with one lab and one that goes deeper."""
+    (tmp_path / "labs/deeper").mkdir(parents=True)
+    for name in (*FILES, *(f"{lab}.py" for lab in LABS)):
+        shutil.copy(ROOT / name, tmp_path / name)
+    pairing.pair(tmp_path / "labs")
+    return tmp_path
+
+
+def state(root):
+    return {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_everything_follows_and_goes_back_to_the_byte(root, capsys):
+    def run(*words):
+        assert main(["address", *words, "--labs", str(root / "labs")]) == 0
+        return capsys.readouterr().out
+
+    before = state(root)
+    assert "no address yet" in run() and "wrote CITATION.cff" in run(PLACE.address, "--branch", PLACE.branch)
+    changed = {path.as_posix() for path, content in state(root).items() if content != before[path]}
+    assert changed == {*FILES, *(f"{lab}.ipynb" for lab in LABS)}
+    assert launch_buttons.repository(root) == PLACE and run() == f"{PLACE.address}, branch {PLACE.branch}\n"
+    assert yaml.safe_load((root / "CITATION.cff").read_text())["repository-code"] == PLACE.address
+    assert launch_buttons.links(PLACE, launch_buttons.DOOR)["Colab"] in (root / "README.md").read_text()
+    cells = nbformat.read(root / f"{LABS[1]}.ipynb", as_version=4).cells
+    assert launch_buttons.setup(PLACE) in [cell.source for cell in cells]
+    run("https://git.example.org/team/privlab")
+    assert "[the repository](https://git.example.org" in (root / "README.md").read_text()
+    run("--none")
+    assert state(root) == before
+
+
+@pytest.mark.parametrize("wrong", [Repository("someone/a-fork"), Repository(PLACE.address, 'x"; y')])
+def test_what_is_no_address_changes_nothing(root, wrong):
+    before = state(root)
+    with pytest.raises(ValueError, match=r"address='.*; try https://github.com/OWNER/NAME"):
+        launch_buttons.settle(root, wrong)
+    assert state(root) == before
