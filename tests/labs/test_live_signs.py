@@ -5,7 +5,6 @@ alike, one that answers a headline before others, and of these the one that is d
 """
 
 import ast
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,7 +34,6 @@ def is_met(judged, values):
     return each(parse(judged.claim.compare), values) == (judged.verdict == judging.REPRODUCED)
 
 
-@cache
 def held(lab, experiment):
     """The judgement that a live repeat is held against; None where the repeats at class decide no comparison alike."""
     values = experiments.load(experiment, "class").table
@@ -49,28 +47,14 @@ def held(lab, experiment):
     return min(decided, key=lambda j: (j.claim.headline is None, j.exploratory, j.p), default=None)
 
 
-def check(lab, experiment):
-    live = experiments.run(experiment, "class", progress=False).table  # as a reader's notebook does it
-    assert is_met(held(lab, experiment), {name: array[0] for name, array in live.items()})
+QUICK = {"april_closed_form.noise", "gradient_inversion.position_scale"}  # of two labs, a second each
+PARTS = [pytest.param(*part, marks=pytest.mark.check if part[1] in QUICK else pytest.mark.weekly) for part in LIVE]
 
 
-def seconds(part):
-    kept = experiments.load(part[1], "class")
-    return kept.seconds / len(kept)
-
-
-@pytest.mark.check
-def test_two_quick_live_parts_are_on_the_side_of_the_evidence():
-    """Of two labs, those whose live part takes the least."""
-    decided = sorted((part for part in LIVE if held(*part)), key=seconds)
-    first = dict(reversed(decided))  # the quickest of each lab
-    for lab in sorted(first, key=lambda lab: seconds((lab, first[lab])))[:2]:
-        check(lab, first[lab])
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("part", LIVE, ids="-".join)
-def test_a_live_part_is_on_the_side_of_the_evidence(part):
-    if not held(*part):
+@pytest.mark.parametrize(("number", "experiment"), PARTS)
+def test_a_live_part_is_on_the_side_of_the_evidence(number, experiment):
+    if not (judged := held(number, experiment)):
+        assert experiment not in QUICK
         pytest.skip("the evidence at class decides no comparison of it alike")
-    check(*part)
+    live = experiments.run(experiment, "class", progress=False).table  # as a reader's notebook does it
+    assert is_met(judged, {name: array[0] for name, array in live.items()})
