@@ -18,8 +18,7 @@ from sphinx.application import Sphinx
 
 from privlab.ledger import headlines, judging, papers
 from privlab.ledger.comparison import names, value
-from privlab.ledger.evidence import SIZES
-from privlab.ledger.judging import Judgement, Shelf
+from privlab.ledger.judging import Judgement
 from privlab.ledger.papers import Claim
 from privlab.ledger.rule import exact, of_errors
 from privlab.notebook.verdicts import ranges
@@ -38,7 +37,7 @@ def collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 def pages(labs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Each paper's key, and its page in HTML.  labs: number -> where its page lies."""
-    judged, explained, shelf = {j.claim.id: j for j in judging.judgements()}, papers.explanations(), Shelf()
+    judged, explained, have = {j.claim.id: j for j in judging.judgements()}, papers.explanations(), judging.shelf()
     more = {"explained": explained, "now": {name: j.verdict for name, j in judged.items()}}
     questions = {h.number: h for h in headlines.headlines([*judged.values()])}
     told = {}
@@ -47,9 +46,9 @@ def pages(labs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             "j": j,
             "means": MEANS[j.verdict],
             "reason": j.reason.removeprefix(f"does not appear in {j.stands_for}: "),  # which stands beside it
-            "charts": charts(j, shelf),
+            "charts": charts(j),
             "explains": [judged[one] for one, e in explained.items() if name in e.rests_on],
-            "tries": [one for size in SIZES for one in shelf.tries(j.claim.experiments, size)],
+            "tries": judging.tries(j.claim, have)[::-1],
             "question": questions.get(j.claim.headline),
         }
     for paper, title in papers.PAPERS.items():
@@ -57,12 +56,11 @@ def pages(labs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield paper, templates.fill("claims.html", paper=title, claims=claims, labs=labs, ids=judged, **more)
 
 
-def charts(j: Judgement, shelf: Shelf) -> list[Markup]:
+def charts(j: Judgement) -> list[Markup]:
     """What the comparison is about in the repeats that decide, a chart for what has the same metrics; none for an identity."""
-    complete, _ = judging.tries(j.claim, shelf)
     groups: dict[str, dict[str, Dots]] = defaultdict(dict)
-    if complete and j.claim.kind != "identity":
-        for row in rows(j.claim, complete[0].tables):
+    if j.claim.kind != "identity":
+        for row in rows(j.claim, j.tables):
             metrics = " ".join(dict.fromkeys(name.partition("[")[0] for name in names(row.label)))
             groups[metrics].setdefault(row.label, row)
     return [dots.chart([*group.values()]) for group in groups.values()]

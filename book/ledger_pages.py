@@ -10,7 +10,7 @@ import claim_pages
 import templates
 
 from privlab.ledger import headlines, papers
-from privlab.ledger.judging import Judgement, Shelf
+from privlab.ledger.judging import Judgement
 
 RETIRED = Path(__file__).parent / "evidence" / "retired.yaml"
 _ONE = r"(?:S\.?)?\d+[a-d]?"
@@ -21,12 +21,12 @@ def pages(judged: Sequence[Judgement]) -> Iterator[tuple[str, str]]:
     """Name and Markdown of each page below _generated."""
     yield "ledger", templates.fill("ledger.md", judged=judged, retired=papers.entries("claims", RETIRED))
     yield "coverage", coverage(places(), judged)
-    answered, shelf = headlines.headlines(judged), Shelf()
+    answered = headlines.headlines(judged)
     yield "holds/index", templates.fill("holds.md", answered=answered, judged=judged)
     figures = {j.claim.id: j for j in judged}
     for one in answered:
         j = figures[one.figure]
-        told = templates.fill("question.md", one=one, j=j, charts=claim_pages.charts(j, shelf))
+        told = templates.fill("question.md", one=one, j=j, charts=claim_pages.charts(j))
         yield f"holds/{one.number:02d}", told
 
 

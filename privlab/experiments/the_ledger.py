@@ -117,5 +117,5 @@ def _verdicts(claims: list[Claim], rows: list[evidence.Repeat]) -> list[str]:
         file = evidence.path("invented.one", "class", folder)
         file.parent.mkdir()
         file.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows) + '{"repeat": 7, "dig')
-        shelf = judging.Shelf(folder)
-        return [judging.judge(claim, shelf).verdict for claim in claims]
+        have = judging.shelf(folder)
+        return [judging.judge(claim, have).verdict for claim in claims]

@@ -13,7 +13,7 @@ With no effect at all no comparison, of however many parts, is decided wrongly i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -122,19 +122,15 @@ def _tested(atom: Atom, tables: Sequence[Mapping[str, np.ndarray]], people: int)
 def _gaps(atom: Atom, used: Sequence[Mapping[str, np.ndarray]]) -> list[np.ndarray]:
     """By how much the left side is above the right in every repeat of each experiment, the names of the others at their mean.
 
-    Of errors it is the gap between the logarithms, where both sides are above 0 throughout.
+    Of errors it is the gap between the logarithms: they are compared as quotients, and a difference of theirs is not finite below 0.
     """
-    ways: list[tuple[Callable, Callable]] = [(np.mean, np.asarray)]
+    centre, scale = np.mean, np.asarray
     if of_errors(atom.left, atom.right):
+        centre, scale = stats.gmean, np.log
         used = [{name: np.maximum(values, EXACT_ERROR) for name, values in table.items()} for table in used]
-        ways = [(stats.gmean, np.log), *ways]
-    for centre, scale in ways:
-        middle = {name: centre(values) for table in used for name, values in table.items()}
-        with np.errstate(all="ignore"):
-            sides = [[value(side, {**middle, **table}) for side in (atom.left, atom.right)] for table in used]
-        if scale is not np.log or all(np.min(side) > 0 for pair in sides for side in pair):
-            break
-    return [np.subtract(*map(scale, np.broadcast_arrays(*pair))) for pair in sides]
+    middle = {name: centre(values) for table in used for name, values in table.items()}
+    with np.errstate(all="ignore"):
+        return [np.subtract(*(scale(value(s, {**middle, **table})) for s in (atom.left, atom.right))) for table in used]
 
 
 def _of_people(share: float, people: int, bar: float) -> tuple[float, float]:

@@ -37,7 +37,7 @@ def measured(tmp_path):
         for i in range(n if there is None else there):
             measured = {name: v[i] for name, v in values.items() if v[i] is not None}
             evidence.append(experiment, size, Repeat(start + i, digest, measured, 1.0, i), tmp_path)
-        return judging.Shelf(tmp_path)
+        return judging.shelf(tmp_path)
 
     return put
 
@@ -69,13 +69,13 @@ def test_the_paper_s_networks_as_we_read_them_are_a_scope_of_their_own(measured,
 
 def test_nothing_is_judged_before_all_registered_repeats_are_there_nor_by_others(measured, tmp_path):
     asked = claim("psnr[a] > 0")
-    assert judging.judge(asked, judging.Shelf(tmp_path)).reason == "nothing is registered of lab.one yet"
+    assert judging.judge(asked, judging.shelf(tmp_path)).reason == "nothing is registered of lab.one yet"
     assert judging.judge(asked, measured("smoke", {"psnr[a]": STEPS})).verdict == MEASURING
     judged = judging.judge(asked, measured("class", {"psnr[a]": STEPS}, there=3))
     assert (judged.verdict, judged.reason) == (MEASURING, "3 of 4 repeats of lab.one at class")
     for number, value in ((3, 4.0), (-1, -1e6), (4, -1e6)):  # the one that lacked, a pilot, and one too many
         evidence.append(ONE, "class", Repeat(number, "digest1", {"psnr[a]": value}, 1.0, 9.0), tmp_path)
-    judged = judging.judge(asked, judging.Shelf(tmp_path))
+    judged = judging.judge(asked, judging.shelf(tmp_path))
     assert judged.verdict == REPRODUCED and judged.ours[0].n == 4
 
 
@@ -107,7 +107,7 @@ def test_a_further_try_is_judged_at_half_the_level_and_the_earlier_stands_beside
     assert judged.verdict == NOT_REPRODUCED and judged.beside == ["to come: 2 of 4 repeats of lab.one at class"]
     for number in (10, 11):
         evidence.append(ONE, "class", Repeat(number, "digest2", {"psnr[a]": number - 7.5}, 1.0, 9.0), tmp_path)
-    shelf = judging.Shelf(tmp_path)
+    shelf = judging.shelf(tmp_path)
     judged = judging.judge(claim("psnr[a] > 0"), shelf)  # t = 2 / 0.6455 = 3.098, below 3.182
     assert judged.verdict == INCONCLUSIVE and judged.reason.startswith("try 2, judged at 0.025: ")
     assert judging.judge(claim("psnr[a] > -0.06"), shelf).verdict == REPRODUCED  # 3.191
@@ -159,16 +159,6 @@ def test_an_identity_holds_in_every_repeat(measured):
         judged = judging.judge(claim(compare, kind="identity"), shelf)
         assert (judged.verdict, judged.reason, judged.p) == (verdict, why, None)
     assert judging.judge(claim("count[a] > 2"), shelf).verdict == INCONCLUSIVE  # no spread, no identity
-
-
-def test_an_identity_over_two_experiments_holds_in_every_pair(measured):
-    measured("class", {"bits[a]": [1.0, 2.0, 3.0]})
-    shelf = measured("class", {"bits[b]": [3.5, 4.0]}, "lab.other")
-    for compare, why in (
-        ("bits[a] < bits[b]", "holds in all 6 pairs of repeats"),
-        ("bits[a] > bits[b] - 3", "fails in 1 of 6"),
-    ):
-        assert why in judging.judge(claim(compare, (ONE, "lab.other"), "identity"), shelf).reason
 
 
 def test_exact_values_decide_though_they_have_no_spread(measured):
@@ -226,5 +216,4 @@ def test_every_claim_of_every_lab_has_a_judgement():
     assert [j.claim.id for j in judged] == [c.id for c in papers.claims()]
     for j in judged:
         assert j.verdict in judging.VERDICTS and (j.scope in judging.SCOPES) == bool(j.ours)
-        assert j.ours or j.verdict == (MEASURING if j.claim.experiments else NOT_TESTED)
-        assert j.claim.experiments or (j.reason == "nothing in this book can measure it" and j.claim.note), j.claim.id
+        assert j.ours or j.verdict == MEASURING

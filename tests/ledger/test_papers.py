@@ -108,7 +108,8 @@ def test_a_claim_is_in_its_form():
         assert c.paper in papers.PAPERS and c.id.count(".") >= 2 and re.fullmatch(r"\d\d", c.lab), c.id
         assert c.kind in ("ordering", "magnitude", "identity", "trend") and c.statement and c.where, c.id
         assert c.exploratory in ("", *evidence.SIZES[1:]) and c.headline in (None, *range(1, 19)), c.id
-        assert isinstance(c.people, int) and c.people >= 0, c.id
+        assert isinstance(c.people, int) and c.people >= 0 and c.experiments, c.id
+        assert c.kind != "identity" or len(c.experiments) == 1, f"{c.id}: an identity holds within each repeat of one"
         for text in (c.compare, *c.needs):
             found = [names(atom.left, atom.right) for atom in atoms(parse(text))]
             assert all(found) and {name for each in found for name in each} == {*names(text)}, (

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privlab.ledger import comparison, judging, rule
+from privlab.ledger import comparison, rule
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Judgement
 from privlab.notebook import plots
 from privlab.notebook.game import Game, Round
@@ -47,25 +47,24 @@ def cases(judgements: Sequence[Judgement], number: int = 8, seed: int = 0) -> li
     Only claims whose needs hold, which are about one number with at least three repeats, and about no quotient of errors, since these are
     judged on another scale.
     """
-    shelf, draw = judging.Shelf(), np.random.default_rng(seed)
+    draw = np.random.default_rng(seed)
     found: dict[str, list[Case]] = {ruling: [] for ruling in RULINGS}
     for k in draw.permutation(len(judgements)):
         judgement = judgements[k]
         if judgement.verdict in RULINGS and judgement.claim.kind != "identity" and not judgement.exploratory:
-            found[judgement.verdict] += _case(judgement, shelf)
+            found[judgement.verdict] += _case(judgement)
     chosen = [case for turn in zip_longest(*found.values()) for case in turn if case][:number]
     return [chosen[k] for k in draw.permutation(len(chosen))]
 
 
-def _case(judgement: Judgement, shelf: judging.Shelf) -> list[Case]:
+def _case(judgement: Judgement) -> list[Case]:
     """The claim as a case, if it is one."""
     about = ranges(judgement.claim.compare)
     atoms = comparison.atoms(comparison.parse(judgement.claim.compare))
-    (one, *_), _ = judging.tries(judgement.claim, shelf)
-    if len(about) != 1 or len(one.tables) != 1 or any(rule.of_errors(atom.left, atom.right) for atom in atoms):
+    if len(about) != 1 or len(judgement.tables) != 1 or any(rule.of_errors(atom.left, atom.right) for atom in atoms):
         return []
     text, low, high = about[0]
-    values = comparison.value(text, one.tables[0]).to_numpy()
+    values = comparison.value(text, judgement.tables[0]).to_numpy()
     gap = min(abs(values.mean() - low), abs(values.mean() - high))
     return [Case(judgement, text, values, low, high)] if len(values) >= 3 and gap < MOST * values.std(ddof=1) else []
 
