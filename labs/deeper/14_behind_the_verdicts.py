@@ -162,7 +162,7 @@ widgets.explore(explained, claim=tuple(failed)) if failed else "Nothing failed."
 # Some claims do not hold on the numbers that their own paper prints. These were found before anything was run.
 
 # %%
-denied = [c for c in ledger.papers.claims() if c.holds_on_printed_numbers is False]
+denied = [c for c in ledger.papers.claims() if c.denied_in_print]
 pd.DataFrame(
     [(c.statement, ", ".join(map(str, c.numbers))) for c in denied],
     columns=["statement", "in print"],

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import yaml
 
-from privlab.ledger.comparison import Joined, each, parse
+from privlab.ledger.comparison import Joined, atoms, each, names, parse
 
 PAPERS = {
     "zhang2024": "Zhang et al. 2024, How Does a Deep Learning Model Architecture Impact Its Privacy?",
@@ -84,13 +83,7 @@ class Printed:
 class Claim:
     """Something a paper says (or, where its id begins with "privlab", this book) that a lab can test.
 
-    id: paper.place.slug.  where: the table, figure, theorem or section.  lab: two digits.  kind: ordering, magnitude, identity, trend.
-    statement: in our own words.  compare: the comparison that decides, in the grammar of `comparison`.
-    experiments: "module.function", which measure the names in compare and needs, each name one of them.
-    needs: comparisons that must hold for the question to make sense.  exploratory: the largest size whose evidence was looked at when
-    compare was chosen, "" if none was.  headline: number of the question that it answers.
-    numbers: the printed values behind `compare`.  printed: what the paper shows where it prints no number.  note: ours.
-    reading: what the paper leaves open, and how it is read here.  people: of how many the shares in percent are, see `rule`.
+    course/papers/README.md has a line on each field; one that is optional there is empty here where it is not given.
     """
 
     id: str
@@ -113,18 +106,13 @@ class Claim:
     def paper(self) -> str:
         return self.id.partition(".")[0]
 
-    @cached_property
-    def holds_on_printed_numbers(self) -> bool | None:
-        """Whether the paper's own numbers satisfy the comparison; None where that is open, as one of its names has no number in print."""
-        if not self.numbers:
-            return None
+    @property
+    def denied_in_print(self) -> bool:
+        """Whether the paper's own numbers contradict the comparison, or a part of it that has to hold and has all its numbers in print."""
         compare, printed = parse(self.compare), {number.name: number.mean for number in self.numbers}
-        parts = compare.parts if isinstance(compare, Joined) and compare.every else (compare,)
-        known = []
-        for part in parts:
-            with suppress(KeyError):
-                known.append(bool(each(part, printed)))
-        return False if not all(known) else True if len(known) == len(parts) else None
+        parts = compare.parts if isinstance(compare, Joined) and compare.every else [compare]
+        known = [part for part in parts if printed.keys() >= {n for a in atoms(part) for n in names(a.left, a.right)}]
+        return not all(each(part, printed) for part in known)
 
 
 def claims(lab: str | None = None) -> list[Claim]:

@@ -58,7 +58,7 @@ def changes(now: Iterable[Judgement], before: Iterable[Judgement]) -> list[list[
 def printed(claim: Claim) -> str:
     """The paper's numbers, or what it shows in their place, and whether they contradict the claim."""
     numbers = "; ".join(map(str, claim.numbers)) or claim.printed or "no number in print"
-    return numbers + ("; these contradict the claim" if claim.holds_on_printed_numbers is False else "")
+    return numbers + ("; these contradict the claim" if claim.denied_in_print else "")
 
 
 def ours(judgement: Judgement) -> str:
@@ -66,13 +66,10 @@ def ours(judgement: Judgement) -> str:
     return "; ".join(map(str, judgement.ours)) or "nothing measured"
 
 
-def scope(judgement: Judgement) -> str:
-    return f"{judgement.scope}, exploratory" if judgement.scope and judgement.exploratory else judgement.scope
-
-
 def verdict(judgement: Judgement) -> str:
     """The verdict with its scope, in words."""
-    return ", ".join(filter(None, [judgement.verdict, scope(judgement)]))
+    looked = "exploratory" if judgement.scope and judgement.exploratory else ""
+    return ", ".join(filter(None, [judgement.verdict, judgement.scope, looked]))
 
 
 def reasons(judgement: Judgement) -> list[str]:
@@ -131,7 +128,8 @@ def _csv(judgements: Sequence[Judgement]) -> str:
     rows = []
     for j in judgements:
         told = {n: getattr(j.claim, n) for n in ("id", "paper", "where", "lab", "kind", "statement", "compare")}
-        told |= {"printed": printed(j.claim), "ours": ours(j), "size": j.profile, "scope": scope(j)}
+        scope = verdict(j).partition(", ")[2]
+        told |= {"printed": printed(j.claim), "ours": ours(j), "size": j.profile, "scope": scope}
         told |= {n: getattr(j, n) for n in ("stands_for", "reading", "verdict", "reason", "p")}
         rows.append(told | {"needs": needs(j)})
     return pd.DataFrame(rows).to_csv(index=False, float_format="%.3g")
