@@ -15,28 +15,18 @@ from privlab.ledger.judging import Judgement
 from privlab.notebook.verdicts import Verdicts
 
 NAMES = ["psnr[a]", "psnr[b]", "mse[a, b_2]", "ssim[relative_0p01, x, y]"]
-number = st.deferred(
-    lambda: (
-        st.sampled_from(NAMES)
-        | st.integers(0, 9).map(str)
-        | st.floats(0, 100).map(repr)
-        | st.builds("({} {} {})".format, number, st.sampled_from("+-*/"), number)
-        | st.builds("-{}".format, number)
-    )
+number = st.recursive(
+    st.sampled_from(NAMES) | st.integers(0, 9).map(str) | st.floats(0, 100).map(repr),
+    lambda x: st.builds("({} {} {})".format, x, st.sampled_from("+-*/"), x) | st.builds("-{}".format, x),
 )
-side = (
-    number
-    | st.builds("abs({})".format, number)
-    | st.builds("{}({}, {})".format, st.sampled_from(["min", "max"]), number, number)
-)
-operators = st.sampled_from(["<", "<=", ">", ">=", "=="])
-truth = st.deferred(
-    lambda: (
-        st.builds("{} {} {}".format, side, st.sampled_from(["<", "<=", ">", ">="]), side)
-        | st.builds("{} == {}".format, number, number)
-        | st.builds("{} {} {} {} {}".format, number, operators, number, operators, number)
-        | st.builds("({} {} {})".format, truth, st.sampled_from(["and", "or"]), truth)
-    )
+extreme = st.builds("{}({}, {})".format, st.sampled_from(["min", "max"]), number, number)
+side = number | st.builds("abs({})".format, number) | extreme
+operators = st.sampled_from(["<", "<=", ">", ">="])
+truth = st.recursive(
+    st.builds("{} {} {}".format, side, operators, side)
+    | st.builds("{} == {}".format, number, number)
+    | st.builds("{} {} {} {} {}".format, number, operators, number, operators, number),
+    lambda x: st.builds("({} {} {})".format, x, st.sampled_from(["and", "or"]), x),
 )
 
 

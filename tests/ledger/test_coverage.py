@@ -1,7 +1,5 @@
 """Every numbered table and figure of the four papers: listed, and with the claims that name it; and the page that shows them."""
 
-from __future__ import annotations
-
 import ledger_pages
 import pytest
 
@@ -58,10 +56,8 @@ def test_the_page_counts_places_and_groups_claims_by_verdict():
     )
     assert "3 numbered tables" in text and "1 have claims; each of the other 2 has the reason" in text
     assert "Of the 4 claims on these papers 3 speak about one of them or more, and 1 rest on the text alone" in text
-    b, c, d, alone = (
-        f'<a href="../claims/lu2022.html#lu2022.{name}">lu2022.{name}</a>'
-        for name in ("a.b", "a.c", "a.d", "section4.alone")
-    )
+    link = '<a href="../claims/lu2022.html#lu2022.{0}">lu2022.{0}</a>'.format
+    b, c, d, alone = map(link, ("a.b", "a.c", "a.d", "section4.alone"))
     cell = f"**reproduced, a stand-in**: {b} {d} <br>**measuring**: {c} <br>Not E."
     assert rf"| **Table 1** | A \| B. | {cell} |" in text and "| **Figure 1** | C. | A drawing. |" in text
     assert f"On the text alone: <br>**inconclusive, a stand-in**: {alone}" in text and "a.ours" not in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from privlab.ledger import headlines, judging, papers
-from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, NOT_TESTED, REPRODUCED, STAND_IN, Judgement
+from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, REPRODUCED, STAND_IN, Judgement
 from privlab.ledger.papers import Claim
 
 
@@ -23,23 +23,16 @@ LOOKED = judged(exploratory="class")
     ([judged()], "yes", "Yes, in a stand-in (1 reproduced)."),
     ([judged(), judged(scope=judging.OWN), judged(MEASURING)], "yes",
      "Yes, in the paper's own setting (1 reproduced) and in a stand-in (1 reproduced); open: 1 measuring."),
-    ([judged(NOT_REPRODUCED)], "no", "No, in a stand-in (1 not reproduced)."),
     ([judged(NOT_REPRODUCED), judged()], "mixed", "Mixed, in a stand-in (1 reproduced and 1 not reproduced)."),
     ([judged(INCONCLUSIVE), judged()], "undecided", "Undecided, in a stand-in (1 reproduced); open: 1 inconclusive."),
-    ([judged(NOT_TESTED), judged(MEASURING)], "undecided", "Undecided; open: 1 not tested, 1 measuring."),
     ([judged(MEASURING)], "measuring", "Measuring."),
     ([judged(INCONCLUSIVE), ALIKE], "equal", "Equal, in a stand-in (1 reproduced); open: 1 inconclusive."),
-    ([judged(), ALIKE], "yes", "Yes, in a stand-in (2 reproduced)."),
     ([judged(INCONCLUSIVE), SIZE], "undecided", "Undecided, in a stand-in (1 reproduced); open: 1 inconclusive."),
     ([ALIKE], "yes", "Yes, in a stand-in (1 reproduced)."),
-    ([judged(scope=judging.READING)], "yes", "Yes, in the paper's networks, our reading of what it leaves open (1 reproduced)."),
     ([LOOKED], "undecided", "Undecided; chosen after a look: in a stand-in (1 reproduced)."),
     ([judged(MEASURING, exploratory="class")], "measuring", "Measuring; chosen after a look: 1 measuring."),
-    ([judged(), LOOKED], "yes", "Yes, in a stand-in (1 reproduced); chosen after a look: in a stand-in (1 reproduced)."),
     ([judged(NOT_REPRODUCED), LOOKED], "mixed",
      "Mixed, in a stand-in (1 not reproduced); chosen after a look: in a stand-in (1 reproduced)."),
-    ([judged(NOT_REPRODUCED), judged(NOT_TESTED, exploratory="class")], "no",
-     "No, in a stand-in (1 not reproduced); chosen after a look: 1 not tested."),
     ([judged(INCONCLUSIVE), LOOKED], "undecided",
      "Undecided; open: 1 inconclusive; chosen after a look: in a stand-in (1 reproduced)."),
 ])  # fmt: skip

@@ -18,6 +18,7 @@ from privlab.ledger.judging import (
 ONE = "lab.one"
 # 1, 2, 3, 4: mean 2.5, standard deviation 1.291, standard error 0.6455; t of 3 degrees of freedom has 0.05 above 2.353, 0.025 above 3.182
 STEPS = [1.0, 2.0, 3.0, 4.0]
+TURNED = [-v for v in STEPS]
 
 
 def claim(compare, experiments=(ONE,), kind="ordering", **more):
@@ -30,8 +31,7 @@ def measured(tmp_path):
 
     def put(size, values, experiment=ONE, there=None, protocol=1, first=None, own=False):
         (n,) = {len(v) for v in values.values()}
-        start = FIRST[size] if first is None else first
-        digest = f"digest{protocol}"
+        start, digest = FIRST[size] if first is None else first, f"digest{protocol}"
         about = (experiment, size, protocol, digest, start, n, "small networks", own, "2026-11-24")
         evidence.register([Registration(*about)], tmp_path)
         for i in range(n if there is None else there):
@@ -54,15 +54,14 @@ def test_the_repeats_own_differences_decide(measured):
         assert (judged.verdict, judged.scope, judged.profile) == (verdict, STAND_IN, "class"), compare
     assert judged.reason.startswith("does not appear in small networks: p = 0.05 against it")
     assert [(f.name, f.centre, f.n) for f in judged.ours] == [("psnr[a]", 27.5, 4), ("psnr[b]", 25.0, 4)]
-    assert 0.94 < judged.p < 1
+    assert 0.94 < judged.p < 1 and [len(table) for table in judged.tables] == [4]
 
 
 @pytest.mark.parametrize("own, reading, scope", [
     (True, "", OWN), (True, "It names no mode; here it is eval.", READING), (False, "It names no mode; here it is eval.", STAND_IN),
 ])  # fmt: skip
 def test_the_paper_s_networks_as_we_read_them_are_a_scope_of_their_own(measured, own, reading, scope):
-    shelf = measured("night", {"psnr[a]": STEPS}, own=own)
-    judged = judging.judge(claim("psnr[a] > 0", reading=reading), shelf)
+    judged = judging.judge(claim("psnr[a] > 0", reading=reading), measured("night", {"psnr[a]": STEPS}, own=own))
     assert (judged.verdict, judged.scope, judged.reading) == (REPRODUCED, scope, reading if scope == READING else "")
     assert (f"our reading: {reading}" in report.reasons(judged)) == (scope == READING)
 
@@ -79,29 +78,25 @@ def test_nothing_is_judged_before_all_registered_repeats_are_there_nor_by_others
     assert judged.verdict == REPRODUCED and judged.ours[0].n == 4
 
 
-def test_a_name_that_nobody_measured_is_waited_for(measured):
-    shelf = measured("class", {"psnr[swin]": STEPS})
-    judged = judging.judge(claim("psnr[swim] > 0", needs=("ssim[b] > 0",)), shelf)
-    assert (judged.verdict, judged.reason) == (MEASURING, "psnr[swim], ssim[b] not measured at class")
-    many = " > ".join(f"ssim[{letter}]" for letter in "abcde")
-    assert judging.judge(claim(many), shelf).reason == "ssim[a], ssim[b], ssim[c] and 2 more not measured at class"
-    shelf = measured("night", {"psnr[a]": [1.0, 2.0, None], "ssim[b]": [1.0] * 3})
-    reason = judging.judge(claim("psnr[a] > 0"), shelf).reason
-    assert reason == "psnr[a] not measured at night; psnr[a] not measured at class"
+def test_a_name_that_some_repeat_lacks_is_waited_for(measured):
+    shelf = measured("class", {"psnr[a]": [1.0, 2.0, None], "ssim[b]": [1.0] * 3})
+    many = " > ".join(f"lpips[{letter}]" for letter in "abcd")
+    for compare, names in (("psnr[a] > 0", "psnr[a]"), (many, "lpips[a], lpips[b], lpips[c] and 2 more")):
+        judged = judging.judge(claim(compare, needs=("psnr[a] > 0",)), shelf)
+        assert (judged.verdict, judged.reason) == (MEASURING, f"{names} not measured at class")
 
 
 def test_the_highest_complete_size_counts_and_the_others_stand_beside(measured):
-    measured("class", {"psnr[a]": [-v for v in STEPS]})
+    measured("class", {"psnr[a]": TURNED})
     measured("night", {"psnr[a]": STEPS}, own=True)
-    shelf = measured("gpu", {"psnr[a]": STEPS}, there=1)
-    judged = judging.judge(claim("psnr[a] > 0"), shelf)
+    judged = judging.judge(claim("psnr[a] > 0"), measured("gpu", {"psnr[a]": STEPS}, there=1))
     assert (judged.verdict, judged.profile, judged.scope) == (REPRODUCED, "night", OWN)
     beside = [text.partition(" (")[0] for text in judged.beside]
     assert beside == ["class: not reproduced", "to come: 1 of 4 repeats of lab.one at gpu"]
 
 
 def test_a_further_try_is_judged_at_half_the_level_and_the_earlier_stands_beside(measured, tmp_path):
-    measured("class", {"psnr[a]": [-v for v in STEPS]})
+    measured("class", {"psnr[a]": TURNED})
     shelf = measured("class", {"psnr[a]": [v - 0.5 for v in STEPS]}, protocol=2, first=8, there=2)
     judged = judging.judge(claim("psnr[a] > 0"), shelf)  # the first stands until the second is complete
     assert judged.verdict == NOT_REPRODUCED and judged.beside == ["to come: 2 of 4 repeats of lab.one at class"]
@@ -114,37 +109,27 @@ def test_a_further_try_is_judged_at_half_the_level_and_the_earlier_stands_beside
     assert [text.partition(" (")[0] for text in judged.beside] == ["class: not reproduced"]
 
 
-@pytest.mark.parametrize(
-    ("need", "verdict", "why"),
-    [
-        ("psnr[a] > psnr[grey]", REPRODUCED, "p = 0.015"),
-        ("psnr[grey] > psnr[a]", NOT_TESTED, "needs psnr[grey] > psnr[a] does not hold (psnr[grey] = 0 ± 0 (n=4)"),
-        ("psnr[grey] > 0.5 and psnr[a] > 1", INCONCLUSIVE, None),
-        ("psnr[a] > 1", INCONCLUSIVE, "needs psnr[a] > 1 is undecided (psnr[a] = 2.5 ± 1.3 (n=4): the spread covers"),
-        ("train_acc[a] > 0.99", NOT_TESTED, "needs train_acc[a] > 0.99 does not hold (train_acc[a] = 0.9975 ± 0.005 (n=4): fails in 1"),
-        ("train_acc[a] >= 0.99", REPRODUCED, "p = 0.015"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("need, verdict, why", [
+    ("psnr[grey] > psnr[a]", NOT_TESTED, "needs psnr[grey] > psnr[a] does not hold (psnr[grey] = 0 ± 0 (n=4)"),
+    ("psnr[a] > 1", INCONCLUSIVE, "needs psnr[a] > 1 is undecided (psnr[a] = 2.5 ± 1.3 (n=4): the spread covers"),
+    ("train_acc[a] > 0.99", NOT_TESTED, "needs train_acc[a] > 0.99 does not hold (train_acc[a] = 0.9975 ± 0.005 (n=4): fails in 1"),
+    ("train_acc[a] >= 0.99", REPRODUCED, "p = 0.015"),
+])  # fmt: skip
 def test_a_need_goes_before_the_question(measured, need, verdict, why):
     values = {"psnr[a]": STEPS, "psnr[grey]": [0.0] * 4, "train_acc[a]": [1.0, 1.0, 1.0, 0.99]}
     judged = judging.judge(claim("psnr[a] > 0", needs=(need,)), measured("class", values))
-    assert judged.verdict == verdict and judged.reason.startswith(why or "needs psnr[grey] > 0.5 and")
+    assert judged.verdict == verdict and judged.reason.startswith(why)
     both = judging.judge(claim("psnr[a] > 0", needs=("psnr[a] > 1", need)), measured("class", values))
     assert both.verdict == (NOT_TESTED if verdict == NOT_TESTED else INCONCLUSIVE)  # the refuted one speaks
 
 
-@pytest.mark.parametrize(
-    ("compare", "verdict"),
-    [
-        ("abs(psnr[a] - psnr[b]) < 4.03", REPRODUCED),  # 2.5 + 2.353 x 0.6455 = 4.02, and -2.5 lies further below it
-        ("abs(psnr[a] - psnr[b]) < 4", INCONCLUSIVE),
-        ("abs(psnr[a] - psnr[b]) < 0.46", INCONCLUSIVE),  # 2.5 - 3.182 x 0.6455 = 0.45: one of two parts, so at 0.025
-        ("abs(psnr[a] - psnr[b]) < 0.44", NOT_REPRODUCED),
-        ("abs(psnr[c]) < 1.53", REPRODUCED),  # a mean of 0
-        ("abs(psnr[c]) < 1.5", INCONCLUSIVE),
-        ("abs(psnr[c]) < 0.001", INCONCLUSIVE),  # equal means never refute that they are alike
-    ],
-)
+@pytest.mark.parametrize("compare, verdict", [
+    ("abs(psnr[a] - psnr[b]) < 4.03", REPRODUCED),  # 2.5 + 2.353 x 0.6455 = 4.02, and -2.5 lies further below it
+    ("abs(psnr[a] - psnr[b]) < 4", INCONCLUSIVE),
+    ("abs(psnr[a] - psnr[b]) < 0.46", INCONCLUSIVE),  # 2.5 - 3.182 x 0.6455 = 0.45: one of two parts, so at 0.025
+    ("abs(psnr[a] - psnr[b]) < 0.44", NOT_REPRODUCED),
+    ("abs(psnr[c]) < 0.001", INCONCLUSIVE),  # equal means never refute that they are alike
+])  # fmt: skip
 def test_alike_is_shown_by_two_one_sided_tests_and_refuted_where_a_difference_is_shown(measured, compare, verdict):
     shelf = measured("class", {"psnr[a]": STEPS, "psnr[b]": [0.0] * 4, "psnr[c]": [-1.5, 0.5, -0.5, 1.5]})
     assert judging.judge(claim(compare), shelf).verdict == verdict
@@ -158,28 +143,16 @@ def test_an_identity_holds_in_every_repeat(measured):
     ):
         judged = judging.judge(claim(compare, kind="identity"), shelf)
         assert (judged.verdict, judged.reason, judged.p) == (verdict, why, None)
-    assert judging.judge(claim("count[a] > 2"), shelf).verdict == INCONCLUSIVE  # no spread, no identity
 
 
-def test_exact_values_decide_though_they_have_no_spread(measured):
-    shelf = measured("class", {"psnr[a]": [320.0] * 3, "mse[a]": [0.0] * 3})
-    assert judging.judge(claim("psnr[a] > 60 and mse[a] < 1e-6"), shelf).verdict == REPRODUCED
-    assert judging.judge(claim("mse[a] > 1e-6"), shelf).verdict == NOT_REPRODUCED
-
-
-@pytest.mark.parametrize("compare", ["count[a] > 2", "psnr[a] > 0 and count[a] > 2", "psnr[a] / count[none] > 1"])
-def test_a_part_of_which_no_mean_speaks_leaves_a_claim_open_and_has_no_chance(compare, measured):
-    values = {"psnr[a]": STEPS, "count[a]": [3.0] * 4, "count[none]": [0.0] * 4}
-    judged = judging.judge(claim(compare), measured("class", values))
-    same, infinite = (
-        "has the same value in every repeat, which decides identities alone",
-        "has one repeat, or is not finite in every repeat",
-    )
-    assert (judged.verdict, judged.p, judged.reason) == (
-        INCONCLUSIVE,
-        None,
-        f"a part {infinite if '/' in compare else same}",
-    )
+def test_a_part_of_which_no_mean_speaks_leaves_a_claim_open_and_has_no_chance(measured):
+    shelf = measured("class", {"psnr[a]": STEPS, "count[a]": [3.0] * 4, "count[none]": [0.0] * 4})
+    for compare, why in (
+        ("psnr[a] > 0 and count[a] > 2", "a part has the same value in every repeat, which decides identities alone"),
+        ("psnr[a] / count[none] > 1", "a part has one repeat, or is not finite in every repeat"),
+    ):
+        judged = judging.judge(claim(compare), shelf)
+        assert (judged.verdict, judged.p, judged.reason) == (INCONCLUSIVE, None, why)
 
 
 def test_errors_are_judged_in_logs_and_one_without_error_among_them(measured):
@@ -191,20 +164,15 @@ def test_errors_are_judged_in_logs_and_one_without_error_among_them(measured):
 
 def test_two_experiments_are_independent_samples_at_the_size_that_both_have(measured):
     other = claim("psnr[a] > psnr[b]", (ONE, "lab.other"))
-    shelf = measured("class", {"psnr[a]": STEPS})
-    assert judging.judge(other, shelf).verdict == MEASURING
     measured("night", {"psnr[a]": STEPS})
+    assert judging.judge(other, measured("class", {"psnr[a]": STEPS})).verdict == MEASURING
     shelf = measured("class", {"psnr[b]": [0.0, -1.0, 1.0]}, "lab.other")
     judged = judging.judge(other, shelf)  # 2.5 over hypot(0.6455, 0.5774) = 2.887, of 4.96 degrees of freedom
     assert (judged.verdict, judged.profile, round(judged.p, 4)) == (REPRODUCED, "class", 0.0173)
 
 
-@pytest.mark.parametrize(("looked", "size", "exploratory"), [
-    ("", "class", False),
-    ("class", "class", True),
-    ("class", "night", False),  # whose repeats nobody had seen
-    ("night", "class", True),
-    ("night", "night", True),
+@pytest.mark.parametrize("looked, size, exploratory", [
+    ("", "class", False), ("class", "class", True), ("class", "night", False), ("night", "class", True),
 ])  # fmt: skip
 def test_a_comparison_is_exploratory_at_the_sizes_that_were_looked_at(looked, size, exploratory, measured):
     judged = judging.judge(claim("psnr[a] > 0", exploratory=looked), measured(size, {"psnr[a]": STEPS}))
@@ -215,5 +183,4 @@ def test_every_claim_of_every_lab_has_a_judgement():
     judged = judging.judgements()
     assert [j.claim.id for j in judged] == [c.id for c in papers.claims()]
     for j in judged:
-        assert j.verdict in judging.VERDICTS and (j.scope in judging.SCOPES) == bool(j.ours)
-        assert j.ours or j.verdict == MEASURING
+        assert j.verdict in judging.VERDICTS and (j.scope in judging.SCOPES) == bool(j.ours) != (j.verdict == MEASURING)

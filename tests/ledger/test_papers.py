@@ -80,23 +80,6 @@ def test_zhang2024_measures_mse_on_normalised_images_and_psnr_on_pixels():
     assert min(factors) > 0.0615 and max(factors) < 0.0725
 
 
-def test_the_fourteen_steps_say_what_changed_and_block_and_its_columns_say_the_same():
-    table = {(int(r["step"]), int(r["stage"])): r for r in papers.table("zhang2024_table9").to_dict("records")}
-    own = ["block", "repeats", "sep_down"]
-    shared = ["activation", "fewer_activations", "norm", "fewer_norms", "conv_bias", "stochastic_depth", "layer_scale"]
-    for (step, stage), row in table.items():
-        convolutions = (
-            (row[f"conv{i}_depthwise"] == "yes", row[f"conv{i}_kernel"], row[f"conv{i}_channels"]) for i in (1, 2, 3)
-        )
-        assert row["block"] == " ".join(f"{'d' * deep}{k}x{k}:{channels}" for deep, k, channels in convolutions)
-        before = table.get((step - 1, stage), row)
-        changed = {c for c in own + shared if row[c] != before[c]}
-        if stage == 1:  # stem and max pool stand before stage 1, and are named there
-            changed |= {c for c in ("maxpool", "stem_activation") if row[c] != before[c]}
-            changed |= {"stem" for c in ("stem_kernel", "stem_stride", "stem_channels") if row[c] != before[c]}
-        assert {*row["changed"].split()} == changed, (step, stage)
-
-
 # -- claims --------------------------------------------------------------------------------------------------------------
 
 

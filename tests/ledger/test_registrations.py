@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from privlab import experiments
+from privlab.experiments import measuring
 from privlab.ledger import evidence, papers
 
 ROOT = Path(__file__).parents[2]
@@ -42,12 +43,10 @@ def test_a_registration_is_of_an_experiment_that_is_there():
 
 def test_no_size_has_seen_the_repeats_of_another():
     """class from 0, night from 1,000, gpu from 2,000, paper from 3,000: of what is registered, and of what would be."""
-    every = [(entry.size, entry.range) for entry in evidence.registrations(ROOT / "book/evidence")]
-    for one, size in ((experiments.find(name), size) for name, size in ALL):
-        every.append((size, range(one.first(size), one.first(size) + one.size(size).repeats)))
-    for size, repeats in every:
-        first = evidence.FIRST[size]
-        assert repeats and first <= repeats[0] <= repeats[-1] < first + 1_000, (size, repeats)
+    planned = [measuring.registration(name, size) for name, size in ALL]
+    for entry in [*evidence.registrations(ROOT / "book/evidence"), *planned]:
+        first, repeats = evidence.FIRST[entry.size], entry.range
+        assert repeats and first <= repeats[0] <= repeats[-1] < first + 1_000, entry
 
 
 def test_every_experiment_and_size_has_the_digest_that_is_written_down():
@@ -87,6 +86,5 @@ def test_what_is_measured_was_registered():
         (entry.experiment, entry.size, entry.digest, n) for entry in evidence.registrations() for n in entry.range
     }
     for name, size in ALL:
-        digest = experiments.find(name).digest(size)
-        measured = {(name, size, digest, row.repeat) for row in evidence.read(name, size, digest) if row.repeat >= 0}
-        assert measured <= promised
+        rows = evidence.read(name, size, experiments.find(name).digest(size))
+        assert {(name, size, row.digest, row.repeat) for row in rows if row.repeat >= 0} <= promised
