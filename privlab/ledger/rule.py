@@ -13,7 +13,7 @@ With no effect at all no comparison, of however many parts, is decided wrongly i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -124,7 +124,8 @@ def _gaps(atom: Atom, used: Sequence[Mapping[str, np.ndarray]]) -> list[np.ndarr
 
     Of errors it is the gap between the logarithms: they are compared as quotients, and a difference of theirs is not finite below 0.
     """
-    centre, scale = np.mean, np.asarray
+    centre: Callable = np.mean
+    scale: Callable = np.asarray
     if of_errors(atom.left, atom.right):
         centre, scale = stats.gmean, np.log
         used = [{name: np.maximum(values, EXACT_ERROR) for name, values in table.items()} for table in used]

@@ -65,17 +65,6 @@ def test_compounds_by_hand():
     assert (some.holds, some.fails) == (pytest.approx(min(1, 3 * min(holds))), max(fails))
 
 
-@pytest.mark.parametrize("short, long", [
-    ("abs(a[x] - b[x]) > 1", "a[x] - b[x] > 1 or b[x] - a[x] > 1"),
-    ("c[x] < min(a[x], b[x])", "c[x] < a[x] and c[x] < b[x]"),
-    ("max(abs(a[x]), abs(b[x])) < 2", "(a[x] < 2 and -a[x] < 2) and (b[x] < 2 and -b[x] < 2)"),
-])  # fmt: skip
-def test_short_forms_are_their_long_ones(short, long):
-    a, b, c = RNG.normal(0.5, 1, (3, 7))
-    one, other = chance(short, a=a, b=b, c=c), chance(long, a=a, b=b, c=c)
-    assert (one.holds, one.fails) == (pytest.approx(other.holds), pytest.approx(other.fails))
-
-
 def test_values_without_spread_decide_only_where_they_are_exact():
     assert chance("psnr[x] > 60", psnr=[61.0, 61, 61]) == OPEN
     assert decided("psnr[x] > 60", psnr=[320.0, 320, 320]) == "holds"
