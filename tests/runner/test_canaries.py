@@ -54,7 +54,7 @@ def test_a_run_is_held_against_the_committed_line_of_its_protocol(tmp_path, monk
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 30.0}), run / "live/05_april")
     assert moves("psnr[a] > 29", "psnr[a] > psnr[b]") == (1, [])
     evidence.append("lab.other", "smoke", repeat({"psnr[b]": 31.0}), run / "live/deeper/05_more")
-    broken = "identity: lu2022.x, fails in 1 of 1 pairs of repeats (claims/lu2022.html#lu2022.x in the book)"
+    broken = "identity: lu2022.x, fails in 1 of 1 repeats (claims/lu2022.html#lu2022.x in the book)"
     new = "canary: lab.other, repeat 0 of this protocol has no committed line"
     assert moves("psnr[a] > 29", "psnr[a] > psnr[b]") == (1, [broken, new])
     # an identity that asks for more than smoke can show is broken by the committed line too, and did not move
