@@ -19,15 +19,17 @@ def histogram(groups: Mapping[str, Values], *, xlabel: str, alt: str) -> Picture
     Raises ValueError for infinite values, values <= 0, or an empty alt.
     Source: Zhang et al. 2024, figure 12.
     """
+    import seaborn  # not at the top: it brings scipy.stats, a second
+
     figure, ax = picture.empty_chart(xlabel, "share of the group", "x")
     columns = {f"{name} ({len(values):,})": picture.column(name, values, True) for name, values in groups.items()}
     every = np.concatenate([*columns.values()])
-    edges = np.geomspace(every.min(), every.max(), 41)
+    edges = np.linspace(*np.log10([every.min(), every.max()]), 41)  # seaborn counts on the axis, which is logarithmic
     looks = zip(columns.items(), COLOURS[1::-1], DASHES, ("//", "\\\\"), strict=False)
     for (name, values), colour, dash, hatch in looks:
-        shares = np.histogram(values, edges)[0] / len(values)
         outline: dict[str, Any] = {"edgecolor": colour, "linestyle": dash, "linewidth": 1.8}
-        ax.stairs(shares, edges, fill=True, facecolor=(colour, 0.16), hatch=hatch, label=name, **outline)
+        shares = {"stat": "proportion", "bins": [*edges], "element": "step", "label": name, "ax": ax}
+        seaborn.histplot(x=values, facecolor=(colour, 0.16), hatch=hatch, **shares, **outline)
     picture.plain_decades(ax.xaxis)
     picture.legend_above(figure)
     return picture.render(figure, alt)
