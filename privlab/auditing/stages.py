@@ -20,7 +20,7 @@ from privlab import __version__
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import sensitivity
 from privlab.attacks.gradient_inversion.closed_form import first_layer
-from privlab.attacks.gradient_inversion.descent import State
+from privlab.attacks.gradient_inversion.results import State
 from privlab.auditing import arguments, asking, validation
 from privlab.auditing.exposure import Exposure, Shown, defences, expose, leaking, without, word
 from privlab.auditing.likeness import Level, Likeness, level, likeness, without_lpips

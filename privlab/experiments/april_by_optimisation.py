@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from privlab import metrics, training
-from privlab.attacks.gradient_inversion import closed_form, label_recovery, matching
+from privlab.attacks.gradient_inversion import closed_form, label_recovery
+from privlab.attacks.gradient_inversion.search import constant, cosine
 from privlab.experiments import april_victims, batch_family, reconstruction, sense_of_place
 from privlab.experiments.april_searches import FOUR, fall, four_attacks, in_order, without_a_search
 from privlab.experiments.april_victims import (
@@ -97,7 +98,7 @@ def distances(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu
     yield "picture[photograph_and_distances]", tiled([rows])
 
 
-DECAYS: dict[str, Callable[[float], float]] = {"falling": matching.cosine, "constant": matching.constant}
+DECAYS: dict[str, Callable[[float], float]] = {"falling": cosine, "constant": constant}
 
 
 @experiment(

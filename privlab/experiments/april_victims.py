@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import label_recovery, objectives, presets, results
-from privlab.attacks.gradient_inversion.matching import GradientMatching
 from privlab.attacks.gradient_inversion.results import Result
+from privlab.attacks.gradient_inversion.search import GradientMatching
 from privlab.compute import store
 from privlab.defences import perturbation
 from privlab.experiments.protocol import Values

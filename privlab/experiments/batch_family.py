@@ -16,12 +16,12 @@ from privlab.attacks.gradient_inversion import (
     GaussNewton,
     GradientMatching,
     Term,
-    matching,
     objectives,
     priors,
     search_spaces,
 )
 from privlab.attacks.gradient_inversion.results import Result
+from privlab.attacks.gradient_inversion.search import constant, cosine
 from privlab.experiments import reconstruction
 from privlab.experiments.batch_inversion import (
     fresh_number,
@@ -46,7 +46,7 @@ CURVED = (  # Gauss-Newton's own terms; for L-BFGS the wish for smooth images fa
 
 def lbfgs(steps: int, terms: tuple[Term, ...] = DLG) -> GradientMatching:
     """L-BFGS, up to twenty evaluations a step."""
-    return GradientMatching(terms, steps, lr=1.0, optimiser="lbfgs", schedule=matching.constant, boxed=False)
+    return GradientMatching(terms, steps, lr=1.0, optimiser="lbfgs", schedule=constant, boxed=False)
 
 
 def gauss_newton(like: Result | int) -> GaussNewton:
@@ -185,7 +185,7 @@ def harder_victims(
             yield f"psnr[family, {name}, {case}]", reconstruction.psnr(answer, truth)
         found = {"lbfgs": search(lbfgs(steps), model, leak, number, space, start)}
         attacks = {
-            "adam": replace(GradientMatching(ADAM, 20 * steps, schedule=matching.cosine), boxed=False),
+            "adam": replace(GradientMatching(ADAM, 20 * steps, schedule=cosine), boxed=False),
             "lbfgs_same_terms": lbfgs(steps, CURVED),
             "gauss_newton": gauss_newton(passes or found["lbfgs"]),
         }

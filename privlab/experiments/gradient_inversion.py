@@ -17,8 +17,8 @@ from torch import nn
 from privlab import data, models, training
 from privlab.attacks.gradient_inversion import label_recovery, presets
 from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
-from privlab.attacks.gradient_inversion.matching import GradientMatching
 from privlab.attacks.gradient_inversion.results import Result
+from privlab.attacks.gradient_inversion.search import GradientMatching
 from privlab.experiments import reconstruction
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment

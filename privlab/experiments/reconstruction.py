@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
-from privlab.attacks.gradient_inversion.matching import GradientMatching
 from privlab.attacks.gradient_inversion.results import Result, kept_run
+from privlab.attacks.gradient_inversion.search import GradientMatching
 from privlab.compute import store
 from privlab.leak import Leak
 

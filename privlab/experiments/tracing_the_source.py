@@ -16,7 +16,7 @@ from torch import Tensor, func, nn
 
 from privlab import data, models, training
 from privlab.attacks.gradient_inversion import adaptive, closed_form, objectives, presets
-from privlab.attacks.gradient_inversion.matching import GradientMatching
+from privlab.attacks.gradient_inversion.search import GradientMatching
 from privlab.experiments import reconstruction
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from privlab import metrics
-from privlab.attacks.gradient_inversion.descent import State
+from privlab.attacks.gradient_inversion.results import State
 from privlab.notebook import plots, sheet
 from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import WRAP, Live, button, shown_error

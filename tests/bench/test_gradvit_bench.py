@@ -1,14 +1,12 @@
-"""GradViT beside other presets: memory of a step, what compiling the step saves, and what equal seconds of each of them find.
+"""GradViT beside other presets: memory of a step, and what equal seconds of each of them find.
 
 Run by `make bench`. Prints a line a run, and writes rows and runs to runs/bench/bench_gradvit.json. Runs that this file holds already are
 not made again, so that an interrupted bench goes on; remove it to begin anew. Seconds and memory are not asserted: a row says whether
-its promise holds. Memory and compiling are measured on a GPU where there is one, equal seconds always in one thread of a CPU.
+its promise holds. Memory is measured on a GPU where there is one, equal seconds always in one thread of a CPU.
 BENCH_SECONDS, BENCH_IMAGES and BENCH_SEEDS make it shorter.
 """
 
-import contextlib
 import functools
-import io
 import itertools
 import json
 import os
@@ -16,11 +14,9 @@ import resource
 import subprocess
 import sys
 import time
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -40,11 +36,8 @@ def setting(name, default):
 
 
 SECONDS, IMAGES, SEEDS = setting("SECONDS", 20), setting("IMAGES", 4), setting("SEEDS", 2)
-ROUNDS, STEPS = 7, 20  # of the race, step against step
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GIB = 2**30
-PEER = "breaching 0.1.2"
-TV = 1e-4
 prior = functools.cache(pretrained_networks.efficientnet_lite0)
 PRESETS = {
     "dlg": gradient_inversion.dlg,
@@ -119,111 +112,6 @@ def test_gradvit_of_a_vit_b_fits_in_15_gb(chunk, table):
     if DEVICE == "cpu":
         note += "; memory of a CPU, which says what a GPU would need and does not prove it"
     table.row(what, values, "GiB", "fits in 15 GB", found is not None and values[0] * GIB <= 15e9, note)
-
-
-# -- compiled: step against step -------------------------------------------------------------------------------------------
-
-
-def clock():
-    """Seconds: of this process, so that a busy machine counts little; of the wall on a GPU, once it has done its work."""
-    if DEVICE == "cuda":
-        torch.cuda.synchronize()
-        return time.perf_counter()
-    return time.process_time()
-
-
-def our_steps(model, leak, start, compiled):
-    """Seconds a step from the first state to the last, and the loss at the start."""
-    stamps, losses = [], []
-    for state in gradient_inversion.inverting_gradients(STEPS, TV).search(model, leak, start=start, compiled=compiled):
-        stamps.append(clock())
-        losses.append(state.loss)
-    return (stamps[-1] - stamps[0]) / STEPS, losses[0]
-
-
-class Probe:
-    """A regulariser of value 0, which breaching evaluates once before each step."""
-
-    def __init__(self):
-        self.stamps = []
-
-    def initialize(self, *_):
-        """Nothing to prepare; breaching calls it."""
-
-    def __call__(self, candidate):
-        self.stamps.append(clock())
-        return 0.0
-
-
-def their_steps(model, leak, start):
-    """The same of breaching with the same objective: one candidate more than steps, so that as many whole steps lie between."""
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        import breaching
-        from breaching.attacks import prepare_attack
-
-        tv = TV * start.shape[-1] / (start.shape[-1] - 1)  # it divides by all pixels, we by the pairs of neighbours
-        changes = [f"optim.max_iterations={STEPS + 1}", f"regularization.total_variation.scale={tv}"]
-        settings = breaching.get_attack_config("invertinggradients", changes)
-    n, probe = leak.normalise, Probe()
-    meta = SimpleNamespace(shape=list(leak.image_shape), mean=list(n.mean), std=list(n.std), modality="vision")
-    server = dict(parameters=list(model.parameters()), buffers=list(model.buffers()), metadata=meta)
-    sent = dict(num_data_points=leak.batch_size, labels=leak.labels, local_hyperparams=None)
-    user = dict(gradients=list(leak.grads.values()), buffers=None, metadata=sent)
-    setup = dict(dtype=torch.float, device=torch.device(DEVICE))
-    with torch.random.fork_rng(devices=[]):
-        attacker = prepare_attack(model, torch.nn.CrossEntropyLoss(), settings, setup)
-        attacker.regularizers.append(probe)
-        _, stats = attacker.reconstruct([server], [user], {}, initial_data=n(start).to(DEVICE))
-    assert len(probe.stamps) == STEPS + 1
-    return (probe.stamps[-1] - probe.stamps[0]) / STEPS, stats["Trial_0_Val"][0]
-
-
-VICTIMS = {"vit_cifar of depth 2 and width 192": ("vit_cifar", dict(depth=2, embed_dim=192), 1)}
-if DEVICE == "cuda":
-    VICTIMS = {
-        "vit_cifar": ("vit_cifar", {}, 1),
-        "ViT-B/16, batch 8": ("vit_base_patch16_224", dict(num_classes=1000), 8),
-    }
-
-
-@pytest.mark.parametrize("what", VICTIMS)
-def test_seconds_of_a_compiled_step(what, tmp_path, monkeypatch, table):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # nothing compiled before
-    name, changes, batch = VICTIMS[what]
-    model = models.build(name, **changes).to(DEVICE)
-    start, pictures = torch.rand(2, batch, 3, *model.patch_embed.img_size, generator=torch.Generator().manual_seed(0))
-    leak = observe(model, pictures, torch.arange(batch))
-
-    def compile():
-        """Seconds until the first state, more than a step."""
-        began = time.perf_counter()
-        next(gradient_inversion.inverting_gradients(STEPS, TV).search(model, leak, start=start, compiled=True))
-        return time.perf_counter() - began
-
-    first, again = compile(), compile()
-    ways = {
-        "compiled": lambda: our_steps(model, leak, start, True),
-        "plain": lambda: our_steps(model, leak, start, False),
-        PEER: lambda: their_steps(model, leak, start),
-    }
-    seconds, losses = {way: [] for way in ways}, {}
-    for turn in range(ROUNDS + 1):  # the first one warms up
-        for way in list(ways) if turn % 2 else reversed(ways):
-            second, losses[way] = ways[way]()
-            seconds[way].append(second)
-    assert losses["compiled"] == pytest.approx(losses["plain"], rel=1e-3)
-    assert losses[PEER] == pytest.approx(losses["plain"], rel=0.05)  # the border: see test_gradient_bench
-    each = {way: median(found[1:]) for way, found in seconds.items()}
-    took = f"compiling took {first:.0f} s, and {again:.0f} s for the next search on the same network"
-    note = "; ".join(
-        [*(f"{way} {1e3 * second:.1f} ms" for way, second in each.items()), f"{ROUNDS} rounds of {STEPS} steps"]
-    )
-    for other in ("plain", PEER):
-        ratios = [a / b for a, b in zip(seconds["compiled"][1:], seconds[other][1:], strict=True)]
-        promised = ("≤ .75 ×", median(ratios) <= 0.75) if other == PEER and DEVICE == "cuda" else (None, None)
-        beside = "ours as it is" if other == "plain" else "breaching's"
-        table.row(f"seconds of a compiled step over {beside}, {what}", ratios, "×", *promised, f"{note}; {took}")
 
 
 # -- equal seconds ---------------------------------------------------------------------------------------------------------

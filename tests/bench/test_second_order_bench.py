@@ -23,9 +23,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import GaussNewton, curvature, matching, objectives
+from privlab.attacks.gradient_inversion import GaussNewton, curvature, objectives
 from privlab.attacks.gradient_inversion.derivatives import TwiceDifferentiable
 from privlab.attacks.gradient_inversion.gauss_newton import SQUARES, TERMS
+from privlab.attacks.gradient_inversion.search import constant
 from privlab.attacks.gradient_inversion.search_spaces import Pixels
 from privlab.leak import observe
 from privlab.models import april, morph
@@ -72,7 +73,7 @@ def lbfgs(passes):
         passes // 40,
         lr=1.0,
         optimiser="lbfgs",
-        schedule=matching.constant,
+        schedule=constant,
         boxed=False,
     )
     return made, 2

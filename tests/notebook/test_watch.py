@@ -12,7 +12,7 @@ import torch
 from jupyter_client.manager import KernelManager
 
 from privlab import metrics
-from privlab.attacks.gradient_inversion.descent import State
+from privlab.attacks.gradient_inversion.results import State
 from privlab.notebook.control_sweep import sweep
 from privlab.notebook.watch import watch
 from privlab.runner import kernel
@@ -151,7 +151,7 @@ def test_a_sweep_clicks_what_goes_on_and_leaves_nothing_running(shell):
 LAB = """\
 import threading, time, torch
 from privlab.notebook import widgets
-from privlab.attacks.gradient_inversion.descent import State
+from privlab.attacks.gradient_inversion.results import State
 
 threads = set()
 

@@ -3,17 +3,16 @@ from . import (
     cases,
     closed_form,
     label_recovery,
-    matching,
     objectives,
     presets,
     priors,
     results,
+    search,
     search_spaces,
     sensitivity,
 )
 from .cases import Case
 from .gauss_newton import GaussNewton
-from .matching import GradientMatching
 from .presets import (
     annealed,
     april,
@@ -27,7 +26,7 @@ from .presets import (
     tag,
 )
 from .results import kept_run
-from .terms import Term
+from .search import GradientMatching, Term
 
 __all__ = [
     "Case",
@@ -47,12 +46,12 @@ __all__ = [
     "inverting_gradients",
     "kept_run",
     "label_recovery",
-    "matching",
     "objectives",
     "presets",
     "priors",
     "quasi_newton",
     "results",
+    "search",
     "search_spaces",
     "sensitivity",
     "tag",

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import objectives
-from privlab.attacks.gradient_inversion.matching import GradientMatching
 from privlab.attacks.gradient_inversion.objectives import Objective
+from privlab.attacks.gradient_inversion.search import GradientMatching
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
 

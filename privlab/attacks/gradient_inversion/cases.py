@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from privlab import compute, data, models
-from privlab.attacks.gradient_inversion import adaptive, matching, presets, results
+from privlab.attacks.gradient_inversion import adaptive, presets, results, search
 from privlab.attacks.gradient_inversion.derivatives import KINDS, Kind
 from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
 from privlab.attacks.gradient_inversion.results import Result
@@ -22,7 +22,7 @@ from privlab.defences import perturbation
 from privlab.leak import Leak, observe
 from privlab.training import defence
 
-PRESETS: dict[str, Callable[..., matching.GradientMatching | GaussNewton]] = {"gauss_newton": GaussNewton} | {
+PRESETS: dict[str, Callable[..., search.GradientMatching | GaussNewton]] = {"gauss_newton": GaussNewton} | {
     preset.__name__: preset
     for preset in (
         presets.dlg,
@@ -47,7 +47,7 @@ class Case:
     sent: a defence of the update, by its settings (`updates.sent(...).settings()`); drawn by the victim's seed.
     informed: whether they know the defence: noise is weighed (`adaptive.tempered`), zeros of a sparse update are no numbers, and a
         clipped one has no length.
-    derivative: how the search takes its directions, see `matching.GradientMatching`. New experiments give "auto", which takes half to
+    derivative: how the search takes its directions, see `search.GradientMatching`. New experiments give "auto", which takes half to
         two thirds of the time; "exact" is the default so that what was kept before keeps its name.
     """
 

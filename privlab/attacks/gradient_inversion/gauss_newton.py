@@ -21,11 +21,9 @@ from privlab.attacks.gradient_inversion import label_recovery, objectives, prior
 from privlab.attacks.gradient_inversion.curvature import Curvature, Residual, check_memory, metric, residuals
 from privlab.attacks.gradient_inversion.curvature_by_differences import CurvatureByDifferences
 from privlab.attacks.gradient_inversion.derivatives import KINDS, Kind, TwiceDifferentiable, why_exact
-from privlab.attacks.gradient_inversion.descent import Checkpoint, State
-from privlab.attacks.gradient_inversion.results import Result, record
+from privlab.attacks.gradient_inversion.results import Checkpoint, Result, State, record
+from privlab.attacks.gradient_inversion.search import Rule, Term, Value, prepare, starts
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
-from privlab.attacks.gradient_inversion.starts import Rule, attacked, starts
-from privlab.attacks.gradient_inversion.terms import Term, Value
 from privlab.compute import Run
 from privlab.leak import Leak
 
@@ -81,7 +79,7 @@ class GaussNewton:
             if not any(term.value is square for square in SQUARES):
                 names = ", ".join(value.__name__ for value in SQUARES)
                 raise ValueError(f"terms: {term!r} is no sum of squares, which Gauss-Newton needs; there are {names}")
-        if not any(t.of == "gradients" and t.active(1.0) and t.weight for t in self.terms):
+        if not any(t.of == "gradients" and t.weigh(1.0) > 0 for t in self.terms):
             raise ValueError(
                 "terms: none of them looks at the client's gradients to the end; give one of objectives a weight above 0"
             )
@@ -132,7 +130,7 @@ class GaussNewton:
         resume: Checkpoint | None = None,
         space: Space | None = None,
     ) -> Iterator[State]:
-        """Yield a `State` before each step and one after the last, as the first-order searches do; see `matching.GradientMatching.search`.
+        """Yield a `State` before each step and one after the last, as the first-order searches do; see `search.GradientMatching.search`.
 
         start: images to begin with, in place of noise: what a first-order search has found, for a warm start.
         `evaluations` counts passes: one for the residuals at a point, one for the graph of J^T u there, one for each J v and each J^T u.
@@ -141,7 +139,7 @@ class GaussNewton:
         Raises ValueError for a leak without gradients, or a model with an operator that cannot be differentiated so often; MemoryError,
         with an estimate, where the batch would not fit.
         """
-        parameters, leak = attacked(model, leak, self.labels)
+        parameters, leak = prepare(model, leak, self.labels)
         kind = self.derivative if why_exact(model) == "" else "exact"
         if kind != "difference":
             check_memory(model, leak)
@@ -150,15 +148,17 @@ class GaussNewton:
         values = [SQUARES[t.value] for t in self.terms]
         forward = TwiceDifferentiable(model, tell=kind == "exact")
         problem = partial(residuals, forward, parameters, leak, labels, space, values)
-        for begin in starts(leak, seed, restarts, start, resume):
+        for restart, images, _ in starts(leak, seed, restarts, start):
+            if resume and restart < resume["restart"]:
+                continue
             bend = Curvature(problem, self.recycle, metric(self.precondition, model, space))
             if kind != "exact":
                 bend = CurvatureByDifferences(
                     problem, self.recycle, bend.metric, kind, model, parameters, leak, labels, space, values
                 )
-            walk = _Walk(self, bend, leak, labels, space, begin.restart, begin.images, seed)
-            if begin.checkpoint:
-                walk.unpack(begin.checkpoint)
+            walk = _Walk(self, bend, leak, labels, space, restart, images, seed)
+            if resume and restart == resume["restart"]:
+                walk.unpack(resume)
             yield from walk.states()
 
     def run(
@@ -171,12 +171,11 @@ class GaussNewton:
         start: Tensor | None = None,
         space: Space | None = None,
         store: Run | None = None,
-        budget: float | None = None,
         progress: bool = True,
     ) -> Result:
-        """Follow the search to its end; see `matching.GradientMatching.run`."""
+        """Follow the search to its end; see `search.GradientMatching.run`."""
         begin = partial(self.search, model, leak, seed, restarts, start, space=space)
-        return record(begin, self.steps, restarts, snapshots, store, budget, progress)
+        return record(begin, self.steps, restarts, snapshots, store, progress)
 
 
 class _Walk:
@@ -203,7 +202,7 @@ class _Walk:
             images = self.leak.normalise.inverse(self.space.images(self.latent)).clamp(0, 1).detach()
             reason = self._reason(score)
             yield State(
-                self.restart, self.step, self.bend.passes, images, self.labels, losses, score, reason, images[None], self.pack,
+                self.restart, self.step, self.bend.passes, images, self.labels, losses, score, reason, self.pack,
                 self.bend.points.copy(),
             )  # fmt: skip
             if reason:
@@ -278,10 +277,9 @@ class _Walk:
         return "stuck" if self.stuck else ""
 
     def pack(self) -> Checkpoint:
-        counts = torch.tensor([self.restart, self.step, self.bend.passes - 1, int(self.stuck)])
-        numbers = torch.tensor([self.damping, self.bend.scale, self.worth], dtype=torch.float64)
+        numbers = [self.step, self.bend.passes - 1, self.stuck, self.damping, self.bend.scale, self.worth]
         checkpoint = {
-            "counts": counts,
+            "restart": self.restart,
             "numbers": numbers,
             "latent": self.latent.clone(),
             "probe": self.probe.get_state(),
@@ -293,9 +291,7 @@ class _Walk:
         return checkpoint
 
     def unpack(self, checkpoint: Checkpoint) -> None:
-        _, self.step, self.bend.passes, stuck = checkpoint["counts"].tolist()
-        self.stuck = bool(stuck)
-        self.damping, self.bend.scale, self.worth = checkpoint["numbers"].tolist()
+        self.step, self.bend.passes, self.stuck, self.damping, self.bend.scale, self.worth = checkpoint["numbers"]
         self.latent = checkpoint["latent"].to(self.latent)
         self.probe.set_state(checkpoint["probe"].cpu())
         if isinstance(self.bend, CurvatureByDifferences):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import label_recovery, objectives
-from privlab.attacks.gradient_inversion.matching import GradientMatching, constant, cosine
 from privlab.attacks.gradient_inversion.objectives import (
     Objective,
     cosine_distance,
@@ -26,7 +25,7 @@ from privlab.attacks.gradient_inversion.priors import (
     total_variation,
     total_variation_norm,
 )
-from privlab.attacks.gradient_inversion.terms import ALWAYS, Stages, Term
+from privlab.attacks.gradient_inversion.search import ALWAYS, GradientMatching, Stages, Term, constant, cosine
 from privlab.leak import Leak
 
 

@@ -1,29 +1,61 @@
-"""What a search leaves behind: the best images by its own loss, its traces, some pictures of the way, and a place to go on from."""
+"""Where a search stands, and what it leaves behind: the best images by its own loss, its losses on the way, a place to go on from."""
 
 from __future__ import annotations
 
-import json
+import io
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from privlab.attacks.gradient_inversion.descent import Checkpoint, State
 from privlab.compute import Run
-from privlab.compute.store import joined, keyed, parted
+from privlab.compute.store import keyed
 
-FORMAT = 3  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
-_EVERY = 20.0  # seconds between two checkpoints
+FORMAT = 4  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
+EVERY = 20.0  # seconds between two checkpoints
+
+Checkpoint = dict[str, Any]  # tensors, numbers, and dicts and lists of them
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class State:
+    """Where a search stands. All in it belongs to one moment: these images have these losses.
+
+    restart, step: counted from 0.  evaluations: gradients of the network taken so far in this restart.
+    images: (batch, channels, height, width), clamped to [0, 1].  labels: (batch,), given, recovered or searched for.
+    losses: term -> its value as it is weighted now.  Where several seeds are searched for together, images, labels and losses are those of
+        the seed that stands best.
+    score: the loss as it is weighted at the end of the run, by which states and restarts are compared; NaN as long as one of those
+        terms does not count yet.
+    reason: why the restart ends here, such as "steps" (all are done) or "not finite"; empty while it goes on.
+    checkpoint: call it, before the next step, for what `search` can go on from.
+    derivatives: how often each way to take the derivative was used so far in this restart, "exact" and "difference".
+    """
+
+    restart: int
+    step: int
+    evaluations: int
+    images: Tensor
+    labels: Tensor
+    losses: dict[str, float]
+    score: float
+    reason: str
+    checkpoint: Callable[[], Checkpoint] = field(repr=False, compare=False)
+    derivatives: dict[str, int]
+
+    @property
+    def loss(self) -> float:
+        """What the search minimises now: the sum of its terms."""
+        return sum(self.losses.values())
+
+
+class Snapshot(NamedTuple):
     """Images on the way: after `step` steps of one restart and as many `evaluations`, and the loss they had."""
 
     step: int
@@ -32,34 +64,66 @@ class Snapshot:
     evaluations: int
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False)
 class Result:
     """What a search found, on the CPU wherever it ran.
 
     images: (batch, channels, height, width) in [0, 1], those of the lowest score over all restarts.  labels: (batch,).
     score: theirs, the loss as it is weighted at the end.  restart, step: where they were found.
-    reasons: why each restart ended, see `State`.
-    traces: for each restart, for each state, term -> weighted loss.  snapshots: of the restart that won.
-    evaluations: gradients of the network taken, over all restarts.  seconds: of the search, over all of its parts.
-    derivatives: how often the direction was taken by differentiating twice, "exact", and how often as a "difference", over all restarts.
+    reasons: why each restart ended, see `State`.  seconds: of the search, over all of its parts.
+    traces: for each restart, for each state, term -> weighted loss.
+    counts: for each restart, its "evaluations", and which derivatives it took.  shots: (restart, Snapshot) of each picture on the way.
     """
 
-    images: Tensor
-    labels: Tensor
-    score: float
-    restart: int
-    step: int
-    reasons: tuple[str, ...]
-    traces: tuple[tuple[dict[str, float], ...], ...]
-    snapshots: tuple[Snapshot, ...]
-    evaluations: int
-    seconds: float
-    derivatives: dict[str, int] = field(default_factory=dict)
+    images: Tensor = field(default_factory=lambda: torch.empty(0))
+    labels: Tensor = field(default_factory=lambda: torch.empty(0))
+    score: float = math.inf
+    restart: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    reasons: list[str] = field(default_factory=list)
+    traces: list[list[dict[str, float]]] = field(default_factory=list)
+    counts: list[dict[str, int]] = field(default_factory=list)
+    shots: list[tuple[int, tuple]] = field(default_factory=list)
 
     @property
-    def trace(self) -> tuple[dict[str, float], ...]:
+    def trace(self) -> list[dict[str, float]]:
         """The losses of the restart that won, state by state."""
         return self.traces[self.restart]
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """Pictures of the restart that won."""
+        return [Snapshot(*shot) for restart, shot in self.shots if restart == self.restart]
+
+    @property
+    def evaluations(self) -> int:
+        """Gradients of the network taken, over all restarts."""
+        return sum(count["evaluations"] for count in self.counts)
+
+    @property
+    def derivatives(self) -> dict[str, int]:
+        """How often the direction was taken by differentiating twice, "exact", and how often as a "difference", over all restarts."""
+        total = sum(map(Counter, self.counts), Counter())
+        del total["evaluations"]
+        return dict(total)
+
+    def add(self, state: State, snapshots: Sequence[int]) -> None:
+        """Take note of a state, and of its images where its step is one of `snapshots`."""
+        if state.restart == len(self.traces):
+            self.traces.append([])
+            self.reasons.append("")
+            self.counts.append({})
+        self.traces[-1].append(state.losses)
+        self.reasons[-1] = state.reason
+        self.counts[-1] = {"evaluations": state.evaluations, **state.derivatives}
+        if state.reason == "not finite":
+            return
+        if state.score < self.score:
+            self.images, self.labels = state.images.cpu(), state.labels.cpu()
+            self.score, self.restart, self.step = state.score, state.restart, state.step
+        if state.step in snapshots or state.reason:
+            self.shots.append((state.restart, (state.step, state.images.cpu(), state.loss, state.evaluations)))
 
     def __repr__(self) -> str:
         of = "" if len(self.reasons) == 1 else f", restart {self.restart + 1} of {len(self.reasons)}"
@@ -71,120 +135,51 @@ class Result:
         )
 
 
-@dataclass
-class _Notes:
-    """What is kept on the way, in plain numbers, and the images that go with them."""
-
-    traces: list[list[dict[str, float]]] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    evaluations: list[int] = field(default_factory=list)
-    derivatives: list[dict[str, int]] = field(default_factory=list)
-    seconds: float = 0.0
-    best: tuple[float, int, int] | None = None  # score, restart, step
-    seen: list[tuple[int, int, float, int]] = field(default_factory=list)  # snapshots: restart, step, loss, evaluations
-    images: dict[str, Tensor] = field(default_factory=dict)
-
-    def add(self, state: State, shots: set[int]) -> None:
-        if state.restart == len(self.traces):
-            self.traces.append([])
-            self.reasons.append("")
-            self.evaluations.append(0)
-            self.derivatives.append({})
-        self.traces[-1].append(state.losses)
-        self.reasons[-1], self.evaluations[-1] = state.reason, state.evaluations
-        self.derivatives[-1:] = [state.derivatives]  # a search kept by an earlier version has none
-        finite = state.reason != "not finite"
-        if finite and math.isfinite(state.score) and (self.best is None or state.score < self.best[0]):
-            self.best = (state.score, state.restart, state.step)
-            self.images |= {"best": state.images.cpu(), "labels": state.labels.cpu()}
-        if finite and (state.step in shots or state.reason):
-            self.images[f"snapshot{len(self.seen)}"] = state.images.cpu()
-            self.seen.append((state.restart, state.step, state.loss, state.evaluations))
-
-    def pack(self) -> Checkpoint:
-        numbers = {
-            n: getattr(self, n) for n in ("traces", "reasons", "evaluations", "derivatives", "seconds", "best", "seen")
-        }
-        return {**self.images, "notes": torch.frombuffer(bytearray(json.dumps(numbers).encode()), dtype=torch.uint8)}
-
-    @classmethod
-    def unpack(cls, checkpoint: Checkpoint) -> _Notes:
-        numbers = json.loads(checkpoint["notes"].numpy().tobytes())
-        return cls(**numbers, images={n: t for n, t in checkpoint.items() if n != "notes"})
-
-    def result(self) -> Result:
-        if self.best is None:
-            raise ValueError(
-                f"the search never had a finite loss (ended by {', '.join(self.reasons)}): look for zeros, NaN or overflow "
-                "in the leak, or try a smaller lr"
-            )
-        score, restart, step = self.best
-        shots = tuple(
-            Snapshot(at, self.images[f"snapshot{i}"], value, evaluations)
-            for i, (r, at, value, evaluations) in enumerate(self.seen)
-            if r == restart
-        )
-        derivatives = dict(
-            sum(map(Counter, self.derivatives), Counter())
-        )  # over restarts; without those that never were
-        traces = tuple(tuple(trace) for trace in self.traces)
-        return Result(
-            self.images["best"], self.images["labels"], score, restart, step, tuple(self.reasons), traces, shots,
-            sum(self.evaluations), self.seconds, derivatives,
-        )  # fmt: skip
-
-
 def record(
     search: Callable[[Checkpoint | None], Iterator[State]],
     steps: int,
     restarts: int,
     snapshots: int | Sequence[int],
     store: Run | None,
-    budget: float | None,
     progress: bool,
 ) -> Result:
-    """Follow a search to its end.  See `matching.GradientMatching.run` for the arguments; `search` takes a checkpoint to go on from."""
-    if budget is not None and store is None:
-        raise ValueError(
-            f"budget={budget} without a store would throw the search away; give store=Run(...), or no budget"
-        )
+    """Follow a search to its end.  See `search.GradientMatching.run` for the arguments; `search` takes a checkpoint to go on from."""
     if store is not None and store.complete:
         return kept(store)
-    shots = _steps(snapshots, steps)
-    notes, resume = _Notes(), None
+    if isinstance(snapshots, int):
+        snapshots = [round(i * steps / snapshots) for i in range(snapshots + 1)] if snapshots else []
+    result, resume = Result(), None
     if store is not None and "checkpoint" in store.names():
-        last = parted(store.load("checkpoint"))
-        resume, notes = last["search"], _Notes.unpack(last["kept"])
-    done = sum(map(len, notes.traces))
+        last = _read(store, "checkpoint")
+        result, resume = Result(**last["result"]), last["search"]
+    done = sum(map(len, result.traces))
     with tqdm(total=restarts * (steps + 1), initial=done, disable=not progress, desc="search", leave=False) as bar:
-        began = saved = clock = time.perf_counter()
-        for part, state in enumerate(search(resume)):
+        saved = clock = time.perf_counter()
+        for state in search(resume):
             now = time.perf_counter()
-            notes.seconds += now - clock
-            over = budget is not None and now - began > budget and part > 0  # a part goes one step at least
-            if store is not None and (over or now - saved > _EVERY):
-                store.save("checkpoint", joined({"search": state.checkpoint(), "kept": notes.pack()}))
+            result.seconds += now - clock
+            if store is not None and now - saved > EVERY:
+                _write(store, "checkpoint", {"search": state.checkpoint(), "result": vars(result)})
                 saved = time.perf_counter()
-            if over:
-                raise TimeoutError(
-                    f"the {budget:.3g} seconds are over at step {state.step} of {steps} (restart {state.restart + 1} of {restarts}); "
-                    "the search is kept: call it again to go on"
-                )
-            notes.add(state, shots)
+            result.add(state, snapshots)
             bar.set_postfix_str(f"loss {state.loss:.3g}", refresh=False)
             bar.update()
             clock = time.perf_counter()
-    result = notes.result()
+    if not math.isfinite(result.score):
+        raise ValueError(
+            f"the search never had a finite loss (ended by {', '.join(result.reasons)}): look for zeros, NaN or overflow "
+            "in the leak, or try a smaller lr"
+        )
     if store is not None:
-        store.save("result", notes.pack())
-        store.save("checkpoint", {})  # of no more use
+        _write(store, "result", vars(result))
+        _write(store, "checkpoint", {})  # of no more use
         store.finish()
     return result
 
 
 def kept(store: Run) -> Result:
     """What a complete run of the store found.  Raises FileNotFoundError for one that is not complete."""
-    return _Notes.unpack(store.load("result")).result()
+    return Result(**_read(store, "result"))
 
 
 def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:
@@ -201,11 +196,11 @@ def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:
     return keyed("gradient_inversion", dict(attack=known, seed=seed, **about), format=FORMAT, device=device)
 
 
-def _steps(snapshots: int | Sequence[int], steps: int) -> set[int]:
-    if isinstance(snapshots, int):
-        if snapshots < 0:
-            raise ValueError(f"snapshots={snapshots} is no number of pictures; give 0 or more, or the steps themselves")
-        return {round(i * steps / max(snapshots, 1)) for i in range(snapshots + 1)} if snapshots else set()
-    if outside := [s for s in snapshots if not 0 <= s <= steps]:
-        raise ValueError(f"snapshots holds step {outside[0]}, and the search has the steps 0 to {steps}")
-    return set(snapshots)
+def _write(store: Run, name: str, content: dict[str, Any]) -> None:
+    file = io.BytesIO()
+    torch.save(content, file)
+    store.save(name, {"file": torch.frombuffer(file.getbuffer(), dtype=torch.uint8)})
+
+
+def _read(store: Run, name: str) -> dict[str, Any]:
+    return torch.load(io.BytesIO(store.load(name)["file"].numpy().tobytes()), weights_only=True, map_location="cpu")

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from privlab.attacks.gradient_inversion import objectives
-from privlab.attacks.gradient_inversion.terms import Value
 from privlab.leak import Leak
 
 
@@ -113,7 +112,7 @@ def layer_norms(leak: Leak, ours: Sequence[Tensor], place: Sequence[Tensor]) -> 
     )
 
 
-SLOPES: dict[Value, Written] = {
+SLOPES: dict[objectives.Objective, Written] = {
     objectives.cosine_distance: cosine,
     objectives.squared_distance: squared,
     objectives.relative_distance: relative,
@@ -121,6 +120,6 @@ SLOPES: dict[Value, Written] = {
 }
 
 
-def written(value: Value) -> Written | None:
+def written(value: objectives.Objective) -> Written | None:
     """What stands in `SLOPES` for a distance, if anything does."""
     return next((slope for distance, slope in SLOPES.items() if distance is value), None)

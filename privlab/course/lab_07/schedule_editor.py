@@ -9,8 +9,8 @@ import ipywidgets
 from torch import Tensor
 
 from privlab import metrics
-from privlab.attacks.gradient_inversion.descent import State
-from privlab.attacks.gradient_inversion.terms import Stages
+from privlab.attacks.gradient_inversion.results import State
+from privlab.attacks.gradient_inversion.search import Stages
 from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import Live
 from privlab.notebook.pages import Control, turned

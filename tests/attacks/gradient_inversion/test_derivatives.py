@@ -22,9 +22,10 @@ from privlab.attacks.gradient_inversion import (
     activation_patterns,
     adaptive,
     derivatives,
-    descent,
     differences,
     objectives,
+    results,
+    search,
     search_spaces,
 )
 from privlab.attacks.gradient_inversion.priors import total_variation
@@ -78,7 +79,7 @@ def together(attack, model, leak, close=1e-5, **options):
     """The states of the exact search and of the one by differences, after holding them close to one another."""
     exact, other = (list(by(attack, kind).search(model, leak, **options)) for kind in ("exact", "difference"))
     for a, b in zip(exact, other, strict=True):
-        assert torch.allclose(a.members, b.members, atol=close)
+        assert torch.allclose(a.images, b.images, atol=close)
         assert a.losses == pytest.approx(b.losses, rel=close, abs=1e-9) and a.evaluations == b.evaluations
     assert other[-1].derivatives["exact"] == 0 < other[-1].derivatives["difference"]
     assert exact[-1].derivatives == {"exact": exact[-1].evaluations, "difference": 0}
@@ -254,8 +255,7 @@ def test_a_batch_in_chunks(chunk):
     attack = by(GradientMatching((COSINE, SMOOTH), 4), "difference")
     whole, parts_ = (list(attack.search(model, leak, chunk=size)) for size in (None, chunk))
     assert torch.allclose(whole[-1].images, parts_[-1].images, atol=1e-5)
-    searched = GradientMatching((Term("gradients", 1.0, objectives.squared_distance),), 4, labels="search")
-    together(searched, model, replace(leak, labels=None), chunk=chunk)
+    assert parts_[-1].derivatives == {"exact": 5, "difference": 0}
 
 
 def test_another_space():
@@ -281,20 +281,19 @@ def test_a_search_that_is_taken_up_again_is_the_same_to_the_bit(kind, monkeypatc
         assert (again[-1].evaluations, again[-1].derivatives) == (states[-1].evaluations, states[-1].derivatives)
 
 
-def test_a_kept_search_and_its_result(tmp_path, monkeypatch):
+def test_a_kept_search_and_its_result(tmp_path, monkeypatch, stop_behind_save):
     monkeypatch.setattr(derivatives, "EVERY", 4)
     model = convolutions()
     leak, attack = sent(model), by(GradientMatching((COSINE, SMOOTH), 9), "auto")
     plain = attack.run(model, leak, restarts=2, progress=False)
     assert plain.derivatives == {"exact": 6, "difference": 14}
     assert "20 evaluations, 14 of them by a difference" in repr(plain)
+    monkeypatch.setattr(results, "EVERY", 0.0)
     store = Run("search", {"of": "auto"}, root=tmp_path)
-    for _ in range(30):
-        try:
-            kept = attack.run(model, leak, restarts=2, store=store, budget=1e-9, progress=False)
-            break
-        except TimeoutError:
-            continue
+    stop_behind_save(14)  # in the second restart
+    with pytest.raises(KeyboardInterrupt):
+        attack.run(model, leak, restarts=2, store=store, progress=False)
+    kept = attack.run(model, leak, restarts=2, store=store, progress=False)
     assert torch.equal(kept.images, plain.images) and kept.derivatives == plain.derivatives
 
 
@@ -515,7 +514,7 @@ def test_a_long_exact_search_goes_without_the_care_that_its_model_does_not_need(
 
     monkeypatch.setattr(derivatives.TwiceDifferentiable, "compared", watched)
     for long in (math.inf, 1):
-        monkeypatch.setattr(descent, "LONG", long)
+        monkeypatch.setattr(search, "LONG", long)
         with torch.random.fork_rng():
             torch.manual_seed(3)
             *_, last = attack.search(model, leak)
@@ -549,7 +548,7 @@ def test_a_group_and_a_blind_search_and_no_gradients_for_a_while():
     exact, other = (
         list(by(GradientMatching((late, SMOOTH), 6, group=2), k).search(model, leak)) for k in ("exact", "auto")
     )
-    assert torch.allclose(exact[-1].members, other[-1].members, atol=1e-5)
+    assert torch.allclose(exact[-1].images, other[-1].images, atol=1e-5)
     assert other[-1].derivatives == {"exact": 1, "difference": 7}
     blind = by(gradient_inversion.deep_inversion(3), "auto")
     assert next(blind.search(model, leak)).derivatives == {"exact": 0, "difference": 0}
@@ -561,8 +560,6 @@ def test_what_it_is_called():
     assert repr(by(attack, "auto")).endswith("; derivative auto")
     with pytest.raises(ValueError, match=r"derivative='central' is not known here; try 'exact', 'difference', 'auto'"):
         by(attack, "central")
-    with pytest.raises(ValueError, match=r"compiled=True differentiates twice, and derivative='auto' is to avoid that"):
-        next(by(attack, "auto").search(convolutions(), sent(convolutions()), compiled=True))
 
 
 @pytest.mark.check
@@ -572,27 +569,3 @@ def test_in_float32_auto_goes_by_differences(name):
     image, label = data.load("cifar10_samples").one(0)
     *_, last = by(gradient_inversion.annealed(60), "auto").search(model, observe(model, image, label))
     assert last.derivatives == {"exact": 2, "difference": 59}
-
-
-class NormedTokens(nn.Module):
-    """BatchNorm on tokens, as XCiT has it: torch's kernel gives a wrong gradient for one image."""
-
-    def __init__(self):
-        super().__init__()
-        self.stem, self.norm, self.head = nn.Conv2d(3, 8, 2, 2), nn.BatchNorm2d(8), nn.Linear(8, 5)
-
-    def forward(self, x):
-        return self.head(self.norm(self.stem(x).sigmoid()).flatten(2).transpose(1, 2).mean(1))
-
-
-def test_a_last_chunk_of_one_image_is_asked_by_itself_whether_it_may_be_plain():
-    torch.manual_seed(0)
-    model = NormedTokens().eval()
-    images = torch.rand(3, 3, 8, 8)
-    leak = observe(model, images, torch.arange(3))
-    ends = {}
-    for derivative in ("exact", "difference"):
-        states = GradientMatching((COSINE,), 1, boxed=False, derivative=derivative).search(model, leak, chunk=2)
-        begin, ends[derivative] = (s.images for s in states)
-    off = (ends["difference"] - ends["exact"]).flatten(1).norm(dim=1) / (ends["exact"] - begin).flatten(1).norm(dim=1)
-    assert off.max() < 0.05, off  # through the kernel the last one's was above 1
