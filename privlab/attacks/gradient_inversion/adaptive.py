@@ -25,23 +25,13 @@ def averaged(leaks: Sequence[Leak]) -> Leak:
     """The mean of several rounds in which a client sent the same batch at the same weights, each time with fresh noise.
 
     n rounds cut the noise to 1 / sqrt(n), and the deviations with it; what rounding or clipping took stays lost.
-    Returns a leak with the labels of the first.
-    Raises ValueError for no leak, and for leaks of other parameters, batches or labels than the first.
+    Returns a leak with the labels of the first.  Raises ValueError for leaks of other parameters than the first.
     """
-    leaks = list(leaks)
-    if not leaks:
-        raise ValueError("leaks=[] has no round; give one leak or more")
     first = leaks[0]
-    for number, leak in enumerate(leaks[1:], start=2):
-        same = (
-            {n: g.shape for n, g in leak.grads.items()} == {n: g.shape for n, g in first.grads.items()}
-            and (leak.batch_size, leak.image_shape) == (first.batch_size, first.image_shape)
-            and _alike(leak, first)
-        )
-        if not same:
+    for leak in leaks[1:]:
+        if {n: g.shape for n, g in leak.grads.items()} != {n: g.shape for n, g in first.grads.items()}:
             raise ValueError(
-                f"leaks: round {number} ({leak!r}) is not of the batch and the parameters of the first ({first!r}); "
-                "give rounds of one batch and one model"
+                f"leaks: {leak!r} and {first!r} are not of the same parameters; give rounds of one batch and one model"
             )
     return replace(first, grads={n: torch.stack([leak.grads[n] for leak in leaks]).mean(0) for n in first.grads})
 
@@ -59,15 +49,10 @@ def tempered(
 
     deviations: of names that the leak holds; others count for nothing, and a name that is missing has no noise.
     share: above 0.  The search has to be run on this leak.
-    Raises ValueError for deviations that are negative or not finite, a share of 0 or less, and a leak of zeros.
     """
-    if not 0 < share < math.inf:
-        raise ValueError(f"share={share} is no share of a gradient; give a positive number, such as 0.03")
-    noise, floor = _checked(leak, deviations), objectives.FLOOR * leak.norm.item()
-    if not floor:
-        raise ValueError("leak: its gradients are zero throughout, so there is nothing to weigh")
+    floor = objectives.FLOOR * leak.norm.item()
     sizes = {name: max(g.norm().item(), floor) for name, g in leak.grads.items()}
-    noises = {name: noise[name] * g.numel() ** 0.5 for name, g in leak.grads.items()}
+    noises = {name: deviations.get(name, 0.0) * g.numel() ** 0.5 for name, g in leak.grads.items()}
     factors = {name: 1 / math.hypot(size, noises[name] / share) for name, size in sizes.items()}
     objective = objectives.weighted(objectives.squared_distance, factors)
     return compared(attack, objective)
@@ -125,17 +110,3 @@ def _on_gradients(attack: GradientMatching, change: Callable[[Objective], Object
     """The same search, each of its terms on gradients with what `change` makes of its objective."""
     terms = [replace(t, value=change(t.value)) if t.of == "gradients" else t for t in attack.terms]
     return replace(attack, terms=tuple(terms))
-
-
-def _alike(leak: Leak, other: Leak) -> bool:
-    if leak.labels is None or other.labels is None:
-        return leak.labels is other.labels
-    return torch.equal(leak.labels, other.labels)
-
-
-def _checked(leak: Leak, deviations: Mapping[str, float]) -> dict[str, float]:
-    """The deviation of each gradient of the leak."""
-    for name, size in deviations.items():
-        if not 0 <= size < math.inf:
-            raise ValueError(f"deviations[{name!r}]={size} is no standard deviation; give 0 or more")
-    return {name: deviations.get(name, 0.0) for name in leak.grads}

@@ -126,9 +126,7 @@ def lu2022(steps: int = 1500) -> dict[str, GradientMatching]:
     return {"dlg": squared, "ig": inverting, "tag": tag(steps), "april": april(steps)}
 
 
-def gradinversion(
-    steps: int = 20_000, prior: nn.Module | None = None, group: int = 2, align: str = "shift"
-) -> GradientMatching:
+def gradinversion(steps: int = 20_000, prior: nn.Module | None = None, group: int = 2) -> GradientMatching:
     """GradInversion (Yin et al. 2021): distance layer by layer, BatchNorm statistics of the victim, and seeds that agree with one another.
 
     prior: the network whose BatchNorm statistics are to be met: the victim itself, if it has any; without it, that term is left out
@@ -137,7 +135,7 @@ def gradinversion(
     terms = (
         Term("gradients", 1e-3, layer_norms),
         *_statistics(0.1, prior),
-        *_agreement(1e-2, group, align),
+        *_agreement(1e-2, group),
         Term("pixels", 1e-6, pixel_norm, of="images"),
         Term("smoothness", 1e-4, total_variation_norm, of="images"),
     )
@@ -149,7 +147,6 @@ def gradvit(
     prior: nn.Module | None = None,
     group: int = 2,
     patch: int | None = None,
-    align: str = "shift",
     size: int | None = None,
     image: float = 0.2,
     relative: bool = False,
@@ -160,7 +157,7 @@ def gradvit(
     separate network (eq. 6).  For Table 2's rows take terms away: `gradvit(...).without("patches")`, `.unscheduled()`.
     prior: the separate network, such as `pretrained_networks.efficientnet_lite0()`; without it, there is no image prior.
     group: seeds that the registration holds together; the paper does not say how many.  1 leaves the registration out.
-    patch: side of a patch in pixels; the victim's own if not given.  align: see `priors.Registration`.
+    patch: side of a patch in pixels; the victim's own if not given.
     Pixels are put back into [0, 1] after each step, and no step length but Adam's 0.1 is named: the box is ours, as in every preset here.
     image, size, relative: weight of the statistics, and how they are taken, see `priors.BatchNormStatistics`. The paper's 0.2 fits
     the statistics of MoCo's ResNet-50; those of EfficientNet-lite0 are a thousand times larger, and need another, or relative=True.
@@ -170,7 +167,7 @@ def gradvit(
         Term("gradients", 4e-3, layer_norms, halved),
         *_statistics(image, prior, late, size, relative),
         Term("patches", 1e-4, PatchJoints(patch), of="images"),
-        *_agreement(1e-2, group, align),
+        *_agreement(1e-2, group),
         Term("pixels", 1e-4, pixel_norm, of="images"),
         Term("smoothness", 1e-4, total_variation_norm, of="images"),
     )
@@ -205,5 +202,5 @@ def _statistics(
     return (Term("statistics", weight, BatchNormStatistics(prior, size, relative), stages, of="images"),)
 
 
-def _agreement(weight: float, group: int, align: str) -> tuple[Term, ...]:
-    return () if group == 1 else (Term("registration", weight, Registration(align), of="group"),)
+def _agreement(weight: float, group: int) -> tuple[Term, ...]:
+    return () if group == 1 else (Term("registration", weight, Registration(), of="group"),)

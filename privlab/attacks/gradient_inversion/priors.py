@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import torch
@@ -67,14 +67,13 @@ class PatchJoints:
 
     A joint goes through the whole image, and its norm over the whole batch; what lies inside the patches does not matter.
 
-    patch: pixels a side, or (down, across); the model's own if not given.
-    Prepared, it raises ValueError for a patch that differs from the model's or leaves no joint, and where there is none to read.
+    patch: pixels a side, or (down, across); read from the model by `prepare` if not given, which raises ValueError where there is none.
     """
 
     patch: int | tuple[int, int] | None = None
 
     def __call__(self, images: Tensor, *_: object) -> Tensor:
-        down, across = self._sides()
+        down, across = (self.patch, self.patch) if isinstance(self.patch, int) else self.patch or (0, 0)
         rows = images[:, :, down::down] - images[:, :, down - 1 : -1 : down]  # (batch, channels, joints, width)
         columns = (
             images[..., across::across] - images[..., across - 1 : -1 : across]
@@ -82,31 +81,12 @@ class PatchJoints:
         return vector_norm(rows, dim=(0, 1, 3)).sum() + vector_norm(columns, dim=(0, 1, 2)).sum()
 
     def prepare(self, model: nn.Module, leak: Leak) -> PatchJoints:
-        size: Any = getattr(getattr(model, "patch_embed", None), "patch_size", None)
-        if size is None and self.patch is None:
+        patch: Any = self.patch or getattr(getattr(model, "patch_embed", None), "patch_size", None)
+        if patch is None:
             raise ValueError(
                 f"patch=None: {type(model).__name__} has no patches to read it from; give their side in pixels, such as 8"
             )
-        own = PatchJoints(self.patch if size is None else size if isinstance(size, int) else tuple(size))
-        if self.patch is not None and self._sides() != own._sides():
-            raise ValueError(f"patch={self.patch} differs from the model's {own}; leave it out or give {own}")
-        for side, pixels in zip(own._sides(), leak.image_shape[1:], strict=True):
-            if side < 1 or pixels % side or pixels == side:
-                raise ValueError(
-                    f"patch={own} does not cut {pixels} pixels into two patches or more; give a divisor of {pixels}"
-                )
-        return own
-
-    def _sides(self) -> tuple[int, int]:
-        if self.patch is None:
-            raise ValueError(
-                "patch=None is read from the model; call prepare(model, leak) first, or give it: PatchJoints(8)"
-            )
-        return (self.patch, self.patch) if isinstance(self.patch, int) else self.patch
-
-    def __str__(self) -> str:
-        down, across = self._sides()
-        return str(down) if down == across else f"({down}, {across})"
+        return PatchJoints(patch if isinstance(patch, int) else tuple(patch))
 
 
 # -- a network that has seen photographs --------------------------------------------------------------------------------------
@@ -120,16 +100,13 @@ class BatchNormStatistics:
     running mean) and of (variance - its running variance), each a vector of channels. The variance divides by the number of values,
     as BatchNorm does in training: our choice, the paper does not say. A single value a channel has 0.
 
-    network: trained, with BatchNorm2d layers. GradViT takes one that is not the victim, see `models.pretrained_networks`. A copy is
-        made where it is in train mode, learns, or lies on another device or in another float format than the victim.
+    network: trained, with BatchNorm2d layers. GradViT takes one that is not the victim, see `models.pretrained_networks`.
     size: resize the images to so many pixels a side first, bilinearly (smoothed where they shrink).
     relative: count means in units of the running deviation and variances in units of the running variance. The papers do not; but
         these differ a thousandfold between networks (and layers), and a weight that fits one of them fits no other.
-    Its size hangs on the network: on efficientnet_lite0 8 photographs are at 5,100 and noise at 19,000, so a weight that a paper gives
-    for its own network means something else here.
     Images come as the victim takes them, and are mapped to pixels and from there to what the network takes (`forward.preprocessing`);
     grey ones are repeated over its channels.
-    Raises ValueError for a network without running statistics, a size below 1, and, when prepared, one that images do not fit.
+    Raises ValueError for a network without running statistics.
     """
 
     network: nn.Module
@@ -142,8 +119,6 @@ class BatchNormStatistics:
                 f"network: {type(self.network).__name__} has no BatchNorm2d layer with running statistics; "
                 "give one that has, such as pretrained_networks.efficientnet_lite0()"
             )
-        if self.size is not None and self.size < 1:
-            raise ValueError(f"size={self.size} leaves no pixels; give pixels a side, such as 224, or None")
         object.__setattr__(self, "network", _still(self.network, self._layers()[0].running_mean))
 
     def __call__(self, images: Tensor, _: object, leak: Leak) -> Tensor:
@@ -169,18 +144,7 @@ class BatchNormStatistics:
         return torch.stack(gaps).sum()
 
     def prepare(self, model: nn.Module, leak: Leak) -> BatchNormStatistics:
-        like = next(model.parameters())
-        ready = replace(self, network=_still(self.network, like))
-        try:
-            with torch.no_grad():
-                ready(like.new_zeros(1, *leak.image_shape), {}, leak)
-        except (RuntimeError, AssertionError, ValueError) as error:
-            side = leak.image_shape[1:] if self.size is None else (self.size, self.size)
-            raise ValueError(
-                f"network: {type(self.network).__name__} does not take images of {leak.image_shape[0]} channels and "
-                f"{side[0]} x {side[1]} pixels; give a size that it takes, such as 224, or another network ({error})"
-            ) from error
-        return ready
+        return replace(self, network=_still(self.network, next(model.parameters())))
 
     def _layers(self) -> list[Any]:
         return [m for m in self.network.modules() if isinstance(m, nn.BatchNorm2d) and m.running_mean is not None]
@@ -240,27 +204,15 @@ class Registration:
     is each member's L2 distance to it, over its whole batch. The alignment is found on copies without gradients, its application is
     differentiable: gradients reach the images through the member and through the consensus.
 
-    align: "shift", whole pixels by cross-correlation (not normalised to phases, which noise would decide); "flow", a displacement
-        a pixel (iterative Lucas-Kanade); "none".
-    Both are scikit-image's and run on the CPU, on the mean over channels. The paper aligns with RANSAC-Flow, which brings two trained
-    networks of its own, from no package that could be pinned and checked.
+    align: "shift", by whole pixels: cross-correlation (not normalised to phases, which noise would decide) of the means over channels;
+        "none". The paper aligns with RANSAC-Flow, which brings two trained networks of its own, from no package that could be pinned.
 
     Called with images (group, batch, channels, height, width); returns (group,).
-    Raises ValueError for an align that is not known and for a group of one.
     """
 
-    align: str = "shift"
-
-    def __post_init__(self) -> None:
-        if self.align not in ("shift", "flow", "none"):
-            raise ValueError(f"align={self.align!r} is not known here; try 'shift', 'flow' or 'none'")
+    align: Literal["shift", "none"] = "shift"
 
     def __call__(self, images: Tensor, *_: object) -> Tensor:
-        if images.ndim != 5 or len(images) < 2:
-            raise ValueError(
-                f"images: shape {tuple(images.shape)} is no group to agree; give (group, batch, channels, height, width) "
-                "with a group of 2 seeds or more"
-            )
         consensus = self.aligned(images).mean(0)  # (batch, channels, height, width)
         return vector_norm(images - consensus, dim=(1, 2, 3, 4))
 
@@ -269,30 +221,29 @@ class Registration:
         if self.align == "none" or not images.isfinite().all():
             return images
         grey = images.detach().mean(2).double().cpu()  # (group, batch, height, width)
-        targets = grey.mean(0)
-        moves = torch.stack([torch.stack([self._move(m, t) for m, t in zip(g, targets, strict=True)]) for g in grey])
-        return _warp(images.flatten(0, 1), moves.flatten(0, 1).to(images)).view_as(images)
-
-    def _move(self, moving: Tensor, target: Tensor) -> Tensor:
-        """(2, height, width): how far down and across of each pixel to look in `moving` for what `target` has there."""
-        from skimage.registration import (
-            optical_flow_ilk,
-            phase_cross_correlation,
-        )  # not at the top: few searches need it
-
-        if moving.std() == 0 or target.std() == 0:  # nothing to hold on to
-            return torch.zeros(2, *moving.shape, dtype=torch.float64)
-        ours, theirs = moving.numpy(), target.numpy()
-        if self.align == "flow":
-            return torch.from_numpy(optical_flow_ilk(theirs, ours, dtype=ours.dtype))
-        shift, _, _ = phase_cross_correlation(theirs, ours, normalization=None)  # what was at x belongs at x + shift
-        return -torch.as_tensor(shift, dtype=torch.float64).view(2, 1, 1).expand(2, *moving.shape)
+        shifts = torch.stack(
+            [_shift(member, target) for each in grey for member, target in zip(each, grey.mean(0), strict=True)]
+        )
+        return _shifted(images.flatten(0, 1), shifts.to(images)).view_as(images)
 
 
-def _warp(images: Tensor, moves: Tensor) -> Tensor:
-    """images (n, channels, height, width) seen through moves (n, 2, height, width) in pixels; beyond the border, the border."""
+def _shift(moving: Tensor, target: Tensor) -> Tensor:
+    """(2,): how many pixels down and across to look in `moving` for what `target` has; both (height, width)."""
+    from skimage.registration import phase_cross_correlation  # not at the top: few searches need it
+
+    if moving.std() == 0 or target.std() == 0:  # nothing to hold on to
+        return torch.zeros(2, dtype=torch.float64)
+    shift, _, _ = phase_cross_correlation(
+        target.numpy(), moving.numpy(), normalization=None
+    )  # what was at x belongs at x + shift
+    return -torch.as_tensor(shift, dtype=torch.float64)
+
+
+def _shifted(images: Tensor, shifts: Tensor) -> Tensor:
+    """images (n, channels, height, width) seen through shifts (n, 2) in pixels; beyond the border, the border."""
     height, width = images.shape[-2:]
-    rows = torch.arange(height).to(moves)[:, None] + moves[:, 0]
-    columns = torch.arange(width).to(moves) + moves[:, 1]
-    grid = torch.stack([2 * columns / max(width - 1, 1) - 1, 2 * rows / max(height - 1, 1) - 1], dim=-1)
+    rows = torch.arange(height).to(shifts) + shifts[:, :1]  # (n, height)
+    columns = torch.arange(width).to(shifts) + shifts[:, 1:]  # (n, width)
+    across, down = 2 * columns / max(width - 1, 1) - 1, 2 * rows / max(height - 1, 1) - 1
+    grid = torch.stack(torch.broadcast_tensors(across[:, None, :], down[:, :, None]), dim=-1)  # (n, height, width, 2)
     return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=True)

@@ -100,9 +100,9 @@ class Affine:
         A share of `SHRINKAGE` of the covariance gives way to as much of the mean variance, so that no direction is left without any.
 
         images: (n, channels, height, width) in [0, 1], as large as this family's; their patches have to be more than `hidden`.
-        Raises ValueError for images that do not fit, or whose patches are all alike.
+        Raises ValueError for images of another shape.
         """
-        patches = self._public(images)
+        patches = self._cut(self.normalise(images.to(self.origin))).flatten(0, 1)  # (n * patches, numbers of a patch)
         if self.hidden == 0:
             return self
         mean, covariance = patches.mean(0), _covariance(patches)
@@ -110,16 +110,6 @@ class Affine:
         spread = torch.linalg.inv(self.basis.T @ weights)  # (hidden, hidden): covariance of the latent
         likely = (mean - self.origin) @ weights @ spread  # (patches, hidden)
         return replace(self, origin=self.origin + likely @ self.basis.T, basis=self.basis @ _root(spread))
-
-    def _public(self, images: Tensor) -> Tensor:
-        """All patches of public images, normalised: (n * patches, numbers of a patch)."""
-        patches = self._cut(self.normalise(images.to(self.origin))).flatten(0, 1)
-        check_range("images", images, "give public images in [0, 1]; they are normalised here")
-        if len(patches) <= self.hidden:
-            raise ValueError(
-                f"images: {len(patches)} patches do not span {self.hidden} hidden directions; give more images"
-            )
-        return patches
 
     @cached_property
     def _inverse(self) -> Tensor:
@@ -136,8 +126,6 @@ class Affine:
 def _covariance(rows: Tensor) -> Tensor:
     covariance = torch.cov(rows.T).view(rows.shape[1], rows.shape[1])
     variance = covariance.diagonal().mean()
-    if variance == 0:
-        raise ValueError("images: their patches are all alike; give other images")
     return (1 - SHRINKAGE) * covariance + SHRINKAGE * variance * torch.eye(len(covariance)).to(covariance)
 
 
@@ -197,28 +185,17 @@ def components(images: Tensor, count: int, normalise: Normalise | None = None) -
     normalise: the preprocessing of the model that is attacked; none if not given.
     Returns a space whose latent is (batch, 1, count): the whole image is one patch. The latents of the public images have mean 0 and
     covariance 1, so a standard normal latent is a typical image, as far as covariances tell.
-    Raises ValueError for images that are none, or more components than the images have.
+    Raises ValueError for images out of [0, 1], or more components than the images have.
     """
     normalise = normalise or Normalise()
-    if images.ndim != 4 or not images.is_floating_point():
-        raise ValueError(
-            f"images: got shape {tuple(images.shape)}, {images.dtype}; give (n, channels, height, width), floats in [0, 1]"
-        )
-    most = min(len(images) - 1, images[0].numel()) if len(images) else 0
-    if not 1 <= count <= most:
-        raise ValueError(
-            f"count={count} components do not exist in {len(images)} images of {tuple(images.shape[1:])}; try 1 to {most}"
-        )
     check_range("images", images, "give public images in [0, 1]; they are normalised here")
     _, channels, height, width = images.shape
     rows = normalise(images.double()).flatten(1)  # (n, numbers)
     mean = rows.mean(0, keepdim=True)
     _, spectrum, axes = torch.linalg.svd(rows - mean, full_matrices=False)
-    if spectrum[count - 1] <= 1e-9 * spectrum[0]:
-        rank = int((spectrum > 1e-9 * spectrum[0]).sum())
-        raise ValueError(
-            f"count={count}: the images vary in {rank} directions only; try {rank}, or give more different images"
-        )
+    rank = int((spectrum > 1e-9 * spectrum[0]).sum())
+    if not 1 <= count <= rank:
+        raise ValueError(f"count={count}: these {len(images)} images vary in {rank} directions; give 1 to {rank}")
     deviations = spectrum[:count] / (len(images) - 1) ** 0.5
     basis = (axes[:count] * deviations[:, None]).T  # (numbers, count)
     return Affine(mean, basis, (channels, height, width), (height, width), normalise)

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from dataclasses import replace
 
 import pytest
 import torch
@@ -165,19 +164,10 @@ def test_by_part_names_what_the_model_learns():
         by_part(model, conv=0.5)
 
 
-def test_weights_that_cannot_work_are_named():
-    for bad in (-1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match=rf"weights\['w'\]={bad} is no weight; give 0 or a positive number"):
-            weighted(squared_distance, {"b": 1.0, "w": bad})
+def test_weights_of_names_that_are_not_sent_are_named():
     _, leak = two([1.0] * 3, [2.0] * 3)
-    model = nn.Linear(2, 1)
-    with pytest.raises(
-        ValueError, match=r"weights: the leak holds no gradient named 'x' \(1 of 2 names\); leave it out"
-    ):
-        weighted(squared_distance, {"w": 1.0, "x": 2.0}).prepare(model, leak)
-    with pytest.raises(ValueError, match=r"weights: all 2 gradients of the leak are weighed with 0"):
-        weighted(squared_distance, {"w": 0.0, "b": 0}).prepare(model, leak)
-    assert weighted(squared_distance, {"w": 0.0}).prepare(model, leak) is not None
+    with pytest.raises(ValueError, match=r"weights: the leak holds no gradient named 'x'; it has w, b"):
+        weighted(squared_distance, {"w": 1.0, "x": 2.0}).prepare(nn.Linear(2, 1), leak)
 
 
 def test_weights_prepare_what_they_weigh():
@@ -187,8 +177,6 @@ def test_weights_prepare_what_they_weigh():
     assert value(None, grads, leak).item() == pytest.approx(position_direction(None, grads, leak).item())
     with pytest.warns(UserWarning, match="lacks the gradient of 'pos_embed'"):
         assert weighted(position_direction, {}).prepare(model, leak.without(["pos_embed"])) is None
-    with pytest.raises(ValueError, match="'pos_embed' is zero throughout"):
-        weighted(position_direction, {"pos_embed": 0.0}).prepare(model, leak)
 
     class Knows:
         def __call__(self, images, grads, leak):
@@ -217,16 +205,6 @@ def test_a_missing_position_embedding_is_said_aloud():
             other.pos_embed.requires_grad_(False)
         with pytest.warns(UserWarning, match=rf"leak: .*'pos_embed' \(model: {type(other).__name__} learns none\)"):
             assert position_direction.prepare(other, leak.without(["pos_embed"])) is None
-    for broken, message in ((0.0, "is zero throughout and has no direction"), (math.nan, "holds NaN or infinity")):
-        sick = replace(leak, grads=leak.grads | {"pos_embed": leak["pos_embed"] * broken})
-        with pytest.raises(ValueError, match=rf"'pos_embed' {message}"):
-            position_direction.prepare(model, sick)
-
-
-def test_a_scale_that_is_no_weight():
-    for scale in (-0.1, math.nan, math.inf):
-        with pytest.raises(ValueError, match=rf"scale={scale} is no weight; give 0 or a positive number"):
-            tag(scale)
 
 
 def test_every_value_has_a_name():
