@@ -26,7 +26,7 @@ def way(images, reason="steps", restart=0):
     """The states of a search with these images, one a step."""
     for step, image in enumerate(images):
         why = reason if step == len(images) - 1 else ""
-        yield State(restart, step, step + 1, image, torch.tensor([0]), {"gradients": 1.0}, 1.0, why, image[None], dict)
+        yield State(restart, step, step + 1, image, torch.tensor([0]), {"gradients": 1.0}, 1.0, why, dict, {})
 
 
 def towards(truth, steps):
@@ -160,7 +160,7 @@ def search():
         threads.add(threading.current_thread().name)
         time.sleep(0.005)
         images = torch.full((1, 3, 12, 12), (step % 256) / 255)
-        yield State(0, step, step + 1, images, torch.tensor([0]), {"gradients": 1.0}, 1.0, "", images[None], dict)
+        yield State(0, step, step + 1, images, torch.tensor([0]), {"gradients": 1.0}, 1.0, "", dict, {})
 
 p = widgets.watch({"one": search}, torch.zeros(1, 3, 12, 12))
 """

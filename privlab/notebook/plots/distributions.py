@@ -24,7 +24,9 @@ def histogram(groups: Mapping[str, Values], *, xlabel: str, alt: str) -> Picture
     figure, ax = picture.empty_chart(xlabel, "share of the group", "x")
     columns = {f"{name} ({len(values):,})": picture.column(name, values, True) for name, values in groups.items()}
     every = np.concatenate([*columns.values()])
-    edges = np.linspace(*np.log10([every.min(), every.max()]), 41)  # seaborn counts on the axis, which is logarithmic
+    edges = np.linspace(
+        np.log10(every.min()), np.log10(every.max()), 41
+    )  # seaborn counts on the axis, which is logarithmic
     looks = zip(columns.items(), COLOURS[1::-1], DASHES, ("//", "\\\\"), strict=False)
     for (name, values), colour, dash, hatch in looks:
         outline: dict[str, Any] = {"edgecolor": colour, "linestyle": dash, "linewidth": 1.8}

@@ -28,11 +28,12 @@ def legend(figure: Figure) -> list[str]:
 def test_outlines_are_shares_in_the_same_bins_and_members_keep_their_look(figures: list[Figure]) -> None:
     plots.histogram(LOSSES, xlabel="loss", alt="x")
     (ax,), edges = figures[0].axes, np.geomspace(0.1, 8, 41)
-    for outline, values in zip(ax.patches, LOSSES.values(), strict=True):
-        assert outline.get_data().edges == pytest.approx(edges)
-        counts = [sum(low <= v < high for v in values) for low, high in pairwise([*edges[:-1], 8.01])]
-        assert outline.get_data().values == pytest.approx(np.array(counts) / len(values))
-    members, others = ax.patches
+    for outline, values in zip(ax.collections, LOSSES.values(), strict=True):
+        x, y = outline.get_paths()[0].vertices.T
+        counts = np.array([sum(low <= v < high for v in values) for low, high in pairwise([*edges[:-1], 8.01])])
+        assert sorted({*y.round(6)}) == pytest.approx(sorted({*(counts / len(values)), 0}))
+        assert {*np.log(x).round(6)} <= {*np.log(edges).round(6)}
+    members, others = ax.collections
     assert [to_hex(each.get_edgecolor()).upper() for each in (members, others)] == [COLOURS[1], COLOURS[0]]
     assert members.get_hatch() != others.get_hatch() and ax.get_xscale() == "log"
     assert legend(figures[0]) == ["members (4)", "non-members (5)"]
