@@ -53,6 +53,7 @@ class Term:
     end: the weight that it has fallen or risen to at the end of the run, by the same factor in each step; None leaves it as it is.
     of: what it looks at: "gradients"; "images" alone; or "group": the images of all seeds (group, batch, channels, height, width)
         at once, of which it makes one value a seed.
+    Raises ValueError for stages that do not divide a run.
     """
 
     name: str
@@ -61,6 +62,14 @@ class Term:
     stages: Stages = ALWAYS
     end: float | None = None
     of: Literal["gradients", "images", "group"] = "gradients"
+
+    def __post_init__(self) -> None:
+        parts = [part for part, _ in self.stages]
+        if not parts or parts[0] != 0 or parts != sorted(set(parts)) or parts[-1] >= 1:
+            raise ValueError(
+                f"stages={self.stages} of term {self.name!r} do not divide a run; give pairs (part of the run, factor) "
+                "that begin at 0 and rise to below 1, such as ((0, 1), (0.5, 0.5))"
+            )
 
     def factor(self, progress: float) -> float:
         """What its weight is multiplied by at this part of the run, 0 being its start and 1 its end."""
