@@ -6,22 +6,19 @@ functions of images and update, so what they add is left to autograd.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion.activation_patterns import OtherPattern
-from privlab.attacks.gradient_inversion.curvature import Curvature, Metric, Residual, square
+from privlab.attacks.gradient_inversion.curvature import Curvature, Problem
 from privlab.attacks.gradient_inversion.derivatives import ERROR, Kind
 from privlab.attacks.gradient_inversion.differences import Difference
-from privlab.attacks.gradient_inversion.search_spaces import Space
 from privlab.attacks.gradient_inversion.slopes import Slope, length
-from privlab.leak import Leak
 
 EVERY = 10  # points between two comparisons
 
@@ -37,18 +34,11 @@ class _Point:
 
 
 class CurvatureByDifferences(Curvature):
-    """Residuals at a point, J v and J^T u as differences; exactly where `kind` is "auto" and the two do not agree.
+    """Residuals at a point, J v and J^T u as differences; exactly where `kind` is "auto" and the two do not agree."""
 
-    problem: the exact one, as in `Curvature`.  The other arguments are those of `curvature.residuals`.
-    """
-
-    def __init__(
-        self, problem: Callable[[Tensor], list[list[Tensor]]], recycle: int, metric: Metric, kind: Kind, model: nn.Module,
-        parameters: Mapping[str, Tensor], leak: Leak, labels: Tensor, space: Space, values: Sequence[Residual],
-    ) -> None:  # fmt: skip
-        super().__init__(problem, recycle, metric)
-        self.kind, self.leak, self.labels, self.space, self.terms = kind, leak, labels, space, values
-        self.difference = Difference(model, parameters)
+    def __init__(self, problem: Problem, kind: Kind, model: nn.Module) -> None:
+        super().__init__(problem)
+        self.kind, self.difference = kind, Difference(model, problem.parameters)
         self.agrees, self.resumed = kind == "difference", False
         self.point: _Point | None = None  # None: products are exact here
 
@@ -85,7 +75,7 @@ class CurvatureByDifferences(Curvature):
             self.residual, [self.at, *point.update], vectors, retain_graph=True, materialize_grads=True
         )
         slope = Slope.of(slopes, difference.place)
-        (pulled,) = difference.pull(lambda forward: self._task(forward, point.x), [point.x], slope)
+        (pulled,) = difference.pull(partial(self.problem.loss, point.x), [point.x], slope)
         return direct + torch.autograd.grad(point.images, self.at, pulled, retain_graph=True)[0]
 
     def push(self, direction: Tensor) -> tuple[Tensor, ...]:
@@ -96,37 +86,31 @@ class CurvatureByDifferences(Curvature):
         point, difference = self.point, self.difference
         difference.noted = point.noted
         (moved,) = _along([point.images], [self.at], [direction])
-        update = difference.push(self._task, point.x, moved, [g.detach() for g in point.update])
+        update = difference.push(
+            lambda forward, x: self.problem.loss(x, forward), point.x, moved, [g.detach() for g in point.update]
+        )
         return _along(self.residual, [self.at, *point.update], [direction, *update])
 
-    def pack(self) -> Tensor:
-        """What decides between the two ways, as numbers; the present point will be looked at once more."""
-        gains = [math.nan if g is None else g for g in (self.difference.gain, self.difference.push_gain)]
-        exact, other = self.points["exact"] - (self.point is None), self.points["difference"] - (self.point is not None)
-        return torch.tensor([exact, other, self.agrees, *gains], dtype=torch.float64)
+    def checkpoint(self) -> dict[str, Any]:
+        """What decides between the two ways, too."""
+        way = "exact" if self.point is None else "difference"
+        gains = self.difference.gain, self.difference.push_gain
+        points = self.points | {way: self.points[way] - 1}
+        return super().checkpoint() | {"points": points, "agrees": self.agrees, "gains": gains}
 
-    def unpack(self, numbers: Tensor) -> None:
-        """Take up what `pack` gave."""
-        exact, other, agrees, *gains = numbers.tolist()
-        self.points = {"exact": int(exact), "difference": int(other)}
-        self.agrees, self.resumed = bool(agrees), True
-        self.difference.gain, self.difference.push_gain = (None if math.isnan(g) else g for g in gains)
+    def resume(self, checkpoint: dict[str, Any]) -> None:
+        super().resume(checkpoint)
+        self.points, self.agrees, self.resumed = checkpoint["points"], checkpoint["agrees"], True
+        self.difference.gain, self.difference.push_gain = checkpoint["gains"]
 
     def _go(self, latent: Tensor) -> None:
         self.at = latent.detach().clone().requires_grad_()
-        images = self.space.images(self.at)
+        images = self.problem.space.images(self.at)
         x = images.detach().requires_grad_()
-        update = self.difference.first(lambda forward: self._task(forward, x), [x])
+        update = self.difference.first(partial(self.problem.loss, x), [x])
         update = {n: g.requires_grad_() for n, g in update.items()}
-        parts = [value(images, update, self.leak) for value in self.terms]
-        self.counts = [len(part) for part in parts]
-        self.residual = list(chain.from_iterable(parts))
-        self.values = [square(part).item() for part in parts]
-        self.gradient, self.left_open = None, []
+        self._take(*self.problem.residuals(images, update))
         self.point = _Point(images, x, list(update.values()), self.difference.noted)
-
-    def _task(self, forward: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        return F.cross_entropy(forward(x), self.labels)
 
     def _agree(self, latent: Tensor) -> bool:
         """Whether J^T u and J v are within ERROR of the exact ones, u the residuals and v = J^T u; both in passes of their own.
@@ -134,7 +118,7 @@ class CurvatureByDifferences(Curvature):
         Where there is no second derivative, nothing can be compared; but a step that does not pay is taken back anyway.
         """
         passes, gains = self.passes, (self.difference.gain, self.difference.push_gain)
-        exact = Curvature(self.problem, 0, self.metric)
+        exact = Curvature(self.problem)
         try:
             exact.look(latent)
             vectors = [r.detach() for r in exact.residual]
