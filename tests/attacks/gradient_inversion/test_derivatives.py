@@ -22,10 +22,10 @@ from privlab.attacks.gradient_inversion import (
     activation_patterns,
     adaptive,
     derivatives,
+    descent,
     differences,
     objectives,
     results,
-    search,
     search_spaces,
 )
 from privlab.attacks.gradient_inversion.priors import total_variation
@@ -514,7 +514,7 @@ def test_a_long_exact_search_goes_without_the_care_that_its_model_does_not_need(
 
     monkeypatch.setattr(derivatives.TwiceDifferentiable, "compared", watched)
     for long in (math.inf, 1):
-        monkeypatch.setattr(search, "LONG", long)
+        monkeypatch.setattr(descent, "LONG", long)
         with torch.random.fork_rng():
             torch.manual_seed(3)
             *_, last = attack.search(model, leak)
