@@ -30,8 +30,9 @@ import warnings
 
 from privlab import compute, data, experiments, models
 from privlab.attacks import membership_inference
+from privlab.course.lab_01 import experiments as membership
 from privlab.course.lab_01 import member_game
-from privlab.experiments import membership, shadow_fleets
+from privlab.experiments.victims import shadow_fleets
 from privlab.metrics import roc
 from privlab.notebook import checks, drawings, plots, text, widgets
 

@@ -28,7 +28,7 @@
 from privlab import compute, data, experiments, models
 from privlab.attacks.membership_inference import lira
 from privlab.course.lab_02 import two_bells
-from privlab.experiments import shadow_fleets
+from privlab.experiments.victims import shadow_fleets
 from privlab.metrics import roc
 from privlab.notebook import checks, drawings, plots, text, widgets
 

@@ -29,7 +29,7 @@ from dataclasses import replace
 
 from privlab import compute, data, experiments, metrics
 from privlab.attacks import gradient_inversion
-from privlab.experiments import sense_of_place
+from privlab.course.lab_06 import sense_of_place
 from privlab.leak import observe
 from privlab.models import april
 from privlab.notebook import checks, drawings, plots, text, widgets

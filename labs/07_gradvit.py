@@ -31,7 +31,7 @@ from itertools import pairwise
 from privlab import compute, experiments, metrics
 from privlab.attacks.gradient_inversion import Term, priors, quasi_newton
 from privlab.course.lab_07 import schedule_editor
-from privlab.experiments.batch_inversion import guesses, photographs, prior, vit
+from privlab.experiments.victims.batches import guesses, photographs, prior, vit
 from privlab.leak import observe
 from privlab.notebook import checks, drawings, plots, text, widgets
 

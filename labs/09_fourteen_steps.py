@@ -26,8 +26,9 @@
 
 # %%
 from privlab import compute, experiments, ledger, models
+from privlab.course.lab_09 import experiments as fourteen_steps
 from privlab.course.lab_09 import morphing
-from privlab.experiments import designs, fourteen_steps
+from privlab.experiments.victims import designs
 from privlab.notebook import checks, drawings, plots, text, widgets
 
 import pandas as pd

@@ -29,8 +29,9 @@
 import itertools
 
 from privlab import compute, experiments
+from privlab.course.lab_10 import experiments as micro_designs
 from privlab.course.lab_10 import switchboard
-from privlab.experiments import designs, micro_designs
+from privlab.experiments.victims import designs
 from privlab.notebook import checks, drawings, plots, text, widgets
 
 import torch

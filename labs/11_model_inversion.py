@@ -32,7 +32,7 @@
 from privlab import compute, experiments, models
 from privlab.attacks.model_inversion import losses
 from privlab.course.lab_11 import line_up
-from privlab.experiments import private_people
+from privlab.experiments.victims import private_people
 from privlab.notebook import checks, drawings, plots, text, widgets
 
 import pandas as pd

@@ -28,8 +28,9 @@
 
 # %%
 from privlab import compute, experiments
+from privlab.course.lab_12 import experiments as resistant_architectures
 from privlab.course.lab_12 import user_study
-from privlab.experiments import private_people, resistant_architectures
+from privlab.experiments.victims import private_people
 from privlab.metrics import tradeoff
 from privlab.notebook import checks, drawings, plots, text, widgets
 

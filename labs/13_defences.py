@@ -29,8 +29,8 @@ import math
 
 from privlab import compute, experiments, models
 from privlab.course.lab_13 import red_blue
-from privlab.experiments import defended_client
-from privlab.experiments.defended_client import guess, size, spent
+from privlab.experiments.victims import defended_client
+from privlab.experiments.victims.defended_client import guess, size, spent
 from privlab.leak import observe
 from privlab.notebook import checks, drawings, plots, text, widgets
 

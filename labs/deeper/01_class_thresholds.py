@@ -27,7 +27,7 @@
 # %%
 from privlab import compute, data, experiments
 from privlab.attacks import membership_inference
-from privlab.experiments import shadow_fleets
+from privlab.experiments.victims import shadow_fleets
 from privlab.metrics import roc
 from privlab.notebook import checks, plots, text, widgets
 

@@ -26,7 +26,7 @@
 # %%
 from privlab import compute, experiments
 from privlab.attacks import membership_inference
-from privlab.experiments import shadow_fleets
+from privlab.experiments.victims import shadow_fleets
 from privlab.notebook import plots, text, widgets
 
 # %% tags=["parameters"]

@@ -28,7 +28,7 @@ from inspect import getsource
 
 from privlab import compute, experiments
 from privlab.attacks.membership_inference import lira
-from privlab.experiments import shadow_fleets
+from privlab.experiments.victims import shadow_fleets
 from privlab.notebook import plots, text, widgets
 
 import pandas as pd

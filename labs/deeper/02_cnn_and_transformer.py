@@ -27,7 +27,7 @@
 import warnings
 
 from privlab import compute, experiments
-from privlab.experiments import shadow_fleets
+from privlab.experiments.victims import shadow_fleets
 from privlab.metrics import roc
 from privlab.notebook import plots, text, widgets
 

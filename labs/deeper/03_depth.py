@@ -27,8 +27,8 @@ from inspect import getsource
 
 from privlab import compute, data, experiments
 from privlab.attacks import attribute_inference
-from privlab.experiments import attribute_inference as measured
-from privlab.experiments.shadow_fleets import FAMILIES
+from privlab.course.lab_03 import experiments as measured
+from privlab.experiments.victims.shadow_fleets import FAMILIES
 from privlab.models import representations
 from privlab.notebook import plots, text, widgets
 

@@ -28,7 +28,7 @@ import warnings
 
 from privlab import compute, data, experiments, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
-from privlab.experiments import april_closed_form
+from privlab.course.lab_05 import experiments as april_closed_form
 from privlab.leak import observe
 from privlab.notebook import checks, plots, text, widgets
 

@@ -24,7 +24,7 @@
 
 # %%
 from privlab import compute, experiments
-from privlab.experiments.batch_family import CURVED, gauss_newton, lbfgs
+from privlab.experiments.victims.batch_family import CURVED, gauss_newton, lbfgs
 from privlab.notebook import checks, plots, text, widgets
 
 import torch

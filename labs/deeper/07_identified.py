@@ -24,7 +24,7 @@
 
 # %%
 from privlab import compute, experiments
-from privlab.experiments.batch_inversion import STDS
+from privlab.experiments.victims.batches import STDS
 from privlab.notebook import plots, text, widgets
 
 # %% tags=["parameters"]

@@ -28,8 +28,8 @@ from inspect import getsource
 
 from privlab import compute, experiments, metrics
 from privlab.attacks import gradient_inversion
-from privlab.experiments.batch_inversion import STDS, gradvit, photographs, prior, vit
-from privlab.experiments.gradvit import ablation_rows
+from privlab.course.lab_07.experiments import ablation_rows
+from privlab.experiments.victims.batches import STDS, gradvit, photographs, prior, vit
 from privlab.leak import observe
 from privlab.notebook import plots, widgets
 

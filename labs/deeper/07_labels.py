@@ -24,7 +24,7 @@
 
 # %%
 from privlab import compute, experiments
-from privlab.experiments.batch_inversion import STDS, photographs, vit
+from privlab.experiments.victims.batches import STDS, photographs, vit
 from privlab.notebook import checks, plots, text, widgets
 
 import torch

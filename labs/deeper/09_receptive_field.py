@@ -28,7 +28,7 @@ from inspect import getsource
 
 from privlab import data, experiments, models
 from privlab.attacks.gradient_inversion import sensitivity
-from privlab.experiments import fourteen_steps
+from privlab.course.lab_09 import experiments as fourteen_steps
 from privlab.notebook import checks, plots, text, widgets
 
 import torch

@@ -25,7 +25,7 @@
 
 # %%
 from privlab import experiments, models
-from privlab.experiments import fourteen_steps
+from privlab.course.lab_09 import experiments as fourteen_steps
 from privlab.notebook import checks, plots, text, widgets
 
 import torch

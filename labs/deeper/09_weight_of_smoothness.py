@@ -26,7 +26,7 @@
 
 # %%
 from privlab import experiments, ledger, models
-from privlab.experiments import fourteen_steps
+from privlab.course.lab_09 import experiments as fourteen_steps
 from privlab.notebook import plots, text, widgets
 
 import pandas as pd

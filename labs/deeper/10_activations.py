@@ -27,7 +27,8 @@
 from inspect import getsource
 
 from privlab import data, experiments
-from privlab.experiments import designs, micro_designs
+from privlab.course.lab_10 import experiments as micro_designs
+from privlab.experiments.victims import designs
 from privlab.models import morph
 from privlab.notebook import plots, text, widgets
 

@@ -25,7 +25,7 @@
 
 # %%
 from privlab import experiments
-from privlab.experiments import micro_designs
+from privlab.course.lab_10 import experiments as micro_designs
 from privlab.notebook import checks, plots, text, widgets
 
 import pandas as pd

@@ -27,7 +27,7 @@
 # %%
 from privlab import compute, experiments
 from privlab.attacks.model_inversion import losses
-from privlab.experiments import private_people
+from privlab.experiments.victims import private_people
 from privlab.notebook import checks, plots, text, widgets
 
 import torch

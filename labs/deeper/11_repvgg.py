@@ -26,7 +26,7 @@
 
 # %%
 from privlab import compute, experiments, models
-from privlab.experiments import private_people
+from privlab.experiments.victims import private_people
 from privlab.notebook import checks, plots, text, widgets
 
 import pandas as pd

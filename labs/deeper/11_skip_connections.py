@@ -27,7 +27,7 @@
 # %%
 from privlab import compute, experiments, models
 from privlab.attacks.model_inversion import gradient_flow, losses
-from privlab.experiments import private_people
+from privlab.experiments.victims import private_people
 from privlab.notebook import drawings, plots, text, widgets
 
 import pandas as pd

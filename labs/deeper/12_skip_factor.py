@@ -25,8 +25,9 @@
 
 # %%
 from privlab import compute, experiments
+from privlab.course.lab_12 import experiments as resistant_architectures
 from privlab.defences import architecture
-from privlab.experiments import private_people, resistant_architectures
+from privlab.experiments.victims import private_people
 from privlab.notebook import drawings, plots, text, widgets
 
 # %% tags=["parameters"]

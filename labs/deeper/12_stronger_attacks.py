@@ -28,7 +28,7 @@
 from privlab import compute, data, experiments, training
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import conditional_gan, evaluation, gans
-from privlab.experiments import private_people
+from privlab.experiments.victims import private_people
 from privlab.notebook import checks, plots, text, widgets
 
 import pandas as pd

@@ -26,8 +26,9 @@
 
 # %%
 from privlab import compute, experiments
+from privlab.course.lab_12 import experiments as resistant_architectures
 from privlab.defences import dp_sgd, regularisers
-from privlab.experiments import private_people, resistant_architectures
+from privlab.experiments.victims import private_people
 from privlab.notebook import checks, plots, text, widgets
 
 import torch

@@ -25,7 +25,7 @@
 
 # %%
 from privlab import compute, experiments
-from privlab.experiments.defended_client import size
+from privlab.experiments.victims.defended_client import size
 from privlab.notebook import plots, text, widgets
 
 import numpy as np

@@ -28,7 +28,7 @@ from inspect import getsource
 
 from privlab import compute, experiments, models
 from privlab.defences import dp_sgd
-from privlab.experiments import defended_client
+from privlab.experiments.victims import defended_client
 from privlab.notebook import plots, text, widgets
 
 import numpy as np

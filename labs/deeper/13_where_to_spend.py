@@ -31,7 +31,7 @@ from privlab import compute, experiments, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import adaptive
 from privlab.defences import noise_budget, updates
-from privlab.experiments import defended_client
+from privlab.experiments.victims import defended_client
 from privlab.notebook import checks, plots, text, widgets
 
 import pandas as pd

@@ -9,8 +9,8 @@ from scipy.stats import norm
 from privlab import metrics
 from privlab.course.lab_02.two_bells import TwoBells, _percent
 from privlab.course.lab_09 import morphing
+from privlab.course.lab_10 import experiments as micro_designs
 from privlab.course.lab_10.switchboard import Switchboard
-from privlab.experiments import micro_designs
 
 pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
 KEEP = torch.tensor([[1, 0, 1, 0], [0, 1, 0, 1]] * 3).bool()  # three pairs: the victim's, and two of shadow models

@@ -8,7 +8,10 @@ import torch
 
 from privlab import data, experiments, metrics
 from privlab.attacks.gradient_inversion import presets
-from privlab.experiments import april_searches, april_victims, pictures, sense_of_place
+from privlab.course.lab_06 import searches as april_searches
+from privlab.course.lab_06 import sense_of_place
+from privlab.experiments import pictures
+from privlab.experiments.victims import april as april_victims
 
 TINY = dict(april_victims.TINY, position_std=1.0)
 

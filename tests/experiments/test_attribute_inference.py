@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from privlab import data
-from privlab.experiments import attribute_inference as measured
-from privlab.experiments.shadow_fleets import FAMILIES
+from privlab.course.lab_03 import experiments as measured
+from privlab.experiments.victims.shadow_fleets import FAMILIES
 from privlab.models import representations
 
 SMALL = dict(epochs=1, batch_size=25)

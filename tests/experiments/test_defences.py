@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from privlab.experiments import defences
-from privlab.experiments.defended_client import ROWS, WAYS, Client, Pair, spent
+from privlab.course.lab_13 import experiments as defences
+from privlab.experiments.victims.defended_client import ROWS, WAYS, Client, Pair, spent
 from privlab.ledger import papers
 from privlab.ledger.comparison import names
 

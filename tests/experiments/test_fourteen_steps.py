@@ -5,8 +5,9 @@ import torch
 
 from privlab import data, experiments
 from privlab.attacks.gradient_inversion import objectives
-from privlab.experiments import fourteen_steps, pictures
-from privlab.experiments.designs import Search
+from privlab.course.lab_09 import experiments as fourteen_steps
+from privlab.experiments import pictures
+from privlab.experiments.victims.designs import Search
 from privlab.leak import Leak
 from privlab.ledger import comparison, papers
 from privlab.models import morph

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from privlab.experiments import gradient_inversion as lab
+from privlab.course.lab_04 import experiments as lab
 from privlab.experiments import reconstruction
 
 

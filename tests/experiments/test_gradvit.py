@@ -3,7 +3,10 @@
 import torch
 
 from privlab import models
-from privlab.experiments import batch_family, batch_inversion, gradvit, layer_gradients
+from privlab.course.lab_07 import experiments as gradvit
+from privlab.course.lab_08 import experiments_without_layers as layer_gradients
+from privlab.experiments.victims import batch_family
+from privlab.experiments.victims import batches as batch_inversion
 from privlab.leak import observe
 
 

@@ -19,20 +19,21 @@ WALK = """
 import time, torch
 from privlab.experiments import Size, experiment
 
-@experiment(smoke=Size(1, "invented"), class_=Size(REPEATS, "invented", settings=dict(seconds=0.3)))
+@experiment("walking.walk", smoke=Size(1, "invented"), class_=Size(REPEATS, "invented", settings=dict(seconds=0.3)))
 def walk(repeat, seconds=0.0):
     time.sleep(seconds)
     yield "psnr[a]", torch.randn((), generator=torch.Generator().manual_seed(repeat))
 """
-SITE = "import privlab.experiments as room\nroom.__path__.append({place!r})\n"  # of every process that this test starts
+SITE = "import privlab.course as room\nroom.__path__.append({place!r})\n"  # of every process that this test starts
 
 
 @pytest.fixture
 def measure(tmp_path, repeats):
     """measure(root, jobs): the command at work on an experiment of this test, its evidence in this folder."""
     place = tmp_path / "place"
-    place.mkdir()
-    (place / "walking.py").write_text(WALK.replace("REPEATS", str(repeats)))
+    lab = place / "lab_99"
+    lab.mkdir(parents=True)
+    (lab / "experiments.py").write_text(WALK.replace("REPEATS", str(repeats)))
     (place / "sitecustomize.py").write_text(SITE.format(place=str(place)))
 
     def start(root, jobs):

@@ -17,12 +17,11 @@ from privlab.compute.tasks import Taken
 from privlab.experiments import Size, measuring, protocol
 from privlab.ledger import evidence
 
-MODULE = "tests_of_experiments"
 CODE = """
 import os, time, torch
 from privlab.experiments import Size, experiment
 
-@experiment(smoke=Size(2, "invented"), class_=Size(6, "invented", settings=dict(seconds=0.05)))
+@experiment("invented.walk", smoke=Size(2, "invented"), class_=Size(6, "invented", settings=dict(seconds=0.05)))
 def walk(repeat, seconds=0.0, device="cpu"):
     rng = torch.Generator().manual_seed(repeat)
     time.sleep(seconds)
@@ -36,13 +35,13 @@ def walk(repeat, seconds=0.0, device="cpu"):
 def walk(monkeypatch):
     protocol.names()  # imports all, or what is imported by a test would be forgotten with its registry
     monkeypatch.setattr(protocol, "_REGISTRY", {})
-    scope = {"__name__": f"privlab.experiments.{MODULE}"}
+    scope = {}
     exec(CODE, scope)
     return scope["walk"]
 
 
 def test_a_decorated_function_is_an_experiment(walk):
-    assert walk.name == f"{MODULE}.walk" and [*walk.sizes] == ["smoke", "class"] and walk.first("class") == 0
+    assert walk.name == "invented.walk" and [*walk.sizes] == ["smoke", "class"] and walk.first("class") == 0
     assert len(walk.digest("smoke")) == 12 and walk.digest("smoke") != walk.digest("class")
     assert dict(walk(3, "smoke"))["psnr[b]"] == 1.0
 
@@ -57,14 +56,14 @@ def test_a_decorated_function_is_an_experiment(walk):
 )
 def test_what_is_no_experiment_is_named(sizes, says, walk):
     with pytest.raises(ValueError, match=says):
-        experiments.experiment(**sizes)(walk.measure)
+        experiments.experiment("invented.walk", **sizes)(walk.measure)
     with pytest.raises(ValueError, match="walk at smoke: settings: got an .* 'steps'; it takes seconds, device"):
-        experiments.experiment(smoke=Size(1, "x", settings=dict(steps=3)))(walk.measure)
+        experiments.experiment("invented.walk", smoke=Size(1, "x", settings=dict(steps=3)))(walk.measure)
 
 
 def test_an_unknown_name_has_a_nearest(walk):
-    with pytest.raises(ValueError, match=rf"did you mean '{MODULE}.walk'"):
-        experiments.find(f"{MODULE}.walks")
+    with pytest.raises(ValueError, match="did you mean 'invented.walk'"):
+        experiments.find("invented.walks")
     with pytest.raises(ValueError, match="can be measured at smoke, class"):
         walk.digest("paper")
     with pytest.raises(ValueError, match="size='banana' is not a size; Known: smoke, class"):
@@ -153,13 +152,13 @@ def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, tmp_path
         assert says in capsys.readouterr().out
     for asked in ([], ["--register"], ["--list"]):
         assert main(["measure", walk.name, "--size", "night", *asked]) == 2
-        assert "size='night': tests_of_experiments.walk can be measured at smoke, class" in capsys.readouterr().err
-    assert main(["measure", "tests_of*", "--size", "night"]) == 0  # of many those are meant that have the size
+        assert "size='night': invented.walk can be measured at smoke, class" in capsys.readouterr().err
+    assert main(["measure", "invented*", "--size", "night"]) == 0  # of many those are meant that have the size
 
 
 def test_patterns_may_overlap(walk, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
-    assert main(["measure", "tests_of*", walk.name, "--size", "smoke", "--jobs", "1"]) == 0
+    assert main(["measure", "invented*", walk.name, "--size", "smoke", "--jobs", "1"]) == 0
     assert "2 repeats at smoke: 2 done in" in capsys.readouterr().out
     assert main(["measure", walk.name, "*.walk", "--size", "smoke", "--list"]) == 0
     assert capsys.readouterr().out.count(walk.name) == 1
@@ -169,7 +168,7 @@ def test_a_further_try_says_where_it_may_begin(walk, tmp_path, monkeypatch, caps
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
     register = ["measure", walk.name, "--size", "class", "--register"]
     assert main(register) == 0
-    again = partial(experiments.experiment, protocol=2, smoke=Size(1, "x"))
+    again = partial(experiments.experiment, "invented.walk", protocol=2, smoke=Size(1, "x"))
     again(class_=Size(6, "y"))(walk.measure)
     assert main(register) == 2 and "Size(..., first=6)" in capsys.readouterr().err
     again(class_=Size(6, "y", first=6))(walk.measure)
@@ -180,7 +179,7 @@ def test_a_further_try_is_registered_and_measured_beside_the_first(walk, tmp_pat
     measure = partial(experiments.measure, [walk.name], "class", jobs=1, root=tmp_path, progress=False)
     assert "6 done" in measure()
     more = Size(4, "invented", settings=dict(seconds=0.05), first=6)
-    further = experiments.experiment(smoke=Size(2, "invented"), class_=more)(walk.measure)
+    further = experiments.experiment("invented.walk", smoke=Size(2, "invented"), class_=more)(walk.measure)
     assert further.digest("class") == walk.digest("class") and "4 done" in measure()
     tries = evidence.registrations(tmp_path)
     assert [(entry.first, entry.repeats, entry.attempt) for entry in tries] == [(0, 6, 0), (6, 4, 1)]
@@ -220,7 +219,7 @@ def test_pictures_of_the_first_repeats_are_kept(walk, tmp_path, monkeypatch):
     assert there.picture("picture[a]", 2).shape == (2, 3, 3) and (there.picture("picture[a]", 2) == 2).all()
     with pytest.raises(KeyError, match="first 3 repeats"):
         there.picture("picture[a]", 5)
-    later = experiments.experiment(smoke=Size(1, "x"), class_=Size(4, "x", first=100))(walk.measure)
+    later = experiments.experiment("invented.walk", smoke=Size(1, "x"), class_=Size(4, "x", first=100))(walk.measure)
     experiments.measure([later.name], "class", jobs=1, progress=False)
     there = experiments.load(later.name)
     assert (there.picture("picture[a]", 102) == 102).all()
@@ -269,7 +268,7 @@ def test_a_run_at_smoke_is_the_canary(walk, tmp_path, monkeypatch):
 
 def test_a_run_at_night_measures_what_is_missing_and_goes_on(walk, tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
-    sized = experiments.experiment(smoke=Size(1, "x"), night=Size(3, "y"))(walk.measure)
+    sized = experiments.experiment("invented.walk", smoke=Size(1, "x"), night=Size(3, "y"))(walk.measure)
     measuring.repeat(sized.name, "night", 1_001, str(tmp_path))
     there = experiments.run(sized.name, "night", jobs=1, progress=False)
     assert there.repeats == (1_000, 1_001, 1_002) and there.complete
@@ -283,7 +282,7 @@ def test_a_lab_asks_for_a_cluster_above_class_alone(walk, tmp_path, monkeypatch)
     monkeypatch.setenv("PRIVLAB_CLUSTER", "nonsense://x")
     monkeypatch.delenv("PRIVLAB_LIVE", raising=False)
     sizes = {"smoke": Size(1, "x"), "class_": Size(1, "y"), "night": Size(1, "z")}
-    sized = experiments.experiment(**sizes)(walk.measure)
+    sized = experiments.experiment("invented.walk", **sizes)(walk.measure)
     assert [len(experiments.run(sized.name, size, progress=False)) for size in ("smoke", "class")] == [1, 1]
     with pytest.raises(ConnectionError, match="cluster='nonsense://x' does not answer"):
         experiments.run(sized.name, "night", progress=False)

@@ -5,8 +5,11 @@ import pytest
 import torch
 
 from privlab import data
-from privlab.experiments import find, likelihood_ratio, membership, shadow_fleets
-from privlab.experiments.shadow_fleets import Answers
+from privlab.course.lab_01 import experiments as membership
+from privlab.course.lab_02 import experiments as likelihood_ratio
+from privlab.experiments import find
+from privlab.experiments.victims import shadow_fleets
+from privlab.experiments.victims.shadow_fleets import Answers
 
 IMAGES = 400
 

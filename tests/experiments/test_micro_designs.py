@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from privlab import experiments
-from privlab.experiments import micro_designs
-from privlab.experiments.designs import Search
+from privlab.course.lab_10 import experiments as micro_designs
+from privlab.experiments.victims.designs import Search
 
 TINY = dict(attack="annealed", steps=1, width=0.1, depths=[1, 1, 1, 1], public=1)
 

@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from privlab import experiments
+from privlab.course.lab_11 import experiments as model_inversion
+from privlab.course.lab_12 import experiments as resistant_architectures
 from privlab.data import attributes
-from privlab.experiments import model_inversion, private_people, resistant_architectures
-from privlab.experiments.private_people import People, if_stopped
+from privlab.experiments.victims import private_people
+from privlab.experiments.victims.private_people import People, if_stopped
 from privlab.ledger import papers
 from privlab.ledger.comparison import names
 

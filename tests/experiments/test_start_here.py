@@ -3,7 +3,7 @@
 import torch
 
 from privlab import data, metrics
-from privlab.experiments import start_here
+from privlab.course.lab_00 import experiments as start_here
 from privlab.ledger import papers
 
 

@@ -5,8 +5,8 @@ import torch
 
 from privlab import models
 from privlab.attacks.gradient_inversion import objectives
+from privlab.course.lab_08 import experiments as lab
 from privlab.experiments import reconstruction
-from privlab.experiments import tracing_the_source as lab
 
 
 def test_selections_are_what_their_names_say():

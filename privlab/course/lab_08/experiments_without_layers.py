@@ -5,7 +5,9 @@ from __future__ import annotations
 from torch import nn
 
 from privlab import models
-from privlab.experiments.batch_inversion import (
+from privlab.experiments.pictures import tiled
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.victims.batches import (
     STDS,
     blind_scores,
     fresh_number,
@@ -15,8 +17,6 @@ from privlab.experiments.batch_inversion import (
     search,
     trained,
 )
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import observe
 
 THIRDS = ("first", "middle", "last")
@@ -31,6 +31,7 @@ def selections(model: nn.Module) -> dict[str, list[str]]:
 
 
 @experiment(
+    "layer_gradients.depth_and_components",
     data=("cifar10",),
     smoke=Size(1, "a small trained ViT, 2 steps", settings=dict(steps=2, images=96, epochs=2, width=96)),
     class_=Size(

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from privlab import data, models, training
 from privlab.attacks.gradient_inversion import adaptive, objectives, sensitivity
 from privlab.experiments import reconstruction
-from privlab.experiments.designs import Search
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.victims.designs import Search
 from privlab.leak import Leak, observe
 from privlab.models import morph
 
@@ -46,8 +46,7 @@ def searching(repeat: int, steps: int, device: str, **how: Any) -> Search:
     return Search(repeat, steps=steps, snapshots=moments, device=device, **how)
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("fourteen_steps.steps", data=("cifar10",),
     smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, patience=4, chosen=ALL, **QUARTER)),
     class_=Size(8, f"{SMALL}, 60 steps and 400", settings=dict(steps=60, patience=400, chosen=ALL, **QUARTER)),
     night=Size(
@@ -75,8 +74,7 @@ def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device:
     yield "picture[way]", tiled([[s.images for s in result.snapshots] for result in shown])
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("fourteen_steps.jumps", data=("cifar10",),
     smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
     night=Size(
         8, "the paper's networks and search, steps 3, 4, 11 and 12, one photograph and one draw of weights each", own=True,
@@ -94,6 +92,7 @@ def jumps(repeat: int, device: str = "cpu", **how: Any) -> Values:
 
 
 @experiment(
+    "fourteen_steps.resolution",
     data=("cifar10",),
     smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
     class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, **QUARTER)),
@@ -112,8 +111,7 @@ def resolution(repeat: int, device: str = "cpu", **how: Any) -> Values:
         yield from search.scores(f"at_one_resolution, {name}", search.result(step, **changes).images)
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("fourteen_steps.distances", data=("cifar10",),
     smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, chosen=[8, 9], **QUARTER)),
     class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, chosen=AROUND_GELU, **QUARTER)),
     night=Size(
@@ -149,8 +147,7 @@ def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: An
     yield "picture[photograph_whole_and_by_tensor]", tiled([[search.photograph, *pictures]])
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("fourteen_steps.weightless", data=("cifar10",),
     smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
     class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, **QUARTER)),
     night=Size(
@@ -170,6 +167,7 @@ def weightless(repeat: int, device: str = "cpu", **how: Any) -> Values:
 
 
 @experiment(
+    "fourteen_steps.searches",
     data=("cifar10",),
     smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, passes=8, **QUARTER)),
     class_=Size(8, f"{SMALL}, 60 steps, 120 passes", settings=dict(steps=60, passes=120, **QUARTER)),
@@ -194,8 +192,7 @@ def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Value
         yield f"relative_residual[gauss_newton, step_{n}]", unmet
 
 
-@experiment(
-    data=("cifar10", "imagenet_samples"),
+@experiment("fourteen_steps.reasons", data=("cifar10", "imagenet_samples"),
     smoke=Size(
         1, f"five of the steps, {SMALL}, 2 steps",
         settings=dict(steps=2, public=1, block=16, side=64, chosen=[1, 8, 9, 10, 14], **QUARTER),
@@ -276,6 +273,7 @@ def last_map(model: Any) -> Any:
 
 
 @experiment(
+    "fourteen_steps.parameters",
     smoke=Size(1, "the networks as they are", own=True),
     class_=Size(2, "the networks as they are", own=True),
 )
@@ -286,8 +284,7 @@ def parameters(repeat: int) -> Values:
         yield f"params_m[step_{n}]", sum(p.numel() for p in model.parameters()) / 1e6
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("fourteen_steps.task_accuracy", data=("cifar10",),
     smoke=Size(
         1, f"{SMALL}, 64 images, 1 epoch",
         settings=dict(recipe="smoke", epochs=1, images=64, chosen=[1, 14], width=0.25, depths=[1, 1, 1, 1]),

@@ -12,7 +12,7 @@ that were trained without augmentation about something they had never seen.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,29 +22,23 @@ from torch import Tensor
 
 from privlab.attacks.membership_inference import network_based, signals
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.shadow_fleets import FAMILIES, Answers, answers, at_matched_gap, draw, rates
+from privlab.experiments.victims.overfitting import (
+    CLASS,
+    LOOKS,
+    NIGHT,
+    PAPER,
+    SMOKE,
+    accuracy,
+    at_one_level,
+    by_network,
+    look,
+)
+from privlab.experiments.victims.shadow_fleets import FAMILIES, Answers, answers, draw, rates
 from privlab.metrics import roc
-from privlab.training import RECIPES
 
 LOW = 10  # false positives below which a curve is not resolved
 
-SMOKE: dict[str, Any] = dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1)
-CLASS: dict[str, Any] = dict(epochs=30, batch_size=32, lr=2e-3, warmup_epochs=1)
-NIGHT: dict[str, Any] = dict(epochs=80, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto")
-PAPER: dict[str, Any] = RECIPES["zhang2024_membership"].settings()
-
-
 # -- attacks with one shadow model ------------------------------------------------------------------------------------------
-
-
-def by_network(said: Answers, victim: int, epoch: int | None = None, sort: bool = False, epochs: int = 50) -> float:
-    """Accuracy of the paper's attack: a network that has learnt from the shadow model's answers who is a member.
-
-    epoch: of the victim's training.  epochs: of the network's own, at most.
-    """
-    attack = network_based.network(*said.of(said.shadow(victim), epoch), sort=sort, epochs=epochs)
-    logits, labels, members = said.of(victim, epoch)
-    return roc.accuracy(attack(logits, labels), members, 0.5)
 
 
 def by_threshold(
@@ -87,11 +81,6 @@ WITHOUT_NETWORK: dict[str, Callable[[Answers, int], float]] = {
 }
 
 
-def accuracy(attack: Callable[..., float], said: Answers, **more: Any) -> float:
-    """Mean over all victims."""
-    return float(np.mean([attack(said, victim, **more) for victim in range(said.models)]))
-
-
 # -- what is measured of one architecture -----------------------------------------------------------------------------------
 
 
@@ -123,36 +112,6 @@ def of_one(said: Answers, of: str, epochs: int = 50) -> Values:
     yield f"median_loss[{of}, non_members]", losses[~said.members].median()
 
 
-LOOKS = {
-    "train": "train_acc[{of}, epoch_{epoch}]",
-    "task": "task_acc[{of}, epoch_{epoch}]",
-    "level": "train_test_gap[{of}, epoch_{epoch}]",
-    "network": "attack_acc[{of}, network, epoch_{epoch}]",
-    "auc": "auc[{of}, likelihood_ratio, epoch_{epoch}]",
-    "tpr": "tpr_at_fpr_0p01[{of}, likelihood_ratio, epoch_{epoch}]",
-}
-
-
-def look(said: Answers, epoch: int, epochs: int = 50) -> dict[str, float]:
-    """Where a fleet stands after an epoch; keys as in LOOKS.  epochs: of the attacking network's training."""
-    train, test = (each.mean().item() for each in said.accuracies(epoch))
-    ratio, network = rates(said.ratios(epoch), said.members), accuracy(by_network, said, epoch=epoch, epochs=epochs)
-    return {
-        "train": train, "task": test, "level": train - test, "network": network, "auc": ratio["auc"], "tpr": ratio["tpr_at_fpr_0p01"]
-    }  # fmt: skip
-
-
-def at_one_level(looks: Mapping[str, list[dict[str, float]]]) -> Iterator[tuple[str, str, str, dict[str, float]]]:
-    """Metric, its name in a look, kind of attack, and what each network has at one overfitting level.  looks: network -> its looks."""
-    for metric, what, kind, chance in (  # chance: of an untrained network, which leaks nothing
-        ("attack_acc", "network", "network", 0.5),
-        ("auc", "auc", "likelihood_ratio", 0.5),
-        ("tpr_at_fpr_0p01", "tpr", "likelihood_ratio", 1.0),
-    ):
-        curves = {of: ([look["level"] for look in each], [look[what] for look in each]) for of, each in looks.items()}
-        yield metric, what, kind, at_matched_gap(curves, dict.fromkeys(curves, chance))
-
-
 def compared(curves: Mapping[str, list[dict[str, float]]], name: str) -> Values:
     """Architectures at one overfitting level, and epoch by epoch.  curves: architecture -> its looks."""
     columns = {of: {what: [each[what] for each in looks] for what in LOOKS} for of, looks in curves.items()}
@@ -178,6 +137,7 @@ def share_above(one: Answers, other: Answers) -> float:
 
 
 @experiment(
+    "membership.architectures",
     protocol=2,
     data=("cifar10",),
     smoke=Size(

@@ -73,6 +73,7 @@ def decibels(model: nn.Module, repeat: int, attack: GradientMatching | GaussNewt
 
 
 @experiment(
+    "gradient_inversion.architectures",
     data=("cifar10",),
     smoke=Size(2, FEW, settings=dict(networks="small", public=64, **QUICK)),
     class_=Size(8, SOME, settings=dict(networks="small", public=500, **SHORT)),
@@ -97,6 +98,7 @@ def architectures(
 
 
 @experiment(
+    "gradient_inversion.larger_networks",
     data=("cifar10",),
     smoke=Size(2, "a small ResNet and a small Swin in their place, 8 steps", settings=dict(networks="pair", **QUICK)),
     night=Size(6, "ResNet-101 and Swin-S, untrained, 3,000 steps", True, dict(networks="larger", **LONG)),
@@ -117,6 +119,7 @@ def larger_networks(
 
 
 @experiment(
+    "gradient_inversion.imagenet",
     data=("imagenet_samples",),
     smoke=Size(2, "small networks, photographs of 32 pixels, 8 steps", settings=dict(side=32, **QUICK)),
     gpu=Size(8, "the paper's networks, untrained, 3,000 steps", True, dict(side=224, **LONG), first=2_008),
@@ -139,6 +142,7 @@ def imagenet(repeat: int, side: int, attack: str, steps: int, narrow: bool = Fal
 
 
 @experiment(
+    "gradient_inversion.position_scale",
     data=("cifar10",),
     smoke=Size(2, FEW, settings=QUICK),
     class_=Size(8, SOME, settings=SHORT),
@@ -152,6 +156,7 @@ def position_scale(repeat: int, attack: str, steps: int, narrow: bool = False, d
 
 
 @experiment(
+    "gradient_inversion.trained_victims",
     data=("cifar10",),
     smoke=Size(2, FEW + "; trained on 64 images", settings=dict(images=64, epochs=2, **QUICK)),
     class_=Size(8, SOME + "; trained for 3 epochs on 800 images", settings=dict(images=800, epochs=3, **SHORT)),
@@ -176,6 +181,7 @@ def trained_victims(
 
 
 @experiment(
+    "gradient_inversion.first_weights_and_mode",
     data=("cifar10",),
     smoke=Size(2, FEW, settings=QUICK),
     class_=Size(8, SOME, settings=SHORT),
@@ -196,6 +202,7 @@ def first_weights_and_mode(repeat: int, attack: str, steps: int, narrow: bool = 
 
 
 @experiment(
+    "gradient_inversion.labels",
     data=("cifar10",),
     smoke=Size(2, "small untrained networks, 10 photographs each", settings=dict(photographs=10, narrow=True)),
     class_=Size(8, "small untrained networks, 20 photographs each", settings=dict(photographs=20)),
@@ -230,6 +237,7 @@ def lenet(activation: type[nn.Module], seed: int) -> Any:
 
 
 @experiment(
+    "gradient_inversion.dlg",
     data=("cifar10",),
     smoke=Size(2, "LeNet, 2 steps of L-BFGS", settings=dict(steps=2)),
     class_=Size(8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", settings=dict(steps=15)),
@@ -263,6 +271,7 @@ RIVALS: dict[str, tuple[str, dict[str, Any]]] = {name: (network, {}) for name, n
 
 
 @experiment(
+    "gradient_inversion.second_order",
     data=("cifar10",),
     smoke=Size(2, FEW, settings=dict(rivals=list(RIVALS), **QUICK)),
     class_=Size(8, SOME + ", 240 passes of Gauss-Newton", settings=dict(rivals=list(RIVALS), **SHORT)),
@@ -284,6 +293,7 @@ def second_order(
 
 
 @experiment(
+    "gradient_inversion.second_order_full",
     data=("cifar10",),
     smoke=Size(2, FEW + " in their place", settings=dict(networks="small", **QUICK)),
     night=Size(

@@ -15,6 +15,7 @@ NEEDED = ["pos_embed", "patch_embed.proj.weight"]
 
 
 @experiment(
+    "start_here.closed_form",
     data=("imagenet_samples",),
     smoke=Size(2, "a ViT-S with patches of 32 pixels, untrained", settings=dict(network="vit_small_patch32_224")),
     class_=Size(8, "a ViT-B with patches of 16 pixels, untrained", settings=dict(network="vit_base_patch16_224")),

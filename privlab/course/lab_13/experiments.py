@@ -12,10 +12,21 @@ from privlab import metrics, models, training
 from privlab.attacks.membership_inference import signals
 from privlab.defences import dp_sgd, noise_budget, perturbation
 from privlab.defences.updates import UpdateDefence
-from privlab.experiments.defended_client import DENSE, EMBEDDINGS, KNOWN, ROWS, WAYS, Client, Pair, guess, size, spent
 from privlab.experiments.pictures import tiled
-from privlab.experiments.private_people import if_stopped
 from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.victims.defended_client import (
+    DENSE,
+    EMBEDDINGS,
+    KNOWN,
+    ROWS,
+    WAYS,
+    Client,
+    Pair,
+    guess,
+    size,
+    spent,
+)
+from privlab.experiments.victims.private_people import if_stopped
 from privlab.leak import observe
 from privlab.training.defence import Defence
 from privlab.training.shadow_models import Fleet
@@ -40,8 +51,7 @@ _SOME: dict[str, Any] = {
 }
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("defences.one_update", data=("cifar10",),
     smoke=Size(
         2, "a small ViT, searches of 3 steps",
         settings=dict(SMALL, **{**_SOME, "attack": "annealed", "ways": ["even", "leaky"], "levels": [0.01, 0.1]}, steps=3),
@@ -120,8 +130,7 @@ _FEW: dict[str, Any] = dict(
 )  # fmt: skip
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("defences.training_cost", data=("cifar10",),
     smoke=Size(
         2, "victims of 48 images, 2 epochs",
         settings=dict(SMALL, **{**_FEW, "ways": ["even", "own"]}, members=48, epochs=2, stops=[1]),
@@ -178,6 +187,7 @@ PAPERS = {"swin": "swin_tiny_cifar", "resnet": "resnet50_cifar"}
 
 
 @experiment(
+    "defences.noise_by_family",
     data=("cifar10",),
     smoke=Size(2, "small networks, 2 steps", settings=dict(networks=FRESH, noises=[0.0, 1.0], steps=2)),
     class_=Size(
@@ -222,8 +232,7 @@ _NOISES = [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6]
 _THREE: dict[str, Any] = dict(networks={"resnet": "resnet", "swin": "swin", "vit": "vit"}, noises=_NOISES)
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("defences.noise_on_weights", data=("cifar10",),
     smoke=Size(
         2, "victims of 48 images, 2 epochs",
         settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.4], members=48, epochs=2),
@@ -288,8 +297,7 @@ SWAPS: dict[str, dict[str, Any]] = {
 SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value in changes.items()}
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("defences.design_swaps", data=("cifar10",),
     smoke=Size(
         2, "a quarter of the width, searches of 2 steps",
         settings=dict(changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=2),

@@ -11,10 +11,10 @@ from torch import Tensor
 from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.attacks.gradient_inversion.results import Result
-from privlab.experiments import sense_of_place
-from privlab.experiments.april_victims import BEGIN, final, guesses, invert, observed, photographs, scores, word
+from privlab.course.lab_06 import sense_of_place
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Values
+from privlab.experiments.victims.april import BEGIN, final, guesses, invert, observed, photographs, scores, word
 
 FOUR = ("april", "dlg", "ig", "tag")
 

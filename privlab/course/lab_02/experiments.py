@@ -8,15 +8,16 @@ import torch
 
 from privlab import data
 from privlab.attacks.membership_inference import lira, rmia, signals
-from privlab.experiments.membership import CLASS, PAPER, SMOKE
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.shadow_fleets import FAMILIES, Answers, answers, draw, rates
+from privlab.experiments.victims.overfitting import CLASS, PAPER, SMOKE
+from privlab.experiments.victims.shadow_fleets import FAMILIES, Answers, answers, draw, rates
 from privlab.metrics import roc
 
 PAIR = ("resnet", "swin")
 
 
 @experiment(
+    "likelihood_ratio.fleet",
     protocol=2,  # 1 asked about mirror images that no model had seen
     data=("cifar10",),
     smoke=Size(
@@ -86,6 +87,7 @@ def by_count(said: Answers, count: int) -> dict[str, dict[str, float]]:
 
 
 @experiment(
+    "likelihood_ratio.noise",
     smoke=Size(2, "8 invented models, 2,000 images", settings=dict(images=2_000)),
     class_=Size(16, "8 invented models, 20,000 images whose margins are noise", settings=dict(images=20_000)),
 )

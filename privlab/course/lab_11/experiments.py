@@ -12,7 +12,8 @@ from torch import Tensor
 
 from privlab import models
 from privlab.attacks.model_inversion import gradient_flow, losses
-from privlab.experiments.private_people import (
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.victims.private_people import (
     DENSENETS,
     GPU,
     NETWORKS,
@@ -26,7 +27,6 @@ from privlab.experiments.private_people import (
     if_stopped,
     same,
 )
-from privlab.experiments.protocol import Size, Values, experiment
 
 CUTS: dict[str, tuple[tuple[int, int], ...]] = {
     "full": (),
@@ -40,8 +40,7 @@ _DOGS: dict[str, Any] = dict(
 )  # fmt: skip
 
 
-@experiment(
-    data=("orl",),
+@experiment("model_inversion.skips", data=("orl",),
     smoke=Size(
         2, "8 people, networks of four blocks, 8 epochs",
         settings=dict(stage=TINY, networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2),
@@ -147,6 +146,7 @@ def convinced(model: Callable[[Tensor], Tensor], pictures: Tensor, targets: Tens
 
 
 @experiment(
+    "model_inversion.identities",
     data=("orl",),
     smoke=Size(2, "8 people, 8 epochs", settings=dict(stage=TINY, network="tiny", epochs=2)),
     class_=Size(

@@ -34,6 +34,7 @@ def decision(compare: str, values: dict[str, np.ndarray], apart: bool = False) -
 
 
 @experiment(
+    "the_ledger.decisions",
     smoke=Size(2, "30 invented experiments a number", settings=dict(times=30)),
     class_=Size(8, "400 invented experiments a number", settings=dict(times=400)),
 )
@@ -56,6 +57,7 @@ def decisions(repeat: int, times: int) -> Values:
 
 
 @experiment(
+    "the_ledger.nothing_to_find",
     smoke=Size(2, "30 invented experiments a number", settings=dict(times=30)),
     class_=Size(8, "2,000 invented experiments a number", settings=dict(times=2_000)),
 )
@@ -72,6 +74,7 @@ def nothing_to_find(repeat: int, times: int) -> Values:
 
 
 @experiment(
+    "the_ledger.judged_again",
     smoke=Size(2, "20 invented claims", settings=dict(claims=20)),
     class_=Size(8, "60 invented claims", settings=dict(claims=60)),
 )

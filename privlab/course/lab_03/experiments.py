@@ -20,7 +20,7 @@ from privlab.attacks import attribute_inference
 from privlab.attacks.attribute_inference import Score
 from privlab.data.attributes import Described
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.shadow_fleets import FAMILIES, Architecture, at_matched_gap
+from privlab.experiments.victims.shadow_fleets import FAMILIES, Architecture, at_matched_gap
 from privlab.models import representations
 from privlab.models.representations import LAST
 from privlab.training import RECIPES, shadow_models
@@ -116,6 +116,7 @@ def eye(pixels: Tensor, side: int = 8) -> Tensor:
 
 
 @experiment(
+    "attribute_inference.architectures",
     data=("cifar10",),
     smoke=Size(
         2,
@@ -187,8 +188,7 @@ def architectures(
     yield from compared(courses)
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("attribute_inference.longer", data=("cifar10",),
     smoke=Size(
         1, "0.3 M parameters, 100 images a part, 2 epochs: it proves the code",
         settings=dict(families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5),
@@ -203,8 +203,7 @@ def longer(repeat: int, device: str = "cpu", **how: Any) -> Values:
     yield from architectures.measure(repeat, widths=(), device=device, **how)
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("attribute_inference.mark", data=("cifar10",),
     smoke=Size(
         1, "0.3 M parameters, 100 images a part, 2 epochs: it proves the code",
         settings=dict(families="small", images=400, recipe=SMOKE),

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from privlab import data, training
-from privlab.experiments import shadow_fleets
-from privlab.experiments.designs import Search
-from privlab.experiments.membership import at_one_level, look
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.shadow_fleets import answers
+from privlab.experiments.victims import shadow_fleets
+from privlab.experiments.victims.designs import Search
+from privlab.experiments.victims.overfitting import at_one_level, look
+from privlab.experiments.victims.shadow_fleets import answers
 from privlab.models import morph
 from privlab.training import RECIPES
 
@@ -60,7 +60,7 @@ def sizes(without: str = "", **more: dict[str, Any]) -> dict[str, Size]:
     }
 
 
-@experiment(protocol=1, data=("cifar10",), **sizes())
+@experiment("micro_designs.activations", protocol=1, data=("cifar10",), **sizes())
 def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 8 on step 9: eight patterns of two kinds at one weight of smoothness; five of them at a fair one; two with He's draw."""
     search, images = Search(repeat, device=device, **how), {}
@@ -80,6 +80,7 @@ def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
 
 
 @experiment(
+    "micro_designs.trained",
     protocol=1,
     data=("cifar10",),
     **sizes(
@@ -110,6 +111,7 @@ def trained(repeat: int, images: int, epochs: int, device: str = "cpu", **how: A
 
 
 @experiment(
+    "micro_designs.bends",
     protocol=1,
     data=("cifar10",),
     smoke=Size(1, SMALL, settings=QUARTER),
@@ -142,7 +144,7 @@ def bend(model: nn.Module, image: Tensor) -> float:
     return sum(shares) / len(shares)
 
 
-@experiment(protocol=1, data=("cifar10",), **sizes())
+@experiment("micro_designs.stems", protocol=1, data=("cifar10",), **sizes())
 def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 9a on steps 9 and 14, at one weight and at a fair one; and on step 9 two stems between, which differ in one thing each."""
     search = Search(repeat, device=device, **how)
@@ -165,7 +167,7 @@ def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
     yield "picture[stems]", tiled([[search.photograph, *rungs.values()]])
 
 
-@experiment(protocol=1, data=("cifar10",), **sizes())
+@experiment("micro_designs.norms", protocol=1, data=("cifar10",), **sizes())
 def norms(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 9b in eval mode, on steps 9 and 14, at one weight and at a fair one."""
     search = Search(repeat, device=device, **how)
@@ -176,7 +178,7 @@ def norms(repeat: int, device: str = "cpu", **how: Any) -> Values:
         yield from search.scores(f"fair, step_{step}, {norm}", search.result(step, weight, norm=norm).images)
 
 
-@experiment(protocol=1, data=("cifar10",), **sizes())
+@experiment("micro_designs.modes", protocol=1, data=("cifar10",), **sizes())
 def modes(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 9b on step 11, at 64 x 64 pixels as train mode needs: BatchNorm's two modes, no norm, LayerNorm, and its own part withheld."""
     search, images = Search(repeat, side=64, device=device, **how), {}
@@ -204,6 +206,7 @@ def without_norms(model: nn.Module) -> nn.Module:
 
 
 @experiment(
+    "micro_designs.norm_free",
     protocol=1,
     data=("cifar10",),
     smoke=Size(1, SMALL, settings=QUARTER),
@@ -221,7 +224,7 @@ def norm_free(repeat: int, device: str = "cpu", **how: Any) -> Values:
         yield f"relative_error[step_{step}, bn_eval, no_norm]", ((whole - left).norm() / left.norm()).item()
 
 
-@experiment(protocol=1, data=("cifar10",), **sizes())
+@experiment("micro_designs.switches", protocol=1, data=("cifar10",), **sizes())
 def switches(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """All sixteen combinations of four switches on step 9, each at its fair weight; main effects and interactions are in dB of PSNR."""
     search, images, psnr = Search(repeat, device=device, **how), [], []
@@ -265,8 +268,7 @@ def recipe(epochs: int, **more: Any) -> dict[str, Any]:
     return dict(epochs=epochs, batch_size=32, lr=2e-3, warmup_epochs=1) | more
 
 
-@experiment(
-    protocol=2,  # 1 asked about mirror images that no model had seen
+@experiment("micro_designs.membership", protocol=2,  # 1 asked about mirror images that no model had seen
     data=("cifar10",),
     smoke=Size(
         1, "an eighth of the channels, 4 models a design, 20 images a model",

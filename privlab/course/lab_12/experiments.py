@@ -14,7 +14,8 @@ from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import cases, conditional_gan, distillation, evaluation, gans, generator_files
 from privlab.defences import architecture, dp_sgd, regularisers
 from privlab.experiments.pictures import tiled
-from privlab.experiments.private_people import (
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.victims.private_people import (
     DENSENETS,
     GPU,
     NARROW,
@@ -32,7 +33,6 @@ from privlab.experiments.private_people import (
     same,
     trained,
 )
-from privlab.experiments.protocol import Size, Values, experiment
 from privlab.training import RECIPES
 
 GROUPED = dict(norm_layer="groupnorm1")  # DP-SGD bounds what one image does, which a BatchNorm does not allow
@@ -69,8 +69,7 @@ def attacked(stage: People, network: str, kind: Mapping[str, Any], at: Sequence[
     return [stage.inverted(fleet, epoch) for epoch in (*at, None)]
 
 
-@experiment(
-    data=("orl",),
+@experiment("resistant_architectures.defences", data=("orl",),
     smoke=Size(
         2, "8 people, a network of four blocks, 8 epochs",
         settings=dict(stage=TINY, networks=dict(resnet="tiny"), which=["none", "rolss", "bido", "mid"], stops=[3]),
@@ -125,8 +124,7 @@ def defences(
                 yield f"picture[photograph_none_rolss, {label}]", here.strip(undefended, one)
 
 
-@experiment(
-    data=("orl",),
+@experiment("resistant_architectures.skip_factor", data=("orl",),
     smoke=Size(
         2, "8 people, a network of four blocks, 8 epochs",
         settings=dict(stage=TINY, networks=dict(resnet="tiny"), factors=[0.0, 0.5, 1.0]),
@@ -170,8 +168,7 @@ def skip_factor(
             )
 
 
-@experiment(
-    data=("orl",),
+@experiment("resistant_architectures.transformers", data=("orl",),
     smoke=Size(2, "8 people, 2 epochs", settings=dict(stage=TINY, networks=same("maxvit"), epochs=2, stops=[1])),
     night=Size(
         16, f"a narrow MaxViT and a small ViT, 80 epochs; {ORL}",
@@ -211,8 +208,7 @@ def transformers(
 NORMS: dict[str, dict[str, Any]] = {"batchnorm": {}, "groupnorm": GROUPED}
 
 
-@experiment(
-    data=("orl",),
+@experiment("resistant_architectures.judges", data=("orl",),
     smoke=Size(2, "8 people, networks of four blocks", settings=dict(stage=TINY, network="tiny", longer=1, stops=[4])),
     night=Size(
         16, f"narrow ResNet-18s with either norm, 120 epochs, and four judges of 60 or 120; {ORL}", first=1_100,
@@ -260,8 +256,7 @@ _CELEBA: dict[str, Any] = dict(
 )  # fmt: skip
 
 
-@experiment(
-    data=("mnist",),
+@experiment("resistant_architectures.stronger_attacks", data=("mnist",),
     smoke=Size(2, "digits of 16 pixels, GANs of two epochs", settings=_DIGITS_SMOKE),
     night=Size(12, "digits of 16 pixels behind a narrow ResNet-18, GANs trained for minutes", settings=_DIGITS_NIGHT),
     paper=Size(3, "a thousand people of CelebA behind an IR152", own=True, settings=_CELEBA),

@@ -15,9 +15,14 @@ import torch
 from privlab import metrics, training
 from privlab.attacks.gradient_inversion import closed_form, label_recovery
 from privlab.attacks.gradient_inversion.search import constant, cosine
-from privlab.experiments import april_victims, batch_family, reconstruction, sense_of_place
-from privlab.experiments.april_searches import FOUR, fall, four_attacks, in_order, without_a_search
-from privlab.experiments.april_victims import (
+from privlab.course.lab_06 import sense_of_place
+from privlab.course.lab_06.searches import FOUR, fall, four_attacks, in_order, without_a_search
+from privlab.experiments import reconstruction
+from privlab.experiments.pictures import tiled
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.victims import april as april_victims
+from privlab.experiments.victims import batch_family
+from privlab.experiments.victims.april import (
     BEGIN,
     TINY,
     altered,
@@ -33,8 +38,6 @@ from privlab.experiments.april_victims import (
     scores,
     word,
 )
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import observe
 
 OWN = "architecture {} in the paper's size, fresh; Adam's step length and alpha, which it does not name, are ours"
@@ -44,6 +47,7 @@ QKV = "blocks.0.attn.qkv.weight"
 
 
 @experiment(
+    "april_by_optimisation.cifar10",
     data=("cifar10",),
     smoke=Size(2, "two narrow layers, 3 steps", settings=dict(steps=3, stds=[1.0, 0.02], shape=TINY)),
     class_=Size(8, f"{SHORT}: 30 of 1,500", settings=dict(steps=30, stds=[1.0], shape=TWO)),
@@ -70,6 +74,7 @@ def cifar10(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], d
 
 
 @experiment(
+    "april_by_optimisation.mnist",
     data=("mnist",),
     smoke=Size(2, "two narrow layers, 3 steps", settings=dict(steps=3, stds=[1.0], shape=TINY)),
     class_=Size(8, f"{SHORT}: 30 of 800", settings=dict(steps=30, stds=[1.0], shape=TWO)),
@@ -82,6 +87,7 @@ def mnist(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], dev
 
 
 @experiment(
+    "april_by_optimisation.distances",
     data=("cifar10",),
     smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
     night=Size(8, "architecture B in its paper's size, 800 steps", first=1100, settings=dict(steps=800, shape={})),
@@ -101,8 +107,7 @@ def distances(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu
 DECAYS: dict[str, Callable[[float], float]] = {"falling": cosine, "constant": constant}
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("april_by_optimisation.step_lengths", data=("cifar10",),
     smoke=Size(1, "two narrow layers, 2 steps", settings=dict(steps=2, lengths=[0.1, 0.01], shape=TINY)),
     night=Size(
         4, "architecture B in its paper's size, fresh, 500 of 1,500 steps, by two step lengths that fall or stay",
@@ -127,6 +132,7 @@ def step_lengths(repeat: int, steps: int, lengths: list[float], shape: dict[str,
 
 
 @experiment(
+    "april_by_optimisation.architecture_a",
     data=("cifar10",),
     smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
     class_=Size(8, f"{SHORT}: 20 of 1,500", settings=dict(steps=20, shape=TWO)),
@@ -153,6 +159,7 @@ def architecture_a(repeat: int, steps: int, shape: dict[str, Any], device: str =
 
 
 @experiment(
+    "april_by_optimisation.batches",
     data=("cifar10",),
     smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, sizes=[4], shape=TINY)),
     class_=Size(8, f"{SHORT}: 30 of 1,500", settings=dict(steps=30, sizes=[4], shape=TWO)),
@@ -177,6 +184,7 @@ def batches(repeat: int, steps: int, sizes: list[int], shape: dict[str, Any], de
 
 
 @experiment(
+    "april_by_optimisation.labels_of_a_batch",
     data=("cifar10",),
     smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
     night=Size(  # a further try: of the first eight one claim came out open
@@ -197,6 +205,7 @@ def labels_of_a_batch(repeat: int, steps: int, shape: dict[str, Any], device: st
 
 
 @experiment(
+    "april_by_optimisation.label_rule",
     data=("cifar10", "mnist"),
     smoke=Size(2, "two narrow layers", settings=dict(shape=TINY)),
     class_=Size(16, "architectures A and B in the paper's size, fresh", own=True, settings=dict(shape={})),
@@ -211,8 +220,7 @@ def label_rule(repeat: int, shape: dict[str, Any]) -> Values:
 # -- ours: the scale of the position embedding ---------------------------------------------------------------------------------
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("april_by_optimisation.scale", data=("cifar10",),
     smoke=Size(2, "two narrow layers, 3 steps", settings=dict(steps=3, stds=[0.02, 1.0], shape=TINY)),
     class_=Size(8, "two layers, 60 steps", settings=dict(steps=60, stds=[0.02, 0.2, 1.0, 2.0], shape=TWO)),
     night=Size(
@@ -257,6 +265,7 @@ KINDS: dict[
 
 
 @experiment(
+    "april_by_optimisation.embeddings",
     data=("cifar10",),
     smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=dict(width=224, depth=2))),
     class_=Size(8, "two layers, 60 steps", settings=dict(steps=60, shape=TWO)),
@@ -291,8 +300,7 @@ BEHIND: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 ROUNDED = {"float32": 1e-6, "float64": None}
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("april_by_optimisation.fixed_sinusoid", data=("cifar10",),
     smoke=Size(1, "two narrow layers, 1 step", settings=dict(steps=1, restarts=2, shape=dict(width=224, depth=2))),
     night=Size(
         16, "architecture B in its paper's size, fresh; a search of ours, 15 steps of L-BFGS (some 300 evaluations), three starts",
@@ -325,6 +333,7 @@ NOISES = ("gaussian 0.003", "gaussian 0.03", "gaussian 0.3", "laplacian 0.03")
 
 
 @experiment(
+    "april_by_optimisation.noise_and_width",
     data=("cifar10",),
     smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
     class_=Size(8, "two layers, 60 steps", settings=dict(steps=60, shape=TWO)),
@@ -346,8 +355,7 @@ def noise_and_width(repeat: int, steps: int, shape: dict[str, Any], device: str 
     yield "psnr[search, width_96]", metrics.psnr(found, truth)
 
 
-@experiment(
-    data=("cifar10",),
+@experiment("april_by_optimisation.trained", data=("cifar10",),
     smoke=Size(
         2, "two narrow layers, 2 epochs on 32 images, 2 steps",
         settings=dict(steps=2, images=32, epochs=2, width=96, depth=2),

@@ -16,9 +16,9 @@ from torch import Tensor
 from privlab import data, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.defences import perturbation
-from privlab.experiments.april_victims import batch, guesses, photographs
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.victims.april import batch, guesses, photographs
 from privlab.leak import observe
 from privlab.models import april
 
@@ -63,6 +63,7 @@ def slope(model: Any, photo: Tensor, label: Tensor, direction: Tensor, h: float 
 
 
 @experiment(
+    "april_closed_form.theorems",
     data=("cifar10",),
     smoke=Size(2, "architecture A, narrow, float64", settings=dict(shape=SMALL)),
     class_=Size(16, f"{OWN}, float64", own=True, settings=dict(shape={})),
@@ -89,6 +90,7 @@ def theorems(repeat: int, shape: dict[str, Any]) -> Values:
 
 
 @experiment(
+    "april_closed_form.solved",
     data=("cifar10",),
     smoke=Size(2, "architectures A and B, narrow", settings=dict(shape=SMALL)),
     class_=Size(  # a further try: one claim was mended after a look
@@ -122,6 +124,7 @@ def solved(repeat: int, shape: dict[str, Any]) -> Values:
 
 
 @experiment(
+    "april_closed_form.width",
     data=("cifar10",),
     smoke=Size(2, "two layers, 64 patches", settings=dict(widths=[32, 768])),
     class_=Size(16, "two layers, 64 patches of 4 pixels", settings=dict(widths=[32, 64, 128, 384, 768])),
@@ -146,6 +149,7 @@ LEVELS = (1e-3, 1e-2, 3e-2, 1e-1, 1.0)  # norm of the noise over norm of the gra
 
 
 @experiment(
+    "april_closed_form.noise",
     data=("cifar10",),
     smoke=Size(2, "architecture A, narrow", settings=dict(shape=SMALL)),
     class_=Size(24, OWN, own=True, settings=dict(shape={}), first=32),  # a further try: claims were mended after a look
@@ -181,8 +185,7 @@ STOCK = {
 }
 
 
-@experiment(
-    data=("imagenet_samples",),
+@experiment("april_closed_form.stock", data=("imagenet_samples",),
     smoke=Size(2, "ViT-S/32 from float32", settings=dict(cells=[["vit_small_patch32_224", "float32"]])),
     class_=Size(
         10, "timm's own networks at 224 pixels, fresh, photographs of a sample of 20",
@@ -220,8 +223,7 @@ FAMILIES = [  # those whose embedding is added to what one layer makes of the pa
 ]  # fmt: skip
 
 
-@experiment(
-    data=("imagenet_samples",),
+@experiment("april_closed_form.families", data=("imagenet_samples",),
     smoke=Size(2, "ViT-S/32", settings=dict(names=["vit_small_patch32_224"])),
     night=Size(
         8, "a stock network of each family of timm, fresh, at 224 to 256 pixels, photographs of a sample of 20",
@@ -261,8 +263,7 @@ HEADS: dict[str, dict[str, Any]] = {  # how a ViT is read off
 }
 
 
-@experiment(
-    data=("imagenet_samples",),
+@experiment("april_closed_form.pooling", data=("imagenet_samples",),
     smoke=Size(2, "ViT-S/32", settings=dict(name="vit_small_patch32_224")),
     class_=Size(
         8, "ViT-S/16 and changes of it, fresh, at 224 pixels, photographs of a sample of 20",
@@ -308,6 +309,7 @@ FIXED: dict[str, dict[str, Any]] = {
 
 
 @experiment(
+    "april_closed_form.subspace",
     data=("cifar10",),
     smoke=Size(2, "architecture B, two layers", settings=dict(shape=dict(depth=2))),
     class_=Size(  # a further try: two claims were mended after a look
@@ -338,6 +340,7 @@ OTHERS = {kind: dict(position=kind) for kind in ("random", "sinusoid_2d", "none"
 
 
 @experiment(
+    "april_closed_form.rank_rule",
     data=("cifar10",),
     smoke=Size(
         2, "architecture B, two layers, three embeddings", settings=dict(kinds=["rank_1", "rank_15", "sinusoid_2d"])
@@ -367,6 +370,7 @@ VITS = [
 
 
 @experiment(
+    "april_closed_form.stock_ranks",
     data=("imagenet_samples",),
     smoke=Size(2, "ViT-S/32", settings=dict(names=["vit_small_patch32_224"])),
     night=Size(

@@ -129,6 +129,7 @@ def fair_weight(model: Any, reference: Any, seed: int) -> float:
 
 
 @experiment(
+    "tracing_the_source.parts",
     data=("cifar10",),
     smoke=Size(2, FEW, settings=dict(shape="three_blocks", attack="annealed", steps=8, weights=[1.0, 0.1])),
     class_=Size(
@@ -167,6 +168,7 @@ def parts(repeat: int, shape: str, attack: str, steps: int, weights: Sequence[fl
 
 
 @experiment(
+    "tracing_the_source.best_weights",
     data=("cifar10",),
     smoke=Size(1, FEW, settings=dict(shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"])),
     night=Size(
@@ -198,6 +200,7 @@ def best_weights(
 
 
 @experiment(
+    "tracing_the_source.position_scale",
     data=("cifar10",),
     smoke=Size(2, FEW, settings=dict(shape="three_blocks", steps=8, chosen=["all", "stem"])),
     class_=Size(8, SOME.format(60), settings=dict(shape="three_blocks", steps=60, chosen=["all", "stem"])),
@@ -226,6 +229,7 @@ ALONE = ("only_first", "only_middle", "only_last", "withheld")
 
 
 @experiment(
+    "tracing_the_source.depth",
     data=("cifar10",),
     smoke=Size(2, FEW, settings=dict(steps=8, images=64, epochs=2)),
     class_=Size(
@@ -260,6 +264,7 @@ def depth(repeat: int, steps: int, images: int, epochs: int, device: str = "cpu"
 
 
 @experiment(
+    "tracing_the_source.batch",
     data=("cifar10",),
     smoke=Size(2, FEW, settings=dict(steps=8)),
     class_=Size(8, SOME.format(60) + ", two photographs a gradient", settings=dict(steps=60)),

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import label_recovery, objectives, search_spaces
-from privlab.experiments.batch_inversion import (
+from privlab.experiments.pictures import tiled
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.victims.batches import (
     CHANNELS,
     STDS,
     blind_scores,
@@ -27,8 +29,6 @@ from privlab.experiments.batch_inversion import (
     trained,
     vit,
 )
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
 from privlab.leak import observe
 
 RULES = ("row_minimum", "bias_minimum", "bias_counts")
@@ -40,6 +40,7 @@ SHORT = "a small ViT, batches of 2, {} steps"
 
 
 @experiment(
+    "gradvit.labels",
     protocol=2,  # 1 added shares up one by one, so that ten times right was not quite 1
     data=SETS,
     smoke=Size(1, "small networks", settings=dict(batches=3, width=128, images=96, epochs=2)),
@@ -91,6 +92,7 @@ def _read_off(model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> dict[st
 
 
 @experiment(
+    "gradvit.exchanged_patches",
     data=SETS,
     smoke=Size(1, "a fresh small ViT", settings=dict(width=128)),
     class_=Size(16, "a fresh small ViT"),
@@ -131,6 +133,7 @@ def ablation_rows(steps: int, **changes: Any) -> dict[str, gradient_inversion.Gr
 
 
 @experiment(
+    "gradvit.ablation",
     data=SETS,
     smoke=Size(1, SHORT.format(3), settings=dict(steps=3, width=96)),
     class_=Size(8, SHORT.format(20), settings=dict(steps=20, width=256)),
@@ -169,6 +172,7 @@ def generator(normalise: Any) -> search_spaces.Affine:
 
 
 @experiment(
+    "gradvit.attacks",
     data=SETS,
     smoke=Size(1, "small trained networks, 3 steps", settings=dict(steps=3, images=96, epochs=2, width=96)),
     class_=Size(
@@ -232,6 +236,7 @@ ZOO = {
 
 
 @experiment(
+    "gradvit.zoo",
     data=("imagenet_samples", "cifar10"),
     smoke=Size(1, "the zoo in miniature, 1 step", settings=dict(steps=1, batch=1, miniature=True)),
     gpu=Size(5, "the paper's trained networks, batches of 4, 2,000 steps", settings=dict(steps=2_000, batch=4)),
@@ -257,6 +262,7 @@ def zoo(repeat: int, steps: int, batch: int, miniature: bool = False, device: st
 
 
 @experiment(
+    "gradvit.patch_size",
     data=SETS,
     smoke=Size(1, SHORT.format(2), settings=dict(steps=2, width=64)),
     class_=Size(8, SHORT.format(20), settings=dict(steps=20)),
@@ -276,6 +282,7 @@ def patch_size(repeat: int, steps: int, width: int = 192, device: str = "cpu") -
 
 
 @experiment(
+    "gradvit.batches",
     data=SETS,
     smoke=Size(1, "a small ViT, 2 steps", settings=dict(steps=2, sizes=[1, 2, 4], distractors=64, width=96)),
     class_=Size(8, "a small ViT, 20 steps", settings=dict(steps=20, width=256, sizes=[1, 2, 4], distractors=200)),
@@ -319,6 +326,7 @@ def batches(
 
 
 @experiment(
+    "gradvit.faces",
     data=("orl", "cifar10"),
     smoke=Size(1, "a small grey ViT, 2 steps", settings=dict(steps=2, width=64, others=40)),
     class_=Size(8, "a small grey ViT of 32 pixels, 20 steps", settings=dict(steps=20, others=40)),
