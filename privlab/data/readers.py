@@ -12,11 +12,10 @@ import io
 import json
 import math
 import re
-import subprocess
 import tarfile
-import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,39 +26,26 @@ from privlab.data import pretrained_weights
 Arrays = dict[str, dict[str, np.ndarray]]
 
 
-def read(reader: str, paths: list[Path]) -> Arrays:
-    """Run the reader of this name (as in `sources.toml`) over downloaded files."""
-    return READERS[reader](paths)
-
-
 def members(paths: list[Path], pattern: str) -> Iterator[tuple[re.Match[str], bytes]]:
-    """(match, bytes) for each file whose name matches, in .zip, .whl, .tar.gz, .tgz and .deb archives or on its own."""
-    names = re.compile(pattern)
+    """(match, bytes) for each file whose name matches, in .zip, .whl, .tar.gz and .tgz archives or on its own."""
     for path in paths:
-        if path.suffix in (".zip", ".whl"):
-            with zipfile.ZipFile(path) as archive:
-                for name in archive.namelist():
-                    if match := names.search(name):
-                        yield match, archive.read(name)
-        elif path.suffix == ".deb":
-            with tempfile.TemporaryFile(dir=path.parent) as unpacked:
-                subprocess.run(["dpkg-deb", "--fsys-tarfile", str(path)], stdout=unpacked, check=True)
-                unpacked.seek(0)
-                with tarfile.open(fileobj=unpacked) as tar:
-                    yield from _tar_members(tar, names)
-        elif path.name.endswith((".tar.gz", ".tgz")):
-            with tarfile.open(path) as tar:
-                yield from _tar_members(tar, names)
-        elif match := names.search(path.name):
-            yield match, path.read_bytes()
+        for name, read in _contents(path):
+            if match := re.search(pattern, name):
+                yield match, read()
 
 
-def _tar_members(tar: tarfile.TarFile, names: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
-    for member in tar:
-        if member.isfile() and (match := names.search(member.name)):
-            content = tar.extractfile(member)
-            assert content is not None  # a regular file always has contents
-            yield match, content.read()
+def _contents(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """The files in an archive, or the one file that it is, and how each is read."""
+    if path.suffix in (".zip", ".whl"):
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                yield name, partial(archive.read, name)
+    elif path.name.endswith((".tar.gz", ".tgz")):
+        with tarfile.open(path) as tar:
+            for member in filter(tarfile.TarInfo.isfile, tar):
+                yield member.name, tar.extractfile(member).read  # type: ignore[union-attr]
+    else:
+        yield path.name, path.read_bytes
 
 
 # -- CIFAR -------------------------------------------------------------------------------------------------------------
@@ -117,11 +103,11 @@ def cifar10_png(paths: list[Path]) -> Arrays:
     }
 
 
-# -- MNIST and Fashion-MNIST --------------------------------------------------------------------------------------------
+# -- MNIST --------------------------------------------------------------------------------------------
 
 
 def idx(paths: list[Path]) -> Arrays:
-    """The four IDX files of MNIST or Fashion-MNIST, gzipped or not, loose or in a package."""
+    """The four IDX files of MNIST, gzipped or not, loose or in a package."""
     parts: dict[str, np.ndarray] = {}
     for match, content in members(paths, r"(?:^|/)(train|t10k)-(images|labels)-idx\d-ubyte(\.gz)?$"):
         parts[f"{match[1]} {match[2]}"] = _idx_array(gzip.decompress(content) if match[3] else content)
@@ -189,9 +175,7 @@ READERS = {
     "orl": orl,
     "imagenet_samples": lambda paths: foolbox_samples(paths, "imagenet", 512),
     "cifar10_samples": lambda paths: foolbox_samples(paths, "cifar10"),
-    "cifar100_samples": lambda paths: foolbox_samples(paths, "cifar100"),
     "mnist_samples": lambda paths: foolbox_samples(paths, "mnist"),
-    "fashion_mnist_samples": lambda paths: foolbox_samples(paths, "fashionMNIST"),
     "lpips_pickles": lambda paths: pretrained_weights.lpips_pickles(members(paths, r"/weights/(alexnet|vgg16)\.ckpt$")),
     "lpips_torchvision": pretrained_weights.lpips_torchvision,
     "efficientnet_lite0": lambda paths: pretrained_weights.efficientnet_lite0(

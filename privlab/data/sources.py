@@ -7,7 +7,6 @@ came from; `fetch` makes it, checks it and hands it out, `verify` hashes it agai
 from __future__ import annotations
 
 import contextlib
-import datetime
 import difflib
 import errno
 import functools
@@ -100,14 +99,14 @@ def complete(name: str, to: Where = None) -> bool:
     return bool(_recorded(name, to))
 
 
-def _recorded(name: str, to: Where, sizes: bool = True) -> dict[str, str]:
+def _recorded(name: str, to: Where) -> dict[str, str]:
     """File -> SHA-256 as the manifest has them; empty where it is another's, or of an older layout, or a file has another size."""
     source, place = describe(name), folder(to) / name
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         files = manifest["files"]
         whole = manifest["source"] == name and all(
-            (not sizes or (place / file).stat().st_size == files[file]["size"])
+            (place / file).stat().st_size == files[file]["size"]
             and source.contents.get(file, files[file]["contents"]) == files[file]["contents"]
             for file in source.layout
         )
@@ -146,13 +145,10 @@ def verify(name: str, to: Where = None) -> None:
     source, place = describe(name), folder(to) / name
     if not (place / MANIFEST).exists():
         raise FileNotFoundError(f"{name!r} is not in {folder(to)}; fetch it first")
-    if not (recorded := _recorded(name, to, sizes=False)):
-        raise ValueError(f"{place / MANIFEST} is damaged or of an older layout; {_cure(name, place)}")
+    if not (recorded := _recorded(name, to)):
+        raise ValueError(f"{place} is damaged or of an older layout; {_cure(name, place)}")
     for file, expected in recorded.items():
-        if not (place / file).is_file():
-            raise ValueError(f"{place / file} is missing; {_cure(name, place)}")
-        if (digest := downloads.sha256(place / file)) != expected:
-            raise ValueError(f"{place / file}: SHA-256 is {digest}, expected {expected}; {_cure(name, place)}")
+        integrity.check(place / file, expected, _cure(name, place))
         if (digest := fingerprint(place / file)) != (expected := source.contents.get(file, digest)):
             raise ValueError(f"{place / file}: its tensors hash to {digest}, expected {expected}; {_cure(name, place)}")
 
@@ -184,6 +180,7 @@ def _nameless(path: Path) -> str:
 
 
 def _prepare(source: Source, root: Path) -> None:
+    """From the first origin that delivers."""
     failures = []
     for origin in source.origins:
         if origin.by == "official" and os.environ.get("PRIVLAB_OFFICIAL") == "0":
@@ -191,15 +188,15 @@ def _prepare(source: Source, root: Path) -> None:
             continue
         incoming = root / ".incoming" / source.name / origin.by
         atomic.shared_folder(incoming)
-        _room(source, origin, root)
         size = f", {origin.size / 1e6:.0f} MB" if origin.size > 1e6 else ""
         print(f"{source.name}: trying {origin}{size}", flush=True)
         try:
-            paths = downloads.get(origin, incoming)
-            _lay_out(source, origin, paths, root)
+            _lay_out(source, origin, downloads.get(origin, incoming), root)
         except Exception as error:  # whatever is wrong with one origin, the next may do
             if getattr(error, "errno", None) == errno.ENOSPC:
-                raise OSError(errno.ENOSPC, f"the disk of {root} is full; {_room_cure(source, origin)}") from error
+                cure = f"preparing {source.name} takes {(source.disk + 3 * origin.size) / 1e6:.0f} MB for a while"
+                why = f"the disk of {root} is full; {cure}; free some, or set PRIVLAB_DATA to another disk"
+                raise OSError(errno.ENOSPC, why) from error
             failures.append(f"{origin}: {error}")
             print(f"  no: {error}", flush=True)
             continue
@@ -221,31 +218,20 @@ def _lay_out(source: Source, origin: Origin, paths: list[Path], root: Path) -> N
     from privlab.data import readers
 
     try:
-        arrays = readers.read(origin.reader, paths)
-        if arrays.keys() != source.layout.keys():
-            raise ValueError(f"it gave {sorted(arrays)}, expected {sorted(source.layout)}")
+        arrays = readers.READERS[origin.reader](paths)
         names = {"classes": json.dumps(_classes(source))} if source.classes else None
         with tempfile.TemporaryDirectory(dir=root / ".incoming" / source.name) as work:
-            fresh = Path(work) / source.name
+            fresh, files = Path(work) / source.name, {}
             fresh.mkdir()
-            files = {}
-            for file, tensors in arrays.items():
-                ordered = {key: np.asarray(value, order="C") for key, value in tensors.items()}
+            for file in source.layout:
+                ordered = {key: np.asarray(value, order="C") for key, value in arrays[file].items()}
                 save_file(ordered, fresh / file, metadata=names)
                 (fresh / file).chmod(0o644)  # safetensors writes for the owner alone, and a class shares one folder
                 files[file] = _record(source, file, fresh / file)
-            manifest = {
-                "source": source.name,
-                "origin": str(origin),
-                "downloaded": [
-                    {"file": path.name, "sha256": downloads.sha256(path), "expected": file.sha256}
-                    for path, file in zip(paths, origin.files, strict=True)
-                ],
-                "files": files,
-                "prepared": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            }
+            manifest = {"source": source.name, "origin": str(origin), "files": files}
             (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-            _swap(fresh, root / source.name, Path(work) / "old")
+            shutil.rmtree(root / source.name, ignore_errors=True)
+            os.replace(fresh, root / source.name)
     except Exception as error:  # a download without a published digest may hold anything
         if getattr(error, "errno", None):  # the disk's fault, not the file's
             raise
@@ -261,12 +247,6 @@ def _record(source: Source, file: str, path: Path) -> dict[str, Any]:
     return {"size": path.stat().st_size, "sha256": downloads.sha256(path), "contents": contents}
 
 
-def _swap(fresh: Path, place: Path, old: Path) -> None:
-    if place.exists():  # a folder that is not empty cannot be replaced in one step
-        os.replace(place, old)
-    os.replace(fresh, place)
-
-
 def _classes(source: Source) -> list[str]:
     if source.classes == "imagenet-1k":
         from timm.data import ImageNetInfo  # the names as timm ships them, in ImageNet's order
@@ -275,29 +255,7 @@ def _classes(source: Source) -> list[str]:
         return [info.index_to_description(i) for i in range(info.num_classes())]
     if source.classes == "person 1 to 40":
         return [f"person {i}" for i in range(1, 41)]
-    if isinstance(source.classes, str):
-        return _classes(describe(source.classes))
-    return list(source.classes)
-
-
-# -- disk and neighbours -----------------------------------------------------------------------------------------------
-
-
-def _need(source: Source, origin: Origin) -> int:
-    """Bytes that preparing may take at its peak: a client keeps up to three copies of what it downloads."""
-    return source.disk + origin.size * (1 if origin.by == "official" else 3)
-
-
-def _room_cure(source: Source, origin: Origin) -> str:
-    need = _need(source, origin) / 1e6
-    return f"preparing {source.name} takes {need:.0f} MB for a while; free some, or set PRIVLAB_DATA to another disk"
-
-
-def _room(source: Source, origin: Origin, root: Path) -> None:
-    free = shutil.disk_usage(root).free
-    if free < _need(source, origin):
-        message = f"{free / 1e6:.0f} MB are free in {root}, and {_room_cure(source, origin)}"
-        raise OSError(errno.ENOSPC, message)
+    return _classes(describe(source.classes)) if isinstance(source.classes, str) else list(source.classes)
 
 
 @contextlib.contextmanager
@@ -314,8 +272,6 @@ def _alone(root: Path, name: str) -> Iterator[None]:
             print(f"{name}: another process is fetching it; waiting", flush=True)
             lock.acquire()
     except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise
         raise PermissionError(
             f"{name!r} is not in {root}, and nothing can be written there ({error.strerror or error}); have its owner "
             f"run python data_scripts/fetch.py {name} --to {root}, or point PRIVLAB_DATA at a folder of your own"

@@ -127,7 +127,7 @@ def _read(weights: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"weights={str(weights)!r} is no .safetensors file; python data_scripts/stylegan.py makes one of a .pkl"
         )
     cure = "convert the network again"
-    with integrity.checked(beside, cure, adopt=False), integrity.checked(weights, cure, adopt=False):
+    with integrity.checked(beside, cure), integrity.checked(weights, cure):
         return json.loads(beside.read_text(encoding="utf-8")), safetensors.torch.load_file(weights)
 
 
