@@ -107,9 +107,8 @@ def load(name: str, size: str | None = None, root: Path | None = None) -> Eviden
 
 def _loaded(experiment: Experiment, size: str, root: Path | None) -> Evidence:
     """What there is at one size: of the registered repeats, those names that all of them have."""
-    plan, first = experiment.size(size), experiment.first(size)
-    asked = range(first, first + plan.repeats)
-    rows = evidence.read(experiment.name, size, experiment.digest(size), root, asked)
+    plan = experiment.size(size)
+    rows = evidence.read(experiment.name, size, experiment.digest(size), root, experiment.range(size))
     names = [name for name in (rows[0].values if rows else ()) if all(name in row.values for row in rows)]
     table = {name: np.array([row.values[name] for row in rows]) for name in names}
     numbers, seconds = tuple(row.repeat for row in rows), math.fsum(row.seconds for row in rows)
@@ -133,7 +132,7 @@ def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, p
         return load(name, size)
     device = compute.device(device)
     plan, began = experiment.size(size), time.perf_counter()
-    number = 0 if size == "smoke" else experiment.first(size) + plan.repeats
+    number = 0 if size == "smoke" else experiment.range(size).stop
     total = len(_loaded(experiment, size, None).table) or None
     bar = partial(tqdm, desc=name, total=total, unit="number", disable=not progress, leave=False)
     values, images = experiment.collected(number, size, device, bar)

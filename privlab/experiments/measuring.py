@@ -7,6 +7,7 @@ checkpoints in the store, and go on from there.
 from __future__ import annotations
 
 import contextlib
+import statistics
 import tempfile
 import time
 from collections import Counter
@@ -43,57 +44,27 @@ class Plan:
     hours: float | None
     claims: int
 
-    @property
-    def rank(self) -> tuple[bool, float]:
-        """Smaller first: what has claims, and of that what decides most of them an hour; one that no repeat has told of yet is quick."""
-        return not self.claims, -self.claims / max(self.hours or 0.0, 1 / 3600)
-
 
 def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Plan]:
-    """What is left to be measured, of the experiments that have this size; those first that decide most claims an hour."""
+    """What is left to be measured, of the experiments that have this size; those that most claims wait for first."""
     listed = []
     waiting = Counter(name for claim in papers.claims() for name in claim.experiments)
-    for experiment in map(find, names):
-        if size in experiment.sizes:
-            rows = evidence.read(experiment.name, size, experiment.digest(size), root)
-            wanted = _wanted(experiment, size, root)
-            done = {row.repeat: row.seconds for row in rows}
-            missing = tuple(n for n in wanted if n not in done)
-            each = sum(done.values()) / len(done) / 3600 if done else None
-            hours = None if each is None else each * len(missing)
-            listed.append(
-                Plan(
-                    experiment.name,
-                    size,
-                    len(wanted),
-                    len(wanted) - len(missing),
-                    missing,
-                    hours,
-                    waiting[experiment.name],
-                )
-            )
-    return sorted(listed, key=lambda plan: plan.rank)
-
-
-def _wanted(experiment: Experiment, size: str, root: Path | None) -> list[int]:
-    """Numbers of the registered repeats of this digest; at smoke and where nothing is registered yet, those of the size."""
-    mine = _registered(experiment, size, root)
-    if not mine:
-        first = experiment.first(size)
-        return [*range(first, first + experiment.size(size).repeats)]
-    return sorted({n for entry in mine for n in range(entry.first, entry.first + entry.repeats)})
+    for experiment in (one for one in map(find, names) if size in one.sizes):
+        rows = evidence.read(experiment.name, size, experiment.digest(size), root)
+        wanted = sorted({n for entry in _registered(experiment, size, root) for n in entry.range})
+        wanted = wanted or [*experiment.range(size)]  # at smoke, and where nothing is registered yet
+        done = {row.repeat: row.seconds for row in rows}
+        missing = tuple(n for n in wanted if n not in done)
+        hours = statistics.mean(done.values()) * len(missing) / 3600 if done else None
+        there = len(wanted) - len(missing)
+        listed.append(Plan(experiment.name, size, len(wanted), there, missing, hours, waiting[experiment.name]))
+    return sorted(listed, key=lambda plan: -plan.claims)
 
 
 def _registered(experiment: Experiment, size: str, root: Path | None) -> list[evidence.Registration]:
     """The registrations of what this experiment is now, by its digest."""
     now = (experiment.name, size, experiment.digest(size))
     return [entry for entry in evidence.registrations(root) if (entry.experiment, entry.size, entry.digest) == now]
-
-
-def _known(experiment: Experiment, size: str, root: Path) -> bool:
-    """Whether the repeats that its decorator names are registered: where `first` moved on they are a further try."""
-    now = (experiment.first(size), experiment.size(size).repeats)
-    return any((entry.first, entry.repeats) == now for entry in _registered(experiment, size, root))
 
 
 def registration(name: str, size: str) -> evidence.Registration:
@@ -135,13 +106,15 @@ def measure(
         jobs = jobs or 1  # of one card
     gpu = device == "cuda"
     tasks.processes(jobs, gpu)  # what cannot be done is told before it is registered
-    there = [name for name in names if size in find(name).sizes]
-    unknown = [] if size == "smoke" else [name for name in there if not _known(find(name), size, root)]
-    if unknown or any(plan.missing for plan in plans(there, size, root)):
+    there = [one for one in map(find, names) if size in one.sizes]
+    if any(plan.missing for plan in plans(names, size, root)):
         _make_writable(root)  # not found out after hours
-    if unknown:
-        evidence.register((registration(name, size) for name in unknown), root)
-    listed = plans(there, size, root)
+    if size != "smoke":  # where the range of a decorator moved on, it is a further try
+        known = {one.name: [entry.range for entry in _registered(one, size, root)] for one in there}
+        new = [registration(one.name, size) for one in there if one.range(size) not in known[one.name]]
+        if new:
+            evidence.register(new, root)
+    listed = plans(names, size, root)
     work = [
         tasks.Task(
             name=f"{plan.experiment} {size} {n}",
@@ -153,9 +126,8 @@ def measure(
         for n in plan.missing
     ]
     budget = None if minutes is None else 60 * minutes
-    title = (
-        f"{len(work)} repeats at {size}" if work else f"all {sum(p.there for p in listed)} repeats at {size} are there"
-    )
+    all_there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
+    title = f"{len(work)} repeats at {size}" if work else all_there
     return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress)
 
 
@@ -210,10 +182,7 @@ def row(
 ) -> evidence.Repeat:
     """The line of a repeat, with what it was measured on: the CPU where the experiment takes no device."""
     device = device if chosen.takes_device else "cpu"
-    on = store.versions() | {
-        "processor": machine.processor(),
-        "threads": str(torch.get_num_threads()),
-    }
+    on = store.versions() | {"processor": machine.processor(), "threads": str(torch.get_num_threads())}
     if device.startswith("cuda"):
         on["card"] = torch.cuda.get_device_name(device)
     return evidence.Repeat(repeat, chosen.digest(size), values, seconds, time.time(), device, on)

@@ -99,6 +99,10 @@ class Experiment:
         first = self.size(size).first
         return FIRST[size] if first is None else first
 
+    def range(self, size: str) -> range:
+        """Numbers of the repeats at this size."""
+        return range(self.first(size), self.first(size) + self.size(size).repeats)
+
     def digest(self, size: str) -> str:
         """What the values of a repeat depend on, in twelve letters: name, protocol, settings, and the hashes of the data."""
         parts = [self.name, self.protocol, dict(self.size(size).settings), {name: _hash(name) for name in self.data}]

@@ -227,21 +227,6 @@ def test_pictures_of_the_first_repeats_are_kept(walk, tmp_path, monkeypatch):
         there.picture("picture[a]", 103)
 
 
-def test_what_decides_most_claims_an_hour_is_measured_first():
-    plans = [
-        measuring.Plan("a.slow", "night", 8, 1, (1,), hours=10.0, claims=9),
-        measuring.Plan("a.idle", "night", 8, 1, (1,), hours=0.1, claims=0),
-        measuring.Plan("a.quick", "night", 8, 1, (1,), hours=0.5, claims=2),
-        measuring.Plan("a.unknown", "night", 8, 0, (1,), hours=None, claims=1),
-    ]
-    assert [plan.experiment for plan in sorted(plans, key=lambda p: p.rank)] == [
-        "a.unknown",
-        "a.quick",
-        "a.slow",
-        "a.idle",
-    ]
-
-
 def test_time_that_is_over_leaves_the_rest(walk, tmp_path):
     said = experiments.measure([walk.name], "class", jobs=1, minutes=0.1 / 60, root=tmp_path, progress=False)
     (plan,) = measuring.plans([walk.name], "class", tmp_path)

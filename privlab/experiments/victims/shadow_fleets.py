@@ -177,7 +177,7 @@ def _live(name: str, profile: str) -> tuple[Draw, Mapping[str, Any]]:
     """The draw of a lab's live repeat, and the settings of its size."""
     about, size = find(name), "smoke" if profile == "smoke" else "class"
     how = about.size(size).settings
-    number = 0 if size == "smoke" else about.first(size) + about.size(size).repeats
+    number = 0 if size == "smoke" else about.range(size).stop
     return draw(number, how["images"], how["models"], unseen=how.get("unseen", 0)), how
 
 
