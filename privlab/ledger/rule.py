@@ -64,13 +64,13 @@ class Figure(NamedTuple):
         """Of the repeats of a name such as psnr[a, b].  logs: whether they are averaged in logs; as its metric is if not given."""
         logs = of_errors(name) if logs is None else logs
         rows = np.log(np.maximum(values, EXACT_ERROR)) if logs else np.asarray(values, float)
-        n, found = len(rows), [rows.mean()]
-        if n > 1:
-            half = stats.t.ppf(0.975, n - 1) * stats.sem(rows)
+        found = [rows.mean()]
+        if len(rows) > 1:
+            half = stats.t.ppf(0.975, len(rows) - 1) * stats.sem(rows)
             found += [rows.std(ddof=1), rows.mean() - half, rows.mean() + half]
         centre, *more = map(float, np.exp(np.minimum(found, 700)) if logs else found)
-        spread, low, high = more or (None, None, None)
-        return cls(name, centre, spread, n, sum(exact(name, v) for v in values), logs, (low, high) if more else None)
+        spread, interval = (more[0], (more[1], more[2])) if more else (None, None)
+        return cls(name, centre, spread, len(rows), sum(exact(name, number) for number in values), logs, interval)
 
 
 class Chances(NamedTuple):

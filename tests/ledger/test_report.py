@@ -18,15 +18,8 @@ from privlab.ledger.rule import Figure
 
 def judged(name="lu2022.one", verdict=REPRODUCED, scope=STAND_IN, p=None, **changes) -> Judgement:
     figures = [Figure("psnr[a]", 40.0, 1.5, 4, 0, False, (38, 42)), Figure("psnr[b]", 20.0, None, 1, 0, False, None)]
-    told = dict(
-        id=name,
-        statement=f"Statement of {name}.",
-        where="Table 1",
-        lab="05",
-        kind="ordering",
-        compare="psnr[a] > psnr[b]",
-    )
-    claim = Claim(**told | changes)
+    claim = Claim(name, "Table 1", "05", "ordering", f"Statement of {name}.", "psnr[a] > psnr[b]")
+    claim = replace(claim, **changes)
     return Judgement(claim, "class", verdict, f"reason for {verdict}", figures, scope, "small networks", p)
 
 

@@ -233,23 +233,19 @@ def test_what_is_no_hand_in_is_named_and_the_newest_of_a_student_counts(tmp_path
     (back / "eve/link.ipynb").symlink_to(tmp_path / "outside")
     (back / "twice/1.ipynb").write_text(returned({}))
     os.utime(back / "twice/1.ipynb", (0, 0))
+    unreadable, twin = ": not taken, it cannot be read as a notebook", f"{LAB}; L is named by more than"
+    no_text = returned({ENOUGH: "'SIGN'"}).replace("SIGN", r"\ud800")
     hand_ins = {
         "00_start_here.ipynb": (returned(RIGHT), ": not taken, it names no student; put it into a folder"),
         "ada/notes.docx": ("", ": not taken, its name is not that of a notebook"),
-        "ben/kind.ipynb": (
-            returned({}).replace('"cell_type"', '"kind"'),
-            ": not taken, it cannot be read as a notebook",
-        ),
-        "cleo/deep.ipynb": ("[" * 100_000, ": not taken, it cannot be read as a notebook"),
+        "ben/kind.ipynb": (returned({}).replace('"cell_type"', '"kind"'), unreadable),
+        "cleo/deep.ipynb": ("[" * 100_000, unreadable),
         "dan/other.ipynb": (nbformat.writes(nbformat.v4.new_notebook()), ": not taken, it checks no exercise of a"),
         "eve/link.ipynb": ("", ": not taken, it is no plain file"),
-        "L_1_assignsubmission_x/a.ipynb": (returned({}), f" -> L_1_assignsubmission_x, {LAB}; L is named by more than"),
-        "L_2_assignsubmission_x/a.ipynb": (returned({}), f" -> L_2_assignsubmission_x, {LAB}; L is named by more than"),
+        "L_1_assignsubmission_x/a.ipynb": (returned({}), f" -> L_1_assignsubmission_x, {twin}"),
+        "L_2_assignsubmission_x/a.ipynb": (returned({}), f" -> L_2_assignsubmission_x, {twin}"),
         "odd/00.ipynb": (returned(deep), f" -> odd, {LAB}"),
-        "odder/00.ipynb": (
-            returned({ENOUGH: "'SIGN'"}).replace("SIGN", r"\ud800"),
-            ": not taken, it cannot be read as a",
-        ),
+        "odder/00.ipynb": (no_text, unreadable),
         "twice/2.ipynb": (returned(RIGHT), f" -> twice, {LAB}; the newest of 2"),
     }
     said = collected(course, {name: content for name, (content, _) in hand_ins.items()})
