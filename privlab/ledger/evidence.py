@@ -100,8 +100,8 @@ def read(
 
     digest: of what they depend on; any if not given.  within: their numbers; any if not given.
     """
-    found = lines(experiment, size, digest, root)
-    return [min(found[n], key=lambda row: row.when) for n in sorted(found) if within is None or n in within]
+    found = sorted(lines(experiment, size, digest, root).items())
+    return [min(rows, key=lambda row: row.when) for n, rows in found if within is None or n in within]
 
 
 def lines(experiment: str, size: str, digest: str | None = None, root: Path | None = None) -> dict[int, list[Repeat]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 from privlab.ledger.comparison import each, names, parse
@@ -38,8 +39,11 @@ def headlines(judgements: Sequence[Judgement]) -> list[Headline]:
     found = []
     for number, asked in sorted(entries("headlines").items()):
         if mine := [j for j in judgements if j.claim.headline == number]:
-            answer, words = _answer(mine)
-            found.append(Headline(number, **asked, answer=answer, words=words, judgements=mine))
+            firm, looked = ([j for j in mine if j.exploratory == after] for after in (False, True))
+            answer = _answer(firm, looked)
+            told = [f"{answer.capitalize()}: {_counts(firm)}"] if firm else [answer.capitalize()]
+            told += [f"chosen after a look: {_counts(looked)}"] if looked else []
+            found.append(Headline(number, **asked, answer=answer, words=f"{'; '.join(told)}.", judgements=mine))
     return found
 
 
@@ -49,18 +53,9 @@ def count(judgements: Sequence[Judgement]) -> str:
     return f"of {found.total()} questions: {', '.join(f'{found[word]} {word}' for word in ANSWERS if found[word])}"
 
 
-def _answer(claims: Sequence[Judgement]) -> tuple[str, str]:
-    """One of ANSWERS, and in words, such as "No, in a stand-in (2 not reproduced); open: 1 measuring."."""
-    firm, looked = ([j for j in claims if j.exploratory == after] for after in (False, True))
-    answer = _said([j for j in firm if j.verdict != MEASURING], [j for j in looked if j.verdict != MEASURING])
-    where, left = _counted(firm)
-    words = [", ".join(filter(None, [answer.capitalize(), where]))]
-    words += [f"open: {left}"] if left and answer != MEASURING else []
-    words += [f"chosen after a look: {', '.join(filter(None, _counted(looked)))}"] if looked else []
-    return answer, f"{'; '.join(words)}."
-
-
-def _said(firm: Sequence[Judgement], looked: Sequence[Judgement]) -> str:
+def _answer(firm: Sequence[Judgement], looked: Sequence[Judgement]) -> str:
+    """One of ANSWERS, by the claims that were chosen before a look at the data, and those that were chosen after one."""
+    firm, looked = ([j for j in every if j.verdict != MEASURING] for every in (firm, looked))
     orders = {j.verdict for j in firm if not _of_equality(j.claim)}
     equals = {j.verdict for j in firm if _of_equality(j.claim)}
     if not firm:
@@ -73,14 +68,11 @@ def _said(firm: Sequence[Judgement], looked: Sequence[Judgement]) -> str:
     return "yes" if found == {REPRODUCED} else "no" if found == {NOT_REPRODUCED} else "undecided"
 
 
-def _counted(claims: Sequence[Judgement]) -> tuple[str, str]:
-    """In which scope how many of these are decided, and how many are open, in words."""
-    found, every = Counter((j.scope, j.verdict) for j in claims), Counter(j.verdict for j in claims)
-    counts = {
-        scope: " and ".join(f"{found[scope, v]} {v}" for v in VERDICTS[:2] if found[scope, v]) for scope in SCOPES
-    }
-    where = " and ".join(f"in {scope} ({count})" for scope, count in counts.items() if count)
-    return where, ", ".join(f"{every[v]} {v}" for v in VERDICTS[2:] if every[v])
+def _counts(claims: Sequence[Judgement]) -> str:
+    """How many have which verdict, in which scope."""
+    found = Counter((j.verdict, j.scope) for j in claims)
+    kinds = [kind for kind in product(VERDICTS, (*SCOPES, "")) if found[kind]]
+    return ", ".join(f"{found[v, scope]} {v}" + f" ({scope})" * bool(scope) for v, scope in kinds)
 
 
 def _of_equality(claim: Claim) -> bool:

@@ -133,13 +133,11 @@ def tries(claim: Claim, have: Shelf) -> list[Try]:
 
 def _lacking(claim: Claim, one: Try) -> str:
     """What is not there yet that the claim asks of a try, in words: repeats, or else names."""
-    size, pairs = one.entries[0].size, [*zip(one.entries, one.tables, strict=True)]
-    if any(len(table) < entry.repeats for entry, table in pairs):
-        counts = (f"{len(table)} of {entry.repeats} repeats of {entry.experiment}" for entry, table in pairs)
-        return f"{' and '.join(counts)} at {size}"
+    size, pairs = one.entries[0].size, zip(one.entries, one.tables, strict=True)
+    if short := [f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in pairs if len(t) < e.repeats]:
+        return f"{' and '.join(short)} at {size}"
     missing = [n for n in names(claim.compare, *claim.needs) if not any(n in table for table in one.tables)]
-    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    return f"{', '.join(missing[:3])}{more} not measured at {size}" if missing else ""
+    return f"{', '.join(missing)} not measured at {size}" if missing else ""
 
 
 def judge_by(claim: Claim, one: Try) -> Judgement:
@@ -161,37 +159,19 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
         need, p = unmet[0], None
         verdict = INCONCLUSIVE if need.state == STATES[INCONCLUSIVE] else NOT_TESTED
         why = f"needs {need.text} {need.state} ({need.why})"
-    where = scope(own, claim.reading)
-    size = one.entries[0].size
+    size, where = one.entries[0].size, scope(own, claim.reading)
     return Judgement(claim, size, verdict, why, [*ours.values()], where, stands_for, p, (), needs, one.tables)
 
 
 def _decided(
-    text: str, tables: Sequence[pd.DataFrame], every: bool, level: float = evidence.LEVEL, people: int = 0
+    text: str, tables: Sequence[pd.DataFrame], every: bool, level: float, people: int
 ) -> tuple[str, str, float | None]:
     """Verdict, reason and chance of a comparison: by every repeat, or by means, see `rule`."""
     if every:
         held = each(parse(text), {name: table[name] for table in tables for name in table})
-        if held.all():
-            return REPRODUCED, f"holds in all {held.size} repeats", None
-        return NOT_REPRODUCED, f"fails in {(~held).sum()} of {held.size} repeats", None
+        return REPRODUCED if held.all() else NOT_REPRODUCED, f"holds in {held.sum()} of {held.size} repeats", None
     holds, fails, why = rule.chances(parse(text), tables, people)
     if holds == fails == 1:
         return INCONCLUSIVE, why, None
-    if holds < level:
-        return REPRODUCED, f"p = {holds:.2g}", holds
-    if fails < level:
-        return NOT_REPRODUCED, f"p = {fails:.2g} against it", holds
-    return INCONCLUSIVE, f"the spread covers the difference, p = {holds:.2g} for it and {fails:.2g} against it", holds
-
-
-def breaks(claim: Claim, measured: Mapping[str, pd.DataFrame]) -> str:
-    """How repeats of any size break an identity, in words; nothing where it holds, or its names are not all there.
-
-    measured: experiment -> a row a repeat.
-    """
-    tables = [table for name, table in measured.items() if name in claim.experiments]
-    if not {*names(claim.compare)} <= {name for table in tables for name in table}:
-        return ""
-    verdict, why, _ = _decided(claim.compare, tables, every=True)
-    return why if verdict == NOT_REPRODUCED else ""
+    verdict = REPRODUCED if holds < level else NOT_REPRODUCED if fails < level else INCONCLUSIVE
+    return verdict, f"p = {holds:.2g} for it, {fails:.2g} against it", holds

@@ -42,9 +42,7 @@ def table(name: str) -> pd.DataFrame:
     if name not in tables():
         raise ValueError(f"name={name!r} is not a table of the papers; try one of {', '.join(tables())}")
     frame = pd.DataFrame(_rows(name))
-    for column in [c for c in ("mean", "std") if c in frame]:
-        frame[column] = pd.to_numeric(frame[column])
-    return frame
+    return frame.assign(**{column: pd.to_numeric(frame[column]) for column in ("mean", "std") if column in frame})
 
 
 @cache
@@ -151,13 +149,12 @@ class Explanation:
 
     def standing(self, verdicts: Mapping[str, str]) -> str:
         """How well it stands, by the verdicts of the claims: "measured", "contradicted", "in part undecided" or "a conjecture"."""
-        wanted = dict.fromkeys(self.evidence, "reproduced") | dict.fromkeys(self.refuted, "not reproduced")
-        found = {(wanted[name], verdicts.get(name)) for name in wanted}
-        if not wanted:
-            return "a conjecture"
-        if found & {("reproduced", "not reproduced"), ("not reproduced", "reproduced")}:
+        held, failed = ([verdicts.get(name) for name in every] for every in (self.evidence, self.refuted))
+        if "not reproduced" in held or "reproduced" in failed:
             return "contradicted"
-        return "measured" if all(one == other for one, other in found) else "in part undecided"
+        if {*held} <= {"reproduced"} and {*failed} <= {"not reproduced"}:
+            return "measured" if self.rests_on else "a conjecture"
+        return "in part undecided"
 
 
 def explanations() -> dict[str, Explanation]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -99,10 +100,8 @@ def in_markdown(text: str) -> str:
 
 def render(judgements: Sequence[Judgement], form: str = "md") -> str:
     """The ledger as a page ("md"), the questions first, or as "csv" with a row a claim."""
-    return _csv(judgements) if form == "csv" else _markdown(judgements)
-
-
-def _markdown(judgements: Sequence[Judgement]) -> str:
+    if form == "csv":
+        return pd.DataFrame([*map(_told, judgements)]).to_csv(index=False, float_format="%.3g")
     tested, reproduced, certain = holm(judgements)
     lines = ["# The ledger", "", *grid(counts(judgements)), ""]
     lines += [
@@ -113,23 +112,15 @@ def _markdown(judgements: Sequence[Judgement]) -> str:
         rows = [["", "question", "answer"], *([str(one.number), one.asks, one.words] for one in answered)]
         lines += ["", "## What a reader wants answered first", "", *grid(rows)]
     for paper, name in PAPERS.items():
-        rows = [["statement", "the paper's number", "ours", "verdict"]]
-        for j in (j for j in judgements if j.claim.paper == paper):
-            lab = f"lab {j.claim.lab}"  # of ours it is the place
-            place = "; ".join(dict.fromkeys([in_markdown(j.claim.where), lab]))
-            about = f"{in_markdown(j.claim.statement)} <br>{place}; `{j.claim.id}`"
-            why = " <br>".join([f"**{in_markdown(verdict(j))}**", *map(in_markdown, reasons(j))])
-            rows.append([about, in_markdown(printed(j.claim)), in_markdown(ours(j)), why])
-        lines += ["", f"## {in_markdown(name)}", "", *grid(rows, escape=False)] if rows[1:] else []
+        shown = ["statement", "where", "printed", "ours", "verdict", "why", "id"]
+        rows = [[told[column] for column in shown] for told in map(_told, judgements) if told["paper"] == paper]
+        lines += ["", f"## {in_markdown(name)}", "", *grid([shown, *rows])] if rows else []
     return "\n".join(lines) + "\n"
 
 
-def _csv(judgements: Sequence[Judgement]) -> str:
-    rows = []
-    for j in judgements:
-        told = {n: getattr(j.claim, n) for n in ("id", "paper", "where", "lab", "kind", "statement", "compare")}
-        scope = verdict(j).partition(", ")[2]
-        told |= {"printed": printed(j.claim), "ours": ours(j), "size": j.profile, "scope": scope}
-        told |= {n: getattr(j, n) for n in ("stands_for", "reading", "verdict", "reason", "p")}
-        rows.append(told | {"needs": needs(j)})
-    return pd.DataFrame(rows).to_csv(index=False, float_format="%.3g")
+def _told(j: Judgement) -> dict[str, Any]:
+    """All that is told of a claim, by the column in which it stands."""
+    where = "; ".join(dict.fromkeys([j.claim.where, f"lab {j.claim.lab}"]))  # of ours it is the place
+    about = dict(id=j.claim.id, paper=j.claim.paper, statement=j.claim.statement, where=where, compare=j.claim.compare)
+    found = dict(printed=printed(j.claim), ours=ours(j), size=j.profile, verdict=verdict(j), p=j.p)
+    return about | found | {"why": "; ".join(reasons(j))}

@@ -55,15 +55,14 @@ def _rows(labs: dict[str, Any], student: str) -> Iterator[tuple[object, ...]]:
     for notebook, asked in labs.items():
         lab = f"Lab {notebook[:2]}" if re.match(r"\d\d_", notebook, re.ASCII) else "Other notebooks"
         for name, entry in asked.items():
-            words = str(entry.get("question") or name)[:LETTERS].rstrip(": ")
-            words += f" ({str(entry['unit'])[:LETTERS]})" if entry.get("unit") else ""
-            right = None if entry.get("right") is None else ", ".join(_words(entry["right"]))
-            yield lab, name[:LETTERS], student, words, _words(entry["guess"]), right
+            unit = f" ({entry['unit']})" if entry.get("unit") else ""
+            words = f"{str(entry.get('question') or name).rstrip(': ')}{unit}"[:LETTERS]
+            yield lab, name[:LETTERS], student, words, _words(entry["guess"]), ", ".join(_words(entry.get("right")))
 
 
 def _words(guess: object) -> list[str]:
     """A number, a word or several words, as a list that is no longer than a page can show."""
-    several = guess if isinstance(guess, list) else [guess]
+    several = guess if isinstance(guess, list) else [] if guess is None else [guess]
     return [(f"{one:g}" if isinstance(one, float) else str(one))[:LETTERS] for one in several[:BARS]]
 
 
@@ -84,13 +83,10 @@ def _histogram(group: pd.DataFrame) -> str:
     if numbers.nunique() > 1:
         low, high = numbers.quantile([0.05, 0.95])
         near = numbers.clip(low - (high - low), high + (high - low))  # no outlier hides the others
-        counts = near.value_counts(bins=10, sort=False)
-        counts.index = [f"{step.left:.3g} to {step.right:.3g}" for step in counts.index]
+        counts = near.value_counts(bins=10, sort=False).rename(lambda step: f"{step.left:.3g} to {step.right:.3g}")
     else:
-        counts = guesses.value_counts().head(BARS)
-    counts.index = counts.index.map(html.escape)
-    style = counts.to_frame("students").style.bar(color="#56b4e9", vmin=0)
-    bars = style.set_caption(html.escape(group.words.mode()[0])).to_html()
-    right = ", ".join(f"{words} ({count})" for words, count in group.right.dropna().value_counts().head(3).items())
-    answer = f"<details><summary>What was right</summary><p>{html.escape(right)}</p></details>"
-    return bars + answer if right else bars
+        counts = guesses.value_counts().head(BARS).rename(html.escape)
+    bars = counts.to_frame("students").style.bar(color="#56b4e9", vmin=0)
+    right = html.escape(", ".join(filter(None, group.right.unique()[:3])))
+    answer = f"<details><summary>What was right</summary><p>{right}</p></details>" if right else ""
+    return bars.set_caption(html.escape(group.words.mode()[0])).to_html() + answer

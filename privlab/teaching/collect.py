@@ -1,15 +1,12 @@
 """Returned notebooks, whole and under any name, as nbgrader's submissions: the released sheet with what the student wrote in its cells.
 
 A notebook is known by the exercises that it checks, `verify("04.cosine", ...)`, since an LMS renames files and Colab drops metadata. Of its
-code, the sheet gets the cells that give the answer its value and, in turn, what they need. Nothing of it is run here.
+code, the sheet gets what the student wrote between an exercise's heading, or the check before it, and its check. Nothing of it is run here.
 """
 
 from __future__ import annotations
 
-import ast
-import dis
 import re
-import types
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -60,7 +57,7 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
         except (OSError, ValueError) as error:
             yield f"{name.as_posix()}: not taken, {error}"
     named = Counter((student_of(head, assignment[:2]), assignment) for head, assignment in taken)
-    own = {lab.path.stem: {cell.source for cell in pairing.notebook(lab.path).cells} for lab in shelf}
+    own = {lab.path.stem: given_out(lab) for lab in shelf}
     for (head, assignment), found in taken.items():
         _, place, notebook = max(found, key=lambda one: one[0])
         student, note = student_of(head, assignment[:2]), f"; the newest of {len(found)}" if len(found) > 1 else ""
@@ -72,6 +69,11 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
             write_atomic(new, text)
             write_atomic(folder / "timestamp.txt", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f} UTC".encode())
         yield f"{place} -> {student}, {assignment}{note}"
+
+
+def given_out(lab: Lab) -> set[str]:
+    """The texts of the cells that a lab gives to students; a cell that reads like its solution is a student's answer."""
+    return {cell.source for cell in pairing.notebook(lab.path).cells if "solution" not in cell.metadata.get("tags", [])}
 
 
 def content(path: Path) -> bytes:
@@ -121,82 +123,49 @@ def _as_id(name: str) -> str:
 
 
 def filled(sheet: NotebookNode, returned: NotebookNode, lab: set[str]) -> NotebookNode:
-    """A released sheet with a student's answers.  lab: the texts of the lab's own cells, which are no student's sentences."""
+    """A released sheet with a student's answers.  lab: the texts of the lab's own cells, which are no student's.
+
+    Where a student's check asks for another name than the sheet's, a last line gives the sheet's name its value.
+    """
     made = nbformat.from_dict(sheet)
-    said = _sentences(returned.cells, lab | {cell.source for cell in made.cells})
+    code, sentences = _written(returned.cells, lab | {cell.source for cell in made.cells})
+    called = {name: value for cell in returned.cells for name, value in checked(cell).items()}
     cells = {cell.metadata.get("nbgrader", {}).get("grade_id", ""): cell for cell in made.cells}
-    known = names_of(cells["imports"].source)[0]
     for grade_id, cell in cells.items():
         if grade_id.endswith(ANSWER):
-            answer = _answer(returned.cells, cells[grade_id.removesuffix(ANSWER)], cell.source, known)
-            cell.source = "\n\n".join(dict.fromkeys([cell.source, *answer]))
+            ((name, asked),) = checked(cells[grade_id.removesuffix(ANSWER)]).items()
+            theirs = called.get(name) or asked
+            answer = [*code[name], f"{asked} = {theirs}"] if theirs != asked else code[name]
+            cell.source = "\n\n".join([cell.source, *answer])
         elif grade_id.endswith(SENTENCE):
             (name,) = checked(cells[grade_id.removesuffix(SENTENCE)])
-            cell.source = "\n\n".join(said[name])[:10_000] or cell.source
+            cell.source = "\n\n".join(sentences[name])[:10_000] or cell.source
     return made
 
 
-def _answer(returned: list[NotebookNode], check: NotebookNode, stub: str, known: set[str]) -> list[str]:
-    """The cells that an exercise needs, and where a student's check asks for another name than the sheet's, one line that gives it.
+def _written(cells: list[NotebookNode], given: set[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Exercise -> a student's code from its heading, or the check before it, to its check; and the Markdown up to the next heading.
 
-    returned: all cells of the notebook.  check: the sheet's.  stub: what the student was given to fill in.
+    given: the texts of cells that are not theirs.
     """
-    ((name, asked),) = checked(check).items()
-    cells = [cell for cell in returned if cell.cell_type == "code"]
-    places = [k for k, cell in enumerate(cells) if name in checked(cell)]
-    theirs = (checked(cells[places[-1]])[name] if places else "") or asked
-    code = [_plain(cell.source) for cell in cells[: places[-1] if places else None]]
-    last = [f"{asked} = {theirs}"] if theirs != asked else []
-    chosen = needed([*code, *last], {asked}, known)
-    if not {*chosen} - {stub, *last}:  # what is no Python is shown, too
-        chosen += [source for source in code if re.search(rf"\b{asked}\b", source)][-1:]
-    return chosen
-
-
-def _plain(source: str) -> str:
-    """Code without the magics of IPython."""
-    return re.sub(r"^[%!].*", "pass", re.sub(r"^%%?time\b *", "", source, flags=re.MULTILINE), flags=re.MULTILINE)
-
-
-def needed(cells: list[str], wanted: set[str], known: set[str]) -> list[str]:
-    """Of code cells, in order, those that last give names their values, and what these cells need in turn.  known: names that need none."""
-    chosen: list[str] = []
-    wanted = wanted - known
-    for source in reversed(cells):
-        bound, read = names_of(source)
-        if bound & wanted:
-            chosen.insert(0, source)
-            wanted = (wanted - bound) | (read - known)
-    return chosen
-
-
-def names_of(source: str) -> tuple[set[str], set[str]]:
-    """(the global names that code gives values or changes, those that it reads before it gives them one); none where it is no Python."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            module = compile(source, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):  # what it says of anyone's text
-        return set(), set()
-    bound, read, parts = set[str](), set[str](), [module]
-    for part in parts:  # it grows: functions, and those in them, which read when they are called
-        parts += [const for const in part.co_consts if isinstance(const, types.CodeType)]
-        for step in dis.get_instructions(part):
-            if step.opname in ("STORE_NAME", "STORE_GLOBAL") and part is module:
-                bound.add(step.argval)
-            elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in bound:
-                read.add(step.argval)
-    changed = read.intersection(re.findall(r"^(\w+)[.\[]", source, re.MULTILINE))  # x[0] = 1, x.append(1)
-    return bound | changed, read
-
-
-def _sentences(cells: list[NotebookNode], given: set[str]) -> dict[str, list[str]]:
-    """Exercise -> the Markdown that a student wrote between its heading and that of the next.  given: what is not theirs."""
-    said: dict[str, list[str]] = defaultdict(list)
-    part: list[str] = []
+    code, sentences = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    above, words = list[str](), list[str]()
     for cell in cells:
         if cell.cell_type == "markdown" and HEADING.search(cell.source):
-            part = []
-        if cell.cell_type == "markdown" and cell.source not in given:
-            part.append(cell.source)
-        said |= dict.fromkeys(checked(cell), part)  # which grows on until the next heading
-    return said
+            above, words = [], []
+        for name in checked(cell):
+            code[name] += above  # each time that it is checked
+            sentences[name] = words  # which grows on until the next heading
+        if checked(cell):
+            above = []
+        elif cell.source not in given:
+            (above if cell.cell_type == "code" else words).append(_plain(cell))
+    return code, sentences
+
+
+def _plain(cell: NotebookNode) -> str:
+    """What stands in a cell, without the magics of IPython in code."""
+    if cell.cell_type != "code":
+        return cell.source
+    timed = re.sub(r"^%%?time\b *", "", cell.source, flags=re.MULTILINE)
+    return re.sub(r"^[%!].*", "pass", timed, flags=re.MULTILINE)

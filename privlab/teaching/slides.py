@@ -28,7 +28,7 @@ _TEMPLATE = """\
 <script defer src="vendor/mathjax/tex-svg-full.js"></script>
 {% endblock %}
 {% block html_head_css %}<style>
-.reveal { font: 20px/1.4 system-ui, sans-serif; color: #222; }
+.reveal { font: 26px/1.4 system-ui, sans-serif; color: #222; }
 .reveal h1 { font-size: 2em; } .reveal h2 { font-size: 1.6em; } .reveal h3 { font-size: 1.3em; }
 .reveal .slides { text-align: left; }
 .reveal .slides > section:not(.stack), .reveal .slides > section > section { box-sizing: border-box; height: 720px; overflow-y: auto; }
@@ -48,16 +48,6 @@ _TEMPLATE = """\
 Reveal.initialize({
   hash: true, slideNumber: 'c/t', plugins: [RevealNotes], width: 1120, height: 720, center: false, navigationMode: 'linear'
 });
-// As large as fits, for the last row of the room; what does not fit at half its size scrolls.
-function fit() {
-  const slide = Reveal.getCurrentSlide();
-  for (const size of [1.6, 1.5, 1.4, 1.3, 1.2, 1.1, 1, 0.9, 0.8, 0.7, 0.6, 0.5]) {
-    for (const part of slide.children) part.style.zoom = size;
-    if (slide.scrollHeight <= slide.clientHeight) break;
-  }
-}
-for (const moment of ['ready', 'slidechanged']) Reveal.on(moment, fit);
-addEventListener('load', () => MathJax.startup.promise.then(fit));
 </script>
 {% endblock %}
 """

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.bench
 ROOT = Path(__file__).parents[2]
 LAB, STUDENTS, MINUTES = "00_start_here", 30, 8
 LOOP = "def my_psnr(images, truth):\n    while True: pass"
-HABITS = ["", "", "", "enough = {'pos_embed'}", "enough = ...", "def my_psnr(images, truth): return 0 * images"]
+HABITS = ["", "", "", "enough = {'pos_embed'}", "enough = None", "def my_psnr(images, truth): return 0 * images"]
 
 
 def returned(number):

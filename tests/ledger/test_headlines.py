@@ -20,21 +20,21 @@ LOOKED = judged(exploratory="class")
 
 
 @pytest.mark.parametrize("verdicts, answer, words", [
-    ([judged()], "yes", "Yes, in a stand-in (1 reproduced)."),
+    ([judged()], "yes", "Yes: 1 reproduced (a stand-in)."),
     ([judged(), judged(scope=judging.OWN), judged(MEASURING)], "yes",
-     "Yes, in the paper's own setting (1 reproduced) and in a stand-in (1 reproduced); open: 1 measuring."),
-    ([judged(NOT_REPRODUCED), judged()], "mixed", "Mixed, in a stand-in (1 reproduced and 1 not reproduced)."),
-    ([judged(INCONCLUSIVE), judged()], "undecided", "Undecided, in a stand-in (1 reproduced); open: 1 inconclusive."),
-    ([judged(MEASURING)], "measuring", "Measuring."),
-    ([judged(INCONCLUSIVE), ALIKE], "equal", "Equal, in a stand-in (1 reproduced); open: 1 inconclusive."),
-    ([judged(INCONCLUSIVE), SIZE], "undecided", "Undecided, in a stand-in (1 reproduced); open: 1 inconclusive."),
-    ([ALIKE], "yes", "Yes, in a stand-in (1 reproduced)."),
-    ([LOOKED], "undecided", "Undecided; chosen after a look: in a stand-in (1 reproduced)."),
+     "Yes: 1 reproduced (the paper's own setting), 1 reproduced (a stand-in), 1 measuring."),
+    ([judged(NOT_REPRODUCED), judged()], "mixed", "Mixed: 1 reproduced (a stand-in), 1 not reproduced (a stand-in)."),
+    ([judged(INCONCLUSIVE), judged()], "undecided", "Undecided: 1 reproduced (a stand-in), 1 inconclusive (a stand-in)."),
+    ([judged(MEASURING)], "measuring", "Measuring: 1 measuring."),
+    ([judged(INCONCLUSIVE), ALIKE], "equal", "Equal: 1 reproduced (a stand-in), 1 inconclusive (a stand-in)."),
+    ([judged(INCONCLUSIVE), SIZE], "undecided", "Undecided: 1 reproduced (a stand-in), 1 inconclusive (a stand-in)."),
+    ([ALIKE], "yes", "Yes: 1 reproduced (a stand-in)."),
+    ([LOOKED], "undecided", "Undecided; chosen after a look: 1 reproduced (a stand-in)."),
     ([judged(MEASURING, exploratory="class")], "measuring", "Measuring; chosen after a look: 1 measuring."),
     ([judged(NOT_REPRODUCED), LOOKED], "mixed",
-     "Mixed, in a stand-in (1 not reproduced); chosen after a look: in a stand-in (1 reproduced)."),
+     "Mixed: 1 not reproduced (a stand-in); chosen after a look: 1 reproduced (a stand-in)."),
     ([judged(INCONCLUSIVE), LOOKED], "undecided",
-     "Undecided; open: 1 inconclusive; chosen after a look: in a stand-in (1 reproduced)."),
+     "Undecided: 1 inconclusive (a stand-in); chosen after a look: 1 reproduced (a stand-in)."),
 ])  # fmt: skip
 def test_verdicts_make_an_answer_with_its_scope(verdicts, answer, words):
     (one,) = headlines.headlines(verdicts)

@@ -48,11 +48,19 @@ def test_the_repeats_own_differences_decide(measured):
         ("psnr[a] > psnr[b] + 0.98", REPRODUCED),  # t = 1.52 / 0.6455 = 2.355
         ("psnr[a] > psnr[b] + 1", INCONCLUSIVE),  # 2.324
         ("psnr[a] > psnr[b] + 4", INCONCLUSIVE),  # -2.324
+        (
+            "abs(psnr[a] - psnr[b]) < 4.03",
+            REPRODUCED,
+        ),  # two one-sided tests: 2.5 + 2.353 x 0.6455 = 4.02, and -2.5 is far
+        ("abs(psnr[a] - psnr[b]) < 4", INCONCLUSIVE),
+        ("abs(psnr[a] - psnr[b]) < 0.46", INCONCLUSIVE),  # 2.5 - 3.182 x 0.6455 = 0.45: one of two parts, so at 0.025
+        ("abs(psnr[a] - psnr[b]) < 0.44", NOT_REPRODUCED),
+        ("abs(psnr[a] - psnr[b] - 2.5) < 0.001", INCONCLUSIVE),  # equal means never refute that they are alike
         ("psnr[a] > psnr[b] + 4.02", NOT_REPRODUCED),  # -2.355
     ):
         judged = judging.judge(claim(compare), shelf)
         assert (judged.verdict, judged.scope, judged.profile) == (verdict, STAND_IN, "class"), compare
-    assert judged.reason.startswith("does not appear in small networks: p = 0.05 against it")
+    assert judged.reason.startswith("does not appear in small networks: p = 0.95 for it, 0.05 against it")
     assert [(f.name, f.centre, f.n) for f in judged.ours] == [("psnr[a]", 27.5, 4), ("psnr[b]", 25.0, 4)]
     assert 0.94 < judged.p < 1 and [len(table) for table in judged.tables] == [4]
 
@@ -81,7 +89,7 @@ def test_nothing_is_judged_before_all_registered_repeats_are_there_nor_by_others
 def test_a_name_that_some_repeat_lacks_is_waited_for(measured):
     shelf = measured("class", {"psnr[a]": [1.0, 2.0, None], "ssim[b]": [1.0] * 3})
     many = " > ".join(f"lpips[{letter}]" for letter in "abcd")
-    for compare, names in (("psnr[a] > 0", "psnr[a]"), (many, "lpips[a], lpips[b], lpips[c] and 2 more")):
+    for compare, names in (("psnr[a] > 0", "psnr[a]"), (many, "lpips[a], lpips[b], lpips[c], lpips[d], psnr[a]")):
         judged = judging.judge(claim(compare, needs=("psnr[a] > 0",)), shelf)
         assert (judged.verdict, judged.reason) == (MEASURING, f"{names} not measured at class")
 
@@ -111,8 +119,8 @@ def test_a_further_try_is_judged_at_half_the_level_and_the_earlier_stands_beside
 
 @pytest.mark.parametrize("need, verdict, why", [
     ("psnr[grey] > psnr[a]", NOT_TESTED, "needs psnr[grey] > psnr[a] does not hold (psnr[grey] = 0 ± 0 (n=4)"),
-    ("psnr[a] > 1", INCONCLUSIVE, "needs psnr[a] > 1 is undecided (psnr[a] = 2.5 ± 1.3 (n=4): the spread covers"),
-    ("train_acc[a] > 0.99", NOT_TESTED, "needs train_acc[a] > 0.99 does not hold (train_acc[a] = 0.9975 ± 0.005 (n=4): fails in 1"),
+    ("psnr[a] > 1", INCONCLUSIVE, "needs psnr[a] > 1 is undecided (psnr[a] = 2.5 ± 1.3 (n=4): p = 0.051 for it"),
+    ("train_acc[a] > 0.99", NOT_TESTED, "needs train_acc[a] > 0.99 does not hold (train_acc[a] = 0.9975 ± 0.005 (n=4): holds in 3"),
     ("train_acc[a] >= 0.99", REPRODUCED, "p = 0.015"),
 ])  # fmt: skip
 def test_a_need_goes_before_the_question(measured, need, verdict, why):
@@ -123,23 +131,11 @@ def test_a_need_goes_before_the_question(measured, need, verdict, why):
     assert both.verdict == (NOT_TESTED if verdict == NOT_TESTED else INCONCLUSIVE)  # the refuted one speaks
 
 
-@pytest.mark.parametrize("compare, verdict", [
-    ("abs(psnr[a] - psnr[b]) < 4.03", REPRODUCED),  # 2.5 + 2.353 x 0.6455 = 4.02, and -2.5 lies further below it
-    ("abs(psnr[a] - psnr[b]) < 4", INCONCLUSIVE),
-    ("abs(psnr[a] - psnr[b]) < 0.46", INCONCLUSIVE),  # 2.5 - 3.182 x 0.6455 = 0.45: one of two parts, so at 0.025
-    ("abs(psnr[a] - psnr[b]) < 0.44", NOT_REPRODUCED),
-    ("abs(psnr[c]) < 0.001", INCONCLUSIVE),  # equal means never refute that they are alike
-])  # fmt: skip
-def test_alike_is_shown_by_two_one_sided_tests_and_refuted_where_a_difference_is_shown(measured, compare, verdict):
-    shelf = measured("class", {"psnr[a]": STEPS, "psnr[b]": [0.0] * 4, "psnr[c]": [-1.5, 0.5, -0.5, 1.5]})
-    assert judging.judge(claim(compare), shelf).verdict == verdict
-
-
 def test_an_identity_holds_in_every_repeat(measured):
     shelf = measured("class", {"relative_error[a]": [1e-9, 1e-8, 0.0], "count[a]": [3.0, 3.0, 3.0]})
     for compare, verdict, why in (
-        ("relative_error[a] < 1e-7 and count[a] == 3", REPRODUCED, "holds in all 3 repeats"),
-        ("relative_error[a] < 1e-8", NOT_REPRODUCED, "does not appear in small networks: fails in 1 of 3 repeats"),
+        ("relative_error[a] < 1e-7 and count[a] == 3", REPRODUCED, "holds in 3 of 3 repeats"),
+        ("relative_error[a] < 1e-8", NOT_REPRODUCED, "does not appear in small networks: holds in 2 of 3 repeats"),
     ):
         judged = judging.judge(claim(compare, kind="identity"), shelf)
         assert (judged.verdict, judged.reason, judged.p) == (verdict, why, None)

@@ -193,59 +193,59 @@ def test_a_name_of_a_file_names_a_student():
     assert {head: collect.student_of(head, "04") for head in heads} == heads
 
 
-@pytest.mark.parametrize(
-    ("cells", "chosen"),
-    [
-        (["a = 1", "b = a + 1", "c = 5", "answer = b"], [0, 1, 3]),
-        (["answer = 0", "answer = 1", "answer = answer + 1"], [1, 2]),
-        (["loss = train()", "def answer(x):\n    loss = x\n    return loss"], [1]),
-        (["k = 3", "def answer(x):\n    return [k * y for y in x]"], [0, 1]),
-        (["answer = {}", "answer['a'] = 1", "answer.pop('a')", "print(answer)"], [0, 1, 2]),
-        (["import numpy as np", "answer = np.pi", "answer = = 2"], [1]),
-    ],
-)
-def test_an_answer_comes_with_what_it_needs_and_no_more(cells, chosen):
-    assert collect.needed(cells, {"answer"}, known={"np"}) == [cells[k] for k in chosen]
+ASKED = 'checks.verify("00.enough", enough)'
 
 
-def test_what_a_student_wrote_gets_into_the_sheet():
-    asked = 'checks.verify("00.enough", enough)'
-    theirs = {ENOUGH: "mine = {'pos_embed'}", asked: '%time checks.verify("00.enough", mine)'}
-    notebook = nbformat.reads(returned(theirs, "Mine."), as_version=4)
-    lab = {cell.source for cell in pairing.notebook(SOURCE).cells}
-    made = collect.filled(assignment.sheet(SOURCE, sentences=True), notebook, lab)
+def answer_to_enough(*code, asked=ASKED):
+    """What the sheet gets below its stub, where a student has these cells of code in place of the lab's stub."""
+    notebook = nbformat.reads(returned({ASKED: asked}, "Mine."), as_version=4)
+    place = next(k for k, cell in enumerate(notebook.cells) if cell.source == ENOUGH)
+    notebook.cells[place : place + 1] = map(new_code_cell, code)
+    made = collect.filled(assignment.sheet(SOURCE, sentences=True), notebook, collect.given_out(SHELF[0]))
     cells = {c.metadata.nbgrader.grade_id: c.source for c in made.cells if "nbgrader" in c.metadata}
     assert cells["00-leaflet-sentence"] == "Mine." and cells["00-enough-sentence"] == "Nothing yet."
-    assert cells["00-enough"] == asked and cells["00-enough-answer"].endswith("mine = {'pos_embed'}\n\nenough = mine")
+    assert cells["00-enough"] == ASKED and cells["00-psnr-answer"].endswith("### END SOLUTION")
+    return cells["00-enough-answer"].partition("### END SOLUTION")[2].strip().split("\n\n")
+
+
+def test_what_a_student_wrote_above_a_check_gets_into_the_sheet():
+    helper, answer, broken = "def mine():\n    return {'pos_embed'}", "enough = mine()", "enough = = 2"
+    assert answer_to_enough(helper, ENOUGH, answer, broken) == [helper, answer, broken], "but the lab's own cells"
+    assert answer_to_enough("%%time\nhers = 1", "!ls", asked='%time checks.verify("00.enough", hers)') == [
+        "hers = 1",
+        "pass",
+        "enough = hers",
+    ]
+    assert answer_to_enough(helper, ASKED, answer) == [helper, answer], "a further try"
+    (solution,) = (
+        one.solution.source for one in assignment.exercises(pairing.notebook(SOURCE).cells) if "enough" in one.name
+    )
+    assert answer_to_enough(solution) == [solution], "who writes what the solution says has answered"
 
 
 def test_what_is_no_hand_in_is_named_and_the_newest_of_a_student_counts(tmp_path):
     course, back = tmp_path / "course", tmp_path / "returned"
     (course / f"release/{LAB}").mkdir(parents=True)
     nbformat.write(assignment.sheet(SOURCE), course / f"release/{LAB}/{LAB}.ipynb")
-    deep = {'checks.verify("00.enough", enough)': f'verify("00.enough", a{".b" * 2000})'}
+    deep = {ASKED: f'verify("00.enough", a{".b" * 2000})'}
     for folder in ("eve", "twice"):
         (back / folder).mkdir(parents=True)
     (back / "eve/link.ipynb").symlink_to(tmp_path / "outside")
     (back / "twice/1.ipynb").write_text(returned({}))
     os.utime(back / "twice/1.ipynb", (0, 0))
+    unreadable, twin = ": not taken, it cannot be read as a notebook", f"{LAB}; L is named by more than"
+    no_text = returned({ENOUGH: "'SIGN'"}).replace("SIGN", r"\ud800")
     hand_ins = {
         "00_start_here.ipynb": (returned(RIGHT), ": not taken, it names no student; put it into a folder"),
         "ada/notes.docx": ("", ": not taken, its name is not that of a notebook"),
-        "ben/kind.ipynb": (
-            returned({}).replace('"cell_type"', '"kind"'),
-            ": not taken, it cannot be read as a notebook",
-        ),
-        "cleo/deep.ipynb": ("[" * 100_000, ": not taken, it cannot be read as a notebook"),
+        "ben/kind.ipynb": (returned({}).replace('"cell_type"', '"kind"'), unreadable),
+        "cleo/deep.ipynb": ("[" * 100_000, unreadable),
         "dan/other.ipynb": (nbformat.writes(nbformat.v4.new_notebook()), ": not taken, it checks no exercise of a"),
         "eve/link.ipynb": ("", ": not taken, it is no plain file"),
-        "L_1_assignsubmission_x/a.ipynb": (returned({}), f" -> L_1_assignsubmission_x, {LAB}; L is named by more than"),
-        "L_2_assignsubmission_x/a.ipynb": (returned({}), f" -> L_2_assignsubmission_x, {LAB}; L is named by more than"),
+        "L_1_assignsubmission_x/a.ipynb": (returned({}), f" -> L_1_assignsubmission_x, {twin}"),
+        "L_2_assignsubmission_x/a.ipynb": (returned({}), f" -> L_2_assignsubmission_x, {twin}"),
         "odd/00.ipynb": (returned(deep), f" -> odd, {LAB}"),
-        "odder/00.ipynb": (
-            returned({ENOUGH: "'SIGN'"}).replace("SIGN", r"\ud800"),
-            ": not taken, it cannot be read as a",
-        ),
+        "odder/00.ipynb": (no_text, unreadable),
         "twice/2.ipynb": (returned(RIGHT), f" -> twice, {LAB}; the newest of 2"),
     }
     said = collected(course, {name: content for name, (content, _) in hand_ins.items()})
