@@ -42,7 +42,7 @@ class ClassBatchNorm(nn.Module):
         return scale * self.plain(x) + shift
 
 
-class ConditionalDCGAN(nn.Module):
+class ConditionalDCGAN(generators.PlainLatents, nn.Module):
     """A DCGAN (see `generators`) that draws the class it is told to.
 
     width, shape, channels: see `dcgan.DCGAN`.  classes: how many it knows.
@@ -60,12 +60,6 @@ class ConditionalDCGAN(nn.Module):
         self.maps = nn.ModuleList([first, *rest])
         self.norms = nn.ModuleList([ClassBatchNorm(size, classes) for size in sizes])
         self.maps.apply(dcgan.small_weights)
-
-    def sample(self, n: int, seed: int) -> Tensor:
-        return generators.normal(n, self.width, seed, next(self.parameters()))
-
-    def map(self, z: Tensor) -> Tensor:
-        return z
 
     def synthesise(self, w: Tensor, labels: Tensor) -> Tensor:
         """Images (n, *shape) of latents (n, width) in these classes (n,)."""

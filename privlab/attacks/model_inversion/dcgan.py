@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.attacks.model_inversion.gan_training import Losses
-from privlab.attacks.model_inversion.generators import normal
+from privlab.attacks.model_inversion.generators import PlainLatents
 from privlab.training import batches
 
 
-class DCGAN(nn.Module):
+class DCGAN(PlainLatents, nn.Module):
     """Strided transposed convolutions from a latent to a square image (Radford et al. 2016), in eval mode when it is done.
 
     width: numbers in a latent.  shape: of its images; the side is 16, 32, 64 or 128.  channels: of the last map before the image;
@@ -24,6 +24,7 @@ class DCGAN(nn.Module):
     def __init__(self, width: int, shape: tuple[int, int, int], channels: int) -> None:
         super().__init__()
         self.width, self.shape = width, shape
+        self.settings = {"width": width, "shape": list(shape), "channels": channels}
         sizes = [channels * 2**k for k in reversed(range(doublings(shape)))]  # 4x4, 8x8, ... maps
         layers: list[nn.Module] = [nn.ConvTranspose2d(width, sizes[0], 4, bias=False)]
         for before, after in pairwise(sizes):
@@ -31,12 +32,6 @@ class DCGAN(nn.Module):
         layers += [nn.BatchNorm2d(sizes[-1]), nn.ReLU(), nn.ConvTranspose2d(sizes[-1], shape[0], 4, 2, 1), nn.Sigmoid()]
         self.layers = nn.Sequential(*layers)
         self.layers.apply(small_weights)
-
-    def sample(self, n: int, seed: int) -> Tensor:
-        return normal(n, self.width, seed, next(self.parameters()))
-
-    def map(self, z: Tensor) -> Tensor:
-        return z
 
     def synthesise(self, w: Tensor) -> Tensor:
         return self.layers(w[:, :, None, None])

@@ -8,7 +8,6 @@ ones in its features (Koh et al. 2024, section 14; the measures are those of PPA
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +65,8 @@ class EvaluationModel:
         target_model: the model under attack, to make sure that it is another.
         Raises ValueError if it is, by its weights; and for a class that this one does not know.
         """
-        if target_model is not None and _same(self.model, target_model):
+        own = store.digest(*self.model.state_dict().values())
+        if target_model is not None and own == store.digest(*target_model.state_dict().values()):
             raise ValueError(
                 f"target_model: this {type(target_model).__name__} is the evaluation model itself, and would call any search a success; "
                 "train an evaluation model of another architecture"
@@ -110,10 +110,3 @@ def nearest(features: Tensor, targets: Tensor, private: Tensor, labels: Tensor) 
     if shortest.isinf().any():
         raise ValueError(f"targets: there is no private photograph of class {int(targets[shortest.isinf()][0])}")
     return shortest
-
-
-def _same(one: nn.Module, other: nn.Module) -> bool:
-    def weights(model: nn.Module) -> Any:
-        return store.digest(*model.state_dict().values())
-
-    return one is other or weights(one) == weights(other)

@@ -17,13 +17,14 @@ from privlab import training
 from privlab.attacks.model_inversion import dcgan
 from privlab.attacks.model_inversion.dcgan import DCGAN
 from privlab.attacks.model_inversion.gan_training import GANRecipe
+from privlab.attacks.model_inversion.generators import PlainLatents
 from privlab.compute import store
 from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
 from privlab.training.epoch_loop import Watch
 
 
-class Adversary(nn.Module):
+class Adversary(PlainLatents, nn.Module):
     """A generator (see `generators`) with its discriminator.
 
     width, shape, channels: see `dcgan.DCGAN`.
@@ -40,12 +41,6 @@ class Adversary(nn.Module):
         self.body, self.head = body[:-2], nn.Conv2d(last.in_channels, knows, 4) if knows else last
         if knows:
             nn.init.normal_(self.head.weight, 0.0, 0.02)
-
-    def sample(self, n: int, seed: int) -> Tensor:
-        return self.generator.sample(n, seed)
-
-    def map(self, z: Tensor) -> Tensor:
-        return z
 
     def synthesise(self, w: Tensor) -> Tensor:
         return self.generator.synthesise(w)

@@ -14,6 +14,7 @@ from privlab.attacks.model_inversion.stylegan2 import StyleGAN2
 from privlab.compute import store
 
 FORMAT = 1  # raise it when generators are written in another way
+NETWORKS: dict[str, Any] = {"dcgan": DCGAN, "adversary": Adversary, "conditional": ConditionalDCGAN}
 AnyGenerator = Eigenfaces | DCGAN | Adversary | ConditionalDCGAN | StyleGAN2
 
 
@@ -24,19 +25,15 @@ def save(generator: AnyGenerator, root: Any = None) -> str:
     Of a StyleGAN2 only the places of its checkout and weights are kept, and its settings: other processes need them at the same places.
     """
     tensors: dict[str, Tensor] = {}
-    settings: dict[str, Any]
     if isinstance(generator, Eigenfaces):
         tensors = {"mean": generator.mean, "components": generator.components, "deviations": generator.deviations}
-        settings = {"kind": "eigenfaces", "explained": generator.explained}
+        settings: dict[str, Any] = {"kind": "eigenfaces", "explained": generator.explained}
     elif isinstance(generator, StyleGAN2):
         settings = {"kind": "stylegan2", **generator.settings}
-    elif isinstance(generator, (Adversary, ConditionalDCGAN)):
-        tensors = generator.state_dict()
-        settings = {"kind": "adversary" if isinstance(generator, Adversary) else "conditional", **generator.settings}
     else:
-        channels = generator.layers[-4].num_features  # of the last BatchNorm
         tensors = generator.state_dict()
-        settings = {"kind": "dcgan", "width": generator.width, "shape": list(generator.shape), "channels": channels}
+        kind = next(name for name, network in NETWORKS.items() if type(generator) is network)
+        settings = {"kind": kind, **generator.settings}
     contents = {**settings, "tensors": store.digest(*tensors.values())}
     run = store.keyed("generator", contents, format=FORMAT, root=root)
     if not run.complete:
@@ -56,7 +53,6 @@ def load(folder: str) -> AnyGenerator:
     tensors = run.load("tensors")
     if kind == "eigenfaces":
         return Eigenfaces(tensors["mean"], tensors["components"], tensors["deviations"], settings["explained"])
-    network = {"dcgan": DCGAN, "adversary": Adversary, "conditional": ConditionalDCGAN}[kind]
-    generator = network(**{**settings, "shape": tuple(settings["shape"])})
+    generator: DCGAN | Adversary | ConditionalDCGAN = NETWORKS[kind](**{**settings, "shape": tuple(settings["shape"])})
     generator.load_state_dict(tensors)
     return generator.eval().requires_grad_(False)

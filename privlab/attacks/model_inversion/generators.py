@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -50,6 +50,18 @@ def shown(generator: Generator, w: Tensor, labels: Tensor) -> Tensor:
 def normal(n: int, width: int, seed: int, like: Tensor) -> Tensor:
     """Standard normal latents (n, width), drawn on the CPU so that devices agree, on the device of another tensor."""
     return torch.randn(n, width, generator=torch.Generator().manual_seed(seed)).to(like)
+
+
+class PlainLatents:
+    """What generators share that are searched in the space they draw from: for networks, by the device of their weights."""
+
+    width: int
+
+    def sample(self: Any, n: int, seed: int) -> Tensor:
+        return normal(n, self.width, seed, next(self.parameters()))
+
+    def map(self, z: Tensor) -> Tensor:
+        return z
 
 
 # -- a linear one ------------------------------------------------------------------------------------------------------

@@ -98,9 +98,9 @@ class ModelInversion:
         """
         classes = _checked(model, generator, targets, beside)
         if self.realism and not hasattr(generator, "realism"):
+            ways = "give a generator of gans.gmi or gans.kedmi, or realism=0"
             raise ValueError(
-                f"realism={self.realism}: this {type(generator).__name__} has no discriminator to ask; give a generator of gans.gmi "
-                "or gans.kedmi, or realism=0"
+                f"realism={self.realism}: this {type(generator).__name__} has no discriminator to ask; {ways}"
             )
         models = [model, *beside]
         w = self.select(model, generator, classes, seed)
@@ -203,13 +203,12 @@ class ModelInversion:
 
         around: the features (width,) that those of the first model, the target, are held against.
         """
-        target_answer = [answer(models[0], view)] if around is not None else []
-        logits = [of_model for of_model, _ in target_answer] + [
-            model(preprocessing(model)(view)) for model in models[len(target_answer) :]
-        ]
+        told = [answer(models[0], view)] if around is not None else []
+        logits = [of_target for of_target, _ in told]
+        logits += [model(preprocessing(model)(view)) for model in models[len(told) :]]
         loss: Tensor = torch.stack([LOSSES[self.loss](of_model, targets) for of_model in logits]).mean(0)
         if around is not None:
-            loss = loss + self.anchor * strayed(target_answer[0][1], around)
+            loss = loss + self.anchor * strayed(told[0][1], around)
         if self.realism:
             loss = loss + self.realism * F.softplus(-generator.realism(images))
         return loss

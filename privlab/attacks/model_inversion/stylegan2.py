@@ -72,17 +72,9 @@ class StyleGAN2:
         if resize is not None and resize < 1:
             raise ValueError(f"resize={resize} is not a number of pixels; try 224, or None")
         self.psi, self.crop, self.resize, self.clip = psi, crop, resize, clip
-        places = {
-            "checkout": str(Path(checkout).expanduser().absolute()),
-            "weights": str(Path(weights).expanduser().absolute()),
-        }
-        self.settings = {
-            **places,
-            "psi": psi,
-            "crop": crop,
-            "resize": resize,
-            "clip": clip,
-        }  # what makes the same again
+        places = {"checkout": checkout, "weights": weights}
+        self.settings: dict[str, Any] = {name: str(Path(p).expanduser().absolute()) for name, p in places.items()}
+        self.settings |= {"psi": psi, "crop": crop, "resize": resize, "clip": clip}  # what makes the same again
         self.width = int(self.network.z_dim)
         last = resize or crop or side
         self.shape = (int(settings["img_channels"]), last, last)
@@ -227,20 +219,8 @@ class _Ignored:
     def __setstate__(self, _: Any) -> None: ...
 
 
-def _tensor(*parts: Any) -> Tensor:
-    return torch._utils._rebuild_tensor_v2(*parts)
-
-
-def _parameter(tensor: Tensor, *_: Any) -> Tensor:
-    return tensor
-
-
 def _storage(content: bytes) -> Any:
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-
-
-def _ordered(*items: Any) -> OrderedDict[Any, Any]:
-    return OrderedDict(*items)
 
 
 class _Reader(pickle.Unpickler):
@@ -249,10 +229,10 @@ class _Reader(pickle.Unpickler):
     KNOWN: dict[str, Callable[..., Any]] = {  # noqa: RUF012
         "torch_utils.persistence._reconstruct_persistent_obj": _Network,
         "dnnlib.util.EasyDict": _Settings,
-        "torch._utils._rebuild_tensor_v2": _tensor,
-        "torch._utils._rebuild_parameter": _parameter,
+        "torch._utils._rebuild_tensor_v2": lambda *parts: torch._utils._rebuild_tensor_v2(*parts),
+        "torch._utils._rebuild_parameter": lambda tensor, *_: tensor,
         "torch.storage._load_from_bytes": _storage,
-        "collections.OrderedDict": _ordered,
+        "collections.OrderedDict": lambda *items: OrderedDict(*items),
         "builtins.set": set,
         "__builtin__.set": set,
         "numpy.dtype": _Ignored,
